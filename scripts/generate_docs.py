@@ -224,10 +224,9 @@ def redis_keys() -> str:
         "`hcli-dispatcher` are for h-cli's programs; where you have none, take their lines out.",
         wrapped(redis_users.tables().strip()),
         "### Vectors on Redis",
-        "A Redis without the search module refuses a file that names its commands, so they are not in it. With `NIGHT_INDEXES=redis` (Redis 8 or\n"
-        "Redis Stack) add them to the users' lines; for another `INDEX_NAME` print them by `scripts/redis_users.py --vectors NAME`. They are from\n"
-        "the documentation; no such server was at hand.",
-        f"```\n{redis_users.additions('hmem')}```",
+        "A Redis before 8 refuses a file that names the commands of vector sets, so they are not in it. With `NIGHT_INDEXES=redis` add these to\n"
+        "the users' lines (`scripts/redis_users.py --vectors` prints them):",
+        f"```\n{redis_users.additions()}```",
         "Redis 7.2 and newer log a refused `CLIENT SETINFO` at each connection in `ACL LOG`: the client library introduces itself, 7.0 does not\n"
         "know the command, and so the file cannot allow it. It does no harm.",
     )  # fmt: skip

@@ -1,7 +1,7 @@
 """Generate deploy/redis-users.acl, and the tables of docs/redis-keys.md (scripts/docs), from shared/wire/users.py.
 
-.venv/bin/python scripts/redis_users.py                   writes the file
-.venv/bin/python scripts/redis_users.py --vectors [NAME]  prints what to add for vectors in the same Redis (NAME: INDEX_NAME, else hmem)
+.venv/bin/python scripts/redis_users.py            writes the file
+.venv/bin/python scripts/redis_users.py --vectors  prints what to add for vectors in the same Redis
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 from shared.wire.keys import KEYS
-from shared.wire.users import USERS, Right, User, reach, vectors
+from shared.wire.users import USERS, VECTOR_RIGHTS, Right, User, reach
 
 ACL = Path(__file__).parent.parent / "deploy" / "redis-users.acl"
 ACCESS = {"R": "reads", "W": "writes", "RW": "reads and writes"}
@@ -73,15 +73,15 @@ def _named(names: list[str] | tuple[str, ...]) -> str:
     return " ".join(f"`{name}`" for name in names).replace("|", "\\|")
 
 
-def additions(index_name: str) -> str:
+def additions() -> str:
     """For each user, what to add to its line for vectors in the same Redis."""
-    lines = [f"{user}: {' '.join(map(selector, rights))}" for user, rights in vectors(index_name).items()]
+    lines = [f"{user}: {' '.join(map(selector, rights))}" for user, rights in VECTOR_RIGHTS.items()]
     return "\n".join(lines) + "\n"
 
 
 def main() -> None:
     if sys.argv[1:2] == ["--vectors"]:
-        sys.stdout.write(additions((sys.argv[2:] or ["hmem"])[0]))
+        sys.stdout.write(additions())
         return
     ACL.write_text(acl(), encoding="utf-8")
 

@@ -251,6 +251,21 @@ def postgresql(
 
 
 @app.command()
+def redis(
+    chats: str = "20,1000,1",
+    vectors: int = 100_000,
+    ways: str = "exact,int8,graph,filter-exact,filter",
+    limit: float = 240.0,
+    url: Annotated[str | None, typer.Option(help="A Redis 8 that is emptied; default: one of its own.")] = None,
+) -> None:
+    """Ways to store the vectors of many chats in the vector sets of Redis 8: rounding, graphs and filters; LIMIT seconds for storing."""
+    from scripts.benchmarks.indexes import on_redis
+
+    describe_machine()
+    on_redis.compare([int(number) for number in chats.split(",")], vectors, ways.split(","), limit, url)
+
+
+@app.command()
 def start(rounds: int = 5) -> None:
     """The dispatcher: seconds from its start to the first answered task, and its memory, without and with a release."""
     describe_machine()

@@ -25,7 +25,6 @@ PACKAGES: dict[str, tuple[str, ...]] = {
     "plot": ("matplotlib",),
     "postgresql": ("psycopg",),
     "qdrant": ("qdrant_client",),
-    "redis-search": ("redisvl",),
     "telegram": ("aiogram", "telegramify_markdown"),
 }
 #: Index (NIGHT_INDEXES) -> the part that it needs; an index that is not listed needs none.
@@ -33,7 +32,6 @@ INDEX_PARTS = {
     "chroma": "chroma",
     "lancedb": "lancedb",
     "qdrant": "qdrant",
-    "redis": "redis-search",
     "pgvector": "pgvector",
 }
 #: Embedder (EMBEDDER) -> the part that it needs.

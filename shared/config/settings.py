@@ -62,9 +62,9 @@ class Settings(BaseModel):
     )
     qdrant_url: str | None = Field(None, description="the Qdrant server, such as http://127.0.0.1:6333", repr=False)
     qdrant_api_key: SecretStr | None = Field(None, description="its API key, if it requires one")
-    redis_stack_url: str | None = Field(
+    redis_vectors_url: str | None = Field(
         None,
-        description="the Redis with the search module (Redis 8, Redis Stack) that stores vectors; unset: REDIS_URL",
+        description="the Redis 8 or newer that stores vectors; unset: REDIS_URL",
         repr=False,
     )
     pgvector_url: str | None = Field(
@@ -285,7 +285,7 @@ class Settings(BaseModel):
     def _blank_is_none(cls, value: Any) -> Any:
         return None if isinstance(value, str) and not value.strip() else value
 
-    @field_validator("redis_url", "redis_admin_url", "redis_stack_url")
+    @field_validator("redis_url", "redis_admin_url", "redis_vectors_url")
     @classmethod
     def _readable_url(cls, value: str | None) -> str | None:
         return None if value is None else values.redis_url(value)

@@ -89,8 +89,14 @@ KEYS: tuple[Key, ...] = (
     Key("hcli:mem:night:last", "string", "JSON of the last good night", "night", "bot, dispatcher", "none"),
     Key("hcli:mem:night:failed", "string",
         "JSON of the failure after the last good night: run, step, error, exit_code, at", "night", "dispatcher", "none"),
-    Key("hcli:mem:vectors:{index}:{n}", "hash",
-        "one vector of a release's index on Redis: chat (a hash), chat_id, chunk_id, said_at, vector", "night", "dispatcher", "none"),
+    Key("hcli:mem:vectors:release:{index}", "hash",
+        "vectors of a release on a Redis 8: chat:{chat_id} → JSON of the parts that the chat has; release → JSON of its totals",
+        "night, owner", "dispatcher, night", "none"),
+    Key("hcli:mem:vectors:part:{index}:{chat}:{n}", "vector set",
+        "some vectors of one chat (SHA-256 of its id) under the ids of their chunks, written by the build of that index and shared by releases",
+        "night, owner", "dispatcher, night", "none"),
+    Key("hcli:mem:vectors:current:{index_name}", "string",
+        "the index of the current release, for other programs", "night, owner", "night", "none"),
 )
 # fmt: on
 
@@ -120,6 +126,7 @@ NIGHT_FAILED = "hcli:mem:night:failed"
 #: Stands for all chats; no record can have it as its chat id.
 EVERY_CHAT = "0"
 CHAT_STATS_PREFIX = "hcli:mem:stats:"
+VECTOR_PARTS_PREFIX = "hcli:mem:vectors:part:"
 
 #: Expiries in seconds.
 RESULT_TTL_SECONDS = 86_400
@@ -248,6 +255,14 @@ def bot_told(chat_id: str) -> str:
     return f"hcli:mem:bot:told:{chat_id}"
 
 
-def vectors(index: str) -> str:
-    """Prefix of the keys of an index on Redis; for an empty name, of the keys of all indexes."""
-    return f"hcli:mem:vectors:{index}:" if index else "hcli:mem:vectors:"
+def vector_release(index: str) -> str:
+    return f"hcli:mem:vectors:release:{index}"
+
+
+def vector_part(index: str, chat: str, number: int) -> str:
+    """`chat` is a hash of the chat id."""
+    return f"{VECTOR_PARTS_PREFIX}{index}:{chat}:{number}"
+
+
+def vector_alias(index_name: str) -> str:
+    return f"hcli:mem:vectors:current:{index_name}"

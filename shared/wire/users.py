@@ -27,7 +27,12 @@ INFLIGHT, LEASE, ATTEMPTS, DONE = keys.inflight("*"), keys.lease("*"), keys.atte
 UNCONSOLIDATED, CONSOLIDATING, REMINDED = keys.unconsolidated("*"), keys.consolidating("*"), keys.reminded("*")
 SEEN, TOLD, MODEL, NEW = keys.bot_seen("*"), keys.bot_told("*"), keys.bot_model("*"), keys.bot_new("*")
 TEACH = keys.teach("*")
-VECTORS, CHAT_STATS = keys.vectors("") + "*", keys.CHAT_STATS_PREFIX + "*"
+VECTOR_RELEASES, VECTOR_PARTS, VECTOR_ALIASES = (
+    keys.vector_release("*"),
+    keys.VECTOR_PARTS_PREFIX + "*",
+    keys.vector_alias("*"),
+)
+CHAT_STATS = keys.CHAT_STATS_PREFIX + "*"
 
 
 @dataclass(frozen=True)
@@ -341,27 +346,27 @@ HEALTH = User(
 USERS: tuple[User, ...] = (HEALTH, BOT, HCLI_BOT, DISPATCHER, HCLI_DISPATCHER, NIGHT, OWNER, ADMIN)
 
 
-def vectors(index_name: str) -> dict[str, tuple[Right, ...]]:
-    """User → additional rights where vectors are stored in the same Redis (8, or Stack): other versions do not know these commands."""
-    names = (VECTORS, index_name, f"{index_name}-*")
-    return {
-        "dispatcher": (
-            reads("HMGET", VECTORS, why="reads the chunk that was found"),
-            both("FT._LIST FT.INFO FT.SEARCH", *names, why="vector search"),
+#: User → additional rights where vectors are stored in the same Redis: versions before 8 do not know these commands.
+VECTOR_RIGHTS: dict[str, tuple[Right, ...]] = {
+    "dispatcher": (
+        reads("HGET HMGET", VECTOR_RELEASES, why="which vectors a chat has in the release that is served"),
+        both("VSIM", VECTOR_PARTS, why="vector search; for Redis 8.0 it reads and writes its key, as any command of vector sets"),
+    ),
+    "night": (
+        without_keys("INFO MULTI EXEC", "checks whether there are vector sets; begins a release in one transaction"),
+        both(
+            "HGET HMGET HGETALL HSET HDEL COPY UNLINK", VECTOR_RELEASES,
+            why="begins a release as a copy of the last one; removes releases that are not used any more",
         ),
-        "night": (
-            without_keys("INFO", "checks whether the module is loaded"),
-            both("HSET HMGET UNLINK", VECTORS, why="writes vectors, and verifies some of them"),
-            both(
-                "FT._LIST FT.INFO FT.SEARCH FT.CREATE FT.ALIASUPDATE FT.DROPINDEX", *names,
-                why="creates a release's index, removes indexes that no release names",
-            ),
-        ),
-        "owner": (
-            both("UNLINK", VECTORS, why="`hmem forget` removes what is left over"),
-            both("FT._LIST FT.INFO FT.ALIASUPDATE FT.DROPINDEX", *names, why="the same; `hmem release rollback`"),
-        ),
-    }  # fmt: skip
+        both("VADD VCARD VEMB VSIM UNLINK", VECTOR_PARTS, why="writes vectors, and verifies them"),
+        both("GET SET UNLINK", VECTOR_ALIASES, why="the alias follows the current release"),
+    ),
+    "owner": (
+        both("HGET HMGET HGETALL HSET UNLINK", VECTOR_RELEASES, why="`hmem forget` removes what is left over; `hmem search`"),
+        both("VSIM UNLINK", VECTOR_PARTS, why="the same"),
+        both("GET SET UNLINK", VECTOR_ALIASES, why="`hmem release rollback` moves the alias"),
+    ),
+}  # fmt: skip
 
 
 def reach(user: User, pattern: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,17 +34,21 @@ class Guarded:
 
 
 @contextmanager
-def guarded_redis(folder: Path, *more: str) -> Iterator[Guarded]:
-    """Redis with our users, `folder` its directory. `more` options of its own."""
+def guarded_redis(
+    folder: Path, *more: str, program: str = "redis-server", additions: Mapping[str, str] | None = None
+) -> Iterator[Guarded]:
+    """Redis with our users, `folder` its directory. `more` options of its own; `additions`: what to add to a user's line."""
     folder.mkdir(parents=True, exist_ok=True)
     port, secrets = free_port(), folder.parent / f"{folder.name}-secrets"
     subprocess.run([str(DEPLOY / "new-secrets"), "--redis", f"127.0.0.1:{port}", str(secrets)], check=True)
     users = secrets / "redis-users.acl"
-    users.write_text(users.read_text() + "user tester reset on nopass ~* &* +@all\n")
+    lines = [f"{line} {(additions or {}).get(line.split()[1], '')}\n" for line in users.read_text().splitlines()]
+    users.write_text("".join(lines) + "user tester reset on nopass ~* &* +@all\n")
     urls = {user: tomllib.loads((secrets / f"{user}.toml").read_text())["REDIS_URL"] for user in USERS}
     guarded = Guarded(port, folder, urls | {"tester": f"redis://tester:x@127.0.0.1:{port}/0"})
     command = yaml.safe_load((DEPLOY / "compose.yaml").read_text())["services"]["redis"]["command"]
     command = [str(users) if part == "/etc/redis/users.acl" else part for part in command]
+    command[0] = program
     here = ["--port", str(port), "--bind", "127.0.0.1", "--dir", str(folder), "--appendfsync", "no"]
     with subprocess.Popen([*command, *here, *more], stdout=subprocess.DEVNULL) as server:
         try:

@@ -14,7 +14,7 @@ from dispatcher.memory.tombstones import Forgotten
 from shared.config.settings import Settings
 from shared.embedding.models import Embedder
 from shared.embedding.open import open_embedder
-from shared.errors import EmbeddingError, IndexServerUnavailable, MemoryStale, ReleaseRefused, SettingsError
+from shared.errors import EmbeddingError, HmemError, IndexServerUnavailable, MemoryStale, ReleaseRefused, SettingsError
 from shared.release.manifest import (
     LEXICAL,
     MANIFEST,
@@ -29,7 +29,7 @@ from shared.release.parts import part_files
 from shared.release.retention import read_pin
 from shared.text.format import zoned_text
 from shared.vectors.base import how_to_install
-from shared.vectors.registry import SERVED, backend_of
+from shared.vectors.registry import SERVED, backend_of, served_builder_of
 from shared.vectors.searching import AskingBackend
 from shared.wire import keys
 
@@ -166,8 +166,10 @@ def check_vectors(setup: Setup) -> Finding:
         why = embedder.identity.difference(indexed) or difference(embedder, indexed)
     if why is None:
         fits = f"The embedder fits release {release.name} ({indexed.family}, indexed by {indexed.provider})"
-        return _cannot_open(setup.settings, release, manifest, chosen.name) or ok(
-            f"{fits}, and its {chosen.name} index answers."
+        return (
+            _cannot_open(setup.settings, release, manifest, chosen.name)
+            or _may_lose_vectors(setup.settings, chosen.name)
+            or ok(f"{fits}, and its {chosen.name} index answers.")
         )
     return problem(
         Fault.EMBEDDER_DIFFERS,
@@ -190,6 +192,18 @@ def _cannot_open(settings: Settings, release: Path, manifest: Manifest, name: st
         "Fix that, or set MEMORY_BACKEND to another index of the release; until then memory is searched by words only."
     )
     return problem(code.exit_code, f"The {name} index of release {release.name} cannot be searched: {why}.", fix)
+
+
+def _may_lose_vectors(settings: Settings, name: str) -> Finding | None:
+    """Why a night would refuse the server of an index that answers, or None."""
+    if name not in SERVED:
+        return None
+    try:
+        served_builder_of(name, settings, 0).refuse_unless_usable()
+    except HmemError as error:
+        why, _, fix = str(error).partition(". ")
+        return problem(error.exit_code, f"The {name} index answers, but a night would refuse its server. {why}.", fix)
+    return None
 
 
 def check_store(setup: Setup) -> Finding:

@@ -152,9 +152,9 @@ class Bench:
         return row
 
     def _refuse(self, settings: Settings, row: Row) -> None:
-        if row.backend == "redis" and settings.redis_stack_url is None:
+        if row.backend == "redis" and settings.redis_vectors_url is None:
             raise _Stopped(
-                "not available", "REDIS_STACK_URL is not set, and the Redis of the queue is not to be filled"
+                "not available", "REDIS_VECTORS_URL is not set, and the Redis of the queue is not to be filled"
             )
         if row.backend == "qdrant" and settings.qdrant_url is None:
             raise _Stopped("not available", "QDRANT_URL is not set")
@@ -225,7 +225,8 @@ class _Measuring:
         self._say(f"building with {shape.new:,} new turns")
         row.next_build_seconds = self._build(2, grown=True, earlier=1)
         if row.backend in SERVED:
-            sent = shape.new * 2 if row.backend == "pgvector" else shape.rows * 4  # only new ones, in half precision
+            # PostgreSQL and Redis are sent the new ones, the first in half precision.
+            sent = {"pgvector": shape.new * 2, "redis": shape.new * 4}.get(row.backend, shape.rows * 4)
             row.moved_bytes, row.moved_at_least = sent * shape.dimensions, True
         else:
             row.moved_bytes = moved(self.folder)

@@ -25,7 +25,6 @@ LIBRARIES = (
     "lancedb",
     "qdrant-client",
     "redis",
-    "redisvl",
     "pgvector",
     "onnxruntime",
 )

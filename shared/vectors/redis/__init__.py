@@ -1,1 +1,1 @@
-"""The index in a Redis with the search module."""
+"""The index in the vector sets of a Redis 8."""

@@ -1,69 +1,52 @@
-"""Redis with the search module (Redis 8, Redis Stack): an index of its own for each release (server.py), in place of a file.
+"""Redis 8: the vectors of a release in vector sets that all releases share (sets.py), in place of a file.
 
-The index is made before its hashes: Redis indexes each as it comes in, and removes with an index (FT.DROPINDEX DD) what is indexed there.
-By day nothing is retried, for the lookup has a deadline; by night every request is one that may be made twice.
+By night only rows are sent that the newest release does not have, each request being one that may be made twice. By day nothing is retried,
+for the lookup has a deadline. The search is exact.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from itertools import islice
+from itertools import accumulate
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING
 
+import numpy as np
 import redis
-from tenacity import (
-    Retrying,
-    retry_if_exception,
-    retry_if_result,
-    stop_after_attempt,
-    stop_after_delay,
-    wait_exponential,
-)
 
 from shared.config.settings import Settings
 from shared.embedding.models import EmbeddingIdentity
-from shared.errors import IndexServerUnavailable, ReleaseRefused, SettingsError
+from shared.errors import ReleaseRefused
 from shared.ranking.question import Match
 from shared.release.parts import Earlier
-from shared.vectors.base import Checked, Corpus, refuse_without_library
+from shared.vectors.base import Checked, Corpus
 from shared.vectors.on_server import (
     DAY_SECONDS,
     NIGHT_SECONDS,
     SELF_CHECK_EVERY,
     Served,
     ServedBackend,
-    first_line,
     is_left_over,
+    is_ours,
     new_name,
     read_served,
     write_served,
 )
-from shared.vectors.redis.server import RedisIndex, connected, plain_errors, rows_of
-from shared.wire import keys
+from shared.vectors.redis import sets
+from shared.vectors.redis.server import connected, patiently, refuse_server, unavailable
 
 if TYPE_CHECKING:
     from shared.embedding.models import Vectors
-    from shared.vectors.redis.server import Row
 
-T = TypeVar("T")
-
-#: Raise it when the same vectors would be stored in another way.
-LAYOUT = 1
-#: Hashes in one request: with 384 dimensions somewhat under 1 MB.
-BATCH_ROWS = 500
-#: How often a request of the night is made, and how long Redis has until all that it was given is indexed.
-ATTEMPTS, INDEXING_SECONDS = 5, 120.0
-#: A cosine below which a stored vector is not itself.
-SAME = 0.999
-#: The oldest module that has what is used here: 2.6.0.
-LEAST_MODULE = 20_600
+#: A cosine below which a stored vector is not itself, how far one of its numbers may be off (Redis makes its length 1 again), and the most
+#: searches of one check.
+SAME, ROUNDING, MOST_PROBED = 0.999, 1e-5, 1000
 
 
 class RedisBackend(ServedBackend):
-    """Searches the index of one release. Threads share the client, each with a connection of its own while it asks."""
+    """Searches the sets of one release. Threads share the client, each with a connection of its own while it asks."""
 
     name = "redis"
     errors = (redis.RedisError, OSError)
@@ -71,232 +54,152 @@ class RedisBackend(ServedBackend):
     def __init__(self, settings: Settings, release: Path, indexed_with: EmbeddingIdentity | None) -> None:
         super().__init__(settings, release, indexed_with)
         self._client: redis.Redis | None = None
-        self._index: RedisIndex | None = None
+        self._found: tuple[redis.Redis, str] | None = None
 
     def _connect(self, served: Served) -> None:
         client = self._client = connected(self._settings, DAY_SECONDS)
-        index = RedisIndex(client, served, DAY_SECONDS)
-        if difference := index.difference(index.info()):
+        state = sets.state(client, served.name)
+        if state != sets.totals(served):
+            refuse_server(client)  # an older one has no vectors at all
             raise ReleaseRefused(
-                f"release {self._release.name} has its vectors in the Redis index {served.name}, where the server has {difference}. "
-                "Run the night again"
+                f"release {self._release.name} has its vectors in Redis as {served.name}, which the server "
+                f"{'does not have' if not state else 'has with other totals'}. Run the night again"
             )
-        self._index = index
+        self._found = client, served.name
 
     def _nearest(self, vector: Vectors, chat_id: str, k: int) -> list[Match]:
-        index = self._index
-        return index.nearest(vector, chat_id, k) if index is not None else []
+        found = self._found
+        return sets.scored(*found, chat_id, vector, k) if found is not None else []
+
+    def similarities(self, query: str, chat_id: str, chunk_ids: Sequence[str]) -> Vectors:
+        """Of all chunks that have a vector, in a chat of more than sets.MOST_TOLD of the nearest ones; NaN for a repeated chunk."""
+        known: dict[str, float] = {}
+        if chunk_ids:
+            known = self._asked(query, lambda vector: self._all(vector, chat_id), known)
+        return np.array([known.get(chunk_id, np.nan) for chunk_id in chunk_ids], dtype=np.float32)
+
+    def _all(self, vector: Vectors, chat_id: str) -> dict[str, float]:
+        found = self._found
+        return {one.chunk_id: one.score for one in sets.scored(*found, chat_id, vector)} if found is not None else {}
 
     def _close_index(self) -> None:
-        self._index = None
-        if self._client is not None:
-            self._client.close()
-            self._client = None
+        client, self._client, self._found = self._client, None, None
+        if client is not None:
+            client.close()
 
 
 class RedisBuilder:
-    """Builds a new index for each release; what an earlier one holds is sent again, for Redis copies no index."""
+    """Builds the sets of a release beside those of the others; `sweep` removes a release that is not used, and what a dead attempt left."""
 
     def __init__(self, settings: Settings, run: int) -> None:
         self._settings, self._run = settings, run
 
     def refuse_unless_usable(self) -> None:
-        refuse_without_library("redis")
         with self._client(DAY_SECONDS) as client:
-            _refuse_server(client)
+            refuse_server(client)
 
     def version(self) -> str:
-        return f"redis, layout {LAYOUT}"
+        return f"redis, layout {sets.LAYOUT}"
 
-    def build(self, place: Path, corpus: Corpus, earlier: Earlier | None = None) -> None:  # noqa: ARG002
+    def build(self, place: Path, corpus: Corpus, earlier: Earlier | None = None) -> None:  # noqa: ARG002 - the server knows
         served = Served(new_name(self._settings.index_name, self._run), len(corpus), corpus.dimensions)
         with self._client(NIGHT_SECONDS) as client:
-            _patiently(RedisIndex(client, served, NIGHT_SECONDS).create)
-            rows = rows_of(served.name, corpus)
-            while batch := list(islice(rows, BATCH_ROWS)):
-                _patiently(partial(_send, client, batch))
+            base = patiently(partial(sets.newest, client, self._is_ours))
+            sets.put(client, served, corpus, base, patiently)
         write_served(place, served)
 
     def check(self, place: Path, scratch: Path, corpus: Corpus, earlier: Earlier | None = None) -> Checked:  # noqa: ARG002
+        """As in `Builder`: all parts are counted, what this release has brought is compared, and a sample is searched for."""
         served = read_served(place)
+        if (served.vectors, served.dimensions) != (len(corpus), corpus.dimensions):
+            raise ReleaseRefused(f"{place} was written for other vectors than these. Run the night again.")
         with self._client(NIGHT_SECONDS) as client:
-            index = RedisIndex(client, served, NIGHT_SECONDS)
-            _check_indexed(index, served, len(corpus))
-            _check_hashes(client, rows_of(served.name, corpus))
-            return Checked({chat: _check_chat(index, chat, *given) for chat, given in corpus.chats.items()})
+            if patiently(partial(sets.state, client, served.name)) != sets.totals(served):
+                raise ReleaseRefused(f"Redis has no vectors {served.name}. Run the night again.")
+            listed = patiently(partial(sets.chats_of, client, served.name))
+            _check_parts(client, listed, corpus)
+            for chat_id, parts in listed.items():
+                _check_content(client, served.name, chat_id, parts, corpus)
+            _check_searches(client, served.name, corpus)
+        return Checked({chat_id: sum(part.count for part in parts) for chat_id, parts in listed.items()})
 
     def follow(self, place: Path) -> None:
+        name = read_served(place).name
         with self._client(NIGHT_SECONDS) as client:
-            _patiently(partial(client.ft(read_served(place).name).aliasupdate, self._settings.index_name))
+            if not patiently(partial(sets.follow, client, self._settings.index_name, name)):
+                raise ReleaseRefused(f"Redis has no vectors {name}. Run the night again.")
 
     def left_over(self, named: Collection[str], newest: int | None = None) -> list[str]:
         with self._client(NIGHT_SECONDS) as client:
-            return sorted(name for name in _listed(client) if self._is_left(name, named, newest))
+            return self._left(client, named, newest).names
 
     def sweep(self, named: Collection[str], newest: int | None = None) -> list[str]:
-        """Indexes, and hashes without an index: those that Redis had not indexed yet when their index was dropped."""
         with self._client(NIGHT_SECONDS) as client:
-            listed = _listed(client)
-            gone = {name for name in listed if self._is_left(name, named, newest)}
-            for name in gone:
-                client.ft(name).dropindex(delete_documents=True)
-            kept = {*named, *listed} - gone
-            return sorted(
-                gone | _unlink_left(client, lambda name: name not in kept and self._is_left(name, named, newest))
-            )
+            left = self._left(client, named, newest)
+            sets.remove(client, left, self._settings.index_name)
+            return left.names
 
-    def _is_left(self, name: str, named: Collection[str], newest: int | None) -> bool:
-        return is_left_over(name, self._settings.index_name, named, newest)
+    def _left(self, client: redis.Redis, named: Collection[str], newest: int | None) -> sets.Left:
+        ours = self._settings.index_name
+        return sets.left_over(
+            client,
+            lambda name: is_left_over(name, ours, named, newest),
+            lambda name: is_left_over(name, ours, (), newest),
+        )
+
+    def _is_ours(self, name: str) -> bool:
+        return is_ours(name, self._settings.index_name)
 
     @contextmanager
     def _client(self, seconds: float) -> Iterator[redis.Redis]:
-        """A client for the night; what it raises as an IndexServerUnavailable, whose text has no address and so no password."""
+        """A client for the night; what it raises as an IndexServerUnavailable."""
         client = connected(self._settings, seconds)
         try:
-            with plain_errors():
-                yield client
+            yield client
         except redis.RedisError as error:
-            raise _unavailable(error) from error
+            raise unavailable(error) from error
         finally:
             client.close()
 
 
-def _unavailable(error: redis.RedisError) -> IndexServerUnavailable:
-    reason = f"{type(error).__name__}: {first_line(error)}"
-    if _passes(error):
-        return IndexServerUnavailable(
-            f"The Redis that stores vectors (REDIS_STACK_URL, REDIS_URL if unset) does not answer ({reason}). "
-            "Check that it runs and that its address is right, then run the night again."
-        )
-    return IndexServerUnavailable(
-        f"The Redis that stores vectors (REDIS_STACK_URL, REDIS_URL if unset) refuses a command of the night ({reason}). "
-        "Check that it has memory left and that this user has the right, then run the night again."
-    )
+def _check_parts(client: redis.Redis, listed: dict[str, list[sets.Part]], corpus: Corpus) -> None:
+    """The release lists these chats and no others, each as the slices that it consists of, and every part has all of its vectors."""
+    if listed.keys() != corpus.chats.keys():
+        raise ReleaseRefused("Redis lists other chats than it was given. Run the night again.")
+    for chat_id, (ids, vectors) in corpus.chats.items():
+        parts = listed[chat_id]
+        if (
+            sum(part.count for part in parts) != len(ids)
+            or [part for _, part in sets.kept(parts, ids, vectors)] != parts
+        ):
+            raise ReleaseRefused("Redis lists other vectors of a chat than it was given. Run the night again.")
+    wanted = [(part.key(chat_id), part.count) for chat_id, parts in listed.items() for part in parts]
+    counts = patiently(partial(sets.cards, client, [key for key, _ in wanted]))
+    for (key, count), found in zip(wanted, counts, strict=True):
+        if found != count:
+            raise ReleaseRefused(f"Redis has {found} of {count} vectors under {key}. Run the night again.")
 
 
-def _refuse_server(client: redis.Redis) -> None:
-    """SettingsError unless vectors can be indexed on this server, and stay there."""
-    if client.get_connection_kwargs().get("db"):
-        raise SettingsError(
-            "REDIS_STACK_URL (REDIS_URL if unset) names another database than 0, but Redis indexes only database 0. Let it end in /0."
-        )
-    modules: Mapping[str, Any] = client.info("modules")
-    versions = [int(one["ver"]) for one in modules.get("modules", ()) if one["name"] in ("search", "searchlight")]
-    if not versions or max(versions) < LEAST_MODULE:
-        raise SettingsError(
-            "NIGHT_INDEXES names redis, and the Redis of REDIS_STACK_URL (REDIS_URL if unset) has no search module, or one before 2.6. "
-            "Run Redis 8 or Redis Stack there, or remove redis from NIGHT_INDEXES."
-        )
-    memory: Mapping[str, Any] = client.info("memory")
-    if (policy := str(memory["maxmemory_policy"])).startswith("allkeys"):
-        raise SettingsError(
-            f"The Redis of REDIS_STACK_URL (REDIS_URL if unset) has maxmemory-policy {policy}: when its memory is full, it silently deletes "
-            "vectors. On that server run redis-cli CONFIG SET maxmemory-policy noeviction, then redis-cli CONFIG REWRITE."
-        )
+def _check_content(client: redis.Redis, name: str, chat_id: str, parts: Sequence[sets.Part], corpus: Corpus) -> None:
+    """The parts of a chat that this release has brought are stored as they were given."""
+    ids, vectors = corpus.chats[chat_id]
+    starts = accumulate((part.count for part in parts), initial=0)
+    brought = [(start, part) for start, part in zip(starts, parts, strict=False) if part.index == name]
+    for start, part in brought:
+        rows, key = slice(start, start + part.count), part.key(chat_id)
+        found = patiently(partial(sets.stored, client, key, ids[rows]))
+        for chunk_id, one, given in zip(ids[rows], found, vectors[rows], strict=True):
+            if one is None or one.shape != given.shape or not np.allclose(one, given, rtol=0, atol=ROUNDING):
+                raise ReleaseRefused(
+                    f"Redis has another vector as chunk {chunk_id} under {key} than it was given. Run the night again."
+                )
 
 
-def _patiently(call: Callable[[], T]) -> T:
-    """Retry if the connection broke or no answer came in time; only for idempotent calls."""
-    again = Retrying(
-        retry=retry_if_exception(_passes),
-        wait=wait_exponential(0.1, max=5.0),
-        stop=stop_after_attempt(ATTEMPTS),
-        reraise=True,
-    )
-    return again(call)
-
-
-def _passes(error: BaseException) -> bool:
-    """Whether a later attempt may succeed. A wrong password will stay wrong, though the client calls it an error of the connection."""
-    passing = isinstance(error, redis.ConnectionError | redis.TimeoutError)
-    return passing and not isinstance(error, redis.AuthenticationError)
-
-
-def _send(client: redis.Redis, rows: Sequence[Row]) -> None:
-    with client.pipeline(transaction=False) as pipe:
-        for key, fields in rows:
-            pipe.hset(key, mapping=fields)  # type: ignore[arg-type]
-        pipe.execute()
-
-
-def _check_indexed(index: RedisIndex, served: Served, wanted: int) -> None:
-    """Redis has indexed as many rows as were given, in the form that was asked for."""
-    waiting = Retrying(
-        retry=retry_if_result(lambda info: _may_still_come(info, wanted)),
-        wait=wait_exponential(0.02, max=1.0),
-        stop=stop_after_delay(INDEXING_SECONDS),
-        retry_error_callback=lambda state: state.outcome.result() if state.outcome else None,
-    )
-    info: dict[str, Any] | None = waiting(partial(_patiently, index.info))
-    failures = int(info["hash_indexing_failures"]) if info else 0
-    difference = index.difference(info) or (
-        f"{served.vectors} of {wanted} vectors" if served.vectors != wanted else None
-    )
-    if difference or failures or _may_still_come(info, wanted):
-        raise ReleaseRefused(
-            f"Of the index {served.name} Redis has {difference or 'all rows'}, and {failures} rows that it could not index. "
-            "Check the server's log, then run the night again."
-        )
-
-
-def _may_still_come(info: Mapping[str, Any] | None, wanted: int) -> bool:
-    """Whether Redis is not done with indexing, or has not counted all yet."""
-    if info is None or int(info["hash_indexing_failures"]):
-        return False
-    return bool(int(info["indexing"])) or float(info["percent_indexed"]) < 1 or int(info["num_docs"]) < wanted
-
-
-def _check_hashes(client: redis.Redis, rows: Iterator[Row]) -> None:
-    """Each row is stored as it was given, byte for byte."""
-    names = ("chat", "chat_id", "chunk_id", "vector")
-    while batch := list(islice(rows, BATCH_ROWS)):
-        stored = _patiently(partial(_fetch, client, [key for key, _ in batch], names))
-        for (key, fields), found in zip(batch, stored, strict=True):
-            if found != [_encoded(fields[name]) for name in names]:
-                raise ReleaseRefused(f"Redis has another row under {key} than was given to it. Run the night again.")
-
-
-def _fetch(client: redis.Redis, wanted: Sequence[str], names: Sequence[str]) -> list[Any]:
-    with client.pipeline(transaction=False) as pipe:
-        for key in wanted:
-            pipe.hmget(key, names)
-        return pipe.execute()
-
-
-def _encoded(value: str | float | bytes) -> bytes:
-    return value if isinstance(value, bytes) else str(value).encode("utf-8")
-
-
-def _check_chat(index: RedisIndex, chat_id: str, ids: Sequence[str], vectors: Vectors) -> int:
-    """How many rows the chat has in the index: as many as were given, and every SELF_CHECK_EVERY-th finds itself."""
-    counted = _patiently(partial(index.count, chat_id))
-    if counted != len(ids):
-        raise ReleaseRefused(f"Redis has {counted} of {len(ids)} vectors of a chat. Run the night again.")
-    for row in range(0, len(ids), SELF_CHECK_EVERY):
-        best = _patiently(partial(index.nearest, vectors[row], chat_id, 1))
+def _check_searches(client: redis.Redis, name: str, corpus: Corpus) -> None:
+    """Every SELF_CHECK_EVERY-th vector finds itself; of very many, a sample."""
+    probes = [(chat, row) for chat, (ids, _) in corpus.chats.items() for row in range(0, len(ids), SELF_CHECK_EVERY)]
+    for chat_id, row in probes[:: max(1, len(probes) // MOST_PROBED)]:
+        ids, vectors = corpus.chats[chat_id]
+        best = patiently(partial(sets.scored, client, name, chat_id, vectors[row], 1))
         if not best or best[0].score < SAME:
             raise ReleaseRefused(f"Redis does not find the vector of chunk {ids[row]}. Run the night again.")
-    return counted
-
-
-def _listed(client: redis.Redis) -> list[str]:
-    """All indexes there, of whomever."""
-    return [_text(name) for name in client.execute_command("FT._LIST")]  # type: ignore[no-untyped-call]
-
-
-def _unlink_left(client: redis.Redis, is_left: Callable[[str], bool]) -> set[str]:
-    """Remove hashes whose index is left over and gone; the names of those indexes."""
-    gone: set[str] = set()
-    start = keys.vectors("")
-    found = client.scan_iter(match=f"{start}*", count=1000)
-    while batch := [_text(key) for key in islice(found, BATCH_ROWS)]:
-        owners = {key: key.removeprefix(start).rpartition(":")[0] for key in batch}
-        left = [key for key, name in owners.items() if is_left(name)]
-        if left:
-            client.unlink(*left)
-            gone |= {owners[key] for key in left}
-    return gone
-
-
-def _text(value: Any) -> str:
-    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)

@@ -12,9 +12,10 @@ import pytest
 from redis import Redis
 
 from dispatcher.health.findings import Fault, Finding
-from shared.errors import IndexServerUnavailable
+from shared.errors import IndexServerUnavailable, SettingsError
 from shared.release.retention import write_pin
 from tests.servers.ollama_api import DIGEST, OllamaApi
+from tests.servers.redis8 import redis8_server
 from tests.support.day.health import ask, expect, looks
 from tests.support.machine import free_port
 from tests.support.night.index_world import settings_for
@@ -209,6 +210,21 @@ def test_an_index_that_cannot_be_searched(world: World) -> None:
     assert (found.state, found.code) == ("problem", IndexServerUnavailable.exit_code)
     assert "The qdrant index of release 1 cannot be searched: the qdrant server is not available" in found.sentence
     assert not list((world.root / "state" / "views").glob("*"))
+
+
+@pytest.mark.slow
+def test_a_redis_that_may_drop_vectors(world: World) -> None:
+    world.say("t1", "the boiler code is 4711")
+    with redis8_server() as server:
+        world.environment |= {"REDIS_VECTORS_URL": server.url, "NIGHT_INDEXES": "redis"}
+        world.command("hmem-night", "run")
+        assert "its redis index answers" in ask(world)[1]["vectors"].sentence
+        with Redis.from_url(server.url) as client:
+            client.config_set("maxmemory-policy", "allkeys-lfu")
+        found = ask(world)[1]["vectors"]
+    assert (found.state, found.code) == ("problem", SettingsError.exit_code)
+    assert "maxmemory-policy allkeys-lfu: when its memory is full, it silently deletes vectors" in found.sentence
+    assert "maxmemory-policy noeviction" in found.fix
 
 
 @pytest.mark.slow

@@ -38,7 +38,7 @@ def test_help_names_every_part() -> None:
     assert {part for part in PARTS if re.search(rf"\b{part}\b", done.stdout)} == PARTS
 
 
-@pytest.mark.parametrize("part", [*sorted(PARTS), *INDEXES, "postgres", "chromadb", "redis", "claude"])
+@pytest.mark.parametrize("part", [*sorted(PARTS), *INDEXES, "postgres", "chromadb", "claude"])
 def test_the_names_that_people_know_are_taken(part: str) -> None:
     assert set_up("--with", part, *HELP).returncode == 0
     assert set_up(f"--with=plot,{part}", *HELP).returncode == 0
@@ -51,14 +51,12 @@ def test_an_unknown_part_is_refused_with_the_list(wrong: tuple[str, ...]) -> Non
     done = set_up(*wrong)
     assert done.returncode == 2
     if wrong != ("x",):
-        assert (
-            "Choose from: postgresql, lancedb, qdrant, redis-search, pgvector, fastembed, plot, chroma" in done.stderr
-        )
+        assert "Choose from: postgresql, lancedb, qdrant, pgvector, fastembed, plot, chroma" in done.stderr
 
 
 def test_the_table_of_packages_is_that_of_the_project() -> None:
     assert set(PACKAGES) == PARTS
-    assert set(INDEX_PARTS) | {"sqlite"} == set(INDEXES)
+    assert set(INDEX_PARTS) | {"sqlite", "redis"} == set(INDEXES)
     for part, packages in PACKAGES.items():
         assert len(EXTRAS[part]) == len(packages), part
     assert part_of("aiogram.types") == "telegram"

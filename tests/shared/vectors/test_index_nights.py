@@ -23,7 +23,7 @@ class Indexed:
     def __init__(self, world: World, name: str, settings: Settings) -> None:
         self.world, self.name = world, name
         servers = {
-            key: getattr(settings, key) for key in ("qdrant_url", "redis_stack_url", "pgvector_url", "index_name")
+            key: getattr(settings, key) for key in ("qdrant_url", "redis_vectors_url", "pgvector_url", "index_name")
         }
         more = {"night_indexes": name, "memory_backend": name, **servers}
         self.variables = {key.upper(): str(value) for key, value in more.items() if value is not None}
@@ -118,9 +118,12 @@ def test_without_the_server_the_night_waits_and_the_day_has_words(world: World, 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("point", ["build:closed", "build:after-commit", "publish:switched"])
-def test_a_night_that_is_killed_leaves_what_is_served_and_the_next_one_cleans_up(world: World, point: str) -> None:
-    with settings_for(["pgvector"], world.root) as settings:
-        indexed = Indexed(world, "pgvector", settings)
+@pytest.mark.parametrize("name", ["pgvector", "redis"])
+def test_a_night_that_is_killed_leaves_what_is_served_and_the_next_one_cleans_up(
+    world: World, name: str, point: str
+) -> None:
+    with settings_for([name], world.root) as settings:
+        indexed = Indexed(world, name, settings)
         world.say("t1", "the boiler code is 4711")
         indexed.night()
         before = indexed.served(1)
@@ -167,6 +170,10 @@ def test_what_was_forgotten_goes_under_every_name_that_was_used(world: World) ->
         assert len(indexed.on_server()) == 1
         world.say("t4", "but not at night")
         gone = world.command(
-            "hmem-night", "run", NIGHT_INDEXES="sqlite", MEMORY_BACKEND="auto", REDIS_STACK_URL="redis://127.0.0.1:1/0"
+            "hmem-night",
+            "run",
+            NIGHT_INDEXES="sqlite",
+            MEMORY_BACKEND="auto",
+            REDIS_VECTORS_URL="redis://127.0.0.1:1/0",
         )
-        assert "REDIS_STACK_URL" in gone.stdout, "it is remembered, though no setting names it"
+        assert "REDIS_VECTORS_URL" in gone.stdout, "it is remembered, though no setting names it"

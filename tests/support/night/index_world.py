@@ -69,9 +69,9 @@ def settings_for(names: Sequence[str], root: Path) -> Iterator[Settings]:
 
             overrides |= servers.enter_context(qdrant_settings())
         if "redis" in names:
-            from tests.servers.redisearch import redis_settings
+            from tests.servers.redis8 import redis8_settings
 
-            overrides |= servers.enter_context(redis_settings())
+            overrides |= servers.enter_context(redis8_settings())
         if "pgvector" in names:
             from tests.support.stores import pgvector_settings
 

@@ -52,7 +52,6 @@ LIBRARIES = {
     "chroma": "chromadb",
     "lancedb": "lancedb",
     "qdrant": "qdrant_client",
-    "redis": "redisvl",
     "pgvector": "psycopg",
 }
 
@@ -87,11 +86,10 @@ def test_a_host_without_the_library_says_what_to_install(
     with settings_for([index], tmp_path) as settings:
         path = make_release(settings, tmp_path, [index], {"1": notes("1", 3)})
         monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-        extra = "redis-search" if index == "redis" else index
-        with pytest.raises(SettingsError, match=rf"NIGHT_INDEXES names {index}.*--with {extra} in "):
+        with pytest.raises(SettingsError, match=rf"NIGHT_INDEXES names {index}.*--with {index} in "):
             builder_of(index, settings, 1).refuse_unless_usable()
         found = opened(settings, path, index)
-        assert f"scripts/setup --with {extra}" in (found.why_not or "")
+        assert f"scripts/setup --with {index}" in (found.why_not or "")
         if index in SERVED:
             monkeypatch.undo()
             served_builder_of(index, settings, 1).sweep([])

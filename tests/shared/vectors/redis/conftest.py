@@ -1,16 +1,15 @@
-"""A Redis with the search module. It cannot be had in every place, so a stand-in has its part, strict about the documented form of each command;
-with HMEM_TEST_REDIS_STACK_URL what needs no fault runs against that server instead.
-"""
+"""A real Redis 8 of the test module, and before it what passes on all but the faults that a test asks for (tests/servers/redis8.py)."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 import pytest
+from redis import Redis
 
 from shared.config.settings import Settings, load_settings
 from shared.vectors import searching
-from tests.servers.redisearch import RediSearch
+from tests.servers.redis8 import FaultyRedis, Redis8, redis8_server
 from tests.support.night.indexes.on_redis import Asked
 
 
@@ -20,24 +19,25 @@ def embedder(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(scope="module")
-def server() -> Iterator[RediSearch]:
-    with RediSearch() as running:
+def server() -> Iterator[Redis8]:
+    with redis8_server() as running:
         yield running
 
 
 @pytest.fixture
-def stand_in(server: RediSearch) -> Iterator[RediSearch]:
-    """Empty, well, and at the end content with everything that was sent."""
-    server.redis.flushall()
-    server.touched([b"FLUSHALL"])
-    server.log.clear()
-    yield server
-    server.faults, server.all_faults, server.busy = {}, None, 0
-    complaints = server.complaints[:]
-    server.complaints.clear()
-    assert complaints == []
+def looking(server: Redis8) -> Iterator[Redis]:
+    """A connection of the test's own, to a server that is empty at first."""
+    with Redis.from_url(server.url, decode_responses=True, protocol=2) as client:
+        client.flushall()
+        yield client
 
 
 @pytest.fixture
-def settings(stand_in: RediSearch) -> Settings:
-    return load_settings(redis_stack_url=stand_in.url)
+def proxy(looking: Redis, server: Redis8) -> Iterator[FaultyRedis]:
+    with FaultyRedis(server.url) as running:
+        yield running
+
+
+@pytest.fixture
+def settings(proxy: FaultyRedis) -> Settings:
+    return load_settings(redis_vectors_url=proxy.url)

@@ -1,4 +1,4 @@
-"""The night with Redis: an index is built, proven, followed and swept; broken connections, and an index that is not as it was given."""
+"""The night with Redis: what is sent, what releases share, what is removed with one, and what a check finds."""
 
 from __future__ import annotations
 
@@ -13,78 +13,209 @@ from shared.errors import IndexServerUnavailable, ReleaseRefused
 from shared.release.manifest import REDIS
 from shared.vectors.base import Corpus
 from shared.vectors.on_server import read_served
-from shared.vectors.redis import index as redis_search
+from shared.vectors.redis import index as redis_index
+from shared.vectors.redis import server as redis_server
+from shared.vectors.redis import sets
 from shared.vectors.redis.index import RedisBuilder
-from shared.vectors.redis.server import tag_of
 from shared.wire import keys
-from tests.servers.redisearch import RediSearch, redis_settings
-from tests.support.machine import slowness
+from tests.servers.redis8 import FaultyRedis, redis8_server
+from tests.support.machine import slowness, wait_for
 from tests.support.night.indexes.on_redis import build, corpus_of, opened, vector_of
 
 
-def test_a_release_is_built_proven_followed_searched_and_swept(tmp_path: Path) -> None:
-    with redis_settings() as told:
-        settings = load_settings(**told)
-        client: Redis = Redis.from_url(told["redis_stack_url"], protocol=2, decode_responses=True)
-        RedisBuilder(settings, 1).refuse_unless_usable()
-        first, second = (build(settings, tmp_path, corpus_of(one=60, other=5), run) for run in (1, 2))
-        names = [read_served(place).name for place in (first, second)]
-        builder = RedisBuilder(settings, 2)
-        checked = builder.check(second, tmp_path / "scratch", corpus_of(one=60, other=5))
-        assert (checked.vectors, checked.unreached) == ({"one": 60, "other": 5}, 0)
-        assert client.hget(f"{keys.vectors(names[1])}3", "said_at") == "1700000003.0"
-        for place in (first, second, second):  # asked again, it changes nothing
-            builder.follow(place)
-        found = opened(settings, first)
-        assert found.is_available(), found.why_not
-        assert found.search("one/7", "one", 2)[0].chunk_id == "one/7"
-        assert found.search("one/7", "One", 5) == []
-        assert builder.sweep(names) == []
-        assert builder.sweep(names[1:]) == [names[0]]
-        assert list(client.scan_iter(match=f"{keys.vectors(names[0])}*")) == []
-        assert len(list(client.scan_iter(match=f"{keys.vectors(names[1])}*"))) == 65
-        with pytest.raises(IndexServerUnavailable, match=names[0]):
-            found.search("one/7", "one", 2)
-        found.close()
-        client.close()
+def checked(settings: Settings, place: Path, corpus: Corpus) -> dict[str, int]:
+    return RedisBuilder(settings, 1).check(place, place.parent / "scratch", corpus).vectors
+
+
+def names_of(*places: Path) -> list[str]:
+    return [read_served(place).name for place in places]
+
+
+def parts(looking: Redis, chat: str | None = None) -> list[str]:
+    """The keys of all vector sets, or of a chat's."""
+    own = f"{hash_of(chat)}:*" if chat else ""
+    return sorted(looking.scan_iter(match=f"hcli:mem:vectors:part:*{own}"))
+
+
+def hash_of(chat: str) -> str:
+    return sets.Part("index", 0, "", 0, "").key(chat).split(":")[-2]
+
+
+def test_a_release_is_built_proven_followed_searched_and_swept(
+    settings: Settings, looking: Redis, tmp_path: Path
+) -> None:
+    builder = RedisBuilder(settings, 2)
+    builder.refuse_unless_usable()
+    corpus = corpus_of(one=60, other=5)
+    first, second = (build(settings, tmp_path, corpus, run) for run in (1, 2))
+    names = names_of(first, second)
+    assert checked(settings, second, corpus) == {"one": 60, "other": 5}
+    for place in (first, second, second):  # asked again, it changes nothing
+        builder.follow(place)
+    assert looking.get(keys.vector_alias("hmem")) == names[1]
+    found = opened(settings, first)
+    assert found.is_available(), found.why_not
+    assert found.search("one/7", "one", 2)[0].chunk_id == "one/7"
+    assert found.search("one/7", "One", 5) == []
+    assert builder.sweep(names) == []
+    assert builder.sweep(names[1:]) == [names[0]]
+    with pytest.raises(IndexServerUnavailable, match=names[0]):
+        found.search("one/7", "one", 2)
+    found.close()
+    assert checked(settings, second, corpus) == {"one": 60, "other": 5}, "what it shares stays"
+    assert builder.sweep([]) == [names[1]]
+    assert list(looking.scan_iter()) == [], "nor the alias"
+
+
+def test_only_what_is_new_is_sent(settings: Settings, proxy: FaultyRedis, looking: Redis, tmp_path: Path) -> None:
+    build(settings, tmp_path, corpus_of(one=120, other=60, gone=3), 1)
+    assert len(proxy.sent("VADD")) == 183
+    proxy.log.clear()
+    second = corpus_of(one=122, other=60, new=4)
+    place = build(settings, tmp_path, second, 2)
+    assert len(proxy.sent("VADD")) == 2 + 4, "the rest is shared"
+    assert checked(settings, place, second) == {"one": 122, "other": 60, "new": 4}
+    assert [looking.execute_command("VCARD", key) for key in parts(looking, "one")] == [120, 2]  # type: ignore[no-untyped-call]
+    proxy.log.clear()
+    third = build(settings, tmp_path, second, 3)
+    assert proxy.sent("VADD") == []
+    assert {one[2] for one in proxy.sent("HSET")} == {sets.TOTALS}
+    assert checked(settings, third, second) == {"one": 122, "other": 60, "new": 4}
+
+
+def test_small_parts_become_one_and_few_rows_are_sent_twice(
+    settings: Settings, proxy: FaultyRedis, looking: Redis, tmp_path: Path
+) -> None:
+    for night in range(40):
+        corpus = corpus_of(one=200 + night)
+        place = build(settings, tmp_path, corpus, night + 1)
+        assert checked(settings, place, corpus) == {"one": 200 + night}
+        RedisBuilder(settings, night + 1).sweep(names_of(place))
+        assert len(parts(looking, "one")) <= 8
+    assert len(proxy.sent("VADD")) < 200 + 39 * 6
+
+
+def test_the_parts_at_the_end_are_merged_by_size() -> None:
+    def left(counts: list[int], new: int) -> list[int]:
+        parts = [(sum(counts[:number]), sets.Part("", 0, "", count, "")) for number, count in enumerate(counts)]
+        return [part.count for _, part in sets.not_merged(parts, sum(counts) + new)]
+
+    assert left([500, 1, 1, 1, 1, 1, 1], 1) == [500, 1, 1, 1, 1, 1, 1]
+    assert left([500, 1, 1, 1, 1, 1, 1, 1], 1) == [500]
+    assert left([500, 60, 1, 1, 1, 1, 1, 1], 1) == [500], "of the same level"
+    assert left([900, 70, 70, 70, 70, 70, 70, 70, 9, 9, 9, 9, 9, 9, 9], 9) == [900], "and those that it makes"
+    assert left([1, 900, 1, 1, 1, 1, 1, 1, 1], 1) == [1, 900], "the order stays that of time"
+    assert left([1000] * 9, 999) == [1000] * 9, "a full part stays"
+    assert left([1] * 20, 0) == [1] * 20
+
+
+def test_what_was_forgotten_leaves_every_set(settings: Settings, looking: Redis, tmp_path: Path) -> None:
+    whole = corpus_of(one=30, other=4)
+    ids, vectors = whole.chats["one"]
+    without = [row for row in range(30) if row != 17]
+    build(settings, tmp_path, whole, 1)
+    rest = Corpus({**whole.chats, "one": ([ids[row] for row in without], vectors[without])})
+    second = build(settings, tmp_path, rest, 2)
+    assert checked(settings, second, rest) == {"one": 29, "other": 4}
+    RedisBuilder(settings, 2).sweep(names_of(second))
+    assert [looking.execute_command("VEMB", key, "one/17") for key in parts(looking)] == [None] * 2  # type: ignore[no-untyped-call]
+    third = build(settings, tmp_path, corpus_of(other=4), 3)
+    RedisBuilder(settings, 3).sweep(names_of(third))
+    assert parts(looking) == parts(looking, "other")
+    assert checked(settings, third, corpus_of(other=4)) == {"other": 4}
+
+
+def test_one_turn_fewer_or_more_changes_the_part_around_it_alone(
+    settings: Settings, proxy: FaultyRedis, looking: Redis, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also turns of an import, which come before the others."""
+    monkeypatch.setattr(sets, "PART_ROWS", 10)
+    ids, vectors = corpus_of(one=60).chats["one"]
+
+    def night(run: int, rows: list[int]) -> int:
+        proxy.log.clear()
+        corpus = Corpus({"one": ([ids[row] for row in rows], vectors[rows])})
+        place = build(settings, tmp_path, corpus, run)
+        assert checked(settings, place, corpus) == {"one": len(rows)}
+        return len(proxy.sent("VADD"))
+
+    first = [*range(5, 60)]
+    assert night(1, first) == 55
+    assert night(2, [row for row in first if row != 27]) == 9
+    assert night(3, [*range(5), *(row for row in first if row != 27)]) == 5
+    assert night(4, [*range(60)]) == 10, "what was between two parts becomes one with them again"
 
 
 def test_an_index_of_nothing_is_one_too(settings: Settings, tmp_path: Path) -> None:
     place = build(settings, tmp_path, Corpus({}))
-    builder = RedisBuilder(settings, 1)
-    assert builder.check(place, tmp_path / "scratch", Corpus({})).vectors == {}
-    builder.follow(place)
+    assert checked(settings, place, Corpus({})) == {}
+    RedisBuilder(settings, 1).follow(place)
     found = opened(settings, place)
     assert found.is_available(), found.why_not
     assert found.search("anything", "1", 5) == []
     found.close()
+    after = build(settings, tmp_path, corpus_of(one=3), 2)
+    assert checked(settings, after, corpus_of(one=3)) == {"one": 3}
+
+
+def test_what_redis_has_lost_is_sent_again(settings: Settings, looking: Redis, tmp_path: Path) -> None:
+    corpus = corpus_of(one=9, other=9)
+    first = build(settings, tmp_path, corpus, 1)
+    looking.delete(*parts(looking, "one"))
+    with pytest.raises(ReleaseRefused, match="0 of 9 vectors"):
+        checked(settings, first, corpus)
+    second = build(settings, tmp_path, corpus, 2)
+    assert checked(settings, second, corpus) == {"one": 9, "other": 9}
+    looking.hset(keys.vector_release(read_served(second).name), "chat:one", "no list")
+    third = build(settings, tmp_path, corpus, 3)
+    assert checked(settings, third, corpus) == {"one": 9, "other": 9}
+    RedisBuilder(settings, 3).sweep(names_of(third))
+    assert len(parts(looking)) == 2
+
+
+@pytest.mark.parametrize("rewritten", [False, True], ids=["as it was appended", "rewritten"])
+def test_the_vectors_survive_a_restart_of_redis(tmp_path: Path, *, rewritten: bool) -> None:
+    corpus = corpus_of(one=50, other=5)
+    with redis8_server("--appendonly", "yes") as server:
+        settings = load_settings(redis_vectors_url=server.url)
+        build(settings, tmp_path, corpus_of(one=40, other=5), 1)
+        place = build(settings, tmp_path, corpus, 2)
+        if rewritten:
+            with Redis.from_url(server.url) as client:
+                client.bgrewriteaof()
+                wait_for(lambda: not client.info("persistence")["aof_rewrite_in_progress"], "the rewriting")
+        server.stop()
+        server.start()
+        assert checked(settings, place, corpus) == {"one": 50, "other": 5}
 
 
 @pytest.mark.parametrize(
     ("command", "fault"),
     [
+        ("VADD", "drop"),
         ("HSET", "drop"),
-        ("FT.CREATE", "drop"),
-        ("FT.INFO", "-LOADING Redis is loading the dataset in memory"),
-        ("FT.INFO", "hang"),
-        ("FT.SEARCH", "drop"),
-        ("HMGET", "drop"),
-        ("FT.ALIASUPDATE", "drop"),
+        ("HGETALL", "-LOADING Redis is loading the dataset in memory"),
+        ("HGETALL", "hang"),
+        ("EXEC", "drop"),
+        ("VCARD", "drop"),
+        ("VSIM", "drop"),
+        ("VEMB", "drop"),
+        ("SET", "drop"),
+        ("SCAN", "drop"),
     ],
 )
 def test_a_broken_connection_does_not_end_the_night(
-    stand_in: RediSearch, settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str, fault: str
+    proxy: FaultyRedis, settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str, fault: str
 ) -> None:
+    build(settings, tmp_path, corpus_of(one=2), 1)
     if fault == "hang":
-        monkeypatch.setattr(redis_search, "NIGHT_SECONDS", 0.3 * slowness())
-    stand_in.faults = {command: [fault]}
-    corpus = corpus_of(one=3)
-    place = build(settings, tmp_path, corpus)
-    builder = RedisBuilder(settings, 1)
-    assert builder.check(place, tmp_path / "scratch", corpus).vectors == {"one": 3}
-    builder.follow(place)
-    assert stand_in.faults == {command: []}
-    assert len(stand_in.sent(command)) > 1
+        monkeypatch.setattr(redis_index, "NIGHT_SECONDS", 0.3 * slowness())
+    proxy.faults, corpus = {command: [fault]}, corpus_of(one=3)
+    place = build(settings, tmp_path, corpus, 2)
+    assert checked(settings, place, corpus) == {"one": 3}
+    RedisBuilder(settings, 1).follow(place)
+    assert proxy.faults == {command: []}
+    assert len(proxy.sent(command)) > 1
 
 
 @pytest.mark.parametrize(
@@ -97,7 +228,7 @@ def test_a_broken_connection_does_not_end_the_night(
     ],
 )
 def test_a_server_that_does_not_take_it_is_named(
-    stand_in: RediSearch,
+    proxy: FaultyRedis,
     settings: Settings,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -105,89 +236,115 @@ def test_a_server_that_does_not_take_it_is_named(
     told: str,
     attempts: int,
 ) -> None:
-    monkeypatch.setattr(redis_search, "ATTEMPTS", 2)
-    stand_in.all_faults = fault
-    with pytest.raises(IndexServerUnavailable, match=f"REDIS_STACK_URL.*{told}"):
+    monkeypatch.setattr(redis_server, "ATTEMPTS", 2)
+    proxy.all_faults = fault
+    with pytest.raises(IndexServerUnavailable, match=f"REDIS_VECTORS_URL.*{told}"):
         RedisBuilder(settings, 1).build(tmp_path / REDIS, corpus_of(one=3))
     assert not (tmp_path / REDIS).exists()
-    assert len(stand_in.sent()) == attempts
+    assert len(proxy.sent("SCAN")) == attempts
 
 
-def test_it_waits_until_redis_has_indexed_everything(stand_in: RediSearch, settings: Settings, tmp_path: Path) -> None:
-    place = build(settings, tmp_path, corpus_of(one=9))
-    stand_in.busy, before = 6, len(stand_in.sent("FT.INFO"))
-    assert RedisBuilder(settings, 1).check(place, tmp_path / "scratch", corpus_of(one=9)).vectors == {"one": 9}
-    assert len(stand_in.sent("FT.INFO")) - before > 6
+def _other_list(client: Redis, name: str) -> None:
+    release = keys.vector_release(name)
+    client.hset(release, "chat:one", client.hget(release, "chat:other") or "")
 
 
-def _short_vector(client: Redis, start: str) -> None:
-    client.hset(f"{start}2", "vector", b"1234")
-
-
-DAMAGE: dict[str, tuple[Callable[[Redis, str], object], str]] = {
-    "a row that is gone": (lambda client, start: client.delete(f"{start}2"), "4 of 5 vectors"),
-    "one too many": (lambda client, start: client.copy(f"{start}2", f"{start}99"), "6 of 5 vectors"),
-    "a vector of another size": (_short_vector, "1 rows that it could not index"),
-    "another vector": (
-        lambda client, start: client.hset(f"{start}2", "vector", vector_of("x").tobytes()),
-        "another row",
+DAMAGE: dict[str, tuple[Callable[[Redis, str, str], object], str]] = {
+    "a vector that is gone": (lambda client, name, key: client.execute_command("VREM", key, "one/1"), "2 of 3 vectors"),  # type: ignore[no-untyped-call]
+    "one too many": (lambda client, name, key: add(client, key, "one/9", "x"), "4 of 3 vectors"),
+    "a set that is gone": (lambda client, name, key: client.delete(key), "0 of 3 vectors"),
+    "another vector": (lambda client, name, key: add(client, key, "one/1", "x"), "another vector as chunk one/1"),
+    "another chunk": (lambda client, name, key: rename(client, key, "one/1", "x"), "another vector as chunk one/1"),
+    "another chat's": (lambda client, name, key: _other_list(client, name), "other vectors of a chat"),
+    "one chat fewer": (lambda client, name, key: client.hdel(keys.vector_release(name), "chat:other"), "other chats"),
+    "a list that is none": (
+        lambda client, name, key: client.hset(keys.vector_release(name), "chat:one", "[[1]]"),
+        "other vectors of a chat",
     ),
-    "another chunk": (lambda client, start: client.hset(f"{start}2", "chunk_id", "x"), "another row"),
-    "another chat's": (lambda client, start: client.hset(f"{start}2", "chat", tag_of("other")), "another row"),
-}
+    "a release that is not whole": (
+        lambda client, name, key: client.hset(keys.vector_release(name), "release", ""),
+        "has no vectors",
+    ),
+}  # fmt: skip
+
+
+def add(client: Redis, key: str, chunk_id: str, text: str) -> None:
+    client.execute_command("VADD", key, "FP32", vector_of(text).tobytes(), chunk_id, "NOQUANT", "M", 4)  # type: ignore[no-untyped-call]
+
+
+def rename(client: Redis, key: str, chunk_id: str, to: str) -> None:
+    client.execute_command("VREM", key, chunk_id)  # type: ignore[no-untyped-call]
+    add(client, key, to, chunk_id)
 
 
 @pytest.mark.parametrize("damage", DAMAGE)
 def test_an_index_that_is_not_as_it_was_given_is_refused(
-    stand_in: RediSearch, settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, damage: str
+    looking: Redis, settings: Settings, tmp_path: Path, damage: str
 ) -> None:
-    monkeypatch.setattr(redis_search, "INDEXING_SECONDS", 0.1)
     place = build(settings, tmp_path, corpus_of(one=3, other=2))
     change, why = DAMAGE[damage]
-    client: Redis = Redis.from_url(stand_in.url)
-    change(client, keys.vectors(read_served(place).name))
-    client.close()
-    with pytest.raises(ReleaseRefused, match=why):
-        RedisBuilder(settings, 1).check(place, tmp_path / "scratch", corpus_of(one=3, other=2))
+    change(looking, read_served(place).name, parts(looking, "one")[0])
+    with pytest.raises((ReleaseRefused, IndexServerUnavailable), match=why):
+        checked(settings, place, corpus_of(one=3, other=2))
 
 
-def test_an_index_that_does_not_tell_what_its_hashes_hold_is_refused(
-    stand_in: RediSearch, settings: Settings, tmp_path: Path
-) -> None:
-    corpus = corpus_of(one=3)
-    place = build(settings, tmp_path, corpus)
-    index = stand_in.find(read_served(place).name)
-    index.vectors["vector"] = -index.vectors["vector"]
-    with pytest.raises(ReleaseRefused, match="does not find the vector of chunk one/0"):
-        RedisBuilder(settings, 1).check(place, tmp_path / "scratch", corpus)
-    index.tags["chat", tag_of("one")].pop()
-    with pytest.raises(ReleaseRefused, match="2 of 3 vectors of a chat"):
-        RedisBuilder(settings, 1).check(place, tmp_path / "scratch", corpus)
+def test_vectors_that_are_rounded_are_refused(looking: Redis, settings: Settings, tmp_path: Path) -> None:
+    place = build(settings, tmp_path, corpus_of(one=3))
+    (key,) = parts(looking)
+    looking.delete(key)
+    for row in range(3):
+        looking.execute_command("VADD", key, "FP32", vector_of(f"one/{row}").tobytes(), f"one/{row}")  # type: ignore[no-untyped-call]
+    with pytest.raises(ReleaseRefused, match="another vector as chunk one/0"):
+        checked(settings, place, corpus_of(one=3))
 
 
 def test_what_a_later_run_may_be_building_is_left_alone(
-    stand_in: RediSearch, settings: Settings, tmp_path: Path
+    looking: Redis, settings: Settings, proxy: FaultyRedis, tmp_path: Path
 ) -> None:
-    building = read_served(build(settings, tmp_path, corpus_of(one=2), 9)).name
-    stand_in.redis.hset(f"{keys.vectors('hmem-9-00000000')}4", "chat", "its index is made in a moment")
-    assert RedisBuilder(settings, 2).sweep([], newest=8) == []
-    assert RedisBuilder(settings, 2).sweep([], newest=9) == sorted([building, "hmem-9-00000000"])
+    """Neither its hash, nor what it has sent, nor what it takes over from a release that is removed."""
+    first = build(settings, tmp_path, corpus_of(one=70), 1)
+    proxy.faults = {"HSET": ["ok", "-OOM no"]}
+    with pytest.raises(IndexServerUnavailable):
+        RedisBuilder(settings, 9).build(tmp_path / REDIS, corpus_of(one=72))
+    before = parts(looking)
+    assert len(before) == 2
+    (building,) = set(RedisBuilder(settings, 2).left_over([])) - set(names_of(first))
+    assert RedisBuilder(settings, 2).sweep([], newest=8) == names_of(first)
+    assert parts(looking) == before
+    assert RedisBuilder(settings, 2).sweep([], newest=9) == [building]
+    assert list(looking.scan_iter()) == []
 
 
 def test_a_sweep_takes_what_dead_attempts_left_and_nothing_else(
-    stand_in: RediSearch, settings: Settings, tmp_path: Path
+    looking: Redis, settings: Settings, proxy: FaultyRedis, tmp_path: Path
 ) -> None:
     place = build(settings, tmp_path, corpus_of(one=3))
-    kept = read_served(place).name
-    stand_in.faults = {"HSET": ["ok"] * 2 + ["-OOM no"]}
+    proxy.faults = {"VADD": ["ok"] * 2 + ["-OOM no"]}
     with pytest.raises(IndexServerUnavailable):
-        RedisBuilder(settings, 2).build(tmp_path / REDIS, corpus_of(one=3))
-    (died,) = set(stand_in.indexes) - {kept}
-    stand_in.redis.hset(f"{keys.vectors('hmem-9-00000000')}4", "chat", "left behind by an index that is gone")
-    theirs = load_settings(redis_stack_url=stand_in.url, index_name="hmem-2")
-    others = read_served(build(theirs, tmp_path / "others", corpus_of(one=2))).name
-    stand_in.redis.set("hcli:mem:outbox", "something else")
-    assert RedisBuilder(settings, 3).sweep([kept]) == sorted([died, "hmem-9-00000000"])
-    assert set(stand_in.indexes) == {kept, others}
-    left = {key.decode().rpartition(":")[0] for key in stand_in.redis.scan_iter()}
-    assert left == {keys.vectors(kept)[:-1], keys.vectors(others)[:-1], "hcli:mem"}
+        RedisBuilder(settings, 2).build(tmp_path / REDIS, corpus_of(one=3, two=3))
+    theirs = load_settings(redis_vectors_url=proxy.url, index_name="hmem-2")
+    others = build(theirs, tmp_path / "others", corpus_of(one=2))
+    looking.set("hcli:mem:outbox", "something else")
+    stray = keys.vector_part("hmem-9-00000000", hash_of("one"), 0)
+    add(looking, stray, "one/1", "of a release that is gone")
+    (died,) = set(RedisBuilder(settings, 3).left_over(names_of(place))) - {"hmem-9-00000000"}
+    assert RedisBuilder(settings, 3).sweep(names_of(place)) == sorted([died, "hmem-9-00000000"])
+    left = {*(keys.vector_release(name) for name in names_of(place, others)), "hcli:mem:outbox"}
+    assert set(looking.scan_iter()) - set(parts(looking)) == left
+    assert {key.split(":")[-3] for key in parts(looking)} == set(names_of(place, others))
+
+
+def test_a_removal_that_dies_is_repeated(
+    settings: Settings, proxy: FaultyRedis, looking: Redis, tmp_path: Path
+) -> None:
+    first, second = build(settings, tmp_path, corpus_of(one=9)), build(settings, tmp_path, corpus_of(two=9), 2)
+    builder, kept = RedisBuilder(settings, 2), names_of(second)
+    proxy.faults = {"UNLINK": ["ok", "-OOM no"]}
+    with pytest.raises(IndexServerUnavailable):
+        builder.sweep(kept)
+    assert "is not available" not in (opened(settings, second).why_not or "")
+    gone = opened(settings, first)
+    assert "does not have" in (gone.why_not or ""), "nobody opens it"
+    assert builder.left_over(kept) == names_of(first), "it is not done"
+    assert builder.sweep(kept) == names_of(first)
+    assert parts(looking) == parts(looking, "two")

@@ -10,78 +10,120 @@ import pytest
 from redis import Redis
 
 from shared.config.settings import Settings
-from shared.errors import IndexServerUnavailable, ReleaseRefused
+from shared.errors import IndexServerUnavailable
 from shared.release.manifest import Manifest, seal
 from shared.vectors.on_server import Served, read_served, write_served
-from shared.vectors.redis import index as redis_search
-from shared.vectors.redis.server import tag_of
-from shared.vectors.searching import MOST_COMPARED
+from shared.vectors.redis import index as redis_index
+from shared.vectors.redis import sets
 from shared.wire import keys
-from tests.servers.redisearch import RediSearch
+from tests.servers.redis8 import FaultyRedis
 from tests.support.machine import slowness
 from tests.support.night.indexes.on_redis import DIMENSIONS, IDENTITY, build, corpus_of, opened, vector_of
 
 
-def test_similarities_are_exact_for_the_nearest(settings: Settings, tmp_path: Path) -> None:
-    corpus = corpus_of(one=MOST_COMPARED + 200)
+def test_similarities_are_those_of_all_vectors_of_a_chat(settings: Settings, tmp_path: Path) -> None:
+    corpus = corpus_of(one=2 * sets.PART_ROWS + 200)
     found = opened(settings, build(settings, tmp_path, corpus))
     ids, vectors = corpus.chats["one"]
-    exact = vectors @ vector_of("a question")
-    told = found.similarities("a question", "one", ids)
-    nearest = np.argsort(-exact)[:MOST_COMPARED]
-    np.testing.assert_allclose(told[nearest], exact[nearest], atol=1e-5)
-    assert np.isnan(told).sum() == 200
+    told = found.similarities("a question", "one", [*ids, "unknown"])
+    np.testing.assert_allclose(told[:-1], vectors @ vector_of("a question"), atol=1e-5)
+    assert np.isnan(told[-1])
     found.close()
 
 
+def test_of_a_very_long_chat_the_nearest_of_each_part_are_told(
+    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sets, "MOST_TOLD", 440)
+    corpus = corpus_of(one=2 * sets.PART_ROWS + 200)
+    ids, vectors = corpus.chats["one"]
+    found = opened(settings, build(settings, tmp_path, corpus))
+    told, exact = found.similarities("a question", "one", ids), vectors @ vector_of("a question")
+    assert np.count_nonzero(~np.isnan(told)) == 440
+    for start in range(0, len(ids), sets.PART_ROWS):
+        part = slice(start, start + sets.PART_ROWS)
+        nearest = np.argsort(-exact[part])[: len(ids[part]) // 5]
+        np.testing.assert_allclose(told[part][nearest], exact[part][nearest], atol=1e-5)
+    found.close()
+
+
+def test_the_nearest_of_several_parts_are_those_of_the_chat(settings: Settings, tmp_path: Path) -> None:
+    for run, count in enumerate((300, 340, 345, 346), 1):
+        place = build(settings, tmp_path, corpus_of(one=count), run)
+    ids, vectors = corpus_of(one=346).chats["one"]
+    found = opened(settings, place)
+    for question in ("a question", "another", "one/341", "one/345"):
+        exact = vectors @ vector_of(question)
+        assert [one.chunk_id for one in found.search(question, "one", 20)] == [
+            ids[row] for row in np.argsort(-exact)[:20]
+        ]
+    found.close()
+
+
+@pytest.mark.parametrize("command", ["HMGET", "VSIM"])
 @pytest.mark.parametrize(
     "fault", ["drop", "hang", "-LOADING Redis is loading", "-NOAUTH Authentication required.", "-OOM no"]
 )
 def test_the_first_failure_closes_the_index_and_it_can_be_opened_again(
-    stand_in: RediSearch, settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: str
+    proxy: FaultyRedis,
+    settings: Settings,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    fault: str,
+    command: str,
 ) -> None:
-    monkeypatch.setattr(redis_search, "DAY_SECONDS", 0.3 * slowness())
+    monkeypatch.setattr(redis_index, "DAY_SECONDS", 0.3 * slowness())
     found = opened(settings, build(settings, tmp_path, corpus_of(one=9)))
-    stand_in.faults = {"FT.SEARCH": [fault]}
+    proxy.faults = {command: [fault]}
     with pytest.raises(IndexServerUnavailable, match="the redis server is not available"):
         found.search("one/3", "one", 1)
-    asked = len(stand_in.sent("FT.SEARCH"))
+    asked = len(proxy.sent(command))
     assert asked == 1, "by day nothing is asked twice"
     assert not found.is_available()
     assert found.search("one/3", "one", 1) == []
-    assert len(stand_in.sent("FT.SEARCH")) == asked
-    stand_in.all_faults = fault
+    assert len(proxy.sent(command)) == asked
+    proxy.all_faults = fault
     found.open()
     assert "the redis server is not available" in cast(str, found.why_not)
-    stand_in.all_faults = None
+    proxy.all_faults = None
     found.open()
     assert [match.chunk_id for match in found.search("one/3", "one", 1)] == ["one/3"]
     found.close()
 
 
-def test_an_index_that_is_gone_or_another_is_refused(stand_in: RediSearch, settings: Settings, tmp_path: Path) -> None:
+def test_an_index_that_is_gone_or_another_is_refused(settings: Settings, tmp_path: Path) -> None:
     place = build(settings, tmp_path, corpus_of(one=4))
     name = read_served(place).name
     for served, why in (
-        (Served(name, 5, DIMENSIONS), "4 of 5 vectors"),
-        (Served(name, 4, 16), "dim 8, not 16"),
-        (Served("hmem-1-00000000", 4, DIMENSIONS), "no such index"),
+        (Served(name, 5, DIMENSIONS), "has with other totals"),
+        (Served(name, 4, 16), "has with other totals"),
+        (Served("hmem-1-00000000", 4, DIMENSIONS), "does not have"),
     ):
         write_served(place, served)
         seal(place.parent, Manifest(1, None, {}, 1, 1, "UTC", ["redis"], IDENTITY, 0, 0, 0, 0, {}))
         found = opened(settings, place)
-        assert f"release 1 has its vectors in the Redis index {served.name}, where the server has {why}" in cast(
+        assert f"release 1 has its vectors in Redis as {served.name}, which the server {why}" in cast(
             str, found.why_not
         )
         found.close()
 
 
-def test_a_row_of_another_chat_never_comes_out(stand_in: RediSearch, settings: Settings, tmp_path: Path) -> None:
+def test_vectors_that_redis_has_lost_are_no_answer(looking: Redis, settings: Settings, tmp_path: Path) -> None:
+    found = opened(settings, build(settings, tmp_path, corpus_of(one=9)))
+    looking.delete(*looking.scan_iter(match="hcli:mem:vectors:part:*"))
+    with pytest.raises(IndexServerUnavailable, match="are missing"):
+        found.search("one/3", "one", 1)
+    found.close()
+
+
+def test_a_vector_of_another_chat_never_comes_out(looking: Redis, settings: Settings, tmp_path: Path) -> None:
+    """Whatever the hash says: the key of a part is made of the chat that asks."""
     place = build(settings, tmp_path, corpus_of(one=4, other=4))
     found = opened(settings, place)
-    client: Redis = Redis.from_url(stand_in.url)
-    client.hset(f"{keys.vectors(read_served(place).name)}6", "chat", tag_of("one"))
-    with pytest.raises(ReleaseRefused, match="a row of another chat"):
-        found.search("other/2", "one", 5)
-    client.close()
+    release = keys.vector_release(read_served(place).name)
+    looking.hset(release, "chat:stranger", cast(str, looking.hget(release, "chat:other")))
+    with pytest.raises(IndexServerUnavailable, match="are missing"):
+        found.search("other/2", "stranger", 5)
+    found.open()
+    assert {one.chunk_id for one in found.search("other/2", "one", 5)} == {f"one/{row}" for row in range(4)}
     found.close()
