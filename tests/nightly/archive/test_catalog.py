@@ -12,8 +12,8 @@ from typing import Any
 import orjson
 import pytest
 
-from nightly.archive.catalog import CATALOG, CHECKSUM, Catalog
-from nightly.archive.segments import RawRecord, read_archive, write_segment
+from nightly.archive.catalog import CATALOG, LEFT, Catalog, record_as_left
+from nightly.archive.segments import RawRecord, write_segment
 from nightly.index import previous
 from nightly.index.kept_chats import CHATS
 from nightly.steps import chunk
@@ -22,6 +22,7 @@ from shared.system.files import sha256_bytes, sha256_file
 from tests.support.night.archives import archive, places, stone, talk, texts
 from tests.support.night.mirrors import damage, verify
 from tests.support.night.steps import replace_step
+from tests.support.night.whole_archive import read_archive
 from tests.support.world import World
 
 
@@ -83,8 +84,8 @@ def _empty(folder: Path) -> None:
     (folder / CATALOG).write_bytes(b"")
 
 
-def _without_checksum(folder: Path) -> None:
-    (folder / CHECKSUM).unlink()
+def _without_record(folder: Path) -> None:
+    (folder / LEFT).unlink()
 
 
 def _deleted(folder: Path) -> None:
@@ -96,14 +97,14 @@ def _of_another_program(folder: Path) -> None:
 
 
 def _edit(folder: Path, *statements: str) -> None:
-    """Change the catalog and its checksum: no longer damage that a hash shows."""
+    """Change the catalog so that neither size nor times show it."""
     with closing(sqlite3.connect(folder / CATALOG)) as connection, connection:
         for statement in statements:
             connection.execute(statement)
-    (folder / CHECKSUM).write_text(sha256_file(folder / CATALOG))
+    record_as_left(folder / CATALOG)
 
 
-@pytest.mark.parametrize("harm", [_cut, _flip, _empty, _without_checksum, _deleted, _of_another_program])
+@pytest.mark.parametrize("harm", [_cut, _flip, _empty, _without_record, _deleted, _of_another_program])
 def test_a_damaged_or_deleted_catalog_is_made_anew(light: World, harm: Callable[[Path], None]) -> None:
     talk(light)
     light.night()
@@ -117,7 +118,7 @@ def test_a_damaged_or_deleted_catalog_is_made_anew(light: World, harm: Callable[
 def test_a_stale_catalog_reads_what_it_lacks(light: World) -> None:
     talk(light)
     light.night()
-    kept = {name: (light.night_dir / name).read_bytes() for name in (CATALOG, CHECKSUM)}
+    kept = {name: (light.night_dir / name).read_bytes() for name in (CATALOG, LEFT)}
     light.say("next", "something new")
     light.night()
     for name, content in kept.items():
@@ -135,7 +136,7 @@ def test_a_catalog_of_another_archive_is_not_believed(light: World, tmp_path: Pa
     record = RawRecord(b"hcli:memory:x:user", "string", b'{"chat_id": "5"}')
     write_segment(other / "archive" / "seg-1.jsonl", 1, [{"kind": "quarantine", **record.to_json(), "reason": "other"}])
     refuse_unless_equal(other)
-    for name in (CATALOG, CHECKSUM):
+    for name in (CATALOG, LEFT):
         shutil.copy2(other / name, light.night_dir / name)
     (said,) = refuse_unless_equal(light.night_dir)
     assert "seg-1.jsonl has changed since it was read" in said

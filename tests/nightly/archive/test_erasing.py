@@ -14,7 +14,7 @@ import pytest
 
 from nightly.archive import verification
 from nightly.archive.mirror import MirrorDiffers
-from nightly.archive.segments import RawRecord, header_of, read_archive, read_segment, write_segment
+from nightly.archive.segments import RawRecord, header_of, read_segment, write_segment
 from nightly.night.progress import Reporter
 from nightly.night.target import LocalTarget
 from shared.delivery.switch import refuse_unless_descendant
@@ -24,6 +24,7 @@ from shared.release.manifest import current_release, read_manifest, release_dir
 from tests.servers.ollama_api import DIGEST, OllamaApi
 from tests.support.night.archives import LATER, SECRET, archive, places, stone, talk, texts
 from tests.support.night.two_hosts import DayHost
+from tests.support.night.whole_archive import read_archive
 from tests.support.world import World
 
 
