@@ -18,25 +18,24 @@ import os
 import sqlite3
 import time
 import uuid
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 import orjson
 
 from nightly.archive.catalog_rows import Outdated, SegmentRows
-from nightly.archive.catalog_tables import LAYOUT, SCHEMA, Place, Tables
+from nightly.archive.catalog_tables import LAYOUT, SCHEMA, Place, Stat, Tables
 from nightly.archive.segments import Segment, is_texts
 from nightly.night.folder import Night
 from shared.errors import StorageError
 from shared.system.archive_folder import archive_files
+from shared.system.faults import crash_point
 from shared.system.files import fsync_dir, write_atomic
+from shared.turns.records import Tombstone
 
 CATALOG, LEFT = "catalog.sqlite", "catalog.json"
 _DAY_SECONDS = 86_400.0
-
-#: Size, modification and change time in nanoseconds.
-_Stat = tuple[int, int, int]
 
 
 @contextmanager
@@ -63,6 +62,21 @@ def record_as_left(path: Path) -> None:
     with closing(_connect(path, "ro")) as connection:
         token = _token(connection)
     write_atomic(path.with_name(LEFT), orjson.dumps([token, *_stat(path)]))
+
+
+def files_of(night_dir: Path, chats: Collection[str]) -> set[str] | None:
+    """The files of the archive that may have something of these chats; None if the catalog does not know: it is not as a night left it, or the
+    archive is not as it says. For readers without the lock."""
+    path, directory = night_dir / CATALOG, night_dir / "archive"
+    with suppress(OSError, sqlite3.Error):
+        if not is_as_it_was(path):
+            return None
+        tables = Tables()
+        with closing(_connect(path, "ro")) as tables.connection:
+            stats = {name: _stat(directory / name) for _, name in archive_files(directory)}
+            if tables.stats() == stats:
+                return tables.files_with(Tombstone("all", chat_id, 0.0) for chat_id in chats)
+    return None
 
 
 class Catalog(Tables):
@@ -142,7 +156,7 @@ class Catalog(Tables):
         if layout not in (0, LAYOUT):
             raise Outdated("another version of the program wrote it")
         wanted = [(run, name) for run, name in archive_files(self._directory) if _precedes(run, name, before)]
-        known = self._known() if layout else {}
+        known = self.stats() if layout else {}
         new = self._new_segments(wanted, known) if layout else wanted
         again = {name for name, stat in known.items() if _stat(self._directory / name) != stat}
         if not (layout == 0 or new or again or scrub_days or self._touched):
@@ -161,6 +175,7 @@ class Catalog(Tables):
             if self.connection.in_transaction:
                 self.connection.execute("ROLLBACK")
             raise
+        crash_point("catalog:changed")
         record_as_left(self.path)
         self._touched = False
 
@@ -168,10 +183,6 @@ class Catalog(Tables):
         for statement in filter(str.strip, SCHEMA.split(";")):
             self.connection.execute(statement)
         self.connection.execute(f"PRAGMA user_version = {LAYOUT}")
-
-    def _known(self) -> dict[str, _Stat]:
-        rows = self.connection.execute("SELECT name, size, modified, changed FROM segments")
-        return {name: (size, modified, changed) for name, size, modified, changed in rows}
 
     def _follow(self, new: Iterable[tuple[int, str]], again: set[str], due: set[str]) -> None:
         """Read these segments. `again`: their size or times have changed; `due`: compare the rows of them too."""
@@ -247,6 +258,6 @@ def _precedes(run: int, name: str, before: int | None) -> bool:
     return before is None or run < before or is_texts(name)
 
 
-def _stat(path: Path) -> _Stat:
+def _stat(path: Path) -> Stat:
     found = path.stat()
     return found.st_size, found.st_mtime_ns, found.st_ctime_ns

@@ -12,7 +12,7 @@ from typing import Any
 
 import orjson
 
-from nightly.archive.catalog_tables import Tables, blob
+from nightly.archive.catalog_tables import Stat, Tables, blob
 from nightly.archive.segments import RawRecord, Segment, WrittenText, turn_of
 from shared.turns.records import RecordRefused, Tombstone, Turn, turn_key
 
@@ -24,7 +24,7 @@ class Outdated(Exception):
 class SegmentRows:
     """The rows of one segment. `chats`: those that have news by it."""
 
-    def __init__(self, tables: Tables, segment: Segment, stat: tuple[int, int, int]) -> None:
+    def __init__(self, tables: Tables, segment: Segment, stat: Stat) -> None:
         self._tables, self._segment, self._stat = tables, segment, stat
         self._execute, self.sha256 = tables.connection.execute, segment.sha256
         self._number = self._quarantined = 0

@@ -39,6 +39,8 @@ GONE = "FROM erased WHERE NOT EXISTS (SELECT 1 FROM turns WHERE turns.turn_id = 
 
 #: (segment, start, length in bytes, hash of the record)
 Place = tuple[str, int, int, str]
+#: Size, modification and change time in nanoseconds.
+Stat = tuple[int, int, int]
 
 
 class Tables:
@@ -50,6 +52,11 @@ class Tables:
     def segments(self) -> dict[str, str]:
         """Name → sha256 of each file of the archive, in order of the runs."""
         return dict(self.connection.execute("SELECT name, sha256 FROM segments ORDER BY run, name"))
+
+    def stats(self) -> dict[str, Stat]:
+        """Name → size and times of each file, as they were when it was read."""
+        rows = self.connection.execute("SELECT name, size, modified, changed FROM segments")
+        return {name: (size, modified, changed) for name, size, modified, changed in rows}
 
     @property
     def originals(self) -> dict[str, str]:

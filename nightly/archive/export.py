@@ -25,7 +25,7 @@ from typing import IO, Any
 import orjson
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from nightly.archive.catalog import Catalog
+from nightly.archive.catalog import Catalog, files_of
 from nightly.archive.recomputing import recomputed
 from nightly.archive.segments import RawRecord, Segment, WrittenText, parse_turn, read_segment
 from nightly.night.progress import Reporter
@@ -366,10 +366,13 @@ def _turn(raw: RawRecord) -> Turn:
     return Turn.parse(raw.key, raw.value)
 
 
-def archived_turns(directory: Path, chats: Collection[str]) -> Iterator[dict[str, Any]]:
+def archived_turns(night_dir: Path, chats: Collection[str]) -> Iterator[dict[str, Any]]:
     """Every version of every turn (of these chats, if any are named), segment by segment: {turn_id, chat_id, timestamp, content, words}; `words`
-    includes what the turn replies to."""
+    includes what the turn replies to. Of named chats only the files are read that the catalog names, if it can."""
+    directory, wanted = night_dir / "archive", files_of(night_dir, chats) if chats else None
     for _, name in archive_files(directory):
+        if wanted is not None and name not in wanted:
+            continue
         for line in read_segment(directory / name):
             if line["kind"] not in ("turn", "quarantine") or line["redis_type"] != "string":
                 continue

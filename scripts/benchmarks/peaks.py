@@ -1,7 +1,7 @@
 """Measurement of memory: the most that importing, verifying and searching a history holds. No release is built and nothing is embedded.
 
-An import of made-up turns (scripts/benchmarks/growth.py) into an empty archive, up to the end of the step `archive`; then `hmem-night verify`, and the
-preview of `hmem forget --matching` for words that one turn has.
+An import of made-up turns (scripts/benchmarks/growth.py) into an empty archive, up to the end of the step `archive`; then `hmem-night verify`, and
+the preview of `hmem forget --matching` for words that one turn has.
 """
 
 from __future__ import annotations
@@ -49,7 +49,10 @@ def measure(turns: int, chat_turns: int) -> dict[str, Any]:
 
 def show(figures: dict[str, Any]) -> None:
     """One size for people."""
-    parts = (f"{name} {figures[name]['peak_mb']:.0f} MB in {figures[name]['seconds']:.1f} s" for name in ("import", "verify", "forget"))
+    parts = (
+        f"{name} {figures[name]['peak_mb']:.0f} MB in {figures[name]['seconds']:.1f} s"
+        for name in ("import", "verify", "forget")
+    )
     typer.echo(f"{figures['turns']:,} turns in {figures['chats']:,} chats: {', '.join(parts)}")
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import shutil
 import sqlite3
-from collections.abc import Callable
+import tracemalloc
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ import orjson
 import pytest
 
 from nightly.archive.catalog import CATALOG, LEFT, Catalog, record_as_left
-from nightly.archive.segments import RawRecord, write_segment
+from nightly.archive.segments import Again, RawRecord, write_segment
 from nightly.index import previous
 from nightly.index.kept_chats import CHATS
 from nightly.steps import chunk
@@ -225,3 +226,64 @@ def test_a_forgetting_reaches_the_catalog(light: World) -> None:
     assert b"hcli:memory" not in content and b"pelican" not in content
     assert set(texts(light)) == {"b1:user#1"}
     assert refuse_unless_equal(light.night_dir) == []
+
+
+def test_what_shows_nothing_is_found_when_the_chat_is_read(light: World) -> None:
+    """Rows that a failing disk has lost: nothing is built from what is left, and the next night is whole again."""
+    talk(light)
+    light.night()
+    _edit(light.night_dir, "DELETE FROM turns WHERE turn_id = 'a2:user'")
+    light.say("next", "something new")
+    with pytest.raises(StorageError, match="does not have the turns of chat 9912 that it says it has"):
+        light.night()
+    light.night()
+    assert set(texts(light)) == {"a1:user#1", "a2:user#1", "a3:user#1", "b1:user#1", "next:user#1"}
+    assert refuse_unless_equal(light.night_dir) == []
+
+
+LOST = ["DELETE FROM records", "UPDATE records SET segment = 0", "DELETE FROM turns", "UPDATE turns SET start = start + 1",
+        "UPDATE turns SET said_at = 0", "DELETE FROM tombstones", "DELETE FROM erased"]  # fmt: skip
+
+
+@pytest.mark.parametrize("lost", LOST)
+def test_a_scrub_compares_the_catalog_with_the_segments(light: World, lost: str) -> None:
+    nights_of_every_kind(light)
+    _edit(light.night_dir, lost)
+    refreshed(light.night_dir)[1].close()  # nothing shows it
+    _edit(light.night_dir, "UPDATE segments SET read_at = read_at - 8 * 86400")
+    said, catalog = refreshed(light.night_dir, 7)
+    catalog.close()
+    assert len(said) == 1 and "is made anew from the segments: it does not say what seg-" in said[0]
+    assert refuse_unless_equal(light.night_dir) == []
+
+
+def test_a_night_that_dies_while_it_changes_the_catalog_leaves_none(light: World) -> None:
+    talk(light)
+    light.night()
+    light.say("next", "something new")
+    killed = light.command("hmem-night", "run", check=False, HMEM_CRASH_AT="catalog:changed")
+    assert killed.returncode == -9
+    assert not (light.night_dir / LEFT).exists()
+    assert "made anew" in light.command("hmem-night", "run").stderr
+    assert refuse_unless_equal(light.night_dir) == []
+    assert set(texts(light)) == {"a1:user#1", "a2:user#1", "a3:user#1", "b1:user#1", "next:user#1"}
+
+
+def test_nobody_holds_a_segment(tmp_path: Path) -> None:
+    """Neither to read nor to write, nor to make a catalog of it: a million turns may have been imported in one night."""
+    (tmp_path / "archive").mkdir()
+    path, words = tmp_path / "archive" / "seg-1.jsonl", b"x" * 2000
+
+    def lines() -> Iterator[dict[str, Any]]:
+        for number in range(5000):
+            value = b'{"chat_id": "5", "content": "%s", "timestamp": %d}' % (words, number)
+            yield {"kind": "turn", **RawRecord(b"hcli:memory:t%d:user" % number, "string", value).to_json()}
+
+    tracemalloc.start()
+    try:
+        write_segment(path, 1, Again(lines))
+        refreshed(tmp_path)[1].close()
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < path.stat().st_size / 4

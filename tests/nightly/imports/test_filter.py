@@ -1,0 +1,73 @@
+"""Whatever is archived, exported, erased and imported: a filter that asks the catalog judges as one that has the whole archive in memory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from nightly.archive.segments import RawRecord, WrittenText
+from nightly.imports.candidates import Candidate
+from nightly.imports.matching import NEAR_SECONDS
+from shared.turns.records import Tombstone, Turn
+from tests.nightly.imports.test_staging import NOON, archive, exact, judged, other, raw
+from tests.support.night.whole_archive import Erased
+
+LONG = "it has two open ports, 22 and 443, and both are filtered"
+CHATS, ROLES = st.sampled_from(["1", "2"]), st.sampled_from(["user", "asst"])
+TIMES = st.sampled_from([NOON, NOON + 5, NOON + NEAR_SECONDS, NOON + NEAR_SECONDS + 1, NOON + 9000])
+WORDS = st.sampled_from(["ok", "OK!", LONG, LONG.upper(), LONG[:30], "something else"])
+TURNS = st.builds(Turn, st.sampled_from(["a", "b", "c", "d"]), ROLES, CHATS, WORDS, TIMES)
+IDS = st.builds("{}:{}".format, st.sampled_from(["a", "b", "e"]), ROLES)
+ERASED = st.dictionaries(IDS, st.builds(Erased, CHATS, TIMES, st.just(1)), max_size=2)
+STONES = st.lists(
+    st.builds(
+        lambda number, chat, at, ids, erase, said: Tombstone(
+            f"s{number}", chat, at, turn_ids=ids, erase=erase, said_at=dict.fromkeys(ids or (), said) if erase else {}
+        ),
+        st.integers(0, 9),
+        CHATS,
+        st.sampled_from([NOON - 1, NOON + 2]),
+        st.none() | st.frozensets(IDS, min_size=1, max_size=2),
+        st.booleans(),
+        TIMES,
+    ),
+    max_size=2,
+    unique_by=lambda one: one.tombstone_id,
+)
+
+
+@st.composite
+def candidates(draw: st.DrawFn) -> list[Candidate]:
+    found = list[Candidate]()
+    for unit in range(draw(st.integers(1, 3))):
+        for turn in draw(st.lists(TURNS, max_size=5)):
+            kind = draw(st.sampled_from(["exact", "other", "other", "quarantined"]))
+            if kind == "quarantined":
+                found.append(Candidate("jsonl", unit, raw(turn), quarantined=True))
+            else:
+                found.append(exact(turn, unit) if kind == "exact" else other(turn, unit))
+        odd = draw(st.integers(0, 9))
+        found += {
+            0: [Candidate("jsonl", unit, RawRecord(b"hcli:memory:odd", "hash", b"\x00"))],
+            1: [Candidate("jsonl", unit, text=WrittenText("k", "m", "d", draw(CHATS), "words"))],
+            2: [Candidate("jsonl", unit, tombstone=Tombstone("s1", "1", NOON))],
+        }.get(odd, [])
+    return found
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.lists(TURNS, max_size=4, unique_by=lambda one: one.turn_id),
+    ERASED,
+    STONES,
+    st.lists(TURNS, max_size=2, unique_by=lambda one: one.turn_id),
+    candidates(),
+    STONES,
+)
+def test_it_judges_as_one_with_the_whole_archive_in_memory(
+    known: Any, erased: Any, archived: Any, exported: Any, imported: Any, staged: Any
+) -> None:
+    gone = {turn_id: one for turn_id, one in erased.items() if turn_id not in {turn.turn_id for turn in known}}
+    judged(archive(*known, stones=archived, erased=gone), imported, [raw(turn) for turn in exported], staged)
