@@ -99,8 +99,7 @@ class Catalog(Tables):
 
     def places_of(self, chat_id: str) -> Iterator[Place]:
         """Where the last version of each turn of a chat is, in the order of the segments; StorageError if they are not those of its digest."""
-        row = self.one("SELECT digest, turns FROM chats WHERE chat_id = ?", chat_id)
-        if (row or self.digest_of("")) != self.digest_of(chat_id):
+        if not self.is_whole(chat_id):
             self.distrust()
             raise StorageError(
                 f"The archive's catalog {self.path} is damaged: it does not have the turns of chat {chat_id} that it says it has. "
@@ -187,26 +186,24 @@ class Catalog(Tables):
     def _follow(self, new: Iterable[tuple[int, str]], again: set[str], due: set[str]) -> None:
         """Read these segments. `again`: their size or times have changed; `due`: compare the rows of them too."""
         chats = set[str]()
+        self.read_tombstones()  # those that the digests are of
         for name in sorted(again | due):
-            rows = self._rows_of(name)
+            rows = self._rows_of(name, chats)
             if name in again and self.segments[name] != rows.sha256:
                 rows.follow_erasing()
             else:
                 rows.compare(rows=name in due)
-            chats |= rows.chats
         for run, name in new:
-            rows = self._rows_of(name)
-            rows.add(run)
-            chats |= rows.chats
-        self.tombstones_changed()
+            self._rows_of(name, chats).add(run)
+        self.read_tombstones()
         for chat_id in chats:
             digest, turns = self.digest_of(chat_id)
             self.connection.execute("INSERT OR REPLACE INTO chats VALUES (?,?,?)", (chat_id, turns, digest))
 
-    def _rows_of(self, name: str) -> SegmentRows:
+    def _rows_of(self, name: str, chats: set[str]) -> SegmentRows:
         path = self._directory / name
         stat = _stat(path)  # before it is read
-        return SegmentRows(self, Segment(path), stat)
+        return SegmentRows(self, Segment(path), stat, chats)
 
     def _new_segments(self, wanted: list[tuple[int, str]], known: Iterable[str]) -> list[tuple[int, str]]:
         if gone := set(known) - {name for _, name in wanted}:

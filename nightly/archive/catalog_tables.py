@@ -204,6 +204,11 @@ class Tables:
             digest.update(b"\1" + tombstone.to_json())
         return digest.hexdigest(), turns + self.gone_of(chat_id)
 
+    def is_whole(self, chat_id: str) -> bool:
+        """Whether the rows of a chat are those of its digest; an unknown chat has none."""
+        row = self.one("SELECT digest, turns FROM chats WHERE chat_id = ?", chat_id)
+        return (row or self.digest_of("")) == self.digest_of(chat_id)
+
     def one(self, sql: str, *values: object) -> tuple[Any, ...] | None:
         """The first row."""
         row: tuple[Any, ...] | None = self.connection.execute(sql, values).fetchone()
@@ -224,8 +229,10 @@ class Tables:
             found.setdefault(tombstone.chat_id, []).append(tombstone)
         return found
 
-    def tombstones_changed(self) -> None:
+    def read_tombstones(self) -> None:
+        """Sort them by chat again."""
         self.__dict__.pop("_by_chat", None)
+        self._by_chat  # noqa: B018 - it is kept
 
 
 def blob(sha256: str) -> bytes:

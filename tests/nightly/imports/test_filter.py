@@ -21,18 +21,16 @@ WORDS = st.sampled_from(["ok", "OK!", LONG, LONG.upper(), LONG[:30], "something 
 TURNS = st.builds(Turn, st.sampled_from(["a", "b", "c", "d"]), ROLES, CHATS, WORDS, TIMES)
 IDS = st.builds("{}:{}".format, st.sampled_from(["a", "b", "e"]), ROLES)
 ERASED = st.dictionaries(IDS, st.builds(Erased, CHATS, TIMES, st.just(1)), max_size=2)
+
+
+def stone(number: int, chat: str, at: float, ids: frozenset[str] | None, erase: bool, said_at: float) -> Tombstone:
+    dated = dict.fromkeys(ids, said_at) if erase and ids else {}
+    return Tombstone(f"s{number}", chat, at, turn_ids=ids, erase=erase, said_at=dated)
+
+
+WHICH = st.none() | st.frozensets(IDS, min_size=1, max_size=2)
 STONES = st.lists(
-    st.builds(
-        lambda number, chat, at, ids, erase, said: Tombstone(
-            f"s{number}", chat, at, turn_ids=ids, erase=erase, said_at=dict.fromkeys(ids or (), said) if erase else {}
-        ),
-        st.integers(0, 9),
-        CHATS,
-        st.sampled_from([NOON - 1, NOON + 2]),
-        st.none() | st.frozensets(IDS, min_size=1, max_size=2),
-        st.booleans(),
-        TIMES,
-    ),
+    st.builds(stone, st.integers(0, 9), CHATS, st.sampled_from([NOON - 1, NOON + 2]), WHICH, st.booleans(), TIMES),
     max_size=2,
     unique_by=lambda one: one.tombstone_id,
 )
