@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import tracemalloc
+from contextlib import ExitStack, closing
+from pathlib import Path
 from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from nightly.archive.catalog import Catalog
 from nightly.archive.segments import RawRecord, WrittenText
 from nightly.imports.candidates import Candidate
+from nightly.imports.import_filter import ImportVerdict
 from nightly.imports.matching import NEAR_SECONDS
+from nightly.imports.staging import StagedImport, classify_by_file, open_filter, stage
+from shared.config.settings import load_settings
 from shared.turns.records import Tombstone, Turn
 from tests.nightly.imports.test_staging import NOON, archive, exact, judged, other, raw
 from tests.support.night.whole_archive import Erased
@@ -69,3 +76,27 @@ def test_it_judges_as_one_with_the_whole_archive_in_memory(
 ) -> None:
     gone = {turn_id: one for turn_id, one in erased.items() if turn_id not in {turn.turn_id for turn in known}}
     judged(archive(*known, stones=archived, erased=gone), imported, [raw(turn) for turn in exported], staged)
+
+
+def test_an_import_is_held_neither_by_who_stages_it_nor_by_who_judges_it(tmp_path: Path) -> None:
+    (tmp_path / "archive").mkdir()
+    words = "x" * 2000
+    tracemalloc.start()
+    try:
+        with stage(tmp_path / "imports", "jsonl") as staging:
+            for number in range(5000):
+                staging.add(exact(Turn(f"t{number}", "user", "5", words, float(number))))
+        assert staging.path
+        with ExitStack() as stack:
+            catalog = stack.enter_context(closing(Catalog(tmp_path, print)))
+            catalog.refresh()
+            staged = StagedImport(staging.path)
+            known = stack.enter_context(
+                open_filter(load_settings(hmem_night_dir=tmp_path), catalog, tmp_path, [staged], [], [])
+            )
+            assert sum(verdict is ImportVerdict.NEW for _, verdict in classify_by_file(known, staged)) == 5000
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < staging.path.stat().st_size / 4
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["archive", "catalog.json", "catalog.sqlite", "imports"]
