@@ -7,7 +7,8 @@
 
 It follows from the segments and may be deleted at any time. A file whose size and times are as recorded counts as unchanged. What shows nothing
 of a failing disk is found otherwise: the turns of a chat are compared with the chat's digest when they are read, each line with the hash of its
-record; and in turns each segment is read again, all of them within SCRUB_DAYS, and compared with its hash and with what the catalog says of it.
+record; and in turns each segment is hashed again, all of them within SCRUB_DAYS, and within ten times SCRUB_DAYS compared with what the catalog says
+of it.
 `catalog.json` is removed before the catalog is changed, so that a crash leaves none: then, and where something does not follow from the segments
 as they are now, the catalog is made anew. Nothing is deleted because of what it says: flush reads the segments themselves.
 """
@@ -36,6 +37,8 @@ from shared.turns.records import Tombstone
 
 CATALOG, LEFT = "catalog.sqlite", "catalog.json"
 _DAY_SECONDS = 86_400.0
+#: How many times SCRUB_DAYS may pass until the rows of a segment are compared with it.
+ROWS_TIMES = 10
 
 
 @contextmanager
@@ -134,7 +137,7 @@ class Catalog(Tables):
                 self._touched = left[1:] != [*_stat(self.path)]
         connection = _connect(self.path, "rwc")
         connection.execute("PRAGMA cache_size = -65536")
-        connection.execute("PRAGMA journal_mode = MEMORY")  # what a crash leaves has no catalog.json
+        connection.execute("PRAGMA journal_mode = OFF")  # what a crash or an error leaves has no catalog.json
         connection.execute("PRAGMA synchronous = OFF")
         return connection
 
@@ -163,17 +166,12 @@ class Catalog(Tables):
         self.path.with_name(LEFT).unlink(missing_ok=True)
         fsync_dir(self.path.parent)
         self.connection.execute("BEGIN IMMEDIATE")
-        try:
-            if layout == 0:
-                self._create()
-            due = {*known} if self._touched else self._due(scrub_days) if scrub_days else set[str]()
-            self._follow(new, again, due)
-            self.connection.execute("INSERT OR REPLACE INTO about VALUES ('token', ?)", (uuid.uuid4().hex,))
-            self.connection.execute("COMMIT")
-        except BaseException:
-            if self.connection.in_transaction:
-                self.connection.execute("ROLLBACK")
-            raise
+        if layout == 0:
+            self._create()
+        due, compared = self._due(scrub_days) if scrub_days else (set[str](), set[str]())
+        self._follow(new, again | due, {*known} if self._touched else compared)
+        self.connection.execute("INSERT OR REPLACE INTO about VALUES ('token', ?)", (uuid.uuid4().hex,))
+        self.connection.execute("COMMIT")
         crash_point("catalog:changed")
         record_as_left(self.path)
         self._touched = False
@@ -183,16 +181,16 @@ class Catalog(Tables):
             self.connection.execute(statement)
         self.connection.execute(f"PRAGMA user_version = {LAYOUT}")
 
-    def _follow(self, new: Iterable[tuple[int, str]], again: set[str], due: set[str]) -> None:
-        """Read these segments. `again`: their size or times have changed; `due`: compare the rows of them too."""
+    def _follow(self, new: Iterable[tuple[int, str]], again: set[str], compared: set[str]) -> None:
+        """Read these segments. `again`: those that may have changed; `compared`: those that the rows are compared with, too."""
         chats = set[str]()
         self.read_tombstones()  # those that the digests are of
-        for name in sorted(again | due):
+        for name in sorted(again | compared):
             rows = self._rows_of(name, chats)
-            if name in again and self.segments[name] != rows.sha256:
+            if rows.is_erased():
                 rows.follow_erasing()
             else:
-                rows.compare(rows=name in due)
+                rows.compare(rows=name in compared)
         for run, name in new:
             self._rows_of(name, chats).add(run)
         self.read_tombstones()
@@ -214,18 +212,23 @@ class Catalog(Tables):
             raise Outdated(f"{early[0]} was added to the archive later than newer segments")
         return new
 
-    def _due(self, days: float) -> set[str]:
-        """The segments that are read again tonight: the oldest up to a night's share, and each that would be too old at the next night."""
-        now, due = time.time(), set[str]()
+    def _due(self, days: float) -> tuple[set[str], set[str]]:
+        """The segments that are read again tonight, and those that the rows are compared with, which takes much longer than to hash them."""
+        now = time.time()
         row = self.one("SELECT value FROM about WHERE name = ?", "scrubbed_at")
         passed = max(0.0, now - row[0]) / _DAY_SECONDS if row else 0.0
-        segments = self.connection.execute("SELECT name, size, read_at FROM segments ORDER BY read_at").fetchall()
+        self.connection.execute("INSERT OR REPLACE INTO about VALUES ('scrubbed_at', ?)", (now,))
+        return self._oldest("read_at", now, passed, days), self._oldest("compared_at", now, passed, ROWS_TIMES * days)
+
+    def _oldest(self, column: str, now: float, passed: float, days: float) -> set[str]:
+        """By this time the oldest up to a night's share, and each that would be too old at the next night."""
+        due = set[str]()
+        segments = self.connection.execute(f"SELECT name, size, {column} FROM segments ORDER BY {column}").fetchall()  # noqa: S608 - one of two
         share = min(1.0, passed / days) * sum(size for _, size, _ in segments)
         for name, size, read_at in segments:
             if share > 0 or not 0 <= (now - read_at) / _DAY_SECONDS < days - passed:
                 due.add(name)
                 share -= size
-        self.connection.execute("INSERT OR REPLACE INTO about VALUES ('scrubbed_at', ?)", (now,))
         return due
 
 

@@ -37,8 +37,9 @@ class SegmentRows:
     def add(self, run: int) -> None:
         """A new segment, read after all earlier ones."""
         name, now = self._segment.path.name, time.time()
-        sql = "INSERT INTO segments (name, run, size, modified, changed, sha256, original, quarantined, read_at) VALUES (?,?,?,?,?,?,?,0,?)"
-        row = (name, run, *self._stat, self._segment.sha256, self._segment.original, now)
+        sql = """INSERT INTO segments (name, run, size, modified, changed, sha256, original, quarantined, read_at, compared_at)
+            VALUES (?,?,?,?,?,?,?,0,?,?)"""
+        row = (name, run, *self._stat, self._segment.sha256, self._segment.original, now, now)
         self._number = self._execute(sql, row).lastrowid or 0
         for start, length, line in self._segment.lines():
             if line["kind"] == "tombstone":
@@ -50,11 +51,14 @@ class SegmentRows:
                 self._add_record(line, start, length)
         self._execute("UPDATE segments SET quarantined = ? WHERE segment = ?", (self._quarantined, self._number))
 
+    def is_erased(self) -> bool:
+        """Whether something was erased from a known segment since it was read."""
+        _, sha256, original = self._known()
+        return sha256 != self._segment.sha256 and self._segment.original in {sha256, original} - {None}
+
     def follow_erasing(self) -> None:
         """A known segment from which something was erased; Outdated if it differs in anything else that can be seen."""
-        number, sha256, original = self._known()
-        if self._segment.original is None or self._segment.original not in (sha256, original):
-            raise Outdated(f"{self._segment.path.name} has changed since it was read")
+        number, _, _ = self._known()
         for table in ("others", "texts"):
             self._execute(f"DELETE FROM {table} WHERE segment = ?", (number,))  # noqa: S608 - one of two
         for start, length, line in self._segment.lines():
@@ -75,8 +79,9 @@ class SegmentRows:
             raise Outdated(f"{self._segment.path.name} has changed since it was read")
         if rows and (not all(self._is_followed(*place) for place in self._segment.lines()) or self._repeated):
             raise Outdated(f"it does not say what {self._segment.path.name} says")
-        sql = "UPDATE segments SET size = ?, modified = ?, changed = ?, read_at = ? WHERE segment = ?"
-        self._execute(sql, (*self._stat, time.time(), number))
+        now = time.time()
+        sql = "UPDATE segments SET size = ?, modified = ?, changed = ?, read_at = ?, compared_at = iif(?, ?, compared_at) WHERE segment = ?"
+        self._execute(sql, (*self._stat, now, rows, now, number))
 
     def _known(self) -> tuple[int, str, str | None]:
         row = self._tables.one("SELECT segment, sha256, original FROM segments WHERE name = ?", self._segment.path.name)
@@ -198,12 +203,16 @@ class SegmentRows:
             return True
         sql = "SELECT chat_id, said_at, sha256, segment, start, length FROM turns WHERE turn_id = ?"
         row = self._tables.one(sql, turn.turn_id)
-        if row is None or row[0] != turn.chat_id:
-            return self._tables.owner_of(turn.turn_id) is not None
-        if row[2:4] != (blob(line["sha256"]), self._number):
-            return bool(row[3] >= self._number)
+        if row is None or row[0] != turn.chat_id or row[2:4] != (blob(line["sha256"]), self._number):
+            newer = row is None or row[0] != turn.chat_id or row[3] >= self._number
+            return newer and self._is_other(turn)
         if (row[1], *row[4:]) == (turn.timestamp, start, length):
             self._repeated.discard(turn.turn_id)
         else:
             self._repeated.add(turn.turn_id)
         return len(self._repeated) <= MOST_REPEATED
+
+    def _is_other(self, turn: Turn) -> bool:
+        sql = "SELECT 1 FROM others WHERE chat_id = ? AND turn_id = ? AND segment = ?"
+        known = self._tables.one(sql, turn.chat_id, turn.turn_id, self._number) is not None
+        return known and self._tables.owner_of(turn.turn_id) is not None

@@ -260,7 +260,7 @@ def test_what_shows_nothing_is_found_when_the_chat_is_read(light: World) -> None
 
 
 LOST = ["DELETE FROM records", "UPDATE records SET segment = 0", "DELETE FROM turns", "UPDATE turns SET start = start + 1",
-        "UPDATE turns SET said_at = 0", "DELETE FROM tombstones", "DELETE FROM erased"]  # fmt: skip
+        "UPDATE turns SET said_at = 0", "DELETE FROM tombstones", "DELETE FROM erased", "DELETE FROM others"]  # fmt: skip
 
 
 @pytest.mark.parametrize("lost", LOST)
@@ -268,7 +268,7 @@ def test_a_scrub_compares_the_catalog_with_the_segments(light: World, lost: str)
     nights_of_every_kind(light)
     _edit(light.night_dir, lost)
     refreshed(light.night_dir)[1].close()  # nothing shows it
-    _edit(light.night_dir, "UPDATE segments SET read_at = read_at - 8 * 86400")
+    _edit(light.night_dir, "UPDATE segments SET compared_at = compared_at - 71 * 86400")
     said, catalog = refreshed(light.night_dir, 7)
     catalog.close()
     assert len(said) == 1 and "is made anew from the segments: it does not say what seg-" in said[0]
