@@ -150,9 +150,9 @@ def _classify(record: RawRecord, earlier: Catalog, ledger: Ledger) -> dict[str, 
 
 def _new_tombstones(earlier: Catalog, judged: Judged) -> list[Tombstone]:
     """The tombstones not archived yet; of two under one id that which erases."""
-    tombstones: dict[str, Tombstone] = {}
+    tombstones, archived = dict[str, Tombstone](), earlier.tombstones
     for tombstone in judged.obeyed:
-        known = tombstones.get(tombstone.tombstone_id) or earlier.tombstones.get(tombstone.tombstone_id)
+        known = tombstones.get(tombstone.tombstone_id) or archived.get(tombstone.tombstone_id)
         if known is None or (tombstone.erase and not known.erase):  # it was archived as one that only hides
             tombstones[tombstone.tombstone_id] = tombstone
     return list(tombstones.values())
