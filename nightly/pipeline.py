@@ -13,6 +13,7 @@ from typing import Any
 
 import structlog
 
+from nightly.archive import erasing
 from nightly.archive.catalog import Catalog, open_catalog
 from nightly.archive.segments import segment_runs
 from nightly.index import servers
@@ -198,7 +199,10 @@ def _remove_outdated(night: Night) -> dict[str, Any]:
     Returns the runs that are still read, and why something could not be removed: the next night tries again, and until then a forgetting
     is not complete.
     """
-    in_use, not_pruned = _prune(night) if night.result("archive").get("erased") else ([], None)
+    erases = bool(night.result("archive").get("erased"))
+    if erases and "skipped" not in night.result("publish"):
+        erasing.drop_earlier_indexes(night)
+    in_use, not_pruned = _prune(night) if erases else ([], None)
     return {"held_by_readers": in_use, "not_pruned": not_pruned, "not_swept": servers.sweep(night)}
 
 

@@ -6,7 +6,8 @@ because other programs' files contain words anyway. Words of our own source code
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import itertools
+from collections.abc import Iterable, Iterator
 from contextlib import closing, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -30,6 +31,9 @@ from shared.system.privileges import as_owner_of
 from shared.turns.records import RecordRefused, Turn
 from shared.wire import keys
 
+#: Texts that are cut into words at once.
+TEXTS_AT_ONCE = 2_000
+
 
 @dataclass
 class Proof:
@@ -43,8 +47,8 @@ class Proof:
 
     def search(self, needles: Needles, *, archive: bool) -> dict[str, Any]:
         """The scan's part of the receipt. `archive`: also search release and archive, from which the text must be gone by now."""
-        remaining = list(self._remaining_texts(archive=archive))
-        telling = needles.without([*remaining, *own_words()]).apart_from(_terms(remaining))
+        telling = needles.without(itertools.chain(self._remaining_texts(archive=archive), own_words()))
+        telling = telling.apart_from(_terms(self._remaining_texts(archive=archive)))
         scanned = self.look(telling, archive=archive)
         return {
             "files": scanned.files,
@@ -96,7 +100,7 @@ class Proof:
             yield from self._released(built_without=archive)
 
     def _released(self, *, built_without: bool) -> Iterator[str]:
-        for chunk in (*released_chunks(self.settings), *released_notes(self.settings)):
+        for chunk in itertools.chain(released_chunks(self.settings), released_notes(self.settings)):
             until = self.scope.until(chunk.chat_id)
             if (until is None or chunk.started_at >= until) and not any(
                 one.chat_id == chunk.chat_id and one.named & set(chunk.turn_ids) for one in self.scope.tombstones
@@ -121,12 +125,14 @@ class Proof:
                 continue
 
 
-def _terms(texts: list[str]) -> set[str]:
-    """The words of these texts in the form of an index: "striving" is indexed as "strive"."""
+def _terms(texts: Iterable[str]) -> Iterator[str]:
+    """The words of these texts in the form of an index, some of them more than once: "striving" is indexed as "strive"."""
     from shared.search.chat_items import Tokeniser
 
+    left = iter(texts)
     with closing(Tokeniser()) as tokeniser:
-        return {term for term, _ in tokeniser.postings(texts)}
+        while some := list(itertools.islice(left, TEXTS_AT_ONCE)):
+            yield from (term for term, _ in tokeniser.postings(some))
 
 
 def _parts(client: Any, key: bytes) -> list[bytes]:

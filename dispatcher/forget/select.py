@@ -1,7 +1,8 @@
 """Finds what a request covers in Redis, the day store, the release and the archive, and makes tombstones of it.
 
 The archive is read if it is on this host, because turns that were forgotten in the chat are only hidden there. If it is on another host, turns
-that are only in the archive are covered by a request for the whole chat, or by their ids.
+that are only in the archive are covered by a request for the whole chat, or by their ids. A text is compared with every turn: an index of words
+does not find parts of words. Release and archive are read chat by chat and line by line, and only what is covered is kept.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, field
+from itertools import groupby
+from operator import attrgetter
 from typing import Any
 
 from redis import Redis
@@ -132,9 +135,8 @@ class Selector:
 
 
 def _released(settings: Settings, chat_id: str | None) -> Iterator[Known]:
-    for chunks in _by_turn(released_chunks(settings)):
-        if chat_id in (None, chunks[0].chat_id):
-            yield _of_chunks(chunks)
+    for _, chunks in groupby(released_chunks(settings, chat_id), key=attrgetter("chat_id")):
+        yield from map(_of_chunks, _by_turn(chunks))
 
 
 def _archived(settings: Settings, chat_id: str | None) -> Iterator[Known]:
@@ -149,22 +151,23 @@ def _archived(settings: Settings, chat_id: str | None) -> Iterator[Known]:
         raise ArchiveDamaged(f"The archive cannot be read, so nothing was forgotten: {failed.message}") from failed
 
 
-def released_chunks(settings: Settings) -> list[Chunk]:
-    """All chunks of the release in use; none if there is no release."""
-    return _chunks_in(settings, LEXICAL)
+def released_chunks(settings: Settings, chat_id: str | None = None) -> Iterator[Chunk]:
+    """The chunks of the release in use, of one chat or chat by chat; none if there is no release."""
+    return _chunks_in(settings, LEXICAL, chat_id)
 
 
-def released_notes(settings: Settings) -> list[Chunk]:
-    """All notes of turns in the release in use, each as a chunk of its turn."""
+def released_notes(settings: Settings) -> Iterator[Chunk]:
+    """All notes of turns in the release in use, each as a chunk of its turn, chat by chat."""
     return _chunks_in(settings, NOTES)
 
 
-def _chunks_in(settings: Settings, place: str) -> list[Chunk]:
+def _chunks_in(settings: Settings, place: str, chat_id: str | None = None) -> Iterator[Chunk]:
     release = current_release(settings.hmem_memory_dir)
     if release is None or not (release / place).is_dir():
-        return []
+        return
     with closing(LexicalIndex(release / place)) as index:
-        return index.all_chunks()
+        for one in sorted(index.chunks_per_chat()) if chat_id is None else [chat_id]:
+            yield from index.chunks_of(one)
 
 
 def release_summaries(settings: Settings) -> Iterator[tuple[str, str]]:
@@ -187,10 +190,10 @@ def _of_chunks(chunks: list[Chunk]) -> Known:
 
 
 def _by_turn(chunks: Iterable[Chunk]) -> list[list[Chunk]]:
-    """The passages of each turn, in their order."""
-    turns: dict[tuple[str, tuple[str, ...]], list[Chunk]] = {}
+    """The passages of each turn of a chat, in their order."""
+    turns: dict[tuple[str, ...], list[Chunk]] = {}
     for chunk in chunks:
-        turns.setdefault((chunk.chat_id, chunk.turn_ids), []).append(chunk)
+        turns.setdefault(chunk.turn_ids, []).append(chunk)
     return [sorted(some, key=lambda chunk: chunk.passage) for some in turns.values()]
 
 

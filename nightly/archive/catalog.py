@@ -1,64 +1,44 @@
 """The catalog: what a night must know of the archive, in a database, so that it reads the new segment and not all of them.
 
     HMEM_NIGHT_DIR/catalog.sqlite    each segment with its size, times and hash; record -> segment; the last version of each turn and where it
-                                     stands; what was erased; tombstones; for each chat its number of turns and a digest of them. No words.
-    HMEM_NIGHT_DIR/catalog.sha256    the hash of that file
+                                     stands, and the segments of other versions; keys of model-written texts; what was erased; tombstones; for
+                                     each chat its number of turns and a digest of them. No words.
+    HMEM_NIGHT_DIR/catalog.json      how a night left that file: its size and times, and a token that is in it too
 
-It follows from the segments and may be deleted at any time. A segment whose size and times are those that the catalog recorded counts as unchanged;
-in turns each is hashed again, all of them within SCRUB_DAYS. If the catalog is damaged, is of another archive, or does not follow from the
-segments as they are now, it is made anew from them. Nothing is deleted because of what it says: flush reads the segments themselves.
+It follows from the segments and may be deleted at any time. A file whose size and times are as recorded counts as unchanged. What shows nothing
+of a failing disk is found otherwise: the turns of a chat are compared with the chat's digest when they are read, each line with the hash of its
+record; and in turns each segment is hashed again, all of them within SCRUB_DAYS, and within ten times SCRUB_DAYS compared with what the catalog says
+of it.
+`catalog.json` is removed before the catalog is changed, so that a crash leaves none: then, and where something does not follow from the segments
+as they are now, the catalog is made anew. Nothing is deleted because of what it says: flush reads the segments themselves.
 """
 
 from __future__ import annotations
 
-import hashlib
+import os
 import sqlite3
 import time
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import closing, contextmanager
-from functools import cached_property
+import uuid
+from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
-from typing import Any
 
 import orjson
 
-from nightly.archive.segments import RawRecord, is_texts, parse_turn, segment_content, segment_lines
+from nightly.archive.catalog_rows import Outdated, SegmentRows
+from nightly.archive.catalog_tables import LAYOUT, SCHEMA, Place, Stat, Tables
+from nightly.archive.segments import Segment, is_texts
 from nightly.night.folder import Night
 from shared.errors import StorageError
 from shared.system.archive_folder import archive_files
-from shared.system.files import sha256_bytes, sha256_file, write_atomic
-from shared.turns.records import RecordRefused, Tombstone, turn_key
+from shared.system.faults import crash_point
+from shared.system.files import fsync_dir, write_atomic
+from shared.turns.records import Tombstone
 
-CATALOG, CHECKSUM = "catalog.sqlite", "catalog.sha256"
-#: Raise it when the tables change: then the catalog is made anew.
-LAYOUT = 1
+CATALOG, LEFT = "catalog.sqlite", "catalog.json"
 _DAY_SECONDS = 86_400.0
-_SCHEMA = """
-CREATE TABLE about (name TEXT PRIMARY KEY, value REAL) WITHOUT ROWID;
-CREATE TABLE segments (
-  segment INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, run INTEGER NOT NULL, size INTEGER NOT NULL, modified INTEGER NOT NULL,
-  changed INTEGER NOT NULL, sha256 TEXT NOT NULL, original TEXT, read_at REAL NOT NULL
-);
-CREATE TABLE records (sha256 BLOB PRIMARY KEY, segment INTEGER NOT NULL) WITHOUT ROWID;
-CREATE TABLE turns (
-  turn_id TEXT PRIMARY KEY, chat_id TEXT NOT NULL, said_at REAL NOT NULL, sha256 BLOB NOT NULL, segment INTEGER NOT NULL,
-  start INTEGER NOT NULL, length INTEGER NOT NULL
-) WITHOUT ROWID;
-CREATE INDEX turns_by_chat ON turns (chat_id);
-CREATE TABLE erased (turn_id TEXT PRIMARY KEY, chat_id TEXT NOT NULL) WITHOUT ROWID;
-CREATE INDEX erased_by_chat ON erased (chat_id);
-CREATE TABLE tombstones (tombstone_id TEXT PRIMARY KEY, run INTEGER NOT NULL, record BLOB NOT NULL) WITHOUT ROWID;
-CREATE TABLE chats (chat_id TEXT PRIMARY KEY, turns INTEGER NOT NULL, digest TEXT NOT NULL) WITHOUT ROWID;
-"""
-
-#: Size, modification and change time in nanoseconds.
-_Stat = tuple[int, int, int]
-#: Catalogs as this process has proven or written them: they need not be hashed again.
-_proven: dict[Path, _Stat] = {}
-
-
-class _Outdated(Exception):
-    """The catalog does not follow from the segments as they are now."""
+#: How many times SCRUB_DAYS may pass until the rows of a segment are compared with it.
+ROWS_TIMES = 10
 
 
 @contextmanager
@@ -70,290 +50,207 @@ def open_catalog(night: Night, *, before: int | None = None, scrub: bool = False
         yield catalog
 
 
-def drop_catalog(night_dir: Path) -> None:
-    """Delete the catalog; the next night makes it anew."""
-    for name in (CATALOG, CHECKSUM):
-        (night_dir / name).unlink(missing_ok=True)
-
-
 def is_as_it_was(path: Path) -> bool:
-    """Whether a catalog has the hash that was recorded when it was written."""
-    try:
-        return path.with_name(CHECKSUM).read_text(encoding="ascii").strip() == sha256_file(path)
-    except (OSError, ValueError):
+    """Whether a catalog is as a night left it, by size, times and token."""
+    if (left := _left(path)) is None or not path.exists():
         return False
+    with closing(_connect(path, "ro")) as connection:
+        return left == [_token(connection), *_stat(path)]
 
 
-class Catalog:
+def record_as_left(path: Path) -> None:
+    """Write down how the catalog is now."""
+    with path.open("rb") as handle:
+        os.fsync(handle.fileno())
+    with closing(_connect(path, "ro")) as connection:
+        token = _token(connection)
+    write_atomic(path.with_name(LEFT), orjson.dumps([token, *_stat(path)]))
+
+
+def files_of(night_dir: Path, chats: Collection[str]) -> set[str] | None:
+    """The files of the archive that may have something of these chats; None if the catalog does not know: it is not as a night left it, or the
+    archive is not as it says. For readers without the lock."""
+    path, directory = night_dir / CATALOG, night_dir / "archive"
+    with suppress(OSError, sqlite3.Error):
+        if not is_as_it_was(path):
+            return None
+        tables = Tables()
+        with closing(_connect(path, "ro")) as tables.connection:
+            stats = {name: _stat(directory / name) for _, name in archive_files(directory)}
+            if tables.stats() == stats:
+                return tables.files_with(Tombstone("all", chat_id, 0.0) for chat_id in chats)
+    return None
+
+
+class Catalog(Tables):
     """One reader and writer: the night, which has the lock of HMEM_NIGHT_DIR."""
 
     def __init__(self, night_dir: Path, say: Callable[[str], None], folder: Path | None = None) -> None:
         """`folder`: where its files are, if not in `night_dir` (one that is made to be compared, or to write nothing there)."""
-        self._night_dir, self._directory, self._say = folder or night_dir, night_dir / "archive", say
-        self._path = self._night_dir / CATALOG
-        self._connection = self._opened()
+        self._directory, self._say = night_dir / "archive", say
+        self.path = (folder or night_dir) / CATALOG
+        #: Whether something other than a night has written to it, or copied it.
+        self._touched = False
+        self.connection = self._opened()
 
     def close(self) -> None:
-        self._connection.close()
+        self.connection.close()
 
-    @property
-    def segments(self) -> dict[str, str]:
-        """Name → sha256 of each file of the archive, in order of the runs."""
-        sql = "SELECT name, sha256 FROM segments ORDER BY run, name"
-        return dict(self._connection.execute(sql))
+    def distrust(self) -> None:
+        """Have the next night make it anew, because it does not say what a segment says, or the segment is damaged: making it anew tells."""
+        self.path.with_name(LEFT).unlink(missing_ok=True)
 
-    @property
-    def originals(self) -> dict[str, str]:
-        """Name of a rewritten segment → sha256 of the original file."""
-        return dict(self._connection.execute("SELECT name, original FROM segments WHERE original IS NOT NULL"))
-
-    @property
-    def tombstones(self) -> dict[str, Tombstone]:
-        """By id, in order of the runs that archived them."""
-        rows = self._connection.execute("SELECT tombstone_id, record FROM tombstones ORDER BY run, tombstone_id")
-        return {name: Tombstone.parse(record) for name, record in rows}
-
-    @property
-    def tombstone_runs(self) -> dict[str, int]:
-        """Tombstone id → run that archived it first."""
-        return dict(self._connection.execute("SELECT tombstone_id, run FROM tombstones"))
-
-    def owner_of(self, turn_id: str) -> str | None:
-        """The chat of a turn that is archived or was erased."""
-        row = self._one("SELECT chat_id FROM turns WHERE turn_id = ?", turn_id)
-        row = row or self._one("SELECT chat_id FROM erased WHERE turn_id = ?", turn_id)
-        return row[0] if row else None
-
-    def last_version(self, turn_id: str) -> str | None:
-        """The hash of the record that is recalled for this turn."""
-        row = self._one("SELECT sha256 FROM turns WHERE turn_id = ?", turn_id)
-        return _text(row[0]) if row else None
-
-    def segment_of(self, sha256: str) -> str | None:
-        """The newest segment that has this record, or what remains of it."""
-        row = self._one(
-            "SELECT name FROM records JOIN segments USING (segment) WHERE records.sha256 = ?", _blob(sha256)
-        )
-        return row[0] if row else None
-
-    def turns_per_chat(self) -> dict[str, int]:
-        """Number of turns by chat, erased ones included."""
-        return dict(self._connection.execute("SELECT chat_id, turns FROM chats WHERE turns > 0"))
-
-    def digests(self) -> dict[str, str]:
-        """Chat id → digest of what is recalled of it: its last versions, and its tombstones."""
-        return dict(self._connection.execute("SELECT chat_id, digest FROM chats ORDER BY chat_id"))
-
-    def turns_of(self, chat_id: str) -> int:
-        """Number of turns of a chat, erased ones included."""
-        row = self._one("SELECT turns FROM chats WHERE chat_id = ?", chat_id)
-        return row[0] if row else 0
-
-    def forgotten_of(self, chat_id: str) -> int:
-        """Number of turns of a chat that a tombstone covers or has erased."""
-        rows = self._connection.execute("SELECT turn_id, said_at FROM turns WHERE chat_id = ?", (chat_id,))
-        tombstones = self.tombstones_of(chat_id)
-        covered = sum(any(one.reaches(turn_id, said_at) for one in tombstones) for turn_id, said_at in rows)
-        gone = self._one(f"SELECT count(*) {_GONE} AND chat_id = ?", chat_id)
-        return covered + (gone[0] if gone else 0)
-
-    def forgotten_per_chat(self) -> dict[str, int]:
-        """The same of each chat that has any."""
-        gone = {chat_id for (chat_id,) in self._connection.execute(f"SELECT DISTINCT chat_id {_GONE}")}
-        chats = gone.union(self._by_chat)
-        return {chat_id: count for chat_id in sorted(chats) if (count := self.forgotten_of(chat_id))}
-
-    def tombstones_of(self, chat_id: str) -> list[Tombstone]:
-        return self._by_chat.get(chat_id, [])
-
-    def places_of(self, chat_id: str) -> Iterator[tuple[str, int, int, str]]:
-        """(segment, start, length in bytes, hash of the record) of the last version of each turn of a chat."""
-        sql = "SELECT name, start, length, turns.sha256 FROM turns JOIN segments USING (segment) WHERE chat_id = ? ORDER BY run, start"
-        for name, start, length, sha256 in self._connection.execute(sql, (chat_id,)):
-            yield name, start, length, _text(sha256)
+    def places_of(self, chat_id: str) -> Iterator[Place]:
+        """Where the last version of each turn of a chat is, in the order of the segments; StorageError if they are not those of its digest."""
+        if not self.is_whole(chat_id):
+            self.distrust()
+            raise StorageError(
+                f"The archive's catalog {self.path} is damaged: it does not have the turns of chat {chat_id} that it says it has. "
+                "Nothing was built from it. Run the night again: it makes the catalog anew from the segments. Check the disk."
+            )
+        return self.places(chat_id)
 
     def refresh(self, *, before: int | None = None, scrub_days: float | None = None) -> None:
         """Bring the catalog up to date with the archive; ArchiveDamaged names a segment that fails."""
         try:
             try:
                 self._update(before, scrub_days)
-            except _Outdated as why:
+            except Outdated as why:
                 self._make_anew(str(why), before)
             except sqlite3.DatabaseError as error:
                 self._make_anew(f"it cannot be read ({error})", before)
         except sqlite3.Error as error:
             raise StorageError(
-                f"The catalog {self._path} cannot be written ({error}). Make room or check the disk, then run the night again."
+                f"The catalog {self.path} cannot be written ({error}). Make room or check the disk, then run the night again."
             ) from error
 
     def _opened(self) -> sqlite3.Connection:
-        """The catalog if it is as it was left, or an empty one."""
-        if self._path.exists() and _proven.get(self._path) != _stat(self._path) and not is_as_it_was(self._path):
-            self._say("  The archive's catalog was changed or is incomplete. It is made anew from the segments.")
-            drop_catalog(self._night_dir)
-        connection = sqlite3.connect(self._path, isolation_level=None)
+        """The catalog if it is one that a night left, or an empty one."""
+        if self.path.exists():
+            left = _left(self.path)
+            with closing(_connect(self.path, "ro")) as connection:
+                token = _token(connection)
+            if left is None or left[0] != token:
+                self._say("  The archive's catalog was changed or is incomplete. It is made anew from the segments.")
+                self._drop()
+            else:
+                self._touched = left[1:] != [*_stat(self.path)]
+        connection = _connect(self.path, "rwc")
         connection.execute("PRAGMA cache_size = -65536")
-        connection.execute("PRAGMA journal_mode = MEMORY")  # what a crash leaves does not match the checksum
+        connection.execute("PRAGMA journal_mode = OFF")  # what a crash or an error leaves has no catalog.json
         connection.execute("PRAGMA synchronous = OFF")
         return connection
 
-    def _update(self, before: int | None, scrub_days: float | None) -> None:
-        self._connection.execute("BEGIN IMMEDIATE")
-        try:
-            changed = self._follow(before, scrub_days)
-            self._connection.execute("COMMIT")
-        except BaseException:
-            if self._connection.in_transaction:
-                self._connection.execute("ROLLBACK")
-            raise
-        if changed:
-            write_atomic(self._night_dir / CHECKSUM, sha256_file(self._path).encode() + b"\n")
-        _proven[self._path] = _stat(self._path)
+    def _drop(self) -> None:
+        for name in (LEFT, CATALOG):
+            self.path.with_name(name).unlink(missing_ok=True)
 
     def _make_anew(self, why: str, before: int | None) -> None:
         self._say(f"  The archive's catalog is made anew from the segments: {why}.")
-        self._connection.close()
-        drop_catalog(self._night_dir)
-        self._connection = self._opened()
+        self.connection.close()
+        self._drop()
+        self.connection, self._touched = self._opened(), False
         self._update(before, None)
 
-    def _follow(self, before: int | None, scrub_days: float | None) -> bool:
-        """Make the tables follow from the segments; whether anything changed. _Outdated where that takes a new catalog."""
-        (layout,) = self._connection.execute("PRAGMA user_version").fetchone()
-        if layout == 0:
-            for statement in filter(str.strip, _SCHEMA.split(";")):
-                self._connection.execute(statement)
-            self._connection.execute(f"PRAGMA user_version = {LAYOUT}")
-        elif layout != LAYOUT:
-            raise _Outdated("another version of the program wrote it")
+    def _update(self, before: int | None, scrub_days: float | None) -> None:
+        """Make the tables follow from the segments. Outdated where that takes a new catalog."""
+        (layout,) = self.connection.execute("PRAGMA user_version").fetchone()
+        if layout not in (0, LAYOUT):
+            raise Outdated("another version of the program wrote it")
         wanted = [(run, name) for run, name in archive_files(self._directory) if _precedes(run, name, before)]
-        known: dict[str, _Stat] = {
-            name: (size, modified, changed)
-            for name, size, modified, changed in self._connection.execute(
-                "SELECT name, size, modified, changed FROM segments"
-            )
-        }
-        new = self._new_segments(wanted, known)
+        known = self.stats() if layout else {}
+        new = self._new_segments(wanted, known) if layout else wanted
         again = {name for name, stat in known.items() if _stat(self._directory / name) != stat}
-        due = self._due(scrub_days) if scrub_days else set()
-        for name in sorted(again | due):
-            self._read_again(name)
+        if not (layout == 0 or new or again or scrub_days or self._touched):
+            return
+        self.path.with_name(LEFT).unlink(missing_ok=True)
+        fsync_dir(self.path.parent)
+        self.connection.execute("BEGIN IMMEDIATE")
+        if layout == 0:
+            self._create()
+        due, compared = self._due(scrub_days) if scrub_days else (set[str](), set[str]())
+        self._follow(new, again | due, {*known} if self._touched else compared)
+        self.connection.execute("INSERT OR REPLACE INTO about VALUES ('token', ?)", (uuid.uuid4().hex,))
+        self.connection.execute("COMMIT")
+        crash_point("catalog:changed")
+        record_as_left(self.path)
+        self._touched = False
+
+    def _create(self) -> None:
+        for statement in filter(str.strip, SCHEMA.split(";")):
+            self.connection.execute(statement)
+        self.connection.execute(f"PRAGMA user_version = {LAYOUT}")
+
+    def _follow(self, new: Iterable[tuple[int, str]], again: set[str], compared: set[str]) -> None:
+        """Read these segments. `again`: those that may have changed; `compared`: those that the rows are compared with, too."""
         chats = set[str]()
+        self.read_tombstones()  # those that the digests are of
+        for name in sorted(again | compared):
+            rows = self._rows_of(name, chats)
+            if rows.is_erased():
+                rows.follow_erasing()
+            else:
+                rows.compare(rows=name in compared)
         for run, name in new:
-            self._add(run, name, chats)
-        if chats:
-            self._count(chats)
-        return bool(layout == 0 or new or again or scrub_days)
+            self._rows_of(name, chats).add(run)
+        self.read_tombstones()
+        for chat_id in chats:
+            digest, turns = self.digest_of(chat_id)
+            self.connection.execute("INSERT OR REPLACE INTO chats VALUES (?,?,?)", (chat_id, turns, digest))
+
+    def _rows_of(self, name: str, chats: set[str]) -> SegmentRows:
+        path = self._directory / name
+        stat = _stat(path)  # before it is read
+        return SegmentRows(self, Segment(path), stat, chats)
 
     def _new_segments(self, wanted: list[tuple[int, str]], known: Iterable[str]) -> list[tuple[int, str]]:
         if gone := set(known) - {name for _, name in wanted}:
-            raise _Outdated(f"it has {min(gone)}, which is not in the archive or belongs to this night")
+            raise Outdated(f"it has {min(gone)}, which is not in the archive or belongs to this night")
         new = [(run, name) for run, name in wanted if name not in known]
-        (last,) = self._connection.execute("SELECT max(run) FROM segments WHERE name LIKE 'seg-%'").fetchone()
+        (last,) = self.connection.execute("SELECT max(run) FROM segments WHERE name LIKE 'seg-%'").fetchone()
         if early := [name for run, name in new if not is_texts(name) and run < (last or 0)]:
-            raise _Outdated(f"{early[0]} was added to the archive later than newer segments")
+            raise Outdated(f"{early[0]} was added to the archive later than newer segments")
         return new
 
-    def _due(self, days: float) -> set[str]:
-        """The segments that are read again tonight: the oldest up to a night's share, and each that would be too old at the next night."""
-        now, due = time.time(), set[str]()
-        row = self._one("SELECT value FROM about WHERE name = ?", "scrubbed_at")
+    def _due(self, days: float) -> tuple[set[str], set[str]]:
+        """The segments that are read again tonight, and those that the rows are compared with, which takes much longer than to hash them."""
+        now = time.time()
+        row = self.one("SELECT value FROM about WHERE name = ?", "scrubbed_at")
         passed = max(0.0, now - row[0]) / _DAY_SECONDS if row else 0.0
-        segments = self._connection.execute("SELECT name, size, read_at FROM segments ORDER BY read_at").fetchall()
+        self.connection.execute("INSERT OR REPLACE INTO about VALUES ('scrubbed_at', ?)", (now,))
+        return self._oldest("read_at", now, passed, days), self._oldest("compared_at", now, passed, ROWS_TIMES * days)
+
+    def _oldest(self, column: str, now: float, passed: float, days: float) -> set[str]:
+        """By this time the oldest up to a night's share, and each that would be too old at the next night."""
+        due = set[str]()
+        segments = self.connection.execute(f"SELECT name, size, {column} FROM segments ORDER BY {column}").fetchall()  # noqa: S608 - one of two
         share = min(1.0, passed / days) * sum(size for _, size, _ in segments)
         for name, size, read_at in segments:
             if share > 0 or not 0 <= (now - read_at) / _DAY_SECONDS < days - passed:
                 due.add(name)
                 share -= size
-        self._connection.execute("INSERT OR REPLACE INTO about VALUES ('scrubbed_at', ?)", (now,))
         return due
 
-    def _read_again(self, name: str) -> None:
-        """Hash a segment that the catalog has; _Outdated if it is not what the catalog was made from: making it anew names what is damaged."""
-        path, now = self._directory / name, time.time()
-        stat = _stat(path)
-        (sha256,) = self._connection.execute("SELECT sha256 FROM segments WHERE name = ?", (name,)).fetchone()
-        if sha256_bytes(segment_content(path)) != sha256:
-            raise _Outdated(f"{name} has changed since it was read")
-        sql = "UPDATE segments SET size = ?, modified = ?, changed = ?, read_at = ? WHERE name = ?"
-        self._connection.execute(sql, (*stat, now, name))
 
-    def _add(self, run: int, name: str, chats: set[str]) -> None:
-        """Read a segment whole; adds the chats that have news to `chats`."""
-        path, now = self._directory / name, time.time()
-        stat, content = _stat(path), segment_content(path)
-        lines = segment_lines(path, content)
-        sql = "INSERT INTO segments (name, run, size, modified, changed, sha256, read_at) VALUES (?,?,?,?,?,?,?)"
-        segment = self._connection.execute(sql, (name, run, *stat, sha256_bytes(content), now)).lastrowid
-        for start, length, line in lines:
-            if line["kind"] == "tombstone":
-                self._add_tombstone(line["tombstone"], run, chats)
-            elif line["kind"] != "text":
-                sql = "INSERT OR REPLACE INTO records VALUES (?,?)"
-                self._connection.execute(sql, (_blob(line["sha256"]), segment))
-                self._add_record(line, (segment, start, length), chats)
-        if original := orjson.loads(content.partition(b"\n")[0]).get("original"):  # the lines were read, so it is sound
-            self._connection.execute("UPDATE segments SET original = ? WHERE name = ?", (original, name))
-
-    def _add_tombstone(self, record: dict[str, Any], run: int, chats: set[str]) -> None:
-        tombstone = Tombstone.parse(orjson.dumps(record))
-        sql = "INSERT INTO tombstones VALUES (?,?,?) ON CONFLICT (tombstone_id) DO UPDATE SET record = excluded.record"
-        self._connection.execute(sql, (tombstone.tombstone_id, run, tombstone.to_json()))
-        chats.add(tombstone.chat_id)
-
-    def _add_record(self, line: dict[str, Any], place: tuple[int | None, int, int], chats: set[str]) -> None:
-        """A turn becomes the version that is recalled; what remains of one takes its last version away. The others are in `records` only."""
-        if line["kind"] == "erased":
-            self._add_erased(line, chats)
-            return
-        try:  # whatever kind the line claims to be: a later program may read what an earlier one could not
-            turn = parse_turn(RawRecord.from_json(line), self)
-        except RecordRefused:
-            return
-        sql = "INSERT OR REPLACE INTO turns VALUES (?,?,?,?,?,?,?)"
-        self._connection.execute(sql, (turn.turn_id, turn.chat_id, turn.timestamp, _blob(line["sha256"]), *place))
-        chats.add(turn.chat_id)
-
-    def _add_erased(self, line: dict[str, Any], chats: set[str]) -> None:
-        if line["key"] is None:
-            return
-        turn_id = ":".join(turn_key(line["key"].encode()))
-        owner = self.owner_of(turn_id) or line["chat_id"]
-        if owner == line["chat_id"]:  # else the record was of another chat under the same id
-            self._connection.execute("INSERT OR REPLACE INTO erased VALUES (?,?)", (turn_id, owner))
-            self._connection.execute("DELETE FROM turns WHERE turn_id = ?", (turn_id,))
-            chats.add(owner)
-
-    def _count(self, chats: Iterable[str]) -> None:
-        """The number of turns of these chats, and a digest of what is recalled of each: last versions, and tombstones."""
-        self.__dict__.pop("_by_chat", None)
-        for chat_id in chats:
-            digest, turns = hashlib.sha256(), 0
-            sql = "SELECT turn_id, sha256 FROM turns WHERE chat_id = ? ORDER BY turn_id"
-            for turn_id, sha256 in self._connection.execute(sql, (chat_id,)):
-                digest.update(turn_id.encode() + b"\0" + sha256)
-                turns += 1
-            for tombstone in self.tombstones_of(chat_id):
-                digest.update(b"\1" + tombstone.to_json())
-            row = self._one(f"SELECT count(*) {_GONE} AND chat_id = ?", chat_id)
-            values = (chat_id, turns + (row[0] if row else 0), digest.hexdigest())
-            self._connection.execute("INSERT OR REPLACE INTO chats VALUES (?,?,?)", values)
-
-    @cached_property
-    def _by_chat(self) -> dict[str, list[Tombstone]]:
-        """Tombstones by chat; forgotten when the tables change."""
-        found: dict[str, list[Tombstone]] = {}
-        for tombstone in self.tombstones.values():
-            found.setdefault(tombstone.chat_id, []).append(tombstone)
-        return found
-
-    def _one(self, sql: str, *values: object) -> tuple[Any, ...] | None:
-        row: tuple[Any, ...] | None = self._connection.execute(sql, values).fetchone()
-        return row
+def _connect(path: Path, mode: str) -> sqlite3.Connection:
+    return sqlite3.connect(f"{path.absolute().as_uri()}?mode={mode}", uri=True, isolation_level=None)
 
 
-#: Turns that have no version left.
-_GONE = "FROM erased WHERE NOT EXISTS (SELECT 1 FROM turns WHERE turns.turn_id = erased.turn_id)"
+def _token(connection: sqlite3.Connection) -> str | None:
+    """The token in a catalog; None if it cannot be read as one."""
+    with suppress(sqlite3.DatabaseError):
+        row = connection.execute("SELECT value FROM about WHERE name = 'token'").fetchone()
+        return str(row[0]) if row else None
+    return None
+
+
+def _left(path: Path) -> list[object] | None:
+    """[token, size, modification time, change time] as they were when a night left the catalog; None if that cannot be read."""
+    try:
+        left = orjson.loads(path.with_name(LEFT).read_bytes())
+    except (OSError, ValueError):
+        return None
+    return left if isinstance(left, list) and len(left) == 4 else None
 
 
 def _precedes(run: int, name: str, before: int | None) -> bool:
@@ -361,18 +258,6 @@ def _precedes(run: int, name: str, before: int | None) -> bool:
     return before is None or run < before or is_texts(name)
 
 
-def _stat(path: Path) -> _Stat:
+def _stat(path: Path) -> Stat:
     found = path.stat()
     return found.st_size, found.st_mtime_ns, found.st_ctime_ns
-
-
-def _blob(sha256: str) -> bytes:
-    """32 bytes; of what is no hash (what remains of an erased record may name anything), its text."""
-    try:
-        return bytes.fromhex(sha256.removeprefix("sha256:"))
-    except ValueError:
-        return sha256.encode("utf-8", "surrogatepass")
-
-
-def _text(sha256: bytes) -> str:
-    return f"sha256:{sha256.hex()}"

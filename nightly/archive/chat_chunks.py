@@ -17,6 +17,7 @@ from zoneinfo import ZoneInfo
 import orjson
 
 from nightly.archive.catalog import Catalog
+from nightly.archive.catalog_tables import Place
 from nightly.archive.segments import RESTORE, RawRecord
 from nightly.night.record_failure import reason_of
 from shared.errors import ArchiveDamaged
@@ -90,18 +91,24 @@ class ChatReader:
 
     def archived(self, chat_id: str) -> Iterator[Turn]:
         """The last version of each turn, those that a tombstone hides included, as they lie in the segments."""
-        for name, start, length, sha256 in self._catalog.places_of(chat_id):
-            try:
-                raw = RawRecord.from_json(orjson.loads(os.pread(self._file(name), length, start)))
-                turn = Turn.parse(raw.key, raw.value)
-                if raw.sha256 != sha256 or turn.chat_id != chat_id:
-                    raise ValueError("it has another record there")
-            except (OSError, ValueError, KeyError, TypeError, AttributeError, RecordRefused) as error:
-                raise ArchiveDamaged(
-                    f"Archive segment {self._directory / name} does not have the turn that it had at byte {start}: {error}. "
-                    f"Nothing was built from it. {RESTORE}"
-                ) from error
-            yield turn
+        for place in self._catalog.places_of(chat_id):
+            yield self.read(place, chat_id)
+
+    def read(self, place: Place, chat_id: str) -> Turn:
+        """The turn of this chat that is there; ArchiveDamaged if none is."""
+        name, start, length, sha256 = place
+        try:
+            raw = RawRecord.from_json(orjson.loads(os.pread(self._file(name), length, start)))
+            turn = Turn.parse(raw.key, raw.value)
+            if raw.sha256 != sha256 or turn.chat_id != chat_id:
+                raise ValueError("it has another record there")
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecordRefused) as error:
+            self._catalog.distrust()
+            raise ArchiveDamaged(
+                f"Archive segment {self._directory / name} does not have the turn that it had at byte {start}: {error}. "
+                f"Nothing was built from it. {RESTORE}"
+            ) from error
+        return turn
 
     def _file(self, name: str) -> int:
         if name not in self._files:

@@ -5,7 +5,9 @@ What remains of a turn is its key, chat and time, which prevent it from being im
 only on the first one and on what is erased from it, so copies that were erased in several steps end up identical. After a crash some
 segments are done; the next run does the rest, and repeating it changes nothing.
 
-Before the words are removed from the archive, everything derived from them is removed: the catalog, cached vectors, the kept index, damaged copies.
+For a new tombstone only the segments are read that have something of its turns, its chat's texts, or records that are no turns: the catalog
+names them. It has no words, and follows a rewritten segment when it is opened next. Before the words are removed from the archive, cached vectors
+and damaged copies are removed. The indexes of the last night go when those of this night are published, which are made from what is left of them.
 """
 
 from __future__ import annotations
@@ -13,30 +15,32 @@ from __future__ import annotations
 import itertools
 import json
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 from zoneinfo import ZoneInfo
 
 import orjson
 
-from nightly.archive.catalog import drop_catalog, open_catalog
+from nightly.archive.catalog import Catalog, open_catalog
 from nightly.archive.chat_chunks import ChatReader
 from nightly.archive.segments import (
     DAMAGED,
+    Again,
     RawRecord,
+    Segment,
     WrittenText,
-    header_of,
-    read_segment,
-    read_texts,
+    is_texts,
+    turn_of,
     write_segment,
 )
 from nightly.index.previous import LAST
 from nightly.night.folder import CACHE, Night, imports_dir
 from nightly.night.record_failure import reason_of
 from shared.errors import ArchiveDamaged
-from shared.system.archive_folder import run_of
+from shared.system.archive_folder import archive_files, run_of
 from shared.system.faults import crash_point
 from shared.system.files import fresh_dir, fsync_dir, remove_tree, sha256_file, write_atomic
 from shared.turns.chunking import chunks_of, indexed_text
@@ -47,6 +51,9 @@ from shared.wire.keys import MEMORY_PREFIX
 STAGE = "erasing"
 DONE = "erased.json"
 NEEDLES = "erasing.json"
+
+#: Erased turns whose vectors are forgotten at once, and texts that are kept to scan for: spread evenly over all of them.
+AT_ONCE, MOST_NEEDLES = 2_000, 10_000
 
 Line = dict[str, Any]
 
@@ -94,7 +101,7 @@ class Eraser:
 
 def _turn_of(raw: RawRecord) -> Turn | None:
     try:
-        return Turn.parse(raw.key, raw.value) if raw.redis_type == "string" else None
+        return turn_of(raw)
     except RecordRefused:
         return None
 
@@ -120,20 +127,7 @@ def _spelled(chat_id: str) -> bytes:
     return b"(?:" + b"|".join(re.escape(form) for form in sorted(forms)) + b")"
 
 
-class Applied(Protocol):
-    """What must be known of the archive: all of it in memory, or its catalog."""
-
-    @property
-    def segments(self) -> dict[str, str]: ...
-
-    @property
-    def tombstones(self) -> dict[str, Tombstone]: ...
-
-    @property
-    def tombstone_runs(self) -> dict[str, int]: ...
-
-
-def eraser_of(archive: Applied, more: Iterable[Tombstone] = (), run: int = 0) -> Eraser | None:
+def eraser_of(archive: Catalog, more: Iterable[Tombstone] = (), run: int = 0) -> Eraser | None:
     """An eraser for all tombstones that erase, including `more`, which are archived by `run`; None if there are none."""
     tombstones, runs = (
         {s.tombstone_id: s for s in (*archive.tombstones.values(), *more) if s.erase},
@@ -143,44 +137,95 @@ def eraser_of(archive: Applied, more: Iterable[Tombstone] = (), run: int = 0) ->
     return Eraser([tombstones[name] for name in sorted(tombstones)], runs) if tombstones else None
 
 
-def apply(night: Night, archive: Applied) -> dict[str, Any]:
+@dataclass
+class Found:
+    """What is to be erased: segment -> how many lines of which kind; texts to scan for; vectors that were removed for it."""
+
+    segments: dict[str, Counter[str]] = field(default_factory=dict)
+    texts: list[str] = field(default_factory=list)
+    vectors: int = 0
+    _every: int = 1
+    _passed: int = 0
+
+    def keep(self, texts: Iterable[str]) -> None:
+        """Keep every so many of the texts, so that there are never more than MOST_NEEDLES."""
+        for text in texts:
+            if self._passed % self._every == 0:
+                self.texts.append(text)
+            self._passed += 1
+            if len(self.texts) > MOST_NEEDLES:
+                self.texts, self._every = self.texts[::2], 2 * self._every
+
+
+def apply(night: Night, archive: Catalog) -> dict[str, Any]:
     """Erase what is covered from every file of the night host; returns counts. `archive` is as it is on the disk now."""
     eraser = eraser_of(archive)
     if eraser is None:
         return {}
     remove_tree(night.archive_dir / STAGE)
     tombstones = sorted(tombstone.tombstone_id for tombstone in eraser.tombstones)
-    done, needles = _checked(night, tombstones), night.settings.hmem_night_dir / NEEDLES
-    segments = archive.segments
-    names = [name for name in segments if done.get(name) != segments[name]]
-    covered = {name: lines for name in names if (lines := _covered(night.archive_dir / name, eraser))}
-    counts: dict[str, Any] = {
-        "segments": len(covered),
-        "records": 0,
-        "texts": 0,
-        "vectors": 0,
-        "damaged_copies": _remove_damaged(night, archive),
-    }
-    if covered:
-        drop_catalog(night.settings.hmem_night_dir)
-        remove_tree(night.settings.hmem_night_dir / LAST)  # an index that was built from it
-        counts["vectors"] = _forget_vectors(night, [line for lines in covered.values() for line in lines])
-        crash_point("erase:vectors-forgotten")
-    texts = [text for lines in covered.values() for line in lines for text in _texts_of(line)]
-    if texts:  # needed to scan for what a killed night has already erased
-        write_atomic(needles, dumps([*_left_needles(needles), *texts]))
-    for name, lines in night.report.track(covered.items(), len(covered), "erase"):
+    needles, segments = night.settings.hmem_night_dir / NEEDLES, archive.segments
+    damaged = _remove_damaged(night, segments)
+    found = _find(night, _to_read(night, archive, eraser), eraser)
+    crash_point("erase:vectors-forgotten")
+    if found.texts:  # needed to scan for what a killed night has already erased
+        write_atomic(needles, dumps([*_left_needles(needles), *found.texts]))
+    for name in night.report.track(found.segments, len(found.segments), "erase"):
         _rewrite(night.archive_dir, name, eraser)
         crash_point("erase:segment-rewritten")
-        written = sum(line["kind"] == "text" for line in lines)
-        counts["texts"] += written
-        counts["records"] += len(lines) - written
-    segments |= {name: sha256_file(night.archive_dir / name) for name in covered}
+    segments |= {name: sha256_file(night.archive_dir / name) for name in found.segments}
     write_atomic(night.settings.hmem_night_dir / DONE, orjson.dumps({"tombstones": tombstones, "segments": segments}))
-    if found := _left_needles(needles):
-        counts["scan"] = _scan(night, found, skip=needles)
+    kinds = sum(found.segments.values(), Counter[str]())
+    counts: dict[str, Any] = {
+        "segments": len(found.segments),
+        "records": kinds.total() - kinds["text"],
+        "texts": kinds["text"],
+        "vectors": found.vectors,
+        "damaged_copies": damaged,
+    }
+    if left := _left_needles(needles):
+        counts["scan"] = _scan(night, left, skip=[night.folder, needles, night.settings.hmem_night_dir / LAST])
         needles.unlink()
     return counts
+
+
+def drop_earlier_indexes(night: Night) -> None:
+    """Remove the indexes of earlier nights, which may have what this one erased, if its own could not be stored in their place."""
+    base = night.settings.hmem_night_dir / LAST
+    for path in list(base.iterdir()) if base.is_dir() else []:
+        if path.name != str(night.run):
+            remove_tree(path)
+
+
+def _to_read(night: Night, archive: Catalog, eraser: Eraser) -> list[str]:
+    """The segments that may have something to erase: those that were not checked as they are now, and for new tombstones those that the catalog
+    names."""
+    checked, applied = _checked(night)
+    new = [one for one in eraser.tombstones if one.tombstone_id not in applied]
+    if not checked or len(new) + len(applied) != len(eraser.tombstones):
+        return list(archive.segments)  # they were checked for something else
+    changed = [name for name, sha256 in archive.segments.items() if checked.get(name) != sha256]
+    return sorted({*changed, *(archive.files_with(new) if new else ())})
+
+
+def _find(night: Night, names: list[str], eraser: Eraser) -> Found:
+    """What these segments have to erase. Its vectors are removed here: they are derived from it."""
+    found, turns = Found(), list[Turn]()
+    for name in night.report.track(names, len(names), "look for forgotten turns"):
+        run = run_of(name) or 0
+        for line in Segment(night.archive_dir / name):
+            if eraser.rewritten(line, run) == line:
+                continue
+            found.segments.setdefault(name, Counter())[line["kind"]] += 1
+            found.keep(_texts_of(line))
+            if line["kind"] != "text" and (turn := _turn_of(RawRecord.from_json(line))):
+                turns.append(turn)
+            if len(turns) >= AT_ONCE:
+                found.vectors += _forget_vectors(night, turns)
+                turns.clear()
+    if found.segments:
+        found.vectors += _forget_vectors(night, turns)
+    return found
 
 
 def _left_needles(path: Path) -> list[str]:
@@ -201,12 +246,13 @@ def _texts_of(line: Line) -> list[str]:
     return [turn.words if turn else raw.value.decode("utf-8", "replace")]
 
 
-def _scan(night: Night, texts: list[str], skip: Path) -> dict[str, Any]:
-    """Scan every file of the night directory for erased words, except this night's folder, whose bulk is removed at the end; counts and places."""
+def _scan(night: Night, texts: list[str], skip: list[Path]) -> dict[str, Any]:
+    """Scan the files of the night directory for erased words; counts and places. `skip`: this night's folder, whose bulk is removed at the end, and
+    indexes that go when new ones are published."""
     from shared.system.byte_scan import Needles, own_words, scan
 
     needles = Needles.of(texts).without(itertools.chain(_remaining(night), own_words()))
-    scanned = scan([night.settings.hmem_night_dir], needles, skip=[night.folder, skip])
+    scanned = scan([night.settings.hmem_night_dir], needles, skip=skip)
     return {
         "files": scanned.files,
         "bytes": scanned.bytes,
@@ -223,49 +269,43 @@ def _remaining(night: Night) -> Iterator[str]:
         for chat_id in catalog.digests():
             for turn in reader.archived(chat_id):
                 yield f"{turn.speaker} {turn.words}"
-    for text in read_texts(night.archive_dir).texts.values():
-        if text.turns:
-            yield from text.sayings
+    for _, name in archive_files(night.archive_dir):
+        for line in Segment(night.archive_dir / name) if is_texts(name) else ():
+            text = WrittenText.from_json(line)
+            if text.turns:
+                yield from text.sayings
 
 
-def _checked(night: Night, tombstones: list[str]) -> dict[str, str]:
-    """Segment → hash, of those that were checked for these tombstones; empty if the record is missing or of other tombstones."""
+def _checked(night: Night) -> tuple[dict[str, str], set[str]]:
+    """Segment → hash, of those that were checked, and the tombstones that they were checked for; nothing if the record cannot be read."""
     try:
         note = orjson.loads((night.settings.hmem_night_dir / DONE).read_bytes())
-        segments: dict[str, str] = note["segments"] if note["tombstones"] == tombstones else {}
+        segments, tombstones = dict[str, str](note["segments"]), set[str](note["tombstones"])
     except (FileNotFoundError, ValueError, KeyError, TypeError):
-        return {}
-    return segments
-
-
-def _covered(path: Path, eraser: Eraser) -> list[Line]:
-    """The lines of a segment that are to be erased."""
-    run = run_of(path.name) or 0
-    return [line for line in read_segment(path) if eraser.rewritten(line, run) != line]
+        return {}, set()
+    return segments, tombstones
 
 
 def _rewrite(directory: Path, name: str, eraser: Eraser) -> None:
     """Replace the segment by one without the forgotten words; ArchiveDamaged if the new one does not read back correctly."""
-    path, run = directory / name, run_of(name) or 0
-    original = header_of(path).get("original") or sha256_file(path)
-    wanted = [line for old in read_segment(path) if (line := eraser.rewritten(old, run)) is not None]
+    old, run = Segment(directory / name), run_of(name) or 0
+    left = Again(lambda: (line for one in old if (line := eraser.rewritten(one, run)) is not None))
     staged = fresh_dir(directory / STAGE) / name
-    write_segment(staged, run, wanted, kind=header_of(path)["kind"], original=original)
-    if list(read_segment(staged)) != wanted:
+    write_segment(staged, run, left, kind=old.header["kind"], original=old.original or old.sha256)
+    if any(written != wanted for written, wanted in itertools.zip_longest(Segment(staged), left)):
         raise ArchiveDamaged(
             f"Archive segment {name} could not be rewritten without the forgotten words. Check the disk, then run the night again."
         )
-    staged.replace(path)
+    staged.replace(directory / name)
     fsync_dir(directory)
     remove_tree(staged.parent)
 
 
-def _forget_vectors(night: Night, lines: list[Line]) -> int:
-    """Remove what was derived from these lines from `cache.sqlite`, with the texts of a killed night; returns the number of removed vectors."""
+def _forget_vectors(night: Night, turns: list[Turn]) -> int:
+    """Remove what was derived from these turns from `cache.sqlite`, with the texts of a killed night; returns the number of removed vectors."""
     from nightly.index.vector_cache import forget
 
-    turns = [_turn_of(RawRecord.from_json(line)) for line in lines if line["kind"] != "text"]
-    texts = [text for turn in turns if turn for text in _indexed(turn, night.settings.timezone)]
+    texts = (text for turn in turns for text in _indexed(turn, night.settings.timezone))
     return forget(night.settings.hmem_night_dir / CACHE, texts, night.report)
 
 
@@ -278,10 +318,10 @@ def _indexed(turn: Turn, zone: ZoneInfo) -> list[str]:
         return []
 
 
-def _remove_damaged(night: Night, archive: Applied) -> int:
+def _remove_damaged(night: Night, segments: dict[str, str]) -> int:
     """Remove unreadable files that were kept: damaged copies of files that are intact now, imports that failed their hash check."""
     folder = night.archive_dir / DAMAGED
-    found = [path for path in folder.iterdir() if path.stem in archive.segments] if folder.is_dir() else []
+    found = [path for path in folder.iterdir() if path.stem in segments] if folder.is_dir() else []
     found += imports_dir(night.settings).glob("*.bad")
     for path in found:
         path.unlink()

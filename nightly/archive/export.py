@@ -7,8 +7,9 @@
 
 No chat's folder begins with `_` (shared.system.files.safe_name). Turns that a tombstone covers are left out; tombstones are included.
 
-The archive is read once, segment by segment, and each record is written to a work file of its chat; then each chat is sorted. Memory holds
-one segment, or the positions of one chat's turns. No lock is taken: a night replaces whole files; that is detected, and the export restarts.
+The archive is read line by line, twice: for a catalog of it in a temporary folder, and to write each record to a work file of its chat; then each
+chat is sorted. Memory holds the positions of one chat's turns. No lock is taken: a night replaces whole files; that is detected, and the export
+restarts.
 """
 
 from __future__ import annotations
@@ -24,20 +25,15 @@ from typing import IO, Any
 import orjson
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from nightly.archive.segments import (
-    Archive,
-    ArchivedTurn,
-    RawRecord,
-    WrittenText,
-    parse_turn,
-    read_segment,
-)
+from nightly.archive.catalog import Catalog, files_of
+from nightly.archive.recomputing import recomputed
+from nightly.archive.segments import RawRecord, Segment, WrittenText, parse_turn, read_segment
 from nightly.night.progress import Reporter
 from shared.config.settings import Settings
 from shared.errors import ArchiveDamaged, InvalidInput, NightRunning
-from shared.system.archive_folder import archive_files
+from shared.system.archive_folder import archive_files, run_of
 from shared.system.export_folder import README, bare_line, export_folder, private_file
-from shared.system.files import make_dir, remove_tree, safe_name, sha256_file
+from shared.system.files import make_dir, remove_tree, safe_name
 from shared.text.format import time_text
 from shared.turns.conversation import conversation
 from shared.turns.records import RecordRefused, Tombstone, Turn, time_order
@@ -46,6 +42,9 @@ from shared.turns.speakers import Speaker, namesakes
 FORMAT = 1
 #: Folder of what belongs to no chat, and of the work files.
 REST, WORK = "_archive", "_work"
+#: Bytes of lines that are written to work files at once.
+COLLECTED_BYTES = 16 << 20
+REWRITTEN = "A night rewrote the archive during the export. Nothing was written; try again when the night has ended."
 
 _TEMPLATES = Environment(
     loader=PackageLoader("nightly.archive", "."),
@@ -95,16 +94,24 @@ class Chat:
 class ReadArchive:
     """What was read from the archive in addition to the turns, which go to the work files."""
 
-    #: Its versions have no text: they are used only to find the chat of a turn.
-    archive: Archive = field(default_factory=Archive)
+    #: Made from the same segments.
+    catalog: Catalog
     #: Chat → number of its work file.
     chats: dict[str, int] = field(default_factory=dict)
     counts: dict[str, int] = field(
         default_factory=lambda: dict.fromkeys(("tombstones", "quarantined", "texts", "erased"), 0)
     )
 
+    _tombstones: set[str] = field(default_factory=set)
+
+    def is_first(self, tombstone_id: str) -> bool:
+        """Whether this tombstone was not read before."""
+        known = len(self._tombstones)
+        self._tombstones.add(tombstone_id)
+        return len(self._tombstones) > known
+
     def tombstones(self, chat_id: str) -> list[Tombstone]:
-        return [tombstone for tombstone in self.archive.tombstones.values() if tombstone.chat_id == chat_id]
+        return self.catalog.tombstones_of(chat_id)
 
 
 def export_archive(
@@ -112,33 +119,36 @@ def export_archive(
 ) -> dict[str, Any]:
     """Write the export; returns the contents of index.json. If the archive changes meanwhile, it is read once more."""
     try:
-        return _Export(settings, wanted, report).write(out, force=force)
+        return _export(settings, out, wanted, report, force=force)
     except (ArchiveDamaged, NightRunning):  # a segment that a night has just replaced is missing or different
-        return _Export(settings, wanted, report).write(out, force=force)
+        return _export(settings, out, wanted, report, force=force)
+
+
+def _export(settings: Settings, out: Path, wanted: ExportScope, report: Reporter, *, force: bool) -> dict[str, Any]:
+    directory = settings.hmem_night_dir / "archive"
+    if not archive_files(directory):
+        raise InvalidInput(
+            f"There is no archive in {directory} yet, so there is nothing to export. Run hmem-night run once, or set HMEM_NIGHT_DIR."
+        )
+    with recomputed(settings, report) as catalog:
+        return _Export(settings, wanted, report, catalog).write(out, force=force)
 
 
 class _Export:
     """One attempt."""
 
-    def __init__(self, settings: Settings, wanted: ExportScope, report: Reporter) -> None:
+    def __init__(self, settings: Settings, wanted: ExportScope, report: Reporter, catalog: Catalog) -> None:
         self._directory, self._zone = settings.hmem_night_dir / "archive", settings.timezone
         self._wanted, self._report = wanted, report
-        self._files = archive_files(self._directory)
-        self._read = ReadArchive()
+        self._files = [(run_of(name) or 0, name) for name in catalog.segments]
+        self._read = ReadArchive(catalog)
 
     def write(self, out: Path, *, force: bool) -> dict[str, Any]:
-        if not self._files:
-            raise InvalidInput(
-                f"There is no archive in {self._directory} yet, so there is nothing to export. Run hmem-night run once, or set HMEM_NIGHT_DIR."
-            )
         with export_folder(out, force=force) as folder:
-            before = self._stamps()
+            before, segments = self._stamps(), self._read.catalog.segments
             self._put_down(folder)
-            segments = {name: sha256_file(self._directory / name) for _, name in self._files}
             if self._stamps() != before:
-                raise NightRunning(
-                    "A night rewrote the archive during the export. Nothing was written; try again when the night has ended."
-                )
+                raise NightRunning(REWRITTEN)
             chats = self._write_chats(folder)
             self._refuse_unknown(chats)
             remove_tree(folder / WORK)
@@ -167,28 +177,24 @@ class _Export:
 
     def _put_down(self, folder: Path) -> None:
         make_dir(folder / WORK)
-        ordered = sorted(self._files, key=lambda file: file[1].startswith("texts-"))  # after all tombstones are known
         with ExitStack() as stack:
             rest = _Rest(None if self._wanted.part else folder / REST, stack)
-            for run, name in self._report.track(ordered, len(ordered), "reading the archive"):
-                by_chat: dict[str, list[bytes]] = defaultdict(list)
-                for line in read_segment(self._directory / name):
-                    self._take(line, run, by_chat, rest)
-                for chat_id, lines in by_chat.items():
-                    number = self._read.chats.setdefault(chat_id, len(self._read.chats))
-                    with (folder / WORK / str(number)).open("ab") as handle:
-                        handle.writelines(lines)
+            for run, name in self._report.track(self._files, len(self._files), "reading the archive"):
+                segment = Segment(self._directory / name)
+                if segment.sha256 != self._read.catalog.segments[name]:
+                    raise NightRunning(REWRITTEN)
+                work = _WorkFiles(folder / WORK, self._read.chats)
+                for line in segment:
+                    self._take(line, run, work, rest)
+                work.flush()
 
-    def _take(self, line: dict[str, Any], run: int, by_chat: dict[str, list[bytes]], rest: _Rest) -> None:
-        archive, counts = self._read.archive, self._read.counts
+    def _take(self, line: dict[str, Any], run: int, work: _WorkFiles, rest: _Rest) -> None:
+        counts = self._read.counts
         kind = line["kind"]
         if kind == "tombstone":
-            tombstone = Tombstone.parse(orjson.dumps(line["tombstone"]))
-            if tombstone.tombstone_id not in archive.tombstones:
+            if self._read.is_first(line["tombstone"]["tombstone_id"]):
                 rest.add("tombstones", line)
                 counts["tombstones"] += 1
-            archive.tombstones[tombstone.tombstone_id] = tombstone
-            archive.tombstone_runs.setdefault(tombstone.tombstone_id, run)
         elif kind == "text":
             if not self._may_hold_forgotten(WrittenText.from_json(line), run):
                 rest.add("texts", line)
@@ -196,24 +202,22 @@ class _Export:
         elif kind == "erased":
             rest.add("erased", line)
             counts["erased"] += 1
-            archive.note_erased(line, run)
         else:
-            self._take_record(RawRecord.from_json(line), run, by_chat, rest)
+            self._take_record(RawRecord.from_json(line), work, rest)
 
-    def _take_record(self, raw: RawRecord, run: int, by_chat: dict[str, list[bytes]], rest: _Rest) -> None:
+    def _take_record(self, raw: RawRecord, work: _WorkFiles, rest: _Rest) -> None:
         try:  # whatever kind the line claims to be: a build reads it the same way
-            turn = parse_turn(raw, self._read.archive)
+            turn = parse_turn(raw, self._read.catalog)
         except RecordRefused as error:
             rest.add("quarantine", {"kind": "quarantine", **raw.to_json(), "reason": str(error)})
             self._read.counts["quarantined"] += 1
             return
-        self._read.archive.versions[turn.turn_id] = ArchivedTurn(replace(turn, content="", extra={}), run, raw.sha256)
         if self._wanted.has(turn.chat_id):
-            by_chat[turn.chat_id].append(orjson.dumps({"kind": "turn", **raw.to_json()}) + b"\n")
+            work.add(turn.chat_id, orjson.dumps({"kind": "turn", **raw.to_json()}) + b"\n")
 
     def _may_hold_forgotten(self, text: WrittenText, run: int) -> bool:
         """Whether it was written before something that it is made from was forgotten: a night reads tombstones before it writes texts."""
-        runs, known = self._read.archive.tombstone_runs, self._read.tombstones(text.chat_id)
+        runs, known = self._read.catalog.tombstone_runs, self._read.tombstones(text.chat_id)
         return any(run < runs[one.tombstone_id] and text.is_made_from(one) for one in known)
 
     # Writing: each chat in order of time.
@@ -257,11 +261,11 @@ class _Export:
             found[turn.turn_id] = (replace(turn, content="", extra={}), covered, earlier + ([] if covered else [at]))
             at += len(line)
         chat.forgotten = sum(covered for _, covered, _ in found.values())
-        last = self._read.archive.versions  # a turn whose last version was erased is no longer in it
+        has_version = self._read.catalog.has_version  # not a turn whose last version was erased
         wanted = [
             one
             for one in found.values()
-            if not one[1] and one[0].turn_id in last and self._wanted.in_time(one[0].timestamp)
+            if not one[1] and has_version(one[0].turn_id) and self._wanted.in_time(one[0].timestamp)
         ]
         wanted.sort(key=lambda one: time_order(one[0]))
         return [places for _, _, places in wanted], {turn.person for turn, _, _ in wanted}
@@ -303,6 +307,29 @@ class _Export:
         )
 
 
+class _WorkFiles:
+    """The work files of the chats; lines are collected until they are many."""
+
+    def __init__(self, folder: Path, numbers: dict[str, int]) -> None:
+        self._folder, self._numbers = folder, numbers
+        self._lines: dict[str, list[bytes]] = defaultdict(list)
+        self._bytes = 0
+
+    def add(self, chat_id: str, line: bytes) -> None:
+        self._lines[chat_id].append(line)
+        self._bytes += len(line)
+        if self._bytes > COLLECTED_BYTES:
+            self.flush()
+
+    def flush(self) -> None:
+        for chat_id, lines in self._lines.items():
+            number = self._numbers.setdefault(chat_id, len(self._numbers))
+            with (self._folder / str(number)).open("ab") as handle:
+                handle.writelines(lines)
+        self._lines.clear()
+        self._bytes = 0
+
+
 class _Rest:
     """The files of `_archive`, each created with its first line; without a folder, lines are dropped."""
 
@@ -339,10 +366,13 @@ def _turn(raw: RawRecord) -> Turn:
     return Turn.parse(raw.key, raw.value)
 
 
-def archived_turns(directory: Path, chats: Collection[str]) -> Iterator[dict[str, Any]]:
+def archived_turns(night_dir: Path, chats: Collection[str]) -> Iterator[dict[str, Any]]:
     """Every version of every turn (of these chats, if any are named), segment by segment: {turn_id, chat_id, timestamp, content, words}; `words`
-    includes what the turn replies to."""
+    includes what the turn replies to. Of named chats only the files are read that the catalog names, if it can."""
+    directory, wanted = night_dir / "archive", files_of(night_dir, chats) if chats else None
     for _, name in archive_files(directory):
+        if wanted is not None and name not in wanted:
+            continue
         for line in read_segment(directory / name):
             if line["kind"] not in ("turn", "quarantine") or line["redis_type"] != "string":
                 continue

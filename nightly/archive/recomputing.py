@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sqlite3
 import tempfile
-from contextlib import ExitStack, closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 from nightly.archive.catalog import CATALOG, Catalog, is_as_it_was
@@ -18,29 +19,38 @@ from shared.errors import NightRunning, StorageError
 
 #: What two catalogs of one archive have in common; numbers of segments, and when each was read, are their own.
 _TABLES = {
-    "segments": "SELECT name, sha256, original FROM {0}.segments",
+    "segments": "SELECT name, sha256, original, quarantined FROM {0}.segments",
     "records": "SELECT r.sha256, name FROM {0}.records AS r JOIN {0}.segments USING (segment)",
     "turns": "SELECT turn_id, chat_id, said_at, t.sha256, name, start, length FROM {0}.turns AS t JOIN {0}.segments USING (segment)",
-    "erased turns": "SELECT turn_id, chat_id FROM {0}.erased",
+    "other versions": "SELECT chat_id, turn_id, name FROM {0}.others JOIN {0}.segments USING (segment)",
+    "texts": "SELECT key, chat_id, name FROM {0}.texts JOIN {0}.segments USING (segment)",
+    "erased turns": "SELECT turn_id, chat_id, said_at FROM {0}.erased",
     "tombstones": "SELECT tombstone_id, run, record FROM {0}.tombstones",
     "chats": "SELECT chat_id, turns, digest FROM {0}.chats",
 }
 
 
-def compare_with_segments(settings: Settings, report: Reporter) -> dict[str, int]:
-    """Counts of what was compared; StorageError if something differs. Nothing while a night runs."""
-    night_dir = settings.hmem_night_dir
-    with ExitStack() as stack:
-        try:
-            stack.enter_context(night_lock(settings))
-        except NightRunning:
-            report.say("  A night is running: its catalog and counts are not compared.")
-            return {}
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="hmem-verify-")))
-        made = stack.enter_context(closing(Catalog(night_dir, report.say, folder)))
+@contextmanager
+def recomputed(settings: Settings, report: Reporter) -> Iterator[Catalog]:
+    """A catalog made from the segments alone, in a temporary folder: for who may not change the night's own, or compares the two."""
+    with (
+        tempfile.TemporaryDirectory(prefix="hmem-catalog-") as folder,
+        closing(Catalog(settings.hmem_night_dir, report.say, Path(folder))) as made,
+    ):
         made.refresh()
-        _compare_catalogs(night_dir / CATALOG, folder / CATALOG)
-        return {"chats": _compare_chats(settings, made, report)}
+        yield made
+
+
+def compare_with_segments(settings: Settings, report: Reporter, made: Catalog) -> dict[str, int]:
+    """Counts of what was compared with a recomputed catalog; StorageError if something differs. Nothing while a night runs."""
+    try:
+        with night_lock(settings):
+            made.refresh()  # of a night that has ended meanwhile
+            _compare_catalogs(settings.hmem_night_dir / CATALOG, made.path)
+            return {"chats": _compare_chats(settings, made, report)}
+    except NightRunning:
+        report.say("  A night is running: its catalog and counts are not compared.")
+        return {}
 
 
 def _compare_catalogs(kept: Path, made: Path) -> None:

@@ -21,18 +21,22 @@ from __future__ import annotations
 import base64
 import hashlib
 import itertools
-from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import orjson
 
 from shared.errors import ArchiveDamaged
-from shared.system.archive_folder import archive_files, is_proven, run_of
-from shared.system.files import atomic_writer, sha256_file
-from shared.turns.records import RecordRefused, Tombstone, Turn, chat_id_of, dumps, time_order, timestamp_of, turn_key
+from shared.system.archive_folder import archive_files, proven_hash, run_of
+from shared.system.files import atomic_writer
+from shared.turns.records import RecordRefused, Tombstone, Turn, chat_id_of, dumps, timestamp_of, turn_key
+
+Item = TypeVar("Item")
+#: A line of a segment.
+Record = dict[str, Any]
 
 FORMAT, ERASED_FORMAT = 1, 2
 #: Directory of the archive for damaged copies that were kept.
@@ -97,13 +101,6 @@ def _bytes_of(name: str, record: dict[str, Any]) -> bytes:
 
 
 @dataclass(frozen=True)
-class ArchivedTurn:
-    turn: Turn
-    run: int
-    record_sha256: str
-
-
-@dataclass(frozen=True)
 class WrittenText:
     """What a model wrote about a chat. `key` is the hash of the model's input: if any of that changes, the text is not found.
 
@@ -155,67 +152,6 @@ def _strings(value: object) -> Iterator[str]:
             yield from _strings(inner)
 
 
-@dataclass(frozen=True)
-class Erased:
-    """What remains of an erased turn: its chat and its time (POSIX seconds)."""
-
-    chat_id: str
-    timestamp: float
-    run: int
-
-
-@dataclass
-class Archive:
-    """All segments, read and verified."""
-
-    segments: dict[str, str] = field(default_factory=dict)  # name -> sha256 of the file
-    hashes: dict[str, str] = field(default_factory=dict)  # record sha256 -> segment that contains it
-    versions: dict[str, ArchivedTurn] = field(default_factory=dict)  # turn id -> version of the highest run
-    tombstones: dict[str, Tombstone] = field(default_factory=dict)
-    quarantined: dict[str, str] = field(default_factory=dict)  # record sha256 -> reason
-    texts: dict[str, WrittenText] = field(default_factory=dict)  # by key, in order of the runs
-    erased: dict[str, Erased] = field(default_factory=dict)  # turn id -> remains; `versions` may have a later one
-    originals: dict[str, str] = field(default_factory=dict)  # name of a rewritten segment -> sha256 of the first file
-    tombstone_runs: dict[str, int] = field(default_factory=dict)  # tombstone id -> run that archived it
-
-    def turns(self) -> list[Turn]:
-        """What may be recalled: the last version of every turn that no tombstone covers, in order of chat and time."""
-        turns = [v.turn for v in self.versions.values() if not self._is_forgotten(v.turn)]
-        return sorted(turns, key=lambda turn: (turn.chat_id, time_order(turn)))
-
-    def owner_of(self, turn_id: str) -> str | None:
-        """The chat of a turn that is archived or was erased."""
-        known = self.versions.get(turn_id)
-        owner = known.turn if known else self.erased.get(turn_id)
-        return owner.chat_id if owner else None
-
-    def turns_per_chat(self) -> dict[str, int]:
-        """Number of turns by chat, erased ones included; each turn counts once, however many versions it has."""
-        return dict(Counter([*(version.turn.chat_id for version in self.versions.values()), *self._gone()]))
-
-    def forgotten_per_chat(self) -> dict[str, int]:
-        """Number of turns by chat that a tombstone covers or has erased; counted independently, so that the ledger can compare it with `turns`."""
-        covered = (v.turn.chat_id for v in self.versions.values() if self._is_forgotten(v.turn))
-        return dict(Counter([*covered, *self._gone()]))
-
-    def note_erased(self, line: dict[str, Any], run: int) -> None:
-        """Add an erased record: the last version of the turn is gone, unless the record was of another chat under the same id."""
-        if line["key"] is None:
-            return
-        turn_id = ":".join(turn_key(line["key"].encode()))
-        owner = self.owner_of(turn_id) or line["chat_id"]
-        if owner == line["chat_id"]:
-            self.erased[turn_id] = Erased(owner, line["timestamp"], run)
-            self.versions.pop(turn_id, None)
-
-    def _gone(self) -> Iterator[str]:
-        """The chat of each turn that has no version left."""
-        return (erased.chat_id for turn_id, erased in self.erased.items() if turn_id not in self.versions)
-
-    def _is_forgotten(self, turn: Turn) -> bool:
-        return any(tombstone.covers(turn) for tombstone in self.tombstones.values())
-
-
 def segment_name(run: int) -> str:
     return f"seg-{run}.jsonl"
 
@@ -230,107 +166,107 @@ def segment_runs(directory: Path) -> list[int]:
     return [run for run, name in archive_files(directory) if name == segment_name(run)]
 
 
-def read_archive(directory: Path, *, before: int | None = None) -> Archive:
-    """Read and verify all segments (of runs below `before`); ArchiveDamaged names the first one that fails."""
-    archive = Archive()
-    for run, name in archive_files(directory):
-        if before is None or run < before:
-            add_segment(archive, directory, run, name)
-    return archive
+@dataclass(frozen=True)
+class ArchivedTexts:
+    """The model-written texts of the archive by key, in order of the runs, and the files that they are in: name -> sha256."""
+
+    segments: dict[str, str] = field(default_factory=dict)
+    texts: dict[str, WrittenText] = field(default_factory=dict)
 
 
-def read_texts(directory: Path) -> Archive:
-    """The model-written texts alone, with the hashes of their files."""
-    archive = Archive()
-    for run, name in archive_files(directory):
+def read_texts(directory: Path) -> ArchivedTexts:
+    """All model-written texts, verified; ArchiveDamaged names the first file that fails."""
+    found = ArchivedTexts()
+    for _, name in archive_files(directory):
         if is_texts(name):
-            add_segment(archive, directory, run, name)
-    return archive
-
-
-def add_segment(archive: Archive, directory: Path, run: int, name: str) -> None:
-    """Read one file into `archive` and verify it; ArchiveDamaged leaves `archive` unchanged."""
-    for record in read_segment(directory / name):
-        if record["kind"] == "erased":
-            archive.hashes[record["sha256"]] = name
-            archive.note_erased(record, run)
-            continue
-        if record["kind"] == "text":
-            archive.texts[record["key"]] = WrittenText.from_json(record)
-            continue
-        if record["kind"] == "tombstone":
-            tombstone = Tombstone.parse(orjson.dumps(record["tombstone"]))
-            archive.tombstones[tombstone.tombstone_id] = tombstone
-            archive.tombstone_runs.setdefault(tombstone.tombstone_id, run)
-            continue
-        raw = RawRecord.from_json(record)
-        archive.hashes[record["sha256"]] = name
-        try:  # whatever kind the line claims to be: a later program may read what an earlier one could not
-            turn = parse_turn(raw, archive)
-        except RecordRefused as error:
-            archive.quarantined[record["sha256"]] = str(error)
-            continue
-        archive.versions[turn.turn_id] = ArchivedTurn(turn, run, record["sha256"])
-    archive.segments[name] = sha256_file(directory / name)
-    if original := header_of(directory / name).get("original"):
-        archive.originals[name] = original
+            segment = Segment(directory / name)
+            found.texts.update({text.key: text for text in map(WrittenText.from_json, segment)})
+            found.segments[name] = segment.sha256
+    return found
 
 
 class Owners(Protocol):
-    """What is known of the archive: all of it in memory, or its catalog."""
+    """What is known of the archive."""
 
     def owner_of(self, turn_id: str) -> str | None: ...
 
 
-def parse_turn(raw: RawRecord, known: Owners) -> Turn:
-    """The turn of a record, or RecordRefused. A new version cannot move a turn into another chat."""
+def turn_of(raw: RawRecord) -> Turn:
+    """The turn of a record, whatever chat it says, or RecordRefused."""
     if raw.redis_type != "string":
         raise RecordRefused(f"the key is a {raw.redis_type}, not a string")
-    turn = Turn.parse(raw.key, raw.value)
+    return Turn.parse(raw.key, raw.value)
+
+
+def parse_turn(raw: RawRecord, known: Owners) -> Turn:
+    """The turn of a record, or RecordRefused. A new version cannot move a turn into another chat."""
+    turn = turn_of(raw)
     if known.owner_of(turn.turn_id) not in (None, turn.chat_id):
         raise RecordRefused("an earlier version of this turn belongs to another chat")
     return turn
 
 
-def read_segment(path: Path) -> Iterator[dict[str, Any]]:
-    """The records of one segment, verified by their hashes and by the last line; ArchiveDamaged otherwise."""
-    return (record for _, _, record in segment_lines(path, segment_content(path)))
+class Segment:
+    """A file of the archive that matches its last line; ArchiveDamaged otherwise. Its lines are read one by one, as often as they are asked for."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        with _named(path):
+            sha256 = proven_hash(path)
+            if sha256 is None:
+                raise ValueError("its last line does not match its content")
+            self.sha256, self.header = sha256, header_of(path)
+            run, kind = self.header["run"], self.header["kind"]
+            if (run, kind) != (run_of(path.name), "texts" if is_texts(path.name) else "segment"):
+                raise ValueError(f"it contains another file: {kind} of run {run}")
+            if self.header["format"] > ERASED_FORMAT:
+                raise ArchiveDamaged(
+                    f"Archive segment {path} has format {self.header['format']}; this program reads up to {ERASED_FORMAT}. "
+                    "Update hcli-memory on this host."
+                )
+
+    @property
+    def original(self) -> str | None:
+        """The hash of the first file, if something was erased from it."""
+        return self.header.get("original")
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        return (record for _, _, record in self.lines())
+
+    def lines(self) -> Iterator[tuple[int, int, dict[str, Any]]]:
+        """(start, length in bytes, record) of each line but the first and the last, each valid by itself; ArchiveDamaged at the end if the file is
+        not what it was when it was opened."""
+        with _named(self.path), self.path.open("rb") as handle:
+            line = handle.readline()
+            digest, start = hashlib.sha256(line), len(line)
+            line = handle.readline()
+            while following := handle.readline():  # the last line is no record
+                record = orjson.loads(line)
+                _refuse_unless_sound(record)
+                yield start, len(line) - 1, record
+                digest.update(line)
+                start, line = start + len(line), following
+            digest.update(line)
+            if f"sha256:{digest.hexdigest()}" != self.sha256:
+                raise ValueError("it was changed while it was read")
 
 
-def segment_content(path: Path) -> bytes:
+@contextmanager
+def _named(path: Path) -> Iterator[None]:
+    """ArchiveDamaged, with the segment's name, for what is wrong in it."""
     try:
-        return path.read_bytes()
+        yield
     except OSError as error:
         raise ArchiveDamaged(f"Archive segment {path} cannot be read: {error.strerror}. {RESTORE}") from error
-
-
-def segment_lines(path: Path, content: bytes) -> Iterator[tuple[int, int, dict[str, Any]]]:
-    """(start, length in bytes, record) of each line of a segment with this content, verified as `read_segment` says."""
-    try:
-        head, _, last = content.removesuffix(b"\n").rpartition(b"\n")
-        end, body = orjson.loads(last), head + b"\n"
-        if not is_proven(content):
-            raise ValueError("its last line does not match its content")
-        if content != body + orjson.dumps(end) + b"\n":
-            raise ValueError("its last line was modified")
-        header, *lines = [orjson.loads(line) for line in head.split(b"\n")]
-        if (header["run"], header["kind"]) != (run_of(path.name), "texts" if is_texts(path.name) else "segment"):
-            raise ValueError(f"it contains another file: {header['kind']} of run {header['run']}")
-        if header["format"] > ERASED_FORMAT:
-            raise ArchiveDamaged(
-                f"Archive segment {path} has format {header['format']}; this program reads up to {ERASED_FORMAT}. Update hcli-memory on this host."
-            )
-        for line in lines:
-            _refuse_unless_sound(line)
-        start = body.index(b"\n") + 1
-        for line in lines:
-            end_of_line = body.index(b"\n", start)
-            yield start, end_of_line - start, line
-            start = end_of_line + 1
     except (ValueError, KeyError, TypeError, AttributeError) as error:  # AttributeError: a line that is not an object
         raise ArchiveDamaged(
             f"Archive segment {path} is damaged: {error}. Nothing was built from it. {RESTORE}"
         ) from error
+
+
+def read_segment(path: Path) -> Iterator[dict[str, Any]]:
+    """The records of one segment, verified by their hashes and by the last line; ArchiveDamaged otherwise."""
+    return iter(Segment(path))
 
 
 def _refuse_unless_sound(line: dict[str, Any]) -> None:
@@ -351,11 +287,26 @@ def _refuse_unless_sound(line: dict[str, Any]) -> None:
         raise ValueError(f"record {line['sha256']} does not match its hash")
 
 
+class Again(Iterable[Item]):
+    """Items that are made again each time they are asked for, so that nobody holds them."""
+
+    def __init__(self, make: Callable[[], Iterable[Item]]) -> None:
+        self._make = make
+
+    def __iter__(self) -> Iterator[Item]:
+        return iter(self._make())
+
+
+def _repeatable(items: Iterable[Item]) -> Iterable[Item]:
+    return list(items) if isinstance(items, Iterator) else items
+
+
 def write_texts(directory: Path, run: int, texts: Iterable[WrittenText]) -> None:
-    """Write a file of model-written texts; an earlier attempt of this run may have left another one."""
+    """Write a file of model-written texts, which are read twice; an earlier attempt of this run may have left another one."""
     names = itertools.chain([f"texts-{run}.jsonl"], (f"texts-{run}.{attempt}.jsonl" for attempt in itertools.count(2)))
     path = next(directory / name for name in names if not (directory / name).exists())
-    write_segment(path, run, (text.to_json() for text in texts), kind="texts")
+    again = _repeatable(texts)
+    write_segment(path, run, Again(lambda: (text.to_json() for text in again)), kind="texts")
 
 
 def header_of(path: Path) -> dict[str, Any]:
@@ -368,30 +319,38 @@ def header_of(path: Path) -> dict[str, Any]:
 def erased_since(old: Path, new: Path) -> bool:
     """Whether `new` is `old` after something was erased from it. False if either is damaged."""
     try:
-        before, after = list(read_segment(old)), list(read_segment(new))
+        before, after = Segment(old), Segment(new)
+        if after.original is None or after.original not in (before.sha256, before.original):
+            return False
+        left = iter(after)
+        now = next(left, None)
+        for line in before:
+            if line == now or _is_what_remains(now, line):
+                now = next(left, None)
+            elif line["kind"] != "text":
+                return False
     except ArchiveDamaged:
         return False
-    original = header_of(new).get("original")
-    if original is None or original not in (sha256_file(old), header_of(old).get("original")):
-        return False
-    left = {line["sha256"] for line in after if line["kind"] == "erased"}
-    unchanged = {orjson.dumps(line) for line in after if line["kind"] != "erased"}
-    gone = [line for line in before if orjson.dumps(line) not in unchanged]
-    return all(line["kind"] == "text" or line["sha256"] in left for line in gone)
+    return now is None
+
+
+def _is_what_remains(now: Record | None, line: Record) -> bool:
+    return now is not None and now["kind"] == "erased" and now["sha256"] == line.get("sha256")
 
 
 def write_segment(
-    path: Path, run: int, records: Iterable[dict[str, Any]], kind: str = "segment", original: str | None = None
+    path: Path, run: int, records: Iterable[Record], kind: str = "segment", original: str | None = None
 ) -> None:
-    """Write a complete, durable segment; `original` is the hash of the file that it replaces, before anything was erased."""
-    digest, lines = hashlib.sha256(), 0
-    records = list(records)
+    """Write a complete, durable segment of records, which are read twice; `original`: the hash of the file that it replaces, before anything was
+    erased."""
+    records = _repeatable(records)
     erased = original is not None or any(record["kind"] == "erased" for record in records)
-    header: dict[str, Any] = {"kind": kind, "format": ERASED_FORMAT if erased else FORMAT, "run": run}
+    header: Record = {"kind": kind, "format": ERASED_FORMAT if erased else FORMAT, "run": run}
     if original:
         header["original"] = original
+    digest, lines = hashlib.sha256(), 0
     with atomic_writer(path) as handle:
-        for record in (header, *records):
+        for record in itertools.chain([header], records):
             line = orjson.dumps(record) + b"\n"
             digest.update(line)
             lines += 1

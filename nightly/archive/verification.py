@@ -8,30 +8,48 @@ Two intact copies that differ are two histories: then nothing is touched, and th
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from nightly.archive.mirror import Comparison, Mirror, open_mirror
-from nightly.archive.recomputing import compare_with_segments
-from nightly.archive.segments import DAMAGED, Archive, add_segment, erased_since
+from nightly.archive.recomputing import compare_with_segments, recomputed
+from nightly.archive.segments import DAMAGED, Segment, erased_since
 from nightly.night.folder import REPAIRING, night_runs, step_result
 from nightly.night.lease import night_lock
 from nightly.night.progress import Reporter
 from shared.config.settings import Settings
 from shared.errors import ArchiveDamaged, MirrorFailed, SettingsError
 from shared.system.archive_folder import archive_files, run_of
-from shared.system.files import fresh_dir, fsync_dir, make_dir, remove_tree, write_atomic
+from shared.system.files import copy_atomic, fresh_dir, fsync_dir, make_dir, remove_tree
 
 #: Files named in one message.
 NAMED = 5
 
 
 @dataclass
+class SoundFiles:
+    """Intact files of an archive: name -> sha256, and of those from which something was erased, name -> sha256 of the first file."""
+
+    segments: dict[str, str] = field(default_factory=dict)
+    originals: dict[str, str] = field(default_factory=dict)
+
+    def add(self, path: Path) -> None:
+        """ArchiveDamaged if the file is not intact."""
+        segment = Segment(path)
+        for _ in segment:
+            pass
+        self.segments[path.name] = segment.sha256
+        if segment.original:
+            self.originals[path.name] = segment.original
+
+
+@dataclass
 class ArchiveFindings:
     """The archive of this host: what is intact, and for each damaged, missing or changed file the message that says why."""
 
-    archive: Archive = field(default_factory=Archive)
+    archive: SoundFiles = field(default_factory=SoundFiles)
     known: dict[str, str] = field(default_factory=dict)  # name -> hash that an earlier night recorded
     damaged: dict[str, str] = field(default_factory=dict)
     missing: dict[str, str] = field(default_factory=dict)
@@ -40,7 +58,7 @@ class ArchiveFindings:
         default_factory=dict
     )  # name -> hash before something was erased, as a night recorded it
 
-    def is_known(self, archive: Archive, name: str) -> bool:
+    def is_known(self, archive: SoundFiles, name: str) -> bool:
         """Whether an intact file is what a night recorded, or differs from that only by what was erased."""
         now = archive.segments.get(name)
         if now is None or name not in self.known or now == self.known[name]:
@@ -58,28 +76,15 @@ def verify(settings: Settings, report: Reporter) -> dict[str, Any]:
     findings, mirror = _inspect(settings, report), open_mirror(settings)
     if sentences := findings.sentences:
         raise ArchiveDamaged("\n".join(_few(sentences)))
-    archive = findings.archive
-    counts = {
-        "segments": len(archive.segments),
-        "records": len(archive.hashes),
-        "turns": len(archive.versions),
-        "quarantined": len(archive.quarantined),
-        "erased": len(archive.erased),
-        "tombstones": len(archive.tombstones),
-        "texts": len(archive.texts),
-    }
-    mirrored = {"mirrored": _verify_mirror(mirror, settings)} if mirror else {}
-    return counts | compare_with_segments(settings, report) | mirrored
+    with recomputed(settings, report) as made:
+        counts = {"segments": len(findings.archive.segments), **made.counts}
+        compared = compare_with_segments(settings, report, made)
+    return counts | compared | ({"mirrored": _verify_mirror(mirror, settings)} if mirror else {})
 
 
 def _inspect(settings: Settings, report: Reporter) -> ArchiveFindings:
     directory, found = _archive_dir(settings), ArchiveFindings()
-    files = archive_files(directory)
-    for run, name in report.track(files, len(files), "verify"):
-        try:
-            add_segment(found.archive, directory, run, name)
-        except ArchiveDamaged as error:
-            found.damaged[name] = str(error)
+    found.archive = _sound_files(directory, report, lambda name, error: found.damaged.update({name: str(error)}))
     found.known, found.originals = _seen_before(settings)
     for name in found.known:
         if name in found.damaged or found.is_known(found.archive, name):
@@ -159,15 +164,24 @@ def _repair_both(mirror: Mirror, settings: Settings, fetched: Path, report: Repo
     return [f"{name}: {what}" for name, what in done.items()]
 
 
-def _proven(folder: Path, report: Reporter) -> Archive:
-    """The fetched files that match their hashes."""
-    archive = Archive()
-    for run, name in archive_files(folder):
+def _sound_files(directory: Path, report: Reporter, damaged: Callable[[str, ArchiveDamaged], None]) -> SoundFiles:
+    """Read each file of a directory whole, line by line; the intact ones. `damaged` is told of each other."""
+    sound, files = SoundFiles(), archive_files(directory)
+    for _, name in report.track(files, len(files), "verify"):
         try:
-            add_segment(archive, folder, run, name)
+            sound.add(directory / name)
         except ArchiveDamaged as error:
-            report.say(f"  {name} in the mirror is damaged: {error.__cause__ or error}")
-    return archive
+            damaged(name, error)
+    return sound
+
+
+def _proven(folder: Path, report: Reporter) -> SoundFiles:
+    """The fetched files that match their hashes."""
+    return _sound_files(
+        folder,
+        report,
+        lambda name, error: report.say(f"  {name} in the mirror is damaged: {error.__cause__ or error}"),
+    )
 
 
 def _follow_erasing(
@@ -179,14 +193,14 @@ def _follow_erasing(
         mirror.supersede(directory, there)
     here = [name for name in names if name not in there and erased_since(directory / name, fetched / name)]
     for name in here:
-        write_atomic(directory / name, (fetched / name).read_bytes())
+        copy_atomic(fetched / name, directory / name)
     done = dict.fromkeys(there, "erased in the mirror too") | dict.fromkeys(here, "erased here too, as in the mirror")
     for name, what in done.items():
         report.say(f"  {name}: {what}")
     return done
 
 
-def _refuse_two_histories(findings: ArchiveFindings, compared: Comparison, sound_there: Archive) -> None:
+def _refuse_two_histories(findings: ArchiveFindings, compared: Comparison, sound_there: SoundFiles) -> None:
     here = findings.archive.segments
     if both := [name for name in compared.different if name in here and name in sound_there.segments]:
         raise ArchiveDamaged(
@@ -196,7 +210,7 @@ def _refuse_two_histories(findings: ArchiveFindings, compared: Comparison, sound
 
 
 def _repair_here(
-    directory: Path, fetched: Path, findings: ArchiveFindings, sound: Archive, report: Reporter
+    directory: Path, fetched: Path, findings: ArchiveFindings, sound: SoundFiles, report: Reporter
 ) -> dict[str, str]:
     """Replace what is damaged or missing here with the mirror's intact copies; name → what was done."""
     done: dict[str, str] = {}
@@ -207,7 +221,7 @@ def _repair_here(
             report.say(f"  {name} in the mirror is intact, but not what an earlier night recorded; it is left alone")
             continue
         kept = _keep_damaged(directory, name) if name in findings.damaged else None
-        write_atomic(directory / name, (fetched / name).read_bytes())
+        copy_atomic(fetched / name, directory / name)
         done[name] = "copied from the mirror" + (f"; the damaged file was moved to {kept}" if kept else "")
         report.say(f"  {name}: {done[name]}")
     return done
@@ -230,7 +244,7 @@ def _repair_mirror(
     mirror: Mirror,
     findings: ArchiveFindings,
     compared: Comparison,
-    sound_there: Archive,
+    sound_there: SoundFiles,
     report: Reporter,
 ) -> dict[str, str]:
     """Send what is intact here and damaged or missing in the mirror; name → what was done."""

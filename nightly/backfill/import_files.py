@@ -12,14 +12,17 @@ from typing import Any, cast
 from zoneinfo import ZoneInfo
 
 import orjson
+from redis import Redis
 
 from nightly import pipeline
-from nightly.archive.segments import parse_turn, read_archive
+from nightly.archive.catalog import Catalog
+from nightly.archive.recomputing import recomputed
+from nightly.archive.segments import RawRecord, parse_turn
 from nightly.archive.tombstones import imported, judge
 from nightly.imports.candidates import ReadCandidate, Wanted, files_of
 from nightly.imports.formats import FORMATS, Source
-from nightly.imports.import_filter import ImportCounts, ImportFilter
-from nightly.imports.staging import Staging, adopt, classify_by_unit, read_staged, stage, staged_files, tombstones_of
+from nightly.imports.import_filter import ImportCounts
+from nightly.imports.staging import StagedImport, Staging, adopt, classify_by_file, open_filter, stage, staged_files
 from nightly.night.folder import RESULT, imports_dir, nights_dir
 from nightly.night.lease import connect
 from nightly.night.progress import Reporter
@@ -110,7 +113,7 @@ def bring_in(
         if staged is None:
             return report | ImportCounts().to_json() | {"nights": []}
         if temporary:
-            _ask(settings, staged, agreed)
+            _ask(settings, staged, reporter, agreed)
             staged = adopt(staged, imports_dir(settings))
     try:
         nights = pipeline.run_nights(settings, reporter, accept=accept)
@@ -121,65 +124,69 @@ def bring_in(
     return report | _fate(settings, staged.name, nights) | {"nights": nights}
 
 
-def _ask(settings: Settings, staged: Path, agreed: Agreed | None) -> None:
-    covered = covered_by(settings, staged)
+def _ask(settings: Settings, staged: Path, reporter: Reporter, agreed: Agreed | None) -> None:
+    with recomputed(settings, reporter) as catalog:
+        covered = covered_by(settings, staged, catalog)
     if covered and not (agreed and agreed(covered)):
         raise InvalidInput(
             "The tombstones of this import were not confirmed, so nothing was imported. Give --yes with --with-tombstones, or omit both."
         )
 
 
-def covered_by(settings: Settings, staged: Path) -> list[dict[str, Any]]:
+def covered_by(settings: Settings, staged: Path, catalog: Catalog) -> list[dict[str, Any]]:
     """The new tombstones of a staged import, each with the turns in archive and Redis that it would remove."""
-    archive = read_archive(settings.hmem_night_dir / "archive")
-    new = [
-        tombstone
-        for tombstone in tombstones_of([read_staged(staged)])
-        if tombstone.tombstone_id not in archive.tombstones
-    ]
-    turns = [version.turn for version in archive.versions.values()]
+    known = catalog.tombstones
+    new = [one for one in StagedImport(staged).tombstones if one.tombstone_id not in known]
+    covered = {one.tombstone_id: {*catalog.covered_by(one.chat_id, [one])} for one in new}
     with connect(settings) as client:
-        for batch in export.in_batches(export.turn_keys(client)):
-            for record in export.read_records(client, batch):
-                with suppress(RecordRefused):
-                    turns.append(parse_turn(record, archive))
+        for record in _in_redis(client) if new else ():
+            with suppress(RecordRefused):
+                turn = parse_turn(record, catalog)
+                for one in new:
+                    if one.covers(turn):
+                        covered[one.tombstone_id].add(turn.turn_id)
     return [
         {
             "tombstone_id": tombstone.tombstone_id,
             "chat_id": tombstone.chat_id,
             "erases": tombstone.erase,
-            "turns": sorted({turn.turn_id for turn in turns if tombstone.covers(turn)}),
+            "turns": sorted(covered[tombstone.tombstone_id]),
         }
         for tombstone in new
     ]
 
 
+def _in_redis(client: Redis) -> Iterator[RawRecord]:
+    """What the next night exports."""
+    for batch in export.in_batches(export.turn_keys(client)):
+        yield from export.read_records(client, batch)
+
+
 def plan(settings: Settings, request: Request, reporter: Reporter) -> dict[str, Any]:
     """What the backfill would do, by the rules of the night; it writes only to a temporary folder."""
     tally, covered = ImportCounts(), list[dict[str, Any]]()
-    with tempfile.TemporaryDirectory(prefix="hmem-plan-") as folder:
-        staged, findings = _stage(Path(folder, "imports"), settings, request, reporter)
+    with tempfile.TemporaryDirectory(prefix="hmem-plan-") as name:
+        folder = Path(name)
+        staged, findings = _stage(folder / "imports", settings, request, reporter)
         if staged is not None:
-            _tally(settings, staged, tally)
-            covered = covered_by(settings, staged)
+            with recomputed(settings, reporter) as catalog:
+                _tally(settings, staged, folder, catalog, tally)
+                covered = covered_by(settings, staged, catalog)
     return {"source": request.source, **findings.to_json(), **tally.to_json(), "covered": covered}
 
 
-def _tally(settings: Settings, staged: Path, tally: ImportCounts) -> None:
+def _tally(settings: Settings, staged: Path, folder: Path, catalog: Catalog, tally: ImportCounts) -> None:
     """Count the import's verdicts, after those of imports that already wait for the night."""
     waiting = [path for path in staged_files(imports_dir(settings)) if path.name != staged.name]
-    imports = [read_staged(path) for path in [*waiting, staged]]
+    imports = [StagedImport(path) for path in [*waiting, staged]]
     with connect(settings) as client:
-        batches = export.in_batches(export.turn_keys(client))
-        exported = (record for batch in batches for record in export.read_records(client, batch))
-        archive = read_archive(settings.hmem_night_dir / "archive")
         values = cast(list[bytes], client.lrange(keys.TOMBSTONES, 0, -1))
-        tombstones = [*judge(values, settings, archive.tombstones).obeyed, *tombstones_of(imports)]
-        known = ImportFilter(archive, exported, tombstones)
-    for number, candidates in enumerate(imports, start=1):
-        for candidate, verdict in classify_by_unit(known, candidates):
-            if number == len(imports):
-                tally.count(candidate, verdict)
+        obeyed = judge(values, settings, catalog.tombstones).obeyed
+        with open_filter(settings, catalog, folder, imports, _in_redis(client), obeyed) as known:
+            for one in imports:
+                for candidate, verdict in classify_by_file(known, one):
+                    if one is imports[-1]:
+                        tally.count(candidate, verdict)
 
 
 def _stage(

@@ -155,7 +155,7 @@ def turns(
     from nightly.archive.export import archived_turns
     from shared.turns.records import dumps
 
-    found = archived_turns(start_night().hmem_night_dir / "archive", chat or ())
+    found = archived_turns(start_night().hmem_night_dir, chat or ())
     sys.stdout.buffer.writelines(dumps(turn) + b"\n" for turn in found)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import re
+import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -32,8 +33,10 @@ class Log:
 
     def __init__(self, paths: list[Path], wanted: Wanted) -> None:
         self._wanted = wanted
-        self._chats: dict[str, str | None] = {}  # task id → its chat; None for another person's task
-        self._seen: set[tuple[str, str]] = set()
+        # A nameless database: in memory, and on the disk once it is large.
+        self._known = sqlite3.connect("", isolation_level=None)
+        self._known.execute("CREATE TABLE chats (task_id TEXT PRIMARY KEY, chat_id TEXT) WITHOUT ROWID")
+        self._known.execute("CREATE TABLE seen (task_id TEXT, role TEXT, PRIMARY KEY (task_id, role)) WITHOUT ROWID")
         for path in paths:
             for _, line, _ in lines_of(path):
                 with contextlib.suppress(RecordRefused):
@@ -48,13 +51,12 @@ class Log:
                 yield ReadCandidate(done, unreadable=str(error), place=place)
 
     def _learn(self, record: dict[str, Any]) -> None:
-        task_id, user, chat = record.get("task_id"), record.get("user_id"), self._wanted.chat
-        if not isinstance(task_id, str):
-            return
+        task_id, user, chat = task_id_of(record.get("task_id")), record.get("user_id"), self._wanted.chat
         if record.get("chat_id") is not None:
-            self._chats[task_id] = chat_id_of(record["chat_id"])
+            self._known.execute("INSERT OR REPLACE INTO chats VALUES (?,?)", (task_id, chat_id_of(record["chat_id"])))
         elif chat is not None and chat.isdecimal() and user is not None:
-            self._chats.setdefault(task_id, chat if str(user) == chat else None)
+            own = chat if str(user) == chat else None  # another person's task is of no chat
+            self._known.execute("INSERT OR IGNORE INTO chats VALUES (?,?)", (task_id, own))
 
     def entry(self, record: dict[str, Any], unit: int, place: str, done: int) -> ReadCandidate:
         event, role, content = _event(record)
@@ -64,7 +66,7 @@ class Log:
         chat_id = self._chat(task_id, place)
         if chat_id is None:
             return ReadCandidate(done, left_out="not known to be from the user of the private chat in --chat")
-        if (task_id, role) in self._seen:
+        if self._known.execute("SELECT 1 FROM seen WHERE task_id = ? AND role = ?", (task_id, role)).fetchone():
             return ReadCandidate(done, left_out="a message that an earlier line already has")
         if not isinstance(content, str):
             raise RecordRefused("the message or output is not a string")
@@ -74,13 +76,15 @@ class Log:
             )
         user = user_id_of(record.get("user_id")) if role == "user" else None
         turn = Turn(task_id, role, chat_id, content, _time(record), user_id=user)
-        self._seen.add((task_id, role))
+        self._known.execute("INSERT INTO seen VALUES (?,?)", (task_id, role))
         return taken_or_left(self._wanted, done, turn_candidate(SOURCE, unit, turn))
 
     def _chat(self, task_id: str, place: str) -> str | None:
         """A task belongs to a private chat only if its user is known to have asked it; to a group, always."""
-        if task_id in self._chats:
-            return self._chats[task_id]
+        row = self._known.execute("SELECT chat_id FROM chats WHERE task_id = ?", (task_id,)).fetchone()
+        if row:
+            chat_id: str | None = row[0]
+            return chat_id
         if self._wanted.chat is None:
             raise InvalidInput(f"{place} does not name its chat. Name it with --chat; nothing was imported.")
         return None if self._wanted.chat.isdecimal() else self._wanted.chat

@@ -11,16 +11,24 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
+from pathlib import Path
 from typing import Any
 
-from nightly.archive.segments import Archive, RawRecord, parse_turn
+from nightly.archive.catalog import Catalog
+from nightly.archive.catalog_tables import blob
+from nightly.archive.chat_chunks import ChatReader
+from nightly.archive.segments import RawRecord, parse_turn
 from nightly.imports.candidates import Candidate
-from nightly.imports.matching import Moments, Recorded
+from nightly.imports.matching import NEAR_SECONDS, Moments, Recorded, letters, nearest
+from nightly.imports.seen import Seen, SeenTurn
 from shared.turns.records import RecordRefused, Tombstone, Turn
 
 NO_CHAT = "?"
+#: The file of what must be remembered, and removed with its folder.
+SEEN = "seen.sqlite"
 
 
 class ImportVerdict(StrEnum):
@@ -68,103 +76,106 @@ class ImportCounts:
 
 
 class ImportFilter:
-    """Compares candidates with known turns. `exported`: records that this night exported from Redis; `tombstones`: all, including staged ones."""
+    """Compares candidates with known turns. What it must remember of them is in a file in `folder`, without words if `by_words` is false."""
 
-    def __init__(self, archive: Archive, exported: Iterable[RawRecord], tombstones: Iterable[Tombstone]) -> None:
-        self._archive = archive
+    def __init__(self, catalog: Catalog, reader: ChatReader, folder: Path, *, by_words: bool = True) -> None:
+        self._catalog, self._seen, self._by_words = catalog, Seen(folder / SEEN), by_words
+        self._recorded = Recorded(catalog, reader, self._seen)
         self._tombstones: dict[str, list[Tombstone]] = {}
-        for tombstone in {s.tombstone_id: s for s in (*tombstones, *archive.tombstones.values())}.values():
-            self._tombstones.setdefault(tombstone.chat_id, []).append(tombstone)
-        self._known_tombstones = set(archive.tombstones)
-        self._texts = set(archive.texts)
-        self._hashes = set(archive.hashes)
-        self._known = {turn_id: version.turn for turn_id, version in archive.versions.items()}
-        for record in exported:
-            self._hashes.add(record.sha256)
-            if turn := _turn_of(record, archive):
-                self._known[turn.turn_id] = turn
-        self._recorded = Recorded(self._known.values())
-        self._erased = Moments()
-        for turn_id, erased in archive.erased.items():
-            self._erased.add(erased.chat_id, turn_id, erased.timestamp)
-        for tombstone in (
-            tombstone for tombstones in self._tombstones.values() for tombstone in tombstones if tombstone.erase
-        ):
-            for turn_id, said_at in tombstone.said_at.items():  # one that was never archived
-                self._erased.add(tombstone.chat_id, turn_id, said_at)
-        self._taken: dict[str, tuple[int, str, str]] = {}  # turn id → (file, chat, last version's hash)
+        self._known_tombstones = set(catalog.tombstones)
+        self._erased = Moments()  # turns that erasing tombstones name, archived or not
         self._file = 0
+
+    def close(self) -> None:
+        self._seen.close()
+
+    def add_known(self, exported: Iterable[RawRecord], tombstones: Iterable[Tombstone]) -> None:
+        """What is known beside the archive. `exported`: records that this night exported from Redis; `tombstones`: including staged ones."""
+        known = {one.tombstone_id: one for one in (*tombstones, *self._catalog.tombstones.values())}
+        for tombstone in known.values():
+            self._tombstones.setdefault(tombstone.chat_id, []).append(tombstone)
+            for turn_id, said_at in tombstone.said_at.items() if tombstone.erase else ():
+                self._erased.add(tombstone.chat_id, turn_id, said_at)
+        for record in exported:
+            self._seen.add_hash(record)
+            with suppress(RecordRefused):
+                self._remember(parse_turn(record, self._catalog), record)
+
+    def expect(self, candidates: Iterable[tuple[int, Candidate]]) -> None:
+        """The next import: its candidates by the number of their file in it, which are looked through before the first of them is judged."""
+        if self._by_words:
+            self._seen.add_own((self._file + file, one.turn.turn_id) for file, one in candidates if one.turn)
 
     def classify(self, candidates: Iterable[Candidate]) -> Iterator[tuple[Candidate, ImportVerdict]]:
         """Verdicts on one file's candidates, in order. Equal words at about the same time are one turn across files, but two within a file."""
         self._file += 1
-        here, twins, taken = list(candidates), set[str](), list[Turn]()
-        own = {candidate.turn.turn_id for candidate in here if candidate.turn}
-        for candidate in here:
-            verdict = self._verdict(candidate, own, twins)
-            if verdict is ImportVerdict.NEW and candidate.turn:
-                taken.append(candidate.turn)
-            yield candidate, verdict
-        self._recorded.add(taken)
+        self._seen.next_file()
+        for candidate in candidates:
+            yield candidate, self._verdict(candidate)
 
-    def _verdict(self, candidate: Candidate, own: set[str], twins: set[str]) -> ImportVerdict:
+    def _remember(self, turn: Turn, record: RawRecord, file: int | None = None) -> None:
+        self._seen.add(turn, record, letters(turn.content) if self._by_words else "", file)
+
+    def _verdict(self, candidate: Candidate) -> ImportVerdict:
         if candidate.tombstone:
-            return _once(candidate.tombstone.tombstone_id, self._known_tombstones)
+            name = candidate.tombstone.tombstone_id
+            return self._once(f"tombstone {name}", known=name in self._known_tombstones)
         if candidate.text:
             if any(tombstone.erase for tombstone in self._tombstones.get(candidate.text.chat_id, [])):
                 return ImportVerdict.FORGOTTEN  # it may contain the words
-            return _once(candidate.text.key, self._texts)
+            return self._once(f"text {candidate.text.key}", known=self._catalog.has_text(candidate.text.key))
         assert candidate.record  # noqa: S101 - one of the three is there
         if candidate.turn is None or (candidate.quarantined and self._of_another_chat(candidate.turn)):
-            return _once(candidate.record.sha256, self._hashes)
-        return self._turn(candidate, candidate.turn, candidate.record.sha256, own, twins)
+            if self._is_recorded(candidate.record):
+                return ImportVerdict.KNOWN
+            self._seen.add_hash(candidate.record)
+            return ImportVerdict.NEW
+        return self._turn(candidate, candidate.turn, candidate.record)
+
+    def _once(self, name: str, *, known: bool) -> ImportVerdict:
+        return ImportVerdict.NEW if not known and self._seen.is_first(name) else ImportVerdict.KNOWN
+
+    def _is_recorded(self, record: RawRecord) -> bool:
+        return self._seen.has_hash(record) or self._catalog.segment_of(record.sha256) is not None
 
     def _of_another_chat(self, turn: Turn) -> bool:
         """Whether a turn with this id is known in another chat: then these bytes are quarantined again."""
-        known, taken = self._known.get(turn.turn_id), self._taken.get(turn.turn_id)
-        return (known is not None and known.chat_id != turn.chat_id) or (taken is not None and taken[1] != turn.chat_id)
+        seen = self._seen.turn(turn.turn_id)
+        if seen:
+            return seen.chat_id != turn.chat_id
+        return self._catalog.has_version(turn.turn_id) and self._catalog.owner_of(turn.turn_id) != turn.chat_id
 
-    def _turn(self, candidate: Candidate, turn: Turn, sha256: str, own: set[str], twins: set[str]) -> ImportVerdict:
+    def _turn(self, candidate: Candidate, turn: Turn, record: RawRecord) -> ImportVerdict:
         if any(tombstone.covers(turn) for tombstone in self._tombstones.get(turn.chat_id, [])):
             return ImportVerdict.FORGOTTEN
-        erased = self._archive.erased.get(turn.turn_id)
-        if erased and erased.chat_id == turn.chat_id and turn.turn_id not in self._known:
+        seen = self._seen.turn(turn.turn_id)
+        known = (seen is not None and seen.file is None) or self._catalog.has_version(turn.turn_id)
+        if not known and self._catalog.erased_in(turn.turn_id) == turn.chat_id:
             return ImportVerdict.FORGOTTEN
-        if sha256 in self._hashes:
+        if self._is_recorded(record):
             return ImportVerdict.KNOWN
-        if turn.turn_id in self._known:
+        if known:
             return ImportVerdict.DIFFERS if candidate.verbatim else ImportVerdict.KNOWN
-        if turn.turn_id in self._taken:
-            return self._version(candidate, turn, sha256)
+        if seen:
+            return self._version(candidate, turn, record, seen)
         if not candidate.verbatim:
-            if twin := self._recorded.twin(turn, own, twins):
-                twins.add(twin)
+            if twin := self._recorded.twin(turn, self._file):
+                self._seen.spend(twin)
                 return ImportVerdict.KNOWN
-            if self._erased.near(turn):
+            if self._is_near_erased(turn):
                 return ImportVerdict.FORGOTTEN
-        self._taken[turn.turn_id] = (self._file, turn.chat_id, sha256)
+        self._remember(turn, record, self._file)
         return ImportVerdict.NEW
 
-    def _version(self, candidate: Candidate, turn: Turn, sha256: str) -> ImportVerdict:
+    def _is_near_erased(self, turn: Turn) -> bool:
+        span = (turn.chat_id, turn.timestamp - NEAR_SECONDS, turn.timestamp + NEAR_SECONDS)
+        return bool(self._erased.near(turn) or nearest(turn, self._catalog.erased_near(*span)))
+
+    def _version(self, candidate: Candidate, turn: Turn, record: RawRecord, seen: SeenTurn) -> ImportVerdict:
         """The verdict on a further version of a turn that this import already has."""
-        file, chat_id, last = self._taken[turn.turn_id]
-        if sha256 == last or not candidate.verbatim:
+        if seen.sha256 == blob(record.sha256) or not candidate.verbatim:
             return ImportVerdict.KNOWN
-        if file != self._file or chat_id != turn.chat_id:
+        if (seen.file, seen.chat_id) != (self._file, turn.chat_id):
             return ImportVerdict.DIFFERS
-        self._taken[turn.turn_id] = (file, chat_id, sha256)
+        self._remember(turn, record, self._file)
         return ImportVerdict.NEW
-
-
-def _once(name: str, known: set[str]) -> ImportVerdict:
-    if name in known:
-        return ImportVerdict.KNOWN
-    known.add(name)
-    return ImportVerdict.NEW
-
-
-def _turn_of(record: RawRecord, archive: Archive) -> Turn | None:
-    try:
-        return parse_turn(record, archive)
-    except RecordRefused:
-        return None

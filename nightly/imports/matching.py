@@ -9,9 +9,12 @@ from __future__ import annotations
 import bisect
 import re
 import unicodedata
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from functools import lru_cache
 
+from nightly.archive.catalog import Catalog
+from nightly.archive.chat_chunks import ChatReader
+from nightly.imports.seen import Seen
 from shared.turns.records import Turn
 
 #: An answer may take minutes, and h-cli dates the question when it is answered.
@@ -38,7 +41,7 @@ class Moments:
         self._unsorted: set[tuple[str, str]] = set()
 
     def add(self, chat_id: str, turn_id: str, timestamp: float) -> None:
-        place = (chat_id, _role(turn_id))
+        place = (chat_id, role_of(turn_id))
         self._by.setdefault(place, []).append((timestamp, turn_id))
         self._unsorted.add(place)
 
@@ -51,36 +54,47 @@ class Moments:
             self._unsorted.discard(place)
         first = bisect.bisect_left(entries, (turn.timestamp - NEAR_SECONDS, ""))
         last = bisect.bisect_right(entries, (turn.timestamp + NEAR_SECONDS, "\uffff"))
-        return [turn_id for _, turn_id in sorted(entries[first:last], key=lambda one: abs(one[0] - turn.timestamp))]
+        return nearest(turn, entries[first:last])
 
 
-def _role(turn_id: str) -> str:
+def role_of(turn_id: str) -> str:
     return turn_id.rpartition(":")[2]
 
 
 class Recorded:
-    """The known turns, searchable by their words."""
+    """The recorded turns, those that this night exported and those taken from imports included, searchable by their words."""
 
-    def __init__(self, turns: Iterable[Turn]) -> None:
-        self._moments, self._turns = Moments(), dict[str, Turn]()
-        self.add(turns)
+    def __init__(self, catalog: Catalog, reader: ChatReader, seen: Seen) -> None:
+        self._catalog, self._seen = catalog, seen
+        self._reader = reader
+        self._archived = lru_cache(maxsize=8192)(self._letters_in_archive)
 
-    def add(self, turns: Iterable[Turn]) -> None:
-        for turn in turns:
-            if turn.turn_id not in self._turns:
-                self._moments.add(turn.chat_id, turn.turn_id, turn.timestamp)
-            self._turns[turn.turn_id] = turn
-
-    def twin(self, turn: Turn, own: Collection[str], spent: Collection[str]) -> str | None:
-        """The id of a known turn with these words, except `own` ones; with equal words (not parts) each turn matches once: `spent` ones do not."""
-        wanted = letters(turn.content)
-        part_of = None
-        for turn_id in self._moments.near(turn):
-            if turn_id in own:
+    def twin(self, turn: Turn, file: int) -> str | None:
+        """The id of a recorded turn with these words, except those in the same `file`; with equal words (not parts) each turn matches once: a spent
+        one does not."""
+        wanted, part_of = letters(turn.content), None
+        for turn_id in self._near(turn):
+            if self._seen.is_own(file, turn_id):
                 continue
-            known = letters(self._turns[turn_id].content)
-            if known == wanted and turn_id not in spent:
+            known = seen.letters if (seen := self._seen.turn(turn_id)) else self._archived(turn_id, turn.chat_id)
+            if known == wanted and not self._seen.is_spent(turn_id):
                 return turn_id
             if len(wanted) >= PART_CHARACTERS and len(known) > len(wanted) and wanted in known:
                 part_of = part_of or turn_id
         return part_of
+
+    def _near(self, turn: Turn) -> list[str]:
+        """Turn ids of its chat and role within NEAR_SECONDS, the nearest first."""
+        span = (turn.chat_id, turn.timestamp - NEAR_SECONDS, turn.timestamp + NEAR_SECONDS)
+        archived = (row for row in self._catalog.near(*span) if self._seen.turn(row[1]) is None)
+        return nearest(turn, [*archived, *self._seen.near(*span)])
+
+    def _letters_in_archive(self, turn_id: str, chat_id: str) -> str:
+        place = self._catalog.place_of(turn_id)
+        return letters(self._reader.read(place, chat_id).content) if place else ""
+
+
+def nearest(turn: Turn, moments: Iterable[tuple[float, str]]) -> list[str]:
+    """Of (time, turn id), the ids of the turn's role, the nearest to its time first."""
+    ordered = sorted(moment for moment in moments if role_of(moment[1]) == turn.role)
+    return [turn_id for _, turn_id in sorted(ordered, key=lambda one: abs(one[0] - turn.timestamp))]

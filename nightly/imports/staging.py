@@ -15,17 +15,20 @@ import itertools
 import shutil
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import IO, Any
 
 import orjson
 
-from nightly.archive.segments import RawRecord, read_archive, stored_records
+from nightly.archive.catalog import Catalog, open_catalog
+from nightly.archive.chat_chunks import ChatReader
+from nightly.archive.segments import RawRecord, stored_records
 from nightly.archive.tombstones import judge
 from nightly.imports.candidates import Candidate
-from nightly.imports.import_filter import ImportCounts, ImportFilter, ImportVerdict
+from nightly.imports.import_filter import SEEN, ImportCounts, ImportFilter, ImportVerdict
 from nightly.night.folder import Night, imports_dir
+from shared.config.settings import Settings
 from shared.errors import StorageError
 from shared.system.files import (
     atomic_writer,
@@ -33,8 +36,8 @@ from shared.system.files import (
     locked_dir,
     own_dir,
     remove_halves,
+    sha256_file,
     try_locked_dir,
-    write_atomic,
 )
 from shared.turns.records import RecordRefused, Tombstone
 from shared.wire import keys
@@ -103,22 +106,46 @@ def staged_files(directory: Path) -> list[Path]:
     return sorted(found, key=lambda path: (path.stat().st_mtime_ns, path.name))
 
 
-def read_staged(path: Path) -> list[Candidate]:
-    """Its candidates, if the content matches its name; StagedUnreadable otherwise."""
-    try:
-        content = path.read_bytes()
-        if hashlib.sha256(content).hexdigest() != path.stem:
-            raise StagedUnreadable("its content does not match its name")
-        head, *lines = content.splitlines()
-        if orjson.loads(head)["format"] > FORMAT:
-            raise StagedUnreadable("a newer program wrote it")
-        return [Candidate.from_json(orjson.loads(line)) for line in lines]
-    except (OSError, ValueError, KeyError, TypeError, RecordRefused) as error:
-        raise StagedUnreadable(f"it cannot be read ({type(error).__name__})") from error
+class StagedImport:
+    """A staged import whose content matches its name; StagedUnreadable otherwise. Its candidates are read one by one, as often as they are asked for.
+
+    `verbatim`: all of them are; `quarantined`: some of them were.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path, self.verbatim, self.quarantined = path, True, False
+        self.tombstones: list[Tombstone] = []
+        with self._reading() as handle:
+            if sha256_file(path) != f"sha256:{path.stem}":
+                raise StagedUnreadable("its content does not match its name")
+            if orjson.loads(handle.readline())["format"] > FORMAT:
+                raise StagedUnreadable("a newer program wrote it")
+            for candidate in map(_candidate, handle):
+                self.verbatim &= candidate.verbatim
+                self.quarantined |= candidate.quarantined
+                if candidate.tombstone:
+                    self.tombstones.append(candidate.tombstone)
+
+    def __iter__(self) -> Iterator[Candidate]:
+        with self._reading() as handle:
+            handle.readline()
+            yield from map(_candidate, handle)
+
+    @contextmanager
+    def _reading(self) -> Iterator[IO[bytes]]:
+        try:
+            with self.path.open("rb") as handle:
+                yield handle
+        except (OSError, ValueError, KeyError, TypeError, RecordRefused) as error:
+            raise StagedUnreadable(f"it cannot be read ({type(error).__name__})") from error
+
+
+def _candidate(line: bytes) -> Candidate:
+    return Candidate.from_json(orjson.loads(line))
 
 
 def take(night: Night, out: Path) -> dict[str, Any]:
-    """Append what is new in the staged imports to the export in `out`; returns the outcome of each. Reads the archive only if there are any."""
+    """Append what is new in the staged imports to the export in `out`; returns the outcome of each. Asks the archive only if there are any."""
     directory = imports_dir(night.settings)
     _drop_halves(directory)
     imports, bad = _read_all(directory)
@@ -128,17 +155,10 @@ def take(night: Night, out: Path) -> dict[str, Any]:
         )
     if not imports:
         return {"files": {}, "bad": bad, "records": 0}
-    new, tallies, known = [], {}, _filter_of(night, out, imports)
-    for name, candidates in imports.items():
-        tallies[name] = ImportCounts()
-        for candidate, verdict in classify_by_unit(known, candidates):
-            tallies[name].count(candidate, verdict)
-            if verdict is ImportVerdict.NEW:
-                new.append(candidate)
-    _append(out / RECORDS, (candidate.record for candidate in new if candidate.record))
-    _append(out / TOMBSTONES, (_as_record(candidate.tombstone) for candidate in new if candidate.tombstone))
-    texts = [orjson.dumps(candidate.text.to_json()) + b"\n" for candidate in new if candidate.text]
-    write_atomic(out / TEXTS, b"".join(texts))
+    with open_catalog(night) as catalog:
+        judged = judge((one.value for one in stored_records(out / TOMBSTONES)), night.settings, catalog.tombstones)
+        with open_filter(night.settings, catalog, out, imports, stored_records(out / RECORDS), judged.obeyed) as known:
+            tallies = _append(out, known, imports)
     counts = sum((tally.sums for tally in tallies.values()), Counter[str]())
     return {
         "files": {name: tally.to_json() for name, tally in tallies.items()},
@@ -148,35 +168,81 @@ def take(night: Night, out: Path) -> dict[str, Any]:
     }
 
 
+def _append(out: Path, known: ImportFilter, imports: list[StagedImport]) -> dict[str, ImportCounts]:
+    """Append lines; the step's folder is made durable as a whole when it is committed."""
+    tallies: dict[str, ImportCounts] = {}
+    with ExitStack() as stack:
+        records, tombstones, texts = (
+            stack.enter_context((out / name).open("ab")) for name in (RECORDS, TOMBSTONES, TEXTS)
+        )
+        for one in imports:
+            tally = tallies[one.path.name] = ImportCounts()
+            for candidate, verdict in classify_by_file(known, one):
+                tally.count(candidate, verdict)
+                if verdict is not ImportVerdict.NEW:
+                    continue
+                if candidate.record:
+                    records.write(orjson.dumps(candidate.record.to_json()) + b"\n")
+                elif candidate.tombstone:
+                    tombstones.write(orjson.dumps(_as_record(candidate.tombstone).to_json()) + b"\n")
+                elif candidate.text:
+                    texts.write(orjson.dumps(candidate.text.to_json()) + b"\n")
+    return tallies
+
+
+@contextmanager
+def open_filter(
+    settings: Settings,
+    catalog: Catalog,
+    folder: Path,
+    imports: list[StagedImport],
+    exported: Iterable[RawRecord],
+    tombstones: Iterable[Tombstone],
+) -> Iterator[ImportFilter]:
+    """A filter for these imports, with what a night knows beside the archive; what it remembers in `folder` is removed."""
+    by_words = not all(one.verbatim for one in imports)
+    try:
+        with (
+            ChatReader(catalog, settings.hmem_night_dir / "archive", settings.timezone) as reader,
+            closing(ImportFilter(catalog, reader, folder, by_words=by_words)) as known,
+        ):
+            known.add_known(exported, [*tombstones, *(tombstone for one in imports for tombstone in one.tombstones)])
+            yield known
+    finally:
+        (folder / SEEN).unlink(missing_ok=True)
+
+
 def clear(night: Night) -> None:
     """Remove the imports that this night's export has read; the archive step calls it once it has verified the export."""
     for name in night.result("export").get("imports", {}).get("files", {}):
         (imports_dir(night.settings) / name).unlink(missing_ok=True)
 
 
-def classify_by_unit(known: ImportFilter, candidates: list[Candidate]) -> Iterator[tuple[Candidate, ImportVerdict]]:
-    """Verdicts file by file; quarantined records come last, so that none takes the place of a turn."""
-    ordered = sorted(candidates, key=lambda candidate: candidate.quarantined)
-    for _, group in itertools.groupby(ordered, key=lambda candidate: (candidate.quarantined, candidate.unit)):
-        yield from known.classify(group)
+def classify_by_file(known: ImportFilter, candidates: Iterable[Candidate]) -> Iterator[tuple[Candidate, ImportVerdict]]:
+    """Verdicts file by file, on candidates that are read several times; quarantined records come last, so that none takes the place of a turn."""
+    known.expect(_by_file(candidates))
+    for _, group in itertools.groupby(_by_file(candidates), key=lambda pair: pair[0]):
+        yield from known.classify(candidate for _, candidate in group)
 
 
-def tombstones_of(imports: Iterable[list[Candidate]]) -> list[Tombstone]:
-    return [candidate.tombstone for candidates in imports for candidate in candidates if candidate.tombstone]
+def _by_file(candidates: Iterable[Candidate]) -> Iterator[tuple[int, Candidate]]:
+    """The candidates in the order in which they are judged, each with the number of its file, from 1."""
+    number = 0
+    for quarantined in (False, True) if getattr(candidates, "quarantined", True) else (False,):
+        unit = None
+        for candidate in candidates:
+            if candidate.quarantined is quarantined:
+                number += candidate.unit != unit
+                unit = candidate.unit
+                yield number, candidate
 
 
-def _filter_of(night: Night, out: Path, imports: dict[str, list[Candidate]]) -> ImportFilter:
-    archive = read_archive(night.archive_dir)
-    judged = judge((record.value for record in stored_records(out / TOMBSTONES)), night.settings, archive.tombstones)
-    return ImportFilter(archive, stored_records(out / RECORDS), [*judged.obeyed, *tombstones_of(imports.values())])
-
-
-def _read_all(directory: Path) -> tuple[dict[str, list[Candidate]], dict[str, str]]:
-    """Name → candidates of readable files, name → reason of files renamed to .bad."""
-    imports, bad = dict[str, list[Candidate]](), dict[str, str]()
+def _read_all(directory: Path) -> tuple[list[StagedImport], dict[str, str]]:
+    """The readable files, and name → reason of files renamed to .bad."""
+    imports, bad = list[StagedImport](), dict[str, str]()
     for path in staged_files(directory):
         try:
-            imports[path.name] = read_staged(path)
+            imports.append(StagedImport(path))
         except StagedUnreadable as error:
             path.replace(path.with_suffix(".bad"))
             bad[path.name] = str(error)
@@ -191,13 +257,6 @@ def _drop_halves(directory: Path) -> None:
         if abandoned:
             remove_halves(directory)
             (directory / _PART).unlink(missing_ok=True)
-
-
-def _append(path: Path, records: Iterable[RawRecord]) -> None:
-    """Append lines; the step's folder is made durable as a whole when it is committed."""
-    with path.open("ab") as handle:
-        for record in records:
-            handle.write(orjson.dumps(record.to_json()) + b"\n")
 
 
 def _as_record(tombstone: Tombstone) -> RawRecord:

@@ -12,7 +12,7 @@ nothing before the mirror is verified. A mirror with more or different files tha
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,17 +22,17 @@ from nightly.archive import erasing
 from nightly.archive.catalog import Catalog, open_catalog
 from nightly.archive.mirror import Mirror, MirrorDiffers, bring_up_to_date, missing_there, open_mirror
 from nightly.archive.segments import (
+    Again,
     RawRecord,
     WrittenText,
     parse_turn,
-    read_texts,
     segment_name,
     stored_records,
     write_segment,
     write_texts,
 )
 from nightly.archive.tombstones import Judged, judge
-from nightly.imports.staging import TEXTS, TOMBSTONES, clear
+from nightly.imports.staging import RECORDS, TEXTS, TOMBSTONES, clear
 from nightly.ledger import Ledger
 from nightly.night.folder import Night
 from shared.errors import LedgerMismatch, MirrorFailed
@@ -40,35 +40,31 @@ from shared.system.faults import crash_point
 from shared.system.files import make_dir
 from shared.turns.records import RecordRefused, Tombstone
 
+#: Lines of the new segment, while the step runs.
+NEW = "new.jsonl"
+
 
 def run(night: Night, out: Path) -> dict[str, Any]:
-    del out  # the segment itself is the output; it is in the archive
     make_dir(night.archive_dir)
     # Before the first write: a host that has lost its archive must not start a new one next to the mirror.
     mirror = _if_reachable(night, lambda mirror: {"lacks": len(missing_there(mirror, night.archive_dir))})
-    exported = list(stored_records(night.output("export") / "records.jsonl"))
-    ledger, fresh = Ledger(), list[dict[str, Any]]()
     with open_catalog(night, before=night.run, scrub=True) as earlier:
         received = (record.value for record in stored_records(night.output("export") / TOMBSTONES))
         judged = judge(received, night.settings, earlier.tombstones)
         tombstones = _new_tombstones(earlier, judged)
         eraser = erasing.eraser_of(earlier, tombstones, night.run)
-        for record in exported:
-            line = _classify(record, earlier, ledger)
-            if line:
-                fresh.append((eraser and eraser.erased(record, night.run)) or line)
-    _write(
-        night,
-        [*fresh, *({"kind": "tombstone", "tombstone": orjson.loads(tombstone.to_json())} for tombstone in tombstones)],
-    )
+        ledger, new_records = _write_new(night, out / NEW, earlier, eraser)
+    _write(night, out / NEW, tombstones)
+    (out / NEW).unlink()
     crash_point("archive:segment-written")
-    _bring_texts(night, eraser)
     with open_catalog(night) as archive:
-        _prove(archive, exported)
+        _bring_texts(night, archive, eraser)
+    with open_catalog(night) as archive:
+        _prove(archive, _exported(night))
         erased = erasing.apply(night, archive)
     with open_catalog(night) as archive:
         if erased.get("segments"):
-            _prove(archive, exported)
+            _prove(archive, _exported(night))
         found = {
             "segments": archive.segments,
             "turns": sum(archive.turns_per_chat().values()),
@@ -81,7 +77,7 @@ def run(night: Night, out: Path) -> dict[str, Any]:
     clear(night)
     return {
         "ledger": ledger.to_json(night.result("export")["records"]),
-        "new_records": len(fresh),
+        "new_records": new_records,
         "new_tombstones": len(tombstones),
         "refused_tombstones": dict(judged.refused),
         "only_hiding_tombstones": judged.only_hide,
@@ -89,6 +85,10 @@ def run(night: Night, out: Path) -> dict[str, Any]:
         "erased": erased,
         "mirror": mirror,
     }
+
+
+def _exported(night: Night) -> Iterator[RawRecord]:
+    return stored_records(night.output("export") / RECORDS)
 
 
 def _if_reachable(night: Night, ask: Callable[[Mirror], dict[str, Any]]) -> dict[str, Any] | None:
@@ -103,16 +103,29 @@ def _if_reachable(night: Night, ask: Callable[[Mirror], dict[str, Any]]) -> dict
         return {"error": str(error)}
 
 
-def _bring_texts(night: Night, eraser: erasing.Eraser | None) -> None:
+def _bring_texts(night: Night, archive: Catalog, eraser: erasing.Eraser | None) -> None:
     """Archive the model-written texts of an import, except those that may contain what was permanently forgotten."""
-    path = night.output("export") / TEXTS
-    if not path.exists():
-        return
-    known = read_texts(night.archive_dir).texts
-    received = [WrittenText.from_json(orjson.loads(line)) for line in path.read_bytes().splitlines()]
-    tombstones = eraser.tombstones if eraser else []
-    if new := [text for text in received if text.key not in known and not any(map(text.is_made_from, tombstones))]:
-        write_texts(night.archive_dir, night.run, new)
+    path, tombstones = night.output("export") / TEXTS, eraser.tombstones if eraser else []
+
+    def new() -> Iterator[WrittenText]:
+        with path.open("rb") as lines:
+            for text in map(WrittenText.from_json, map(orjson.loads, lines)):
+                if not archive.has_text(text.key) and not any(map(text.is_made_from, tombstones)):
+                    yield text
+
+    if path.exists() and any(True for _ in new()):
+        write_texts(night.archive_dir, night.run, Again(new))
+
+
+def _write_new(night: Night, path: Path, earlier: Catalog, eraser: erasing.Eraser | None) -> tuple[Ledger, int]:
+    """Write the archive's line of each new record to a file; what became of all, and the number of lines."""
+    ledger, count = Ledger(), 0
+    with path.open("wb") as handle:
+        for record in _exported(night):
+            if line := _classify(record, earlier, ledger):
+                handle.write(orjson.dumps((eraser and eraser.erased(record, night.run)) or line) + b"\n")
+                count += 1
+    return ledger, count
 
 
 def _classify(record: RawRecord, earlier: Catalog, ledger: Ledger) -> dict[str, Any] | None:
@@ -137,25 +150,29 @@ def _classify(record: RawRecord, earlier: Catalog, ledger: Ledger) -> dict[str, 
 
 def _new_tombstones(earlier: Catalog, judged: Judged) -> list[Tombstone]:
     """The tombstones not archived yet; of two under one id that which erases."""
-    tombstones: dict[str, Tombstone] = {}
+    tombstones, archived = dict[str, Tombstone](), earlier.tombstones
     for tombstone in judged.obeyed:
-        known = tombstones.get(tombstone.tombstone_id) or earlier.tombstones.get(tombstone.tombstone_id)
+        known = tombstones.get(tombstone.tombstone_id) or archived.get(tombstone.tombstone_id)
         if known is None or (tombstone.erase and not known.erase):  # it was archived as one that only hides
             tombstones[tombstone.tombstone_id] = tombstone
     return list(tombstones.values())
 
 
-def _write(night: Night, lines: list[dict[str, Any]]) -> None:
+def _write(night: Night, new: Path, tombstones: list[Tombstone]) -> None:
     """The segment, unless there is nothing to write or a killed attempt of this run has written it already."""
     path = night.archive_dir / segment_name(night.run)
-    if lines and not path.exists():
-        write_segment(path, night.run, lines)
+
+    def records() -> Iterator[dict[str, Any]]:
+        with new.open("rb") as lines:
+            yield from map(orjson.loads, lines)
+        yield from ({"kind": "tombstone", "tombstone": orjson.loads(one.to_json())} for one in tombstones)
+
+    if (tombstones or new.stat().st_size) and not path.exists():
+        write_segment(path, night.run, Again(records))
 
 
-def _prove(archive: Catalog, exported: list[RawRecord]) -> None:
+def _prove(archive: Catalog, exported: Iterable[RawRecord]) -> None:
     """Find every exported record in the segments on the disk: the new one was read whole, the others are as they were when they were read."""
-    missing = {record.sha256 for record in exported if archive.segment_of(record.sha256) is None}
+    missing = sum(archive.segment_of(record.sha256) is None for record in exported)
     if missing:
-        raise LedgerMismatch(
-            f"{len(missing)} exported records are not in the archive. Nothing was deleted; report this."
-        )
+        raise LedgerMismatch(f"{missing} exported records are not in the archive. Nothing was deleted; report this.")

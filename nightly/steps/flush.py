@@ -8,8 +8,10 @@ A key that was rewritten since, or added later, stays for the next night.
 
 from __future__ import annotations
 
+import sqlite3
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any, cast
 
@@ -18,35 +20,36 @@ import redis
 
 from nightly.archive.catalog import open_catalog
 from nightly.archive.mirror import bring_up_to_date, open_mirror
-from nightly.archive.segments import RawRecord, segment_content, segment_lines, stored_records
+from nightly.archive.segments import RawRecord, Segment, stored_records
+from nightly.imports.staging import RECORDS
 from nightly.night.folder import Night
 from shared.errors import LeaseLost, MirrorFailed, ReleaseRefused
 from shared.system.faults import crash_point
-from shared.system.files import sha256_bytes
 from shared.wire import keys
 
 #: Bounds of one script call, so that Redis is never blocked for long.
 BATCH_KEYS = 500
 BATCH_BYTES = 4 << 20
+#: While the step runs: hashes of the exported records, and whether their bytes were found.
+PROVEN = "proven.sqlite"
 #: Lines of a segment that are no records.
 OTHERS = ("tombstone", "text")
 
 
 def run(night: Night, out: Path) -> dict[str, Any]:
     """`mirror_failed` says why nothing was deleted although the night is done: its turns stay in Redis, and the next night finds them archived."""
-    del out
-    exported = list(stored_records(night.output("export") / "records.jsonl"))
+    records = night.output("export") / RECORDS
+    exported = sum(1 for _ in stored_records(records))
     try:
         mirror = open_mirror(night.settings)
         mirrored = bring_up_to_date(mirror, night.archive_dir) if mirror else None  # texts came after the archive step
     except MirrorFailed as error:
-        nothing = {"deleted": 0, "changed_since": 0, "unproven": len(exported)}
-        return {"exported": len(exported), **nothing, "mirror_failed": str(error)}
+        nothing = {"deleted": 0, "changed_since": 0, "unproven": exported}
+        return {"exported": exported, **nothing, "mirror_failed": str(error)}
     script = night.redis.register_script((Path(__file__).parent / "flush.lua").read_text(encoding="utf-8"))
-    proven = _proven_records(night, exported) if exported else set()
-    safe = [record for record in exported if record.sha256 in proven]
-    deleted = kept = 0
-    for batch in night.report.track(_batches(safe), len(safe) // BATCH_KEYS + 1, "flush"):
+    deleted = kept = safe = 0
+    for batch in night.report.track(_batches(_safe(night, records, out)), exported // BATCH_KEYS + 1, "flush"):
+        safe += len(batch)
         arguments: list[Any] = [night.lease.value]
         for record in batch:
             arguments += [record.redis_type, record.value]
@@ -62,27 +65,44 @@ def run(night: Night, out: Path) -> dict[str, Any]:
         crash_point("flush:batch-deleted")
     last = {"run": night.run, "finished_at": time.time()}
     night.redis.set(keys.NIGHT_LAST, orjson.dumps(last))
-    counts = {"deleted": deleted, "changed_since": kept, "unproven": len(exported) - len(safe)}
-    return {"exported": len(exported), **counts, "mirrored": mirrored, "mirror_failed": None}
+    counts = {"deleted": deleted, "changed_since": kept, "unproven": exported - safe}
+    return {"exported": exported, **counts, "mirrored": mirrored, "mirror_failed": None}
 
 
-def _proven_records(night: Night, exported: list[RawRecord]) -> set[str]:
-    """Hashes of those records that are in segments that the current release was built from. The catalog only says where to look."""
+def _safe(night: Night, records: Path, out: Path) -> Iterator[RawRecord]:
+    """Those of the exported records that are in segments which the current release was built from."""
     current = night.target.current()
-    if current is None:
+    if current is None and records.stat().st_size:
         raise ReleaseRefused("There is no current release, so nothing may be deleted. Run the night again.")
+    with closing(sqlite3.connect(out / PROVEN, isolation_level=None)) as known:
+        known.execute("PRAGMA journal_mode = OFF")
+        known.execute("PRAGMA synchronous = OFF")
+        known.execute("CREATE TABLE exported (sha256 TEXT PRIMARY KEY, proven INTEGER NOT NULL) WITHOUT ROWID")
+        known.execute("BEGIN")  # a statement each would be a write each
+        for name in sorted(_segments_to_read(night, records, known)):
+            segment = Segment(night.archive_dir / name)
+            if current is None or segment.sha256 != current.segments.get(name):
+                continue
+            hashes = ((line["sha256"],) for line in segment if line["kind"] not in OTHERS)
+            known.executemany("UPDATE exported SET proven = 1 WHERE sha256 = ?", hashes)
+        for record in stored_records(records):
+            if known.execute("SELECT 1 FROM exported WHERE sha256 = ? AND proven", (record.sha256,)).fetchone():
+                yield record
+    (out / PROVEN).unlink()
+
+
+def _segments_to_read(night: Night, records: Path, known: sqlite3.Connection) -> set[str]:
+    """Note what was exported; the segments that have it. The catalog only says where to look."""
+    names = set[str]()
     with open_catalog(night) as catalog:
-        names = {name for record in exported if (name := catalog.segment_of(record.sha256))}
-    proven = set[str]()
-    for name in sorted(names):
-        path = night.archive_dir / name
-        content = segment_content(path)
-        if sha256_bytes(content) == current.segments.get(name):
-            proven.update(line["sha256"] for _, _, line in segment_lines(path, content) if line["kind"] not in OTHERS)
-    return proven
+        for record in stored_records(records):
+            known.execute("INSERT OR IGNORE INTO exported VALUES (?, 0)", (record.sha256,))
+            if name := catalog.segment_of(record.sha256):
+                names.add(name)
+    return names
 
 
-def _batches(records: list[RawRecord]) -> Iterator[list[RawRecord]]:
+def _batches(records: Iterable[RawRecord]) -> Iterator[list[RawRecord]]:
     batch: list[RawRecord] = []
     size = 0
     for record in records:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from nightly.archive.segments import Archive, WrittenText, read_texts, write_texts
+from nightly.archive.segments import ArchivedTexts, WrittenText, read_texts, write_texts
 from nightly.night.folder import CACHE, Night
 from shared.embedding.open import open_ollama
 from shared.errors import EmbeddingError
@@ -54,7 +54,7 @@ class ModelTexts:
         """
         self._night, self._step, self.model = night, step, model
         self._options, self._refuse, self._schema, self._once = options, refuse, schema, once
-        self._archive: Archive = read_texts(night.archive_dir)
+        self._archive: ArchivedTexts = read_texts(night.archive_dir)
         self._cache = TextCache(night.settings.hmem_night_dir / CACHE)
         self._new: list[WrittenText] = []
         self._gave_up: str | None = None

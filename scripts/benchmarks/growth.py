@@ -46,9 +46,9 @@ def measure(turns: int, new: int, chat_turns: int, talking: int, index: str, *, 
     with own_world() as environment:
         folder = Path(environment["HMEM_NIGHT_DIR"]).parent
         environment |= _other_host(folder) | {"NIGHT_INDEXES": index, "MEMORY_BACKEND": "auto", "STEP_TIMEOUT": "36000"}
-        cached = _write_history(folder / "night", _talk(turns, chats))
+        cached = _write_history(folder / "night", talk(turns, chats))
         first = _night(environment, "run")
-        _say(environment, folder / "night", list(_talk(new, min(talking, chats), first=turns)))
+        _say(environment, folder / "night", list(talk(new, min(talking, chats), first=turns)))
         added = _night(environment, "run")
         files, disk = _usage(folder / "memory")
         night_files, night_disk = _usage(folder / "night")
@@ -133,7 +133,7 @@ def _other_host(folder: Path) -> dict[str, str]:
     return {"PUBLISH_TARGET": place, "PUBLISH_SSH": str(shell), "RELEASE_COMMAND": str(verbs)}
 
 
-def _talk(count: int, chats: int, first: int = 0) -> Iterator[Turn]:
+def talk(count: int, chats: int, first: int = 0) -> Iterator[Turn]:
     """Turns as they lie in Redis: question and answer by turns, chat after chat."""
     chance = random.Random(first + 1)
     for number in range(first, first + count):

@@ -223,6 +223,19 @@ def growth(
 
 
 @app.command()
+def peaks(
+    turns: Annotated[str, typer.Option(help="Sizes of the history, in turns.")] = "1e4,1e5",
+    chat_turns: Annotated[int, typer.Option(help="Turns of one chat.")] = 100,
+) -> None:
+    """The most memory that an import, `hmem-night verify` and the preview of `hmem forget --matching` hold, for several sizes."""
+    from scripts.benchmarks.peaks import measure, show
+
+    describe_machine()
+    for size in turns.split(","):
+        show(measure(int(float(size)), chat_turns))
+
+
+@app.command()
 def layouts(
     chats: str = "20,1000,10000",
     vectors: int = 100_000,

@@ -6,6 +6,7 @@ That line has the hash of its file (nightly/archive/segments.py); the last night
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 from collections.abc import Iterator
@@ -16,13 +17,13 @@ import orjson
 
 from shared.config.ownership import OURS, user_name
 from shared.errors import ArchiveDamaged, HmemError, StorageError
-from shared.system.files import sha256_bytes
 
 #: A file of the archive: `seg-<run>.jsonl` or `texts-<run>.jsonl`. A second file of texts in one run (settings were changed between two attempts
 #: at it) is `texts-<run>.2.jsonl`.
 _NAME = re.compile(r"(?:seg-([0-9]+)|texts-([0-9]+)(?:\.[0-9]+)?)\.jsonl\Z")
 #: Bytes that are read and hashed, the newest files first, and of each other file its end.
 READ_BYTES, END_BYTES = 64 << 20, 4096
+_BLOCK_BYTES = 1 << 20
 _REPAIR = "Restore it from a copy; with ARCHIVE_MIRROR set, hmem-night verify --repair does that (hmem-night verify lists everything that is damaged)"
 
 
@@ -55,15 +56,27 @@ def archive_files(directory: Path) -> list[tuple[int, str]]:
     return sorted((run, name) for name in names if (run := run_of(name)) is not None)
 
 
-def is_proven(content: bytes) -> bool:
-    """Whether the last line of a file of the archive matches the rest."""
-    head, _, last = content.removesuffix(b"\n").rpartition(b"\n")
-    body = head + b"\n"
-    try:
-        end = orjson.loads(last)
-        return bool(end["kind"] == "end" and end["sha256"] == sha256_bytes(body) and end["lines"] == body.count(b"\n"))
-    except (ValueError, KeyError, TypeError):
-        return False
+def proven_hash(path: Path) -> str | None:
+    """The sha256 of a file of the archive, read in blocks; None unless its last line, whole, matches all lines before it."""
+    with path.open("rb") as handle:
+        handle.seek(-min(END_BYTES, os.fstat(handle.fileno()).st_size), os.SEEK_END)
+        last = handle.read().removesuffix(b"\n").rpartition(b"\n")[2] + b"\n"
+        left, lines, digest = max(0, handle.tell() - len(last)), 0, hashlib.sha256()
+        handle.seek(0)
+        while left and (block := handle.read(min(left, _BLOCK_BYTES))):
+            digest.update(block)
+            lines += block.count(b"\n")
+            left -= len(block)
+        try:
+            end = orjson.loads(last)
+            wanted = (end["kind"], end["lines"], end["sha256"])
+            sound = (
+                wanted == ("end", lines, f"sha256:{digest.hexdigest()}") and handle.read() == orjson.dumps(end) + b"\n"
+            )
+        except (ValueError, KeyError, TypeError):
+            return None
+        digest.update(last)
+        return f"sha256:{digest.hexdigest()}" if sound else None
 
 
 def look(night_dir: Path) -> ArchiveLook:
@@ -78,7 +91,7 @@ def look(night_dir: Path) -> ArchiveLook:
         left -= path.stat().st_size
         if left >= 0 or not read:  # the newest one whatever its size
             read += 1
-            if not is_proven(path.read_bytes()):
+            if proven_hash(path) is None:
                 raise _damaged(path, "is damaged (its last line does not match its content)")
         elif not _has_an_end(path):
             raise _damaged(path, "is damaged (its end is missing)")

@@ -105,10 +105,17 @@ class Needles:
                 words = {name: None for name in words if name not in said}
         return Needles(tuple(windows), tuple(words), self.said_elsewhere + len(self) - len(windows) - len(words))
 
-    def apart_from(self, terms: Collection[str]) -> Needles:
+    def apart_from(self, terms: Iterable[str]) -> Needles:
         """Without words that a kept term of an index may pass for: beside it there stand numbers, of which some bytes are letters."""
-        words = tuple(word for word in self.words if not _may_be({word, word.casefold()}, terms))
-        return Needles(self.windows, words, self.said_elsewhere + len(self.words) - len(words))
+        words = dict.fromkeys(self.words)
+        alike: dict[str, list[str]] = {}
+        for word in words:
+            for form in _alike(word):
+                alike.setdefault(form, []).append(word)
+        for term in terms:
+            for word in alike.get(term, ()):
+                words.pop(word, None)
+        return Needles(self.windows, tuple(words), self.said_elsewhere + len(self.words) - len(words))
 
     def patterns(self) -> list[bytes]:
         """Every form in which a piece may stand in a file."""
@@ -130,9 +137,9 @@ def _as_told(text: str) -> set[str]:
     return {text, " ".join(text.split())}
 
 
-def _may_be(forms: Collection[str], terms: Collection[str]) -> bool:
-    """Whether one of these is a term, or one with a letter ahead or one or two behind."""
-    return any(part in terms for word in forms for part in (word, word[1:], word[:-1], word[:-2]))
+def _alike(word: str) -> set[str]:
+    """The terms that it may be, or one with a letter ahead or one or two behind."""
+    return {part for form in (word, word.casefold()) for part in (form, form[1:], form[:-1], form[:-2])}
 
 
 def _windows(text: str, most: int) -> Iterator[str]:

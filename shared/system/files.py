@@ -178,6 +178,12 @@ def write_atomic(path: Path, content: bytes, modes: Modes = PRIVATE) -> None:
         handle.write(content)
 
 
+def copy_atomic(source: Path, target: Path) -> None:
+    """Copy a file's bytes, whole and durable or not at all."""
+    with source.open("rb") as read, atomic_writer(target) as handle:
+        shutil.copyfileobj(read, handle)
+
+
 def fsync_tree(path: Path) -> None:
     """fsync every file and directory below `path`, and `path` itself (Chroma and SQLite leave some to chance).
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from nightly import pipeline
-from nightly.archive.segments import read_archive, read_segment
+from nightly.archive.segments import read_segment
 from nightly.cli.main import named_weekdays
 from nightly.steps import export, flush
 from shared.errors import LeaseLost, NightRunning
@@ -21,6 +21,7 @@ from shared.search.types import Query
 from tests.support.night.archives import texts
 from tests.support.night.chat_tables import counted
 from tests.support.night.steps import replace_step
+from tests.support.night.whole_archive import read_archive
 from tests.support.world import World
 
 

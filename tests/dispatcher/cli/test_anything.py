@@ -27,7 +27,7 @@ from dispatcher.memory.day.memory import DayMemory
 from dispatcher.memory.session_summary import SummaryWriter, in_thread
 from dispatcher.releases.served import ServedRelease
 from nightly.archive import export
-from nightly.archive.segments import RawRecord, WrittenText, read_archive, read_segment, segment_name, write_segment
+from nightly.archive.segments import RawRecord, WrittenText, read_segment, segment_name, write_segment
 from nightly.backfill import import_files
 from nightly.imports.candidates import Wanted
 from nightly.night.progress import Reporter
@@ -40,6 +40,7 @@ from shared.turns.records import RecordRefused, Result, Task, Tombstone, Turn, d
 from tests.support.day.anything import EXAMPLES, damaged, drawn, tasks, through
 from tests.support.day.forgetting_world import hmem
 from tests.support.machine import wait_for
+from tests.support.night.whole_archive import read_archive
 from tests.support.world import SECRET, World
 
 QUIET = Reporter(quiet=True)

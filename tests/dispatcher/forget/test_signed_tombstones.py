@@ -17,7 +17,6 @@ from hypothesis import strategies as st
 
 from dispatcher.forget.journal import FOLDER, Journal
 from dispatcher.forget.request import ForgetRequest, Scope
-from nightly.archive.segments import read_archive
 from nightly.cli.status import sentence
 from shared.errors import SettingsError
 from shared.system.byte_scan import Needles
@@ -25,6 +24,7 @@ from shared.system.files import make_dir, write_atomic
 from shared.system.owner_key import TRUSTED, OwnerKey, Signing, is_signed, open_signing
 from shared.turns.records import RecordRefused, Tombstone
 from tests.support.day.forgetting_world import hmem
+from tests.support.night.whole_archive import read_archive
 from tests.support.world import BINARIES, World
 
 LATER = 1_900_000_000.0

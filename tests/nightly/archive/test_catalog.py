@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import shutil
 import sqlite3
-from collections.abc import Callable
+import tracemalloc
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -12,8 +13,8 @@ from typing import Any
 import orjson
 import pytest
 
-from nightly.archive.catalog import CATALOG, CHECKSUM, Catalog
-from nightly.archive.segments import RawRecord, read_archive, write_segment
+from nightly.archive.catalog import CATALOG, LEFT, Catalog, record_as_left
+from nightly.archive.segments import Again, RawRecord, write_segment
 from nightly.index import previous
 from nightly.index.kept_chats import CHATS
 from nightly.steps import chunk
@@ -22,6 +23,7 @@ from shared.system.files import sha256_bytes, sha256_file
 from tests.support.night.archives import archive, places, stone, talk, texts
 from tests.support.night.mirrors import damage, verify
 from tests.support.night.steps import replace_step
+from tests.support.night.whole_archive import read_archive
 from tests.support.world import World
 
 
@@ -83,8 +85,8 @@ def _empty(folder: Path) -> None:
     (folder / CATALOG).write_bytes(b"")
 
 
-def _without_checksum(folder: Path) -> None:
-    (folder / CHECKSUM).unlink()
+def _without_record(folder: Path) -> None:
+    (folder / LEFT).unlink()
 
 
 def _deleted(folder: Path) -> None:
@@ -96,14 +98,14 @@ def _of_another_program(folder: Path) -> None:
 
 
 def _edit(folder: Path, *statements: str) -> None:
-    """Change the catalog and its checksum: no longer damage that a hash shows."""
+    """Change the catalog so that neither size nor times show it."""
     with closing(sqlite3.connect(folder / CATALOG)) as connection, connection:
         for statement in statements:
             connection.execute(statement)
-    (folder / CHECKSUM).write_text(sha256_file(folder / CATALOG))
+    record_as_left(folder / CATALOG)
 
 
-@pytest.mark.parametrize("harm", [_cut, _flip, _empty, _without_checksum, _deleted, _of_another_program])
+@pytest.mark.parametrize("harm", [_cut, _flip, _empty, _without_record, _deleted, _of_another_program])
 def test_a_damaged_or_deleted_catalog_is_made_anew(light: World, harm: Callable[[Path], None]) -> None:
     talk(light)
     light.night()
@@ -117,7 +119,7 @@ def test_a_damaged_or_deleted_catalog_is_made_anew(light: World, harm: Callable[
 def test_a_stale_catalog_reads_what_it_lacks(light: World) -> None:
     talk(light)
     light.night()
-    kept = {name: (light.night_dir / name).read_bytes() for name in (CATALOG, CHECKSUM)}
+    kept = {name: (light.night_dir / name).read_bytes() for name in (CATALOG, LEFT)}
     light.say("next", "something new")
     light.night()
     for name, content in kept.items():
@@ -135,7 +137,7 @@ def test_a_catalog_of_another_archive_is_not_believed(light: World, tmp_path: Pa
     record = RawRecord(b"hcli:memory:x:user", "string", b'{"chat_id": "5"}')
     write_segment(other / "archive" / "seg-1.jsonl", 1, [{"kind": "quarantine", **record.to_json(), "reason": "other"}])
     refuse_unless_equal(other)
-    for name in (CATALOG, CHECKSUM):
+    for name in (CATALOG, LEFT):
         shutil.copy2(other / name, light.night_dir / name)
     (said,) = refuse_unless_equal(light.night_dir)
     assert "seg-1.jsonl has changed since it was read" in said
@@ -224,3 +226,82 @@ def test_a_forgetting_reaches_the_catalog(light: World) -> None:
     assert b"hcli:memory" not in content and b"pelican" not in content
     assert set(texts(light)) == {"b1:user#1"}
     assert refuse_unless_equal(light.night_dir) == []
+
+
+def a_lost_row(world: World) -> set[str]:
+    """A row that a failing disk has lost, of a segment that is not read again tonight; the ids of the chunks that there are."""
+    world.say("first", "the first words", chat_id="5")
+    world.night()
+    talk(world)
+    _edit(world.night_dir, "DELETE FROM turns WHERE turn_id = 'a2:user'")
+    return {"first:user#1", "a1:user#1", "a2:user#1", "a3:user#1", "b1:user#1", "next:user#1"}
+
+
+def test_what_shows_nothing_is_found_when_the_chat_has_news(light: World) -> None:
+    """A new digest of the rows that are left would hide it."""
+    every = a_lost_row(light)
+    light.say("next", "something new")
+    said = light.command("hmem-night", "run").stderr
+    assert "made anew from the segments: it does not have the turns of chat 9912 that it says it has" in said
+    assert set(texts(light)) == every
+    assert refuse_unless_equal(light.night_dir) == []
+
+
+def test_what_shows_nothing_is_found_when_the_chat_is_read(light: World) -> None:
+    """Nothing is built from what is left, and the next night is whole again."""
+    every = a_lost_row(light)
+    shutil.rmtree(light.night_dir / "last")
+    light.say("next", "something new", chat_id="5")
+    with pytest.raises(StorageError, match="does not have the turns of chat 9912 that it says it has"):
+        light.night()
+    light.night()
+    assert set(texts(light)) == every
+    assert refuse_unless_equal(light.night_dir) == []
+
+
+LOST = ["DELETE FROM records", "UPDATE records SET segment = 0", "DELETE FROM turns", "UPDATE turns SET start = start + 1",
+        "UPDATE turns SET said_at = 0", "DELETE FROM tombstones", "DELETE FROM erased", "DELETE FROM others"]  # fmt: skip
+
+
+@pytest.mark.parametrize("lost", LOST)
+def test_a_scrub_compares_the_catalog_with_the_segments(light: World, lost: str) -> None:
+    nights_of_every_kind(light)
+    _edit(light.night_dir, lost)
+    refreshed(light.night_dir)[1].close()  # nothing shows it
+    _edit(light.night_dir, "UPDATE segments SET compared_at = compared_at - 71 * 86400")
+    said, catalog = refreshed(light.night_dir, 7)
+    catalog.close()
+    assert len(said) == 1 and "is made anew from the segments: it does not say what seg-" in said[0]
+    assert refuse_unless_equal(light.night_dir) == []
+
+
+def test_a_night_that_dies_while_it_changes_the_catalog_leaves_none(light: World) -> None:
+    talk(light)
+    light.night()
+    light.say("next", "something new")
+    killed = light.command("hmem-night", "run", check=False, HMEM_CRASH_AT="catalog:changed")
+    assert killed.returncode == -9
+    assert not (light.night_dir / LEFT).exists()
+    assert "made anew" in light.command("hmem-night", "run").stderr
+    assert refuse_unless_equal(light.night_dir) == []
+    assert set(texts(light)) == {"a1:user#1", "a2:user#1", "a3:user#1", "b1:user#1", "next:user#1"}
+
+
+def test_nobody_holds_a_segment(tmp_path: Path) -> None:
+    """Neither to read nor to write, nor to make a catalog of it: a million turns may have been imported in one night."""
+    (tmp_path / "archive").mkdir()
+    path, words = tmp_path / "archive" / "seg-1.jsonl", b"x" * 2000
+
+    def lines() -> Iterator[dict[str, Any]]:
+        for number in range(5000):
+            value = b'{"chat_id": "5", "content": "%s", "timestamp": %d}' % (words, number)
+            yield {"kind": "turn", **RawRecord(b"hcli:memory:t%d:user" % number, "string", value).to_json()}
+
+    tracemalloc.start()
+    try:
+        write_segment(path, 1, Again(lines))
+        refreshed(tmp_path)[1].close()
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < path.stat().st_size / 4

@@ -14,7 +14,7 @@ import pytest
 
 from nightly.archive import verification
 from nightly.archive.mirror import MirrorDiffers
-from nightly.archive.segments import RawRecord, header_of, read_archive, read_segment, write_segment
+from nightly.archive.segments import RawRecord, header_of, read_segment, read_texts, write_segment
 from nightly.night.progress import Reporter
 from nightly.night.target import LocalTarget
 from shared.delivery.switch import refuse_unless_descendant
@@ -143,7 +143,7 @@ def test_caches_texts_and_damaged_copies_go_too(world: World) -> None:
         assert written == ["77"]
         world.say("a2", "a new beginning", timestamp=LATER + 60)
         world.night()
-        written = [text.chat_id for text in read_archive(archive(world)).texts.values()]
+        written = [text.chat_id for text in read_texts(archive(world)).texts.values()]
         assert sorted(written) == ["77", "9912"]
 
 
@@ -397,4 +397,4 @@ def test_what_was_quarantined_under_a_key_with_words_leaves_no_key(light: World)
     raw = RawRecord(
         b"hcli:memory:pelican7731 is the code:user", "string", b'{"chat_id":"9912","content":"x","timestamp":1}'
     )
-    assert raw.sha256 in read_archive(archive(light)).hashes
+    assert raw.sha256 in [line["sha256"] for line in lines(light)]

@@ -13,26 +13,18 @@ from typing import Any
 import orjson
 import pytest
 
-from nightly.archive.segments import (
-    ERASED_FORMAT,
-    Archive,
-    Erased,
-    RawRecord,
-    WrittenText,
-    erased_since,
-    header_of,
-    read_archive,
-    write_segment,
-)
+from nightly.archive.segments import ERASED_FORMAT, RawRecord, WrittenText, erased_since, header_of, write_segment
 from nightly.imports.candidates import Candidate
-from nightly.imports.import_filter import ImportFilter, ImportVerdict
+from nightly.imports.import_filter import ImportVerdict
 from nightly.imports.staging import stage
 from nightly.night.folder import imports_dir
 from shared.system.files import sha256_file
 from shared.system.processes import last_line
 from shared.turns.records import Tombstone, Turn, dumps
+from tests.nightly.imports.test_staging import judged
 from tests.support.day.forgetting_world import hmem
 from tests.support.night.archives import LATER, SECRET, archive, places, stone, talk
+from tests.support.night.whole_archive import Archive, Erased, read_archive
 from tests.support.world import World
 
 
@@ -132,7 +124,7 @@ def test_an_import_of_another_chats_turn_is_not_taken_for_the_erased_one() -> No
     known.erased["t:user"] = Erased("first", 1000.0, 1)
     turn = Turn("t", "user", "second", "words", 5000.0)
     raw = RawRecord(b"hcli:memory:t:user", "string", turn.to_json())
-    ((_, verdict),) = ImportFilter(known, [], []).classify([Candidate("jsonl", 0, raw)])
+    ((_, verdict),) = judged(known, [Candidate("jsonl", 0, raw)])
     assert verdict is ImportVerdict.NEW
 
 

@@ -14,13 +14,14 @@ from typing import Any
 import pytest
 
 from nightly.archive.export import ExportScope, export_archive
-from nightly.archive.segments import RawRecord, WrittenText, read_archive, write_segment, write_texts
+from nightly.archive.segments import RawRecord, WrittenText, write_segment, write_texts
 from nightly.night.progress import Item, Reporter
 from shared.errors import ArchiveDamaged, InvalidInput, NightRunning
 from shared.release.manifest import LEXICAL
 from shared.search.lexical import LexicalIndex
 from shared.system.files import safe_name
 from shared.turns.records import Tombstone, Turn
+from tests.support.night.whole_archive import read_archive
 from tests.support.samples import ODD_CHATS
 from tests.support.world import REPOSITORY, World
 

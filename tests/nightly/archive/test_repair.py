@@ -10,10 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from nightly.archive.segments import RawRecord, read_archive, write_segment
+from nightly.archive.segments import RawRecord, write_segment
 from shared.errors import ArchiveDamaged, MirrorFailed, NightRunning, SettingsError
 from tests.support.night.archives import archive, texts
 from tests.support.night.mirrors import damage, files, repair, two_nights, verified, verify
+from tests.support.night.whole_archive import read_archive
 from tests.support.world import World
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from nightly.archive.segments import RawRecord, read_archive, segment_name, write_segment
+from nightly.archive.segments import RawRecord, segment_name, write_segment
 from nightly.backfill import import_files
 from nightly.imports.staging import staged_files
 from nightly.night.folder import imports_dir
@@ -21,6 +21,7 @@ from shared.errors import InvalidInput
 from shared.turns.records import Tombstone, Turn
 from tests.support.machine import wait_for
 from tests.support.night.old_history import ANN, BOT, EXCHANGE, LOG, NOON, bare, bot_chat, chunk_file, message
+from tests.support.night.whole_archive import read_archive
 from tests.support.world import BINARIES, World
 
 LINES = b"\n".join(

@@ -3,20 +3,28 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+import tempfile
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from zoneinfo import ZoneInfo
 
+import orjson
 import pytest
 
-from nightly.archive.segments import Archive, ArchivedTurn, Erased, RawRecord, WrittenText, read_archive
+from nightly.archive.catalog import Catalog
+from nightly.archive.chat_chunks import ChatReader
+from nightly.archive.segments import RawRecord, WrittenText, write_segment
 from nightly.imports.candidates import Candidate, turn_candidate
 from nightly.imports.import_filter import ImportFilter, ImportVerdict
 from nightly.imports.matching import NEAR_SECONDS, letters
-from nightly.imports.staging import StagedUnreadable, classify_by_unit, read_staged, stage, staged_files
+from nightly.imports.staging import StagedImport, StagedUnreadable, classify_by_file, stage, staged_files
 from nightly.night.folder import imports_dir
 from shared.turns.records import Tombstone, Turn
+from tests.nightly.imports.whole_filter import WholeFilter, classify_by_unit
+from tests.support.night.whole_archive import Archive, ArchivedTurn, Erased, read_archive
 from tests.support.world import World
 
 NOON = 1_770_638_400.0
@@ -46,8 +54,43 @@ def archive(*turns: Turn, stones: Iterable[Tombstone] = (), erased: dict[str, Er
     return made
 
 
+def lines_of(known: Archive) -> Iterator[dict[str, Any]]:
+    for turn_id, gone in known.erased.items():
+        key = f"hcli:memory:{turn_id}"
+        left = {
+            "key": key,
+            "chat_id": gone.chat_id,
+            "timestamp": gone.timestamp,
+            "sha256": f"sha256:{key.encode().hex()}",
+        }
+        yield {"kind": "erased", **left}
+    for version in known.versions.values():
+        yield {"kind": "turn", **raw(version.turn).to_json()}
+    for one in known.tombstones.values():
+        yield {"kind": "tombstone", "tombstone": orjson.loads(one.to_json())}
+
+
+def judged(
+    known: Archive, candidates: list[Candidate], exported: Iterable[RawRecord] = (), stones: Iterable[Tombstone] = ()
+) -> list[tuple[Candidate, ImportVerdict]]:
+    """The verdicts of the filter on an archive that says this; equal to those of one that has it in memory."""
+    with tempfile.TemporaryDirectory() as name, ExitStack() as stack:
+        folder = Path(name)
+        (folder / "archive").mkdir()
+        if lines := [*lines_of(known)]:
+            write_segment(folder / "archive" / "seg-1.jsonl", 1, lines)
+        catalog = stack.enter_context(closing(Catalog(folder, print)))
+        catalog.refresh()
+        reader = stack.enter_context(ChatReader(catalog, folder / "archive", ZoneInfo("UTC")))
+        judge = stack.enter_context(closing(ImportFilter(catalog, reader, folder)))
+        judge.add_known(exported, stones)
+        found = [*classify_by_file(judge, candidates)]
+    assert found == [*classify_by_unit(WholeFilter(known, exported, stones), candidates)]
+    return found
+
+
 def verdicts(known: Archive, *candidates: Candidate, exported: Iterable[RawRecord] = ()) -> list[str]:
-    return [str(verdict) for _, verdict in classify_by_unit(ImportFilter(known, exported, ()), [*candidates])]
+    return [str(verdict) for _, verdict in judged(known, [*candidates], exported)]
 
 
 def test_the_same_bytes_the_same_id_and_neither() -> None:
@@ -78,9 +121,8 @@ def test_all_versions_of_one_file_are_taken_in_order() -> None:
 
 def test_what_was_quarantined_takes_no_turns_place() -> None:
     moved = replace(exact(turn("a", "moved", chat="5")), quarantined=True)
-    known = ImportFilter(archive(), (), ())
-    judged = [*classify_by_unit(known, [moved, exact(turn("a", "said"), 1)])]
-    assert [(one.quarantined, str(verdict)) for one, verdict in judged] == [(False, "new"), (True, "new")]
+    found = judged(archive(), [moved, exact(turn("a", "said"), 1)])
+    assert [(one.quarantined, str(verdict)) for one, verdict in found] == [(False, "new"), (True, "new")]
     assert verdicts(archive(turn("a", "said")), moved, moved) == ["new", "known"]
     assert verdicts(archive(), moved) == ["new"], "a later program may read what an earlier one could not"
 
@@ -129,8 +171,8 @@ def test_the_forgotten_stays_out() -> None:
     assert verdicts(known, exact(turn("z", "has ids of the wire", later + 60))) == ["new"]
     assert verdicts(known, other(turn("z", "elsewhere", later, chat="5"))) == ["new"]
     assert verdicts(archive(), exact(turn("x", "early")), Candidate("jsonl", 0, tombstone=until_noon)) == ["new", "new"]
-    stones = ImportFilter(archive(), (), [until_noon])
-    assert [verdict for _, verdict in stones.classify([exact(turn("x", "early"))])] == [ImportVerdict.FORGOTTEN]
+    found = judged(archive(), [exact(turn("x", "early"))], stones=[until_noon])
+    assert [verdict for _, verdict in found] == [ImportVerdict.FORGOTTEN]
 
 
 def test_tombstones_texts_and_bytes_are_taken_once() -> None:
@@ -163,7 +205,7 @@ def test_a_staged_import_is_named_by_its_content(tmp_path: Path) -> None:
         paths.append(staging.path)
     assert paths[0] == paths[1]
     assert staged_files(tmp_path) == [paths[0]]
-    assert read_staged(staged_files(tmp_path)[0]) == candidates
+    assert [*StagedImport(staged_files(tmp_path)[0])] == candidates
 
 
 def test_nothing_is_left_of_an_import_that_fails_or_holds_nothing(tmp_path: Path) -> None:
@@ -192,7 +234,7 @@ def test_a_damaged_import_is_put_aside_and_the_night_goes_on(light: World, damag
     }
     staging.path.write_bytes(damaged[damage])
     with pytest.raises(StagedUnreadable):
-        read_staged(staging.path)
+        StagedImport(staging.path)
     light.say("t1", "of the day")
     (summary,) = light.night()
     assert (summary["new"], summary["published"]) == (1, True)

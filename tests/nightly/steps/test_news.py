@@ -89,6 +89,22 @@ def test_a_night_does_the_chats_with_news_and_its_release_is_as_from_nothing(wor
     refuse_unless_as_from_nothing(world)
 
 
+def test_a_forgetting_is_news_of_its_chat_and_of_no_other(world: World) -> None:
+    """The catalog and the other chats' rows stay; nothing that earlier nights have left has the words any more."""
+    talk(world)
+    world.night()
+    world.say("new", "an otter came to the pond", chat_id="5", timestamp=NOON + 1000)
+    world.night()
+    assert places(world, "of 77 was seen") != []
+    stone(world, chat="77")
+    said = world.command("hmem-night", "run").stderr
+    assert "made anew" not in said
+    assert done(world) == ["77"]
+    assert step(world, "archive")["erased"]["segments"] == 1
+    assert places(world, "of 77 was seen") == []
+    refuse_unless_as_from_nothing(world)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4))
 def test_nights_of_any_kind_give_the_release_from_nothing(world: World, seed: int) -> None:

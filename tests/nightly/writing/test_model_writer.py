@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from dispatcher.memory.session_summary import SummaryWriter
-from nightly.archive.segments import read_archive, read_texts
+from nightly.archive.segments import read_texts
 from nightly.writing.missing_facts import facts, put_back
 from nightly.writing.summary_answer import WRITTEN_CHARACTERS, tidy
 from shared.errors import ArchiveDamaged
@@ -22,6 +22,7 @@ from shared.turns.records import Tombstone, Turn
 from tests.servers.ollama_api import DIGEST, OllamaApi
 from tests.support.machine import free_port, slowness
 from tests.support.night.chat_tables import summaries
+from tests.support.night.whole_archive import read_archive
 from tests.support.samples import chunk
 from tests.support.world import World
 

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from nightly.archive import chat_chunks
-from nightly.archive.segments import read_archive
 from nightly.cli.status import sentence
 from nightly.steps import summarise
 from shared.errors import StepTimeout
@@ -19,6 +18,7 @@ from shared.turns.chunking import chunks_of
 from shared.turns.records import Task, Turn, well_formed
 from tests.support.day.forgetting_world import hmem
 from tests.support.night.chat_tables import summaries
+from tests.support.night.whole_archive import read_archive
 from tests.support.world import World
 
 HALF = "my boiler secret \ud83d is in the cellar"

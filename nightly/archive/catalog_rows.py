@@ -1,0 +1,218 @@
+"""The rows of the catalog (nightly/archive/catalog.py) that follow from a segment: added, changed where something was erased, compared.
+
+The tables are what results when all segments are read in the order of the runs: a record with a turn becomes its last version, what remains of an
+erased record takes the last version away. A segment that is erased later is followed without reading the others: its erased lines take away
+what they were the last version of, and the lines that are left have moved.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import orjson
+
+from nightly.archive.catalog_tables import Stat, Tables, blob
+from nightly.archive.segments import RawRecord, Segment, WrittenText, turn_of
+from shared.turns.records import RecordRefused, Tombstone, Turn, turn_key
+
+
+class Outdated(Exception):
+    """The catalog does not follow from the segments as they are now."""
+
+
+#: Records that a segment may have twice.
+MOST_REPEATED = 1000
+
+
+class SegmentRows:
+    """The rows of one segment. `chats`: those that have news by it and by other segments are added; each was as its digest says before."""
+
+    def __init__(self, tables: Tables, segment: Segment, stat: Stat, chats: set[str]) -> None:
+        self._tables, self._segment, self._stat, self._chats = tables, segment, stat, chats
+        self._execute, self.sha256 = tables.connection.execute, segment.sha256
+        self._number = self._quarantined = 0
+        self._repeated = set[str]()  # turns that are compared again at a later line of the segment
+
+    def add(self, run: int) -> None:
+        """A new segment, read after all earlier ones."""
+        name, now = self._segment.path.name, time.time()
+        sql = """INSERT INTO segments (name, run, size, modified, changed, sha256, original, quarantined, read_at, compared_at)
+            VALUES (?,?,?,?,?,?,?,0,?,?)"""
+        row = (name, run, *self._stat, self._segment.sha256, self._segment.original, now, now)
+        self._number = self._execute(sql, row).lastrowid or 0
+        for start, length, line in self._segment.lines():
+            if line["kind"] == "tombstone":
+                self._add_tombstone(line["tombstone"], run)
+            elif line["kind"] == "text":
+                self._add_text(line)
+            else:
+                self._execute("INSERT OR REPLACE INTO records VALUES (?,?)", (blob(line["sha256"]), self._number))
+                self._add_record(line, start, length)
+        self._execute("UPDATE segments SET quarantined = ? WHERE segment = ?", (self._quarantined, self._number))
+
+    def is_erased(self) -> bool:
+        """Whether something was erased from a known segment since it was read."""
+        _, sha256, original = self._known()
+        return sha256 != self._segment.sha256 and self._segment.original in {sha256, original} - {None}
+
+    def follow_erasing(self) -> None:
+        """A known segment from which something was erased; Outdated if it differs in anything else that can be seen."""
+        number, _, _ = self._known()
+        for table in ("others", "texts"):
+            self._execute(f"DELETE FROM {table} WHERE segment = ?", (number,))  # noqa: S608 - one of two
+        for start, length, line in self._segment.lines():
+            if line["kind"] == "text":
+                self._add_text(line)
+            elif line["kind"] != "tombstone":
+                if self._holder_of(line) is None:
+                    raise Outdated(f"{self._segment.path.name} has a record that it did not have")
+                self._move(line, start, length)
+        sql = "UPDATE segments SET size = ?, modified = ?, changed = ?, sha256 = ?, original = ?, quarantined = ?, read_at = ? WHERE segment = ?"
+        row = (*self._stat, self._segment.sha256, self._segment.original, self._quarantined, time.time(), number)
+        self._execute(sql, row)
+
+    def compare(self, *, rows: bool) -> None:
+        """Outdated unless the segment, and with `rows` what the tables have of it, is as it was when it was read."""
+        number, sha256, _ = self._known()
+        if self._segment.sha256 != sha256:
+            raise Outdated(f"{self._segment.path.name} has changed since it was read")
+        if rows and (not all(self._is_followed(*place) for place in self._segment.lines()) or self._repeated):
+            raise Outdated(f"it does not say what {self._segment.path.name} says")
+        now = time.time()
+        sql = "UPDATE segments SET size = ?, modified = ?, changed = ?, read_at = ?, compared_at = iif(?, ?, compared_at) WHERE segment = ?"
+        self._execute(sql, (*self._stat, now, rows, now, number))
+
+    def _known(self) -> tuple[int, str, str | None]:
+        row = self._tables.one("SELECT segment, sha256, original FROM segments WHERE name = ?", self._segment.path.name)
+        assert row  # noqa: S101 - only known segments are asked for
+        self._number = row[0]
+        return row[0], row[1], row[2]
+
+    def _add_tombstone(self, record: dict[str, Any], run: int) -> None:
+        tombstone = Tombstone.parse(orjson.dumps(record))
+        self._has_news(tombstone.chat_id)
+        sql = "INSERT INTO tombstones VALUES (?,?,?) ON CONFLICT (tombstone_id) DO UPDATE SET record = excluded.record"
+        self._execute(sql, (tombstone.tombstone_id, run, tombstone.to_json()))
+
+    def _has_news(self, chat_id: str) -> None:
+        """Outdated if the rows of the chat were not those of its digest: a new digest of what a failing disk has left would hide that."""
+        if chat_id not in self._chats:
+            if not self._tables.is_whole(chat_id):
+                raise Outdated(f"it does not have the turns of chat {chat_id} that it says it has")
+            self._chats.add(chat_id)
+
+    def _add_text(self, line: dict[str, Any]) -> None:
+        written = WrittenText.from_json(line)
+        self._execute("INSERT OR REPLACE INTO texts VALUES (?,?,?)", (written.key, self._number, written.chat_id))
+
+    def _add_record(self, line: dict[str, Any], start: int, length: int) -> None:
+        if line["kind"] == "erased":
+            self._add_erased(line)
+            return
+        turn = self._turn(line)
+        if turn is None:
+            return
+        self._has_news(turn.chat_id)
+        sha256, old = blob(line["sha256"]), self._version(turn.turn_id)
+        if old and old[1:] != (sha256, self._number):
+            self._add_other(old[0], turn.turn_id, old[2])
+        row = (turn.turn_id, turn.chat_id, turn.timestamp, sha256, self._number, start, length)
+        self._execute("INSERT OR REPLACE INTO turns VALUES (?,?,?,?,?,?,?)", row)
+
+    def _add_erased(self, line: dict[str, Any]) -> None:
+        """The last version of the turn is gone, unless the record was of another chat under the same id."""
+        turn_id = self._note_erased(line)
+        if turn_id and (old := self._version(turn_id)):
+            if old[1:] != (blob(line["sha256"]), self._number):
+                self._add_other(old[0], turn_id, old[2])
+            self._execute("DELETE FROM turns WHERE turn_id = ?", (turn_id,))
+
+    def _move(self, line: dict[str, Any], start: int, length: int) -> None:
+        """Of a segment that was erased: a record that was left, or what remains of one."""
+        sha256 = blob(line["sha256"])
+        if line["kind"] == "erased":
+            turn_id = self._note_erased(line)
+            if turn_id:
+                sql = "DELETE FROM turns WHERE turn_id = ? AND segment = ? AND sha256 = ?"
+                self._execute(sql, (turn_id, self._number, sha256))
+        elif turn := self._turn(line):
+            old = self._version(turn.turn_id)
+            if old and old[1:] == (sha256, self._number):
+                self._execute("UPDATE turns SET start = ?, length = ? WHERE turn_id = ?", (start, length, turn.turn_id))
+            else:
+                self._add_other(turn.chat_id, turn.turn_id, self._number)
+
+    def _note_erased(self, line: dict[str, Any]) -> str | None:
+        """Record what was erased; the turn's id if it was a turn of the chat that has this id."""
+        if line["key"] is None:
+            return None
+        turn_id, chat_id = ":".join(turn_key(line["key"].encode())), line["chat_id"]
+        if self._tables.owner_of(turn_id) not in (None, chat_id):
+            return None
+        self._has_news(chat_id)
+        sql = """INSERT INTO erased VALUES (?,?,?,?) ON CONFLICT (turn_id) DO UPDATE SET said_at = excluded.said_at, segment = excluded.segment
+            WHERE excluded.segment >= segment"""
+        self._execute(sql, (turn_id, chat_id, line["timestamp"], self._number))
+        return turn_id
+
+    def _turn(self, line: dict[str, Any]) -> Turn | None:
+        """The turn of a record, whatever kind the line claims to be: a later program may read what an earlier one could not."""
+        try:
+            turn = turn_of(RawRecord.from_json(line))
+        except RecordRefused:
+            self._quarantined += 1
+            return None
+        if self._tables.owner_of(turn.turn_id) in (None, turn.chat_id):
+            return turn
+        self._quarantined += 1
+        self._add_other(turn.chat_id, turn.turn_id, self._number)
+        return None
+
+    def _version(self, turn_id: str) -> tuple[str, bytes, int] | None:
+        """(chat, hash, segment) of the last version."""
+        row = self._tables.one("SELECT chat_id, sha256, segment FROM turns WHERE turn_id = ?", turn_id)
+        return (row[0], row[1], row[2]) if row else None
+
+    def _add_other(self, chat_id: str, turn_id: str, segment: int) -> None:
+        self._execute("INSERT OR IGNORE INTO others VALUES (?,?,?)", (chat_id, turn_id, segment))
+
+    def _holder_of(self, line: dict[str, Any]) -> int | None:
+        row = self._tables.one("SELECT segment FROM records WHERE sha256 = ?", blob(line["sha256"]))
+        return row[0] if row else None
+
+    def _is_followed(self, start: int, length: int, line: dict[str, Any]) -> bool:
+        """Whether the tables have what follows from a line."""
+        if line["kind"] == "tombstone":
+            row = self._tables.one("SELECT 1 FROM tombstones WHERE tombstone_id = ?", line["tombstone"]["tombstone_id"])
+            return row is not None
+        if line["kind"] == "text":
+            row = self._tables.one("SELECT 1 FROM texts WHERE key = ? AND segment = ?", line["key"], self._number)
+            return row is not None
+        holder = self._holder_of(line)
+        if holder is None or holder < self._number:
+            return False
+        if line["kind"] == "erased":
+            return line["key"] is None or self._tables.owner_of(":".join(turn_key(line["key"].encode()))) is not None
+        return self._is_placed(line, start, length)
+
+    def _is_placed(self, line: dict[str, Any], start: int, length: int) -> bool:
+        try:
+            turn = turn_of(RawRecord.from_json(line))
+        except RecordRefused:
+            return True
+        sql = "SELECT chat_id, said_at, sha256, segment, start, length FROM turns WHERE turn_id = ?"
+        row = self._tables.one(sql, turn.turn_id)
+        if row is None or row[0] != turn.chat_id or row[2:4] != (blob(line["sha256"]), self._number):
+            newer = row is None or row[0] != turn.chat_id or row[3] >= self._number
+            return newer and self._is_other(turn)
+        if (row[1], *row[4:]) == (turn.timestamp, start, length):
+            self._repeated.discard(turn.turn_id)
+        else:
+            self._repeated.add(turn.turn_id)
+        return len(self._repeated) <= MOST_REPEATED
+
+    def _is_other(self, turn: Turn) -> bool:
+        sql = "SELECT 1 FROM others WHERE chat_id = ? AND turn_id = ? AND segment = ?"
+        known = self._tables.one(sql, turn.chat_id, turn.turn_id, self._number) is not None
+        return known and self._tables.owner_of(turn.turn_id) is not None

@@ -1,0 +1,248 @@
+"""The tables of the catalog (nightly/archive/catalog.py), and what they say of the archive."""
+
+from __future__ import annotations
+
+import hashlib
+import sqlite3
+from collections.abc import Collection, Iterable, Iterator
+from functools import cached_property
+from typing import Any
+
+from shared.turns.records import Tombstone
+
+#: Raise it when the tables change: then the catalog is made anew.
+LAYOUT = 2
+SCHEMA = """
+CREATE TABLE about (name TEXT PRIMARY KEY, value) WITHOUT ROWID;
+CREATE TABLE segments (
+  segment INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, run INTEGER NOT NULL, size INTEGER NOT NULL, modified INTEGER NOT NULL,
+  changed INTEGER NOT NULL, sha256 TEXT NOT NULL, original TEXT, quarantined INTEGER NOT NULL, read_at REAL NOT NULL,
+  compared_at REAL NOT NULL
+);
+CREATE TABLE records (sha256 BLOB PRIMARY KEY, segment INTEGER NOT NULL) WITHOUT ROWID;
+CREATE TABLE turns (
+  turn_id TEXT PRIMARY KEY, chat_id TEXT NOT NULL, said_at REAL NOT NULL, sha256 BLOB NOT NULL, segment INTEGER NOT NULL,
+  start INTEGER NOT NULL, length INTEGER NOT NULL
+) WITHOUT ROWID;
+CREATE INDEX turns_by_chat ON turns (chat_id, said_at);
+CREATE TABLE others (chat_id TEXT, turn_id TEXT, segment INTEGER, PRIMARY KEY (chat_id, turn_id, segment)) WITHOUT ROWID;
+CREATE INDEX others_by_segment ON others (segment);
+CREATE TABLE texts (key TEXT, segment INTEGER, chat_id TEXT NOT NULL, PRIMARY KEY (key, segment)) WITHOUT ROWID;
+CREATE INDEX texts_by_chat ON texts (chat_id, segment);
+CREATE INDEX texts_by_segment ON texts (segment);
+CREATE TABLE erased (turn_id TEXT PRIMARY KEY, chat_id TEXT NOT NULL, said_at REAL NOT NULL, segment INTEGER NOT NULL) WITHOUT ROWID;
+CREATE INDEX erased_by_chat ON erased (chat_id, said_at);
+CREATE TABLE tombstones (tombstone_id TEXT PRIMARY KEY, run INTEGER NOT NULL, record BLOB NOT NULL) WITHOUT ROWID;
+CREATE TABLE chats (chat_id TEXT PRIMARY KEY, turns INTEGER NOT NULL, digest TEXT NOT NULL) WITHOUT ROWID;
+"""
+#: Turns that have no version left.
+GONE = "FROM erased WHERE NOT EXISTS (SELECT 1 FROM turns WHERE turns.turn_id = erased.turn_id)"
+
+#: (segment, start, length in bytes, hash of the record)
+Place = tuple[str, int, int, str]
+#: Size, modification and change time in nanoseconds.
+Stat = tuple[int, int, int]
+
+
+class Tables:
+    """What the catalog says; `connection` is open."""
+
+    connection: sqlite3.Connection
+
+    @property
+    def segments(self) -> dict[str, str]:
+        """Name → sha256 of each file of the archive, in order of the runs."""
+        return dict(self.connection.execute("SELECT name, sha256 FROM segments ORDER BY run, name"))
+
+    def stats(self) -> dict[str, Stat]:
+        """Name → size and times of each file, as they were when it was read."""
+        rows = self.connection.execute("SELECT name, size, modified, changed FROM segments")
+        return {name: (size, modified, changed) for name, size, modified, changed in rows}
+
+    @property
+    def originals(self) -> dict[str, str]:
+        """Name of a rewritten segment → sha256 of the original file."""
+        return dict(self.connection.execute("SELECT name, original FROM segments WHERE original IS NOT NULL"))
+
+    @property
+    def tombstones(self) -> dict[str, Tombstone]:
+        """By id, in order of the runs that archived them."""
+        rows = self.connection.execute("SELECT tombstone_id, record FROM tombstones ORDER BY run, tombstone_id")
+        return {name: Tombstone.parse(record) for name, record in rows}
+
+    @property
+    def tombstone_runs(self) -> dict[str, int]:
+        """Tombstone id → run that archived it first."""
+        return dict(self.connection.execute("SELECT tombstone_id, run FROM tombstones"))
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """How many there are: records (each once), turns with a version left, records that are no turns, erased turns, tombstones, texts."""
+        asked = {
+            "records": "SELECT count(*) FROM records",
+            "turns": "SELECT count(*) FROM turns",
+            "quarantined": "SELECT total(quarantined) FROM segments",
+            "erased": "SELECT count(*) FROM erased",
+            "tombstones": "SELECT count(*) FROM tombstones",
+            "texts": "SELECT count(DISTINCT key) FROM texts",
+        }
+        return {name: self._number(sql) for name, sql in asked.items()}
+
+    def owner_of(self, turn_id: str) -> str | None:
+        """The chat of a turn that is archived or was erased."""
+        row = self.one("SELECT chat_id FROM turns WHERE turn_id = ?", turn_id)
+        row = row or self.one("SELECT chat_id FROM erased WHERE turn_id = ?", turn_id)
+        return row[0] if row else None
+
+    def has_version(self, turn_id: str) -> bool:
+        """Whether a version of this turn is left."""
+        return self.one("SELECT 1 FROM turns WHERE turn_id = ?", turn_id) is not None
+
+    def last_version(self, turn_id: str) -> str | None:
+        """The hash of the record that is recalled for this turn."""
+        row = self.one("SELECT sha256 FROM turns WHERE turn_id = ?", turn_id)
+        return text(row[0]) if row else None
+
+    def erased_in(self, turn_id: str) -> str | None:
+        """The chat that a version of this turn was erased of."""
+        row = self.one("SELECT chat_id FROM erased WHERE turn_id = ?", turn_id)
+        return row[0] if row else None
+
+    def segment_of(self, sha256: str) -> str | None:
+        """The newest segment that has this record, or what remains of it."""
+        row = self.one("SELECT name FROM records JOIN segments USING (segment) WHERE records.sha256 = ?", blob(sha256))
+        return row[0] if row else None
+
+    def has_text(self, key: str) -> bool:
+        """Whether a model-written text is archived."""
+        return self.one("SELECT 1 FROM texts WHERE key = ?", key) is not None
+
+    def turns_per_chat(self) -> dict[str, int]:
+        """Number of turns by chat, erased ones included."""
+        return dict(self.connection.execute("SELECT chat_id, turns FROM chats WHERE turns > 0"))
+
+    def digests(self) -> dict[str, str]:
+        """Chat id → digest of what is recalled of it: its last versions, and its tombstones."""
+        return dict(self.connection.execute("SELECT chat_id, digest FROM chats ORDER BY chat_id"))
+
+    def turns_of(self, chat_id: str) -> int:
+        """Number of turns of a chat, erased ones included."""
+        return self._number("SELECT turns FROM chats WHERE chat_id = ?", chat_id)
+
+    def forgotten_of(self, chat_id: str) -> int:
+        """Number of turns of a chat that a tombstone covers or has erased."""
+        tombstones = self.tombstones_of(chat_id)
+        covered = sum(1 for _ in self.covered_by(chat_id, tombstones)) if tombstones else 0
+        return covered + self.gone_of(chat_id)
+
+    def gone_of(self, chat_id: str) -> int:
+        """Number of turns of a chat that have no version left."""
+        return self._number(f"SELECT count(*) {GONE} AND chat_id = ?", chat_id)
+
+    def forgotten_per_chat(self) -> dict[str, int]:
+        """The same as `forgotten_of`, of each chat that has any."""
+        gone = {chat_id for (chat_id,) in self.connection.execute(f"SELECT DISTINCT chat_id {GONE}")}
+        chats = gone.union(self._by_chat)
+        return {chat_id: count for chat_id in sorted(chats) if (count := self.forgotten_of(chat_id))}
+
+    def covered_by(self, chat_id: str, tombstones: Collection[Tombstone]) -> Iterator[str]:
+        """The turns of a chat that one of these tombstones of it covers."""
+        rows = self.connection.execute("SELECT turn_id, said_at FROM turns WHERE chat_id = ?", (chat_id,))
+        return (turn_id for turn_id, said_at in rows if any(one.reaches(turn_id, said_at) for one in tombstones))
+
+    def tombstones_of(self, chat_id: str) -> list[Tombstone]:
+        return self._by_chat.get(chat_id, [])
+
+    def near(self, chat_id: str, first: float, last: float) -> Iterator[tuple[float, str]]:
+        """(time, turn id) of the chat's turns from one time to another, both included."""
+        sql = "SELECT said_at, turn_id FROM turns WHERE chat_id = ? AND said_at BETWEEN ? AND ?"
+        return self.connection.execute(sql, (chat_id, first, last))
+
+    def erased_near(self, chat_id: str, first: float, last: float) -> Iterator[tuple[float, str]]:
+        """The same of erased turns."""
+        sql = "SELECT said_at, turn_id FROM erased WHERE chat_id = ? AND said_at BETWEEN ? AND ?"
+        return self.connection.execute(sql, (chat_id, first, last))
+
+    def place_of(self, turn_id: str) -> Place | None:
+        """Where the last version of a turn is."""
+        sql = "SELECT name, start, length, turns.sha256 FROM turns JOIN segments USING (segment) WHERE turn_id = ?"
+        row = self.one(sql, turn_id)
+        return (*row[:3], text(row[3])) if row else None
+
+    def places(self, chat_id: str) -> Iterator[Place]:
+        """Where the last version of each turn of a chat is, in the order of the segments."""
+        sql = "SELECT name, start, length, turns.sha256 FROM turns JOIN segments USING (segment) WHERE chat_id = ? ORDER BY run, start"
+        for name, start, length, sha256 in self.connection.execute(sql, (chat_id,)):
+            yield name, start, length, text(sha256)
+
+    def files_with(self, tombstones: Iterable[Tombstone]) -> set[str]:
+        """The files that may have what these tombstones cover: each version of the turns, texts of their chats, and records that are no turns."""
+        names = dict(self.connection.execute("SELECT segment, name FROM segments"))
+        found = {number for (number,) in self._execute("SELECT segment FROM segments WHERE quarantined > 0")}
+        for one in tombstones:
+            found |= {n for (n,) in self._execute("SELECT DISTINCT segment FROM texts WHERE chat_id = ?", one.chat_id)}
+            found.update(self._segments_of(one.chat_id, one.turn_ids))
+        return {names[number] for number in found}
+
+    def _segments_of(self, chat_id: str, turn_ids: Collection[str] | None) -> Iterator[int]:
+        """Numbers of the segments with a version of these turns, or of any turn of the chat."""
+        for table in ("turns", "others"):
+            sql = f"SELECT DISTINCT segment FROM {table} WHERE chat_id = ?"  # noqa: S608 - one of two
+            if turn_ids is None:
+                yield from (number for (number,) in self._execute(sql, chat_id))
+            else:
+                for turn_id in turn_ids:
+                    yield from (number for (number,) in self._execute(f"{sql} AND turn_id = ?", chat_id, turn_id))
+
+    def digest_of(self, chat_id: str) -> tuple[str, int]:
+        """The digest of a chat and its number of turns, counted from their rows."""
+        digest, turns = hashlib.sha256(), 0
+        sql = "SELECT turn_id, sha256 FROM turns WHERE chat_id = ? ORDER BY turn_id"
+        for turn_id, sha256 in self.connection.execute(sql, (chat_id,)):
+            digest.update(turn_id.encode() + b"\0" + sha256)
+            turns += 1
+        for tombstone in self.tombstones_of(chat_id):
+            digest.update(b"\1" + tombstone.to_json())
+        return digest.hexdigest(), turns + self.gone_of(chat_id)
+
+    def is_whole(self, chat_id: str) -> bool:
+        """Whether the rows of a chat are those of its digest; an unknown chat has none."""
+        row = self.one("SELECT digest, turns FROM chats WHERE chat_id = ?", chat_id)
+        return (row or self.digest_of("")) == self.digest_of(chat_id)
+
+    def one(self, sql: str, *values: object) -> tuple[Any, ...] | None:
+        """The first row."""
+        row: tuple[Any, ...] | None = self.connection.execute(sql, values).fetchone()
+        return row
+
+    def _number(self, sql: str, *values: object) -> int:
+        row = self.one(sql, *values)
+        return int(row[0]) if row else 0
+
+    def _execute(self, sql: str, *values: object) -> sqlite3.Cursor:
+        return self.connection.execute(sql, values)
+
+    @cached_property
+    def _by_chat(self) -> dict[str, list[Tombstone]]:
+        """Tombstones by chat."""
+        found: dict[str, list[Tombstone]] = {}
+        for tombstone in self.tombstones.values():
+            found.setdefault(tombstone.chat_id, []).append(tombstone)
+        return found
+
+    def read_tombstones(self) -> None:
+        """Sort them by chat again."""
+        self.__dict__.pop("_by_chat", None)
+        self._by_chat  # noqa: B018 - it is kept
+
+
+def blob(sha256: str) -> bytes:
+    """32 bytes; of what is no hash (what remains of an erased record may name anything), its text."""
+    try:
+        return bytes.fromhex(sha256.removeprefix("sha256:"))
+    except ValueError:
+        return sha256.encode("utf-8", "surrogatepass")
+
+
+def text(sha256: bytes) -> str:
+    return f"sha256:{sha256.hex()}"
