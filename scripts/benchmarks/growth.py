@@ -31,6 +31,8 @@ VOCABULARY, DIMENSIONS = 20_000, 384
 BETWEEN_SECONDS, BEGUN = 600.0, 1_600_000_000.0
 #: Turns of one segment of the history, and texts whose vectors are stored at once.
 SEGMENT_TURNS, AT_ONCE = 10_000, 5000
+#: Releases that the day host has in the end: one of the history, and one of each night.
+RELEASES = 5
 #: Words that the questions of the lookups are made of.
 ASKED_WORDS = 400
 
@@ -45,11 +47,19 @@ def measure(turns: int, new: int, chat_turns: int, talking: int, index: str, *, 
     chats = max(1, turns // chat_turns)
     with own_world() as environment:
         folder = Path(environment["HMEM_NIGHT_DIR"]).parent
-        environment |= _other_host(folder) | {"NIGHT_INDEXES": index, "MEMORY_BACKEND": "auto", "STEP_TIMEOUT": "36000"}
+        environment |= _other_host(folder) | {
+            "NIGHT_INDEXES": index,
+            "MEMORY_BACKEND": "auto",
+            "STEP_TIMEOUT": "36000",
+            "RELEASES_KEPT": str(RELEASES),
+        }
         cached = _write_history(folder / "night", talk(turns, chats))
         first = _night(environment, "run")
-        _say(environment, folder / "night", list(talk(new, min(talking, chats), first=turns)))
-        added = _night(environment, "run")
+        nights = []
+        for number in range(RELEASES - 1):
+            _say(environment, folder / "night", list(talk(new, min(talking, chats), first=turns + number * new)))
+            nights.append(_night(environment, "run") | {"new_bytes": _new_bytes(folder / "memory")})
+        added = nights[0]
         files, disk = _usage(folder / "memory")
         night_files, night_disk = _usage(folder / "night")
         found = _measure_lookups(environment)  # copies the release, so that its files are read from the disk
@@ -59,12 +69,14 @@ def measure(turns: int, new: int, chat_turns: int, talking: int, index: str, *, 
             "embed_s": added["seconds"]["embed"],
             "peak_mb": added["peak_mb"],
             "moved_mb": round(added["moved"] / 1e6, 2),
+            "new_mb": round(added["new_bytes"] / 1e6, 2),
             "disk_mb": round(disk / 1e6, 1),
             "new": new,
             "chats": chats,
             "index": index,
             "steps": added["seconds"],
             "files": files,
+            "nights_s": [round(one["total"], 2) for one in nights],
             "release_mb": round(_usage((folder / "memory" / "current").resolve())[1] / 1e6, 1),
             "night_files": night_files,
             "night_disk_mb": round(night_disk / 1e6, 1),
@@ -86,11 +98,11 @@ def show(figures: dict[str, Any]) -> None:
     (first, first_99), (warm, warm_99) = figures["first_ms"], figures["warm_ms"]
     typer.echo(
         f"{figures['turns']:,} turns in {figures['chats']:,} chats, {figures['new']:,} new: night {figures['night_s']:.2f} s ({steps}), "
-        f"most memory {figures['peak_mb']:.0f} MB, sent {figures['moved_mb']:.2f} MB"
+        f"most memory {figures['peak_mb']:.0f} MB, sent {figures['moved_mb']:.2f} MB for {figures['new_mb']:.2f} MB of new files"
     )
     typer.echo(
-        f"  day host: {figures['files']:,} files, {figures['disk_mb']:.1f} MB (one release {figures['release_mb']:.1f} MB), opened in "
-        f"{figures['open_s']:.2f} s, first lookup of a chat p50 {first:.1f} / p99 {first_99:.1f} ms, warm {warm:.1f} / {warm_99:.1f} ms; "
+        f"  day host, {RELEASES} releases: {figures['files']:,} files, {figures['disk_mb']:.1f} MB (one release {figures['release_mb']:.1f} MB), "
+        f"opened in {figures['open_s']:.2f} s, first lookup of a chat p50 {first:.1f} / p99 {first_99:.1f} ms, warm {warm:.1f} / {warm_99:.1f} ms; "
         f"night host: {figures['night_files']:,} files, {figures['night_disk_mb']:.0f} MB; the first night {figures['first_night_s']:.0f} s"
     )
     if "rebuild_s" in figures:
@@ -238,6 +250,12 @@ def _usage(folder: Path) -> tuple[int, int]:
     """Files below a directory, and their bytes; a file with several names there counts once."""
     found = {(stat.st_dev, stat.st_ino): stat.st_size for stat in _stats(folder)}
     return len(found), sum(found.values())
+
+
+def _new_bytes(memory: Path) -> int:
+    """Bytes of the files that the current release has and no other."""
+    current = (memory / "current").resolve()
+    return sum(stat.st_size for stat in _stats(current) if stat.st_nlink <= 2)  # its own name, and that of the object
 
 
 def _stats(folder: Path) -> Iterator[os.stat_result]:
