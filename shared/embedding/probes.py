@@ -51,7 +51,7 @@ def difference(embedder: Embedder, indexed_with: EmbeddingIdentity) -> str | Non
     if not len(probes):
         return None
     ours = _probe(embedder, len(probes))
-    cosine = _least_cosine(ours, probes)
+    cosine = least_cosine(ours, probes)
     if cosine >= LEAST_COSINE:
         return None
     identity = embedder.identity
@@ -76,7 +76,7 @@ def _probe(embedder: Embedder, count: int) -> Vectors:
     return answer.vectors
 
 
-def _least_cosine(ours: Vectors, theirs: Vectors) -> float:
+def least_cosine(ours: Vectors, theirs: Vectors) -> float:
     """The probe that agrees least; -1 where the shapes cannot be compared."""
     if ours.shape != theirs.shape:
         return -1.0
@@ -89,7 +89,7 @@ def _compare_with_the_shipped_model(vectors: Vectors, identity: EmbeddingIdentit
         from shared.embedding.local import LocalEmbedder
     except ImportError:  # a night host without the extra `local`: nothing to compare with
         return
-    cosine = _least_cosine(vectors, _probe(LocalEmbedder(), len(PROBE_TEXTS)))
+    cosine = least_cosine(vectors, _probe(LocalEmbedder(), len(PROBE_TEXTS)))
     if cosine < LEAST_COSINE:
         raise EmbeddingError(
             f"What {identity.provider} calls {LOCAL_MODEL.ollama} answers differently from {identity.family} as shipped "

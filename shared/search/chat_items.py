@@ -66,9 +66,10 @@ class Tokeniser:
     A token never goes across white space, so the tokens of a text are those of its pieces; the pieces seen last are kept.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, on_disk: bool = True) -> None:
         # A nameless database lies in memory and moves to the disk if it grows large.
-        self._connection = sqlite3.connect("", check_same_thread=False, isolation_level=None)
+        name = "" if on_disk else ":memory:"
+        self._connection = sqlite3.connect(name, check_same_thread=False, isolation_level=None)
         self._connection.execute(_TOKENISE)
         self._connection.execute("CREATE VIRTUAL TABLE tokens USING fts5vocab(texts, instance)")
         self._connection.execute("CREATE VIRTUAL TABLE terms USING fts5vocab(texts, row)")
@@ -354,27 +355,6 @@ def read_postings(connection: sqlite3.Connection, stretch: Stretch, terms: Seque
     if any(len(one) != len(two) or not len(one) or one[-1] >= len(stretch.places) for one, two in found.values()):
         raise sqlite3.DatabaseError(f"the postings of chat number {stretch.chat_no} are not whole")
     return {term: (stretch.places[ordinals], counts) for term, (ordinals, counts) in found.items()}
-
-
-def read_vocabulary(connection: sqlite3.Connection, stretch: Stretch) -> str:
-    """The terms of a chat's stretch, a line each, with an empty one ahead and behind."""
-    rows = connection.execute("SELECT term FROM postings WHERE chat_no = ?", (stretch.chat_no,))
-    return "\n".join(["", *(term for (term,) in rows), ""])
-
-
-def containing(vocabulary: str, part: str) -> Iterator[str]:
-    """The lines that a part of a word stands in."""
-    at = vocabulary.find(part)
-    while at >= 0:
-        end = vocabulary.index("\n", at)
-        yield vocabulary[vocabulary.rindex("\n", 0, at) + 1 : end]
-        at = vocabulary.find(part, end)
-
-
-def read_terms(connection: sqlite3.Connection, stretch: Stretch, beginning: str) -> list[str]:
-    """The terms of a chat's stretch that begin so."""
-    sql = "SELECT term FROM postings WHERE chat_no = ? AND term >= ? AND term < ?"
-    return [term for (term,) in connection.execute(sql, (stretch.chat_no, beginning, beginning + "\U0010ffff"))]
 
 
 def joined_postings(found: Sequence[dict[str, Posting]]) -> dict[str, Posting]:
