@@ -8,11 +8,12 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
 import pytest
+from distributed import Client
 
 from nightly.workers import cluster
 from tests.servers.ollama_api import OllamaApi
 from tests.support.machine import free_port
-from tests.support.night.workers import EndingApi, killing, loopback_cluster, rebuilt, talk
+from tests.support.night.workers import EndingApi, killing, loopback_cluster, make_certificates, rebuilt, talk
 from tests.support.world import World
 
 pytestmark = pytest.mark.usefixtures("large_nights")
@@ -91,3 +92,18 @@ def test_a_scheduler_that_dies_in_the_middle_of_the_night_costs_a_sentence(world
         made, said = rebuilt(world, night_workers=dask.address)
     assert made == alone
     assert [sentence.partition(":")[0] for sentence in said] == ["The cluster of NIGHT_WORKERS is not used any more"]
+
+
+@pytest.mark.slow
+def test_with_tls_a_cluster_takes_nobody_without_a_certificate(world: World, api: OllamaApi) -> None:
+    talk(world)
+    alone, _ = rebuilt(world)
+    given = make_certificates(world.root)
+    world.environment |= {f"NIGHT_WORKERS_TLS_{name}": str(path) for name, path in given.items()}
+    with loopback_cluster(world, given) as dask, apis(1) as (one,):
+        dask.start_worker(OLLAMA_URL=one.url)
+        assert rebuilt(world, night_workers=dask.address) == (alone, [])
+        assert one.embedded()
+        for stranger in (dask.address.replace("tls://", "tcp://"), dask.address):
+            with pytest.raises((OSError, TypeError)):  # it is hung up on, or does not even try without certificates
+                Client(stranger, timeout=2.0, set_as_default=False)

@@ -6,12 +6,18 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from cryptography.x509.oid import NameOID
 
 from nightly.archive import cutting
 from nightly.backfill.rebuild import rebuild_archive
@@ -69,16 +75,19 @@ class EndingApi(OllamaApi):
 class LoopbackCluster:
     """A scheduler and the workers that are started; all of them end with the test."""
 
-    def __init__(self, world: World, scheme: str = "tcp", options: tuple[str, ...] = ()) -> None:
+    def __init__(self, world: World, certificates: Mapping[str, Path] | None = None) -> None:
+        """With `certificates` (by CA, CERT, KEY) it speaks TLS."""
         self._world, port = world, free_port()
+        scheme = "tls" if certificates else "tcp"
         self.address = f"{scheme}://127.0.0.1:{port}"
         self.scratch = world.root / "scratch"
         self.scratch.mkdir()
         self.workers: list[subprocess.Popen[bytes]] = []
         command = [sys.executable, "-m", "distributed.cli.dask_scheduler", "--host", f"{scheme}://127.0.0.1"]
-        self.scheduler = self._start(
-            "scheduler", [*command, "--port", str(port), "--no-dashboard", "--no-show", *options]
-        )
+        command += ["--port", str(port), "--no-dashboard", "--no-show"]
+        for option, name in (("--tls-ca-file", "CA"), ("--tls-cert", "CERT"), ("--tls-key", "KEY")):
+            command += [option, str(certificates[name])] if certificates else []
+        self.scheduler = self._start("scheduler", command)
         self._wait_until_said("scheduler", "Scheduler at:")
 
     def start_worker(self, **more: str) -> str:
@@ -109,12 +118,36 @@ class LoopbackCluster:
 
 
 @contextmanager
-def loopback_cluster(world: World, **more: Any) -> Iterator[LoopbackCluster]:
-    cluster = LoopbackCluster(world, **more)
+def loopback_cluster(world: World, certificates: Mapping[str, Path] | None = None) -> Iterator[LoopbackCluster]:
+    cluster = LoopbackCluster(world, certificates)
     try:
         yield cluster
     finally:
         cluster.end()
+
+
+def make_certificates(folder: Path) -> dict[str, Path]:
+    """Of an authority of this test, and one that it signed, with its key: CA, CERT, KEY."""
+    authority, own = ec.generate_private_key(ec.SECP256R1()), ec.generate_private_key(ec.SECP256R1())
+    paths = {name: folder / f"{name.lower()}.pem" for name in ("CA", "CERT", "KEY")}
+    paths["CA"].write_bytes(_certificate("authority", authority.public_key(), authority, authority=True))
+    paths["CERT"].write_bytes(_certificate("host", own.public_key(), authority, authority=False))
+    paths["KEY"].write_bytes(own.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+    return paths
+
+
+def _named(name: str) -> x509.Name:
+    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+
+
+def _certificate(
+    name: str, key: ec.EllipticCurvePublicKey, signer: ec.EllipticCurvePrivateKey, *, authority: bool
+) -> bytes:
+    now = datetime.now(UTC)
+    builder = x509.CertificateBuilder(_named("authority"), _named(name), key, x509.random_serial_number())
+    builder = builder.not_valid_before(now - timedelta(days=1)).not_valid_after(now + timedelta(days=1))
+    builder = builder.add_extension(x509.BasicConstraints(ca=authority, path_length=None), critical=True)
+    return builder.sign(signer, hashes.SHA256()).public_bytes(Encoding.PEM)
 
 
 def killing(process: subprocess.Popen[bytes], number: int) -> Callable[[], None]:
