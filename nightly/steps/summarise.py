@@ -14,17 +14,20 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+from zoneinfo import ZoneInfo
 
+import orjson
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from nightly.archive.catalog import open_catalog
 from nightly.archive.chat_chunks import ChatReader
-from nightly.index.chunk_file import ChunkFolder
+from nightly.index.chunk_file import ChunkFolder, parse_lines
 from nightly.index.kept_chats import carried
 from nightly.index.previous import Last
 from nightly.night.folder import Night
 from nightly.night.record_failure import reason_of
+from nightly.workers.task import Frames, TaskKind
 from nightly.writing.missing_facts import put_back
 from nightly.writing.model_texts import ModelTexts
 from nightly.writing.summary_answer import OPTIONS, WRITTEN_CHARACTERS, refuse, tidy
@@ -37,11 +40,10 @@ from shared.turns.chunk import Chunk
 from shared.turns.origin_words import replying
 from shared.turns.speakers import label, namesakes
 
-if TYPE_CHECKING:
-    from zoneinfo import ZoneInfo
-
 #: Characters of a chat's newest turns that a model gets in addition to the picked sentences, and of one passage.
 RECENT_CHARACTERS, PASSAGE_CHARACTERS = 4000, 600
+#: Bytes of chunks that are one task of `EXTRACTING`; a chat is never divided.
+TASK_BYTES = 1_000_000
 #: Bound of what is put back.
 PUT_BACK_CHARACTERS = 700
 #: Those who speak most are named in the first line.
@@ -153,7 +155,10 @@ def _writer(night: Night) -> ModelTexts | None:
 
 def _text(night: Night, chunks: list[Chunk]) -> str:
     """The extractive summary."""
-    zone = night.settings.timezone
+    return _extract(chunks, night.settings.timezone)
+
+
+def _extract(chunks: list[Chunk], zone: ZoneInfo) -> str:
     chosen, topics = summarise(chunks)
     parts = [
         {
@@ -222,3 +227,33 @@ def _extent(chunks: list[Chunk], zone: ZoneInfo) -> dict[str, Any]:
         len(by_turns) > SPEAKERS_NAMED
     )
     return {"turns": len(turns), "days": len(set(dates)), "first": min(dates), "last": max(dates), "speakers": speakers}
+
+
+def summary_tasks(folder: ChunkFolder, zone: ZoneInfo) -> Iterator[Frames]:
+    """The chunks of the chats in a folder, in its order, some chats a task: for `EXTRACTING`."""
+    frames, size = list[bytes](), 0
+    for chat_id in folder.chats:
+        frames.append(folder.content(chat_id))
+        size += len(frames[-1])
+        if size >= TASK_BYTES:
+            yield zone.key.encode(), *frames
+            frames, size = [], 0
+    if frames:
+        yield zone.key.encode(), *frames
+
+
+def extract(task: Frames) -> Frames:
+    """The extractive summary of each chat (nightly/workers/task.py), or why there is none: [text, reason] as JSON."""
+    zone = ZoneInfo(task[0].decode())
+    return tuple(orjson.dumps(_extracted([chunk for chunk, _ in parse_lines(content)], zone)) for content in task[1:])
+
+
+def _extracted(chunks: list[Chunk], zone: ZoneInfo) -> tuple[str | None, str | None]:
+    try:
+        return _extract(chunks, zone), None
+    except Exception as error:  # noqa: BLE001 - whatever it is about this chat, the others get their summaries
+        return None, reason_of(error)
+
+
+#: Summaries without a model, as tasks.
+EXTRACTING = TaskKind("extract", extract)

@@ -16,7 +16,7 @@ from nightly.workers.task import Frames, ResultRefused, TaskKind
 from shared.config.settings import load_settings
 from shared.embedding.models import DocumentVectors, EmbeddingIdentity
 from shared.embedding.open import open_embedder
-from shared.embedding.probes import LEAST_COSINE, PROBE_TEXTS, least_cosine
+from shared.embedding.probes import LEAST_COSINE, PROBE_TEXTS, least_cosine, probe_vectors
 from shared.errors import EmbeddingError
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ class _Own:
 
     @cached_property
     def _probes(self) -> Vectors:
-        return self._embedder.embed_documents(PROBE_TEXTS).vectors
+        return probe_vectors(self._embedder, len(PROBE_TEXTS))
 
     def prove(self, task: Frames, answer: Frames) -> None:
         """ResultRefused unless it is of the same model, and a vector of unit length for each text that is not refused."""

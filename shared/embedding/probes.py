@@ -38,7 +38,7 @@ AGAIN = {
 
 def prove(embedder: Embedder) -> tuple[tuple[float, ...], ...]:
     """By night: the probes for the manifest, or EmbeddingError if the embedder is unavailable or another model than expected."""
-    vectors = _probe(embedder, len(PROBE_TEXTS))
+    vectors = probe_vectors(embedder, len(PROBE_TEXTS))
     identity = embedder.identity
     if identity.family == LOCAL_MODEL.family and identity.provider != "local":
         _compare_with_the_shipped_model(vectors, identity)
@@ -50,7 +50,7 @@ def difference(embedder: Embedder, indexed_with: EmbeddingIdentity) -> str | Non
     probes = np.asarray(indexed_with.probes[: len(PROBE_TEXTS)], dtype=np.float32)
     if not len(probes):
         return None
-    ours = _probe(embedder, len(probes))
+    ours = probe_vectors(embedder, len(probes))
     cosine = least_cosine(ours, probes)
     if cosine >= LEAST_COSINE:
         return None
@@ -66,7 +66,8 @@ def _how_again(identity: EmbeddingIdentity) -> str:
     return AGAIN.get(identity.provider, AGAIN["local"])
 
 
-def _probe(embedder: Embedder, count: int) -> Vectors:
+def probe_vectors(embedder: Embedder, count: int) -> Vectors:
+    """Vectors of the first `count` probes, shape (count, dimensions); EmbeddingError if the embedder refuses one."""
     answer = embedder.embed_documents(PROBE_TEXTS[:count])
     if answer.refused:
         reason = next(iter(answer.refused.values()))
@@ -89,7 +90,7 @@ def _compare_with_the_shipped_model(vectors: Vectors, identity: EmbeddingIdentit
         from shared.embedding.local import LocalEmbedder
     except ImportError:  # a night host without the extra `local`: nothing to compare with
         return
-    cosine = least_cosine(vectors, _probe(LocalEmbedder(), len(PROBE_TEXTS)))
+    cosine = least_cosine(vectors, probe_vectors(LocalEmbedder(), len(PROBE_TEXTS)))
     if cosine < LEAST_COSINE:
         raise EmbeddingError(
             f"What {identity.provider} calls {LOCAL_MODEL.ollama} answers differently from {identity.family} as shipped "
