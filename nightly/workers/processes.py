@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from multiprocessing.connection import wait
 
 from nightly.workers.task import Crew, Frames, TaskKind, ThisProcess
+from shared.system.privileges import close_to_others
 
 #: So often a task is tried in a process, and so often the processes are started.
 ATTEMPTS, STARTS = 2, 4
@@ -50,21 +51,30 @@ class Processes:
             yield self._answer(kind, waiting.popleft())
 
     def close(self) -> None:
-        if self._pool is not None:
-            self._pool.shutdown()
-            self._pool = None
+        pool, self._pool = self._pool, None
+        if pool is not None:
+            _kill(pool)
 
     def _send(self, kind: TaskKind, task: Frames) -> _Sent:
         try:
-            if self._pool is None and self._started < STARTS:
-                self._started += 1
-                self._pool = ProcessPoolExecutor(
-                    self._count, multiprocessing.get_context("spawn"), initializer=_end_with_the_night
-                )
-            return _Sent(task, self._pool, self._pool.submit(kind.run, task) if self._pool else None)
+            pool = self._pool or self._start()
+            try:
+                return _Sent(task, pool, pool.submit(kind.run, task) if pool else None)
+            except BrokenExecutor:  # one died with nothing to do
+                self._end("died")
+                pool = self._start()
+                return _Sent(task, pool, pool.submit(kind.run, task) if pool else None)
         except (BrokenExecutor, OSError, ImportError) as error:  # ImportError: a platform without semaphores
             self._end(f"could not be started ({type(error).__name__})")
             return _Sent(task)
+
+    def _start(self) -> ProcessPoolExecutor | None:
+        """None when they were started often enough."""
+        if self._started >= STARTS:
+            return None
+        self._started += 1
+        self._pool = ProcessPoolExecutor(self._count, multiprocessing.get_context("spawn"), initializer=_begin)
+        return self._pool
 
     def _answer(self, kind: TaskKind, sent: _Sent) -> Frames:
         for _ in range(ATTEMPTS):
@@ -90,16 +100,23 @@ class Processes:
         """Kill all processes: which one it was is not known."""
         pool, self._pool = self._pool, None
         if pool is not None:
-            # The library has no public way to end a process that hangs (Python 3.14 has one).
-            for process in list((pool._processes or {}).values()):
-                process.kill()
-            pool.shutdown(cancel_futures=True)
+            _kill(pool)
         what = "New ones do" if self._started < STARTS else "The night itself does"
         self._say(f"A process of NIGHT_WORKERS {why}. {what} what was not done.")
 
 
-def _end_with_the_night() -> None:
-    """In a new process: end when the night has died. The library does not notice that, and would leave the process waiting for tasks."""
+def _kill(pool: ProcessPoolExecutor) -> None:
+    """End all processes, whatever they do: they hold nothing but tasks, and one may hang."""
+    # The library has no public way to do so (Python 3.14 has one).
+    for process in list((pool._processes or {}).values()):
+        process.kill()
+    pool.shutdown(cancel_futures=True)
+
+
+def _begin() -> None:
+    """In a new process: other users see nothing of it, and it ends when the night has died. The library does not notice that, and would leave
+    the process waiting for tasks."""
+    close_to_others()
     night = multiprocessing.parent_process()
     if night is not None:
         threading.Thread(target=_end_after, args=[night.sentinel], daemon=True).start()
