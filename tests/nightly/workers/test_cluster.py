@@ -107,3 +107,21 @@ def test_with_tls_a_cluster_takes_nobody_without_a_certificate(world: World, api
         for stranger in (dask.address.replace("tls://", "tcp://"), dask.address):
             with pytest.raises((OSError, TypeError)):  # it is hung up on, or does not even try without certificates
                 Client(stranger, timeout=2.0, set_as_default=False)
+
+
+@pytest.mark.slow
+def test_a_worker_with_another_version_of_the_program_is_left_out(
+    world: World, api: OllamaApi, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    talk(world)
+    alone, _ = rebuilt(world)
+    monkeypatch.setattr(cluster, "program", lambda: "the next version")
+    with loopback_cluster(world) as dask:
+        address = dask.start_worker(OLLAMA_URL=api.url)
+        made, said = rebuilt(world, night_workers=dask.address)
+    assert made == alone
+    other = "it runs another version of this program, of Python or of a library"
+    assert said == [
+        f"The worker {address} is left out: {other}. Others do its tasks.",
+        "The cluster of NIGHT_WORKERS is not used any more: it has no worker that may be used. The night goes on without it.",
+    ]
