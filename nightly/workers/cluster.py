@@ -8,7 +8,6 @@ import logging
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import CancelledError
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
@@ -129,7 +128,7 @@ class Cluster:
             if attempt:
                 waiting[0] = self._send(kind, task, again=True)
             answer = self._wait(waiting[0])
-            if answer is not None and (frames := self._proven(kind, task, answer)) is not None:
+            if isinstance(answer, _Answer) and (frames := self._proven(kind, task, answer)) is not None:
                 return frames
         return kind.in_this_process(task)
 
@@ -161,9 +160,9 @@ class Cluster:
                         return None
                 else:
                     return answer
-        except HmemError:
-            raise  # of this process: the step's time limit
-        except (Exception, CancelledError) as error:
+        except (HmemError, _ClusterLost):
+            raise  # the step's time limit, or said already
+        except Exception as error:
             if sent.future.status == "error":  # it has killed several workers, or cannot be sent
                 return None
             raise _ClusterLost(f"its scheduler does not answer ({type(error).__name__})") from error
@@ -195,7 +194,7 @@ class Cluster:
             found = dict(self._client.nthreads())
         except HmemError:
             raise
-        except (Exception, CancelledError) as error:
+        except Exception as error:
             raise _ClusterLost(f"its scheduler does not answer ({type(error).__name__})") from error
         for worker in self._threads.keys() - found.keys() - self._left_out:
             self._leave_out(worker, "it is gone")

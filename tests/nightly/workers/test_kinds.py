@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -10,12 +11,16 @@ from zoneinfo import ZoneInfo
 import orjson
 import pytest
 
+from nightly.archive.catalog import Catalog
+from nightly.archive.chat_chunks import ChatReader
+from nightly.archive.cutting import answered, cut_tasks, cutting
 from nightly.index.chunk_file import ChunkFolder, ChunkWriter, line_of
-from nightly.index.word_parts import divided, write_part, writing
+from nightly.index.word_parts import WRITING, divided, write_part, writing
 from nightly.steps import summarise
-from nightly.workers.task import ThisProcess
+from nightly.workers.task import Frames, ResultRefused, ThisProcess
 from shared.search import lexical
 from tests.support.night.builds import talk
+from tests.support.world import World
 
 ZONE = ZoneInfo("Europe/Berlin")
 
@@ -71,3 +76,31 @@ def test_the_parts_of_a_large_index_hold_each_chat_once_whole(
     names = {"7.sqlite", *(f"7-{number}.sqlite" for number in range(2, len(parts) + 1))}
     assert {path.name for path in place.iterdir()} == names
     assert lexical.check(place, dict.fromkeys(folder.chats, 30)) == dict.fromkeys(folder.chats, 30)
+
+
+@pytest.mark.parametrize("answer", [(), (b"no database",), (b"", b"")])
+def test_a_part_that_is_none_is_refused(folder: ChunkFolder, answer: Frames) -> None:
+    task = (folder.content("1"), folder.content("3"))
+    WRITING.prove(task, write_part(task))
+    for wrong in (answer, write_part(task[:1])):
+        with pytest.raises(ResultRefused, match="the part that it wrote"):
+            WRITING.prove(task, wrong)
+
+
+def test_what_was_cut_must_add_up(light: World) -> None:
+    light.say("t1", "a heron at the pond", chat_id="1")
+    light.say("t2", "an otter", chat_id="2")
+    light.night()
+    with (
+        closing(Catalog(light.night_dir, print)) as catalog,
+        ChatReader(catalog, light.night_dir / "archive", ZONE) as reader,
+    ):
+        (task,) = cut_tasks(reader, ["1", "2"], ZONE)
+    kind = cutting(light.night_dir / "archive")
+    about, *lines = answer = kind.run(task)
+    kind.prove(task, answer)
+    assert [one.lines for one in answered(answer)] == lines
+    more = orjson.dumps([[{**account, "archived": 2}, *rest] for account, *rest in orjson.loads(about)])
+    for wrong in ((about, lines[0]), (about, b"", lines[1]), (more, *lines), (b"{", *lines), (b"[1,2]", *lines), ()):
+        with pytest.raises(ResultRefused, match="what it cut"):
+            kind.prove(task, wrong)
