@@ -27,6 +27,7 @@ from nightly.night.progress import Reporter
 from nightly.night.target import open_target
 from nightly.night.time_limit import time_limit
 from nightly.steps import archive, build, chunk, embed, export, flush, note, publish, restart, summarise
+from nightly.workers.address import refuse_unless_safe, scheduler_of
 from shared.config.packages import missing_for_night
 from shared.config.settings import Settings
 from shared.embedding.known_models import LOCAL_MODEL, known_model
@@ -119,7 +120,10 @@ def run_nights(
 
 
 def refuse_without_packages(settings: Settings) -> None:
-    """SettingsError if a library that this night's embedder or indexes need is missing: found before hours of embedding, not after."""
+    """SettingsError if a library that this night's embedder or indexes need is missing, or its workers cannot be used safely: found before hours
+    of embedding, not after."""
+    if scheduler := scheduler_of(settings):
+        refuse_unless_safe(settings, scheduler)
     if missing := missing_for_night(settings):
         raise SettingsError(f"{'. '.join(missing)}. The night did not start; turns wait in Redis for the next one.")
 
@@ -180,10 +184,11 @@ def step_names() -> list[str]:
 
 def _run(night: Night) -> dict[str, Any]:
     """Run all steps that are not committed, in order."""
-    for step in STEPS:
-        if not night.is_done(step.name):
-            with structlog.contextvars.bound_contextvars(run=night.run, step=step.name):
-                _within_limits(night, step)
+    with closing(night.workers):
+        for step in STEPS:
+            if not night.is_done(step.name):
+                with structlog.contextvars.bound_contextvars(run=night.run, step=step.name):
+                    _within_limits(night, step)
     summary = _summary(night) | _remove_outdated(night)
     night.finish(summary)
     if alarm := alarm_of(summary):
@@ -347,6 +352,7 @@ def _summary(night: Night) -> dict[str, Any]:
         "unproven": results["flush"]["unproven"],
         "mirror_failed": results["flush"].get("mirror_failed"),
         "restart_failed": results["restart"].get("failed"),
+        "workers": night.workers.complaints,
         "seconds": {name: result["seconds"] for name, result in results.items()},
     }
 

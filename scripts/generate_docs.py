@@ -24,7 +24,7 @@ from dispatcher.health.findings import Fault
 from nightly.cli.main import app as hmem_night
 from scripts import redis_users
 from shared.config.settings import Settings, setting_names
-from shared.config.values import ClockTime
+from shared.config.values import AbsolutePath, ClockTime
 from shared.errors import exit_codes, explanations
 from shared.wire.keys import KEYS
 
@@ -172,6 +172,7 @@ def settings() -> str:
 KINDS = {
     str: "text",
     Path: "path",
+    AbsolutePath: "path",
     int: "whole number",
     float: "number",
     bool: "`true` or `false`",

@@ -1,14 +1,15 @@
 """The chunks of single chats, cut from the archive: the catalog says where the turns of a chat are, and only these lines are read.
 
 Each line is proven by the hash that the catalog has of its record. A turn that cannot be cut counts as one without text, and is reported: no
-single message may stop the night of all chats. It is archived, and each build tries it again.
+single message may stop the night of all chats. It is archived, and each build tries it again. Lines are read here; they are parsed and cut by
+pure functions, which a worker may do (nightly/archive/cutting.py).
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from contextlib import ExitStack
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -23,15 +24,36 @@ from nightly.night.record_failure import reason_of
 from shared.errors import ArchiveDamaged
 from shared.turns.chunk import Chunk
 from shared.turns.chunking import chunks_of, indexed_text
-from shared.turns.records import RecordRefused, Turn, time_order
+from shared.turns.records import RecordRefused, Tombstone, Turn, time_order
 
 #: Segments that are open at the same time.
 OPEN_FILES = 200
 
 
+@dataclass(frozen=True)
+class StoredLine:
+    """A line of the archive, where it was read, and the hash that the catalog has of its record."""
+
+    segment: str
+    start: int
+    sha256: str
+    content: bytes
+
+
+@dataclass(frozen=True)
+class StoredChat:
+    """What the archive has of a chat: the last version of each of its turns. `archived`, `forgotten`: as the catalog counts them."""
+
+    chat_id: str
+    archived: int
+    forgotten: int
+    tombstones: Sequence[Tombstone]
+    lines: Sequence[StoredLine]
+
+
 @dataclass
 class CutChat:
-    """The chunks of one chat with their indexed texts, in order of time, and what became of its turns (nightly/ledger.py)."""
+    """The chunks of one chat with their indexed texts, in order of time, and what became of its turns (nightly/night/ledger.py)."""
 
     chunks: list[tuple[Chunk, str]] = field(default_factory=list)
     archived: int = 0
@@ -42,7 +64,7 @@ class CutChat:
 
     @property
     def account(self) -> dict[str, int]:
-        """As `nightly/ledger.py` compares it: `archived` and `forgotten` are counted by the catalog, the rest from what was read."""
+        """As `nightly/night/ledger.py` compares it: `archived` and `forgotten` are counted by the catalog, the rest from what was read."""
         return {
             "archived": self.archived,
             "with_chunks": self.with_chunks,
@@ -70,45 +92,57 @@ class ChatReader:
 
     def cut(self, chat_id: str) -> CutChat:
         """ArchiveDamaged if a turn is not where the catalog says it is."""
-        made = CutChat(archived=self._catalog.turns_of(chat_id), forgotten=self._catalog.forgotten_of(chat_id))
-        for turn in self.turns(chat_id):
-            made.turns += 1
-            try:
-                chunks = [(chunk, indexed_text(chunk, self._zone)) for chunk in chunks_of(turn)]
-            except Exception as error:  # noqa: BLE001 - whatever is wrong with this turn, the others are processed
-                reason_of(error)
-                made.set_aside[turn.turn_id] = error
-                continue
-            made.with_chunks += bool(chunks)
-            made.chunks += chunks
-        return made
+        with self.proving():
+            return cut(self.stored(chat_id), self._directory, self._zone)
+
+    def stored(self, chat_id: str) -> StoredChat:
+        """What the archive has of a chat, unparsed; ArchiveDamaged if it cannot be read."""
+        catalog = self._catalog
+        return StoredChat(
+            chat_id,
+            archived=catalog.turns_of(chat_id),
+            forgotten=catalog.forgotten_of(chat_id),
+            tombstones=catalog.tombstones_of(chat_id),
+            lines=list(self._lines(chat_id)),
+        )
 
     def turns(self, chat_id: str) -> list[Turn]:
         """What may be recalled: the last version of each turn that no tombstone covers, in order of time."""
-        tombstones = self._catalog.tombstones_of(chat_id)
-        turns = (turn for turn in self.archived(chat_id) if not any(one.covers(turn) for one in tombstones))
-        return sorted(turns, key=time_order)
+        with self.proving():
+            return recalled(self.stored(chat_id), self._directory)
 
     def archived(self, chat_id: str) -> Iterator[Turn]:
         """The last version of each turn, those that a tombstone hides included, as they lie in the segments."""
-        for place in self._catalog.places_of(chat_id):
-            yield self.read(place, chat_id)
+        return (self._trusted(line, chat_id) for line in self._lines(chat_id))
 
     def read(self, place: Place, chat_id: str) -> Turn:
         """The turn of this chat that is there; ArchiveDamaged if none is."""
+        with self.proving():
+            line = self._line(place)
+        return self._trusted(line, chat_id)
+
+    def _trusted(self, line: StoredLine, chat_id: str) -> Turn:
+        with self.proving():
+            return parsed(line, chat_id, self._directory)
+
+    @contextmanager
+    def proving(self) -> Iterator[None]:
+        """Where a line is not what the catalog says (ArchiveDamaged), the next night makes the catalog anew."""
+        try:
+            yield
+        except ArchiveDamaged:
+            self._catalog.distrust()
+            raise
+
+    def _lines(self, chat_id: str) -> Iterator[StoredLine]:
+        return map(self._line, self._catalog.places_of(chat_id))
+
+    def _line(self, place: Place) -> StoredLine:
         name, start, length, sha256 = place
         try:
-            raw = RawRecord.from_json(orjson.loads(os.pread(self._file(name), length, start)))
-            turn = Turn.parse(raw.key, raw.value)
-            if raw.sha256 != sha256 or turn.chat_id != chat_id:
-                raise ValueError("it has another record there")
-        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecordRefused) as error:
-            self._catalog.distrust()
-            raise ArchiveDamaged(
-                f"Archive segment {self._directory / name} does not have the turn that it had at byte {start}: {error}. "
-                f"Nothing was built from it. {RESTORE}"
-            ) from error
-        return turn
+            return StoredLine(name, start, sha256, os.pread(self._file(name), length, start))
+        except OSError as error:
+            raise _damaged(self._directory / name, start, error) from error
 
     def _file(self, name: str) -> int:
         if name not in self._files:
@@ -118,3 +152,44 @@ class ChatReader:
             self._files[name] = os.open(self._directory / name, os.O_RDONLY | os.O_CLOEXEC)
             self._opened.callback(os.close, self._files[name])
         return self._files[name]
+
+
+def parsed(line: StoredLine, chat_id: str, directory: Path) -> Turn:
+    """The turn in a line of the archive; ArchiveDamaged if it is not the one that the catalog has there."""
+    try:
+        raw = RawRecord.from_json(orjson.loads(line.content))
+        turn = Turn.parse(raw.key, raw.value)
+        if raw.sha256 != line.sha256 or turn.chat_id != chat_id:
+            raise ValueError("it has another record there")
+    except (ValueError, KeyError, TypeError, AttributeError, RecordRefused) as error:
+        raise _damaged(directory / line.segment, line.start, error) from error
+    return turn
+
+
+def recalled(stored: StoredChat, directory: Path) -> list[Turn]:
+    """The turns that no tombstone covers, in order of time; ArchiveDamaged."""
+    turns = (parsed(line, stored.chat_id, directory) for line in stored.lines)
+    return sorted((turn for turn in turns if not any(one.covers(turn) for one in stored.tombstones)), key=time_order)
+
+
+def cut(stored: StoredChat, directory: Path, zone: ZoneInfo) -> CutChat:
+    """The chunks of a chat; ArchiveDamaged."""
+    made = CutChat(archived=stored.archived, forgotten=stored.forgotten)
+    for turn in recalled(stored, directory):
+        made.turns += 1
+        try:
+            chunks = [(chunk, indexed_text(chunk, zone)) for chunk in chunks_of(turn)]
+        except Exception as error:  # noqa: BLE001 - whatever is wrong with this turn, the others are processed
+            reason_of(error)
+            made.set_aside[turn.turn_id] = error
+            continue
+        made.with_chunks += bool(chunks)
+        made.chunks += chunks
+    return made
+
+
+def _damaged(path: Path, start: int, error: Exception) -> ArchiveDamaged:
+    return ArchiveDamaged(
+        f"Archive segment {path} does not have the turn that it had at byte {start}: {error}. "
+        f"Nothing was built from it. {RESTORE}"
+    )

@@ -11,8 +11,8 @@ from pathlib import Path
 from nightly.archive.catalog import CATALOG, Catalog, is_as_it_was
 from nightly.archive.chat_chunks import ChatReader
 from nightly.index.previous import LAST, kept_accounts
-from nightly.ledger import ENDS
 from nightly.night.lease import night_lock
+from nightly.night.ledger import ENDS
 from nightly.night.progress import Reporter
 from shared.config.settings import Settings
 from shared.errors import NightRunning, StorageError

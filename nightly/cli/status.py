@@ -11,7 +11,7 @@ from zoneinfo import ZoneInfo
 
 import orjson
 
-from nightly.ledger import ENDS
+from nightly.night.ledger import ENDS
 from shared.config.settings import Settings
 from shared.text.format import shorten, size_text, zoned_text
 
@@ -140,6 +140,8 @@ def sentence(summary: Mapping[str, Any]) -> str:
     for line in _without_chunks(summary):
         text += f"\n  {line}"
     for line in _without_model(summary):
+        text += f"\n  {line}"
+    for line in summary.get("workers", ()):
         text += f"\n  {line}"
     return text
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from nightly.index.part_rows import PartRows, VectorRows, WordRows, own_words
 from nightly.index.previous import Last, Plan, digest_of, hash_files, refuse_another_start
 from nightly.index.recipe import comparable
 from nightly.index.rows import Rows, read_note_rows
+from nightly.index.word_parts import WRITING, divided, writing
 from nightly.night.folder import Night
 from shared.errors import LedgerMismatch
 from shared.release.manifest import LEXICAL, NOTE_VECTORS, PLACES
@@ -68,11 +69,21 @@ class Build:
         made_with = {"chunker": CHUNKER_VERSION, "words": lexical.version(), "timezone": settings.chat_timezone}
         rows = WordRows(folder, settings.timezone, indexed=indexed_text if place == LEXICAL else own_words)
         plan, written = self._last.plan(place, made_with, rows, self._tonight), Counter[str]()
-        lexical.build(target, self._night.run, rows.rows(plan.held, plan.merged, plan.others, written), plan.earlier)
+        if plan.earlier is None and not plan.merged and (parts := divided(folder)):
+            written.update({chat_id: len(rows) for chat_id, rows in folder.chats.items()})
+            make_dir(target)
+            for (content,) in self._night.workers.map(WRITING, writing(folder, parts), len(folder)):
+                lexical.add_part(target, self._night.run, content)
+            sizes = [sum(written[chat_id] for chat_id in part) for part in parts]
+        else:
+            lexical.build(
+                target, self._night.run, rows.rows(plan.held, plan.merged, plan.others, written), plan.earlier
+            )
+            sizes = [written.total()]
         found = Counter(lexical.check(target, written, plan.earlier))
         for name in plan.taken:
             found.update(lexical.count(target / name, folder.chats))
-        self._note_parts(place, made_with, rows, plan, written.total())
+        self._note_parts(place, made_with, rows, plan, sizes)
         if wrong := [chat for chat in folder.chats if found[chat] != rows.wanted(chat)]:
             raise LedgerMismatch(
                 f"{target} has {found[wrong[0]]} of {rows.wanted(wrong[0])} chunks of chat {wrong[0]}. "
@@ -112,7 +123,7 @@ class Build:
         """What the next night must know of an index to take it over."""
         if one.plan is not None:
             given = len(one.given) + sum(map(len, one.given.repeats.values()))
-            self._note_parts(one.place, one.made_with, VectorRows(rows, one.given.dimensions), one.plan, given)
+            self._note_parts(one.place, one.made_with, VectorRows(rows, one.given.dimensions), one.plan, [given])
         elif one.name not in SERVED:
             self._places[one.place] = {"made_with": one.made_with, "rows": rows.digests()}
 
@@ -151,10 +162,13 @@ class Build:
         given = wanted.corpus(plan.held, plan.merged, plan.others)
         return Index("sqlite", place, builder, made_with, plan.earlier, given, plan)
 
-    def _note_parts(self, place: str, made_with: dict[str, Any], rows: PartRows, plan: Plan, written: int) -> None:
-        """Record the parts of a place; LedgerMismatch unless they hold the rows of tonight's chats and of all others."""
-        new = [path for path in part_files(self._out / place) if path.name not in plan.taken]
-        parts = plan.taken | {path.name: {"rows": written} for path in new}
+    def _note_parts(
+        self, place: str, made_with: dict[str, Any], rows: PartRows, plan: Plan, written: Sequence[int]
+    ) -> None:
+        """Record the parts of a place; LedgerMismatch unless they hold the rows of tonight's chats and of all others. `written`: the rows of each
+        new part; there is none if there are no rows."""
+        new = [path.name for path in part_files(self._out / place) if path.name not in plan.taken]
+        parts = plan.taken | {name: {"rows": count} for name, count in zip(new, written, strict=False)}
         for chat_id in rows.tonight:
             self._rows.setdefault(chat_id, {})[place] = rows.wanted(chat_id)
         wanted = sum(map(rows.wanted, rows.tonight)) + self._carried["rows"].get(place, 0)

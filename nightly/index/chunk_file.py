@@ -48,13 +48,12 @@ class ChunkWriter:
 
     def add(self, chat_id: str, lines: Iterable[bytes]) -> int:
         """Write all lines of a chat; returns how many. A chat without any is left out."""
-        lines = list(lines)
-        if lines:
-            size = sum(map(len, lines))
-            self._handle.writelines(lines)
-            self._chats[chat_id] = (self._row, len(lines), self._byte, size)
-            self._row, self._byte = self._row + len(lines), self._byte + size
-        return len(lines)
+        content = b"".join(lines)
+        if count := content.count(b"\n"):  # none is inside a line: JSON writes it as an escape
+            self._handle.write(content)
+            self._chats[chat_id] = (self._row, count, self._byte, len(content))
+            self._row, self._byte = self._row + count, self._byte + len(content)
+        return count
 
 
 class ChunkFolder:
@@ -75,19 +74,28 @@ class ChunkFolder:
 
     def read(self, chat_id: str) -> list[tuple[Chunk, str]]:
         """(chunk, indexed text) of one chat in order of time; none for a chat that is not here."""
-        return [_parse(line) for line in self._lines(chat_id)]
+        return parse_lines(self.content(chat_id))
 
-    def times(self, chat_id: str) -> list[tuple[str, float]]:
-        """(chunk id, POSIX seconds) of the chunks of one chat: faster to read."""
-        return [(record["chunk_id"], record["started_at"]) for record in map(orjson.loads, self._lines(chat_id))]
-
-    def _lines(self, chat_id: str) -> list[bytes]:
+    def content(self, chat_id: str) -> bytes:
+        """The lines of one chat."""
         if chat_id not in self._places:
-            return []
+            return b""
         _, _, start, size = self._places[chat_id]
         with self._path.open("rb") as handle:
             handle.seek(start)
-            return handle.read(size).splitlines()
+            return handle.read(size)
+
+    def times(self, chat_id: str) -> list[tuple[str, float]]:
+        """(chunk id, POSIX seconds) of the chunks of one chat: faster to read."""
+        return [
+            (record["chunk_id"], record["started_at"])
+            for record in map(orjson.loads, self.content(chat_id).splitlines())
+        ]
+
+
+def parse_lines(content: bytes) -> list[tuple[Chunk, str]]:
+    """(chunk, indexed text) of each line."""
+    return [_parse(line) for line in content.splitlines()]
 
 
 def _parse(line: bytes) -> tuple[Chunk, str]:

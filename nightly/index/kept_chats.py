@@ -16,8 +16,8 @@ from typing import Any
 
 import orjson
 
-from nightly.ledger import ENDS
 from nightly.night.folder import Night
+from nightly.night.ledger import ENDS
 from shared.release.integrity import open_closed
 
 CHATS = "chats.sqlite"

@@ -33,8 +33,8 @@ from nightly.archive.segments import (
 )
 from nightly.archive.tombstones import Judged, judge
 from nightly.imports.staging import RECORDS, TEXTS, TOMBSTONES, clear
-from nightly.ledger import Ledger
 from nightly.night.folder import Night
+from nightly.night.ledger import Ledger
 from shared.errors import LedgerMismatch, MirrorFailed
 from shared.system.faults import crash_point
 from shared.system.files import make_dir

@@ -16,13 +16,14 @@ from typing import Any
 
 from nightly.archive.catalog import Catalog, open_catalog
 from nightly.archive.chat_chunks import ChatReader
-from nightly.index.chunk_file import ChunkWriter, line_of
+from nightly.archive.cutting import answered, cut_tasks, cutting
+from nightly.index.chunk_file import ChunkWriter
 from nightly.index.kept_chats import CARRIED, combined, sums_of
 from nightly.index.part_rows import PART_COUNTS
 from nightly.index.previous import Last
 from nightly.index.recipe import IN_PARTS, recipe_of
-from nightly.ledger import ENDS, chunk_accounts
 from nightly.night.folder import Night
+from nightly.night.ledger import ENDS, chunk_accounts
 
 
 def run(night: Night, out: Path) -> dict[str, Any]:
@@ -36,9 +37,8 @@ def run(night: Night, out: Path) -> dict[str, Any]:
         if not everything:
             last.chats.link(out / CARRIED)
         sums = sums_of([]) if everything else combined(last.sums(), sums_of(last.chats.accounts(chats)), -1)
-        failure = made.pop("failure")
-        if failure and not any(one["with_chunks"] for one in [*made["accounts"].values(), sums]):
-            raise failure  # every turn fails: that is not a turn's fault
+        if made["set_aside"] and not any(one["with_chunks"] for one in [*made["accounts"].values(), sums]):
+            raise _failure(night, catalog, made["set_aside"])  # every turn fails: that is not a turn's fault
         return {
             **made,
             "turns": sum(made["turns_per_chat"].values()) + sums["turns"],
@@ -65,18 +65,18 @@ def _with_news(last: Last, digests: dict[str, str]) -> list[str]:
 
 
 def cut(night: Night, catalog: Catalog, chats: list[str], out: Path) -> dict[str, Any]:
-    """Write the chunks of these chats; their counts. `failure`: that of one turn, if any failed."""
+    """Write the chunks of these chats; their counts."""
     accounts: dict[str, dict[str, int]] = {}
     turns: dict[str, int] = {}
     set_aside: dict[str, dict[str, str]] = {}
-    failure: Exception | None = None
-    with ChatReader(catalog, night.archive_dir, night.settings.timezone) as reader, ChunkWriter(out) as writer:
-        for chat_id in night.report.track(chats, len(chats), "chunk"):
-            made = reader.cut(chat_id)
-            writer.add(chat_id, (line_of(chunk, text) for chunk, text in made.chunks))
-            accounts[chat_id], turns[chat_id] = made.account, made.turns
-            for turn_id, failure in made.set_aside.items():
-                set_aside[turn_id] = {"chat_id": chat_id, "reason": type(failure).__name__}
+    texts, zone = sum(map(catalog.turns_of, chats)), night.settings.timezone
+    with ChatReader(catalog, night.archive_dir, zone) as reader, reader.proving(), ChunkWriter(out) as writer:
+        answers = night.workers.map(cutting(night.archive_dir), cut_tasks(reader, chats, zone), texts)
+        made = (one for answer in answers for one in answered(answer))
+        for chat_id, one in zip(night.report.track(chats, len(chats), "chunk"), made, strict=True):
+            writer.add(chat_id, [one.lines])
+            accounts[chat_id], turns[chat_id] = one.account, one.turns
+            set_aside |= {turn: {"chat_id": chat_id, "reason": reason} for turn, reason in one.set_aside.items()}
     columns = {name: {chat: one[name] for chat, one in accounts.items()} for name in ("archived", *ENDS, "chunks")}
     return {
         "accounts": chunk_accounts(columns.pop("archived"), **columns),
@@ -85,5 +85,11 @@ def cut(night: Night, catalog: Catalog, chats: list[str], out: Path) -> dict[str
         "chunks_per_chat": {chat: count for chat, count in columns["chunks"].items() if turns[chat]},
         "turns_without_text": sum(columns["without_text"].values()),
         "set_aside": set_aside,
-        "failure": failure,
     }
+
+
+def _failure(night: Night, catalog: Catalog, set_aside: dict[str, dict[str, str]]) -> Exception:
+    """The error of a turn that could not be cut, as it is raised where it is cut."""
+    turn_id, about = next(iter(set_aside.items()))
+    with ChatReader(catalog, night.archive_dir, night.settings.timezone) as reader:
+        return reader.cut(about["chat_id"]).set_aside[turn_id]

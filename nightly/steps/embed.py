@@ -7,7 +7,8 @@ and tried again at the next build.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, deque
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -23,6 +24,7 @@ from shared.turns.chunk import Chunk
 
 if TYPE_CHECKING:
     from nightly.index.vector_cache import VectorCache
+    from nightly.workers.task import Frames
     from shared.embedding.models import Vectors
 
 VECTORS, NOTE_VECTORS = "vectors.npy", "note_vectors.npy"
@@ -69,6 +71,7 @@ def _embed_folder(
     import numpy as np
 
     from nightly.index.vector_cache import VectorCache
+    from nightly.workers.embedding import embedding
 
     folder = ChunkFolder(step)
     if not len(folder):
@@ -80,9 +83,10 @@ def _embed_folder(
     cache = VectorCache(night.settings.hmem_night_dir / CACHE, embedder.identity, kind, night.report)
     try:
         filler = _Filler(embedder, cache, vectors, len(folder) + carried)
-        for chat_id, chunks in night.report.track(folder, len(folder.chats), "embed"):
-            filler.add(folder.chats[chat_id], chunks)
-        filler.embed()
+        chats = night.report.track(folder, len(folder.chats), "embed")
+        tasks = filler.tasks((folder.chats[chat_id], chunks) for chat_id, chunks in chats)
+        for answer in night.workers.map(embedding(embedder), tasks, len(folder)):
+            filler.add(answer)
         vectors.flush()
     finally:
         cache.close()
@@ -90,17 +94,28 @@ def _embed_folder(
 
 
 class _Filler:
-    """Fills in the rows of all texts, chat by chat: from the cache, and of those that it does not have a batch at a time from the embedder."""
+    """Fills in the rows of all texts, chat by chat: from the cache, and of those that it does not have a batch at a time from the embedder.
+
+    Several batches may be with embedders; the answers come in the order of the tasks.
+    """
 
     def __init__(self, embedder: Embedder, cache: VectorCache, vectors: Vectors, total: int) -> None:
         self._embedder, self._cache, self._vectors, self._total = embedder, cache, vectors, total
-        self._missing: dict[str, list[int]] = {}  # text -> its rows, until it is embedded
+        self._missing: dict[str, list[tuple[int, str]]] = {}  # text -> row and id of its chunks, until it is embedded
+        self._batch: list[str] = []
+        self._sent = deque[list[str]]()
         self._refused: dict[str, str] = {}  # text -> reason
         self._reasons: dict[str, str] = {}  # chunk id -> reason
-        self._waiting: list[tuple[str, str]] = []  # chunk id and text of the rows in `_missing`
         self._embedded = self._cached = 0
 
-    def add(self, rows: range, chunks: list[tuple[Chunk, str]]) -> None:
+    def tasks(self, chats: Iterable[tuple[range, list[tuple[Chunk, str]]]]) -> Iterator[Frames]:
+        """Batches of the texts that the cache does not have; the rows of the others are filled in."""
+        for rows, chunks in chats:
+            yield from self._look_up(rows, chunks)
+        if self._batch:
+            yield self._send()
+
+    def _look_up(self, rows: range, chunks: list[tuple[Chunk, str]]) -> Iterator[Frames]:
         """The chunks of one chat."""
         known = set[str]()
         cached = self._cache.get_many([text for _, text in chunks])
@@ -108,34 +123,40 @@ class _Filler:
             if text in self._refused:
                 self._reasons[chunk.chunk_id] = self._refused[text]
             elif text in self._missing:
-                self._wait(row, chunk, text)
+                self._missing[text].append((row, chunk.chunk_id))
             elif (vector := self._cache.get(text) if kept is None else kept) is not None:  # perhaps embedded just now
                 self._vectors[row] = vector
                 known.add(text)
             else:
-                if len(self._missing) >= max(BATCH_TEXTS, self._embedder.texts_at_once):
-                    self.embed()
-                self._wait(row, chunk, text)
+                self._missing[text] = [(row, chunk.chunk_id)]
+                self._batch.append(text)
+                if len(self._batch) >= max(BATCH_TEXTS, self._embedder.texts_at_once):
+                    yield self._send()
         self._cached += len(known)
 
-    def _wait(self, row: int, chunk: Chunk, text: str) -> None:
-        self._missing.setdefault(text, []).append(row)
-        self._waiting.append((chunk.chunk_id, text))
+    def _send(self) -> Frames:
+        from nightly.workers.embedding import texts_task
 
-    def embed(self) -> None:
-        """What waits; EmbeddingError if the model refuses too much."""
-        batch = list(self._missing)
-        if not batch:
-            return
-        answer = self._embedder.embed_documents(batch)
-        good = [row for row in range(len(batch)) if row not in answer.refused]
-        self._cache.put([batch[row] for row in good], answer.vectors[good])
-        for row in good:
-            self._vectors[self._missing[batch[row]]] = answer.vectors[row]
+        self._sent.append(self._batch)
+        self._batch = []
+        return texts_task(self._sent[-1])
+
+    def add(self, answer: Frames) -> None:
+        """The answer for the oldest batch; EmbeddingError if the model refuses too much."""
+        from nightly.workers.embedding import vectors_of
+
+        batch = self._sent.popleft()
+        found = vectors_of(batch, answer, self._embedder)
+        good = [row for row in range(len(batch)) if row not in found.refused]
+        self._cache.put([batch[row] for row in good], found.vectors[good])
         self._embedded += len(good)
-        self._refused |= {batch[row]: reason for row, reason in answer.refused.items()}
-        self._reasons |= {one: self._refused[text] for one, text in self._waiting if text in self._refused}
-        self._missing, self._waiting = {}, []
+        for at, text in enumerate(batch):
+            rows = self._missing.pop(text)
+            if (reason := found.refused.get(at)) is None:
+                self._vectors[[row for row, _ in rows]] = found.vectors[at]
+            else:
+                self._refused[text] = reason
+                self._reasons |= dict.fromkeys((chunk_id for _, chunk_id in rows), reason)
         crash_point("embed:batch-cached")
         if self._total >= FEWEST_TEXTS and len(self._refused) > REFUSED_SHARE * self._total:
             reason, _ = Counter(self._refused.values()).most_common(1)[0]

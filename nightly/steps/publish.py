@@ -17,8 +17,8 @@ from typing import Any
 
 from nightly.index.keeping import keep
 from nightly.index.previous import digest_of
-from nightly.ledger import whole_ledger
 from nightly.night.folder import RESULT, Night
+from nightly.night.ledger import whole_ledger
 from nightly.night.target import Brought
 from shared.delivery.switch import refuse_unless_descendant
 from shared.embedding.models import EmbeddingIdentity

@@ -13,18 +13,22 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+from zoneinfo import ZoneInfo
 
+import orjson
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from nightly.index.chat_parts import ChatParts
-from nightly.index.chunk_file import ChunkFolder
+from nightly.index.chunk_file import ChunkFolder, parse_lines
 from nightly.index.previous import Last, refuse_another_start
 from nightly.night.folder import Night
 from nightly.night.record_failure import reason_of
+from nightly.workers.task import Frames, TaskKind
 from nightly.writing.missing_facts import put_back
 from nightly.writing.model_texts import ModelTexts
 from nightly.writing.summary_answer import OPTIONS, WRITTEN_CHARACTERS, refuse, tidy
+from shared.errors import LedgerMismatch
 from shared.ranking.extractive_summary import KINDS, Sentence, summarise
 from shared.release.chats import COUNTED, ChatRow
 from shared.text.format import date_text, one_line, shorten
@@ -33,15 +37,16 @@ from shared.turns.chunk import Chunk
 from shared.turns.origin_words import replying
 from shared.turns.speakers import label, namesakes
 
-if TYPE_CHECKING:
-    from zoneinfo import ZoneInfo
-
 #: Characters of a chat's newest turns that a model gets in addition to the picked sentences, and of one passage.
 RECENT_CHARACTERS, PASSAGE_CHARACTERS = 4000, 600
+#: Bytes of chunks that are one task of `EXTRACTING`; a chat is never divided.
+TASK_BYTES = 1_000_000
 #: Bound of what is put back.
 PUT_BACK_CHARACTERS = 700
 #: Those who speak most are named in the first line.
 SPEAKERS_NAMED = 6
+#: A chat, its summary, and why there is none.
+Made = tuple[str, str | None, str | None]
 #: Headings of the kinds of sentences (shared/ranking/extractive_summary.py).
 TITLES = {
     "who": "Who is who:",
@@ -105,15 +110,37 @@ def _rows(
     """Of tonight's chats: those that have chunks get a summary, or `without` says why not."""
     chunk, build = night.result("chunk"), night.result("build")
     folder = ChunkFolder(night.output("chunk"))
+    texts = _by_model(night, folder, writer, counts) if writer else _extracts(night, folder)
     for chat_id in night.report.track(chunk["accounts"], len(chunk["accounts"]), "summarise"):
         text = None
-        if chunks := [one for one, _ in folder.read(chat_id)]:
-            try:
-                text = (_written(night, writer, chunks, counts) if writer else None) or _text(night, chunks)
+        if chat_id in folder.chats:
+            owner, text, why = next(texts)
+            if owner != chat_id:
+                raise LedgerMismatch(
+                    f"The summary of chat {owner} came as that of {chat_id}. Nothing was published; run the night again."
+                )
+            if why is None:
                 written.append(chat_id)
-            except Exception as error:  # noqa: BLE001 - whatever it is about this chat, the others get their summaries
-                without[chat_id] = reason_of(error)
+            else:
+                without[chat_id] = why
         yield ChatRow(chat_id, chunk["digests"].get(chat_id, ""), _counts(chat_id, chunk, build), text)
+
+
+def _extracts(night: Night, folder: ChunkFolder) -> Iterator[Made]:
+    """The text of each chat in the folder, in its order, or why there is none."""
+    answers = night.workers.map(EXTRACTING, summary_tasks(folder, night.settings.timezone), len(folder))
+    texts = (orjson.loads(made) for answer in answers for made in answer)
+    return ((chat_id, text, why) for chat_id, (text, why) in zip(folder.chats, texts, strict=True))
+
+
+def _by_model(night: Night, folder: ChunkFolder, writer: ModelTexts, counts: PutBack) -> Iterator[Made]:
+    """The same, written by a model; where that fails, extracted."""
+    for chat_id in folder.chats:
+        chunks = [chunk for chunk, _ in folder.read(chat_id)]
+        try:
+            yield chat_id, _written(night, writer, chunks, counts) or _extract(chunks, night.settings.timezone), None
+        except Exception as error:  # noqa: BLE001 - whatever it is about this chat, the others get their summaries
+            yield chat_id, None, reason_of(error)
 
 
 def _counts(chat_id: str, chunk: Mapping[str, Any], build: Mapping[str, Any]) -> dict[str, int | None]:
@@ -129,9 +156,7 @@ def _writer(night: Night) -> ModelTexts | None:
     return ModelTexts(night, "summarise", model, OPTIONS, refuse=refuse) if model else None
 
 
-def _text(night: Night, chunks: list[Chunk]) -> str:
-    """The extractive summary."""
-    zone = night.settings.timezone
+def _extract(chunks: list[Chunk], zone: ZoneInfo) -> str:
     chosen, topics = summarise(chunks)
     parts = [
         {
@@ -200,3 +225,33 @@ def _extent(chunks: list[Chunk], zone: ZoneInfo) -> dict[str, Any]:
         len(by_turns) > SPEAKERS_NAMED
     )
     return {"turns": len(turns), "days": len(set(dates)), "first": min(dates), "last": max(dates), "speakers": speakers}
+
+
+def summary_tasks(folder: ChunkFolder, zone: ZoneInfo) -> Iterator[Frames]:
+    """The chunks of the chats in a folder, in its order, some chats a task: for `EXTRACTING`."""
+    frames, size = list[bytes](), 0
+    for chat_id in folder.chats:
+        frames.append(folder.content(chat_id))
+        size += len(frames[-1])
+        if size >= TASK_BYTES:
+            yield zone.key.encode(), *frames
+            frames, size = [], 0
+    if frames:
+        yield zone.key.encode(), *frames
+
+
+def extract(task: Frames) -> Frames:
+    """The extractive summary of each chat (nightly/workers/task.py), or why there is none: [text, reason] as JSON."""
+    zone = ZoneInfo(task[0].decode())
+    return tuple(orjson.dumps(_extracted([chunk for chunk, _ in parse_lines(content)], zone)) for content in task[1:])
+
+
+def _extracted(chunks: list[Chunk], zone: ZoneInfo) -> tuple[str | None, str | None]:
+    try:
+        return _extract(chunks, zone), None
+    except Exception as error:  # noqa: BLE001 - whatever it is about this chat, the others get their summaries
+        return None, reason_of(error)
+
+
+#: Summaries without a model, as tasks.
+EXTRACTING = TaskKind("extract", extract)

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 #: Part -> the packages that it provides, by import name.
 PACKAGES: dict[str, tuple[str, ...]] = {
     "chroma": ("chromadb",),
+    "dask": ("distributed",),
     "fastembed": ("fastembed",),
     "lancedb": ("lancedb",),
     "local": ("onnxruntime", "tokenizers"),

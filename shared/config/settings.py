@@ -14,7 +14,7 @@ from zoneinfo import ZoneInfo
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, ValidationInfo, field_validator
 
 from shared.config import sources, values
-from shared.config.values import ClockTime, MemoryBackend, listen_address
+from shared.config.values import AbsolutePath, ClockTime, MemoryBackend, NightWorkers, listen_address
 from shared.errors import SettingsError
 
 #: Vector indexes that this version knows, the preferred one first.
@@ -39,16 +39,17 @@ class Settings(BaseModel):
         description="key that signs results: the same as the bot's, at least 16 characters; required by hmem run and hmem ask",
     )
 
-    hmem_memory_dir: Path = Field(Path("/data/memory"), description="the releases; only the night writes here")
-    hmem_state_dir: Path = Field(
+    hmem_memory_dir: AbsolutePath = Field(Path("/data/memory"), description="the releases; only the night writes here")
+    hmem_state_dir: AbsolutePath = Field(
         Path("/var/lib/hmem"),
         description="the dispatcher's files: a directory for each chat, prompts, copies of the index, the day store",
     )
-    hmem_night_dir: Path = Field(Path("/var/lib/hmem-night"), description="archive, nights and cache of the night host")
+    hmem_night_dir: AbsolutePath = Field(
+        Path("/var/lib/hmem-night"), description="archive, nights and cache of the night host"
+    )
 
-    owner_key_file: Path | None = Field(
-        None,
-        description="your private key, with which hmem forget signs; unset: ~/.config/hmem/owner.key",
+    owner_key_file: AbsolutePath | None = Field(
+        None, description="your private key, with which hmem forget signs; unset: ~/.config/hmem/owner.key"
     )
     owner_public_key: str | None = Field(
         None,
@@ -100,7 +101,7 @@ class Settings(BaseModel):
         "all-minilm",
         description="the model, by its name in Ollama or fastembed; hmem embedder list shows those that are known (docs/models.md)",
     )
-    fastembed_cache_path: Path | None = Field(
+    fastembed_cache_path: AbsolutePath | None = Field(
         None,
         description="folder with the models of EMBEDDER=fastembed, downloaded by python -m shared.embedding.fastembed; unset: ~/.cache/fastembed",
     )
@@ -124,9 +125,18 @@ class Settings(BaseModel):
         description="vector indexes that the night builds besides keywords, with commas: sqlite, chroma, lancedb, qdrant, redis, pgvector, or none",
     )
     night_cron: str = Field(
-        "0 3 * * *",
-        description="when hmem-night schedule runs a night (cron expression, in CHAT_TIMEZONE)",
+        "0 3 * * *", description="when hmem-night schedule runs a night (cron expression, in CHAT_TIMEZONE)"
     )
+    night_workers: NightWorkers = Field(
+        "auto",
+        description="who cuts and indexes many texts: auto (a process a core), a number of processes, or a Dask scheduler (docs/workers.md)",
+    )
+    night_worker_timeout: float = Field(
+        900.0, gt=0, description="seconds after which a worker that has not answered a task is left out"
+    )
+    night_workers_tls_ca: AbsolutePath | None = Field(None, description="with tls://: the certificate of the authority")
+    night_workers_tls_cert: AbsolutePath | None = Field(None, description="with tls://: the certificate of this host")
+    night_workers_tls_key: AbsolutePath | None = Field(None, description="with tls://: its private key")
     publish_target: str | None = Field(
         None,
         description="where releases go: a directory, or [user@]host:path by rsync over ssh (docs/two-hosts.md); unset: HMEM_MEMORY_DIR",
@@ -168,7 +178,7 @@ class Settings(BaseModel):
     )
 
     claude_bin: str = Field("claude", description="the Claude CLI: searched on PATH, then next to hmem")
-    claude_mcp_config: Path | None = Field(
+    claude_mcp_config: AbsolutePath | None = Field(
         None,
         description="passed on as --mcp-config; no other MCP servers are started. Every call fails if the file is missing or is not JSON",
     )
@@ -176,7 +186,7 @@ class Settings(BaseModel):
         None,
         description="passed on as --allowedTools; unset: no tools. Built-in tools must be named, and Read is always denied",
     )
-    claude_base_prompt_file: Path | None = Field(
+    claude_base_prompt_file: AbsolutePath | None = Field(
         None,
         description="rules before the memory in the prompt, instead of dispatcher/prompt/base.md; an empty file: none",
     )
@@ -319,19 +329,6 @@ class Settings(BaseModel):
     def _http_url(cls, value: str | None, info: ValidationInfo) -> str | None:
         example = cls.model_fields[str(info.field_name)].default or "http://127.0.0.1:6333"
         return None if value is None else values.http_url(value, example, several=info.field_name == "ollama_url")
-
-    @field_validator(
-        "hmem_memory_dir",
-        "hmem_state_dir",
-        "hmem_night_dir",
-        "owner_key_file",
-        "fastembed_cache_path",
-        "claude_mcp_config",
-        "claude_base_prompt_file",
-    )
-    @classmethod
-    def _absolute(cls, value: Path | None) -> Path | None:
-        return value and value.expanduser().absolute()  # the CLI runs in another directory
 
     @property
     def timezone(self) -> ZoneInfo:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Annotated, Literal
 from urllib.parse import urlsplit
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -102,5 +103,22 @@ def clock_time(value: str) -> str:
     return value
 
 
+def night_workers(value: str) -> str:
+    """`auto`, a number of processes, or the address of a Dask scheduler, unchanged."""
+    parts = urlsplit(value)  # a wrong port raises here or in the next line
+    if value == "auto" or (value.isdecimal() and 1 <= int(value) <= 1024):
+        return value
+    if parts.scheme not in ("tcp", "tls") or not parts.hostname or not parts.port or parts.path:
+        raise ValueError("write auto, a number of processes, or a scheduler's address like tcp://127.0.0.1:8786")
+    return value
+
+
+def absolute(value: Path) -> Path:
+    """The same place from every working directory."""
+    return value.expanduser().absolute()
+
+
+AbsolutePath = Annotated[Path, AfterValidator(absolute)]
 ClockTime = Annotated[str, AfterValidator(clock_time)]
+NightWorkers = Annotated[str, AfterValidator(night_workers)]
 MemoryBackend = Literal["auto", "none", "summary", "sqlite", "chroma", "lancedb", "qdrant", "redis", "pgvector"]

@@ -78,7 +78,7 @@ class _Embedding(_Strict):
 
 
 class _Ledger(_Strict):
-    """As nightly/ledger.py makes it; empty in a release that no night has made."""
+    """As nightly/night/ledger.py makes it; empty in a release that no night has made."""
 
     exported: _Count = 0
     new: _Count = 0

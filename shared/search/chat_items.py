@@ -20,7 +20,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -67,11 +66,13 @@ class Tokeniser:
     A token never goes across white space, so the tokens of a text are those of its pieces; the pieces seen last are kept.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, on_disk: bool = True) -> None:
         # A nameless database lies in memory and moves to the disk if it grows large.
-        self._connection = sqlite3.connect("", check_same_thread=False, isolation_level=None)
+        name = "" if on_disk else ":memory:"
+        self._connection = sqlite3.connect(name, check_same_thread=False, isolation_level=None)
         self._connection.execute(_TOKENISE)
         self._connection.execute("CREATE VIRTUAL TABLE tokens USING fts5vocab(texts, instance)")
+        self._connection.execute("CREATE VIRTUAL TABLE terms USING fts5vocab(texts, row)")
         self._known: LRUCache[str, tuple[str, ...]] = LRUCache(KEPT_WORDS)
         self._lock = threading.Lock()
 
@@ -92,10 +93,26 @@ class Tokeniser:
             if len(texts) <= FEW_TEXTS:
                 yield from self._few(texts)
                 return
-            for term, rows in itertools.groupby(self._tokens(texts), key=itemgetter(0)):
-                places = np.fromiter((row[1] for row in rows), np.int32)
-                ordinals, counts = np.unique(places, return_counts=True)
-                yield term, (ordinals.astype(np.int32), np.minimum(counts, 65535).astype(np.uint16))
+            yield from self._many(texts)
+
+    def _many(self, texts: Sequence[str]) -> Iterator[tuple[str, Posting]]:
+        """In arrays of all terms together: the tokens lie in the order of the terms, those of a term in the order of the places."""
+        self._index(texts)
+        terms = self._connection.execute("SELECT term, cnt FROM terms").fetchall()
+        places = np.fromiter(
+            itertools.chain.from_iterable(self._connection.execute("SELECT doc FROM tokens")), np.int32
+        )
+        ends = np.cumsum([count for _, count in terms], dtype=np.intp)
+        first = np.ones(len(places), bool)  # of a place that a term stands in
+        first[1:] = places[1:] != places[:-1]
+        first[ends[:-1]] = True
+        starts = np.flatnonzero(first)
+        ordinals = places[starts]
+        counts = np.minimum(np.diff(starts, append=len(places)), 65535).astype(np.uint16)
+        start = 0
+        for (term, _), end in zip(terms, np.searchsorted(starts, ends).tolist(), strict=True):
+            yield term, (ordinals[start:end], counts[start:end])
+            start = end
 
     def _few(self, texts: Sequence[str]) -> Iterator[tuple[str, Posting]]:
         found: dict[str, Counter[int]] = {}
@@ -120,6 +137,11 @@ class Tokeniser:
 
     def _tokens(self, texts: Sequence[str]) -> Iterator[tuple[str, int]]:
         """(token, place) for each token of each text; equal tokens follow each other."""
+        self._index(texts)
+        return self._connection.execute("SELECT term, doc FROM tokens")
+
+    def _index(self, texts: Sequence[str]) -> None:
+        """Have these texts, and no others, in the table of tokens."""
         self._connection.execute("INSERT INTO texts (texts) VALUES ('delete-all')")
         bodies = (indexable(storable(text)) for text in texts)
         self._connection.execute("BEGIN")
@@ -129,7 +151,6 @@ class Tokeniser:
             self._connection.execute("ROLLBACK")  # else no later text could be read
             raise
         self._connection.execute("COMMIT")
-        return self._connection.execute("SELECT term, doc FROM tokens")
 
     def close(self) -> None:
         with self._lock:
@@ -140,11 +161,15 @@ class Tokeniser:
 def write_chat(connection: sqlite3.Connection, chat_no: int, entries: Sequence[Any], tokeniser: Tokeniser) -> None:
     """Write one chat's items; entries are (chunk_id, role, speaker, user id, text, started_at, indexed text) in the order of time."""
     n = len(entries)
+    postings = list(tokeniser.postings([entry[6] for entry in entries]))
+    rows = [
+        (chat_no, term, ordinals.astype("<i4", copy=False).tobytes(), counts.astype("<u2", copy=False).tobytes())
+        for term, (ordinals, counts) in postings
+    ]
     tokens = np.zeros(n, np.int32)
-    rows = []
-    for term, (ordinals, counts) in tokeniser.postings([entry[6] for entry in entries]):
-        tokens[ordinals] += counts
-        rows.append((chat_no, term, ordinals.astype("<i4").tobytes(), counts.astype("<u2").tobytes()))
+    if postings:
+        ordinals, counts = map(np.concatenate, zip(*(posting for _, posting in postings), strict=True))
+        tokens += np.bincount(ordinals, counts, minlength=n).astype(np.int32)
     connection.executemany("INSERT INTO postings (chat_no, term, ordinals, counts) VALUES (?,?,?,?)", rows)
     speakers: dict[Speaker, int] = {}
     said_by = [speakers.setdefault((role, name, user), len(speakers)) for _, role, name, user, *_ in entries]
@@ -330,27 +355,6 @@ def read_postings(connection: sqlite3.Connection, stretch: Stretch, terms: Seque
     if any(len(one) != len(two) or not len(one) or one[-1] >= len(stretch.places) for one, two in found.values()):
         raise sqlite3.DatabaseError(f"the postings of chat number {stretch.chat_no} are not whole")
     return {term: (stretch.places[ordinals], counts) for term, (ordinals, counts) in found.items()}
-
-
-def read_vocabulary(connection: sqlite3.Connection, stretch: Stretch) -> str:
-    """The terms of a chat's stretch, a line each, with an empty one ahead and behind."""
-    rows = connection.execute("SELECT term FROM postings WHERE chat_no = ?", (stretch.chat_no,))
-    return "\n".join(["", *(term for (term,) in rows), ""])
-
-
-def containing(vocabulary: str, part: str) -> Iterator[str]:
-    """The lines that a part of a word stands in."""
-    at = vocabulary.find(part)
-    while at >= 0:
-        end = vocabulary.index("\n", at)
-        yield vocabulary[vocabulary.rindex("\n", 0, at) + 1 : end]
-        at = vocabulary.find(part, end)
-
-
-def read_terms(connection: sqlite3.Connection, stretch: Stretch, beginning: str) -> list[str]:
-    """The terms of a chat's stretch that begin so."""
-    sql = "SELECT term FROM postings WHERE chat_no = ? AND term >= ? AND term < ?"
-    return [term for (term,) in connection.execute(sql, (stretch.chat_no, beginning, beginning + "\U0010ffff"))]
 
 
 def joined_postings(found: Sequence[dict[str, Posting]]) -> dict[str, Posting]:

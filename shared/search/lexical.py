@@ -8,6 +8,7 @@ the way out. Each chunk is in one part.
 from __future__ import annotations
 
 import importlib.metadata
+import itertools
 import sqlite3
 import threading
 from collections import Counter
@@ -61,37 +62,55 @@ def version() -> str:
 
 
 def build(place: Path, run: int, rows: Iterable[tuple[Chunk, str]], earlier: Earlier | None = None) -> None:
-    """Write `lexical/` from (chunk, indexed text) pairs, in any order, and close it; `check` proves it.
+    """Write `lexical/` from (chunk, indexed text) pairs, of which those of a chat follow each other, and close it; `check` proves it.
 
     The parts of `earlier` are taken over; the rows, which they do not hold, become a part of its own.
     """
     begin(place, earlier)
     path = new_part(place, run)
-    if not _write_part(path, rows) and len(part_files(place)) > 1:
+    with closing(sqlite3.connect(path)) as connection:
+        written = _write_part(connection, rows)
+    if not written and len(part_files(place)) > 1:
         path.unlink()
 
 
-def _write_part(path: Path, rows: Iterable[tuple[Chunk, str]]) -> int:
-    """How many chunks the new file holds."""
+def part_content(rows: Iterable[tuple[Chunk, str]]) -> bytes:
+    """The bytes of a part with these rows, as of `build`; made in memory, so that nothing of it is on a disk."""
+    with closing(sqlite3.connect(":memory:")) as connection:
+        _write_part(connection, rows, on_disk=False)
+        return connection.serialize()
+
+
+def _write_part(connection: sqlite3.Connection, rows: Iterable[tuple[Chunk, str]], *, on_disk: bool = True) -> int:
+    """How many chunks the new file holds. One chat is in memory at a time."""
     from shared.search import chat_items, chat_words
 
-    number = 0
-    with closing(sqlite3.connect(path)) as connection, closing(sqlite3.connect("")) as indexed:
-        connection.execute("PRAGMA journal_mode=DELETE")
-        connection.executescript(SCHEMA + chat_items.SCHEMA + chat_words.SCHEMA)
-        indexed.execute("CREATE TABLE texts (chunk_no INTEGER PRIMARY KEY, body TEXT)")
-        chats: dict[str, int] = {}
-        for number, (chunk, text) in enumerate(rows, start=1):
-            chats.setdefault(chunk.chat_id, len(chats) + 1)
-            connection.execute(
+    number, chats = 0, set[str]()
+    connection.execute("PRAGMA journal_mode=DELETE")
+    connection.executescript(SCHEMA + chat_items.SCHEMA + chat_words.SCHEMA)
+    with closing(chat_items.Tokeniser(on_disk=on_disk)) as tokeniser:
+        for chat_id, group in itertools.groupby(rows, key=lambda row: row[0].chat_id):
+            if chat_id in chats:
+                raise ValueError(f"the chunks of chat {chat_id} do not follow each other")
+            chats.add(chat_id)
+            connection.execute("INSERT INTO chats (chat_no, chat_id) VALUES (?,?)", (len(chats), chat_id))
+            own = list(group)
+            connection.executemany(
                 f"INSERT INTO chunks (chunk_no, {COLUMNS}) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?)",  # noqa: S608 - constants
-                (number, *values_of(chunk)),
+                ((at, *values_of(chunk)) for at, (chunk, _) in enumerate(own, start=number + 1)),
             )
-            indexed.execute("INSERT INTO texts VALUES (?,?)", (number, text))
-        connection.executemany("INSERT INTO chats (chat_no, chat_id) VALUES (?,?)", [(n, c) for c, n in chats.items()])
-        _write_items(connection, indexed, chats)
-        connection.commit()
+            number += len(own)
+            own.sort(key=lambda row: row[0].started_at)
+            entries = [(c.chunk_id, c.role, c.speaker, c.user_id, c.text, c.started_at, text) for c, text in own]
+            chat_items.write_chat(connection, len(chats), entries, tokeniser)
+            chat_words.write_words(connection, len(chats), (text for _, text in own))
+    connection.commit()
     return number
+
+
+def add_part(place: Path, run: int, content: bytes) -> None:
+    """Add a part that `part_content` made."""
+    new_part(place, run).write_bytes(content)
 
 
 def part_ids(path: Path) -> dict[str, list[str]]:
@@ -99,22 +118,6 @@ def part_ids(path: Path) -> dict[str, list[str]]:
     sql = "SELECT c.chat_id, i.chunk_ids FROM chats AS c JOIN items AS i USING (chat_no) ORDER BY chat_no"
     with damage_named(path), closing(open_closed(path)) as connection:
         return {chat_id: orjson.loads(ids) for chat_id, ids in connection.execute(sql)}
-
-
-def _write_items(connection: sqlite3.Connection, indexed: sqlite3.Connection, chats: Mapping[str, int]) -> None:
-    """What each chat is ranked by; `indexed` holds the text that is searched, by chunk number."""
-    from shared.search.chat_items import Tokeniser, write_chat
-    from shared.search.chat_words import write_words
-
-    sql = "SELECT chunk_no, chunk_id, role, speaker, user_id, text, started_at FROM chunks WHERE chat_id = ? ORDER BY started_at, chunk_no"
-    with closing(Tokeniser()) as tokeniser:
-        for chat_id, chat_no in chats.items():
-            entries = [
-                (*entry, *indexed.execute("SELECT body FROM texts WHERE chunk_no = ?", (number,)).fetchone())
-                for number, *entry in connection.execute(sql, (chat_id,))
-            ]
-            write_chat(connection, chat_no, entries, tokeniser)
-            write_words(connection, chat_no, (entry[6] for entry in entries))
 
 
 def count(path: Path, chats: Iterable[str]) -> Counter[str]:
@@ -229,14 +232,14 @@ class LexicalIndex:
 
     def containing(self, items: ChatItems, parts: Sequence[str]) -> list[str]:
         """The terms of a chat that one of these parts of words stands in."""
-        from shared.search.chat_items import containing
+        from shared.search.chat_words import containing
 
         told = [self._vocabulary(one) for one in items.stretches]
         return list(dict.fromkeys(term for terms in told for part in parts for term in containing(terms, part)))
 
     def _vocabulary(self, stretch: Stretch) -> str:
         """Kept: of 50,000 terms it takes 30 ms to read, and 1 ms to look through."""
-        from shared.search.chat_items import read_vocabulary
+        from shared.search.chat_words import read_vocabulary
 
         key = stretch.part, stretch.chat_no
         with self._lock:
@@ -259,7 +262,7 @@ class LexicalIndex:
 
     def beginning(self, items: ChatItems, letters: str) -> set[str]:
         """The terms of a chat that begin so."""
-        from shared.search.chat_items import read_terms
+        from shared.search.chat_words import read_terms
 
         with self._lock:
             return {term for one in items.stretches for term in read_terms(self._connections[one.part], one, letters)}

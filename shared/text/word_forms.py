@@ -111,10 +111,12 @@ class ChatWords:
     def of_texts(cls, texts: Iterable[str]) -> ChatWords | None:
         """None for texts that show no language but English: an index does not keep their words."""
         pieces = {piece for text in texts for piece in text.lower().split()}
-        words = set(_WORD.findall(" ".join(pieces)))
-        lines = sorted(word if word.isascii() else f"{folded(word)}\t{word}" for word in words)
-        found = cls.of("\n".join(["", *lines, ""]))
-        return found if languages_of_chat(found.shown, 1, LEAST_SHARE / 2) else None
+        plain = {word: word if word.isascii() else folded(word) for word in _WORD.findall(" ".join(pieces))}
+        shown = _SHOWING.intersection(plain.values())
+        if not languages_of_chat(shown, 1, LEAST_SHARE / 2):
+            return None
+        lines = sorted(word if word.isascii() else f"{form}\t{word}" for word, form in plain.items())
+        return cls("\n".join(["", *lines, ""]), shown)
 
 
 def _shortest(lines: str, look_up: Callable[[ChatWords, str], Iterable[str]], letters: str) -> list[str]:

@@ -15,9 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nightly import pipeline
-from nightly.archive.chat_chunks import ChatReader
+from nightly.archive import chat_chunks
 from nightly.cli import status
-from nightly.ledger import ENDS, FATES, Ledger, check_export, chunk_accounts, whole_ledger
+from nightly.night.ledger import ENDS, FATES, Ledger, check_export, chunk_accounts, whole_ledger
 from nightly.steps import build
 from shared.errors import LedgerMismatch
 from shared.release.manifest import read_manifest
@@ -254,8 +254,8 @@ def test_a_night_of_every_kind_adds_up_in_manifest_and_status(world: World, vect
 def test_a_turn_that_is_mislaid_stops_the_night_before_publish(light: World, monkeypatch: pytest.MonkeyPatch) -> None:
     light.say("t1", "one")
     light.say("t2", "two")
-    real = ChatReader.turns
-    monkeypatch.setattr(ChatReader, "turns", lambda reader, chat: real(reader, chat)[:-1])
+    real = chat_chunks.recalled
+    monkeypatch.setattr(chat_chunks, "recalled", lambda stored, place: real(stored, place)[:-1])
     with pytest.raises(LedgerMismatch, match="2 archived are not 1 with chunks"):
         light.night()
     assert not (light.memory_dir / "current").exists()

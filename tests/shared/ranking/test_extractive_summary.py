@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from types import SimpleNamespace
-from typing import Any, cast
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -37,8 +35,8 @@ def texts(chunks: list[Chunk]) -> list[str]:
 
 
 def written(chunks: list[Chunk], zone: str = "UTC") -> str:
-    """The summary file's text."""
-    return summarise._text(cast(Any, SimpleNamespace(settings=SimpleNamespace(timezone=ZoneInfo(zone)))), chunks)
+    """The summary of a chat."""
+    return summarise._extract(chunks, ZoneInfo(zone))
 
 
 def many(number: int, length: int = 0) -> list[Chunk]:

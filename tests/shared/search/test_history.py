@@ -28,7 +28,8 @@ class Release:
     turns, turns_back = OpenRelease.turns, OpenRelease.turns_back
 
     def __init__(self, folder: Path, turns: Sequence[Turn]) -> None:
-        build(folder, 1, ((chunk, indexed_text(chunk, UTC)) for turn in turns for chunk in chunks_of(turn)))
+        by_chat = sorted(turns, key=lambda turn: turn.chat_id)
+        build(folder, 1, ((chunk, indexed_text(chunk, UTC)) for turn in by_chat for chunk in chunks_of(turn)))
         self._lexical = LexicalIndex(folder)
 
     def open_texts(self) -> None:

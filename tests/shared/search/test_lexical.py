@@ -41,7 +41,7 @@ def opened(tmp_path: Path) -> Iterator[Open]:
 
     def make(*chunks: Chunk) -> LexicalIndex:
         path = tmp_path / str(len(indexes))
-        build(path, 1, [(one, one.text) for one in chunks])
+        build(path, 1, [(one, one.text) for one in sorted(chunks, key=lambda one: one.chat_id)])
         indexes.append(LexicalIndex(path))
         return indexes[-1]
 
@@ -59,8 +59,8 @@ def crowd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LexicalIndex]:
         1,
         [
             (chunk(f"{chat}#{n}", text := f"canary c1 c2 chat body own{number} note {n}", chat), text)
-            for n in range(3)
             for number, chat in enumerate(CHATS)
+            for n in range(3)
         ],
     )
     index = LexicalIndex(path)

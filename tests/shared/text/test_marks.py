@@ -6,8 +6,7 @@ import re
 import time
 import unicodedata
 from collections.abc import Callable
-from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -195,10 +194,10 @@ def session_summary(*turns: Turn) -> tuple[str, str]:
 
 def of_the_night(turn: Turn) -> tuple[str, str]:
     """(the summary, what a model is asked)."""
-    chunks, night = chunks_of(turn), cast(Any, SimpleNamespace(settings=SimpleNamespace(timezone=UTC)))
+    chunks = chunks_of(turn)
     chosen, _ = extract(chunks)
     prompt = summarise._prompt(chosen, chunks, UTC)
-    return summarise._text(night, chunks), RECORD.findall(prompt)[0][1]
+    return summarise._extract([*chunks], UTC), RECORD.findall(prompt)[0][1]
 
 
 def said(text: str, name: str | None = "anna", role: str = "user") -> Turn:

@@ -1,0 +1,127 @@
+"""A night with the workers of a Dask cluster makes the release of a night without them, whatever becomes of the workers, and says what did."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+
+import pytest
+from distributed import Client
+
+from nightly.workers import cluster
+from tests.servers.ollama_api import OllamaApi
+from tests.support.machine import free_port
+from tests.support.night.workers import EndingApi, killing, loopback_cluster, make_certificates, rebuilt, talk
+from tests.support.world import World
+
+pytestmark = pytest.mark.usefixtures("large_nights")
+
+
+@pytest.fixture
+def api(world: World) -> Iterator[OllamaApi]:
+    """The embedder of the night."""
+    with OllamaApi() as made:
+        world.environment |= {"EMBEDDER": "ollama", "OLLAMA_URL": made.url, "NIGHT_WORKERS": "1"}
+        yield made
+
+
+@contextmanager
+def apis(count: int) -> Iterator[list[EndingApi]]:
+    """The embedders of workers."""
+    with ExitStack() as opened:
+        yield [opened.enter_context(EndingApi()) for _ in range(count)]
+
+
+def test_a_scheduler_that_is_away_costs_a_sentence(
+    world: World, api: OllamaApi, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cluster, "CONNECT_SECONDS", 1.0)
+    talk(world)
+    away = f"tcp://127.0.0.1:{free_port()}"
+    files, said = rebuilt(world, night_workers=away)
+    assert [one.partition(" (")[0] for one in said] == [f"The scheduler {away} cannot be reached"]
+    assert rebuilt(world, night_workers="1") == (files, [])
+
+
+@pytest.mark.slow
+def test_a_release_made_by_a_cluster_is_that_of_one_process_and_no_word_stays_there(
+    world: World, api: OllamaApi
+) -> None:
+    talk(world)
+    alone = rebuilt(world)
+    with loopback_cluster(world) as dask, apis(2) as embedders:
+        for one in embedders:
+            dask.start_worker(OLLAMA_URL=one.url)
+        asked = len(api.embedded())
+        assert rebuilt(world, night_workers=dask.address) == alone == (alone[0], [])
+        assert all(one.embedded() for one in embedders)
+        assert {text for texts in api.embedded()[asked:] for text in texts if "heron" in text} == set()
+        kept = [path for path in dask.scratch.rglob("*") if path.is_file() and b"heron" in path.read_bytes()]
+        assert kept == []
+    assert list(dask.scratch.glob("hmem-worker-*")) == []
+
+
+@pytest.mark.slow
+def test_workers_that_die_hang_and_lie_are_named_and_the_release_is_that_of_none(world: World, api: OllamaApi) -> None:
+    talk(world)
+    alone, _ = rebuilt(world)
+    with loopback_cluster(world) as dask, apis(4) as (dies, hangs, lies, works):
+        addresses = [dask.start_worker(OLLAMA_URL=one.url) for one in (dies, hangs, lies, works)]
+        dies.at_embed = killing(dask.workers[0], signal.SIGKILL)
+        hangs.at_embed = killing(dask.workers[1], signal.SIGSTOP)
+        lies.turned = True
+        made, said = rebuilt(world, night_workers=dask.address, night_worker_timeout=5.0)
+    assert made == alone
+    reasons = {one.split()[2]: one.partition(": ")[2] for one in sorted(said)}
+    assert reasons == {
+        addresses[0]: "it is gone. Others do its tasks.",
+        addresses[1]: "it has not answered a task within 5 s. Others do its tasks.",
+        addresses[2]: "its model answers otherwise than all-MiniLM-L6-v2 at this host. Others do its tasks.",
+    }
+
+
+@pytest.mark.slow
+def test_a_scheduler_that_dies_in_the_middle_of_the_night_costs_a_sentence(world: World, api: OllamaApi) -> None:
+    talk(world)
+    alone, _ = rebuilt(world)
+    with loopback_cluster(world) as dask, apis(1) as (one,):
+        dask.start_worker(OLLAMA_URL=one.url)
+        one.at_embed = lambda: os.kill(dask.scheduler.pid, signal.SIGKILL) if dask.scheduler.poll() is None else None
+        made, said = rebuilt(world, night_workers=dask.address)
+    assert made == alone
+    assert [sentence.partition(":")[0] for sentence in said] == ["The cluster of NIGHT_WORKERS is not used any more"]
+
+
+@pytest.mark.slow
+def test_with_tls_a_cluster_takes_nobody_without_a_certificate(world: World, api: OllamaApi) -> None:
+    talk(world)
+    alone, _ = rebuilt(world)
+    given = make_certificates(world.root)
+    world.environment |= {f"NIGHT_WORKERS_TLS_{name}": str(path) for name, path in given.items()}
+    with loopback_cluster(world, given) as dask, apis(1) as (one,):
+        dask.start_worker(OLLAMA_URL=one.url)
+        assert rebuilt(world, night_workers=dask.address) == (alone, [])
+        assert one.embedded()
+        for stranger in (dask.address.replace("tls://", "tcp://"), dask.address):
+            with pytest.raises((OSError, TypeError)):  # it is hung up on, or does not even try without certificates
+                Client(stranger, timeout=2.0, set_as_default=False)
+
+
+@pytest.mark.slow
+def test_a_worker_with_another_version_of_the_program_is_left_out(
+    world: World, api: OllamaApi, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    talk(world)
+    alone, _ = rebuilt(world)
+    monkeypatch.setattr(cluster, "program", lambda: "the next version")
+    with loopback_cluster(world) as dask:
+        address = dask.start_worker(OLLAMA_URL=api.url)
+        made, said = rebuilt(world, night_workers=dask.address)
+    assert made == alone
+    other = "it runs another version of this program, of Python or of a library"
+    assert said == [
+        f"The worker {address} is left out: {other}. Others do its tasks.",
+        "The cluster of NIGHT_WORKERS is not used any more: it has no worker that may be used. The night goes on without it.",
+    ]
