@@ -22,7 +22,7 @@ from tests.chaos.checks.points import POINTS
 from tests.chaos.harness.forked import night
 from tests.chaos.harness.report import LIGHT
 from tests.servers.ollama_api import DIGEST, OllamaApi
-from tests.support.night.chat_tables import accounts, summaries
+from tests.support.night.indexes.chat_tables import accounts, summaries
 from tests.support.world import World
 
 TURNS = [(f"t{number}", chat, f"note {number} of {chat}: the heron number {number * 7} was seen at the pond. " * (1 + number % 3))

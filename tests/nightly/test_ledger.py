@@ -22,7 +22,7 @@ from nightly.steps import build
 from shared.errors import LedgerMismatch
 from shared.release.manifest import read_manifest
 from shared.turns.records import Tombstone
-from tests.support.night.chat_tables import accounts
+from tests.support.night.indexes.chat_tables import accounts
 from tests.support.world import World
 
 counts = st.dictionaries(st.sampled_from(["1", "-100123", "c"]), st.integers(0, 50), max_size=3)

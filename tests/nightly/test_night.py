@@ -19,7 +19,7 @@ from shared.release.manifest import verify
 from shared.search.recall import OpenRelease
 from shared.search.types import Query
 from tests.support.night.archives import texts
-from tests.support.night.chat_tables import counted
+from tests.support.night.indexes.chat_tables import counted
 from tests.support.night.steps import replace_step
 from tests.support.night.whole_archive import read_archive
 from tests.support.world import World

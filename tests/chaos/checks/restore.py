@@ -18,7 +18,7 @@ from tests.chaos.harness.oracle import Shadow, judge
 from tests.chaos.harness.report import Bench, Outcome, chaos
 from tests.servers.ollama_api import DIGEST, OllamaApi
 from tests.support.machine import free_port
-from tests.support.night.chat_tables import accounts, counted, summaries
+from tests.support.night.indexes.chat_tables import accounts, counted, summaries
 from tests.support.world import World
 
 CHATS = ("9912", "-100123", "Team Blue")

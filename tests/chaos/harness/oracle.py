@@ -26,7 +26,7 @@ from shared.turns.chunk import Chunk
 from shared.turns.chunking import chunks_of
 from shared.turns.records import RecordRefused, Turn
 from tests.chaos.harness.report import Outcome
-from tests.support.night.chat_tables import counted
+from tests.support.night.indexes.chat_tables import counted
 from tests.support.world import World
 
 #: Turns of which recall itself is asked, at rest: the newest, the oldest and some between.

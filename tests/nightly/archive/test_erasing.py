@@ -23,7 +23,7 @@ from shared.release import retention
 from shared.release.manifest import current_release, read_manifest, release_dir
 from tests.servers.ollama_api import DIGEST, OllamaApi
 from tests.support.night.archives import LATER, SECRET, archive, places, stone, talk, texts
-from tests.support.night.chat_tables import counted
+from tests.support.night.indexes.chat_tables import counted
 from tests.support.night.two_hosts import DayHost
 from tests.support.world import World
 

@@ -17,7 +17,7 @@ from shared.search.recall import OpenRelease
 from shared.search.types import Query
 from shared.turns.records import Tombstone
 from tests.support.night.archives import texts
-from tests.support.night.chat_tables import summaries
+from tests.support.night.indexes.chat_tables import summaries
 from tests.support.night.steps import replace_step
 from tests.support.world import World
 

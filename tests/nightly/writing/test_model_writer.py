@@ -21,7 +21,7 @@ from shared.system.files import sha256_file
 from shared.turns.records import Tombstone, Turn
 from tests.servers.ollama_api import DIGEST, OllamaApi
 from tests.support.machine import free_port, slowness
-from tests.support.night.chat_tables import summaries
+from tests.support.night.indexes.chat_tables import summaries
 from tests.support.night.whole_archive import read_archive
 from tests.support.samples import chunk
 from tests.support.world import World

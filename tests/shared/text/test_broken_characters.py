@@ -17,7 +17,7 @@ from shared.turns.chunk import Chunk
 from shared.turns.chunking import chunks_of
 from shared.turns.records import Task, Turn, well_formed
 from tests.support.day.forgetting_world import hmem
-from tests.support.night.chat_tables import summaries
+from tests.support.night.indexes.chat_tables import summaries
 from tests.support.night.whole_archive import read_archive
 from tests.support.world import World
 

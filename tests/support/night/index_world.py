@@ -20,7 +20,7 @@ from shared.turns.chunk import Chunk
 from shared.vectors.base import Corpus
 from shared.vectors.registry import backend_of, builder_of
 from shared.vectors.searching import AskingBackend
-from tests.support.night.chat_tables import write_chats
+from tests.support.night.indexes.chat_tables import write_chats
 
 if TYPE_CHECKING:
     from shared.embedding.models import Vectors

@@ -23,8 +23,8 @@ from shared.turns.chunking import chunks_of
 from shared.turns.records import Turn
 from shared.vectors.sqlite.files import VectorFile
 from tests.support.night.builds import Nights
-from tests.support.night.chat_tables import write_chats
 from tests.support.night.index_world import DIMENSIONS, IDENTITY, settings_for
+from tests.support.night.indexes.chat_tables import write_chats
 
 DAY = 86_400.0
 NOON = 1_700_000_000.0
