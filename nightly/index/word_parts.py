@@ -52,4 +52,4 @@ def _prove(task: Frames, answer: Frames) -> None:
         raise ResultRefused("the part that it wrote has another number of chunks")
 
 
-WRITING = TaskKind("write", write_part, prove=_prove)
+WRITING = TaskKind("write", write_part, prove=_prove, ahead=0)

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
 #: Seconds to reach the scheduler; between two looks at the workers; and how many workers try a task before this process does it.
 CONNECT_SECONDS, LOOK_SECONDS, ATTEMPTS = 10.0, 1.0, 3
-#: Tasks that a thread of a worker has at a time: one is on its way while another is done.
-AT_ONCE = 2
 
 
 class _ClusterLost(Exception):
@@ -101,7 +99,7 @@ class Cluster:
         unsent: Iterable[Frames] = ()
         try:
             while True:
-                while len(waiting) < self._room() and (task := next(rest, None)) is not None:
+                while len(waiting) < self._room(kind) and (task := next(rest, None)) is not None:
                     unsent = (task,)
                     waiting.append(self._send(kind, task))
                     unsent = ()
@@ -155,7 +153,7 @@ class Cluster:
                     answer: _Answer = sent.future.result(timeout=LOOK_SECONDS)
                 except TimeoutError:
                     self._look()
-                    if time.monotonic() - sent.at > AT_ONCE * self._limit:
+                    if time.monotonic() - sent.at > 2 * self._limit:  # it may have waited for another one
                         self._leave_out_who_has(sent.key)
                         return None
                 else:
@@ -163,7 +161,8 @@ class Cluster:
         except (HmemError, _ClusterLost):
             raise  # the step's time limit, or said already
         except Exception as error:
-            if sent.future.status == "error":  # it has killed several workers, or cannot be sent
+            if sent.future.status == "error":  # it has killed several workers, or could not be read there
+                self._say(f"The cluster of NIGHT_WORKERS gave a task up ({type(error).__name__}). It is done again.")
                 return None
             raise _ClusterLost(f"its scheduler does not answer ({type(error).__name__})") from error
         finally:
@@ -182,9 +181,11 @@ class Cluster:
             raise _ClusterLost(f"its scheduler does not answer ({type(error).__name__})") from error
         return _Sent(task, future, key)
 
-    def _room(self) -> int:
+    def _room(self, kind: TaskKind) -> int:
         """Tasks that are sent at the same time."""
-        return AT_ONCE * max(1, sum(count for worker, count in self._threads.items() if worker not in self._left_out))
+        return (1 + kind.ahead) * max(
+            1, sum(count for worker, count in self._threads.items() if worker not in self._left_out)
+        )
 
     def _look(self, *, now: bool = False) -> None:
         """Which workers there are; those that went are named."""

@@ -43,8 +43,7 @@ class Processes:
             return
         rest, waiting = iter(tasks), deque[_Sent]()
         while True:
-            # One more than there are processes, so that none waits while an answer is used.
-            while len(waiting) <= self._count and (task := next(rest, None)) is not None:
+            while len(waiting) < self._count + kind.ahead and (task := next(rest, None)) is not None:
                 waiting.append(self._send(kind, task))
             if not waiting:
                 return

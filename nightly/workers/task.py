@@ -41,6 +41,8 @@ class TaskKind:
     prove: Callable[[Frames, Frames], None] = _accepted
     #: Whether other processes of this host make it faster.
     for_processes: bool = True
+    #: Tasks that are sent ahead of those that are done, so that no worker waits for one; 0 if a task is too large for that.
+    ahead: int = 1
 
     @property
     def in_this_process(self) -> Callable[[Frames], Frames]:
