@@ -52,7 +52,8 @@ def test_an_unknown_part_is_refused_with_the_list(wrong: tuple[str, ...]) -> Non
     assert done.returncode == 2
     if wrong != ("x",):
         assert (
-            "Choose from: postgresql, lancedb, qdrant, redis-search, pgvector, fastembed, plot, chroma" in done.stderr
+            "Choose from: postgresql, lancedb, qdrant, redis-search, pgvector, fastembed, plot, dask, chroma"
+            in done.stderr
         )
 
 
