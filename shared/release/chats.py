@@ -27,7 +27,7 @@ LAYOUT = 1
 #: Up to so many chats are looked up, more are read in order.
 ONE_BY_ONE = 1000
 #: What is counted of a chat: turns to recall, their chunks, turns that a tombstone covers; then the account of the night that did it last
-#: (nightly/ledger.py). `vectors` is None where the release has no vector index.
+#: (nightly/night/ledger.py). `vectors` is None where the release has no vector index.
 COUNTED = (
     "turns",
     "chunks",
