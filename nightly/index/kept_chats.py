@@ -23,7 +23,7 @@ from shared.release.integrity import open_closed
 CHATS = "chats.sqlite"
 #: In the folder of the chunk step: a link to that file, if only chats with news are done.
 CARRIED = "carried.sqlite"
-#: What is summed over chats: their turns, what became of them (nightly/night/ledger.py), what the indexes have of them, and whether there is a summary.
+#: What is summed over chats: their turns, what became of them (nightly/night/ledger.py), what the indexes have of them, whether there is a summary.
 COUNTED = (
     "turns",
     "archived",
