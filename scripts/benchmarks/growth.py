@@ -53,11 +53,13 @@ def measure(turns: int, new: int, chat_turns: int, talking: int, index: str, *, 
             "STEP_TIMEOUT": "36000",
             "RELEASES_KEPT": str(RELEASES),
         }
-        cached = _write_history(folder / "night", talk(turns, chats))
+        vectors = index != "none"
+        cached = _write_history(folder / "night", talk(turns, chats), vectors=vectors)
         first = _night(environment, "run")
         nights = []
         for number in range(RELEASES - 1):
-            _say(environment, folder / "night", list(talk(new, min(talking, chats), first=turns + number * new)))
+            said = list(talk(new, min(talking, chats), first=turns + number * new))
+            _say(environment, folder / "night", said, vectors=vectors)
             nights.append(_night(environment, "run") | {"new_bytes": _new_bytes(folder / "memory")})
         added = nights[0]
         files, disk = _usage(folder / "memory")
@@ -164,8 +166,8 @@ def _key(turn: Turn) -> bytes:
     return f"hcli:memory:{turn['task_id']}:{turn['role']}".encode()
 
 
-def _write_history(night_dir: Path, talk: Iterator[Turn]) -> int:
-    """The archive as earlier nights would have left it, with a vector for each text in the cache; the number of vectors."""
+def _write_history(night_dir: Path, talk: Iterator[Turn], *, vectors: bool = True) -> int:
+    """The archive as earlier nights would have left it, with a vector for each text in the cache (unless there is no index); their number."""
     from nightly.archive.segments import RawRecord, segment_name, write_segment
     from shared.system.files import make_dir
 
@@ -174,12 +176,13 @@ def _write_history(night_dir: Path, talk: Iterator[Turn]) -> int:
     for run, part in enumerate(parts, start=1):
         records = (RawRecord(_key(turn), "string", json.dumps(turn).encode()) for turn in part)
         write_segment(archive / segment_name(run), run, ({"kind": "turn", **record.to_json()} for record in records))
-        cached += _fill_cache(night_dir, part)
+        cached += _fill_cache(night_dir, part) if vectors else 0
     return cached
 
 
-def _say(environment: dict[str, str], night_dir: Path, turns: list[Turn]) -> None:
-    _fill_cache(night_dir, turns)
+def _say(environment: dict[str, str], night_dir: Path, turns: list[Turn], *, vectors: bool) -> None:
+    if vectors:
+        _fill_cache(night_dir, turns)
     with Redis.from_url(environment["REDIS_URL"]) as client:
         for turn in turns:
             client.set(_key(turn), json.dumps(turn))
