@@ -205,8 +205,8 @@ def _remove_outdated(night: Night) -> dict[str, Any]:
     is not complete.
     """
     erases = bool(night.result("archive").get("erased"))
-    if erases and "skipped" not in night.result("publish"):
-        erasing.drop_earlier_indexes(night)
+    if erases:
+        erasing.drop_other_indexes(night, night.parent if "skipped" in night.result("publish") else night.run)
     in_use, not_pruned = _prune(night) if erases else ([], None)
     return {"held_by_readers": in_use, "not_pruned": not_pruned, "not_swept": servers.sweep(night)}
 

@@ -189,11 +189,12 @@ def apply(night: Night, archive: Catalog) -> dict[str, Any]:
     return counts
 
 
-def drop_earlier_indexes(night: Night) -> None:
-    """Remove the indexes of earlier nights, which may have what this one erased, if its own could not be stored in their place."""
+def drop_other_indexes(night: Night, run: int | None) -> None:
+    """Remove the kept indexes of other runs, which may have what was erased. `run`: whose release has none of it. Its own indexes may not be
+    kept: they could not be stored, or another night host made that release."""
     base = night.settings.hmem_night_dir / LAST
     for path in list(base.iterdir()) if base.is_dir() else []:
-        if path.name != str(night.run):
+        if path.name != str(run):
             remove_tree(path)
 
 

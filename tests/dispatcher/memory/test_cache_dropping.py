@@ -33,7 +33,6 @@ from tests.support.world import REPOSITORY, World
 
 #: Functions that keep results for the life of the process, and why no forgetting concerns them.
 NO_WORDS = {
-    "shared/search/recall.py:_summary_name": "names of files, by chat id",
     "shared/search/lookup.py:_terms_of_each": "the terms of words in tables of ours",
     "shared/text/language.py:_model": "the model of languages",
     "shared/embedding/open.py:open_shipped": "the embedder",
