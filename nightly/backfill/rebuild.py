@@ -7,12 +7,14 @@ current release stays in use until the switch. The settings alone choose the mod
 
 from __future__ import annotations
 
-import math
+import hashlib
 import os
+import random
+import sqlite3
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -95,19 +97,30 @@ def plan(settings: Settings, reporter: Reporter) -> dict[str, Any]:
         ):
             catalog.refresh()
             counts = chunk.cut(night, catalog, list(catalog.digests()), make_dir(night.output("chunk")))
-        texts = list(dict.fromkeys(text for _, chunks in ChunkFolder(night.output("chunk")) for _, text in chunks))
-        found = {
+        found: dict[str, Any] = {
             "current": _shown(current.embedding) if current else None,
             "turns": sum(counts["turns_per_chat"].values()),
             "chunks": sum(counts["chunks_per_chat"].values()),
-            "texts": len(texts),
-            "keys": len(turn_keys(client)),
         }
-    embedder = open_embedder(settings) if settings.indexes else None
-    if embedder is None:
-        return found | {"wanted": None, "cached": 0, "to_embed": 0, "texts_per_second": None, "seconds": 0.0}
-    with closing(embedder):
-        return found | {"wanted": _shown(embedder.identity)} | _to_embed(settings, embedder, texts)
+        keys = len(turn_keys(client))
+        embedder = open_embedder(settings) if settings.indexes else None
+        texts = _different_texts(ChunkFolder(night.output("chunk")), Path(folder))
+        if embedder is None:
+            nothing = {"wanted": None, "cached": 0, "to_embed": 0, "texts_per_second": None, "seconds": 0.0}
+            return found | {"texts": sum(map(len, texts)), "keys": keys} | nothing
+        with closing(embedder):
+            return found | {"keys": keys, "wanted": _shown(embedder.identity)} | _to_embed(settings, embedder, texts)
+
+
+def _different_texts(chunks: ChunkFolder, scratch: Path) -> Iterator[list[str]]:
+    """The texts of one chat after the other, each the first time that it comes. They are counted in a file, since they may be many."""
+    with closing(sqlite3.connect(scratch / "texts.sqlite", isolation_level=None)) as seen:
+        seen.execute("PRAGMA journal_mode = OFF")
+        seen.execute("PRAGMA synchronous = OFF")
+        seen.execute("CREATE TABLE seen (digest BLOB PRIMARY KEY) WITHOUT ROWID")
+        sql = "INSERT OR IGNORE INTO seen VALUES (?)"
+        for _, some in chunks:
+            yield [text for _, text in some if seen.execute(sql, (hashlib.sha256(text.encode()).digest(),)).rowcount]
 
 
 def _shown(identity: EmbeddingIdentity | None) -> dict[str, Any] | None:
@@ -116,21 +129,31 @@ def _shown(identity: EmbeddingIdentity | None) -> dict[str, Any] | None:
     return {name: value for name, value in identity.to_json().items() if name != "probes"}
 
 
-def _to_embed(settings: Settings, embedder: Embedder, texts: list[str]) -> dict[str, Any]:
+def _to_embed(settings: Settings, embedder: Embedder, texts: Iterable[list[str]]) -> dict[str, Any]:
+    """Counts, and the time that embedding takes, measured with a sample of every text alike (Vitter, "Random Sampling with a Reservoir", 1985)."""
     from nightly.index.vector_cache import known_texts
     from shared.embedding.probes import prove
 
     prove(embedder)  # also loads the model before anything is timed
-    known = known_texts(settings.hmem_night_dir / CACHE, embedder.identity, texts)
-    missing = [text for text in texts if text not in known]
-    counts = {"cached": len(texts) - len(missing), "to_embed": len(missing)}
+    chance, sample, wanted, missing = random.Random(1), list[str](), 0, 0  # noqa: S311 - no secret
+    for some in texts:
+        known = known_texts(settings.hmem_night_dir / CACHE, embedder.identity, some)
+        wanted += len(some)
+        for text in some:
+            if text in known:
+                continue
+            missing += 1
+            if len(sample) < SAMPLE_TEXTS:
+                sample.append(text)
+            elif (place := chance.randrange(missing)) < SAMPLE_TEXTS:
+                sample[place] = text
+    counts = {"texts": wanted, "cached": wanted - missing, "to_embed": missing}
     if not missing:
         return counts | {"texts_per_second": None, "seconds": 0.0}
-    sample = missing[:: math.ceil(len(missing) / SAMPLE_TEXTS)]
     started = time.perf_counter()
     embedder.embed_documents(sample)
     rate = len(sample) / max(time.perf_counter() - started, 1e-6)
-    return counts | {"texts_per_second": round(rate, 1), "seconds": round(len(missing) / rate, 1)}
+    return counts | {"texts_per_second": round(rate, 1), "seconds": round(missing / rate, 1)}
 
 
 def plan_sentence(found: dict[str, Any], step_timeout: float) -> str:

@@ -180,29 +180,34 @@ class VectorRows:
         """What no part that is taken over has; a chat's vectors are read when it is asked for."""
         from shared.vectors.sqlite.files import read_chat
 
-        new, repeats = dict[str, list[int]](), dict[str, dict[str, str]]()
+        counts, repeats = dict[str, int](), dict[str, dict[str, str]]()
         for chat_id in self._rows.chats:
             rows, known = self._rows.chat(chat_id), held.get(chat_id, ())
-            new[chat_id] = [row for row, one in enumerate(rows.digests) if one not in known]
+            counts[chat_id] = len(rows.digests) - sum(one in rows.digests for one in known)
             if more := {one: first for one, first in rows.repeats.items() if one not in known}:
                 repeats[chat_id] = more
         carried = set[str]()
         for chat_id in others:
             for part in merged:
                 ids, _, again = read_chat(part, chat_id, self._dimensions)
-                carried |= {chat_id} if ids else set()
+                if ids:
+                    carried.add(chat_id)
+                    counts[chat_id] = counts.get(chat_id, 0) + len(ids)
                 if again:
                     repeats.setdefault(chat_id, {}).update(again)
 
         def read(chat_id: str) -> tuple[list[str], Vectors]:
             if chat_id in carried:
                 return self._merged(chat_id, merged)
-            rows = new[chat_id]
-            ids = self._rows.chat(chat_id).ids
-            return [ids[row] for row in rows], self._rows.vectors(chat_id)[rows]
+            known, ids = held.get(chat_id, ()), self._rows.chat(chat_id).ids
+            vectors = self._rows.vectors(chat_id)
+            if not known:
+                return ids, vectors
+            rows = [row for row, one in enumerate(ids) if one not in known]
+            return [ids[row] for row in rows], vectors[rows]
 
-        chats = sorted({*(chat_id for chat_id, rows in new.items() if rows), *carried})
-        return Corpus(_ReadLate(chats, read), repeats)
+        counts = {chat_id: count for chat_id, count in sorted(counts.items()) if count}
+        return Corpus(_ReadLate([*counts], read), repeats, counts=counts)
 
     def _merged(self, chat_id: str, merged: Sequence[Path]) -> tuple[list[str], Vectors]:
         import numpy as np

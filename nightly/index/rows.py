@@ -58,10 +58,10 @@ class Rows:
 
     def __init__(self, folder: ChunkFolder, path: Path, refused: Collection[str]) -> None:
         """LedgerMismatch unless chunks = vectors + not embedded."""
-        import numpy as np
+        from nightly.index.mapped_rows import MappedRows  # numpy, late
 
         self._folder, self._refused = folder, refused
-        self._vectors: Vectors = np.asarray(np.load(path, mmap_mode="r"))
+        self._vectors = MappedRows(path)
         if len(self._vectors) != len(folder) or self._without() != len(refused):
             raise self._mismatch()
         self._kept: LRUCache[str, RowsOfChat] = LRUCache(KEPT_ROWS, lambda chat: min(KEPT_ROWS, 1 + len(chat.digests)))
@@ -96,9 +96,10 @@ class Rows:
     def vectors(self, chat_id: str) -> Vectors:
         """The vectors of a chat's rows, shape (n, dimensions); without copying if they are consecutive."""
         rows = self.chat(chat_id).numbers
+        vectors = self._vectors.looking_at(len(rows))
         if rows and rows[-1] - rows[0] == len(rows) - 1:
-            return self._vectors[rows[0] : rows[-1] + 1]
-        return self._vectors[rows]
+            return vectors[rows[0] : rows[-1] + 1]
+        return vectors[rows]
 
     def corpus(self) -> Corpus:
         """All of them, for an index that is not in parts."""
@@ -117,11 +118,10 @@ class Rows:
         import numpy as np
 
         made, first = RowsOfChat(), dict[str, str]()
-        not_embedded, content = 0, self._vectors.view("u1")
-        rows = self._folder.chats.get(chat_id, range(0))
-        embedded = {
-            rows.start + row for row in np.flatnonzero(self._vectors[rows.start : rows.stop].any(axis=1)).tolist()
-        }
+        rows, not_embedded = self._folder.chats.get(chat_id, range(0)), 0
+        vectors = self._vectors.looking_at(len(rows))
+        content = vectors.view("u1")
+        embedded = {rows.start + row for row in np.flatnonzero(vectors[rows.start : rows.stop].any(axis=1)).tolist()}
         for row, (chunk_id, started_at) in zip(rows, self._folder.times(chat_id), strict=True):
             if row not in embedded:
                 if chunk_id not in self._refused:
@@ -140,7 +140,8 @@ class Rows:
 
     def _without(self) -> int:
         """Rows of zeros."""
-        parts = (self._vectors[start : start + AT_ONCE] for start in range(0, len(self._vectors), AT_ONCE))
+        starts = range(0, len(self._vectors), AT_ONCE)
+        parts = (self._vectors.looking_at(AT_ONCE)[start : start + AT_ONCE] for start in starts)
         return sum(len(part) - int(part.any(axis=1).sum()) for part in parts)
 
     def _mismatch(self) -> LedgerMismatch:

@@ -88,8 +88,8 @@ class VectorCache:
         self._connection.close()
 
 
-def known_texts(path: Path, identity: EmbeddingIdentity, texts: Iterable[str]) -> set[str]:
-    """Those that have a vector already. The cache is not touched, nor made where there is none."""
+def known_texts(path: Path, identity: EmbeddingIdentity, texts: Sequence[str]) -> set[str]:
+    """Those of some texts that have a vector already. The cache is not touched, nor made where there is none."""
     if not path.exists():
         return set()
     # Without a log the file is complete and can be opened without creating one.
@@ -100,12 +100,9 @@ def known_texts(path: Path, identity: EmbeddingIdentity, texts: Iterable[str]) -
         if "vectors" not in tables:
             return set()
         named = "(SELECT id FROM embeddings WHERE name = ?)" if "embeddings" in tables else "?"
-        rows = connection.execute(
-            f"SELECT text_sha256 FROM vectors WHERE embedding = {named}",  # noqa: S608
-            (_name(identity),),
-        )
-        digests = {digest for (digest,) in rows}
-    return {text for text in texts if _digest(text) in digests}
+        sql = f"SELECT 1 FROM vectors WHERE embedding = {named} AND text_sha256 = ?"  # noqa: S608
+        name = _name(identity)
+        return {text for text in texts if connection.execute(sql, (name, _digest(text))).fetchone()}
 
 
 def forget(path: Path, texts: Iterable[str], report: Reporter | None = None) -> int:

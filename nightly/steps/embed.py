@@ -23,9 +23,9 @@ from shared.system.faults import crash_point
 from shared.turns.chunk import Chunk
 
 if TYPE_CHECKING:
+    from nightly.index.mapped_rows import MappedRows
     from nightly.index.vector_cache import VectorCache
     from nightly.workers.task import Frames
-    from shared.embedding.models import Vectors
 
 VECTORS, NOTE_VECTORS = "vectors.npy", "note_vectors.npy"
 #: Texts between two commits of the cache, unless the embedder takes more at once.
@@ -68,26 +68,22 @@ def _embed_folder(
     night: Night, embedder: Embedder, step: Path, out: Path, carried: int, kind: Literal["chunks", "notes"] = "chunks"
 ) -> dict[str, Any]:
     """Write the vectors of the chunks in a step's folder; their counts. `carried`: chunks of other chats, which have their vectors."""
-    import numpy as np
-
+    from nightly.index.mapped_rows import write_zeros
     from nightly.index.vector_cache import VectorCache
     from nightly.workers.embedding import embedding
 
     folder = ChunkFolder(step)
     if not len(folder):
-        np.save(out, np.zeros((0, embedder.identity.dimensions), dtype=np.float32))
+        write_zeros(out, 0, embedder.identity.dimensions)
         return {"embedded": 0, "cached": 0, "vectors": 0, "not_embedded": 0, "refused": {}}
-    vectors = np.lib.format.open_memmap(
-        out, mode="w+", dtype=np.float32, shape=(len(folder), embedder.identity.dimensions)
-    )
     cache = VectorCache(night.settings.hmem_night_dir / CACHE, embedder.identity, kind, night.report)
     try:
+        vectors = write_zeros(out, len(folder), embedder.identity.dimensions)
         filler = _Filler(embedder, cache, vectors, len(folder) + carried)
         chats = night.report.track(folder, len(folder.chats), "embed")
         tasks = filler.tasks((folder.chats[chat_id], chunks) for chat_id, chunks in chats)
         for answer in night.workers.map(embedding(embedder), tasks, len(folder)):
             filler.add(answer)
-        vectors.flush()
     finally:
         cache.close()
     return filler.counts()
@@ -99,7 +95,7 @@ class _Filler:
     Several batches may be with embedders; the answers come in the order of the tasks.
     """
 
-    def __init__(self, embedder: Embedder, cache: VectorCache, vectors: Vectors, total: int) -> None:
+    def __init__(self, embedder: Embedder, cache: VectorCache, vectors: MappedRows, total: int) -> None:
         self._embedder, self._cache, self._vectors, self._total = embedder, cache, vectors, total
         self._missing: dict[str, list[tuple[int, str]]] = {}  # text -> row and id of its chunks, until it is embedded
         self._batch: list[str] = []
@@ -117,7 +113,7 @@ class _Filler:
 
     def _look_up(self, rows: range, chunks: list[tuple[Chunk, str]]) -> Iterator[Frames]:
         """The chunks of one chat."""
-        known = set[str]()
+        known, vectors = set[str](), self._vectors.looking_at(len(rows))
         cached = self._cache.get_many([text for _, text in chunks])
         for row, (chunk, text), kept in zip(rows, chunks, cached, strict=True):
             if text in self._refused:
@@ -125,7 +121,7 @@ class _Filler:
             elif text in self._missing:
                 self._missing[text].append((row, chunk.chunk_id))
             elif (vector := self._cache.get(text) if kept is None else kept) is not None:  # perhaps embedded just now
-                self._vectors[row] = vector
+                vectors[row] = vector
                 known.add(text)
             else:
                 self._missing[text] = [(row, chunk.chunk_id)]
@@ -150,10 +146,11 @@ class _Filler:
         good = [row for row in range(len(batch)) if row not in found.refused]
         self._cache.put([batch[row] for row in good], found.vectors[good])
         self._embedded += len(good)
+        vectors = self._vectors.looking_at(len(batch))
         for at, text in enumerate(batch):
             rows = self._missing.pop(text)
             if (reason := found.refused.get(at)) is None:
-                self._vectors[[row for row, _ in rows]] = found.vectors[at]
+                vectors[[row for row, _ in rows]] = found.vectors[at]
             else:
                 self._refused[text] = reason
                 self._reasons |= dict.fromkeys((chunk_id for _, chunk_id in rows), reason)

@@ -86,6 +86,7 @@ class Corpus:
     chats: Mapping[str, tuple[Sequence[str], Vectors]]  # chat id -> (chunk ids, their vectors)
     repeats: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # chat -> chunk -> the one with that vector
     said_at: Mapping[str, Sequence[float]] = field(default_factory=dict)  # chat -> POSIX seconds of each of its ids
+    counts: Mapping[str, int] | None = None  # chat -> its ids, if they are known without reading them
 
     @property
     def dimensions(self) -> int:
@@ -93,7 +94,13 @@ class Corpus:
         return next((int(vectors.shape[1]) for _, vectors in self.chats.values()), 0)
 
     def __len__(self) -> int:
-        return sum(len(ids) for ids, _ in self.chats.values())
+        return sum(self.sizes().values())
+
+    def sizes(self) -> dict[str, int]:
+        """Vectors by chat."""
+        if self.counts is not None:
+            return dict(self.counts)
+        return {chat_id: len(ids) for chat_id, (ids, _) in self.chats.items()}
 
 
 @dataclass(frozen=True)

@@ -77,36 +77,25 @@ def _write_blocks(
         connection.execute("INSERT INTO blocks VALUES (?,?,?,?,?)", (number, block, chat_id, *content))
 
 
-@dataclass(frozen=True)
-class PartContent:
-    """What one part holds, by chat: the ids of its rows, and its repeated chunks, each with the one whose vector it has."""
-
-    ids: dict[str, list[str]]
-    repeats: dict[str, dict[str, str]]
-
-    def __len__(self) -> int:
-        return sum(map(len, self.ids.values()))
-
-
-def read_content(path: Path) -> PartContent:
-    """sqlite3.Error or ValueError if the file is damaged."""
+def read_repeats(path: Path) -> dict[str, dict[str, str]]:
+    """Of each chat in one part the chunks that repeat a vector, each with the one whose vector it is. sqlite3.Error or ValueError if the file
+    is damaged."""
     with closing(open_closed(path)) as connection:
-        ids: dict[str, list[str]] = {}
-        for chat_id, some in connection.execute("SELECT chat_id, ids FROM blocks ORDER BY chat_no, block_no"):
-            ids.setdefault(chat_id, []).extend(orjson.loads(some))
-        repeats = {c: orjson.loads(r) for c, r in connection.execute("SELECT chat_id, repeated FROM chats")}
-    return PartContent(ids, {chat_id: those for chat_id, those in repeats.items() if those})
+        found = (
+            (chat, orjson.loads(again)) for chat, again in connection.execute("SELECT chat_id, repeated FROM chats")
+        )
+        return {chat_id: again for chat_id, again in found if again}
 
 
 def count_rows(path: Path) -> dict[str, int]:
-    """The rows of one part by chat, and its repeated chunks with them; errors as of `read_content`."""
+    """The rows of one part by chat, and its repeated chunks with them; errors as of `read_repeats`."""
     with closing(open_closed(path)) as connection:
         rows = connection.execute("SELECT chat_id, vectors, repeated FROM chats")
         return {chat_id: vectors + len(orjson.loads(repeated)) for chat_id, vectors, repeated in rows}
 
 
 def count_vectors(path: Path, chats: Iterable[str]) -> dict[str, int]:
-    """The vectors that one part has of these chats; errors as of `read_content`."""
+    """The vectors that one part has of these chats; errors as of `read_repeats`."""
     sql, counted = "SELECT vectors FROM chats WHERE chat_id = ?", dict[str, int]()
     with closing(open_closed(path)) as connection:
         for chat_id in chats:

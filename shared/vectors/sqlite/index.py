@@ -29,8 +29,8 @@ from shared.vectors.sqlite.files import (
     LAYOUT,
     STORED,
     VectorFile,
-    read_content,
     read_part,
+    read_repeats,
     write_part,
 )
 
@@ -59,7 +59,7 @@ class SqliteBuilder:
         """As in `Builder`. The parts of `earlier` are taken over; what they do not hold becomes a part of its own."""
         begin(place, earlier)
         rest = _without(corpus, earlier)
-        if any(len(ids) for ids, _ in rest.chats.values()) or rest.repeats or not part_files(place):
+        if any(rest.sizes().values()) or rest.repeats or not part_files(place):
             write_part(new_part(place, self._run), rest)
 
     def check(self, place: Path, scratch: Path, corpus: Corpus, earlier: Earlier | None = None) -> Checked:  # noqa: ARG002 - read in place
@@ -71,7 +71,7 @@ class SqliteBuilder:
         for path in new if earlier and earlier.rest_only else part_files(place):
             with damage_named(path), closing(VectorFile(path, corpus.dimensions)) as file:
                 counted.update(file.chats())
-        wanted = {chat_id: len(ids) for chat_id, (ids, _) in corpus.chats.items()}
+        wanted = corpus.sizes()
         if {chat: count for chat, count in counted.items() if count} != wanted:
             wrong = sum(counted.get(chat, 0) != wanted.get(chat, 0) for chat in {*counted, *wanted})
             raise ReleaseRefused(
@@ -103,7 +103,7 @@ def _without(corpus: Corpus, earlier: Earlier | None) -> Corpus:
 def _check_part(path: Path, given: Corpus) -> None:
     """There are these chats, each with its rows, each with its id and its vector, byte for byte; every SELF_CHECK_EVERY-th finds itself; each
     repeated chunk leads to its first."""
-    if read_content(path).repeats != {chat_id: dict(again) for chat_id, again in given.repeats.items() if again}:
+    if read_repeats(path) != {chat_id: dict(again) for chat_id, again in given.repeats.items() if again}:
         raise ReleaseRefused("SQLite repeats other chunks of a chat than were given to it. Run the night again.")
     others = {*given.chats, *given.repeats}
     for chat_id, ids, vectors in read_part(path, given.dimensions):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
@@ -17,6 +18,14 @@ from tests.support.night.workers import EndingApi, killing, loopback_cluster, ma
 from tests.support.world import World
 
 pytestmark = pytest.mark.usefixtures("large_nights")
+
+#: What becomes of a worker, and how it is said.
+FAULTS = {
+    "dies": "it is gone.",
+    "hangs": "it has not answered a task within 5 s.",
+    "lies": "its model answers otherwise than all-MiniLM-L6-v2 at this host.",
+}
+GOES_ON = "The night goes on without it."
 
 
 @pytest.fixture
@@ -63,23 +72,46 @@ def test_a_release_made_by_a_cluster_is_that_of_one_process_and_no_word_stays_th
     assert list(dask.scratch.glob("hmem-worker-*")) == []
 
 
+def make_faulty(fault: str, embedder: EndingApi, worker: subprocess.Popen[bytes]) -> None:
+    if fault == "lies":
+        embedder.turned = True
+    else:
+        embedder.at_embed = killing(worker, signal.SIGKILL if fault == "dies" else signal.SIGSTOP)
+
+
 @pytest.mark.slow
-def test_workers_that_die_hang_and_lie_are_named_and_the_release_is_that_of_none(world: World, api: OllamaApi) -> None:
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_worker_that_fails_is_named_and_the_release_is_that_of_none(world: World, api: OllamaApi, fault: str) -> None:
     talk(world)
     alone, _ = rebuilt(world)
-    with loopback_cluster(world) as dask, apis(4) as (dies, hangs, lies, works):
-        addresses = [dask.start_worker(OLLAMA_URL=one.url) for one in (dies, hangs, lies, works)]
-        dies.at_embed = killing(dask.workers[0], signal.SIGKILL)
-        hangs.at_embed = killing(dask.workers[1], signal.SIGSTOP)
-        lies.turned = True
+    with loopback_cluster(world) as dask, apis(1) as (embedder,):
+        address = dask.start_worker(OLLAMA_URL=embedder.url)
+        make_faulty(fault, embedder, dask.workers[0])
         made, said = rebuilt(world, night_workers=dask.address, night_worker_timeout=5.0)
     assert made == alone
+    assert said == [
+        f"The worker {address} is left out: {FAULTS[fault]} Others do its tasks.",
+        f"The cluster of NIGHT_WORKERS is not used any more: it has no worker that may be used. {GOES_ON}",
+    ]
+
+
+@pytest.mark.slow
+def test_three_workers_that_die_hang_and_lie_beside_one_that_works(world: World, api: OllamaApi) -> None:
+    """Which of them get a task before the others have done all is left to Dask."""
+    talk(world)
+    alone, _ = rebuilt(world)
+    with loopback_cluster(world) as dask, apis(4) as embedders:
+        addresses = [dask.start_worker(OLLAMA_URL=one.url) for one in embedders]
+        for fault, embedder, worker in zip(FAULTS, embedders, dask.workers, strict=False):
+            make_faulty(fault, embedder, worker)
+        made, said = rebuilt(world, night_workers=dask.address, night_worker_timeout=15.0)
+    assert made == alone
     reasons = {one.split()[2]: one.partition(": ")[2] for one in sorted(said)}
-    assert reasons == {
-        addresses[0]: "it is gone. Others do its tasks.",
-        addresses[1]: "it has not answered a task within 5 s. Others do its tasks.",
-        addresses[2]: "its model answers otherwise than all-MiniLM-L6-v2 at this host. Others do its tasks.",
+    expected = {
+        address: f"{reason.replace('5 s', '15 s')} Others do its tasks."
+        for address, reason in zip(addresses, FAULTS.values(), strict=False)
     }
+    assert reasons.items() <= expected.items()
 
 
 @pytest.mark.slow

@@ -20,8 +20,8 @@ from shared.search import lexical
 from shared.turns.chunk import Chunk
 from shared.turns.records import Turn
 from shared.vectors import searching
-from shared.vectors.sqlite.files import read_content
-from tests.support.night.builds import Nights
+from shared.vectors.sqlite.files import read_part, read_repeats
+from tests.support.night.builds import DIMENSIONS, Nights
 from tests.support.night.index_world import MadeUp
 from tests.support.night.indexes.equal import DAY, NOON, ordered, same, same_recall
 
@@ -142,10 +142,9 @@ def _hold_nothing_else(built: Path, chunks: list[Chunk]) -> None:
     assert sorted((chat, one) for ids in texts for chat, some in ids.items() for one in some) == wanted
     turns = [{one.rpartition("#")[0] for some in ids.values() for one in some} for ids in texts]
     assert sum(map(len, turns)) == len(set[str]().union(*turns))
-    vectors = [read_content(path) for path in part_files(built / VECTORS)]
-    held = [
-        (chat, one) for c in vectors for by_chat in (c.ids, c.repeats) for chat, some in by_chat.items() for one in some
-    ]
+    parts = part_files(built / VECTORS)
+    held = [(chat, one) for path in parts for chat, ids, _ in read_part(path, DIMENSIONS) for one in ids]
+    held += [(chat, one) for path in parts for chat, again in read_repeats(path).items() for one in again]
     assert sorted(held) == wanted
 
 

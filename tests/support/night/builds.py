@@ -90,7 +90,7 @@ class Nights:
         night.commit("chunk", {**counts, "everything": True, "recipe": None, "carried": sums_of([])})
         night.commit("note", note.run(night, night.begin("note")))
         vectors = np.array(
-            [np.zeros(DIMENSIONS, np.float32) if c.chunk_id in (refused or {}) else vector_of(c.text) for c in chunks]
+            [np.zeros(DIMENSIONS) if c.chunk_id in (refused or {}) else vector_of(c.text) for c in chunks], np.float32
         ).reshape(-1, DIMENSIONS)
         np.save(night.begin("embed") / "vectors.npy", vectors)
         embedding = (
