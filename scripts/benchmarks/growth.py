@@ -2,8 +2,8 @@
 
 Real commands and a real Redis; the transfer is the one to another host (rsync over a remote shell that is `exec` here, and the day host's own
 verbs), so that what is counted is what would be sent. Turns are made up, spread over many chats; the words are drawn by Zipf's law (exponent
-1) from VOCABULARY made-up ones. All vectors are seeded random unit vectors in the night's cache, so nothing is embedded: what remains of
-`embed` is the check of the model and the cache.
+1) from VOCABULARY made-up ones. Vectors are seeded random unit vectors in the night's cache, so what remains of `embed` is the check of the model
+and the cache, unless the new turns are to be embedded, too.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 from itertools import accumulate, islice
 from pathlib import Path
 from typing import Any
@@ -31,8 +32,6 @@ VOCABULARY, DIMENSIONS = 20_000, 384
 BETWEEN_SECONDS, BEGUN = 600.0, 1_600_000_000.0
 #: Turns of one segment of the history, and texts whose vectors are stored at once.
 SEGMENT_TURNS, AT_ONCE = 10_000, 5000
-#: Releases that the day host has in the end: one of the history, and one of each night.
-RELEASES = 5
 #: Words that the questions of the lookups are made of.
 ASKED_WORDS = 400
 
@@ -42,24 +41,37 @@ _WEIGHTS = list(accumulate(1 / (rank + 1) for rank in range(VOCABULARY)))
 Turn = dict[str, Any]
 
 
-def measure(turns: int, new: int, chat_turns: int, talking: int, index: str, *, rebuild: bool) -> dict[str, Any]:
-    """The figures of one size, in an installation of its own. `talking`: chats that the new turns are in; `chat_turns`: turns of one chat."""
-    chats = max(1, turns // chat_turns)
+@dataclass(frozen=True)
+class Plan:
+    """What is measured of each size."""
+
+    new: int = 1_000
+    chat_turns: int = 100  # turns of one chat of the history
+    talking: int = 50  # chats that the new turns are in
+    index: str = "sqlite"
+    releases: int = 5  # that the day host has in the end: one of the history, and one of each night
+    embed: bool = False  # whether the new turns are embedded, too
+    rebuild: bool = False
+
+
+def measure(turns: int, plan: Plan) -> dict[str, Any]:
+    """The figures of one size, in an installation of its own."""
+    chats, index, new = max(1, turns // plan.chat_turns), plan.index, plan.new
     with own_world() as environment:
         folder = Path(environment["HMEM_NIGHT_DIR"]).parent
         environment |= _other_host(folder) | {
             "NIGHT_INDEXES": index,
             "MEMORY_BACKEND": "auto",
             "STEP_TIMEOUT": "36000",
-            "RELEASES_KEPT": str(RELEASES),
+            "RELEASES_KEPT": str(plan.releases),
         }
         vectors = index != "none"
         cached = _write_history(folder / "night", talk(turns, chats), vectors=vectors)
         first = _night(environment, "run")
         nights = []
-        for number in range(RELEASES - 1):
-            said = list(talk(new, min(talking, chats), first=turns + number * new))
-            _say(environment, folder / "night", said, vectors=vectors)
+        for number in range(plan.releases - 1):
+            said = list(talk(new, min(plan.talking, chats), first=turns + number * new))
+            _say(environment, folder / "night", said, vectors=vectors and not plan.embed)
             nights.append(_night(environment, "run") | {"new_bytes": _new_bytes(folder / "memory")})
         added = nights[0]
         files, disk = _usage(folder / "memory")
@@ -76,6 +88,7 @@ def measure(turns: int, new: int, chat_turns: int, talking: int, index: str, *, 
             "new": new,
             "chats": chats,
             "index": index,
+            "releases": plan.releases,
             "steps": added["seconds"],
             "files": files,
             "nights_s": [round(one["total"], 2) for one in nights],
@@ -88,7 +101,7 @@ def measure(turns: int, new: int, chat_turns: int, talking: int, index: str, *, 
             "first_night_s": round(first["total"], 1),
             "vectors": cached,
         }
-        if rebuild:
+        if plan.rebuild:
             anew = _night(environment, "backfill", "archive")
             figures |= {"rebuild_s": round(anew["total"], 2), "rebuild_peak_mb": anew["peak_mb"]}
         return figures
@@ -97,13 +110,13 @@ def measure(turns: int, new: int, chat_turns: int, talking: int, index: str, *, 
 def show(figures: dict[str, Any]) -> None:
     """One size for people."""
     steps = ", ".join(f"{step} {seconds:.2f}" for step, seconds in figures["steps"].items())
-    (first, first_99), (warm, warm_99) = figures["first_ms"], figures["warm_ms"]
+    (first, first_99), (warm, warm_99), releases = figures["first_ms"], figures["warm_ms"], figures["releases"]
     typer.echo(
         f"{figures['turns']:,} turns in {figures['chats']:,} chats, {figures['new']:,} new: night {figures['night_s']:.2f} s ({steps}), "
         f"most memory {figures['peak_mb']:.0f} MB, sent {figures['moved_mb']:.2f} MB for {figures['new_mb']:.2f} MB of new files"
     )
     typer.echo(
-        f"  day host, {RELEASES} releases: {figures['files']:,} files, {figures['disk_mb']:.1f} MB (one release {figures['release_mb']:.1f} MB), "
+        f"  day host, {releases} releases: {figures['files']:,} files, {figures['disk_mb']:.1f} MB (one release {figures['release_mb']:.1f} MB), "
         f"opened in {figures['open_s']:.2f} s, first lookup of a chat p50 {first:.1f} / p99 {first_99:.1f} ms, warm {warm:.1f} / {warm_99:.1f} ms; "
         f"night host: {figures['night_files']:,} files, {figures['night_disk_mb']:.0f} MB; the first night {figures['first_night_s']:.0f} s"
     )

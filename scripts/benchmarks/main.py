@@ -201,18 +201,22 @@ def growth(
     chat_turns: Annotated[int, typer.Option(help="Turns of one chat of the history.")] = 100,
     talking: Annotated[int, typer.Option(help="Chats that the new turns are in.")] = 50,
     index: Annotated[str, typer.Option(help="NIGHT_INDEXES: sqlite, chroma, lancedb or none.")] = "sqlite",
+    releases: Annotated[
+        int, typer.Option(help="Releases in the end: one of the history, one of each night.", min=2)
+    ] = 5,
+    embed: Annotated[bool, typer.Option("--embed", help="Embed the new turns with the shipped model.")] = False,
     rebuild: Annotated[bool, typer.Option("--rebuild", help="Also build the release from nothing.")] = False,
     picture: Annotated[Path | None, typer.Option("--plot", help="Draw the figures into this SVG file.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object for each size.")] = False,
 ) -> None:
-    """A night with new turns on histories of several sizes: seconds by step, memory, bytes sent and stored, lookups. Nothing is embedded."""
-    from scripts.benchmarks.growth import measure, plot, show
+    """A night with new turns on histories of several sizes: seconds by step, memory, bytes sent and stored, lookups. Vectors are made up."""
+    from scripts.benchmarks.growth import Plan, measure, plot, show
 
     if not as_json:
         describe_machine()
-    rows = []
+    rows, plan = [], Plan(new, chat_turns, talking, index, releases, embed, rebuild)
     for size in turns.split(","):
-        figures = measure(int(float(size)), new, chat_turns, talking, index, rebuild=rebuild)
+        figures = measure(int(float(size)), plan)
         rows.append(figures)
         if as_json:
             typer.echo(json.dumps(figures))
