@@ -17,7 +17,7 @@ from nightly.archive import erasing
 from nightly.archive.catalog import Catalog, open_catalog
 from nightly.archive.segments import segment_runs
 from nightly.index import servers
-from nightly.index.previous import Last
+from nightly.index.previous import Last, distrust
 from nightly.index.recipe import recipe_of
 from nightly.lifecycle import abandon, create_folder, discard_from, new_run, overtaken, tidy
 from nightly.night import failure
@@ -35,6 +35,7 @@ from shared.errors import (
     EmbeddingError,
     HmemError,
     InvalidInput,
+    LeaseLost,
     LedgerMismatch,
     MirrorFailed,
     ReleaseRefused,
@@ -158,16 +159,20 @@ def _stale_from(night: Night) -> str | None:
     refused = failure.code_of(night) in (ReleaseRefused.exit_code, LedgerMismatch.exit_code)
     if made_from != now or refused:  # the same release would be refused again and again
         return "chunk"
-    if not night.result("chunk")["everything"] and _starts_otherwise(night):
+    if _starts_otherwise(night):
         return "chunk"
     return "embed" if _embedded_otherwise(night) else None
 
 
 def _starts_otherwise(night: Night) -> bool:
-    """Whether the chats with news were chosen by something that is not so any more: what the last night left, the embedder, a model."""
+    """Whether the chunks follow from something that is not so any more: the program, the time zone, a model; and the choice of the chats with
+    news from what the last night left."""
     made, refused = night.result("chunk"), failure.code_of(night) == EmbeddingError.exit_code
-    now = recipe_of(night.settings, made["recipe"], ask=False)
-    return bool(refused or made["last_token"] != Last(night).token or made["recipe"] != now)
+    if "recipe" not in made:  # of an earlier version of this program
+        return True
+    if made["recipe"] != recipe_of(night.settings, made["recipe"], ask=False):
+        return True
+    return not made["everything"] and bool(refused or made["last_token"] != Last(night).token)
 
 
 def _embedded_otherwise(night: Night) -> bool:
@@ -241,6 +246,8 @@ def _within_limits(night: Night, step: Step) -> None:
             _execute(night, step)
     except Exception as error:
         failure.note(night, step.name, error)
+        if not isinstance(error, LeaseLost):  # it may have met damage
+            distrust(night.settings.hmem_night_dir)
         raise
 
 

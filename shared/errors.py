@@ -16,6 +16,11 @@ class HmemError(Exception):
     exit_code = 1
 
 
+def without_words(error: Exception) -> str:
+    """What SQLite says of a fault, without the text of a row, which it quotes where that cannot be decoded."""
+    return str(error).partition(" with text ")[0]
+
+
 class SettingsError(HmemError):
     """A setting is missing or invalid, or names a part that is not installed.
 

@@ -29,7 +29,7 @@ from nightly.archive.catalog_rows import Outdated, SegmentRows
 from nightly.archive.catalog_tables import LAYOUT, SCHEMA, Place, Stat, Tables
 from nightly.archive.segments import Segment, is_texts
 from nightly.night.folder import Night
-from shared.errors import StorageError
+from shared.errors import StorageError, without_words
 from shared.system.archive_folder import archive_files
 from shared.system.faults import crash_point
 from shared.system.files import fsync_dir, write_atomic
@@ -46,8 +46,14 @@ def open_catalog(night: Night, *, before: int | None = None, scrub: bool = False
     """The catalog of the archive as it is now, of runs below `before`. `scrub`: read those segments again whose turn it is; ArchiveDamaged."""
     days = night.settings.scrub_days if scrub else None
     with closing(Catalog(night.settings.hmem_night_dir, night.report.say)) as catalog:
-        catalog.refresh(before=before, scrub_days=days)
-        yield catalog
+        try:
+            catalog.refresh(before=before, scrub_days=days)
+            yield catalog
+        except sqlite3.DatabaseError as error:
+            catalog.distrust()
+            raise StorageError(
+                f"{catalog.path} cannot be read ({without_words(error)}). Check the disk, then run the night again: it makes the catalog anew."
+            ) from error
 
 
 def is_as_it_was(path: Path) -> bool:
@@ -118,10 +124,10 @@ class Catalog(Tables):
             except Outdated as why:
                 self._make_anew(str(why), before)
             except sqlite3.DatabaseError as error:
-                self._make_anew(f"it cannot be read ({error})", before)
+                self._make_anew(f"it cannot be read ({without_words(error)})", before)
         except sqlite3.Error as error:
             raise StorageError(
-                f"The catalog {self.path} cannot be written ({error}). Make room or check the disk, then run the night again."
+                f"The catalog {self.path} cannot be written ({without_words(error)}). Make room or check the disk, then run the night again."
             ) from error
 
     def _opened(self) -> sqlite3.Connection:

@@ -11,7 +11,7 @@ from typing import Any
 from shared.turns.records import Tombstone
 
 #: Raise it when the tables change: then the catalog is made anew.
-LAYOUT = 2
+LAYOUT = 3
 SCHEMA = """
 CREATE TABLE about (name TEXT PRIMARY KEY, value) WITHOUT ROWID;
 CREATE TABLE segments (
@@ -203,7 +203,9 @@ class Tables:
             turns += 1
         for tombstone in self.tombstones_of(chat_id):
             digest.update(b"\1" + tombstone.to_json())
-        return digest.hexdigest(), turns + self.gone_of(chat_id)
+        if gone := self.gone_of(chat_id):  # a late turn that a tombstone covers is counted, too
+            digest.update(b"\2%d" % gone)
+        return digest.hexdigest(), turns + gone
 
     def is_whole(self, chat_id: str) -> bool:
         """Whether the rows of a chat are those of its digest; an unknown chat has none."""

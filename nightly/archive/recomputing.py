@@ -15,7 +15,7 @@ from nightly.night.lease import night_lock
 from nightly.night.ledger import ENDS
 from nightly.night.progress import Reporter
 from shared.config.settings import Settings
-from shared.errors import NightRunning, StorageError
+from shared.errors import NightRunning, StorageError, without_words
 
 #: What two catalogs of one archive have in common; numbers of segments, and when each was read, are their own.
 _TABLES = {
@@ -71,7 +71,7 @@ def _compare_catalogs(kept: Path, made: Path) -> None:
                     if connection.execute(f"{one} EXCEPT {other} LIMIT 1").fetchone():
                         raise _differs(kept, f"its {what} are not those of the segments")
         except sqlite3.DatabaseError as error:
-            raise _differs(kept, f"it cannot be read ({error})") from error
+            raise _differs(kept, f"it cannot be read ({without_words(error)})") from error
 
 
 def _differs(path: Path, why: str) -> StorageError:

@@ -22,16 +22,18 @@ from shared.system.files import make_dir
 class ChatParts:
     """What the last night has of the chats, and the part that is written tonight."""
 
-    def __init__(self, last: Last, out: Path, run: int) -> None:
-        self._last, self._place, self._run = last, out / CHATS, run
-        self._paths = {path.name: path for path in last.sound_parts(CHATS)}
+    def __init__(self, last: Last, out: Path, run: int, forgotten: Collection[str] = ()) -> None:
+        """`forgotten`: the chats of which something is forgotten since the last night."""
+        self._last, self._place, self._run, self._forgotten = last, out / CHATS, run, forgotten
+        known = last.recipe is not None and last.made_with(CHATS).get("version") == version()
+        self._paths = {path.name: path for path in last.sound_parts(CHATS)} if known else {}
         self._records = last.parts(CHATS)
 
     def build(self, rows: Iterable[ChatRow]) -> dict[str, Any]:
         """Write what of these rows, one of each of tonight's chats, is not as it was. Returns what `Build.result` has of the other places."""
         unnamed = make_dir(self._place) / f"{self._run}.new"
         with PartWriter(unnamed) as part, ChatTable(self._paths.values()) as known:
-            forgotten = set[str]()
+            forgotten = {*self._forgotten}
             for row in rows:
                 earlier = known.row(row.chat_id)
                 if earlier is not None and _more_is_forgotten(row, earlier):
@@ -47,7 +49,9 @@ class ChatParts:
         """The parts that are written again."""
         gone = {name for name, path in self._paths.items() if any(rows_in(path, forgotten))} if forgotten else set()
         others = {name: record["rows"] for name, record in self._records.items() if name not in gone}
-        return gone | absorbed(others, new + sum(self._records[name]["rows"] for name in gone))
+        merged = gone | absorbed(others, new + sum(self._records[name]["rows"] for name in gone))
+        self._last.prove(CHATS, merged)
+        return merged
 
     def _carried(self, merged: Collection[str], tonight: Collection[str]) -> Iterator[ChatRow]:
         """The rows of the merged parts that count: those of which no newer part has another."""

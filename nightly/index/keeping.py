@@ -50,7 +50,13 @@ def _keep(night: Night, base: Path, built: Mapping[str, Any]) -> None:
             shutil.copytree(source, temporary / place, copy_function=os.link)
             records[place] = record | {"files": _with_times(temporary / place, files, known)}
         chats = _keep_chats(night, temporary, built) if len(records) == len([*_places(night)]) else {}
-        body = orjson.dumps({"format": FORMAT, "places": records, **chats}, option=orjson.OPT_SORT_KEYS)
+        about = {
+            "format": FORMAT,
+            "places": records,
+            "tombstones": list(night.result("chunk").get("tombstones", ())),
+            **chats,
+        }
+        body = orjson.dumps(about, option=orjson.OPT_SORT_KEYS)
         write_atomic(temporary / INDEX, sha256_bytes(body).encode() + b"\n" + body)
         crash_point("publish:kept-written")
         commit_dir(temporary, kept)

@@ -16,6 +16,7 @@ from zoneinfo import ZoneInfo
 
 from nightly.index.chunk_file import ChunkFolder
 from nightly.index.rows import Rows
+from shared.errors import StorageError
 from shared.release.integrity import damage_named, open_closed
 from shared.release.manifest import LEXICAL, NOTE_VECTORS, NOTES, VECTORS
 from shared.turns.chunk import COLUMNS, Chunk, chunk_of, turn_order
@@ -25,7 +26,6 @@ from shared.vectors.base import Corpus
 if TYPE_CHECKING:
     from shared.embedding.models import Vectors
 
-Held = Mapping[str, Collection[str]]
 Value = TypeVar("Value")
 
 
@@ -52,6 +52,26 @@ class PartRows(Protocol):
     def count(self, part: Path) -> dict[str, int]:
         """Rows by chat."""
         ...
+
+
+class Held:
+    """The ids of tonight's chats in the parts that are taken over, read again when a chat is asked for: of all chats they may be many."""
+
+    def __init__(self, rows: PartRows | None = None, parts: Mapping[Path, Iterable[str]] | None = None) -> None:
+        """`parts`: which chats have rows in each."""
+        self._rows, self._parts = rows, dict[str, list[Path]]()
+        for part, chats in (parts or {}).items():
+            for chat_id in chats:
+                self._parts.setdefault(chat_id, []).append(part)
+
+    def of(self, chat_id: str) -> frozenset[str]:
+        """StorageError if a part has changed since it was looked at."""
+        found = list[str]()
+        for part in self._parts.get(chat_id, ()):
+            if self._rows is None or (ids := self._rows.held(part, chat_id)) is None:
+                raise StorageError(f"{part} has changed while the night read it. Run the night again.")
+            found += ids
+        return frozenset(found)
 
 
 def _count_chunks(part: Path) -> dict[str, int]:
@@ -111,7 +131,8 @@ class WordRows:
         """(chunk, indexed text) of what no part that is taken over has, in order of chat and time; counts them in `written`."""
         for chat_id in sorted({*self._folder.chats, *others}):
             if chat_id in self._folder.chats:
-                rows = [row for row in self._folder.read(chat_id) if row[0].chunk_id not in held.get(chat_id, ())]
+                known = held.of(chat_id)
+                rows = [row for row in self._folder.read(chat_id) if row[0].chunk_id not in known]
             else:
                 chunks = [chunk for part in merged for chunk in _chunks_in(part, chat_id)]
                 chunks.sort(key=lambda chunk: (chunk.started_at, turn_order(chunk.chunk_id)))
@@ -182,7 +203,7 @@ class VectorRows:
 
         counts, repeats = dict[str, int](), dict[str, dict[str, str]]()
         for chat_id in self._rows.chats:
-            rows, known = self._rows.chat(chat_id), held.get(chat_id, ())
+            rows, known = self._rows.chat(chat_id), held.of(chat_id)
             counts[chat_id] = len(rows.digests) - sum(one in rows.digests for one in known)
             if more := {one: first for one, first in rows.repeats.items() if one not in known}:
                 repeats[chat_id] = more
@@ -199,7 +220,7 @@ class VectorRows:
         def read(chat_id: str) -> tuple[list[str], Vectors]:
             if chat_id in carried:
                 return self._merged(chat_id, merged)
-            known, ids = held.get(chat_id, ()), self._rows.chat(chat_id).ids
+            known, ids = held.of(chat_id), self._rows.chat(chat_id).ids
             vectors = self._rows.vectors(chat_id)
             if not known:
                 return ids, vectors

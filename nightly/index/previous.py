@@ -6,11 +6,11 @@ does again only the chats that have news.
     HMEM_NIGHT_DIR/last/<run>/index.json     what all of it follows from; the sums over the chats; for each place its build parameters, its
                                              parts and its files with size, time and sha256
 
-It may be deleted at any time. A file is used only if it is as it was when it was verified: a file of the same size and time counts as that, and
-is hashed again within SCRUB_DAYS; any other is hashed. An index in parts (`lexical/`, `vectors/`) is reused part by part, as links to the same
-files, unless a row in it is no longer wanted; so forgotten turns are never carried over. Small parts are merged (shared/release/parts.py). Other
-indexes (Chroma, LanceDB) are reused as a whole, and at most once: the index is moved into the build's folder first, so if the build crashes, the
-next one starts from nothing.
+It may be deleted at any time. A file is used only if it is as it was when it was verified: a file of the same size and time counts as that, and is
+hashed again within SCRUB_DAYS, before its rows are written to another file, and after a night that met damage; any other is hashed. An index in
+parts (`lexical/`, `vectors/`) is reused part by part, as links to the same files, unless a row in it is no longer wanted; so forgotten turns are
+never carried over. Small parts are merged (shared/release/parts.py). Other indexes (Chroma, LanceDB) are reused as a whole, and at most once: the
+index is moved into the build's folder first, so if the build crashes, the next one starts from nothing.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -25,10 +26,9 @@ from typing import Any
 import orjson
 
 from nightly.index.kept_chats import CHATS, Account, ChatAccounts, Sums, sums_of
-from nightly.index.part_rows import PartRows
+from nightly.index.part_rows import Held, PartRows
 from nightly.night.folder import Night
 from shared.errors import ReleaseRefused, StorageError
-from shared.release.chats import ChatTable
 from shared.release.manifest import CHATS as CHATS_PLACE
 from shared.release.manifest import list_files
 from shared.release.parts import Earlier, absorbed, part_files
@@ -36,6 +36,8 @@ from shared.system.files import make_dir, remove_tree, sha256_bytes, sha256_file
 
 LAST = "last"
 INDEX = "index.json"
+#: Beside it after a night that met damage: nothing is taken to be as it was by its size and time.
+DISTRUSTED = "distrusted"
 FORMAT = 4
 #: Above this share of new rows an index is rebuilt: reusing gains little then, and a new index has no leftovers.
 MOST_NEW = 0.5
@@ -71,11 +73,11 @@ def digest_of(files: Files) -> str:
 
 @dataclass(frozen=True)
 class Plan:
-    """What becomes of the parts of a place. `held`: of tonight's chats, the ids in the parts that are taken over."""
+    """What becomes of the parts of a place."""
 
     taken: dict[str, dict[str, Any]] = field(default_factory=dict)  # name -> its record
     earlier: Earlier | None = None
-    held: dict[str, set[str]] = field(default_factory=dict)
+    held: Held = field(default_factory=Held)
     merged: list[Path] = field(default_factory=list)  # parts whose rows of other chats are written again
     others: list[str] = field(default_factory=list)  # those chats
 
@@ -90,6 +92,7 @@ class Last:
         self.taken_files: dict[str, Files] = {}
         self._record: dict[str, Any] = {"places": {}}
         self._sound: dict[str, bool] = {}
+        self._scrub_days = night.settings.scrub_days
         self.recipe: dict[str, Any] | None = None
         self.chats = ChatAccounts(None)
         base = night.settings.hmem_night_dir / LAST
@@ -100,6 +103,8 @@ class Last:
             if runs:
                 self._kept = base / str(max(runs))
                 self._record = _read_record(self._kept)
+                if (self._kept / DISTRUSTED).exists():
+                    self._scrub_days = 0.0
                 self._open_chats()
         except (OSError, ValueError, KeyError, TypeError) as error:
             self._kept, self._record = None, {"places": {}}
@@ -133,15 +138,18 @@ class Last:
                     counted.update(count(path))
                 found |= {chat for chat, _, one in self.chats.all() if counted[chat] != one["rows"].get(place, 0)}
         if not self._all_sound(CHATS_PLACE):
-            with ChatTable(self.sound_parts(CHATS_PLACE)) as table:
-                rows = ((chat, digest, table.row(chat)) for chat, digest in self.chats.digests().items())
-                found |= {chat for chat, digest, row in rows if digest and (row is None or row.made_from != digest)}
+            found |= self.chats.digests().keys()  # an older row of a chat may look like the one that is lost
         return found
 
     def sums(self) -> Sums:
         """Over all chats that were kept."""
         sums: Sums = self._record["sums"] if self.recipe is not None else sums_of([])
         return sums
+
+    def made_with(self, place: str) -> dict[str, Any]:
+        """What a place was built with; empty if there is none."""
+        record: dict[str, Any] = self._record["places"].get(place, {})
+        return dict(record.get("made_with", {}))
 
     def parts(self, place: str) -> dict[str, dict[str, Any]]:
         """The sound parts of a place with their records, from the oldest to the newest."""
@@ -152,6 +160,20 @@ class Last:
         """Those that are as they were, from the oldest to the newest."""
         names = {name for one, name in self._all_parts() if one == place and self._is_sound(place, name)}
         return [path for path in part_files(self._kept / place) if path.name in names] if self._kept else []
+
+    def prove(self, place: str, names: Iterable[str]) -> None:
+        """StorageError unless parts whose rows are written again are what they were, byte by byte: a new part must not take over damage."""
+        for name in names:
+            file = self._record["places"][place]["files"].get(name)
+            if self._kept is None or not _is_as_it_was(self._kept / place / name, file, 0.0):
+                raise StorageError(
+                    f"{place}/{name}, which the last night left, is damaged. Run the night again: it makes what was in it anew."
+                )
+
+    def forgotten_since(self, tombstones: Mapping[str, str]) -> set[str]:
+        """The chats of those tombstones (id -> chat) that the last night did not know."""
+        known = frozenset(self._record.get("tombstones", ()))
+        return {chat_id for tombstone_id, chat_id in tombstones.items() if tombstone_id not in known}
 
     def take(self, place: str, names: Iterable[str]) -> None:
         """Note that these parts are taken over."""
@@ -171,7 +193,7 @@ class Last:
         record = self._record_of(place, made_with)
         if record is None or self._kept is None:
             return Plan()
-        found: dict[str, dict[str, list[str]]] = {}
+        found: dict[str, dict[str, int]] = {}
         gone = list[Path]()
         for name in record["parts"]:
             part = self._kept / place / name
@@ -183,24 +205,24 @@ class Last:
                 gone.append(part)
                 self._say(f"{place}/{name}", "some of its content was forgotten or has changed")
         counts = {name: int(record["parts"][name]["rows"]) for name in found}
-        known = sum(len(ids) for held in found.values() for ids in held.values())
+        known = sum(sum(held.values()) for held in found.values())
+        if tonight is not None:
+            self.prove(place, [part.name for part in gone])
         others = {part: [] if tonight is None else rows.others(part, tonight) for part in gone}
         new = sum(map(rows.wanted, rows.tonight)) - known
-        new += sum(
-            count
-            for part, chats in others.items()
-            if chats
-            for chat, count in rows.count(part).items()
-            if chat in {*chats}
-        )
+        for part, chats in others.items():
+            counted = rows.count(part) if chats else {}
+            new += sum(counted[chat] for chat in chats)
         merged = [self._kept / place / name for name in sorted(absorbed(counts, new))]
+        if tonight is not None:
+            self.prove(place, [part.name for part in merged])
         others |= {part: [] if tonight is None else rows.others(part, tonight) for part in merged}
         taken = sorted(found.keys() - {part.name for part in merged})
         self.take(place, taken)
         return Plan(
             {name: record["parts"][name] for name in taken},
             Earlier(self._kept / place, {}, tuple(taken), rest_only=True) if taken else None,
-            _joined(found[name] for name in taken),
+            Held(rows, {self._kept / place / name: found[name].keys() for name in taken}),
             [*gone, *merged],
             sorted({chat for chats in others.values() for chat in chats}),
         )
@@ -229,7 +251,7 @@ class Last:
         key = f"{place}/{name}"
         if key not in self._sound and self._kept is not None:
             file = self._record["places"][place]["files"].get(name)
-            self._sound[key] = _is_as_it_was(self._kept / key, file, self._tonight.settings.scrub_days)
+            self._sound[key] = _is_as_it_was(self._kept / key, file, self._scrub_days)
         return self._sound.get(key, False)
 
     def _record_of(self, place: str, made_with: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -255,6 +277,13 @@ def refuse_another_start(night: Night, last: Last) -> None:
         )
 
 
+def distrust(night_dir: Path) -> None:
+    """After damage: the next night hashes all that the last one left before it uses any of it."""
+    for kept in (night_dir / LAST).glob("[0-9]*"):
+        with suppress(OSError):
+            (kept / DISTRUSTED).touch()
+
+
 def kept_accounts(night_dir: Path) -> Iterator[tuple[str, str, Account]]:
     """(chat, digest, counts) as the last night left them, for who compares them; nothing if they are not as they were."""
     runs = [path for path in (night_dir / LAST).glob("[0-9]*") if path.name.isdigit()]
@@ -268,24 +297,16 @@ def kept_accounts(night_dir: Path) -> Iterator[tuple[str, str, Account]]:
         return  # the next night says so, and does every chat
 
 
-def _held(part: Path, rows: PartRows, tonight: Collection[str] | None) -> dict[str, list[str]] | None:
-    """The ids of tonight's chats in a part; None if one of them is not wanted any more, or has changed."""
-    found: dict[str, list[str]] = {}
+def _held(part: Path, rows: PartRows, tonight: Collection[str] | None) -> dict[str, int] | None:
+    """The number of rows of each of tonight's chats in a part; None if one of them is not wanted any more, or has changed."""
+    found: dict[str, int] = {}
     for chat_id in rows.others(part, ()) if tonight is None else tonight:
         ids = rows.held(part, chat_id)
         if ids is None:
             return None
         if ids:
-            found[chat_id] = ids
+            found[chat_id] = len(ids)
     return found
-
-
-def _joined(parts: Iterator[dict[str, list[str]]]) -> dict[str, set[str]]:
-    held: dict[str, set[str]] = {}
-    for part in parts:
-        for chat_id, ids in part.items():
-            held.setdefault(chat_id, set()).update(ids)
-    return held
 
 
 def _is_as_it_was(path: Path, file: dict[str, Any] | None, scrub_days: float) -> bool:

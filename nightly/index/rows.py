@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import mmap
 from collections.abc import Collection
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -23,6 +24,52 @@ if TYPE_CHECKING:
 DIGEST_BYTES = 16
 #: Rows that are looked at together, and rows whose ids are kept: some 300 bytes each.
 AT_ONCE, KEPT_ROWS = 4096, 200_000
+#: Rows of vectors that are in memory at most, beside those of the chat that is asked for.
+MOST_ROWS = 32_768
+
+
+class MappedRows:
+    """`vectors.npy`: one vector a chunk, in the order of the chunks, shape (rows, dimensions), float32, mapped into memory.
+
+    Pages of a mapped file count as memory of the process that looked at them until it gives them back, so all vectors of a night that does every
+    chat would: 1.5 GB for a million turns. What was written to them is in the file.
+    """
+
+    def __init__(self, path: Path, *, write: bool = False) -> None:
+        """ValueError if it is no such file."""
+        import numpy as np
+
+        with path.open("r+b" if write else "rb") as file:
+            np.lib.format.read_magic(file)
+            self.shape, _, dtype = np.lib.format.read_array_header_1_0(file)
+            access = mmap.ACCESS_WRITE if write else mmap.ACCESS_READ
+            self._mapping, start = mmap.mmap(file.fileno(), 0, access=access), file.tell()
+        if len(self.shape) != 2 or dtype != np.float32:
+            raise ValueError(f"{path} has no vectors")
+        self._rows: Vectors = np.ndarray(self.shape, dtype, self._mapping, start)
+        self._looked_at = 0
+
+    def __len__(self) -> int:
+        return int(self.shape[0])
+
+    def looking_at(self, count: int) -> Vectors:
+        """All rows, for somebody who looks at so many of them."""
+        self._looked_at += count
+        if self._looked_at > MOST_ROWS:
+            self._looked_at = count
+            self._mapping.madvise(mmap.MADV_DONTNEED)
+        return self._rows
+
+
+def write_zeros(path: Path, rows: int, dimensions: int) -> MappedRows:
+    """A new file of zeros, to be written to."""
+    import numpy as np
+
+    with path.open("wb") as file:
+        header = {"descr": "<f4", "fortran_order": False, "shape": (rows, dimensions)}
+        np.lib.format.write_array_header_1_0(file, header)
+        file.truncate(file.tell() + 4 * rows * dimensions)
+    return MappedRows(path, write=True)
 
 
 @dataclass(frozen=True)
@@ -58,8 +105,6 @@ class Rows:
 
     def __init__(self, folder: ChunkFolder, path: Path, refused: Collection[str]) -> None:
         """LedgerMismatch unless chunks = vectors + not embedded."""
-        from nightly.index.mapped_rows import MappedRows  # numpy, late
-
         self._folder, self._refused = folder, refused
         self._vectors = MappedRows(path)
         if len(self._vectors) != len(folder) or self._without() != len(refused):

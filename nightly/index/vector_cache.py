@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 import orjson
 
+from nightly.night.folder import discard_cache, is_damage
 from nightly.night.progress import Reporter
 from shared.embedding.models import EmbeddingIdentity
 from shared.system.files import fsync_dir
@@ -47,8 +48,21 @@ class VectorCache:
         kind: Literal["chunks", "notes"] = "chunks",
         report: Reporter | None = None,
     ) -> None:
-        """`report` shows how far a file of an earlier version is copied."""
-        _make_compact(path, report or Reporter(quiet=True))
+        """`report` shows how far a file of an earlier version is copied. A damaged file is removed, and said to be."""
+        report = report or Reporter(quiet=True)
+        try:
+            self._open(path, identity, kind, report)
+        except sqlite3.DatabaseError as error:
+            if not is_damage(error):
+                raise
+            discard_cache(path)
+            report.say(f"  {path} was damaged ({error}). It begins anew, and all texts are embedded again.")
+            self._open(path, identity, kind, report)
+
+    def _open(
+        self, path: Path, identity: EmbeddingIdentity, kind: Literal["chunks", "notes"], report: Reporter
+    ) -> None:
+        _make_compact(path, report)
         self._connection = _connect(path)
         self._connection.execute("PRAGMA journal_mode=WAL")
         self._connection.execute("PRAGMA synchronous=NORMAL")
@@ -106,10 +120,21 @@ def known_texts(path: Path, identity: EmbeddingIdentity, texts: Sequence[str]) -
 
 
 def forget(path: Path, texts: Iterable[str], report: Reporter | None = None) -> int:
-    """Remove the vectors of these texts, of every model, and the model-written texts of a killed night; returns the number of removed vectors."""
+    """Remove the vectors of these texts, of every model, and the model-written texts of a killed night; returns the number of removed vectors.
+    Of a damaged file all are removed, uncounted."""
     if not path.exists():
         return 0
-    _make_compact(path, report or Reporter(quiet=True))
+    try:
+        return _forget(path, texts, report or Reporter(quiet=True))
+    except sqlite3.DatabaseError as error:
+        if not is_damage(error):
+            raise
+        discard_cache(path)
+        return 0
+
+
+def _forget(path: Path, texts: Iterable[str], report: Reporter) -> int:
+    _make_compact(path, report)
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("PRAGMA secure_delete=ON")
         with connection:

@@ -9,6 +9,7 @@ Runs are numbered by a counter, never by a clock (`new_run` in nightly/lifecycle
 
 from __future__ import annotations
 
+import sqlite3
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -142,3 +143,14 @@ def unfinished_run(settings: Settings) -> int | None:
     if not runs or (nights_dir(settings) / str(runs[-1]) / DONE).exists():
         return None
     return runs[-1]
+
+
+def is_damage(error: sqlite3.Error) -> bool:
+    """Whether a file is no database or a damaged one, rather than locked, or the disk full."""
+    return isinstance(error, sqlite3.DatabaseError) and not isinstance(error, sqlite3.OperationalError)
+
+
+def discard_cache(path: Path) -> None:
+    """Remove `cache.sqlite`, which is filled again."""
+    for name in (path.name, f"{path.name}-wal", f"{path.name}-shm"):
+        path.with_name(name).unlink(missing_ok=True)

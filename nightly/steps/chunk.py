@@ -32,7 +32,7 @@ def run(night: Night, out: Path) -> dict[str, Any]:
     with open_catalog(night) as catalog:
         digests, tombstones = catalog.digests(), catalog.tombstones
         everything = last.recipe != recipe or not IN_PARTS.issuperset(night.settings.indexes)
-        chats = sorted(digests) if everything else _with_news(last, digests)
+        chats = sorted(digests.keys() | last.chats.digests().keys()) if everything else _with_news(last, digests)
         made = cut(night, catalog, chats, out)
         if not everything:
             last.chats.link(out / CARRIED)

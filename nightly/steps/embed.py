@@ -7,6 +7,7 @@ and tried again at the next build.
 
 from __future__ import annotations
 
+import sqlite3
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
@@ -15,15 +16,15 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from nightly.index.chunk_file import ChunkFolder
 from nightly.index.recipe import comparable
-from nightly.night.folder import CACHE, Night
+from nightly.index.rows import MappedRows, write_zeros
+from nightly.night.folder import CACHE, Night, discard_cache, is_damage
 from shared.embedding.models import Embedder
 from shared.embedding.open import open_embedder
-from shared.errors import EmbeddingError
+from shared.errors import EmbeddingError, StorageError
 from shared.system.faults import crash_point
 from shared.turns.chunk import Chunk
 
 if TYPE_CHECKING:
-    from nightly.index.mapped_rows import MappedRows
     from nightly.index.vector_cache import VectorCache
     from nightly.workers.task import Frames
 
@@ -68,15 +69,14 @@ def _embed_folder(
     night: Night, embedder: Embedder, step: Path, out: Path, carried: int, kind: Literal["chunks", "notes"] = "chunks"
 ) -> dict[str, Any]:
     """Write the vectors of the chunks in a step's folder; their counts. `carried`: chunks of other chats, which have their vectors."""
-    from nightly.index.mapped_rows import write_zeros
     from nightly.index.vector_cache import VectorCache
     from nightly.workers.embedding import embedding
 
-    folder = ChunkFolder(step)
+    folder, path = ChunkFolder(step), night.settings.hmem_night_dir / CACHE
     if not len(folder):
         write_zeros(out, 0, embedder.identity.dimensions)
         return {"embedded": 0, "cached": 0, "vectors": 0, "not_embedded": 0, "refused": {}}
-    cache = VectorCache(night.settings.hmem_night_dir / CACHE, embedder.identity, kind, night.report)
+    cache = VectorCache(path, embedder.identity, kind, night.report)
     try:
         vectors = write_zeros(out, len(folder), embedder.identity.dimensions)
         filler = _Filler(embedder, cache, vectors, len(folder) + carried)
@@ -84,6 +84,13 @@ def _embed_folder(
         tasks = filler.tasks((folder.chats[chat_id], chunks) for chat_id, chunks in chats)
         for answer in night.workers.map(embedding(embedder), tasks, len(folder)):
             filler.add(answer)
+    except sqlite3.DatabaseError as error:
+        if is_damage(error):
+            discard_cache(path)
+            raise StorageError(
+                f"{path} is damaged ({error}) and was removed. Run the night again: it embeds the texts again."
+            ) from error
+        raise
     finally:
         cache.close()
     return filler.counts()

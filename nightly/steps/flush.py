@@ -30,6 +30,8 @@ from shared.wire import keys
 #: Bounds of one script call, so that Redis is never blocked for long.
 BATCH_KEYS = 500
 BATCH_BYTES = 4 << 20
+#: Seconds after which the current release is looked at again.
+CURRENT_SECONDS = 5.0
 #: While the step runs: hashes of the exported records, and whether their bytes were found.
 PROVEN = "proven.sqlite"
 #: Lines of a segment that are no records.
@@ -48,7 +50,9 @@ def run(night: Night, out: Path) -> dict[str, Any]:
         return {"exported": exported, **nothing, "mirror_failed": str(error)}
     script = night.redis.register_script((Path(__file__).parent / "flush.lua").read_text(encoding="utf-8"))
     deleted = kept = safe = 0
+    served = _Served(night)
     for batch in night.report.track(_batches(_safe(night, records, out)), exported // BATCH_KEYS + 1, "flush"):
+        served.refuse_another()
         safe += len(batch)
         arguments: list[Any] = [night.lease.value]
         for record in batch:
@@ -67,6 +71,24 @@ def run(night: Night, out: Path) -> dict[str, Any]:
     night.redis.set(keys.NIGHT_LAST, orjson.dumps(last))
     counts = {"deleted": deleted, "changed_since": kept, "unproven": exported - safe}
     return {"exported": exported, **counts, "mirrored": mirrored, "mirror_failed": None}
+
+
+class _Served:
+    """The release whose segments are proven. The owner may go back to another one while the step runs."""
+
+    def __init__(self, night: Night) -> None:
+        self._night, self._release, self._asked_at = night, night.target.current(), time.monotonic()
+
+    def refuse_another(self) -> None:
+        """ReleaseRefused if another release is current; asked every CURRENT_SECONDS, since the day host may be far away."""
+        if time.monotonic() - self._asked_at < CURRENT_SECONDS:
+            return
+        current, self._asked_at = self._night.target.current(), time.monotonic()
+        if current != self._release:
+            raise ReleaseRefused(
+                "Another release became current while turns were deleted from Redis (a rollback?), so no more were. "
+                "They are archived; a later night deletes them."
+            )
 
 
 def _safe(night: Night, records: Path, out: Path) -> Iterator[RawRecord]:

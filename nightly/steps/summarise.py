@@ -81,7 +81,8 @@ def run(night: Night, out: Path) -> dict[str, Any]:
         last = Last(night)
         refuse_another_start(night, last)
         written = list[str]()
-        built = ChatParts(last, out, night.run).build(_rows(night, writer, counts, without, written))
+        forgotten = last.forgotten_since(night.result("chunk").get("tombstones", {}))
+        built = ChatParts(last, out, night.run, forgotten).build(_rows(night, writer, counts, without, written))
         made = {
             **built,
             "summaries": night.result("chunk")["carried"]["summaries"] + len(written),

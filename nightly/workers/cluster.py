@@ -1,5 +1,6 @@
-"""Workers of a Dask cluster (`hmem-night worker` on other hosts, mostly with a GPU). Dask moves the tasks; what a worker answers is not believed
-but proven: a worker that dies, hangs, runs another program or answers with another model is left out until the night ends.
+"""Workers of a Dask cluster (`hmem-night worker` on other hosts, mostly with a GPU). Dask moves the tasks; what a worker answers is proven as far as
+it can be (Dask itself trusts every host of the cluster, docs/workers.md): a worker that dies, hangs, runs another program or answers with another
+model is left out until the night ends.
 """
 
 from __future__ import annotations

@@ -11,6 +11,7 @@ from distributed import Worker
 
 from nightly.workers.address import own_host, refuse_unless_safe, security_of
 from shared.config.settings import Settings
+from shared.errors import SettingsError
 
 #: Nothing is written to a disk: words would stay there. A worker without memory waits, and its tasks go to others.
 CONFIGURATION = {
@@ -23,10 +24,16 @@ CONFIGURATION = {
 
 
 def serve(settings: Settings, scheduler: str, *, threads: int, memory: str) -> None:
-    """Until the scheduler ends, or a signal. SettingsError if the scheduler's address is not safe; OSError if it does not answer."""
+    """Until the scheduler ends, or a signal. SettingsError if the scheduler's address is not safe, or nothing answers there."""
     refuse_unless_safe(settings, scheduler)
     with dask.config.set(CONFIGURATION), tempfile.TemporaryDirectory(prefix="hmem-worker-") as folder:
-        asyncio.run(_serve(settings, scheduler, threads, memory, folder))
+        try:
+            asyncio.run(_serve(settings, scheduler, threads, memory, folder))
+        except OSError as error:
+            raise SettingsError(
+                f"The scheduler {scheduler} cannot be reached ({str(error).rstrip('.')}). Start it (dask scheduler), or give its address as in "
+                "tcp://10.0.0.5:8786."
+            ) from error
 
 
 async def _serve(settings: Settings, scheduler: str, threads: int, memory: str, folder: str) -> None:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from nightly.archive.segments import ArchivedTexts, WrittenText, read_texts, write_texts
-from nightly.night.folder import CACHE, Night
+from nightly.night.folder import CACHE, Night, discard_cache, is_damage
 from shared.embedding.open import open_ollama
 from shared.errors import EmbeddingError
 from shared.system.faults import crash_point
@@ -161,8 +161,13 @@ def drop_leftovers(night: Night) -> None:
     """Delete the texts of a killed night whose model is not named any more."""
     path = night.settings.hmem_night_dir / CACHE
     if path.exists():
-        with closing(TextCache(path)) as cache:
-            cache.clear()
+        try:
+            with closing(TextCache(path)) as cache:
+                cache.clear()
+        except sqlite3.DatabaseError as error:
+            if not is_damage(error):
+                raise
+            discard_cache(path)
 
 
 _SCHEMA = "CREATE TABLE IF NOT EXISTS texts (key TEXT PRIMARY KEY, record BLOB) WITHOUT ROWID"
@@ -172,6 +177,16 @@ class TextCache:
     """`cache.sqlite`: what a model wrote tonight, until it is archived. A night that is killed does not ask for it again."""
 
     def __init__(self, path: Path) -> None:
+        try:
+            self._open(path)
+        except sqlite3.DatabaseError as error:
+            if not is_damage(error):
+                raise
+            self._connection.close()
+            discard_cache(path)
+            self._open(path)
+
+    def _open(self, path: Path) -> None:
         self._connection = sqlite3.connect(path)
         self._connection.execute("PRAGMA secure_delete = ON")
         self._connection.execute(_SCHEMA)

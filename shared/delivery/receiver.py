@@ -26,6 +26,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
+from contextlib import suppress
 from functools import wraps
 from pathlib import Path
 from typing import Any, TypeVar, cast
@@ -40,7 +41,15 @@ from shared.delivery.switch import refuse_unless_descendant, refuse_unless_follo
 from shared.delivery.takeover import received_manifest, take_over
 from shared.errors import InvalidInput, ReleaseRefused
 from shared.release import retention
-from shared.release.manifest import RELEASES, Manifest, current_manifest, current_release, release_dir, verify
+from shared.release.manifest import (
+    RELEASES,
+    Manifest,
+    current_manifest,
+    current_release,
+    read_manifest,
+    release_dir,
+    verify,
+)
 from shared.release.objects import Objects
 from shared.system.command import translate
 from shared.system.faults import crash_point
@@ -147,7 +156,11 @@ class Receiver:
         `accept`: do not refuse a release because it finds far less than the current one.
         """
         if attempt == 0:
-            verify(release_dir(self._dir, run))
+            try:
+                verify(release_dir(self._dir, run))
+            except ReleaseRefused:
+                self._drop_damaged(run)
+                raise
             return {}
         brought, release = self._dir / INCOMING / f"{run}.{attempt}", release_dir(self._dir, run)
         self._clear(but=brought)
@@ -179,6 +192,11 @@ class Receiver:
         self._clear()
         return record
 
+    def _drop_damaged(self, run: int) -> None:
+        """Remove the damaged objects of a release that cannot be used, so that the next one does not share them."""
+        with suppress(ReleaseRefused):  # without a manifest nothing is known of its files
+            Objects(self._dir).compare(read_manifest(release_dir(self._dir, run)))
+
     def _tried(self, taken: Path, manifest: Manifest, objects: Objects, *, accept: bool) -> dict[str, Any]:
         """The gate's record. If the test fails over a damaged object, that is removed and named: the next attempt sends it again."""
         try:
@@ -200,8 +218,9 @@ class Receiver:
 
     @_one_at_a_time
     def rollback(self, run: int) -> None:
-        """Undo a switch to this run; nothing if it is not current."""
+        """Undo a switch to this run, which is not served; nothing if it is not current."""
         undo_switch(self._settings, self._dir, run)
+        self._drop_damaged(run)
 
     @_one_at_a_time
     def prune(self) -> list[int]:

@@ -21,7 +21,7 @@ import orjson
 
 from shared.config.settings import load_settings
 from shared.delivery import gate
-from shared.errors import HmemError, ReleaseRefused
+from shared.errors import HmemError, ReleaseRefused, without_words
 from shared.release.chats import ChatTable, changed_chats, in_both
 from shared.release.integrity import damage_named
 from shared.release.manifest import LEXICAL, Manifest, read_manifest, take_as_proven
@@ -98,11 +98,14 @@ def _with_news(path: Path, current: Path | None) -> list[str]:
         old = None
     if old is None or current is None:
         return []
-    with damage_named(path), ChatTable.of(path) as now, ChatTable.of(current) as before:
-        changed = changed_chats(path, current, read_manifest(path).files, old.files)
-        some = changed[:: len(changed) // SORTED + 1]
-        same = {chat: new["chunks"] == earlier["chunks"] for chat, new, earlier in in_both(some, now, before)}
-        return sorted(same, key=lambda chat: same[chat])
+    try:
+        with ChatTable.of(path) as now, ChatTable.of(current) as before:
+            changed = changed_chats(path, current, read_manifest(path).files, old.files)
+            some = changed[:: len(changed) // SORTED + 1]
+            same = {chat: new["chunks"] == earlier["chunks"] for chat, new, earlier in in_both(some, now, before)}
+            return sorted(same, key=lambda chat: same[chat])
+    except (HmemError, sqlite3.Error):  # a damaged current release is no reference; all of this one is read by `_chats`
+        return []
 
 
 def _probes(release: OpenRelease, chats: list[str], news: list[str]) -> list[tuple[str, str]]:
@@ -138,19 +141,28 @@ def _compare(release: OpenRelease, current: Path, state_dir: Path, chats: list[s
     try:
         asked = _sample(release, current, chats, news)
         texts = {chunk.chunk_id: chunk for chunk in chunks_in(current, asked)}
+        gone = _chats_gone(release, current)
         old = _open(current, state_dir)
     except (HmemError, sqlite3.Error) as error:
-        return {"questions": 0, "refuse": None, "warn": f"The current release could not be searched: {error}"}
+        return {
+            "questions": 0,
+            "refuse": None,
+            "warn": f"The current release could not be searched: {without_words(error)}",
+        }
     try:
         both = [chunk for chunk in chunks_in(release.path, asked) if chunk == texts.get(chunk.chunk_id)]
         ids = {chunk.chunk_id for chunk in both}
         probes = gate.choose(both)
         before, now = ([finds(opened, probe, ids) for probe in probes] for opened in (old, release))
-        with ChatTable.of(release.path) as table, ChatTable.of(current) as served:
-            changed = changed_chats(release.path, current, release.manifest.files, old.manifest.files)
-            return gate.verdict(before, now, gate.chats_gone(in_both(changed, table, served)))
+        return gate.verdict(before, now, gone)
     finally:
         old.close()
+
+
+def _chats_gone(release: OpenRelease, current: Path) -> list[str]:
+    with ChatTable.of(release.path) as now, ChatTable.of(current) as before:
+        changed = changed_chats(release.path, current, release.manifest.files, read_manifest(current).files)
+        return gate.chats_gone(in_both(changed, now, before))
 
 
 def _sample(release: OpenRelease, current: Path, chats: list[str], news: list[str]) -> list[str]:

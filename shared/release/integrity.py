@@ -9,7 +9,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from urllib.parse import quote
 
-from shared.errors import ReleaseRefused, StorageError
+from shared.errors import ReleaseRefused, StorageError, without_words
 
 #: Files that SQLite leaves next to a database that was not closed; an immutable reader would ignore their contents.
 LEFTOVERS = ("-wal", "-shm", "-journal")
@@ -30,12 +30,12 @@ def check_database(path: Path) -> None:
 
 @contextmanager
 def damage_named(path: Path) -> Iterator[None]:
-    """Raise SQLite's errors about a file that was just written as a StorageError."""
+    """Raise SQLite's errors about a file as a StorageError."""
     try:
         yield
     except sqlite3.Error as error:
         raise StorageError(
-            f"{path} was damaged while it was written ({error}). Check the disk and the memory of this host, then run the night again."
+            f"{path} is damaged ({without_words(error)}). Check the disk and the memory of this host, then run the night again."
         ) from error
 
 

@@ -142,7 +142,7 @@ def written_manifest(content: bytes, source: str) -> Manifest:
     return manifest
 
 
-_REPAIR = "Go back to another release (hmem release list, hmem release rollback RUN), then run the night."
+_REPAIR = "Run hmem release verify on the day host, then the night: it sends what is damaged anew."
 
 
 def parse_manifest(content: bytes, source: str) -> Manifest:

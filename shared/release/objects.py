@@ -3,9 +3,10 @@
 A file gets here only from a release that was taken over, hashed, tested and made durable. What the next release has in common with an earlier one is
 linked from here: it is neither sent nor stored again. Nobody but the receiver writes here, and the transfer's key cannot reach it.
 
-An object's modification time is when its bytes were last compared with its name. Within SCRUB_SECONDS they are compared again before it is
-linked, each object at a time of its own so that no night reads all of them; and all of a release's are when that release fails its test, or
-`hmem release verify` finds it damaged. A damaged object is removed, so that it counts as lacking and is sent again; the releases that have it keep
+An object's modification time is when its bytes were last compared with its name, its nanoseconds those that follow from the name: who writes to
+the file leaves others. Within SCRUB_SECONDS the bytes are compared again before it is linked, each object at a time of its own so that no night
+reads all of them; and all of a release's are when that release fails its test, is not served, or is found damaged by a night without news or by
+`hmem release verify`. A damaged object is removed, so that it counts as lacking and is sent again; the releases that have it keep
 it, and refuse it when they are opened. Where a file system has no hard links, a release has copies and everything is sent.
 """
 
@@ -74,7 +75,7 @@ class Objects:
                     "files of releases cannot be shared, so each release is sent and stored whole", reason=str(error)
                 )
                 return
-            os.utime(held)
+            _mark_compared(held, file)
             folders.add(held.parent)
         for folder in folders:
             fsync_dir(folder)
@@ -102,16 +103,29 @@ class Objects:
         """`after_seconds`: since an object was compared, after which it is compared again; None: by its name."""
         held = self._path(file)
         if _has_size(held, file):
-            age = time.time() - held.stat().st_mtime
-            if 0 <= age < (_scrubbed_after(file) if after_seconds is None else after_seconds):
+            modified = held.stat().st_mtime_ns
+            age = time.time() - modified / 1e9
+            if modified % 10**9 == _mark(file) and 0 <= age < (
+                _scrubbed_after(file) if after_seconds is None else after_seconds
+            ):
                 return True
             if sha256_file(held) == file["sha256"]:
-                os.utime(held)
+                _mark_compared(held, file)
                 return True
         if os.path.lexists(held):
             log.error("a stored file of the releases is damaged: it is removed and sent again", object=str(held))
             held.unlink()
         return False
+
+
+def _mark(file: dict[str, Any]) -> int:
+    """The nanoseconds of the time at which this file was compared."""
+    return int(file["sha256"][7:15], 16) % 10**9
+
+
+def _mark_compared(held: Path, file: dict[str, Any]) -> None:
+    moment = (int(time.time()) - 1) * 10**9 + _mark(file)  # never ahead of the clock
+    os.utime(held, ns=(moment, moment))
 
 
 def _scrubbed_after(file: dict[str, Any]) -> float:

@@ -138,6 +138,8 @@ def prune_outdated(memory_dir: Path) -> tuple[list[int], list[int]]:
     """Remove releases from before something was forgotten permanently: (removed runs, runs that are still being read)."""
     found = set(outdated(memory_dir))
     gone = [run for run in prune(memory_dir, len(release_runs(memory_dir)) + 1) if run in found] if found else []
+    if not found:  # what a removal that was killed has left
+        _remove_leftovers(memory_dir)
     return gone, sorted(run for run in found - set(gone) if in_use(release_dir(memory_dir, run)))
 
 
@@ -185,14 +187,19 @@ def _pinned_run(memory_dir: Path) -> int | None:
 def prune(memory_dir: Path, keep: int, coming: int | None = None) -> list[int]:
     """Remove releases without a reason to keep them, and the files that only they had; returns their runs. The newest `keep` stay (including the
     coming one), and always the current one, its parent, the pinned one and those that are being read."""
+    may_go = [run for run, why in reasons(memory_dir, keep, coming).items() if not why]
+    gone = [run for run in may_go if remove_release(release_dir(memory_dir, run))]
+    _remove_leftovers(memory_dir)
+    return gone
+
+
+def _remove_leftovers(memory_dir: Path) -> None:
+    """Releases whose removal was killed, and the files that no release names."""
     from shared.release.objects import Objects  # late: who only reads releases does without it
 
     for left in (memory_dir / RELEASES).glob(".*.gone"):
         remove_tree(left)
-    may_go = [run for run, why in reasons(memory_dir, keep, coming).items() if not why]
-    gone = [run for run in may_go if remove_release(release_dir(memory_dir, run))]
     Objects(memory_dir).sweep()
-    return gone
 
 
 def remove_release(release: Path) -> bool:

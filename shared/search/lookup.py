@@ -19,6 +19,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
+from shared.errors import without_words
 from shared.ranking.advice import PREFERENCE, asks_for_advice
 from shared.ranking.injection import Evidence, may_be_foreign, read_message
 from shared.ranking.question import asks_when, groups, meant_speakers, query_terms, query_words
@@ -74,7 +75,7 @@ def look_up(sources: Sources, query: Query) -> Recalled:
             hits, evidence, speakers = lookup.hits(), lookup.evidence, lookup.speakers
             break
         except sqlite3.Error as error:
-            degraded.append(f"no recalled text: {error}")
+            degraded.append(f"no recalled text: {without_words(error)}")
     return Recalled(hits, list(dict.fromkeys(degraded)), (time.perf_counter() - started) * 1000, evidence, speakers)
 
 
@@ -116,7 +117,7 @@ class _Lookup:
         try:
             return self._sources.notes.of_chat(release)
         except sqlite3.Error as error:
-            self._degraded.append(f"no notes: {error}")
+            self._degraded.append(f"no notes: {without_words(error)}")
             return None
 
     def _no_vectors(self, why: str) -> None:
@@ -165,7 +166,7 @@ class _Lookup:
         try:
             found = WordLookup(lexical, merged, asked, self._sources.terms, other_forms=other_forms)
         except sqlite3.Error as error:
-            self._degraded.append(f"no keyword search: {error}")
+            self._degraded.append(f"no keyword search: {without_words(error)}")
             found = WordLookup(None, merged, asked, self._sources.terms, other_forms=other_forms)
         self._words = found
         speaker = merged.of_speakers(meant_speakers(words, [(role, name) for role, name, _ in merged.speakers]))
@@ -192,7 +193,7 @@ class _Lookup:
         try:
             return merged.of_release(self._notes.by_words(terms))
         except sqlite3.Error as error:
-            self._degraded.append(f"no notes: {error}")
+            self._degraded.append(f"no notes: {without_words(error)}")
             return None
 
     def _evidence(self, merged: Merged, scored: Scored) -> Evidence:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import structlog
 
 from shared.config.settings import Settings
-from shared.errors import HmemError, ReleaseRefused
+from shared.errors import HmemError, ReleaseRefused, without_words
 from shared.ranking.question import query_terms
 from shared.release.chats import ChatTable
 from shared.release.manifest import (
@@ -239,7 +239,7 @@ class OpenRelease:
 
     def _unreadable(self, place: str, error: Exception) -> ReleaseRefused:
         return ReleaseRefused(
-            f"{self.path / place} cannot be read: {error}. Go back to another release (hmem release rollback), or run the night again."
+            f"{self.path / place} cannot be read: {without_words(error)}. Run hmem release verify, then the night: it sends what is damaged anew."
         )
 
     def expect(self, query: str) -> None:
@@ -355,5 +355,5 @@ def _open_lexical(path: Path, manifest: Manifest) -> tuple[LexicalIndex | None, 
     except (OSError, sqlite3.Error) as error:
         return (
             None,
-            f"{path / LEXICAL} cannot be opened: {error}. Go back to another release (hmem release rollback), or run the night again.",
+            f"{path / LEXICAL} cannot be opened: {without_words(error)}. Run hmem release verify, then the night: it sends what is damaged anew.",
         )

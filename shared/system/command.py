@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from shared.errors import HmemError, RedisUnavailable, SettingsError, StorageError
+from shared.errors import HmemError, RedisUnavailable, SettingsError, StorageError, without_words
 from shared.system.privileges import act_as_owner_of, close_to_others, is_to_change_user
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ def _storage_error(error: BaseException) -> HmemError | None:
 
     if isinstance(error, sqlite3.Error):
         return StorageError(
-            f"A database file cannot be used: {error}. Check the disk; caches may be deleted and are rebuilt."
+            f"A database file cannot be used: {without_words(error)}. Check the disk; caches may be deleted and are rebuilt."
         )
     if isinstance(error, OSError):  # numpy's and shutil's come without a number
         why = _DISK_ERRORS.get(error.errno or 0, error.strerror or str(error))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from nightly.index.chat_parts import ChatParts
 from shared.release import chats
-from shared.release.chats import COUNTED, ChatRow, ChatTable, changed_chats, in_both
+from shared.release.chats import COUNTED, ChatRow, ChatTable, changed_chats, in_both, version
 from shared.release.manifest import CHATS
 from shared.release.parts import part_files
 from shared.system.files import sha256_file
@@ -26,12 +26,19 @@ class Kept:
     def __init__(self, place: Path | None, records: Mapping[str, dict[str, Any]]) -> None:
         self._place, self._records = place, records
         self.taken_files: dict[str, Any] = {}
+        self.recipe: dict[str, Any] = {}
 
     def sound_parts(self, _: str) -> list[Path]:
         return part_files(self._place) if self._place else []
 
     def parts(self, _: str) -> Mapping[str, dict[str, Any]]:
         return self._records
+
+    def made_with(self, _: str) -> dict[str, Any]:
+        return {"version": version()}
+
+    def prove(self, _: str, names: Collection[str]) -> None:
+        assert {*names} <= {path.name for path in self.sound_parts(CHATS)}
 
     def take(self, place: str, names: list[str]) -> None:
         assert self._place or not names

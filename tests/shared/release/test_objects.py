@@ -80,11 +80,23 @@ def test_an_object_that_was_long_not_compared_and_is_damaged_is_sent_again(light
         verify(release(light, 1))
 
 
+def test_an_object_that_somebody_wrote_to_is_sent_again(light: World, sent: list[str]) -> None:
+    """Its time is now, but not one that the receiver has set."""
+    nights(light, 1)
+    damage(held(light))
+    os.utime(held(light))
+    sent.clear()
+    nights(light, 1, first=2)
+    assert PART in sent
+
+
 def test_damage_to_an_object_compared_yesterday_is_found_before_the_switch(light: World, sent: list[str]) -> None:
+    """As of a failing disk, which leaves times as they are."""
     nights(light, 1)
     path = held(light)
+    stat = path.stat()
     damage(path)
-    os.utime(path)
+    os.utime(path, ns=(stat.st_atime_ns, stat.st_mtime_ns))
     light.say("t2", "another note")
     with pytest.raises(ReleaseRefused, match=f"damaged on the disk of .*: {PART}. They were removed"):
         light.night()
