@@ -3,42 +3,49 @@
 Desktop writes other ids than the Bot API: a private chat has the id of the other party (for us the bot), where the bot uses the person's; a
 group has a bare id, where the bot uses -<id>, and -100<id> for a supergroup. A turn's id is made of chat and message id. An answer belongs to
 the message that it replies to, else to the one right before it.
+
+The file is read twice, message by message (nightly/imports/telegram_file.py): first for the chats and who wrote in them, by which the bot is found,
+then for the messages. A reply may be to any message before it, so what a reply shows of one is kept in a temporary database.
 """
 
 from __future__ import annotations
 
 import re
+import sqlite3
+import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from contextlib import ExitStack, closing
+from dataclasses import dataclass
 from datetime import datetime
+from itertools import repeat
 from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from nightly.imports.candidates import BOM, ReadCandidate, Wanted, made_up_id, open_input, taken_or_left, turn_candidate
+from nightly.imports.candidates import ReadCandidate, Wanted, made_up_id, open_input, taken_or_left, turn_candidate
+from nightly.imports.telegram_file import Account, TelegramChat, TelegramFile, plain, sender_of
 from shared.errors import InvalidInput
 from shared.turns.message_origin import Origin
-from shared.turns.records import RecordRefused, Turn, loads_object, timestamp_of
+from shared.turns.records import RecordRefused, Turn, dumps, loads_object, timestamp_of
 
 SOURCE = "telegram"
 
 _PRIVATE = ("personal_chat", "bot_chat")
 #: The number from which the Bot API subtracts a group's bare id.
 _GROUPS = {"private_group": 0, "private_supergroup": -(10**12), "public_supergroup": -(10**12)}
-#: Desktop writes control characters as \xNN, which is not JSON.
-_HEX_ESCAPE = re.compile(rb"\\(?:x([0-9A-Fa-f]{2})|(.))", re.DOTALL)
 #: Attachments, as Desktop names them.
 _MEDIA = {
     "animation": "animation", "audio_file": "audio", "sticker": "sticker", "video_file": "video", "video_message": "video_note",
     "voice_message": "voice",
 }  # fmt: skip
-_SENDER = re.compile(r"(?:user)?(\d+)\Z")
 #: h-cli's bot sends this before each answer.
 _NOTICE = re.compile(r"Queued task \S+\s+Polling for result")
 #: Commands are not imported, except this one, which gives h-cli's bot a task.
 _TASK_COMMAND = "/run"
 #: A command that the export does not mark as one.
 _COMMAND = re.compile(r"/(?!run\b)[A-Za-z0-9_]{1,32}(?:@\w+)?(?=\s|\Z)")
+
+_SCHEMA = "CREATE TABLE messages (number TEXT PRIMARY KEY, quote BLOB NOT NULL, asked INTEGER NOT NULL DEFAULT 0) WITHOUT ROWID"
 
 
 @dataclass(frozen=True)
@@ -50,33 +57,58 @@ class BotAccount:
 
     def sent(self, message: dict[str, Any]) -> bool:
         if self.id is not None:
-            return _sender(message) == self.id
-        return _plain(message.get("from")) == self.name
+            return sender_of(message) == self.id
+        return plain(message.get("from")) == self.name
 
 
-@dataclass
-class Account:
-    """The contents of the file: the chats, and the owner of the export (only for a whole account)."""
+class EarlierMessages:
+    """The messages of one chat so far, by id, in a database: what a reply shows of each, and whether it is a question without an answer."""
 
-    chats: list[dict[str, Any]]
-    owner: str | None = None
-    single: bool = True
-    size: int = 0
+    def __init__(self, path: Path) -> None:
+        self._connection = sqlite3.connect(path, isolation_level=None)
+        for pragma in ("journal_mode = OFF", "synchronous = OFF", "cache_size = -8192"):
+            self._connection.execute(f"PRAGMA {pragma}")
+        self._connection.execute(_SCHEMA)
+        self._connection.execute("BEGIN")  # a statement each would be a write each
+
+    def close(self) -> None:
+        self._connection.close()
+
+    def clear(self) -> None:
+        self._connection.execute("DELETE FROM messages")
+
+    def add(self, number: int, quote: dict[str, Any]) -> None:
+        """A message; of a further one by this id its words, while the question stays one."""
+        sql = "INSERT INTO messages (number, quote) VALUES (?,?) ON CONFLICT (number) DO UPDATE SET quote = excluded.quote"
+        self._connection.execute(sql, (str(number), dumps(quote)))
+
+    def quote(self, number: object) -> dict[str, Any] | None:
+        if not isinstance(number, int):
+            return None
+        row = self._connection.execute("SELECT quote FROM messages WHERE number = ?", (str(int(number)),)).fetchone()
+        return loads_object(row[0]) if row else None
+
+    def ask(self, number: int) -> None:
+        self._connection.execute("UPDATE messages SET asked = 1 WHERE number = ?", (str(number),))
+
+    def answer(self, number: int) -> bool:
+        """Whether it is a question without an answer; it has one now."""
+        sql = "UPDATE messages SET asked = 0 WHERE number = ? AND asked"
+        return self._connection.execute(sql, (str(number),)).rowcount > 0
 
 
 @dataclass
 class Talk:
-    """One chat while it is read: the questions without an answer so far, by message id, and the last one if nothing followed it."""
+    """One chat while it is read; `last`: the question that nothing followed so far."""
 
     chat_id: str
     bot: BotAccount
     username: str | None
     zone: ZoneInfo
     unit: int
+    earlier: EarlierMessages
     private: bool = False
-    asked: dict[object, str] = field(default_factory=dict)
-    seen: dict[object, dict[str, Any]] = field(default_factory=dict)  # by message id, for replies
-    last: object = None
+    last: int | None = None
 
     def turn(self, message: dict[str, Any]) -> Turn | str:
         """The turn, or why there is none; RecordRefused if it cannot be read."""
@@ -87,20 +119,20 @@ class Talk:
         number = message.get("id")
         if isinstance(number, bool) or not isinstance(number, int):
             raise RecordRefused("the message has no id")
-        self.seen[number] = message
+        self.earlier.add(number, self._as_quoted(message))
         content, from_bot = self._content(message), self.bot.sent(message)
         if not content.strip():
             return "without text (media, a sticker, a command)"
         if from_bot and _NOTICE.match(content):
             return "a notice of the bot"
-        own, name = made_up_id("tg", self.chat_id, number), message.get("from")
-        task_id = self._answered(message) or own if from_bot else own
+        name = message.get("from")
+        task_id = made_up_id("tg", self.chat_id, self._answered(message, number) if from_bot else number)
         self.last = None if from_bot else number
         if not from_bot:
-            self.asked[number] = own
+            self.earlier.ask(number)
         shown = name if isinstance(name, str) and name.strip() and not from_bot else None
         role, said_at = "asst" if from_bot else "user", _time(message, self.zone)
-        user = None if from_bot else _sender(message)
+        user = None if from_bot else sender_of(message)
         extra = {} if from_bot else self._origin(message).to_json()
         return Turn(task_id, role, self.chat_id, content, said_at, shown, extra=extra, user_id=user)
 
@@ -117,27 +149,30 @@ class Talk:
 
     def _quote(self, message: dict[str, Any]) -> dict[str, Any] | None:
         """The message in this chat that it replies to."""
-        number = message.get("reply_to_message_id")
-        replied = self.seen.get(number) if isinstance(number, int) else None
-        if replied is None or "reply_to_peer_id" in message:
-            return None
+        return None if "reply_to_peer_id" in message else self.earlier.quote(message.get("reply_to_message_id"))
+
+    def _as_quoted(self, message: dict[str, Any]) -> dict[str, Any]:
+        """What a reply to it shows of it."""
         try:
-            text = "".join(part["text"] for part in _parts(replied))
+            text = "".join(part["text"] for part in _parts(message))
         except RecordRefused:
             text = ""
-        return {
+        shown = {
             "text": text,
-            "from": replied.get("from"),
-            "user_id": _sender(replied),
-            "by_bot": self.bot.sent(replied),
-            "attachment": _attachment(replied),
-            "forwarded_from": replied.get("forwarded_from"),
+            "from": message.get("from"),
+            "user_id": sender_of(message),
+            "attachment": _attachment(message),
+            "forwarded_from": message.get("forwarded_from"),
+        }
+        return {name: value for name, value in shown.items() if isinstance(value, str)} | {
+            "by_bot": self.bot.sent(message)
         }
 
-    def _answered(self, message: dict[str, Any]) -> str | None:
-        """The task id of the question that this is the first answer to."""
+    def _answered(self, message: dict[str, Any], number: int) -> int:
+        """The id of the question that this is the first answer to, or else its own, `number`."""
         replied = message.get("reply_to_message_id")
-        return self.asked.pop(self.last if replied is None else replied, None)
+        asked = self.last if replied is None else replied
+        return int(asked) if isinstance(asked, int) and self.earlier.answer(int(asked)) else number
 
     def _content(self, message: dict[str, Any]) -> str:
         parts = [part for part in _parts(message) if not self._names_bot(part)]
@@ -151,32 +186,45 @@ class Talk:
         return text if len(parts) == len(_parts(message)) else text.strip(" ,:")
 
     def _names_bot(self, part: dict[str, str]) -> bool:
-        return part.get("type") == "mention" and self.username is not None and _plain(part["text"]) == self.username
+        return part.get("type") == "mention" and self.username is not None and plain(part["text"]) == self.username
 
 
 def read(
     path: Path, unit: int, wanted: Wanted, zone: ZoneInfo, bot: str | None, token: str | None
 ) -> Iterator[ReadCandidate]:
     """`bot`: its name or id from the command line. `token`: the number at the beginning of our bot's token."""
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="hmem-telegram-")))
+        file = stack.enter_context(closing(TelegramFile(stack.enter_context(open_input(path)), folder)))
+        try:
+            account = file.account(plain(bot) if bot is not None else None)
+        except RecordRefused as error:
+            yield ReadCandidate(file.size, unreadable=str(error), place=f"{path}:1")
+            return
+        found, username = _find_bot(path, account, bot, token), plain(bot) if bot else None
+        earlier = stack.enter_context(closing(EarlierMessages(folder / "earlier.sqlite")))
+        total, before = sum(chat.messages for chat in account.chats) or 1, 0
+        for chat in account.chats:
+            chat_id = _chat_id(path, account, chat, found, wanted)
+            earlier.clear()
+            private = chat.about.get("type") in _PRIVATE
+            talk = Talk(chat_id, found, username, zone, unit, earlier, private) if chat_id else None
+            messages = _messages(path, file, chat) if talk else repeat(None, chat.messages)
+            for number, message in enumerate(messages, start=before + 1):
+                done = account.size * number // total
+                yield (
+                    ReadCandidate(done, left_out="of a chat without the bot")
+                    if talk is None
+                    else _read(talk, message, wanted, done, f"{path}: message {_name(message, number)}")
+                )
+            before += chat.messages
+
+
+def _messages(path: Path, file: TelegramFile, chat: TelegramChat) -> Iterator[Any]:
     try:
-        account = _load(path)
+        yield from file.messages(chat)
     except RecordRefused as error:
-        yield ReadCandidate(path.stat().st_size, unreadable=str(error), place=f"{path}:1")
-        return
-    found = _find_bot(path, account, bot, token)
-    username = _plain(bot) if bot else None
-    total, before = sum(len(chat["messages"]) for chat in account.chats) or 1, 0
-    for chat in account.chats:
-        chat_id = _chat_id(path, account, chat, found, wanted)
-        talk = Talk(chat_id, found, username, zone, unit, chat.get("type") in _PRIVATE) if chat_id else None
-        for number, message in enumerate(chat["messages"], start=before + 1):
-            done = account.size * number // total
-            yield (
-                ReadCandidate(done, left_out="of a chat without the bot")
-                if talk is None
-                else _read(talk, message, wanted, done, f"{path}: message {_name(message, number)}")
-            )
-        before += len(chat["messages"])
+        raise InvalidInput(f"{path} changed while it was read: {error}. Run the command again.") from error
 
 
 def _name(message: object, number: int) -> str:
@@ -196,32 +244,6 @@ def _read(talk: Talk, message: object, wanted: Wanted, done: int, place: str) ->
     return taken_or_left(wanted, done, turn_candidate(SOURCE, talk.unit, turn))
 
 
-def _load(path: Path) -> Account:
-    with open_input(path) as handle:
-        content: bytes = handle.read().removeprefix(BOM)
-    try:
-        document = loads_object(content)
-    except RecordRefused:
-        document = loads_object(_HEX_ESCAPE.sub(_as_json, content))
-    account = Account([document], size=len(content))
-    if "messages" not in document:
-        about = document.get("personal_information")
-        owner = about.get("user_id") if isinstance(about, dict) else None
-        groups = [document.get(name) for name in ("chats", "left_chats")]
-        lists = [group["list"] for group in groups if isinstance(group, dict) and isinstance(group.get("list"), list)]
-        if not lists:
-            raise RecordRefused("it contains neither a chat (messages) nor an account (chats)")
-        chats = [chat for one in lists for chat in one]
-        account = Account(chats, str(owner) if isinstance(owner, int) else None, single=False, size=len(content))
-    if not all(isinstance(chat, dict) and isinstance(chat.get("messages"), list) for chat in account.chats):
-        raise RecordRefused("it contains a chat without messages")
-    return account
-
-
-def _as_json(found: re.Match[bytes]) -> bytes:
-    return b"\\u00" + found[1] if found[1] else found[0]
-
-
 def _find_bot(path: Path, account: Account, bot: str | None, token: str | None) -> BotAccount:
     """The bot's account; InvalidInput if it is unknown. A token of a bot that is not in the file is ignored."""
     if bot is not None:
@@ -234,7 +256,7 @@ def _find_bot(path: Path, account: Account, bot: str | None, token: str | None) 
         return named
     if token is not None and any(_concerns(chat, BotAccount(token)) for chat in account.chats):
         return BotAccount(token)
-    only = account.chats[0] if account.single else {}
+    only = account.chats[0].about if account.single else {}
     if only.get("type") in _PRIVATE and isinstance(only.get("id"), int):
         return BotAccount(str(only["id"]))
     raise InvalidInput(
@@ -243,34 +265,32 @@ def _find_bot(path: Path, account: Account, bot: str | None, token: str | None) 
 
 
 def _named(account: Account, bot: str) -> BotAccount | None:
-    wanted = _plain(bot)
+    wanted = plain(bot)
     if wanted.isdecimal():
         return BotAccount(wanted)
     for chat in account.chats:
-        if chat.get("type") in _PRIVATE and _plain(chat.get("name")) == wanted:
-            return BotAccount(str(chat.get("id")))
-    by_name = BotAccount(name=wanted)
+        if chat.about.get("type") in _PRIVATE and plain(chat.about.get("name")) == wanted:
+            return BotAccount(str(chat.about.get("id")))
     for chat in account.chats:
-        for message in chat["messages"]:
-            if isinstance(message, dict) and by_name.sent(message):
-                sender = _sender(message)
-                return BotAccount(sender) if sender else by_name
+        if chat.people.named:
+            sender = chat.people.first_named
+            return BotAccount(sender) if sender else BotAccount(name=wanted)
     return None
 
 
-def _concerns(chat: dict[str, Any], bot: BotAccount) -> bool:
-    if chat.get("type") in _PRIVATE and str(chat.get("id")) == bot.id:
+def _concerns(chat: TelegramChat, bot: BotAccount) -> bool:
+    if chat.about.get("type") in _PRIVATE and str(chat.about.get("id")) == bot.id:
         return True
-    return any(isinstance(message, dict) and bot.sent(message) for message in chat["messages"])
+    return chat.people.named if bot.id is None else bot.id in chat.people.senders
 
 
-def _chat_id(path: Path, account: Account, chat: dict[str, Any], bot: BotAccount, wanted: Wanted) -> str | None:
+def _chat_id(path: Path, account: Account, chat: TelegramChat, bot: BotAccount, wanted: Wanted) -> str | None:
     """The chat id that the bot uses; None for a chat of an account without the bot."""
     if account.single and wanted.chat is not None:
         return wanted.chat
     if not account.single and not _concerns(chat, bot):
         return None
-    kind, number = chat.get("type"), chat.get("id")
+    kind, number = chat.about.get("type"), chat.about.get("id")
     if kind in _GROUPS and isinstance(number, int):
         return str(_GROUPS[kind] - number if number > 0 else number)
     if kind not in _PRIVATE:
@@ -279,25 +299,14 @@ def _chat_id(path: Path, account: Account, chat: dict[str, Any], bot: BotAccount
                 f"{path} is of a {kind}, which is not a chat with a bot. To import it anyway, name the chat with --chat."
             )
         return None
-    people = {_sender(message) for message in chat["messages"] if isinstance(message, dict) and not bot.sent(message)}
-    people.discard(None)
+    people = chat.people.others if bot.id is None else chat.people.senders - {bot.id}
     if len(people) == 1:
-        return people.pop()
+        return next(iter(people))
     if account.owner is None:
         raise InvalidInput(
             f"{path} does not show whose chat it is: {len(people)} people wrote in it. Name the chat with --chat."
         )
     return account.owner
-
-
-def _sender(message: dict[str, Any]) -> str | None:
-    """The user id of the person or bot who wrote; None for a channel, a group's name, or no sender."""
-    found = _SENDER.match(str(message.get("from_id", "")))
-    return found[1] if found else None
-
-
-def _plain(name: object) -> str:
-    return str(name or "").strip().removeprefix("@").casefold()
 
 
 def _parts(message: dict[str, Any]) -> list[dict[str, str]]:

@@ -1,0 +1,202 @@
+"""`result.json` of Telegram Desktop, however large: read once for what the chats are, and again for the messages of the chats that are wanted.
+
+Nothing here holds the messages of a chat, or their ids: of a chat only who wrote in it is kept.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from nightly.imports.candidates import BOM
+from nightly.imports.json_stream import JsonStream
+from shared.turns.records import RecordRefused
+
+_SENDER = re.compile(r"(?:user)?(\d+)\Z")
+#: What tells who wrote a message.
+_WRITER = frozenset(("from", "from_id"))
+#: Where an account has its chats, in the order in which they are imported.
+_GROUPS = ("chats", "left_chats")
+
+
+@dataclass
+class People:
+    """Who wrote in a chat, by user id. `named`: whether one of the name that is looked for did; `first_named`: the id of the first of them."""
+
+    senders: set[str] = field(default_factory=set)
+    others: set[str] = field(default_factory=set)  # of those who do not have the name
+    named: bool = False
+    first_named: str | None = None
+
+    def add(self, message: dict[str, Any], name: str | None) -> None:
+        sender = sender_of(message)
+        if name is not None and plain(message.get("from")) == name:
+            self.first_named = self.first_named if self.named else sender
+            self.named = True
+        elif sender:
+            self.others.add(sender)
+        if sender:
+            self.senders.add(sender)
+
+
+@dataclass
+class TelegramChat:
+    """A chat without its messages. `place`: which of the file's lists of messages is its, from 0; None if it has none."""
+
+    about: dict[str, Any] = field(default_factory=dict)  # type, id, name
+    has_messages: bool = False  # or anything else by that name
+    place: int | None = None
+    messages: int = 0
+    people: People = field(default_factory=People)
+
+
+@dataclass
+class Account:
+    """The contents of the file: the chats, and the owner of the export (only for a whole account). `size`: in bytes, without a byte order mark."""
+
+    chats: list[TelegramChat]
+    owner: str | None = None
+    single: bool = True
+    size: int = 0
+
+
+class TelegramFile:
+    """An open file, read from where it stands as often as needed; one that cannot be rewound is copied into `folder` first."""
+
+    def __init__(self, handle: BinaryIO, folder: Path) -> None:
+        self._handle = handle
+        if not handle.seekable():
+            self._handle = (folder / "input").open("w+b")
+            shutil.copyfileobj(handle, self._handle)
+            self._handle.seek(0)
+        begin = self._handle.tell()
+        self._start = begin + (len(BOM) if self._handle.read(len(BOM)) == BOM else 0)
+        end = self._handle.seek(0, os.SEEK_END)
+        self.size, self._content = end - begin, end - self._start
+        self._lists: Iterator[tuple[TelegramChat, Iterator[Any]]] | None = None
+        self._next = 0  # the place of the list that follows
+
+    def close(self) -> None:
+        self._handle.close()
+
+    def account(self, name: str | None) -> Account:
+        """The chats, and whether somebody of this name (as `plain` makes it) wrote in them. RecordRefused, unless the whole file can be read."""
+        walk = _Walk(JsonStream(self._handle, self._start), _WRITER)
+        for chat, messages in walk.lists():
+            for message in messages:
+                chat.messages += 1
+                if isinstance(message, dict):
+                    chat.people.add(message, name)
+        account = walk.account()
+        if not all(chat.place is not None for chat in account.chats):
+            raise RecordRefused("it contains a chat without messages")
+        account.size = self._content
+        return account
+
+    def messages(self, chat: TelegramChat) -> Iterator[Any]:
+        """The messages of a chat in order, each whole. Chats in the order of the file take one reading in all. RecordRefused if the file changed."""
+        if self._lists is None or chat.place is None or chat.place < self._next:
+            self._lists, self._next = _Walk(JsonStream(self._handle, self._start), None).lists(), 0
+        for _, messages in self._lists:
+            self._next += 1
+            if self._next - 1 == chat.place:
+                yield from messages
+                return
+        raise RecordRefused("it has fewer chats")
+
+
+class _Walk:
+    """One reading of the document. `kept`: the fields of a message that are read; None: all."""
+
+    def __init__(self, stream: JsonStream, kept: frozenset[str] | None) -> None:
+        self._stream, self._kept, self._places = stream, kept, 0
+        self._document = TelegramChat()
+        self._owner: str | None = None
+        self._groups: dict[str, list[TelegramChat] | None] = {}
+
+    def account(self) -> Account:
+        """What was found, once `lists` is through."""
+        if self._document.has_messages:
+            return Account([self._document])
+        groups = [group for name in _GROUPS if (group := self._groups.get(name)) is not None]
+        if not groups:
+            raise RecordRefused("it contains neither a chat (messages) nor an account (chats)")
+        return Account([chat for group in groups for chat in group], self._owner, single=False)
+
+    def lists(self) -> Iterator[tuple[TelegramChat, Iterator[Any]]]:
+        """Each list of messages in the file, in its order, and the chat that it is of. Of two members by one name the last one counts."""
+        for name, event, value in self._stream.document():
+            if name in _GROUPS:
+                yield from self._group(name, event)
+            elif name == "personal_information":
+                about = self._members(event, value, frozenset(("user_id",)))
+                owner = about.get("user_id") if isinstance(about, dict) else None
+                self._owner = str(owner) if isinstance(owner, int) else None
+            else:
+                yield from self._member(self._document, name, event, value)
+
+    def _group(self, group: str, event: str) -> Iterator[tuple[TelegramChat, Iterator[Any]]]:
+        self._groups[group] = None
+        if event != "start_map":
+            self._stream.skip(event)
+            return
+        for name, inner, _ in self._stream.members():
+            if name == "list":
+                chats = list[TelegramChat]()
+                self._groups[group] = chats if inner == "start_array" else None
+            if name != "list" or inner != "start_array":
+                self._stream.skip(inner)
+                continue
+            for begun, _ in self._stream.elements():
+                chats.append(TelegramChat())
+                if begun == "start_map":
+                    for member in self._stream.members():
+                        yield from self._member(chats[-1], *member)
+                else:
+                    self._stream.skip(begun)
+
+    def _member(
+        self, chat: TelegramChat, name: str, event: str, value: Any
+    ) -> Iterator[tuple[TelegramChat, Iterator[Any]]]:
+        if name in ("type", "id", "name"):
+            chat.about[name] = self._stream.value(event, value)
+        elif name != "messages":
+            self._stream.skip(event)
+        else:
+            chat.has_messages, chat.place, chat.messages, chat.people = True, None, 0, People()
+            if event != "start_array":
+                self._stream.skip(event)
+                return
+            chat.place = self._places
+            self._places += 1
+            messages = self._stream.elements()
+            yield chat, (self._members(*message, self._kept) for message in messages)
+            for begun, _ in messages:  # that nobody asked for
+                self._stream.skip(begun)
+
+    def _members(self, event: str, value: Any, kept: frozenset[str] | None) -> Any:
+        """A value; of an object only these members, where they are named."""
+        if event != "start_map" or kept is None:
+            return self._stream.value(event, value)
+        found = {}
+        for name, inner, part in self._stream.members():
+            if name in kept:
+                found[name] = self._stream.value(inner, part)
+            else:
+                self._stream.skip(inner)
+        return found
+
+
+def sender_of(message: dict[str, Any]) -> str | None:
+    """The user id of the person or bot who wrote; None for a channel, a group's name, or no sender."""
+    found = _SENDER.match(str(message.get("from_id", "")))
+    return found[1] if found else None
+
+
+def plain(name: object) -> str:
+    return str(name or "").strip().removeprefix("@").casefold()
