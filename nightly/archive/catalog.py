@@ -50,6 +50,8 @@ def open_catalog(night: Night, *, before: int | None = None, scrub: bool = False
             catalog.refresh(before=before, scrub_days=days)
             yield catalog
         except sqlite3.DatabaseError as error:
+            if isinstance(error, sqlite3.OperationalError):  # a full disk, say, and perhaps of another file
+                raise
             catalog.distrust()
             raise StorageError(
                 f"{catalog.path} cannot be read ({without_words(error)}). Check the disk, then run the night again: it makes the catalog anew."

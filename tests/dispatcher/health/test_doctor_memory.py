@@ -184,7 +184,7 @@ def test_a_pinned_release(host: World) -> None:
 @pytest.mark.slow
 def test_a_release_that_is_not_as_it_was_built(host: World) -> None:
     (host.memory_dir / "current" / "lexical" / "1.sqlite").write_bytes(b"damaged")
-    expect(host, "release", 16, "lexical/1.sqlite was changed after it was built", "hmem release rollback")
+    expect(host, "release", 16, "lexical/1.sqlite was changed after it was built", "hmem release verify")
     (host.memory_dir / "current").unlink()
     expect(host, "release", 16, "current is missing though there are releases", "hmem release rollback RUN")
 

@@ -188,8 +188,8 @@ HARM: dict[str, tuple[Callable[[Path], object], list[str]]] = {
     "all of it is gone": (lambda kept: shutil.rmtree(kept), sorted(CHATS_OF_TALK)),
     "a part is damaged": (lambda kept: _flip(kept / "lexical" / "2.sqlite"), ["77"]),
     "a part is gone": (lambda kept: (kept / "lexical" / "2.sqlite").unlink(), ["77"]),
-    "a part of the summaries is damaged": (lambda kept: _flip(kept / "chats" / "2.sqlite"), ["77"]),
-    "a part of the summaries is gone": (lambda kept: (kept / "chats" / "2.sqlite").unlink(), ["77"]),
+    "a part of the summaries is damaged": (lambda kept: _flip(kept / "chats" / "2.sqlite"), sorted(CHATS_OF_TALK)),
+    "a part of the summaries is gone": (lambda kept: (kept / "chats" / "2.sqlite").unlink(), sorted(CHATS_OF_TALK)),
 }
 
 

@@ -38,7 +38,7 @@ LEXICAL_DAMAGE: dict[str, tuple[Callable[[Path], object], type[HmemError], str]]
     ),
     "two chats changed their words": (
         sql("UPDATE items SET chat_no = -chat_no", "UPDATE items SET chat_no = chat_no + 3"), LedgerMismatch, "by keyword"),
-    "a flipped byte": (lambda p: flip_page(p, 2), StorageError, "was damaged"),
+    "a flipped byte": (lambda p: flip_page(p, 2), StorageError, "is damaged"),
 }  # fmt: skip
 
 

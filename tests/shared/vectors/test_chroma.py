@@ -82,7 +82,7 @@ DAMAGE: dict[str, tuple[Callable[[Path], object], type[HmemError], str]] = {
     "a log that was not folded in": (lambda p: (p / "chroma.sqlite3-wal").write_bytes(b""), ReleaseRefused, "left behind"),
     "a journal": (lambda p: (p / "chroma.sqlite3-journal").write_bytes(b"x"), ReleaseRefused, "left behind"),
     "a folder of nobody": (lambda p: (p / "4711").mkdir(), ReleaseRefused, "belongs to no collection"),
-    "a flipped byte": (lambda p: flip_page(p / chroma.DATABASE), StorageError, "was damaged"),
+    "a flipped byte": (lambda p: flip_page(p / chroma.DATABASE), StorageError, "is damaged"),
     "half of the vectors": (_cut_vectors, ReleaseRefused, "not written completely"),
     "no header": (lambda p: next(p.rglob("header.bin")).unlink(), ReleaseRefused, "not written completely"),
 }  # fmt: skip

@@ -34,8 +34,8 @@ SQLITE_DAMAGE: dict[str, tuple[Callable[[Path], object], type[HmemError], str]] 
     "a repeated chunk is gone": (sql("UPDATE chats SET repeated = CAST('{}' AS BLOB)"), ReleaseRefused, "repeats other chunks"),
     "two chats changed places": (
         sql("UPDATE chats SET chat_no = -chat_no", "UPDATE chats SET chat_no = chat_no + 3"), ReleaseRefused, "does not fit its chat"),
-    "a flipped byte": (lambda p: flip_page(p, 1), StorageError, "was damaged"),
-    "half of it": (lambda p: os.truncate(p, p.stat().st_size // 2), StorageError, "was damaged"),
+    "a flipped byte": (lambda p: flip_page(p, 1), StorageError, "is damaged"),
+    "half of it": (lambda p: os.truncate(p, p.stat().st_size // 2), StorageError, "is damaged"),
 }  # fmt: skip
 
 

@@ -131,7 +131,7 @@ FAULTS: tuple[Fault, ...] = (
         Answer(21, f"current is missing.*{_STATUS_RELEASE}"),
     ),
     Fault(
-        "the release is damaged", breaking.damaged_release, Doctor("release", 16, "lexical/1.sqlite was changed", "hmem release rollback"),
+        "the release is damaged", breaking.damaged_release, Doctor("release", 16, "lexical/1.sqlite was changed", "hmem release verify"),
         Answer(21, f"lexical/1.sqlite is missing or was changed.*{_STATUS_RELEASE}"), start="after",
     ),
     Fault(
