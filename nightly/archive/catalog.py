@@ -28,7 +28,7 @@ import orjson
 from nightly.archive.catalog_rows import Outdated, SegmentRows
 from nightly.archive.catalog_tables import LAYOUT, SCHEMA, Place, Stat, Tables
 from nightly.archive.segments import Segment, is_texts
-from nightly.night.folder import Night
+from nightly.night.folder import Night, is_damage
 from shared.errors import StorageError, without_words
 from shared.system.archive_folder import archive_files
 from shared.system.faults import crash_point
@@ -50,7 +50,7 @@ def open_catalog(night: Night, *, before: int | None = None, scrub: bool = False
             catalog.refresh(before=before, scrub_days=days)
             yield catalog
         except sqlite3.DatabaseError as error:
-            if isinstance(error, sqlite3.OperationalError):  # a full disk, say, and perhaps of another file
+            if not is_damage(error):  # perhaps of another file
                 raise
             catalog.distrust()
             raise StorageError(

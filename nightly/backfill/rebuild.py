@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import os
 import random
-import sqlite3
 import sys
 import tempfile
 import time
@@ -25,6 +24,7 @@ from nightly.index.chunk_file import ChunkFolder
 from nightly.night.folder import CACHE, Night
 from nightly.night.lease import Lease, connect
 from nightly.night.progress import Reporter
+from nightly.night.scratch import scratch_database
 from nightly.night.target import open_target
 from nightly.steps import chunk
 from nightly.steps.export import turn_keys
@@ -114,10 +114,8 @@ def plan(settings: Settings, reporter: Reporter) -> dict[str, Any]:
 
 def _different_texts(chunks: ChunkFolder, scratch: Path) -> Iterator[list[str]]:
     """The texts of one chat after the other, each the first time that it comes. They are counted in a file, since they may be many."""
-    with closing(sqlite3.connect(scratch / "texts.sqlite", isolation_level=None)) as seen:
-        seen.execute("PRAGMA journal_mode = OFF")
-        seen.execute("PRAGMA synchronous = OFF")
-        seen.execute("CREATE TABLE seen (digest BLOB PRIMARY KEY) WITHOUT ROWID")
+    schema = "CREATE TABLE seen (digest BLOB PRIMARY KEY) WITHOUT ROWID"
+    with closing(scratch_database(scratch / "texts.sqlite", schema)) as seen:
         sql = "INSERT OR IGNORE INTO seen VALUES (?)"
         for _, some in chunks:
             yield [text for _, text in some if seen.execute(sql, (hashlib.sha256(text.encode()).digest(),)).rowcount]

@@ -9,13 +9,13 @@ names    tombstones and texts that are taken
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from nightly.archive.catalog_tables import blob
 from nightly.archive.segments import RawRecord
+from nightly.night.scratch import scratch_database
 from shared.turns.records import Turn
 
 _SCHEMA = """
@@ -43,11 +43,7 @@ class Seen:
     """The database; it is of no use to anybody else, and gone with its folder."""
 
     def __init__(self, path: Path) -> None:
-        self._connection = sqlite3.connect(path, isolation_level=None)
-        for pragma in ("journal_mode = OFF", "synchronous = OFF", "cache_size = -32768"):
-            self._connection.execute(f"PRAGMA {pragma}")
-        self._connection.executescript(_SCHEMA)
-        self._connection.execute("BEGIN")  # a statement each would be a write each
+        self._connection = scratch_database(path, _SCHEMA, cache_kib=32_768)
 
     def close(self) -> None:
         self._connection.close()

@@ -11,7 +11,6 @@ then for the messages. A reply may be to any message before it, so what a reply 
 from __future__ import annotations
 
 import re
-import sqlite3
 import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
@@ -24,6 +23,7 @@ from zoneinfo import ZoneInfo
 
 from nightly.imports.candidates import ReadCandidate, Wanted, made_up_id, open_input, taken_or_left, turn_candidate
 from nightly.imports.telegram_file import Account, TelegramChat, TelegramFile, plain, sender_of
+from nightly.night.scratch import scratch_database
 from shared.errors import InvalidInput
 from shared.turns.message_origin import Origin
 from shared.turns.records import RecordRefused, Turn, dumps, loads_object, timestamp_of
@@ -65,11 +65,7 @@ class EarlierMessages:
     """The messages of one chat so far, by id, in a database: what a reply shows of each, and whether it is a question without an answer."""
 
     def __init__(self, path: Path) -> None:
-        self._connection = sqlite3.connect(path, isolation_level=None)
-        for pragma in ("journal_mode = OFF", "synchronous = OFF", "cache_size = -8192"):
-            self._connection.execute(f"PRAGMA {pragma}")
-        self._connection.execute(_SCHEMA)
-        self._connection.execute("BEGIN")  # a statement each would be a write each
+        self._connection = scratch_database(path, _SCHEMA)
 
     def close(self) -> None:
         self._connection.close()

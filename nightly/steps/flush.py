@@ -23,6 +23,7 @@ from nightly.archive.mirror import bring_up_to_date, open_mirror
 from nightly.archive.segments import RawRecord, Segment, stored_records
 from nightly.imports.staging import RECORDS
 from nightly.night.folder import Night
+from nightly.night.scratch import scratch_database
 from shared.errors import LeaseLost, MirrorFailed, ReleaseRefused
 from shared.system.faults import crash_point
 from shared.wire import keys
@@ -96,11 +97,8 @@ def _safe(night: Night, records: Path, out: Path) -> Iterator[RawRecord]:
     current = night.target.current()
     if current is None and records.stat().st_size:
         raise ReleaseRefused("There is no current release, so nothing may be deleted. Run the night again.")
-    with closing(sqlite3.connect(out / PROVEN, isolation_level=None)) as known:
-        known.execute("PRAGMA journal_mode = OFF")
-        known.execute("PRAGMA synchronous = OFF")
-        known.execute("CREATE TABLE exported (sha256 TEXT PRIMARY KEY, proven INTEGER NOT NULL) WITHOUT ROWID")
-        known.execute("BEGIN")  # a statement each would be a write each
+    schema = "CREATE TABLE exported (sha256 TEXT PRIMARY KEY, proven INTEGER NOT NULL) WITHOUT ROWID"
+    with closing(scratch_database(out / PROVEN, schema)) as known:
         for name in sorted(_segments_to_read(night, records, known)):
             segment = Segment(night.archive_dir / name)
             if current is None or segment.sha256 != current.segments.get(name):

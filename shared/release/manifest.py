@@ -126,11 +126,11 @@ def read_manifest(release: Path) -> Manifest:
     path = release / MANIFEST
     try:
         if path.is_symlink() or (path.exists() and not path.is_file()):  # a pipe would keep us waiting
-            raise ReleaseRefused(f"The manifest {path} is not a regular file. {_REPAIR}")
+            raise ReleaseRefused(f"The manifest {path} is not a regular file. {REPAIR}")
         with path.open("rb") as handle:
             content = handle.read(MOST_BYTES + 1)
     except OSError as error:
-        raise ReleaseRefused(f"The manifest {path} cannot be read ({error!r}). {_REPAIR}") from error
+        raise ReleaseRefused(f"The manifest {path} cannot be read ({error!r}). {REPAIR}") from error
     return written_manifest(content, str(path))
 
 
@@ -138,18 +138,19 @@ def written_manifest(content: bytes, source: str) -> Manifest:
     """A manifest from the bytes of its file, which are those that this program writes; ReleaseRefused."""
     manifest = parse_manifest(content, source)
     if content != manifest.to_json():
-        raise ReleaseRefused(f"The manifest {source} is damaged (it was modified). {_REPAIR}")
+        raise ReleaseRefused(f"The manifest {source} is damaged (it was modified). {REPAIR}")
     return manifest
 
 
-_REPAIR = "Run hmem release verify on the day host, then the night: it sends what is damaged anew."
+#: What an owner does about a damaged release.
+REPAIR = "Run hmem release verify on the day host, then the night: it sends what is damaged anew."
 
 
 def parse_manifest(content: bytes, source: str) -> Manifest:
     """A manifest from its bytes, or ReleaseRefused: every field has its type and bounds (shared.release.manifest_schema.py)."""
     if len(content) > MOST_BYTES:
         raise ReleaseRefused(
-            f"The manifest {source} is larger than {MOST_BYTES // 1_000_000} MB, so it was not read. {_REPAIR}"
+            f"The manifest {source} is larger than {MOST_BYTES // 1_000_000} MB, so it was not read. {REPAIR}"
         )
     try:
         record = orjson.loads(content)
@@ -170,14 +171,14 @@ def parse_manifest(content: bytes, source: str) -> Manifest:
         record["embedding"] = EmbeddingIdentity.from_json(embedding) if embedding else None
         return Manifest(**record)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise ReleaseRefused(f"The manifest {source} is damaged ({error!r}). {_REPAIR}") from error
+        raise ReleaseRefused(f"The manifest {source} is damaged ({error!r}). {REPAIR}") from error
 
 
 def _refuse_odd_fields(record: dict[str, Any], source: str) -> None:
     try:
         check(record)
     except ValueError as error:
-        raise ReleaseRefused(f"The manifest {source} cannot be used: {error}. {_REPAIR}") from error
+        raise ReleaseRefused(f"The manifest {source} cannot be used: {error}. {REPAIR}") from error
 
 
 def list_files(release: Path) -> list[str]:
@@ -227,10 +228,10 @@ def verify(release: Path) -> Manifest:
     present = set(files)
     for name in sorted(present ^ set(manifest.files)):
         what = "is not in the manifest" if name in present else "is missing"
-        raise ReleaseRefused(f"Release {release.name}: {name} {what}. {_REPAIR}")
+        raise ReleaseRefused(f"Release {release.name}: {name} {what}. {REPAIR}")
     needed = {parent.as_posix() for name in files for parent in Path(name).parents}
     if extra := [name for name in directories if name not in needed]:
-        raise ReleaseRefused(f"Release {release.name}: {extra[0]}/ is not in the manifest. {_REPAIR}")
+        raise ReleaseRefused(f"Release {release.name}: {extra[0]}/ is not in the manifest. {REPAIR}")
     for name, expected in manifest.files.items():
         _compare(release, name, expected)
     return manifest
@@ -240,7 +241,7 @@ def _own_manifest(release: Path) -> Manifest:
     manifest = read_manifest(release)
     if release.parent.name == RELEASES and release.name != str(manifest.run):
         raise ReleaseRefused(
-            f"Release {release.name} has run {manifest.run} in its manifest: it was put there by hand. {_REPAIR}"
+            f"Release {release.name} has run {manifest.run} in its manifest: it was put there by hand. {REPAIR}"
         )
     return manifest
 
@@ -248,9 +249,9 @@ def _own_manifest(release: Path) -> Manifest:
 def prove_file(release: Path, manifest: Manifest, name: str) -> None:
     """Hash one file of a release, unless this process has done so; ReleaseRefused if it is missing or modified."""
     if name not in manifest.files:
-        raise ReleaseRefused(f"Release {release.name}: {name} is not in the manifest. {_REPAIR}")
+        raise ReleaseRefused(f"Release {release.name}: {name} is not in the manifest. {REPAIR}")
     if not (release / name).is_file():  # a pipe would keep us waiting
-        raise ReleaseRefused(f"Release {release.name}: {name} is missing. {_REPAIR}")
+        raise ReleaseRefused(f"Release {release.name}: {name} is missing. {REPAIR}")
     expected, stat = manifest.files[name], (release / name).stat()
     if _proven.get((stat.st_dev, stat.st_ino)) != _as_proven(stat, expected):
         _compare(release, name, expected)
@@ -280,7 +281,7 @@ def prove_folder(release: Path, manifest: Manifest, folder: str) -> None:
 def _compare(release: Path, name: str, expected: dict[str, Any]) -> None:
     path = release / name
     if path.stat().st_size != expected["size"] or sha256_file(path) != expected["sha256"]:
-        raise ReleaseRefused(f"Release {release.name}: {name} was changed after it was built. {_REPAIR}")
+        raise ReleaseRefused(f"Release {release.name}: {name} was changed after it was built. {REPAIR}")
 
 
 def current_release(memory_dir: Path) -> Path | None:

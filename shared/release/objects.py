@@ -3,11 +3,11 @@
 A file gets here only from a release that was taken over, hashed, tested and made durable. What the next release has in common with an earlier one is
 linked from here: it is neither sent nor stored again. Nobody but the receiver writes here, and the transfer's key cannot reach it.
 
-An object's modification time is when its bytes were last compared with its name, its nanoseconds those that follow from the name: who writes to
-the file leaves others. Within SCRUB_SECONDS the bytes are compared again before it is linked, each object at a time of its own so that no night
-reads all of them; and all of a release's are when that release fails its test, is not served, or is found damaged by a night without news or by
-`hmem release verify`. A damaged object is removed, so that it counts as lacking and is sent again; the releases that have it keep
-it, and refuse it when they are opened. Where a file system has no hard links, a release has copies and everything is sent.
+An object's modification time is when its bytes were last compared with its name. Its nanoseconds are derived from the name, so a file that somebody
+wrote to does not pass for one that was compared. Within SCRUB_SECONDS the bytes are compared again before it is linked, each object at a time of
+its own so that no night reads all of them; and all of a release's are when that release fails its test, is not served, or is found damaged by a
+night without news or by `hmem release verify`. A damaged object is removed, so that it counts as lacking and is sent again; the releases that have
+it keep it, and refuse it when they are opened. Where a file system has no hard links, a release has copies and everything is sent.
 """
 
 from __future__ import annotations
@@ -103,11 +103,9 @@ class Objects:
         """`after_seconds`: since an object was compared, after which it is compared again; None: by its name."""
         held = self._path(file)
         if _has_size(held, file):
-            modified = held.stat().st_mtime_ns
-            age = time.time() - modified / 1e9
-            if modified % 10**9 == _mark(file) and 0 <= age < (
-                _scrubbed_after(file) if after_seconds is None else after_seconds
-            ):
+            seconds, nanoseconds = divmod(held.stat().st_mtime_ns, 10**9)
+            limit = _scrubbed_after(file) if after_seconds is None else after_seconds
+            if nanoseconds == _mark(file) and 0 <= time.time() - seconds < limit:
                 return True
             if sha256_file(held) == file["sha256"]:
                 _mark_compared(held, file)
@@ -124,7 +122,7 @@ def _mark(file: dict[str, Any]) -> int:
 
 
 def _mark_compared(held: Path, file: dict[str, Any]) -> None:
-    moment = (int(time.time()) - 1) * 10**9 + _mark(file)  # never ahead of the clock
+    moment = int(time.time()) * 10**9 + _mark(file)
     os.utime(held, ns=(moment, moment))
 
 

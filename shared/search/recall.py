@@ -25,6 +25,7 @@ from shared.release.manifest import (
     LEXICAL,
     NOTE_VECTORS,
     NOTES,
+    REPAIR,
     Manifest,
     prove_folder,
     read_manifest,
@@ -238,9 +239,7 @@ class OpenRelease:
             raise self._unreadable(LEXICAL, error) from error
 
     def _unreadable(self, place: str, error: Exception) -> ReleaseRefused:
-        return ReleaseRefused(
-            f"{self.path / place} cannot be read: {without_words(error)}. Run hmem release verify, then the night: it sends what is damaged anew."
-        )
+        return ReleaseRefused(f"{self.path / place} cannot be read: {without_words(error)}. {REPAIR}")
 
     def expect(self, query: str) -> None:
         """Start to embed a question for a later `recall`, so that its vector may be ready by then."""
@@ -355,5 +354,5 @@ def _open_lexical(path: Path, manifest: Manifest) -> tuple[LexicalIndex | None, 
     except (OSError, sqlite3.Error) as error:
         return (
             None,
-            f"{path / LEXICAL} cannot be opened: {without_words(error)}. Run hmem release verify, then the night: it sends what is damaged anew.",
+            f"{path / LEXICAL} cannot be opened: {without_words(error)}. {REPAIR}",
         )
