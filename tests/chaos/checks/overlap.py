@@ -199,11 +199,15 @@ def _stray_rsync(stage: Stage, outcome: Outcome) -> None:
     first = ForkedNight(world, {"PATH": f"{folder}:{world.variables()['PATH']}"})
     wait_for(lambda: any(world.memory_dir.glob("incoming/*/*")), "the transfer to begin")
     strays = descendants(first.pid)
+    for stray in strays:  # a busy machine could let it end before the night is dead
+        os.kill(stray, signal.SIGSTOP)
     first.kill(family=False)
     outcome.faults += 1
     if not any(map(_alive, strays)):
         raise AssertionError("rsync died with its night: the check has proven nothing")
     kept(world, shadow, outcome, what)
+    for stray in strays:
+        os.kill(stray, signal.SIGCONT)
     mended(world, shadow, outcome, f"{what} that still writes")
     wait_for(lambda: not any(map(_alive, strays)), "the stray rsync to end")
     time.sleep(0.05)
