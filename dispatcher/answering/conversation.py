@@ -152,7 +152,9 @@ class ConversationAnswerer:
         if self._replays:  # the id only marks the conversation, so that /new is noticed
             session = begun.session
         finished = self._results.answered(task, started, answer, begun, session)
-        return await self._tags.apply(replace(finished, why=why_record(context)), answer, code)
+        return await self._tags.apply(
+            replace(finished, why=why_record(context, task.task_id, time.time())), answer, code
+        )
 
     async def _ask(self, task: Task, begun: Begun, code: str, at: float) -> _Answered:
         """Ask Claude; a lost session is replaced once by a new one."""

@@ -19,7 +19,7 @@ from shared.turns.records import RecordRefused, dumps, loads_object
 
 #: The longest line that is shown, and the most lines of facts and of recalled turns each; the record has some more.
 CHARACTERS, LINES = 140, 8
-RECORD_CHARACTERS, RECORD_FACTS = 200, 100
+RECORD_CHARACTERS, RECORD_FACTS, RECORD_MISSED = 200, 100, 5
 #: Words and meaning are both named if the lesser one adds this share of what the other does.
 BOTH = 0.5
 #: By kind of what was missing (metrics.py).
@@ -40,8 +40,11 @@ NOTHING = (
 UNREADABLE = "I cannot read the explanation of my last answer: another program has overwritten it. My next answer will have one again."
 
 
-def why_record(context: Context) -> bytes:
-    """JSON for `hcli:mem:why`: the context without its text and what was cut, with its facts, and each hit shortened."""
+def why_record(context: Context, task_id: str = "", at: float | None = None) -> bytes:
+    """JSON for `hcli:mem:why`: the context without its text, with its facts, and each hit shortened; `missed`: the best that were left out.
+
+    `at` is the time of the answer in POSIX seconds.
+    """
     parts = {part.name: part.text for part in context.parts}
     noted = [line for name in ("facts", "relevant") for line in parts.get(name, "").splitlines()]
     facts = dict.fromkeys(line.removeprefix("- ") for line in noted if line.startswith("- "))
@@ -51,6 +54,9 @@ def why_record(context: Context) -> bytes:
         "missing": _kinds(context),
         "nothing_plain": context.no_recall_plain,
         "hits": [_hit(hit, context) for hit in context.used],
+        "missed": [_hit(hit, context) for hit in context.cut[:RECORD_MISSED]],
+        "task_id": task_id,
+        "at": at,
     }
     return dumps(context.outline() | more)
 
@@ -64,10 +70,16 @@ def _hit(hit: Hit, context: Context) -> dict[str, Any]:
     return {
         "date": hit_date(hit, context.zone),
         "score": round(hit.score, 4),
+        "words": _rounded(hit.words),
+        "meaning": _rounded(hit.meaning),
         "speaker": hit.who,
         "because": "time" if context.by_time else _because(hit.words, hit.meaning),
         "text": shorten(one_line(hit.chunk.text), RECORD_CHARACTERS),
     }
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else round(value, 4)
 
 
 def _because(words: float | None, meaning: float | None) -> str:

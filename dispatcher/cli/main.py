@@ -17,6 +17,11 @@ COMMANDS = (
     CommandEntry("telegram", "dispatcher.cli.main", "The Telegram bot, in the foreground."),
     CommandEntry("mcp", "dispatcher.cli.main", "One chat's memory as MCP tools, over standard input and output."),
     CommandEntry(
+        "web",
+        "dispatcher.cli.web",
+        "The owner's page: state, nights, chats, and why each answer was what it was. Prints a link on its first line.",
+    ),
+    CommandEntry(
         "ask",
         "dispatcher.cli.ask",
         "Enqueue a message as the bot would, wait, and print the answer. Exit code 69 if the "
@@ -152,6 +157,6 @@ def mcp(
     """One chat's memory as MCP tools, over standard input and output."""
     settings = start("dispatcher")
     from dispatcher.cli.arguments import given_chat
-    from dispatcher.mcp_server.server import serve
+    from dispatcher.servers.mcp.server import serve
 
     serve(settings, given_chat(chat))

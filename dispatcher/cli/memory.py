@@ -94,6 +94,20 @@ def add(
 
 
 @app.command(context_settings=DASHES)
+def correct(
+    chat: Chat, which: Which, text: Annotated[str, typer.Argument(help="What is right.")], json: Json = False
+) -> None:
+    """Replace a memory by what is right. The earlier one is no longer shown to Claude; the turns that it came from stay."""
+    settings, chat_id = start(), given_chat(chat)
+    if not text.strip():
+        raise InvalidInput("TEXT is empty. Write what is right.")
+    with _day(settings, vectors=True) as day:
+        memory = _chosen(day, chat_id, which, "memory")
+        outcome = day.acting.correct(_task(chat_id), memory.number, text.strip(), time.time())
+    _report(memory, outcome.say, [], json=json)
+
+
+@app.command(context_settings=DASHES)
 def done(chat: Chat, which: Which, json: Json = False) -> None:
     """Mark a goal as completed."""
     settings, chat_id = start(), given_chat(chat)

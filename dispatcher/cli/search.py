@@ -3,78 +3,36 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Annotated, Any
 from zoneinfo import ZoneInfo
 
 import typer
 
 from dispatcher.cli.arguments import Batch, Json, When, given_chat, print_batch, required, say_notes, sides
-from dispatcher.memory.day.memory import DayMemory
 from dispatcher.memory.day.open_memory import open_memory
-from dispatcher.memory.tombstones import hidden_by
-from dispatcher.memory.typed.memories import SHOWN_COSINE
-from dispatcher.memory.typed.search import MemoryHit, among, found_memories, memory_json
+from dispatcher.memory.day.search import SearchResult
+from dispatcher.memory.day.search import find as search_memory
+from dispatcher.memory.typed.search import MemoryHit, memory_json
 from dispatcher.memory.typed.text import line
 from dispatcher.prompt.context import hit_json
 from shared.config.settings import Settings
-from shared.errors import InvalidInput, ReleaseRefused, StoreUnavailable
-from shared.release.manifest import no_release
-from shared.search.types import HiddenTurns, Query
+from shared.errors import InvalidInput
+from shared.search.types import Query
 from shared.system.command import application, print_json, start
 from shared.text.format import one_line, shorten, time_text
 from shared.text.times import given_moment
 from shared.turns.origin_words import replying
 
 if TYPE_CHECKING:
-    from shared.search.day_items import DayItems
-    from shared.search.types import Hit, Recalled
+    from shared.search.types import Hit
 
 app = application()
 
 
-@dataclass(frozen=True)
-class SearchResult:
-    """The hits of a search, and where it looked."""
-
-    recalled: Recalled
-    run: int | None  # of the release
-    today: bool
-    rows: list[Hit | MemoryHit] = field(default_factory=list)  # turns and typed memories
-
-
 def find(settings: Settings, query: Query) -> SearchResult:
-    """The best of the release's and the day's turns and of the memories, as many as the query asks for.
-
-    Reads the day's turns and the hidden ones itself. Finds nothing that is forgotten; InvalidInput if nothing is stored anywhere.
-    """
+    """The search in a memory that is opened for it alone."""
     with open_memory(settings) as memory:
-        release, day = memory.release(), memory.day
-        memory.open_vectors()
-        if release:
-            release.open_texts()
-        if release and release.text_missing:
-            raise ReleaseRefused(release.text_missing)
-        hidden = HiddenTurns(*hidden_by(day.forgotten.of(query.chat_id)))
-        items, notes = _items(day, query.chat_id)
-        today = day.wanted and not notes
-        memories = day.remembering.of_chat(query.chat_id) if today else None
-        if release is None:
-            if not items and not (memories and memories.memories):
-                raise InvalidInput(no_release(settings.hmem_memory_dir))
-            notes = [no_release(settings.hmem_memory_dir), *notes]
-        recalled = day.search(release, replace(query, day=items, hidden=hidden))
-        recalled = replace(recalled, degraded=recalled.degraded + notes)
-        found = found_memories(memories, query, day.embedder.query(query.text), SHOWN_COSINE) if memories else []
-        return SearchResult(recalled, release.run if release else None, today, among(recalled.hits, found, query.k))
-
-
-def _items(day: DayMemory, chat_id: str) -> tuple[DayItems | None, list[str]]:
-    """(the chat's turns of the day, why they are not available)."""
-    try:
-        return day.items(chat_id) if day.wanted else None, []
-    except StoreUnavailable as error:
-        return None, [f"no memory of the day: {error}"]
+        return search_memory(memory, settings, query)
 
 
 @app.command(context_settings={"ignore_unknown_options": True})

@@ -30,7 +30,7 @@ class PromptRequest:
     """The message that a prompt is for.
 
     `recent` is the conversation so far, None if a session has it: then `session` is its id. `count_access`: memories that are shown count as
-    accessed.
+    accessed. `now` (POSIX seconds, None for the clock): from when "last week" is counted.
     """
 
     chat_id: str
@@ -38,6 +38,7 @@ class PromptRequest:
     recent: Sequence[HistoryEntry] | None = None
     session: str | None = None
     count_access: bool = True
+    now: float | None = None
 
 
 def assemble(
@@ -88,6 +89,7 @@ def _recalled(
         request.message,
         hits_for(settings.memory_tokens),
         settings.memory_deadline_ms / 1000,
+        now=request.now,
         day=today.items,
         hidden=today.hidden,
         known=today.known | in_prompt,

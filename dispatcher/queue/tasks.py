@@ -260,6 +260,7 @@ class TaskQueue:
             keys.CHATS,
             keys.TAGS,
             keys.why(chat),
+            keys.whys(chat),
             *keys.chat_stats(datetime.now(self._zone).strftime("%Y-%m-%d"), chat),
         ]
 
@@ -367,6 +368,8 @@ def _effects(finished: Finished, claim: Claim) -> dict[str, Any]:
         "tags": finished.tags.decode(),
         "why": finished.why.decode(),
         "why_ttl": keys.WHY_TTL_SECONDS,
+        "whys_ttl": keys.WHYS_TTL_SECONDS,
+        "whys_length": keys.WHYS_LENGTH,
         "forget": finished.forget,
         "session_cost": "" if finished.session_cost is None else repr(finished.session_cost),
         "existing_turns": finished.existing_turns,

@@ -69,6 +69,17 @@ def _of_toml(place: str, content: bytes, known: dict[str, str]) -> dict[str, Any
     return {known[name]: value for name, value in values.items()}
 
 
+def origins(names: Iterable[str]) -> dict[str, str]:
+    """Name in capitals → where it is set: `environment`, `credentials` or `file`; none for a default."""
+    known, file = {name: name.lower() for name in names}, settings_file()
+    layers = (
+        ("file", _of_file(file, known)),
+        ("credentials", _of_credentials(known)),
+        ("environment", _of_environment(known)),
+    )
+    return {name.upper(): place for place, values in layers for name in values}
+
+
 def secrets_of(settings: BaseModel) -> list[str]:
     """The settings that give access to something: secrets, and addresses that contain a password."""
     found = []

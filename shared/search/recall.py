@@ -151,6 +151,31 @@ class OpenRelease:
         except (ReleaseRefused, sqlite3.Error):
             return None
 
+    def chats(self) -> dict[str, int]:
+        """Every chat that has something to recall → its turns there. ReleaseRefused if the files of `chats/` were modified."""
+        table = self._open_chats()
+        try:
+            rows = ((row.chat_id, row.counts) for row in table or ())
+            return {chat_id: counts["with_chunks"] or 0 for chat_id, counts in rows if counts["chunks"]}
+        except sqlite3.Error as error:
+            raise self._unreadable(CHATS, error) from error
+
+    def times(self, chat_id: str) -> dict[str, float]:
+        """Turn id → when it was said (POSIX seconds), of all turns of the chat, oldest first. ReleaseRefused if the file cannot be read."""
+        self.open_texts()
+        if self._lexical is None:
+            raise ReleaseRefused(str(self.text_missing))
+        try:
+            items = self._lexical.items(chat_id)
+        except sqlite3.Error as error:
+            raise self._unreadable(LEXICAL, error) from error
+        if items is None:
+            return {}
+        found: dict[str, float] = {}
+        for chunk_id, at in zip(items.chunk_ids, items.starts.tolist(), strict=True):
+            found.setdefault(chunk_id.rpartition("#")[0], at)  # a long turn has several chunks
+        return found
+
     def _open_chats(self) -> ChatTable | None:
         """Open once; None for a release without any chat. ReleaseRefused, again each time, if the files were modified."""
         with self._opening:

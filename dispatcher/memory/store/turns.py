@@ -122,6 +122,19 @@ class Turns:
         with self._database.joined(connection, writes=False) as reading:
             return {row.turn_id: row.session for row in own(reading.execute(query), chat_id)}
 
+    def times(self, chat_id: str) -> dict[str, float]:
+        """Turn id → when it was said (POSIX seconds), of all turns of the chat."""
+        query = sa.select(turns.c.chat_id, turns.c.turn_id, turns.c.timestamp)
+        with self._database.reading() as connection:
+            rows = own(connection.execute(query.where(turns.c.chat_id == checked_chat(chat_id))), chat_id)
+            return {row.turn_id: row.timestamp for row in rows}
+
+    def chats(self) -> dict[str, tuple[int, float]]:
+        """Every chat with turns → (how many, when the newest was said in POSIX seconds)."""
+        query = sa.select(turns.c.chat_id, sa.func.count(), sa.func.max(turns.c.timestamp)).group_by(turns.c.chat_id)
+        with self._database.reading() as connection:
+            return {chat_id: (count, newest) for chat_id, count, newest in connection.execute(query)}
+
     def speakers(self, chat_id: str) -> set[Speaker]:
         """Everybody who spoke in the chat's turns."""
         columns = (turns.c.chat_id, turns.c.role, turns.c.name, turns.c.user_id)

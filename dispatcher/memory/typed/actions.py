@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -114,6 +114,27 @@ class Acting:
             return effect
 
         return self._once(task, 0, "add", plan, now)
+
+    def correct(self, task: Task, number: int, text: str, now: float) -> Outcome:
+        """`hmem memory correct N`: a new memory replaces this one, which stays known as what was believed before. A goal keeps its deadline."""
+
+        def plan() -> Effect:
+            known = self._remembering.of_chat(task.chat_id)
+            old = next((one for one in known.memories if one.number == number), None)
+            if old is None:
+                return _sentence_only(f"There is no memory number {number}.")
+            until = old.deadline if old.type != "fact" else ends(text, now, self._zone)
+            more = {"deadline": until, "importance": old.importance, "priority": old.priority}
+            planned = self._remembering.plan(task.chat_id, old.type, text, now=now, **more)
+            planned = replace(planned, same=None, replaces=False, corrected=(old,))
+
+            def effect(connection: Connection) -> Outcome:
+                memory, _ = self._remembering.carry_out(planned, connection)
+                return Outcome(f"Saved as number {memory.number}: {_quoted(memory)}. This replaces number {number}.")
+
+            return effect
+
+        return self._once(task, 0, "correct", plan, now)
 
     def store_all(self, task: Task, drafts: Sequence[Draft], now: float) -> None:
         """Store new memories, all or none: one batch of an imported file."""

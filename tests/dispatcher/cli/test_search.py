@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from dispatcher.cli.arguments import sides
-from dispatcher.cli.search import SearchResult, find
+from dispatcher.cli.search import find
 from dispatcher.memory.day.memory import DayMemory
+from dispatcher.memory.day.search import SearchResult
 from dispatcher.memory.tombstones import Forgotten
 from shared.errors import InvalidInput
 from shared.search.types import Query

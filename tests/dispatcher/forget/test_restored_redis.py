@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from dispatcher.forget.layers.store import StoreLayer
-from dispatcher.mcp_server.tools import ChatMemory
+from dispatcher.servers.mcp.tools import ChatMemory
 from dispatcher.memory.day.memory import DayMemory
 from dispatcher.memory.session_history import conversation_of
 from dispatcher.memory.tombstones import FORGOTTEN, Forgotten, erases

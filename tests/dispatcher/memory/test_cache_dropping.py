@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from dispatcher.mcp_server.tools import ChatMemory
+from dispatcher.servers.mcp.tools import ChatMemory
 from dispatcher.memory.cache_dropping import CacheDropper
 from dispatcher.memory.day.memory import DayMemory
 from dispatcher.memory.tombstones import raise_mark
@@ -42,6 +42,8 @@ NO_WORDS = {
     "dispatcher/memory/store/turns.py:_upsert": "a statement",
     "shared/text/dates/calendar_words.py:_whole": "patterns, by the tables' own words",
     "shared/text/dates/past.py:_rules": "rules, by language",
+    "dispatcher/servers/web/render.py:environment": "templates",
+    "dispatcher/servers/web/render.py:static_url": "hashes of our own files",
 }
 
 

@@ -14,7 +14,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from dispatcher.answering.explanation import why_record
-from dispatcher.mcp_server.tools import ToolAnswer, answer
+from dispatcher.servers.mcp.tools import ToolAnswer, answer
 from dispatcher.memory import session_summary as summaries
 from dispatcher.memory.session_history import HistoryEntry
 from dispatcher.prompt.budget import compose

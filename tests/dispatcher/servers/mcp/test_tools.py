@@ -11,7 +11,7 @@ import pytest
 from dispatcher.claude.memory_server import (
     READING,
 )
-from dispatcher.mcp_server.tools import RESULT_CHARACTERS
+from dispatcher.servers.mcp.tools import RESULT_CHARACTERS
 from dispatcher.memory.day.memory import DayMemory
 from shared.turns.records import Task, Turn
 from shared.wire import keys

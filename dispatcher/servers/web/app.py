@@ -1,0 +1,176 @@
+"""The page as an ASGI application: which function answers which path, for whom, and what an error looks like."""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import structlog
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.datastructures import UploadFile
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.routing import BaseRoute, Mount, Route
+from starlette.staticfiles import StaticFiles
+
+from dispatcher.servers.web.access import Access, Grant, Session, TooManyTries
+from dispatcher.servers.web.asked import Asked, Hidden
+from dispatcher.servers.web.guard import BODY_BYTES, UPLOAD_PATH, Guard
+from dispatcher.servers.web.jobs import Jobs
+from dispatcher.servers.web.reader import Reader
+from dispatcher.servers.web.render import STATIC, render
+from dispatcher.servers.web.uploads import store_upload
+from shared.config.settings import Settings
+from shared.errors import InvalidInput
+from shared.system.command import translate
+
+log = structlog.get_logger()
+
+COOKIE = "hmem-session"
+FORM_TOKEN = "form-token"  # noqa: S105 - the name of the field
+
+
+@dataclass(frozen=True)
+class Page:
+    """`writes`: not for sessions that may only look; `whole_host`: not for those that see some chats."""
+
+    path: str
+    answer: Callable[[Asked], Response]
+    methods: tuple[str, ...] = ("GET",)
+    whole_host: bool = False
+
+    @property
+    def writes(self) -> bool:
+        return "POST" in self.methods
+
+
+@dataclass(frozen=True)
+class Served:
+    """What all requests share."""
+
+    settings: Settings
+    access: Access
+    reader: Reader
+    jobs: Jobs
+    secure: bool = False  # the browser's connection has TLS
+
+
+def application(served: Served, pages: Sequence[Page], hosts: Sequence[str], origins: Sequence[str]) -> Starlette:
+    """`hosts` and `origins`: the values of those headers that are ours."""
+    routes: list[BaseRoute] = [Route(page.path, _endpoint(served, page), methods=[*page.methods]) for page in pages]
+    routes += [
+        Route("/enter", _enter(served), methods=["GET", "POST"]),
+        Route("/leave", _leave(served), methods=["POST"]),
+        Mount("/static", StaticFiles(directory=STATIC)),
+    ]
+    handlers = {HTTPException: _http_error, Exception: _defect}
+    guard = Middleware(Guard, hosts=hosts, origins=origins)
+    return Starlette(routes=routes, middleware=[guard], exception_handlers=handlers)
+
+
+def _endpoint(served: Served, page: Page) -> Callable[[Request], object]:
+    async def endpoint(request: Request) -> Response:
+        session = served.access.session(request.cookies.get(COOKIE, ""))
+        if session is None:
+            return _door(401)
+        grant = session.grant
+        if (page.writes and grant.read_only) or (page.whole_host and not grant.whole_host):
+            return _error(404, NOT_HERE)
+        try:
+            form = await _form(request, session, served.settings) if page.writes else {}
+            asked = Asked(
+                session, served.settings, served.reader, served.jobs, request.url.path,
+                {**request.query_params, **request.path_params}, form, request.headers.get("hx-request") == "true",
+            )  # fmt: skip
+            return await run_in_threadpool(page.answer, asked)
+        except Hidden:
+            return _error(404, NOT_HERE)
+        except Exception as error:
+            ours = translate(error)
+            if ours is None:
+                raise
+            return _error(400 if isinstance(ours, InvalidInput) else 503, str(ours))
+
+    return endpoint
+
+
+NOT_HERE = "There is no such page, or this link does not open it."
+
+
+async def _form(request: Request, session: Session, settings: Settings) -> dict[str, str]:
+    """The fields of a form with the session's token; of a file, where it was stored. InvalidInput without the token."""
+    takes_file = request.url.path == UPLOAD_PATH
+    async with request.form(max_files=int(takes_file), max_fields=100, max_part_size=BODY_BYTES) as fields:
+        form = {name: value for name, value in fields.items() if not isinstance(value, UploadFile)}
+        _check_token(form, session)
+        for name, value in fields.items():
+            if isinstance(value, UploadFile) and value.size:
+                form[name] = await run_in_threadpool(store_upload, settings, value.file)
+        return form
+
+
+def _check_token(form: Mapping[str, str], session: Session) -> None:
+    if not hmac.compare_digest(form.get(FORM_TOKEN, "").encode(), session.form_token.encode()):
+        raise InvalidInput("The form is from an earlier session. Load the page again, then repeat what you did.")
+
+
+def _enter(served: Served) -> Callable[[Request], object]:
+    async def enter(request: Request) -> Response:
+        """A token, from the link or from the form, becomes a session; the address without the token follows."""
+        token = request.query_params.get("token", "")
+        if request.method == "POST":
+            token = str((await request.form(max_files=0, max_fields=3)).get("token", ""))
+        address = request.client.host if request.client else ""
+        try:
+            name = served.access.enter(token, address) if token else None
+        except TooManyTries as error:
+            return _error(429, f"There were too many wrong tokens from {address}. Wait {error.seconds} seconds.")
+        if name is None:
+            return _door(401, wrong=bool(token))
+        answer = RedirectResponse("/", 303)
+        answer.set_cookie(COOKIE, name, httponly=True, samesite="strict", secure=served.secure, path="/")
+        return answer
+
+    return enter
+
+
+def _leave(served: Served) -> Callable[[Request], object]:
+    async def leave(request: Request) -> Response:
+        served.access.leave(request.cookies.get(COOKIE, ""))
+        answer = _door(200, left=True)
+        answer.delete_cookie(COOKIE, path="/", httponly=True, samesite="strict", secure=served.secure)
+        return answer
+
+    return leave
+
+
+def _door(status: int, *, wrong: bool = False, left: bool = False) -> Response:
+    return HTMLResponse(render("door.html", title="Enter", wrong=wrong, left=left), status)
+
+
+def _error(status: int, sentence: str) -> Response:
+    return HTMLResponse(
+        render("error.html", title="Not done" if status != 404 else "Not here", sentence=sentence), status
+    )
+
+
+async def _http_error(_: Request, error: Exception) -> Response:
+    status = error.status_code if isinstance(error, HTTPException) else 400
+    return _error(status, NOT_HERE if status in (404, 405) else "The request cannot be read.")
+
+
+async def _defect(request: Request, error: Exception) -> Response:
+    log.error("a page failed", page=request.url.path, error=type(error).__name__, exc_info=error)
+    return _error(500, "This page failed by a defect of the program. Its log has the details; please report it.")
+
+
+def grants_of(settings: Settings, *, read_only: bool) -> list[Grant]:
+    """Those of the printed links: the owner's, and one for a look."""
+    chosen = [one.strip() for one in settings.web_chats.split(",") if one.strip()]
+    chats = frozenset(chosen) if chosen else None
+    look = Grant(chats, read_only=True)
+    return [look] if read_only else [Grant(chats), look]

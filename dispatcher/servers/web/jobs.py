@@ -1,0 +1,181 @@
+"""Long work of the page: a command in a process of its own, whose output and end are files. It outlives a reload, and a restart of the page.
+
+A job is a folder in HMEM_STATE_DIR/web-jobs: `job.json` (what it is, when it began, its process), `output`, and `exit` with the exit code, which
+a small process between us and the command writes. Both files are opened by us, since the command may run as the night's user. The newest
+KEPT are kept, and none longer than KEPT_SECONDS. No output has the words of a chat: previews and exports are not jobs.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import orjson
+
+from shared.config.settings import Settings
+from shared.system.files import make_dir, write_atomic
+from shared.system.processes import module_command, of_the_night
+
+FOLDER = "web-jobs"
+KEPT, KEPT_SECONDS = 50, 14 * 86_400.0
+#: Bytes of the end of the output that are shown.
+SHOWN_BYTES = 65_536
+#: Runs the command that follows, then writes its exit code to the descriptor that is its first argument.
+_RUNNER = """
+import os, subprocess, sys
+code = subprocess.call(sys.argv[3:], close_fds=False)
+os.write(int(sys.argv[2]), str(code).encode())
+"""
+_ID = re.compile(r"[0-9]{13}-[0-9a-f]{8}")
+
+
+@dataclass(frozen=True)
+class Job:
+    """`chats`: whose words its output may have, None for a job of the whole host; `code` is None while it runs; `lost`: it ended without one."""
+
+    job_id: str
+    title: str
+    kind: str
+    began: float
+    chats: list[str] | None
+    more: dict[str, Any]
+    output: str
+    code: int | None
+    lost: bool
+
+    @property
+    def state(self) -> str:
+        if self.code is None:
+            return "interrupted" if self.lost else "running"
+        return "done" if self.code == 0 else "failed"
+
+
+def of_day(*arguments: str) -> list[str]:
+    """The command line of an `hmem …`: as this page was started, under the same name in the same environment."""
+    return [sys.executable, "-P", "-c", "from dispatcher.cli.main import main; main()", *arguments]
+
+
+class Jobs:
+    """Thread-safe."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._folder = settings.hmem_state_dir / FOLDER
+        self._children: dict[str, subprocess.Popen[bytes]] = {}
+        self._lock = threading.Lock()
+
+    def night(self, title: str, kind: str, *arguments: str, **more: Any) -> str:
+        """Start an `hmem-night …`, with its credentials and as its user where we may."""
+        return self._start(title, kind, module_command("nightly", *arguments), of_the_night(self._settings), None, more)
+
+    def day(
+        self, title: str, kind: str, *arguments: str, chats: Sequence[str] | None = None, stdin: str = "", **more: Any
+    ) -> str:
+        """Start an `hmem …`. `stdin`: words that must not be in the process list."""
+        return self._start(title, kind, of_day(*arguments), nullcontext({}), chats, more, stdin.encode())
+
+    def _start(
+        self,
+        title: str,
+        kind: str,
+        command: list[str],
+        child: AbstractContextManager[dict[str, Any]],
+        chats: Sequence[str] | None,
+        more: dict[str, Any],
+        stdin: bytes = b"",
+    ) -> str:
+        self._prune()
+        job_id = f"{time.time_ns() // 1_000_000:013}-{uuid4().hex[:8]}"
+        folder = make_dir(self._folder / job_id)
+        record = {"title": title, "kind": kind, "began": time.time(), "chats": chats, "more": more}
+        with child as arguments, (folder / "output").open("wb") as output, (folder / "exit").open("wb") as ending:
+            descriptors = (*arguments.pop("pass_fds", ()), ending.fileno())
+            process = subprocess.Popen(
+                [sys.executable, "-I", "-c", _RUNNER, job_id, str(ending.fileno()), *command],
+                stdin=subprocess.PIPE,
+                stdout=output,
+                stderr=output,
+                start_new_session=True,  # it goes on when the page is stopped
+                pass_fds=descriptors,
+                **arguments,
+            )
+        write_atomic(folder / "job.json", orjson.dumps(record | {"pid": process.pid}))
+        if process.stdin is not None:
+            with suppress(BrokenPipeError):  # it ended without reading
+                process.stdin.write(stdin)
+                process.stdin.close()
+        with self._lock:
+            self._children[job_id] = process
+        return job_id
+
+    def get(self, job_id: str) -> Job | None:
+        if not _ID.fullmatch(job_id):
+            return None
+        folder = self._folder / job_id
+        try:
+            record = orjson.loads((folder / "job.json").read_bytes())
+        except (OSError, ValueError):
+            return None
+        code = self._code(folder)
+        lost = code is None and not self._lives(job_id, int(record["pid"]))
+        if lost:
+            code = self._code(folder)  # it may have ended between the two
+        return Job(
+            job_id, record["title"], record["kind"], record["began"], record["chats"], record["more"],
+            _end_of(folder / "output"), code, lost and code is None,
+        )  # fmt: skip
+
+    def _code(self, folder: Path) -> int | None:
+        try:
+            return int((folder / "exit").read_text(encoding="ascii"))
+        except (OSError, ValueError):
+            return None
+
+    def _lives(self, job_id: str, pid: int) -> bool:
+        with self._lock:
+            child = self._children.get(job_id)
+        if child is not None:
+            return child.poll() is None
+        try:
+            return job_id.encode() in Path(f"/proc/{pid}/cmdline").read_bytes()
+        except OSError:
+            return False
+
+    def newest(self, number: int = 20) -> list[Job]:
+        """The newest first."""
+        if not self._folder.is_dir():
+            return []
+        names = sorted((path.name for path in self._folder.iterdir() if _ID.fullmatch(path.name)), reverse=True)
+        return [job for name in names[:number] if (job := self.get(name)) is not None]
+
+    def running(self, kind: str) -> Job | None:
+        return next((job for job in self.newest() if job.kind == kind and job.state == "running"), None)
+
+    def _prune(self) -> None:
+        make_dir(self._folder)
+        names = sorted(path.name for path in self._folder.iterdir() if _ID.fullmatch(path.name))
+        oldest = (time.time() - KEPT_SECONDS) * 1000
+        for place, name in enumerate(names):
+            if place < len(names) - KEPT or int(name[:13]) < oldest:
+                job = self.get(name)
+                if job is None or job.state != "running":
+                    shutil.rmtree(self._folder / name, ignore_errors=True)
+
+
+def _end_of(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            file.seek(max(0, path.stat().st_size - SHOWN_BYTES))
+            return file.read().decode("utf-8", "replace")
+    except OSError:
+        return ""

@@ -1,0 +1,19 @@
+"""One long piece of work, while it runs and after it."""
+
+from __future__ import annotations
+
+from starlette.responses import Response
+
+from dispatcher.servers.web.asked import Asked, Hidden
+
+
+def page(asked: Asked) -> Response:
+    job = asked.jobs.get(asked.value("job"))
+    if job is None:
+        raise Hidden
+    grant = asked.session.grant
+    if not grant.whole_host and (job.chats is None or not all(map(grant.sees, job.chats))):
+        raise Hidden
+    if asked.in_part:
+        return asked.part("job_state.html", job=job)
+    return asked.page("job.html", job.title, job=job)

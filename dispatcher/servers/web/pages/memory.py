@@ -1,0 +1,126 @@
+"""One chat: its summary, its facts, goals and preferences, and its days."""
+
+from __future__ import annotations
+
+import time
+from contextlib import closing
+from typing import Any
+from uuid import uuid4
+
+from starlette.responses import Response
+
+from dispatcher.answering.consolidation import waiting
+from dispatcher.memory.dates.user_dates import deadline_of
+from dispatcher.memory.tombstones import announce, end_conversation
+from dispatcher.memory.typed.text import line
+from dispatcher.prompt.assemble import summary_of
+from dispatcher.servers.web.asked import Asked, go_to
+from dispatcher.servers.web.chat_data import calendar, turn_times
+from shared.errors import HmemError, InvalidInput, StoreUnavailable
+from shared.turns.records import Task
+from shared.wire.client import COMMAND, open_redis
+
+KINDS = ("fact", "goal", "preference")
+
+
+def page(asked: Asked) -> Response:
+    chat_id, now, notes = asked.chat(), time.time(), list[str]()
+    summary, groups, times = "", dict[str, list[tuple[Any, str, int | None]]](), list[float]()
+    with asked.reader.memory() as memory:
+        release, why = memory.release_or_reason("The release cannot be read")
+        notes += [why] if why else []
+        if release:
+            summary, missing = summary_of(release, chat_id, memory.day.forgotten)
+            notes += missing
+        try:
+            if memory.day.wanted:
+                known = memory.day.remembering.of_chat(chat_id)
+                numbers = known.superseded_numbers
+                for one in known.shown:
+                    shown = (one, line(one, now, asked.zone).removeprefix("- "), numbers.get(one.memory_id))
+                    groups.setdefault(str(one.type), []).append(shown)
+        except StoreUnavailable as error:
+            notes.append(str(error))
+        try:
+            times = turn_times(memory, chat_id)
+        except HmemError as error:
+            notes.append(str(error))
+    return asked.page(
+        "chat.html",
+        f"Chat {chat_id}",
+        chat=chat_id,
+        summary=summary,
+        groups=groups,
+        kinds=KINDS,
+        turns=len(times),
+        first=times[0] if times else None,
+        last=times[-1] if times else None,
+        months=calendar(times, asked.zone),
+        said_now=asked.value("said"),
+        notes=notes,
+    )
+
+
+def add(asked: Asked) -> Response:
+    chat_id, text, kind, now = asked.chat(), _text(asked), asked.value("kind", "fact"), time.time()
+    if kind not in KINDS:
+        raise InvalidInput(f"A memory is one of {', '.join(KINDS)}. Go back and choose one.")
+    more = {}
+    if deadline := asked.value("deadline").strip():
+        if kind != "goal":
+            raise InvalidInput("Only a goal has a deadline. Go back, and choose goal or leave the deadline empty.")
+        more["deadline"] = deadline_of(deadline, now, asked.zone).at
+    with asked.reader.memory(vectors=True) as memory:
+        _need_store(memory.day.wanted)
+        outcome = memory.day.acting.add(_task(chat_id), text, now, kind=kind, **more)
+    return go_to("/chat", chat=chat_id, said=outcome.say)
+
+
+def correct(asked: Asked) -> Response:
+    chat_id, number, text = asked.chat(), asked.number("number", 0, 1), _text(asked)
+    with asked.reader.memory(vectors=True) as memory:
+        _need_store(memory.day.wanted)
+        outcome = memory.day.acting.correct(_task(chat_id), number, text, time.time())
+    return go_to("/chat", chat=chat_id, said=outcome.say)
+
+
+def done(asked: Asked) -> Response:
+    chat_id, number = asked.chat(), asked.number("number", 0, 1)
+    with asked.reader.memory() as memory:
+        _need_store(memory.day.wanted)
+        outcome = memory.day.acting.done(_task(chat_id), number, time.time())
+    return go_to("/chat", chat=chat_id, said=outcome.say)
+
+
+def forget(asked: Asked) -> Response:
+    """As `hmem memory forget`: the conversation ends, since it may contain what is forgotten."""
+    chat_id, number = asked.chat(), asked.number("number", 0, 1)
+    with (
+        asked.reader.memory(vectors=True) as memory,
+        closing(open_redis(asked.settings.redis_url, COMMAND)) as client,
+    ):
+        day = memory.day
+        _need_store(day.wanted)
+        day.upkeep.store_turns(waiting(client, chat_id)[1])  # the latest turns may contain it too
+        end_conversation(client, chat_id)  # first: if Redis is not reachable, nothing is changed at all
+        outcome = day.requests.forget_number(_task(chat_id), number, time.time())
+        announce(client, day.forgotten.of(chat_id))
+        end_conversation(client, chat_id)  # an answer may have come in between
+    return go_to("/chat", chat=chat_id, said=outcome.say)
+
+
+def _text(asked: Asked) -> str:
+    text = asked.value("text").strip()
+    if not text:
+        raise InvalidInput("The text is empty. Go back and write what is to be remembered.")
+    return text
+
+
+def _need_store(wanted: bool) -> None:
+    if not wanted:
+        raise StoreUnavailable("DAY_STORE_URL=none: no memories are stored. Unset it, or set it to a database.")
+
+
+def _task(chat_id: str) -> Task:
+    """A task for what the owner asks here: it is carried out once."""
+    return Task(f"web-{uuid4()}", chat_id, "")

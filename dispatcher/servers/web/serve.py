@@ -1,0 +1,133 @@
+"""`hmem web`: where it listens, what it prints, and when it refuses to listen."""
+
+from __future__ import annotations
+
+import ipaddress
+import logging
+import socket
+import sys
+import webbrowser
+from contextlib import closing
+from typing import TYPE_CHECKING
+
+from dispatcher.servers.web.access import Access
+from dispatcher.servers.web.app import Served, application, grants_of
+from dispatcher.servers.web.guard import origin_of
+from dispatcher.servers.web.jobs import Jobs
+from dispatcher.servers.web.pages import PAGES
+from dispatcher.servers.web.reader import Reader
+from shared.config.settings import Settings
+from shared.config.values import listen_address
+from shared.errors import SettingsError
+
+if TYPE_CHECKING:
+    import uvicorn
+
+#: Seconds that running requests get at the end.
+STOP_SECONDS = 3
+
+
+def serve(settings: Settings, *, read_only: bool, open_browser: bool) -> None:
+    """Until it is stopped. SettingsError if the address may not, or cannot, be listened on."""
+    import uvicorn
+
+    host, port = listen_address(settings.web_listen)
+    secure = _checked(settings, host)
+    with closing(_listener(host, port)) as listener, closing(Reader(settings)) as reader:
+        bound = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        scheme = "https" if settings.web_tls_cert else "http"
+        base = origin_of(settings.web_origin or f"{scheme}://{bound}")
+        access = Access(grants_of(settings, read_only=read_only))
+        served = Served(settings, access, reader, Jobs(settings), secure)
+        origins = _origins(settings, scheme, bound, port, host)
+        app = application(served, PAGES, [origin.partition("://")[2] for origin in origins], origins)
+        links = [f"{base}/enter?token={token}" for token, _ in access.tokens]
+        _print_links(links, access)
+        if open_browser:
+            webbrowser.open(links[0])
+        logging.getLogger("uvicorn.error").setLevel(logging.WARNING)
+        server = uvicorn.Server(_config(app, settings))
+        server.run(sockets=[listener])
+
+
+def _config(app: object, settings: Settings) -> uvicorn.Config:
+    import uvicorn
+
+    return uvicorn.Config(
+        app,  # type: ignore[arg-type]
+        access_log=False,  # the address of the first request has the token
+        log_config=None,
+        server_header=False,
+        proxy_headers=bool(settings.web_proxy),
+        forwarded_allow_ips=settings.web_proxy or None,
+        ssl_certfile=settings.web_tls_cert,
+        ssl_keyfile=settings.web_tls_key,
+        timeout_graceful_shutdown=STOP_SECONDS,
+        ws="none",
+    )
+
+
+def _checked(settings: Settings, host: str) -> bool:
+    """Whether browsers come by TLS. SettingsError for an address from which others could read along."""
+    if (settings.web_tls_cert is None) != (settings.web_tls_key is None):
+        raise SettingsError("WEB_TLS_CERT and WEB_TLS_KEY belong together. Set both, or neither.")
+    for path in filter(None, (settings.web_tls_cert, settings.web_tls_key)):
+        if not path.is_file():
+            raise SettingsError(f"{path} is not a file. Set WEB_TLS_CERT and WEB_TLS_KEY to a certificate and its key.")
+    if bool(settings.web_origin) != bool(settings.web_proxy):
+        raise SettingsError("WEB_ORIGIN and WEB_PROXY belong together. Set both, or neither.")
+    proxied = (settings.web_origin or "").startswith("https://")
+    if settings.web_origin and not proxied:
+        raise SettingsError(
+            "WEB_ORIGIN has to begin with https://: without TLS anybody on the way could read the page."
+        )
+    if not (settings.web_tls_cert or proxied or _is_loopback(host)):
+        raise SettingsError(
+            f"{host} can be reached from other hosts, and without TLS anybody on the way could read the page. Listen on 127.0.0.1 and use "
+            "ssh -L 8765:127.0.0.1:8765, or set WEB_TLS_CERT and WEB_TLS_KEY, or WEB_ORIGIN and WEB_PROXY."
+        )
+    return bool(settings.web_tls_cert) or proxied
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _listener(host: str, port: int) -> socket.socket:
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        made = socket.socket(family, kind, protocol)
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        made.bind(address)
+    except OSError as error:
+        raise SettingsError(
+            f"WEB_LISTEN: cannot listen on {host}:{port}: {error.strerror or error}. Set another port (--listen 127.0.0.1:8766), "
+            "or stop the program that has it."
+        ) from error
+    made.set_inheritable(False)  # a job must not keep the port
+    return made
+
+
+def _origins(settings: Settings, scheme: str, bound: str, port: int, host: str) -> list[str]:
+    """As what browsers may know this page: where it listens, the names of loopback if that is there, and what WEB_ORIGIN says."""
+    found = [origin_of(f"{scheme}://{bound}")]
+    if _is_loopback(host):
+        found += [origin_of(f"{scheme}://{name}:{port}") for name in ("127.0.0.1", "localhost", "[::1]")]
+    if settings.web_origin:
+        found.append(origin_of(settings.web_origin))
+    return list(dict.fromkeys(found))
+
+
+def _print_links(links: list[str], access: Access) -> None:
+    """The first line is the link of most rights."""
+    for link, (_, grant) in zip(links, access.tokens, strict=True):
+        sys.stdout.write(
+            f"{link}\n" if link == links[0] else f"For a look, without the right to change anything: {link}\n"
+        )
+        if link == links[0] and grant.chats is not None:
+            sys.stderr.write(f"Only these chats are shown: {', '.join(sorted(grant.chats))} (WEB_CHATS).\n")
+    sys.stderr.write("The links work until this program ends (Ctrl-C). Whoever has one reads what it shows.\n")
+    sys.stdout.flush()
