@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import ipaddress
-import logging
 import socket
 import sys
 import webbrowser
 from contextlib import closing
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from dispatcher.servers.web.access import Access
@@ -22,41 +22,66 @@ from shared.errors import SettingsError
 
 if TYPE_CHECKING:
     import uvicorn
+    from starlette.applications import Starlette
 
 #: Seconds that running requests get at the end.
 STOP_SECONDS = 3
 
 
-def serve(settings: Settings, *, read_only: bool, open_browser: bool) -> None:
-    """Until it is stopped. SettingsError if the address may not, or cannot, be listened on."""
+@dataclass(frozen=True)
+class Prepared:
+    """The page, bound to its port and not serving yet; `links` in the order of `access.tokens`."""
+
+    server: uvicorn.Server
+    listener: socket.socket
+    reader: Reader
+    access: Access
+    links: list[str]
+
+    def run(self) -> None:
+        """Until it is stopped."""
+        self.server.run(sockets=[self.listener])
+
+    def close(self) -> None:
+        self.listener.close()
+        self.reader.close()
+
+
+def prepare(settings: Settings, *, read_only: bool = False) -> Prepared:
+    """SettingsError if the address may not, or cannot, be listened on."""
     import uvicorn
 
     host, port = listen_address(settings.web_listen)
     secure = _checked(settings, host)
-    with closing(_listener(host, port)) as listener, closing(Reader(settings)) as reader:
-        bound = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-        scheme = "https" if settings.web_tls_cert else "http"
-        base = origin_of(settings.web_origin or f"{scheme}://{bound}")
-        access = Access(grants_of(settings, read_only=read_only))
-        served = Served(settings, access, reader, Jobs(settings), secure)
-        origins = _origins(settings, scheme, bound, port, host)
-        app = application(served, PAGES, [origin.partition("://")[2] for origin in origins], origins)
-        links = [f"{base}/enter?token={token}" for token, _ in access.tokens]
-        _print_links(links, access)
+    listener = _listener(host, port)
+    scheme = "https" if settings.web_tls_cert else "http"
+    bound = f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
+    access, reader = Access(grants_of(settings, read_only=read_only)), Reader(settings)
+    origins = _origins(settings, bound, host)
+    served = Served(settings, access, reader, Jobs(settings), secure)
+    app = application(served, PAGES, [origin.partition("://")[2] for origin in origins], origins)
+    base = origin_of(settings.web_origin or bound)
+    links = [f"{base}/enter?token={token}" for token, _ in access.tokens]
+    return Prepared(uvicorn.Server(_config(app, settings)), listener, reader, access, links)
+
+
+def serve(settings: Settings, *, read_only: bool, open_browser: bool) -> None:
+    """Print the links, and serve until it is stopped."""
+    with closing(prepare(settings, read_only=read_only)) as prepared:
+        _print_links(prepared.links, prepared.access)
         if open_browser:
-            webbrowser.open(links[0])
-        logging.getLogger("uvicorn.error").setLevel(logging.WARNING)
-        server = uvicorn.Server(_config(app, settings))
-        server.run(sockets=[listener])
+            webbrowser.open(prepared.links[0])
+        prepared.run()
 
 
-def _config(app: object, settings: Settings) -> uvicorn.Config:
+def _config(app: Starlette, settings: Settings) -> uvicorn.Config:
     import uvicorn
 
     return uvicorn.Config(
-        app,  # type: ignore[arg-type]
+        app,
         access_log=False,  # the address of the first request has the token
         log_config=None,
+        log_level="warning",
         server_header=False,
         proxy_headers=bool(settings.web_proxy),
         forwarded_allow_ips=settings.web_proxy or None,
@@ -111,14 +136,12 @@ def _listener(host: str, port: int) -> socket.socket:
     return made
 
 
-def _origins(settings: Settings, scheme: str, bound: str, port: int, host: str) -> list[str]:
+def _origins(settings: Settings, bound: str, host: str) -> list[str]:
     """As what browsers may know this page: where it listens, the names of loopback if that is there, and what WEB_ORIGIN says."""
-    found = [origin_of(f"{scheme}://{bound}")]
-    if _is_loopback(host):
-        found += [origin_of(f"{scheme}://{name}:{port}") for name in ("127.0.0.1", "localhost", "[::1]")]
-    if settings.web_origin:
-        found.append(origin_of(settings.web_origin))
-    return list(dict.fromkeys(found))
+    scheme, port = bound.partition("://")[0], bound.rpartition(":")[2]
+    names = ["127.0.0.1", "localhost", "[::1]"] if _is_loopback(host) else []
+    written = [bound, *(f"{scheme}://{name}:{port}" for name in names), *filter(None, [settings.web_origin])]
+    return list(dict.fromkeys(map(origin_of, written)))
 
 
 def _print_links(links: list[str], access: Access) -> None:

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from dispatcher.forget.layers.store import StoreLayer
-from dispatcher.servers.mcp.tools import ChatMemory
 from dispatcher.memory.day.memory import DayMemory
 from dispatcher.memory.session_history import conversation_of
 from dispatcher.memory.tombstones import FORGOTTEN, Forgotten, erases
+from dispatcher.servers.mcp.tools import ChatMemory
 from shared.turns.records import Task, Tombstone, dumps
 from tests.support.day.forgetting_world import CANARIES, CHAT, OTHERS, hmem, result_of
 from tests.support.day.talking import CLAUDE, Talk

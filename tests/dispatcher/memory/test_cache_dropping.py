@@ -17,12 +17,12 @@ from typing import Any
 
 import pytest
 
-from dispatcher.servers.mcp.tools import ChatMemory
 from dispatcher.memory.cache_dropping import CacheDropper
 from dispatcher.memory.day.memory import DayMemory
 from dispatcher.memory.tombstones import raise_mark
 from dispatcher.prompt.assemble import PromptRequest, assemble
 from dispatcher.releases.served import ServedRelease
+from dispatcher.servers.mcp.tools import ChatMemory
 from shared.text import caches
 from shared.turns.records import Task, Turn
 from shared.wire import keys

@@ -11,8 +11,8 @@ import pytest
 from dispatcher.claude.memory_server import (
     READING,
 )
-from dispatcher.servers.mcp.tools import RESULT_CHARACTERS
 from dispatcher.memory.day.memory import DayMemory
+from dispatcher.servers.mcp.tools import RESULT_CHARACTERS
 from shared.turns.records import Task, Turn
 from shared.wire import keys
 from tests.support.machine import free_port
