@@ -1,16 +1,28 @@
-"""The memory of this host for the page: opened when it is first used, kept open, read by one request at a time."""
+"""The memory of this host for the page: opened when it is first used, read by one request at a time, and let go when it is not needed.
+
+A release that is open cannot be removed, and `hmem forget` has to remove it. So a thread looks every few seconds whether `current` has moved or
+something was forgotten, and closes what is open; the next request opens it anew.
+"""
 
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from redis import Redis
+from redis import Redis, RedisError
 
 from dispatcher.memory.day.open_memory import OpenedMemory
+from dispatcher.releases.served import Identity, identity_of
 from shared.config.settings import Settings
+from shared.errors import HmemError
+from shared.release.manifest import current_release
+from shared.wire import keys
 from shared.wire.client import COMMAND, open_redis
+
+#: Seconds between two looks, and after the last request until everything is closed.
+LOOK_SECONDS, IDLE_SECONDS = 2.0, 600.0
 
 
 class Reader:
@@ -21,35 +33,49 @@ class Reader:
         self.redis: Redis = open_redis(settings.redis_url, COMMAND)
         self._lock = threading.Lock()
         self._memory: OpenedMemory | None = None
-        self._forgotten: bytes | None = None
+        self._opened_with: tuple[Identity | None, object] | None = None
+        self._used = 0.0
+        self._ended = threading.Event()
+        threading.Thread(target=self._watch, daemon=True).start()
 
     @contextmanager
     def memory(self, *, vectors: bool = False) -> Iterator[OpenedMemory]:
-        """With `vectors`, the embedder and the vectors of the release are open, too. A request waits for the one before it.
-
-        After an `hmem forget` everything that was read is dropped first.
-        """
+        """With `vectors`, the embedder and the vectors of the release are open, too. A request waits for the one before it."""
         with self._lock:
-            self._drop_if_forgotten()
+            self._close_if_outdated()
             if self._memory is None:
+                self._opened_with = self._state()
                 self._memory = OpenedMemory(self.settings)
             if vectors:
                 self._memory.release()
                 self._memory.open_vectors()
-            yield self._memory
+            try:
+                yield self._memory
+            finally:
+                self._used = time.monotonic()
 
-    def _drop_if_forgotten(self) -> None:
-        from redis.exceptions import RedisError
-
-        from shared.wire import keys
-
+    def _state(self) -> tuple[Identity | None, object]:
+        """(the current release, the mark of the last forgetting); what cannot be read is None."""
+        path, mark = None, None
         try:
+            path = current_release(self.settings.hmem_memory_dir)
             mark = self.redis.get(keys.FORGOTTEN)
-        except RedisError:
-            return  # the tombstones on the disk hide it all the same
-        if mark != self._forgotten:
-            self._forgotten = mark  # type: ignore[assignment]
+        except (HmemError, OSError, RedisError):
+            pass  # each page says what it could not read
+        return (identity_of(path) if path else None), mark
+
+    def _close_if_outdated(self) -> None:
+        idle = time.monotonic() - self._used > IDLE_SECONDS
+        if self._memory is not None and (idle or self._state() != self._opened_with):
             self._close()
+
+    def _watch(self) -> None:
+        while not self._ended.wait(LOOK_SECONDS):
+            if self._lock.acquire(timeout=LOOK_SECONDS):
+                try:
+                    self._close_if_outdated()
+                finally:
+                    self._lock.release()
 
     def _close(self) -> None:
         if self._memory is not None:
@@ -57,6 +83,7 @@ class Reader:
             self._memory = None
 
     def close(self) -> None:
+        self._ended.set()
         with self._lock:
             self._close()
         self.redis.close()

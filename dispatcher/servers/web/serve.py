@@ -125,8 +125,12 @@ def _listener(host: str, port: int) -> socket.socket:
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         made = socket.socket(family, kind, protocol)
-        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        made.bind(address)
+        try:
+            made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            made.bind(address)
+        except OSError:
+            made.close()
+            raise
     except OSError as error:
         raise SettingsError(
             f"WEB_LISTEN: cannot listen on {host}:{port}: {error.strerror or error}. Set another port (--listen 127.0.0.1:8766), "
