@@ -41,7 +41,7 @@ _ID = re.compile(r"[0-9]{13}-[0-9a-f]{8}")
 
 
 @dataclass(frozen=True)
-class Job:
+class PageJob:
     """`chats`: whose words its output may have, None for a job of the whole host; `code` is None while it runs; `lost`: it ended without one."""
 
     job_id: str
@@ -123,7 +123,7 @@ class Jobs:
         threading.Thread(target=process.wait, daemon=True).start()  # takes its end, so that no zombie stays
         return job_id
 
-    def get(self, job_id: str) -> Job | None:
+    def get(self, job_id: str) -> PageJob | None:
         if not _ID.fullmatch(job_id):
             return None
         folder = self._folder / job_id
@@ -135,7 +135,7 @@ class Jobs:
         lost = code is None and not _lives(job_id, int(record["pid"]))
         if lost:
             code = self._code(folder)  # it may have ended between the two
-        return Job(
+        return PageJob(
             job_id, record["title"], record["kind"], record["began"], record["chats"], record["more"],
             _end_of(folder / "output"), code, lost and code is None,
         )  # fmt: skip
@@ -146,14 +146,14 @@ class Jobs:
         except (OSError, ValueError):
             return None
 
-    def newest(self, number: int = 20) -> list[Job]:
+    def newest(self, number: int = 20) -> list[PageJob]:
         """The newest first."""
         if not self._folder.is_dir():
             return []
         names = sorted((path.name for path in self._folder.iterdir() if _ID.fullmatch(path.name)), reverse=True)
         return [job for name in names[:number] if (job := self.get(name)) is not None]
 
-    def running(self, kind: str) -> Job | None:
+    def running(self, kind: str) -> PageJob | None:
         return next((job for job in self.newest() if job.kind == kind and job.state == "running"), None)
 
     def _prune(self) -> None:

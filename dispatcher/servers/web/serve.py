@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from dispatcher.servers.web.access import Access
-from dispatcher.servers.web.app import Served, application, grants_of
+from dispatcher.servers.web.app import PageServices, application, grants_of
 from dispatcher.servers.web.guard import origin_of
 from dispatcher.servers.web.jobs import Jobs
 from dispatcher.servers.web.pages import PAGES
@@ -58,7 +58,7 @@ def prepare(settings: Settings, *, read_only: bool = False) -> Prepared:
     bound = f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
     access, reader = Access(grants_of(settings, read_only=read_only)), Reader(settings)
     origins = _origins(settings, bound, host)
-    served = Served(settings, access, reader, Jobs(settings), secure)
+    served = PageServices(settings, access, reader, Jobs(settings), secure)
     app = application(served, PAGES, [origin.partition("://")[2] for origin in origins], origins)
     base = origin_of(settings.web_origin or bound)
     links = [f"{base}/enter?token={token}" for token, _ in access.tokens]

@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from dispatcher.forget.journal import unfinished_names
 from dispatcher.forget.receipt import receipts
-from dispatcher.servers.web.asked import Asked, Hidden, go_to
+from dispatcher.servers.web.asked import Asked, NotShown, go_to
 from dispatcher.servers.web.jobs import as_ourselves, of_day
 from shared.errors import InvalidInput
 
@@ -63,7 +63,7 @@ def carry_out(asked: Asked) -> Response:
         raise InvalidInput(f"Nothing was erased: the word {CONFIRMATION} was not typed. Go back and type it.")
     if asked.value("what") == "resume":
         if not asked.session.grant.whole_host:
-            raise Hidden
+            raise NotShown
         return go_to(
             f"/jobs/{asked.jobs.day('Finish what is to be forgotten', 'forget', 'forget', '--resume', '--yes')}"
         )

@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from dispatcher.releases.manage import list_releases
 from dispatcher.releases.night_command import NightCommandFailed, read_json
-from dispatcher.servers.web.asked import Asked, Hidden, go_to
+from dispatcher.servers.web.asked import Asked, NotShown, go_to
 from dispatcher.servers.web.charts import night_charts
 from shared.errors import InvalidInput, ReleaseRefused
 
@@ -75,7 +75,7 @@ def one(asked: Asked) -> Response:
     nights, _ = _nights(asked)
     night = next((_line(night) for night in nights if night["run"] == run), None)
     if night is None:
-        raise Hidden
+        raise NotShown
     accounts = (night["steps"].get("chunk") or {}).get("accounts") or {}
     indexed = (night["steps"].get("build") or {}).get("indexed") or {}
     rows = [{"chat": chat, **account, **indexed.get(chat, {})} for chat, account in accounts.items()]
