@@ -42,11 +42,16 @@ def announce(
             nights = with_refused(nights, refused)[-MOST:]
         client.set(keys.NIGHT_REPORT, report_of(nights), ex=keys.NIGHT_REPORT_TTL_SECONDS)
         what = "picture"
-        _send(client, None if missing_package("plot") else drawn(nights, settings.chat_timezone))
+        _send(client, drawn(nights, settings.chat_timezone) if can_draw() else None)
     except Exception as error:  # noqa: BLE001 - whatever it is, the night itself is over
         log.warning(f"the {what} of the nights was not written", why=f"{type(error).__name__}: {error}")
         if what == "picture":
             _remove_outdated(client)
+
+
+def can_draw() -> bool:
+    """Whether the part `plot` is installed; nothing is imported to find out."""
+    return missing_package("plot") is None
 
 
 def _send(client: redis.Redis, picture: bytes | None) -> None:

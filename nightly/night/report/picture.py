@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 Nights = Sequence[Mapping[str, Any]]
 
-#: Inches and dots an inch: 900 × 600.
+#: Inches and dots an inch: 900 by 600.
 SIZE, DPI = (6.0, 4.0), 150
 BLUE, RED, INK, QUIET, RULE = "#0072B2", "#D55E00", "#222222", "#666666", "#DDDDDD"
 #: Steps from the longest on, and the rest of them.
@@ -52,10 +52,11 @@ def picture(nights: Nights, zone: ZoneInfo) -> bytes:
     """As PNG. ModuleNotFoundError without matplotlib."""
     import matplotlib as mpl
     from matplotlib.figure import Figure
+    from matplotlib.layout_engine import ConstrainedLayoutEngine
 
     with mpl.rc_context(STYLE):
-        figure = Figure(figsize=SIZE, dpi=DPI, facecolor="white", layout="constrained")
-        figure.get_layout_engine().set(w_pad=0.06, h_pad=0.07, wspace=0.05, hspace=0.05, rect=(0, 0, 1, 0.87))
+        layout = ConstrainedLayoutEngine(w_pad=0.06, h_pad=0.07, wspace=0.05, hspace=0.05, rect=(0, 0, 1, 0.87))
+        figure = Figure(figsize=SIZE, dpi=DPI, facecolor="white", layout=layout)
         title, below = headline(nights, zone)
         figure.text(0.018, 0.945, title, fontsize=11.5, fontweight="bold")
         figure.text(0.018, 0.895, below, fontsize=8, color=QUIET)
@@ -102,7 +103,8 @@ def _crosses(axes: Axes, nights: Nights) -> None:
     failed = [at for at, night in enumerate(nights) if night["failed"]]
     if failed:
         height = axes.get_ylim()[1] * 0.06
-        axes.plot(failed, [height] * len(failed), "x", color=RED, markersize=5.5, markeredgewidth=1.6, zorder=5)
+        for color, width in (("white", 3.6), (RED, 1.6)):  # it stands on a bar, too
+            axes.plot(failed, [height] * len(failed), "x", color=color, markersize=5.5, markeredgewidth=width, zorder=5)
 
 
 def _turns(axes: Axes, nights: Nights) -> None:
@@ -200,6 +202,7 @@ def _note(axes: Axes, text: str) -> None:
 
 def _nothing(axes: Axes, why: str) -> None:
     axes.annotate(why, (0.5, 0.5), xycoords="axes fraction", ha="center", va="center", color=QUIET)
+    axes.set_yticks([])
 
 
 def _from_zero(axes: Axes, values: Sequence[float], *, least: float = 0.0, room: float = 1.12) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from nightly.night.counts import MIRROR_LAGS, MIRROR_OK
-from shared.text.format import day_text, size_text, zoned_text
+from shared.text.format import day_text, size_text, time_text, zoned_text
 
 Nights = Sequence[Mapping[str, Any]]
 
@@ -79,6 +79,26 @@ def lines_of(night: Mapping[str, Any], zone: ZoneInfo) -> Iterator[tuple[str, st
     yield "release", _release(night)
     yield "mirror", MIRRORS.get(night["mirror"], "none, or it was not looked at")
     yield "disk", f"{size_text(night['free_bytes'])} free" if night["free_bytes"] is not None else "not known"
+
+
+def brief(night: Mapping[str, Any], zone: ZoneInfo) -> dict[str, str]:
+    """One night in a row of a terminal, by column."""
+    gate = night["gate"]
+    return {
+        "night": str(night["run"]),
+        "ended": time_text(night["finished_at"], zone),
+        "result": result_of(night),
+        "took": span(night["seconds"]),
+        "turns": f"{came_in(night):,}",
+        "deleted": f"{night['deleted']:,}",
+        "gate": f"{gate['found']}/{gate['asked']}" if gate else "-",
+        "release": known_size(night["release_bytes"]),
+        "free disk": known_size(night["free_bytes"]),
+    }
+
+
+def known_size(size: int | None) -> str:
+    return "-" if size is None else size_text(size)
 
 
 def account(night: Mapping[str, Any]) -> str:
