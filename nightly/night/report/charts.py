@@ -13,17 +13,18 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from nightly.night.report.words import came_in, known_size, span, step_shares
+from shared.text.dates.calendar_words import ENGLISH
 from shared.text.format import date_text, size_text
 
 Nights = Sequence[Mapping[str, Any]]
 
 #: Size of a drawing, and the edges of its plot, in units of the drawing.
 WIDTH, HEIGHT = 480.0, 220.0
-LEFT, RIGHT, TOP, BOTTOM = 58.0, 474.0, 12.0, 190.0
+LEFT, RIGHT, TOP, BOTTOM = 68.0, 468.0, 12.0, 190.0
 #: Most steps with a colour of their own; the others are one.
 STEPS_SHOWN = 4
 #: Names of days below a drawing.
-MOST_DAYS = 8
+MOST_DAYS = 5
 
 
 @dataclass(frozen=True)
@@ -132,7 +133,7 @@ def _sizes(nights: Nights, zone: ZoneInfo, name: str, title: str, column: str) -
         about,
         ("night", "ended", "bytes", *more),
         [(*_who(night, zone), *(known_size(night[one]) for one in (column, *more.values()))) for night in nights],
-        scale.heights(lambda value: size_text(round(value)).replace(".0 ", " ")),
+        scale.heights(lambda value: size_text(round(value)).replace(".0 ", " ") if value else "0"),
         _days(nights, zone, scale),
         line=[(scale.middle(at), scale.y(size)) for at, size in known],
     )
@@ -227,7 +228,7 @@ def _days(nights: Nights, zone: ZoneInfo, scale: Scale) -> list[tuple[float, str
     days = []
     for at in range(len(nights) - 1, -1, -every):
         day = datetime.fromtimestamp(nights[at]["finished_at"], zone)
-        days.append((scale.middle(at), f"{day.day}.{day.month}."))
+        days.append((scale.middle(at), f"{day.day} {ENGLISH.months[day.month - 1][:3]}"))
     return days[::-1]
 
 

@@ -12,7 +12,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from nightly.night.report import charts
 from nightly.night.report.refused import Refused
-from nightly.night.report.words import MIRRORS, account, headline, known_size, lines_of, result_of, span
+from nightly.night.report.words import MIRRORS, headline, known_size, lines_of, result_of, span
 from shared.text.format import shorten, time_text, zoned_text
 
 #: Chats in the ledger, the largest first, and the longest chat id.
@@ -67,18 +67,17 @@ def _shown(ledger: ChatLedger) -> list[list[str]]:
 def _row(night: Mapping[str, Any], accounts: Mapping[int, str], zone: ZoneInfo) -> dict[str, str]:
     """A night for the table of all of them, by column."""
     gate, failed = night["gate"], night["failed"]
-    steps = sorted(night["steps"].items(), key=lambda step: -step[1])
+    counts = ("exported", "new", "new_versions", "already_archived", "quarantined", "refused_tombstones", "deleted")
     return {
         "night": str(night["run"]),
         "ended": time_text(night["finished_at"], zone),
         "result": f"{result_of(night)}: {failed['sentence']}" if failed else "good",
         "took": span(night["seconds"]),
-        "by step": ", ".join(f"{name} {span(seconds)}" for name, seconds in steps if seconds >= 0.05) or "-",
-        "account of the records": account(night),
-        "account of the archive": accounts.get(night["run"], "-"),
-        "gate": f"{gate['found']} of {gate['asked']} found" if gate else "-",
+        **{name.replace("_", " "): f"{night[name]:,}" for name in counts},
+        "gate": f"{gate['found']} of {gate['asked']}" if gate else "-",
         "release": known_size(night["release_bytes"]),
         "sent": known_size(night["moved"]),
         "free disk": known_size(night["free_bytes"]),
         "mirror": MIRRORS.get(night["mirror"], "-").partition(":")[0],
+        "turns in the archive": accounts.get(night["run"], f"{night['turns']:,}"),
     }
