@@ -11,7 +11,7 @@ from zoneinfo import ZoneInfo
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from nightly.night.report import charts
-from nightly.night.report.refused import Refused
+from nightly.night.report.refused import RefusedCount
 from nightly.night.report.words import MIRRORS, headline, known_size, lines_of, result_of, span
 from shared.text.format import shorten, time_text, zoned_text
 
@@ -31,7 +31,7 @@ class ChatLedger:
 def page(
     nights: Sequence[Mapping[str, Any]],
     accounts: Mapping[int, str],
-    refused: Sequence[Refused],
+    refused: Sequence[RefusedCount],
     ledger: ChatLedger | None,
     zone: ZoneInfo,
 ) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 
 
 @dataclass(frozen=True)
-class Refused:
+class RefusedCount:
     """So many of `what`, for one reason, in one night."""
 
     run: int
@@ -28,20 +28,20 @@ BY_REASON = {
 }
 
 
-def refused_in(run: int, summary: Mapping[str, Any]) -> Iterator[Refused]:
+def refused_in(run: int, summary: Mapping[str, Any]) -> Iterator[RefusedCount]:
     """Of one night, from its summary (`counts_of` for one that stopped)."""
     for name, what in BY_REASON.items():
         for reason, count in (summary.get(name) or {}).items():
-            yield Refused(run, what, count, reason)
+            yield RefusedCount(run, what, count, reason)
     for reason, count in Counter(one["reason"] for one in (summary.get("set_aside") or {}).values()).items():
-        yield Refused(run, "turn that cannot be chunked", count, reason)
+        yield RefusedCount(run, "turn that cannot be chunked", count, reason)
     for reason, count in Counter((summary.get("without_summary") or {}).values()).items():
-        yield Refused(run, "chat without a summary", count, reason)
+        yield RefusedCount(run, "chat without a summary", count, reason)
     if count := summary.get("only_hiding_tombstones"):
-        yield Refused(run, "forgetting that only hides", count, "this night has no owner key")
+        yield RefusedCount(run, "forgetting that only hides", count, "this night has no owner key")
     gate = summary.get("gate") or {}
     if warning := gate.get("refuse") or gate.get("warn"):
-        yield Refused(run, "warning of the gate", 1, warning)
+        yield RefusedCount(run, "warning of the gate", 1, warning)
     for name, what in (("mirror_failed", "mirror"), ("not_pruned", "old releases"), ("not_swept", "old indexes")):
         if why := summary.get(name):
-            yield Refused(run, what, 1, why)
+            yield RefusedCount(run, what, 1, why)

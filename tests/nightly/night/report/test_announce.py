@@ -203,7 +203,7 @@ def test_the_picture_is_a_png_that_a_phone_can_show(light: World, monkeypatch: p
     drawing(monkeypatch)
     light.say("t1", "something")
     light.night()
-    content = bytes(light.redis.get(NIGHT_PICTURE) or b"")
+    content: Any = light.redis.get(NIGHT_PICTURE)
     image = Image.open(io.BytesIO(content))
     assert (image.format, image.size) == ("PNG", (900, 600))
     assert len(content) < 100_000

@@ -20,7 +20,7 @@ from nightly.night.counts import counts_of, free_bytes
 from nightly.night.report.charts import BOTTOM, LEFT, RIGHT, TOP, charts_of
 from nightly.night.report.page import SHOWN_CHATS, ChatLedger, page
 from nightly.night.report.picture import picture
-from nightly.night.report.refused import Refused, refused_in
+from nightly.night.report.refused import RefusedCount, refused_in
 from nightly.night.report.words import headline, lines_of, span
 from scripts.pictures import made_up_nights
 from shared.turns.records import Tombstone
@@ -79,7 +79,7 @@ class Page(HTMLParser):
         return [attributes for name, attributes in self.tags if name == tag]
 
 
-def made(nights: list[dict[str, Any]], refused: list[Refused] | None = None, chats: int = 1) -> Page:
+def made(nights: list[dict[str, Any]], refused: list[RefusedCount] | None = None, chats: int = 1) -> Page:
     rows = [[HOSTILE if at == 0 else f"c{at}", "5", "5"] for at in range(chats)]
     return Page(page(nights, {}, refused or [], ChatLedger(3, ("chat", "turns", "in chunks"), rows), ZONE))
 
@@ -125,7 +125,7 @@ def test_every_chart_has_a_name_and_its_numbers_as_a_table() -> None:
 
 
 def test_an_id_of_a_chat_stays_text() -> None:
-    html = made(made_up_nights(3), [Refused(1, "record quarantined", 2, HOSTILE)])
+    html = made(made_up_nights(3), [RefusedCount(1, "record quarantined", 2, HOSTILE)])
     assert not RUNNING & {tag for tag, _ in html.tags}
     ledger, refused = html.tables[-1], html.tables[-2]
     assert ledger[1][0].startswith("<img")
@@ -319,8 +319,8 @@ def test_what_was_refused_has_its_reasons() -> None:
         "not_swept": "the server is away",
     }
     assert list(refused_in(7, summary)) == [
-        Refused(7, "record quarantined", 2, "it is not JSON"),
-        Refused(7, "turn that cannot be chunked", 2, "ValueError"),
-        Refused(7, "warning of the gate", 1, "The new release finds less."),
-        Refused(7, "old indexes", 1, "the server is away"),
+        RefusedCount(7, "record quarantined", 2, "it is not JSON"),
+        RefusedCount(7, "turn that cannot be chunked", 2, "ValueError"),
+        RefusedCount(7, "warning of the gate", 1, "The new release finds less."),
+        RefusedCount(7, "old indexes", 1, "the server is away"),
     ]
