@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from PIL import Image
+from redis.exceptions import NoPermissionError
 from structlog.testing import capture_logs
 
 from nightly import pipeline
@@ -20,6 +21,7 @@ from shared.errors import LedgerMismatch, PublishFailed, ReleaseRefused, Setting
 from shared.wire import keys
 from shared.wire.keys import NIGHT_PICTURE, NIGHT_REPORT
 from tests.support.night.steps import replace_step
+from tests.support.redis_users import guarded_redis
 from tests.support.world import World
 
 FIELDS = {
@@ -271,3 +273,25 @@ def test_the_keys_are_as_the_reader_expects_them() -> None:
     assert found[NIGHT_REPORT].content == "JSON of the last 14 nights, for the morning report"
     assert found[NIGHT_PICTURE].content == "PNG of the last 14 nights"
     assert (found[NIGHT_REPORT].type, found[NIGHT_REPORT].expiry) == ("string", "14 days")
+
+
+def test_the_users_of_redis_may_do_what_this_needs(
+    light: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    light.night()
+    monkeypatch.setattr(announce, "can_draw", lambda: True)
+    monkeypatch.setattr(announce, "drawn", lambda nights, zone: b"a picture")
+    with guarded_redis(tmp_path / "redis") as guarded:
+        clients = {user: guarded.client(user) for user in ("night", "dispatcher", "bot", "hcli-bot")}
+        announce.announce(light.settings(), clients["night"], pipeline.step_names())
+        for user in ("dispatcher", "bot"):
+            assert json.loads(clients[user].get(NIGHT_REPORT) or "")["nights"][0]["run"] == 1
+            assert clients[user].get(NIGHT_PICTURE) == b"a picture"
+        monkeypatch.setattr(announce, "can_draw", lambda: False)
+        announce.announce(light.settings(), clients["night"], pipeline.step_names())
+        assert clients["bot"].get(NIGHT_PICTURE) is None
+        for user, command in (("hcli-bot", "GET"), ("bot", "DEL"), ("dispatcher", "DEL"), ("night", "GET")):
+            with pytest.raises(NoPermissionError):
+                clients[user].execute_command(command, NIGHT_REPORT)  # type: ignore[no-untyped-call]
+        for client in clients.values():
+            client.close()
