@@ -85,9 +85,7 @@ def _print(nights: list[dict[str, Any]], zone: ZoneInfo) -> None:
     for what, how in lines_of(nights[-1], zone):
         sys.stdout.write(f"{what + ':':16} {how}\n")
     rows = [brief(night, zone) for night in nights]
+    title = "The last night" if len(rows) == 1 else f"The last {len(rows)} nights"
     sys.stdout.write("\n")
-    print_table(
-        "The last night" if len(rows) == 1 else f"The last {len(rows)} nights",
-        list(rows[0]),
-        [list(row.values()) for row in rows],
-    )
+    sys.stdout.flush()
+    print_table(title, list(rows[0]), [list(row.values()) for row in rows], dense=True)

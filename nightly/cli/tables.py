@@ -6,20 +6,21 @@ import sys
 from collections.abc import Sequence
 
 
-def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """The first column is text, the others are numbers."""
+def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], *, dense: bool = False) -> None:
+    """The first column is text, the others are numbers. `dense`: without lines, so that more columns fit."""
     if sys.stdout.isatty():
-        _drawn(title, columns, rows)
+        _drawn(title, columns, rows, dense=dense)
     else:
         _plain(title, columns, rows)
 
 
-def _drawn(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+def _drawn(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], *, dense: bool) -> None:
+    from rich import box
     from rich.console import Console
     from rich.markup import escape
     from rich.table import Table
 
-    table = Table(title=title)
+    table = Table(title=title, box=None if dense else box.HEAVY_HEAD, pad_edge=not dense)
     for number, column in enumerate(columns):
         table.add_column(column, justify="right" if number else "left")
     for row in rows:

@@ -8,7 +8,7 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from nightly.night.counts import MIRROR_LAGS, MIRROR_OK
-from shared.text.format import day_text, size_text, time_text, zoned_text
+from shared.text.format import day_text, size_text, zoned_text
 
 Nights = Sequence[Mapping[str, Any]]
 
@@ -82,15 +82,14 @@ def lines_of(night: Mapping[str, Any], zone: ZoneInfo) -> Iterator[tuple[str, st
 
 
 def brief(night: Mapping[str, Any], zone: ZoneInfo) -> dict[str, str]:
-    """One night in a row of a terminal, by column."""
+    """One night in a row of a terminal, by column; a row of a good night fits into 80 characters."""
     gate = night["gate"]
     return {
         "night": str(night["run"]),
-        "ended": time_text(night["finished_at"], zone),
+        "ended": day_text(night["finished_at"], zone).rpartition(" ")[0],
         "result": result_of(night),
         "took": span(night["seconds"]),
         "turns": f"{came_in(night):,}",
-        "deleted": f"{night['deleted']:,}",
         "gate": f"{gate['found']}/{gate['asked']}" if gate else "-",
         "release": known_size(night["release_bytes"]),
         "free disk": known_size(night["free_bytes"]),
