@@ -90,6 +90,8 @@ KEYS: tuple[Key, ...] = (
     Key("hcli:mem:night:last", "string", "JSON of the last good night", "night", "bot, dispatcher", "none"),
     Key("hcli:mem:night:failed", "string",
         "JSON of the failure after the last good night: run, step, error, exit_code, at", "night", "dispatcher", "none"),
+    Key("hcli:mem:night:report", "string", "JSON of the last 14 nights, for the morning report", "night", "bot, dispatcher", "14 days"),
+    Key("hcli:mem:night:picture", "string", "PNG of the last 14 nights", "night", "bot, dispatcher", "14 days"),
     Key("hcli:mem:vectors:release:{index}", "hash",
         "vectors of a release on a Redis 8: chat:{chat_id} → JSON of the parts that the chat has; release → JSON of its totals",
         "night, owner", "dispatcher, night", "none"),
@@ -123,6 +125,8 @@ NIGHT_OWNER = "hcli:mem:night:owner"
 NIGHT_RUN = "hcli:mem:night:run"
 NIGHT_LAST = "hcli:mem:night:last"
 NIGHT_FAILED = "hcli:mem:night:failed"
+NIGHT_REPORT = "hcli:mem:night:report"
+NIGHT_PICTURE = "hcli:mem:night:picture"
 
 #: Stands for all chats; no record can have it as its chat id.
 EVERY_CHAT = "0"
@@ -143,6 +147,7 @@ WHY_TTL_SECONDS = 86_400
 WHYS_TTL_SECONDS, WHYS_LENGTH = 7 * 86_400, 20
 REMINDED_TTL_SECONDS = 30 * 86_400
 NIGHT_LEASE_TTL_SECONDS = 90
+NIGHT_REPORT_TTL_SECONDS = 14 * 86_400
 CANCEL_TTL_SECONDS = 3_600
 PATIENCE_TTL_SECONDS = 7 * 86_400
 BOT_SEEN_TTL_SECONDS = 2 * 86_400

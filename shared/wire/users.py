@@ -132,6 +132,7 @@ BOT = User(
         reads("HGETALL", keys.RELEASE, why="`/status`: whether there is a dispatcher"),
         reads("EXISTS", LEASE, why="`/status`: whether it is running"),
         reads("GET", keys.NIGHT_LAST, why="`/status`: time of the last good night"),
+        reads("GET", keys.NIGHT_REPORT, keys.NIGHT_PICTURE, why="the morning report and its picture"),
     ),
     scripts=True,
 )
@@ -263,6 +264,7 @@ DISPATCHER = User(
         writes("SET", REMINDED, why="reminds once"),
         writes("HSET HDEL", keys.RELEASE, why="publishes which release it serves"),
         reads("GET", keys.NIGHT_LAST, keys.NIGHT_FAILED, why="logs that a night was missed, and why"),
+        reads("GET", keys.NIGHT_REPORT, keys.NIGHT_PICTURE, why="the morning report and its picture"),
     ),
     scripts=True,
 )
@@ -286,6 +288,8 @@ NIGHT = User(
         both("INCRBY", keys.NIGHT_RUN, why="counter of runs and fencing tokens"),
         writes("SET", keys.NIGHT_LAST, why="the last good night"),
         writes("SET DEL", keys.NIGHT_FAILED, why="why a night stopped"),
+        writes("SET", keys.NIGHT_REPORT, why="the last nights, for the morning report"),
+        writes("SET DEL", keys.NIGHT_PICTURE, why="their picture; removes one that is out of date"),
         reads("SMEMBERS", keys.WORKERS, why="which dispatchers there are"),
         reads("EXISTS", LEASE, why="which of them are running"),
         reads("HGETALL", keys.RELEASE, why="whether they serve the new release"),

@@ -66,7 +66,8 @@ def check_rights(setup: Setup) -> Finding:
     parts = [f"run {', '.join(commands)}"] if commands else []
     parts += [f"reach {_few(names)}"] if names else []
     grants = (["'~hcli:*'"] if names else []) + [f"+{name.lower().replace(' ', '|')}" for name in commands]
-    of_nights = not commands and set(names) <= {keys.NIGHT_LAST, keys.NIGHT_FAILED}
+    nights = {keys.NIGHT_LAST, keys.NIGHT_FAILED, keys.NIGHT_REPORT, keys.NIGHT_PICTURE}
+    of_nights = not commands and set(names) <= nights
     lost = "a missed night would not be noticed" if of_nights else "tasks could not be taken or finished"
     by_hand = (
         f"As an administrator: redis-cli ACL SETUSER {user} {' '.join(grants)} (and ACL SAVE or CONFIG REWRITE), "
