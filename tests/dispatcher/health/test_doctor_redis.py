@@ -156,6 +156,6 @@ def test_the_clock_of_another_day(host: World) -> None:
 def test_a_user_who_may_not_see_the_nights_would_not_notice_a_missed_one(host: World, durable: Redis) -> None:
     allow(durable, "~hcli:mem:[^n]* ~hcli:[^m]* ~hcli:memory:* +@all")
     expect(
-        host, "rights", Fault.REDIS_RIGHTS, "may not reach hcli:mem:night:last, hcli:mem:night:failed, so a missed night would not be noticed",
+        host, "rights", Fault.REDIS_RIGHTS, "may not reach hcli:mem:night:last, hcli:mem:night:failed, hcli:mem:night:report, hcli:mem:night:picture, so a missed night would not be noticed",
         "ACL SETUSER", REDIS_URL=url_of(durable, "mine:pw@"),
     )  # fmt: skip
