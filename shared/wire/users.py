@@ -131,6 +131,8 @@ BOT = User(
         reads("HGETALL", keys.RELEASE, why="`/status`: whether there is a dispatcher"),
         reads("EXISTS", LEASE, why="`/status`: whether it is running"),
         reads("GET", keys.NIGHT_LAST, why="`/status`: time of the last good night"),
+        reads("GET STRLEN", keys.NIGHT_PICTURE, keys.NIGHT_REPORT, why="the picture of the morning report"),
+        both("HGET HSETNX HDEL", keys.DIGESTS, why="`/digest`"),
     ),
     scripts=True,
 )
@@ -255,12 +257,19 @@ DISPATCHER = User(
         both("RPUSH LINDEX LREM", keys.TAGS, why="tags in answers that could not be applied yet"),
         reads("LPOS", keys.TOMBSTONES, why="checks whether one of its tombstones is there"),
         writes("RPUSH", keys.TOMBSTONES, why="`[FORGET: …]` and `/memory forget` in a chat: a tombstone that hides"),
-        writes("RPUSH", keys.OUTBOX, why="reminders"),
+        writes("RPUSH", keys.OUTBOX, why="reminders, alarms, the morning report, digests"),
         reads("LLEN LINDEX", keys.OUTBOX, why="metrics; finds messages that no bot fetches"),
         writes("LREM", keys.OUTBOX, why="drops them after some days"),
         writes("SET", REMINDED, why="reminds once"),
         writes("HSET HDEL", keys.RELEASE, why="publishes which release it serves"),
         reads("GET", keys.NIGHT_LAST, keys.NIGHT_FAILED, why="logs that a night was missed, and why"),
+        reads("GET", keys.NIGHT_REPORT, keys.NIGHT_PICTURE, why="the morning report"),
+        both(
+            "HGET HSET HDEL", keys.ALARMS, why="tells the owner of a fault once, then daily, and when all is well again"
+        ),
+        both("HGET HSET HDEL", keys.MORNING, why="one report a day, one heartbeat a night"),
+        both("HGETALL HGET HSET", keys.DIGESTS, why="one digest a day for each chat that wants it"),
+        both("HSET HSETNX HMGET DEL", keys.CLAUDE_ERRORS, why="notices that Claude only answers with errors"),
     ),
     scripts=True,
 )
@@ -284,6 +293,7 @@ NIGHT = User(
         both("INCRBY", keys.NIGHT_RUN, why="counter of runs and fencing tokens"),
         writes("SET", keys.NIGHT_LAST, why="the last good night"),
         writes("SET DEL", keys.NIGHT_FAILED, why="why a night stopped"),
+        writes("SET", keys.NIGHT_REPORT, keys.NIGHT_PICTURE, why="the last nights, for the morning report"),
         reads("SMEMBERS", keys.WORKERS, why="which dispatchers there are"),
         reads("EXISTS", LEASE, why="which of them are running"),
         reads("HGETALL", keys.RELEASE, why="whether they serve the new release"),
@@ -316,6 +326,7 @@ OWNER = User(
             "LREM", keys.DEAD, keys.TAGS, keys.OUTBOX, UNCONSOLIDATED, HISTORY, TEACH, why="… removes what is covered from the lists"
         ),
         writes("HDEL", keys.BOT_WAITING, why="… and from what the bot was to send"),
+        writes("HDEL", keys.DIGESTS, why="… and ends the digest of a whole chat"),
         writes("RPUSH", keys.TAGS, why="`hmem dead retry` returns tags to the dispatcher (tasks go to the queue, as with `hmem ask`)"),
         writes("DEL", DONE, ATTEMPTS, CANCEL, why="… and clears that the task was tried or cancelled"),
         both("HSETNX", keys.BOT_WAITING, why="… and has the bot deliver the late answer"),
