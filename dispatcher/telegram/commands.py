@@ -36,8 +36,8 @@ HELP = "\n".join(
         "",
         *(f"/{name} - {what}" for name, what in MENU.items()),
         "",
-        "In a group I answer when you mention my name, reply to me or send a command. There, only an owner may use /new, change the model, switch the "
-        "digest, have something forgotten or cancel the messages of others. I can only read text; of a picture or a file, I read the caption.",
+        "In a group I answer when you mention my name, reply to me or send a command. There, only an owner may use /new, change the model, switch "
+        "the digest, have something forgotten or cancel the messages of others. I can only read text; of a picture or a file, I read the caption.",
     ]
 )
 NEW = "I started a new conversation. I still remember the earlier ones."

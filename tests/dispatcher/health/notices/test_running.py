@@ -1,0 +1,63 @@
+"""Alarm, report and heartbeat of a running dispatcher: real processes, delivered by the bot to the loopback Bot API, called over real HTTP."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.servers.heartbeat import HeartbeatServer
+from tests.support.day.hcli_bot import Bot as HcliBot
+from tests.support.day.notices import OWNER, PNG, failed_night, night, set_report
+from tests.support.day.telegram_bot import Stage, staged, wait_until
+from tests.support.machine import wait_for
+
+
+def impatient(stage: Stage, number: int, **more: str) -> subprocess.Popen[bytes]:
+    """A dispatcher that looks every tenth of a second instead of every minute."""
+    code = (
+        "from dispatcher.cli import main as cli\nfrom dispatcher.health.notices import watch\n"
+        "watch.FIRST_SECONDS = watch.LOOK_SECONDS = 0.1\ncli.main()"
+    )
+    with (stage.world.root / f"dispatcher-{number}.log").open("wb") as stream:
+        return subprocess.Popen(
+            [sys.executable, "-c", code, "run"], env=stage.world.variables(**more), stdout=stream, stderr=stream
+        )
+
+
+@pytest.mark.slow
+def test_two_dispatchers_tell_the_owner_once_and_answer(redis_url: str, tmp_path: Path) -> None:
+    with staged(redis_url, tmp_path) as stage, HeartbeatServer() as service:
+        now = time.time()
+        failed_night(stage.redis, now - 60)
+        set_report(stage.redis, night(7, now - 7200))
+        stage.redis.set("hcli:mem:night:picture", PNG)
+        bot = stage.bot()
+        told = {"REPORT_CHAT": OWNER, "REPORT_AT": "00:00", "HEARTBEAT_URL": f"{service.url}/ping/very-secret"}
+        running = [impatient(stage, number, **told) for number in range(2)]
+        try:
+            wait_until(lambda: says(stage, "Alarm: night 8 stopped at embed"), lambda: str(stage.api.texts(int(OWNER))))
+            wait_until(lambda: says(stage, "Good morning."), lambda: str(stage.api.texts(int(OWNER))))
+            wait_for(lambda: service.asked, "the heartbeat")
+            assert HcliBot(stage.redis).ask("hello?", 9913)
+            time.sleep(1)  # ten more looks of each
+        finally:
+            for one in running:
+                one.send_signal(signal.SIGTERM)
+            assert [one.wait(600) for one in running] == [0, 0]
+        assert bot.stop() == 0
+        texts = stage.api.texts(int(OWNER))
+        assert [sum(words in text for text in texts) for words in ("Alarm: night 8", "Good morning.")] == [1, 1]
+        (report,) = [one for one in stage.api.messages(int(OWNER)) if "Good morning." in one.text]
+        assert report.photo == PNG
+        assert set(service.asked) == {"/ping/very-secret/fail"}
+        for log in tmp_path.glob("*.log"):
+            assert "very-secret" not in log.read_text(), log
+
+
+def says(stage: Stage, words: str) -> bool:
+    return any(words in text for text in stage.api.texts(int(OWNER)))
