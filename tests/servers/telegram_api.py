@@ -15,7 +15,15 @@ from http.server import BaseHTTPRequestHandler
 from typing import Any
 
 from tests.servers.loopback import Loopback
-from tests.servers.telegram_messages import ApiError, command, params_of, photo_of, text_and_entities, utf16_units
+from tests.servers.telegram_messages import (
+    ApiError,
+    command,
+    params_of,
+    photo_of,
+    text_and_entities,
+    unchunked,
+    utf16_units,
+)
 
 TOKEN = "4242:AAtest-token-of-the-loopback-server"
 BOT = {"id": 4242, "is_bot": True, "first_name": "Memory", "username": "memory_bot"}
@@ -313,7 +321,8 @@ def _handler(api: TelegramApi) -> type[BaseHTTPRequestHandler]:
         protocol_version = "HTTP/1.1"
 
         def do_POST(self) -> None:
-            body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            chunked = self.headers.get("Transfer-Encoding") == "chunked"
+            body = unchunked(self.rfile) if chunked else self.rfile.read(int(self.headers.get("Content-Length") or 0))
             method = self.path.rpartition("/")[2]
             params = params_of(self.headers.get("Content-Type") or "", body)
             status, answer = 404, {"ok": False, "error_code": 404, "description": "Not Found"}

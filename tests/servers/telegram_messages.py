@@ -7,6 +7,7 @@ import json
 import re
 from email.parser import BytesParser
 from email.policy import HTTP
+from io import BufferedIOBase
 from typing import Any
 from urllib.parse import parse_qsl
 
@@ -75,6 +76,16 @@ def params_of(kind: str, body: bytes) -> dict[str, Any]:
         name, content = str(part.get_param("name", header="content-disposition")), part.get_payload(decode=True)
         assert isinstance(content, bytes)
         found[name] = content if part.get_filename() else content.decode("utf-8", "surrogatepass")
+    return found
+
+
+def unchunked(stream: BufferedIOBase) -> bytes:
+    """The body of a request whose length is not said ahead, as one with files is sent."""
+    found = b""
+    while size := int(stream.readline().split(b";")[0], 16):
+        found += stream.read(size)
+        stream.readline()
+    stream.readline()
     return found
 
 

@@ -149,7 +149,8 @@ class RedisLayer:
             text, at = str(record.get("text", "")), _number(record.get("created_at"))
             chat_id = str(record.get("chat_id", ""))
             if scope.covers_text(chat_id, "", at, text) or _is_digest_of(record, chat_id, scope):
-                yield RedisEntry("redis: outbox", keys.OUTBOX.encode(), raw, "entry", (text,))
+                texts = () if record.get("digest") is True else (text,)
+                yield RedisEntry("redis: outbox", keys.OUTBOX.encode(), raw, "entry", texts)
 
     def _bot_words(self, scope: Scope) -> Iterator[RedisEntry]:
         """Texts of the bot, and the addresses of answers that will no longer come."""
@@ -163,7 +164,7 @@ class RedisLayer:
                 if not (covered or _is_digest_of(record, chat_id, scope)):
                     continue
                 if text or self._answered(task_id):
-                    texts = (str(text),) if text else ()
+                    texts = (str(text),) if text and record.get("digest") is not True else ()
                     yield RedisEntry("redis: bot", keys.BOT_WAITING.encode(), raw, "field", texts, name)
 
     def _answered(self, task_id: str) -> bool:
@@ -237,7 +238,8 @@ def _covers_task(scope: Scope, raw: bytes, at: float | None) -> bool:
 
 
 def _is_digest_of(record: dict[str, Any], chat_id: str, scope: Scope) -> bool:
-    """Whether it is an unsent digest of a chat of which something is forgotten: it repeats turns in other words, so all of it goes."""
+    """Whether it is an unsent digest of a chat of which something is forgotten: it repeats turns in other words, so all of it goes. The scan does
+    not search for its words, which the other turns have, too, and the digests of other chats."""
     return record.get("digest") is True and chat_id in scope.chats
 
 
