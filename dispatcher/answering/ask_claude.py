@@ -72,7 +72,7 @@ class ClaudeCaller:
             began = time.perf_counter()
             answer = await self._claude.ask(request)
             self._metrics.claude(time.perf_counter() - began, task.model)
-            if not answer.session_lost:  # there the conversation is at fault
+            if not (resume and answer.session_lost):  # else a new session is tried at once
                 await self._note(failed=answer.error is not None)
             return answer
         finally:

@@ -52,6 +52,11 @@ class NoticeWatch:
 
     async def watch(self) -> None:
         """For ever; cancelled at the end."""
+        chat, allowed = self._settings.report_chat, self._settings.allowed
+        if chat and allowed and int(chat) not in allowed:
+            log.warning(
+                "REPORT_CHAT is not in ALLOWED_CHATS, so the bot will send it no report and no alarm: add it", chat=chat
+            )
         await asyncio.sleep(FIRST_SECONDS)
         with contextlib.closing(open_redis(self._settings.redis_url, BACKGROUND)) as client:
             looks = [self._again(self.tell_owner, client)] if self._for_owner else []

@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
+import asyncio
 import signal
 import subprocess
 import sys
 import time
+from contextlib import closing, nullcontext
 from pathlib import Path
 
 import pytest
+from redis import Redis
 
+from dispatcher.health.notices.claude_errors import note_outcome
+from dispatcher.health.notices.watch import NoticeWatch
+from dispatcher.memory.day.memory import DayMemory
+from dispatcher.memory.store.memories import MemoryType
+from shared.wire.client import open_async_redis
 from tests.servers.heartbeat import HeartbeatServer
 from tests.support.day.hcli_bot import Bot as HcliBot
-from tests.support.day.notices import OWNER, PNG, failed_night, night, set_report
+from tests.support.day.notices import OWNER, PNG, failed_night, night, outbox, set_report
 from tests.support.day.telegram_bot import Stage, staged, wait_until
 from tests.support.machine import wait_for
+from tests.support.redis_users import Guarded, guarded_redis, refusals
+from tests.support.world import World
 
 
 def impatient(stage: Stage, number: int, **more: str) -> subprocess.Popen[bytes]:
@@ -57,6 +67,44 @@ def test_two_dispatchers_tell_the_owner_once_and_answer(redis_url: str, tmp_path
         assert set(service.asked) == {"/ping/very-secret/fail"}
         for log in tmp_path.glob("*.log"):
             assert "very-secret" not in log.read_text(), log
+
+
+@pytest.mark.slow
+def test_the_errors_of_claude_are_noted_until_it_answers(light: World) -> None:
+    broken = light.start_dispatcher(CLAUDE_BIN="/bin/false")
+    assert "Sorry" in HcliBot(light.redis).ask("hello?", 9913)
+    assert set(light.redis.hgetall("hcli:mem:claude")) == {b"first", b"last"}
+    assert broken.stop() == 0
+    light.start_dispatcher()
+    assert "stand-in" in HcliBot(light.redis).ask("hello?", 9913)
+    assert not light.redis.exists("hcli:mem:claude")
+
+
+@pytest.mark.slow
+def test_alarms_report_heartbeat_and_digests_as_the_dispatcher(
+    installed: World, guarded: Guarded, admin: Redis
+) -> None:
+    failed_night(admin, time.time() - 60)
+    admin.hset("hcli:mem:digests", "9912", "2026-01-01")
+    with HeartbeatServer() as service, closing(guarded.client("dispatcher")) as client:
+        settings = world.settings(report_chat="9912", report_at="00:00", heartbeat_url=service.url)
+        with closing(DayMemory(settings, nullcontext)) as day:
+            day.remembering.add("9912", MemoryType.FACT, "Ann lives in Lisbon", now=time.time())
+            watch = NoticeWatch(settings, day, nullcontext)
+            for seconds in (0, 600):
+                watch.tell_owner(client, time.time() + seconds)
+                watch.tell_chats(client, time.time() + seconds)
+            asyncio.run(noted(guarded.urls["dispatcher"]))
+        assert service.asked == ["/fail"]
+    names = [one["id"].split("-")[0] for one in outbox(admin)]
+    assert sorted(names) == ["alarm", "digest", "report"]
+
+
+async def noted(url: str) -> None:
+    client = open_async_redis(url)
+    await note_outcome(client, failed=True)
+    await note_outcome(client, failed=False)
+    await client.aclose()
 
 
 def says(stage: Stage, words: str) -> bool:
