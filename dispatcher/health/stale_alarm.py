@@ -1,7 +1,7 @@
 """The dispatcher logs an error when memory is out of date: a night that did not run has no process that could report it.
 
 Once an hour it looks at the last good night, at what stopped a later one, and at the pin. It reads two keys and two small files; whatever
-fails is logged and tried again, and never stops the answers.
+fails is logged and tried again, and never stops the answers. The owner's own message about it is in notices/.
 """
 
 from __future__ import annotations

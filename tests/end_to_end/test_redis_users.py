@@ -15,10 +15,10 @@ from redis import Redis
 from redis.exceptions import AuthenticationError, NoPermissionError, ResponseError
 
 from tests.servers.telegram_api import TelegramApi
+from tests.servers.telegram_messages import PICTURE
 from tests.support.day.forgetting_world import CANARIES, CHAT, planted
 from tests.support.day.hcli_bot import Bot
 from tests.support.day.health import look
-from tests.support.day.notices import PNG
 from tests.support.day.telegram_bot import Bot as TelegramBot
 from tests.support.day.telegram_bot import wait_until
 from tests.support.machine import free_port, wait_for
@@ -116,11 +116,11 @@ def test_our_bot_as_the_user_bot(installed: World, guarded: Guarded, admin: Redi
             ):
                 api.say(9912, command)
                 wait_until(lambda: answer in api.texts(9912)[-1], lambda: f"{answer} in {api.texts(9912)}")  # noqa: B023
-            admin.set("hcli:mem:night:picture", PNG)
+            admin.set("hcli:mem:night:picture", PICTURE)
             admin.rpush(
                 "hcli:mem:outbox", json.dumps({"id": "p", "chat_id": "9912", "text": "Report", "photo": "night"})
             )
-            wait_until(lambda: api.messages(9912)[-1].photo == PNG, lambda: "the picture")
+            wait_until(lambda: api.messages(9912)[-1].photo == PICTURE, lambda: "the picture")
             last += 3
             api.say(5, "a stranger")
             api.edit(9912, 2, "hello again")

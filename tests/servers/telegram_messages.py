@@ -12,7 +12,9 @@ from typing import Any
 from urllib.parse import parse_qsl
 
 LONGEST, LONGEST_CAPTION = 4096, 1024
+#: How a PNG begins; and what this server takes for one.
 PNG = b"\x89PNG\r\n\x1a\n"
+PICTURE = PNG + bytes(range(256)) * 40
 
 
 class ApiError(Exception):

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.day.notices import PNG
+from tests.servers.telegram_messages import PICTURE
 from tests.support.day.telegram_bot import Bot, Stage, staged, wait_until
 from tests.support.machine import wait_for
 
@@ -85,7 +85,7 @@ def test_the_points_of_a_delivery_and_what_each_leaves_twice(stage: Stage, chat:
 
 
 def test_a_message_of_the_outbox_is_there_at_most_twice(stage: Stage, chat: int) -> None:
-    stage.redis.set("hcli:mem:night:picture", PNG)
+    stage.redis.set("hcli:mem:night:picture", PICTURE)
     for name, more in (("Reminder", {}), ("Report", {"photo": "night"})):
         stage.redis.rpush("hcli:mem:outbox", json.dumps({"id": "a", "chat_id": chat, "text": name} | more))
         dies_at(stage, "part-0-sent")

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.support.day.notices import PNG
+from tests.servers.telegram_messages import PICTURE
 from tests.support.day.telegram_bot import Stage, staged, wait_until
 from tests.support.machine import wait_for
 
@@ -21,7 +21,7 @@ def stage(redis_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 
 @pytest.fixture
 def chat(stage: Stage) -> int:
-    stage.redis.set("hcli:mem:night:picture", PNG)
+    stage.redis.set("hcli:mem:night:picture", PICTURE)
     return stage.new_chat()
 
 
@@ -35,14 +35,14 @@ def send(stage: Stage, chat: int, text: str, photo: object = "night") -> None:
 def test_a_short_text_is_the_caption(stage: Stage, chat: int) -> None:
     send(stage, chat, "Good morning.\nNight: run 42")
     (shown,) = stage.api.messages(chat)
-    assert (shown.text, shown.photo) == ("Good morning.\nNight: run 42", PNG)
+    assert (shown.text, shown.photo) == ("Good morning.\nNight: run 42", PICTURE)
 
 
 def test_a_long_text_goes_on_behind_the_picture(stage: Stage, chat: int) -> None:
     lines = [f"line {number} 🦊" for number in range(120)]
     send(stage, chat, "\n".join(lines))
     first, second = stage.api.messages(chat)
-    assert (first.photo, second.photo, second.reply_to) == (PNG, None, first.id)
+    assert (first.photo, second.photo, second.reply_to) == (PICTURE, None, first.id)
     assert f"{first.text}\n{second.text}".splitlines() == lines
 
 
@@ -75,7 +75,7 @@ def test_an_outage_of_telegram_is_waited_for_and_the_picture_is_sent_once(stage:
     stage.api.flood("sendPhoto", 1, chat=chat)
     stage.api.fail("sendPhoto", 502, "Bad Gateway", chat=chat)
     send(stage, chat, "Good morning.")
-    assert [one.photo for one in stage.api.messages(chat)] == [PNG]
+    assert [one.photo for one in stage.api.messages(chat)] == [PICTURE]
 
 
 def test_a_picture_that_goes_meanwhile_leaves_its_caption(stage: Stage, chat: int) -> None:
@@ -88,5 +88,5 @@ def test_a_picture_that_goes_meanwhile_leaves_its_caption(stage: Stage, chat: in
     )
     stage.redis.delete("hcli:mem:night:picture")
     stage.quiet()
-    assert [one.photo for one in stage.api.messages(chat)] == [PNG], "what was read is sent"
+    assert [one.photo for one in stage.api.messages(chat)] == [PICTURE], "what was read is sent"
     assert [(one.text, one.photo) for one in stage.api.messages(chat + 1)] == [("other", None)]

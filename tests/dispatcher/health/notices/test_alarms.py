@@ -16,8 +16,7 @@ from dispatcher.health.notices.claude_errors import errors_since, note_outcome
 from dispatcher.health.notices.watch import send_alarms
 from shared.config.settings import Settings
 from shared.wire.client import open_async_redis
-from tests.support.day.health import redis_server
-from tests.support.day.notices import (
+from tests.dispatcher.health.notices.looking import (
     DAY,
     HOUR,
     MINUTE,
@@ -32,6 +31,7 @@ from tests.support.day.notices import (
     set_report,
     taken,
 )
+from tests.support.day.health import redis_server
 from tests.support.machine import free_port, wait_for
 from tests.support.world import World
 

@@ -20,8 +20,8 @@ from dispatcher.memory.day.open_memory import open_memory
 from dispatcher.memory.store.memories import MemoryType
 from dispatcher.memory.store.turns import StoredTurn
 from shared.turns.records import Tombstone, Turn
+from tests.dispatcher.health.notices.looking import DAY, HOUR, MINUTE, at, outbox
 from tests.servers.ollama_api import OllamaApi
-from tests.support.day.notices import DAY, HOUR, MINUTE, at, outbox
 from tests.support.machine import free_port
 from tests.support.world import World
 

@@ -11,8 +11,8 @@ from dispatcher.health.nights import NIGHT_KEYS, read_nights
 from dispatcher.health.notices import heartbeat
 from dispatcher.health.notices.heartbeat import address, beat
 from dispatcher.health.notices.outgoing import Outgoing
+from tests.dispatcher.health.notices.looking import DAY, HOUR, MINUTE, at, failed_night, good_night
 from tests.servers.heartbeat import HeartbeatServer
-from tests.support.day.notices import DAY, HOUR, MINUTE, at, failed_night, good_night
 from tests.support.machine import free_port
 
 NOW = at("2026-11-21T04:00")

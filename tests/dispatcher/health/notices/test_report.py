@@ -15,7 +15,7 @@ from dispatcher.health.notices.report import Morning, report_text
 from dispatcher.health.notices.watch import send_report
 from shared.config.settings import Settings
 from shared.release.retention import write_pin
-from tests.support.day.notices import (
+from tests.dispatcher.health.notices.looking import (
     BERLIN,
     DAY,
     HOUR,

@@ -18,9 +18,10 @@ from dispatcher.health.notices.watch import NoticeWatch
 from dispatcher.memory.day.memory import DayMemory
 from dispatcher.memory.store.memories import MemoryType
 from shared.wire.client import open_async_redis
+from tests.dispatcher.health.notices.looking import OWNER, failed_night, night, outbox, set_report
 from tests.servers.heartbeat import HeartbeatServer
+from tests.servers.telegram_messages import PICTURE
 from tests.support.day.hcli_bot import Bot as HcliBot
-from tests.support.day.notices import OWNER, PNG, failed_night, night, outbox, set_report
 from tests.support.day.telegram_bot import Stage, staged, wait_until
 from tests.support.machine import wait_for
 from tests.support.redis_users import Guarded, guarded_redis, refusals
@@ -45,7 +46,7 @@ def test_two_dispatchers_tell_the_owner_once_and_answer(redis_url: str, tmp_path
         now = time.time()
         failed_night(stage.redis, now - 60)
         set_report(stage.redis, night(7, now - 7200))
-        stage.redis.set("hcli:mem:night:picture", PNG)
+        stage.redis.set("hcli:mem:night:picture", PICTURE)
         bot = stage.bot()
         told = {"REPORT_CHAT": OWNER, "REPORT_AT": "00:00", "HEARTBEAT_URL": f"{service.url}/ping/very-secret"}
         running = [impatient(stage, number, **told) for number in range(2)]
@@ -63,7 +64,7 @@ def test_two_dispatchers_tell_the_owner_once_and_answer(redis_url: str, tmp_path
         texts = stage.api.texts(int(OWNER))
         assert [sum(words in text for text in texts) for words in ("Alarm: night 8", "Good morning.")] == [1, 1]
         (report,) = [one for one in stage.api.messages(int(OWNER)) if "Good morning." in one.text]
-        assert report.photo == PNG
+        assert report.photo == PICTURE
         assert set(service.asked) == {"/ping/very-secret/fail"}
         for log in tmp_path.glob("*.log"):
             assert "very-secret" not in log.read_text(), log
@@ -81,9 +82,13 @@ def test_the_errors_of_claude_are_noted_until_it_answers(light: World) -> None:
 
 
 @pytest.mark.slow
-def test_alarms_report_heartbeat_and_digests_as_the_dispatcher(
-    installed: World, guarded: Guarded, admin: Redis
-) -> None:
+def test_alarms_report_heartbeat_and_digests_as_the_user_dispatcher(light: World, tmp_path: Path) -> None:
+    with guarded_redis(tmp_path / "guarded") as guarded, closing(guarded.client("tester")) as admin:
+        tell_all(light, guarded, admin)
+        assert refusals(admin) == []
+
+
+def tell_all(world: World, guarded: Guarded, admin: Redis) -> None:
     failed_night(admin, time.time() - 60)
     admin.hset("hcli:mem:digests", "9912", "2026-01-01")
     with HeartbeatServer() as service, closing(guarded.client("dispatcher")) as client:

@@ -19,7 +19,6 @@ from shared.config.settings import Settings
 BERLIN = ZoneInfo("Europe/Berlin")
 OWNER = "9912"
 MINUTE, HOUR, DAY = 60.0, 3600.0, 86_400.0
-PNG = b"\x89PNG\r\n\x1a\n" + bytes(range(256)) * 40
 
 
 def at(said: str, zone: ZoneInfo = BERLIN) -> float:
