@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 import shutil
-import socket
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -79,12 +78,16 @@ class Host:
 
 
 def troubles(host: Host) -> Iterator[Trouble]:
-    """Every alarm that can be judged now; RedisError if Redis does not answer."""
+    """Every alarm that can be judged now; RedisError if Redis does not answer.
+
+    Where dispatchers disagree (each sees its own disk), an alarm lasts as long as one of them finds it: `alarm.lua` wants all to be well for longer
+    than from one look to the next.
+    """
     nights = host.nights()
     yield _missed(host, nights)
     yield _failed(nights)
     for name, check, well in (
-        (f"disk-{socket.gethostname()}", check_disk, "there is room on the disks of this host"),
+        ("disk", check_disk, "there is room on the disks of this host"),
         ("eviction", check_eviction, "Redis never evicts"),
         ("persistence", check_persistence, "Redis writes its data to the disk"),
     ):

@@ -45,6 +45,7 @@ class NoticeWatch:
         self._settings, self._day, self._read_release = settings, day, read_release
         self._started = time.time()
         self._stopping = False
+        self._waits: dict[str, str] = {}  # what fails now, and why
 
     def stop(self) -> None:
         """Begin no further digest."""
@@ -59,17 +60,17 @@ class NoticeWatch:
             )
         await asyncio.sleep(FIRST_SECONDS)
         with contextlib.closing(open_redis(self._settings.redis_url, BACKGROUND)) as client:
-            looks = [self._again(self.tell_owner, client)] if self._for_owner else []
-            looks += [self._again(self.tell_chats, client)] if self._day.wanted else []
+            looks = [self._again("owner", self.tell_owner, client)] if self._for_owner else []
+            looks += [self._again("chats", self.tell_chats, client)] if self._day.wanted else []
             await asyncio.gather(*looks)
 
     @property
     def _for_owner(self) -> bool:
         return bool(self._settings.report_chat or self._settings.heartbeat_url)
 
-    async def _again(self, look: Callable[[Redis, float], None], client: Redis) -> None:
+    async def _again(self, name: str, look: Callable[[Redis, float], None], client: Redis) -> None:
         while True:
-            await asyncio.to_thread(self._try, look, client, time.time())
+            await asyncio.to_thread(self._try, name, look, client, time.time())
             await asyncio.sleep(LOOK_SECONDS)
 
     def tell_owner(self, client: Redis, now: float) -> None:
@@ -84,8 +85,8 @@ class NoticeWatch:
             shutil.disk_usage,
         )
         if self._settings.report_chat:
-            self._try(lambda *_: send_alarms(host), client, now)
-            self._try(lambda *_: send_report(host), client, now)
+            self._try("alarms", lambda *_: send_alarms(host), client, now)
+            self._try("report", lambda *_: send_report(host), client, now)
         if url := self._settings.heartbeat_url:
             from dispatcher.health.notices.heartbeat import beat
 
@@ -97,13 +98,19 @@ class NoticeWatch:
 
         send_digests(self._day, self._read_release, Outgoing(client), now, lambda: self._stopping)
 
-    def _try(self, look: Callable[[Redis, float], object], client: Redis, now: float) -> None:
+    def _try(self, name: str, look: Callable[[Redis, float], object], client: Redis, now: float) -> None:
+        """A reason that stays the same is logged once."""
         try:
             look(client, now)
         except (redis.RedisError, HmemError, OSError, TimeoutError) as error:
-            log.warning("what the owner or a chat is to be told must wait", reason=str(error) or type(error).__name__)
+            reason = str(error) or type(error).__name__
+            if self._waits.get(name) != reason:
+                log.warning("what the owner or a chat is to be told must wait", what=name, reason=reason)
+            self._waits[name] = reason
         except Exception:  # a defect of ours: the next look must come
-            log.exception("a look at what the owner or a chat is to be told failed")
+            log.exception("a look at what the owner or a chat is to be told failed", what=name)
+        else:
+            self._waits.pop(name, None)
 
 
 def send_alarms(host: Host) -> int:

@@ -5,15 +5,17 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Iterator
+from contextlib import closing, nullcontext
 from pathlib import Path
 
 import pytest
 from redis import Redis
 from redis.asyncio import Redis as AsyncRedis
 
-from dispatcher.health.notices import claude_errors
+from dispatcher.health.notices import claude_errors, watch
 from dispatcher.health.notices.claude_errors import errors_since, note_outcome
 from dispatcher.health.notices.watch import send_alarms
+from dispatcher.memory.day.memory import DayMemory
 from shared.config.settings import Settings
 from shared.wire.client import open_async_redis
 from tests.dispatcher.health.notices.looking import (
@@ -230,3 +232,33 @@ def test_several_dispatchers_and_restarts_send_an_alarm_once(settings: Settings,
     send_alarms(host_at(settings, client, NINE + 400 * DAY))
     send_alarms(host_at(settings, client, NINE + 2 * MINUTE))
     assert len(outbox(client)) == 4, "a clock that was far ahead silences nothing"
+
+
+def test_a_disk_that_one_of_two_hosts_finds_full_is_one_alarm(settings: Settings, client: Redis) -> None:
+    said = []
+    for minute in range(20):
+        said += look(settings, client, NINE + minute * MINUTE, usage=lambda _: disk(1 << 29))
+        said += look(settings, client, NINE + minute * MINUTE + 30)
+    assert len(said) == 1
+
+
+def test_an_outage_is_logged_once_and_the_looks_go_on(
+    light: World, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(watch, "FIRST_SECONDS", 0.0)
+    monkeypatch.setattr(watch, "LOOK_SECONDS", 0.05)
+    away = light.settings(report_chat=OWNER, redis_url=f"redis://127.0.0.1:{free_port()}/0", allowed_chats="5")
+
+    async def watched() -> bool:
+        with closing(DayMemory(away, nullcontext)) as day:
+            watching = asyncio.create_task(watch.NoticeWatch(away, day, nullcontext).watch())
+            await asyncio.sleep(1)
+            alive = not watching.done()
+            watching.cancel()
+            await asyncio.gather(watching, return_exceptions=True)
+            return alive
+
+    assert asyncio.run(watched())
+    said = capsys.readouterr().out
+    assert "REPORT_CHAT is not in ALLOWED_CHATS" in said
+    assert said.count("what the owner or a chat is to be told must wait") == 3, "alarms, report, digests"
