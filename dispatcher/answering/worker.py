@@ -62,7 +62,7 @@ class Worker:
         self._settings, self._redis, self._handler = settings, client, handler
         self._queue, self._served = handler.queue, handler.served
         self._alarm = Alarm(settings, client)
-        self._notices = NoticeWatch(settings, handler.day, handler.served.reading)
+        self._notices = NoticeWatch(settings, handler.day, lambda: handler.served.reading())
         self._running: dict[asyncio.Task[None], Run] = {}
         self._alone = False  # the running task must run alone
         self._found = False  # something was queued at the end of the last wait
