@@ -61,7 +61,7 @@ def night_charts(nights: Sequence[Mapping[str, Any]], zone: ZoneInfo) -> list[Pa
             "Duration by step", "seconds", x, labels,
             [Series(step, [one["seconds"].get(step) for one in done]) for step in steps], stacked=True,
         ),
-        PagePlot("Sent to the day host", "bytes", x, labels, [Series("sent", column("moved"))]),
+        PagePlot("Sizes", "bytes", x, labels, [Series("release", column("release_bytes")), Series("sent", column("moved"))]),
         PagePlot(
             "The gate's questions", "questions", x, labels,
             [Series("asked", [gate.get("questions") for gate in gates]), Series("found", [gate.get("found_now") for gate in gates])],
