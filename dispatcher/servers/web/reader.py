@@ -10,10 +10,13 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
 
 from redis import Redis, RedisError
 
 from dispatcher.memory.day.open_memory import OpenedMemory
+from dispatcher.releases.night_command import read_json
 from dispatcher.releases.served import Identity, identity_of
 from shared.config.settings import Settings
 from shared.errors import HmemError
@@ -23,6 +26,16 @@ from shared.wire.client import COMMAND, open_redis
 
 #: Seconds between two looks, and after the last request until everything is closed.
 LOOK_SECONDS, IDLE_SECONDS = 2.0, 600.0
+
+
+def _changes(nights: Path) -> tuple[int, ...] | None:
+    """What changes when a night begins, ends a step, fails or is done; None if this user may not see it, or there is no night."""
+    try:
+        runs = [path for path in nights.iterdir() if path.name.isdecimal()]
+        newest = max(runs, key=lambda path: int(path.name))
+        return nights.stat().st_mtime_ns, newest.stat().st_mtime_ns, len(runs)
+    except (OSError, ValueError):
+        return None
 
 
 class Reader:
@@ -35,6 +48,8 @@ class Reader:
         self._memory: OpenedMemory | None = None
         self._opened_with: tuple[Identity | None, object] | None = None
         self._used = 0.0
+        self._nights_lock = threading.Lock()
+        self._nights: tuple[object, list[dict[str, Any]]] | None = None
         self._ended = threading.Event()
         threading.Thread(target=self._watch, daemon=True).start()
 
@@ -53,6 +68,14 @@ class Reader:
                 yield self._memory
             finally:
                 self._used = time.monotonic()
+
+    def nights(self) -> list[dict[str, Any]]:
+        """What `hmem-night status --json` prints: once, until a night has done something. NightCommandFailed if it failed."""
+        with self._nights_lock:
+            seen = _changes(self.settings.hmem_night_dir / "nights")
+            if self._nights is None or seen is None or self._nights[0] != seen:
+                self._nights = seen, read_json(self.settings, "status", "--json")
+            return self._nights[1]
 
     def _state(self) -> tuple[Identity | None, object]:
         """(the current release, the mark of the last forgetting); what cannot be read is None."""
