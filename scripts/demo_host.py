@@ -6,8 +6,8 @@ import json
 import os
 import secrets
 import shutil
-import socket
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
