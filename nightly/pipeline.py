@@ -21,9 +21,11 @@ from nightly.index.previous import Last, distrust
 from nightly.index.recipe import recipe_of
 from nightly.lifecycle import abandon, create_folder, discard_from, new_run, overtaken, tidy
 from nightly.night import failure
+from nightly.night.counts import counts_of, free_bytes
 from nightly.night.folder import Night, nights_dir, unfinished_run
 from nightly.night.lease import connect, only_night
 from nightly.night.progress import Reporter
+from nightly.night.report.announce import announce
 from nightly.night.target import open_target
 from nightly.night.time_limit import time_limit
 from nightly.steps import archive, build, chunk, embed, export, flush, note, publish, restart, summarise
@@ -95,7 +97,8 @@ def run_nights(
         try:
             refuse_without_packages(settings)
         except SettingsError as error:
-            failure.note_refused(client, lease.token, error)
+            refused = failure.note_refused(client, lease.token, error)
+            announce(settings, client, step_names(), refused)
             raise
         tidy(settings)
         target, old = open_target(settings, client), unfinished_run(settings)
@@ -200,6 +203,7 @@ def _run(night: Night) -> dict[str, Any]:
         failure.note(night, "flush" if summary["mirror_failed"] else "restart", alarm)
     else:
         failure.forget(night)
+    announce(night.settings, night.redis, step_names())
     return summary
 
 
@@ -248,6 +252,7 @@ def _within_limits(night: Night, step: Step) -> None:
         failure.note(night, step.name, error)
         if not isinstance(error, LeaseLost):  # it may have met damage
             distrust(night.settings.hmem_night_dir)
+            announce(night.settings, night.redis, step_names())
         raise
 
 
@@ -256,7 +261,7 @@ def _execute(night: Night, step: Step) -> None:
     out = night.begin(step.name)
     crash_point(f"{step.name}:begun")
     started = time.perf_counter()
-    result = {"skipped": SKIPPED} if step.builds and _nothing_to_build(night) else step.run(night, out)
+    result = _skipped(night, step) if step.builds and _nothing_to_build(night) else step.run(night, out)
     seconds = round(time.perf_counter() - started, 3)
     night.commit(step.name, {**result, "seconds": seconds})
     shown = {name: value for name, value in result.items() if isinstance(value, int) or name == "skipped"}
@@ -269,8 +274,19 @@ def _execute(night: Night, step: Step) -> None:
 
 def _nothing_to_build(night: Night) -> bool:
     """Decided once, at the first building step; the others follow it."""
-    first = next(step.name for step in STEPS if step.builds)
+    first = _first_builder()
     return "skipped" in night.result(first) if night.is_done(first) else _up_to_date(night)
+
+
+def _first_builder() -> str:
+    return next(step.name for step in STEPS if step.builds)
+
+
+def _skipped(night: Night, step: Step) -> dict[str, Any]:
+    """The result of a step that builds nothing; of the first one also what the release has that stays, for the summary."""
+    current = night.target.current() if step.name == _first_builder() else None
+    kept = {"chunks": current.chunks, "bytes": current.size} if current else {}
+    return {"skipped": SKIPPED, **kept}
 
 
 def _up_to_date(night: Night) -> bool:
@@ -327,40 +343,27 @@ def _same_embedding(settings: Settings, recipe: dict[str, Any]) -> bool:
 def _summary(night: Night) -> dict[str, Any]:
     """The summary of a finished night for people."""
     results = {name: night.result(name) for name in step_names()}
-    ledger = results["archive"]["ledger"]
-    return {
+    return counts_of(results) | {
         "run": night.run,
         "finished_at": time.time(),
-        "exported": ledger["exported"],
-        "new": ledger["new"],
-        "new_versions": ledger["new_version"],
-        "already_archived": ledger["already_archived"],
-        "quarantined": ledger["quarantined"],
-        "reasons": ledger["reasons"],
-        "turns": results["archive"]["turns"],
-        "chunks": results["chunk"].get("chunks"),
         "set_aside": results["chunk"].get("set_aside", {}),
         "without_summary": results["summarise"].get("without_summary", {}),
         "not_embedded": dict(Counter(results["embed"].get("refused", {}).values())),
         "without_model": results["summarise"].get("without_model_reasons", {}),
         "notes": {name: results["note"].get(name, 0) for name in ("notes", "windows", "postponed", "asked")},
         "without_notes": results["note"].get("without_model_reasons", {}),
-        "refused_tombstones": results["archive"].get("refused_tombstones", {}),
         "only_hiding_tombstones": results["archive"].get("only_hiding_tombstones", 0),
         "erased": results["archive"].get("erased", {}).get("records", 0),
         "still_found": results["archive"].get("erased", {}).get("scan", {}).get("found", []),
         "imported": results["export"].get("imports", {}).get("new", 0),
         "published": "skipped" not in results["publish"],
         "pinned": results["publish"].get("pinned"),
-        "moved": results["publish"].get("moved"),
-        "gate": results["publish"].get("gate", {}),
-        "deleted": results["flush"]["deleted"],
         "changed_since": results["flush"]["changed_since"],
         "unproven": results["flush"]["unproven"],
         "mirror_failed": results["flush"].get("mirror_failed"),
         "restart_failed": results["restart"].get("failed"),
         "workers": night.workers.complaints,
-        "seconds": {name: result["seconds"] for name, result in results.items()},
+        "free_bytes": free_bytes(night.settings.hmem_night_dir),
     }
 
 

@@ -241,11 +241,14 @@ def in_full(text: str, expects: str) -> Table:
     return table
 
 
-def demonstrate(console: Console, claude: Path | None, *, keep: bool) -> int:
+def demonstrate(console: Console, claude: Path | None, *, keep: bool, web: bool) -> int:
     """Run the whole demo; returns the exit code."""
     started = time.monotonic()
     with temporary_host(keep=keep) as host:
         found, questions = Demo(host, console, claude).play()
+        if web:
+            console.print("\nThe owner's page; Ctrl-C ends it and the demo:")
+            host.show_page()
     console.print()
     if keep:
         console.print(Text(f"Everything is in {host.directory} (servers stopped), with logs in logs/. To search it:"))
@@ -268,6 +271,7 @@ def main() -> int:
         "--live", action="store_true", help="let the installed Claude CLI answer the morning's questions"
     )
     parser.add_argument("--keep", action="store_true", help="keep the temporary directory, and print its path")
+    parser.add_argument("--web", action="store_true", help="then show it all on the owner's page, until Ctrl-C")
     options = parser.parse_args()
     claude = (shutil.which("claude") or shutil.which("claude", path=str(BIN))) if options.live else None
     if options.live and claude is None:
@@ -279,7 +283,7 @@ def main() -> int:
         sys.stdout.reconfigure(errors="replace")  # a terminal without ✓ shows ? instead
     console = Console(width=min(WIDTH, shutil.get_terminal_size((WIDTH, 24)).columns), highlight=False)
     try:
-        return demonstrate(console, Path(claude) if claude else None, keep=options.keep)
+        return demonstrate(console, Path(claude) if claude else None, keep=options.keep, web=options.web)
     except KeyboardInterrupt:
         print("Stopped.", file=sys.stderr)
         return 130

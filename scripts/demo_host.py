@@ -7,6 +7,7 @@ import os
 import secrets
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -100,6 +101,13 @@ class Host:
     def _serves(self) -> bool:
         runs = cast(dict[bytes, bytes], self._client.hgetall(keys.RELEASE)).values()
         return bool(runs) and all(int(run) > 0 for run in runs)
+
+    def show_page(self) -> None:
+        """`hmem web` on a free port, until it is stopped (Ctrl-C)."""
+        with socket.create_server(("127.0.0.1", 0)) as found:
+            port = found.getsockname()[1]
+        with suppress(KeyboardInterrupt):
+            subprocess.run([str(BIN / "hmem"), "web", "--listen", str(port)], env=self._environment(), check=False)
 
     def stop_dispatcher(self) -> None:
         if self._dispatcher:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from pathlib import Path
+from typing import Protocol
 from uuid import uuid4
 
 import structlog
@@ -27,11 +28,19 @@ log = structlog.get_logger()
 BASE_PROMPT = Path(__file__).parent.parent / "prompt" / "base.md"
 
 
-class ClaudeCaller:
-    """Passes one message to Claude; one per dispatcher. `remembers`: the rules for tags are part of the prompt."""
+class NoteOutcome(Protocol):
+    """Notes whether Claude answered."""
 
-    def __init__(self, settings: Settings, claude: ClaudeCli, metrics: Metrics, *, remembers: bool) -> None:
-        self._settings, self._claude, self._metrics = settings, claude, metrics
+    async def __call__(self, *, failed: bool) -> None: ...
+
+
+class ClaudeCaller:
+    """Passes one message to Claude; one per dispatcher. `remembers`: the rules for tags are part of the prompt; `note`: notes each outcome."""
+
+    def __init__(
+        self, settings: Settings, claude: ClaudeCli, metrics: Metrics, note: NoteOutcome, *, remembers: bool
+    ) -> None:
+        self._settings, self._claude, self._metrics, self._note = settings, claude, metrics, note
         self._remembers = remembers
         rules = tags.INSTRUCTIONS if remembers else ""
         self._base_text = "\n\n".join(part for part in (_base_prompt(settings), rules) if part)
@@ -63,6 +72,8 @@ class ClaudeCaller:
             began = time.perf_counter()
             answer = await self._claude.ask(request)
             self._metrics.claude(time.perf_counter() - began, task.model)
+            if not (resume and answer.session_lost):  # else a new session is tried at once
+                await self._note(failed=answer.error is not None)
             return answer
         finally:
             if prompt_file and prompt_file.parent == self._prompts.path:

@@ -26,6 +26,7 @@ from dispatcher.answering.retry import keep_trying
 from dispatcher.answering.tag_actions import TagActions
 from dispatcher.claude.client import ClaudeCli
 from dispatcher.health.metrics import Metrics
+from dispatcher.health.notices.claude_errors import note_outcome
 from dispatcher.memory.cache_dropping import CacheDropper
 from dispatcher.memory.day.memory import DayMemory
 from dispatcher.memory.tombstones import FORGOTTEN, erases
@@ -62,7 +63,7 @@ class TaskHandler:
         tags = TagActions(settings, self.queue, day, rights, self._results)
         self._commands = MemoryCommands(self.queue, day, rights, enabled=tags.enabled)
         self._contexts = MessageContexts(settings, day, served, self.cache_dropper, metrics)
-        self._claude = ClaudeCaller(settings, claude, metrics, remembers=tags.enabled)
+        self._claude = ClaudeCaller(settings, claude, metrics, partial(note_outcome, client), remembers=tags.enabled)
         replays = settings.session_mode == "replay"
         self._conversation = ConversationAnswerer(
             self.queue, self._claude, self._contexts, tags, self._results, replays=replays

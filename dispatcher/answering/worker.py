@@ -17,6 +17,7 @@ from redis.asyncio import Redis
 
 from dispatcher.answering.task_handler import TaskHandler
 from dispatcher.answering.watchdog import Supervisor
+from dispatcher.health.notices.watch import NoticeWatch
 from dispatcher.health.stale_alarm import Alarm
 from dispatcher.queue.cancel_watch import look_at
 from dispatcher.queue.cancellation import Run
@@ -61,6 +62,7 @@ class Worker:
         self._settings, self._redis, self._handler = settings, client, handler
         self._queue, self._served = handler.queue, handler.served
         self._alarm = Alarm(settings, client)
+        self._notices = NoticeWatch(settings, handler.day, lambda: handler.served.reading())
         self._running: dict[asyncio.Task[None], Run] = {}
         self._alone = False  # the running task must run alone
         self._found = False  # something was queued at the end of the last wait
@@ -75,6 +77,7 @@ class Worker:
         if self._stop.is_set():
             self._stop_now.set()
         self._stop.set()
+        self._notices.stop()
         self._supervisor.stopping()
         self._freed.set()
 
@@ -86,7 +89,10 @@ class Worker:
         self._background = [
             asyncio.create_task(watch) for watch in (self._beat(), self._watch(), self._watch_cancels())
         ]
-        helpers = [asyncio.create_task(self._feed_watchdog()), asyncio.create_task(self._alarm.watch())]
+        helpers = [
+            asyncio.create_task(helper)
+            for helper in (self._feed_watchdog(), self._alarm.watch(), self._notices.watch())
+        ]
         log.info("dispatcher started", worker=self._queue.worker)
         try:
             async with self._consolidating():

@@ -18,7 +18,7 @@ COMMANDS = (
     CommandEntry("mcp", "dispatcher.cli.main", "One chat's memory as MCP tools, over standard input and output."),
     CommandEntry(
         "web",
-        "dispatcher.cli.web",
+        "dispatcher.cli.main",
         "The owner's page: state, nights, chats, and why each answer was what it was. Prints a link on its first line.",
     ),
     CommandEntry(
@@ -85,7 +85,7 @@ COMMANDS = (
 )
 hmem = CommandGroup("hmem", __doc__, COMMANDS)
 
-#: The three that run until they are stopped.
+#: The four that run until they are stopped.
 app = application()
 
 
@@ -160,3 +160,25 @@ def mcp(
     from dispatcher.servers.mcp.server import serve
 
     serve(settings, given_chat(chat))
+
+
+@app.command()
+def web(
+    listen: Annotated[str, typer.Option(help="Address and port instead of WEB_LISTEN.")] = "",
+    chats: Annotated[str, typer.Option(help="Show only these chats, comma-separated, instead of WEB_CHATS.")] = "",
+    read_only: Annotated[bool, typer.Option("--read-only", help="Print only a link for a look.")] = False,
+    open_: Annotated[bool, typer.Option("--open", help="Open the link in a browser.")] = False,
+) -> None:
+    """The owner's page: state, nights, chats, and why each answer was what it was. Prints a link on its first line; runs until it is stopped."""
+    from dispatcher.servers.web.serve import serve
+    from shared.config.values import listen_address
+    from shared.errors import InvalidInput
+
+    if listen:
+        try:
+            listen_address(listen)
+        except ValueError as error:
+            raise InvalidInput(f"--listen: {error}.") from error
+    settings = start(children=("night",))
+    changes = {name: value for name, value in (("web_listen", listen), ("web_chats", chats)) if value}
+    serve(settings.model_copy(update=changes), read_only=read_only, open_browser=open_)

@@ -1,7 +1,7 @@
 """The dispatcher logs an error when memory is out of date: a night that did not run has no process that could report it.
 
 Once an hour it looks at the last good night, at what stopped a later one, and at the pin. It reads two keys and two small files; whatever
-fails is logged and tried again, and never stops the answers.
+fails is logged and tried again, and never stops the answers. The owner's own message about it is in notices/.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
+from pathlib import Path
 
 import redis
 import structlog
@@ -89,14 +90,18 @@ class Alarm:
         )
 
     def _first_run(self) -> float:
-        """When a dispatcher first looked here, in POSIX seconds; if that cannot be stored, when this one started."""
-        mark = self._settings.hmem_state_dir / FIRST_RUN
-        try:
-            return float(mark.read_text(encoding="ascii"))
-        except ValueError:  # damaged: its modification time is nearly the same
-            return mark.stat().st_mtime
-        except OSError:
-            with contextlib.suppress(OSError):
-                make_dir(mark.parent)
-                write_atomic(mark, f"{self._started:.0f}\n".encode("ascii"))
-            return self._started
+        return first_run(self._settings.hmem_state_dir, self._started)
+
+
+def first_run(state_dir: Path, started: float) -> float:
+    """When a dispatcher first looked here, in POSIX seconds; if that cannot be stored, when this one started."""
+    mark = state_dir / FIRST_RUN
+    try:
+        return float(mark.read_text(encoding="ascii"))
+    except ValueError:  # damaged: its modification time is nearly the same
+        return mark.stat().st_mtime
+    except OSError:
+        with contextlib.suppress(OSError):
+            make_dir(mark.parent)
+            write_atomic(mark, f"{started:.0f}\n".encode("ascii"))
+        return started

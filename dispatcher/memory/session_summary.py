@@ -47,10 +47,13 @@ class SummaryWriter:
             written = None
         return written or extract(turns, self._settings)
 
+    def _date(self, at: float) -> str:
+        return date_text(at, self._settings.timezone)
+
     def _written(self, turns: Sequence[Turn]) -> str | None:
         if self._settings.session_summaries == "extractive":
             return None
-        prompt = PROMPT.format(characters=SUMMARY_CHARACTERS, record=_record(turns, self._settings))
+        prompt = PROMPT.format(characters=SUMMARY_CHARACTERS, record=record_of(turns, self._date))
         if self._settings.session_summaries == "claude":
             return shorten(self._claude(prompt).strip(), SUMMARY_CHARACTERS) if self._claude else None
         if not self._settings.summary_model:
@@ -88,15 +91,13 @@ def extract(turns: Sequence[Turn], settings: Settings) -> str:
     return "\n".join(f"- {date_text(s.timestamp, settings.timezone)} {s.speaker}: {s.text}" for s in chosen)
 
 
-def _record(turns: Sequence[Turn], settings: Settings) -> str:
-    """The newest turns that fit, in the order of time; no line can close the tag around them."""
+def record_of(turns: Sequence[Turn], when: Callable[[float], str]) -> str:
+    """The newest turns that fit for a model, in the order of time, each after its time as `when` writes it; no line can close the tag around them."""
     lines: list[str] = []
     room, marks = SHOWN_CHARACTERS, namesakes({turn.person for turn in turns})
     for turn in reversed(turns):
         who = said_by(label(turn.role, turn.speaker, marks.get(turn.person, "")), turn.origin) + replying(turn.origin)
-        line = harmless(
-            f"{date_text(turn.timestamp, settings.timezone)} {who}: {shorten(one_line(turn.content), 1_500)}"
-        )
+        line = harmless(f"{when(turn.timestamp)} {who}: {shorten(one_line(turn.content), 1_500)}")
         room -= len(line) + 1
         if room < 0:
             break

@@ -83,7 +83,8 @@ class Bot:
 
     async def _work(self) -> None:
         me = await until_telegram_answers(self._telegram.me)
-        commands = Commands(self._state, self._secret, Rights(self._settings), self._settings.timezone)
+        settings = self._settings
+        commands = Commands(self._state, self._secret, Rights(settings), settings.timezone, settings.report_at)
         intake = Intake(self._settings, self._telegram, self._state, commands, me, self._delivery.wake)
         while True:
             await self._take_lease(me)

@@ -23,9 +23,9 @@ from aiogram.exceptions import (
     TelegramRetryAfter,
     TelegramUnauthorizedError,
 )
-from aiogram.methods import DeleteWebhook, EditMessageText, GetMe, SendChatAction, SendMessage, SetMyCommands
+from aiogram.methods import DeleteWebhook, EditMessageText, GetMe, SendChatAction, SendMessage, SendPhoto, SetMyCommands
 from aiogram.methods.base import TelegramMethod
-from aiogram.types import BotCommand, LinkPreviewOptions, MessageEntity, ReplyParameters, User
+from aiogram.types import BotCommand, BufferedInputFile, LinkPreviewOptions, MessageEntity, ReplyParameters, User
 from aiogram.utils.token import TokenValidationError
 
 from dispatcher.telegram.rendering import MessagePart
@@ -136,6 +136,17 @@ class Telegram:
             reply_parameters=ReplyParameters(message_id=reply_to, allow_sending_without_reply=True)
             if reply_to
             else None,
+        )
+        return (await self._ask(method)).message_id
+
+    async def send_picture(self, chat: int, picture: bytes, caption: MessagePart, *, thread: int | None = None) -> int:
+        """Send a picture with its caption; the message's id."""
+        method = SendPhoto(
+            chat_id=chat,
+            photo=BufferedInputFile(picture, "nights.png"),
+            caption=caption.text,
+            caption_entities=_entities(caption),
+            message_thread_id=thread,
         )
         return (await self._ask(method)).message_id
 

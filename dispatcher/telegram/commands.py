@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from datetime import time as clock
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -27,6 +28,7 @@ MENU = {
     "stats": "usage of today",
     "cancel": "cancel messages that are not answered yet",
     "model": "choose the model",
+    "digest": "a summary of yesterday each morning: on or off",
 }
 HELP = "\n".join(
     [
@@ -34,8 +36,8 @@ HELP = "\n".join(
         "",
         *(f"/{name} - {what}" for name, what in MENU.items()),
         "",
-        "In a group I answer when you mention my name, reply to me or send a command. There, only an owner may use /new, change the model, "
-        "have something forgotten or cancel the messages of others. I can only read text; of a picture or a file, I read the caption.",
+        "In a group I answer when you mention my name, reply to me or send a command. There, only an owner may use /new, change the model, switch "
+        "the digest, have something forgotten or cancel the messages of others. I can only read text; of a picture or a file, I read the caption.",
     ]
 )
 NEW = "I started a new conversation. I still remember the earlier ones."
@@ -49,6 +51,11 @@ BUSY = (
 TOO_LONG = "This message is too long, so I did not accept it. Please split it into several shorter messages."
 EDITED = "I had already taken the earlier text, so I did not read the change. Please send the new text as a message."
 CANCELLED = "Cancelled."
+DIGEST_ON = (
+    "The digest is on: each morning at {at} I send what was said here yesterday, the goals that are due, and what is new in my memory. "
+    "On days with nothing to say I send nothing. /digest off ends it."
+)
+DIGEST_OFF = "The digest is off. With /digest on I send each morning at {at} what was said here yesterday."
 
 
 def stranger(chat: int) -> str:
@@ -61,8 +68,10 @@ def stranger(chat: int) -> str:
 class Commands:
     """Answers to commands; None for an unknown command."""
 
-    def __init__(self, state: BotState, secret: str, rights: Rights, zone: ZoneInfo) -> None:
+    def __init__(self, state: BotState, secret: str, rights: Rights, zone: ZoneInfo, report_at: str) -> None:
+        """`report_at`: when the digests are sent, such as 08:00."""
         self._state, self._secret, self._rights, self._zone = state, secret, rights, zone
+        self._report_at = report_at
 
     async def answer(self, incoming: IncomingMessage) -> str | None:
         chat, user = str(incoming.chat), incoming.own_id
@@ -80,6 +89,10 @@ class Commands:
             wanted = incoming.text.strip().lower()
             refusal = self._rights.refusal("change the model", chat, user) if wanted else ""
             return refusal or await self._model(chat, wanted)
+        if incoming.command == "digest":
+            wanted = incoming.text.strip().lower()
+            refusal = self._rights.refusal("switch the digest on or off", chat, user) if wanted else ""
+            return refusal or await self._digest(chat, wanted)
         return None
 
     async def _new(self, chat: str) -> str:
@@ -146,6 +159,21 @@ class Commands:
             return f"I do not know a model of that name. Choose one of {names}, for example /model {MODELS[0]}."
         await self._state.choose_model(chat, None if wanted == "default" else wanted)
         return f"The model here is {wanted} from the next message on."
+
+    async def _digest(self, chat: str, wanted: str) -> str:
+        """Switched on, the first one comes at the next REPORT_AT."""
+        if wanted not in ("", "on", "off"):
+            return "Write /digest on or /digest off, or /digest to see which it is."
+        try:
+            if wanted:
+                now = datetime.now(self._zone)
+                over = now.time() >= clock.fromisoformat(self._report_at)
+                last = now.date() - timedelta(days=0 if over else 1)
+                await self._state.switch_digest(chat, str(last) if wanted == "on" else None)
+            on = await self._state.has_digest(chat)
+        except redis.exceptions.NoPermissionError:
+            return "I cannot do this here: Redis does not give me the right to. My owner has to update its users (docs/redis-keys.md)."
+        return (DIGEST_ON if on else DIGEST_OFF).format(at=f"{self._report_at} ({self._zone.key})")
 
 
 def cancel_text(taken_back: int, asked: int) -> str:

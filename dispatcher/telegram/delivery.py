@@ -186,7 +186,7 @@ class Delivery:
     async def _deliver(self, job: Job) -> None:
         record = job.record
         if record.text is not None:
-            await self._show(job, plain_parts(record.text))
+            await self._show(job, plain_parts(record.text, captioned=bool(record.picture)))
         elif job.result is not None:
             await self._show(job, await asyncio.to_thread(_answer, job.result))
         elif _expired(record):
@@ -210,7 +210,8 @@ class Delivery:
                 await self._edit(record, parts[0])
                 crash_point("telegram:answer-edited")
             else:
-                message = await self._send(record, parts[number], first=number == 0)
+                send = self._send_picture if number == 0 and record.picture else self._send
+                message = await send(record, parts[number], first=number == 0)
                 crash_point(f"telegram:part-{number}-sent")
                 if number == 0:
                     record = replace(record, placeholder=message)
@@ -258,6 +259,18 @@ class Delivery:
                 )
         raise Refused("Telegram accepts no message in this chat")
 
+    async def _send_picture(self, record: Waiting, caption: MessagePart, *, first: bool = True) -> int:
+        """Send the picture of the nights with its caption; the caption as a message if the picture is gone by now, or Telegram refuses it."""
+        picture = await until_redis_answers(self._state.picture)
+        if picture is not None:
+            try:
+                return await until_telegram_takes_it(
+                    lambda: self._telegram.send_picture(record.target, picture, caption, thread=record.thread)
+                )
+            except Refused as error:
+                log.warning("Telegram refused the picture of the nights", error=str(error))
+        return await self._send(record, caption, first=first)
+
     # Outbox and typing signals.
 
     async def _empty_outbox(self) -> None:
@@ -266,7 +279,10 @@ class Delivery:
             raw = await self._state.outbox_head()
             if raw is None:
                 return
-            await self._state.take_from_outbox(raw, self._outbox_record(raw))
+            record = self._outbox_record(raw)
+            if record is not None and record.picture and await self._state.picture() is None:
+                record = replace(record, picture=None)
+            await self._state.take_from_outbox(raw, record)
 
     def _outbox_record(self, raw: bytes) -> Waiting | None:
         try:
@@ -278,7 +294,8 @@ class Delivery:
         if chat not in self._allowed or not isinstance(text, str) or not text.strip():
             log.error("a message of the outbox is removed: its chat is not allowed, or it is empty", chat=chat)
             return None
-        return Waiting(str(chat), time.time(), text=text)
+        picture, digest = message.get("photo") == "night" or None, message.get("digest") is True or None
+        return Waiting(str(chat), time.time(), text=text, picture=picture, digest=digest)
 
     def _show_typing(self, waiting: list[Waiting]) -> None:
         if (

@@ -24,6 +24,9 @@ from shared.wire.client import BOT, open_async_redis
 
 log = structlog.get_logger()
 
+#: The largest picture, as Telegram takes it.
+PICTURE_BYTES = 10_000_000
+
 
 def connect(settings: Settings) -> Redis:
     return open_async_redis(settings.redis_url, BOT)
@@ -44,6 +47,8 @@ class Waiting:
     text: str | None = None
     moved: str | None = None  # chat that the group has become
     user: str | None = None  # who asked, as the task has it
+    picture: bool | None = None  # the text is the caption of the picture of the nights
+    digest: bool | None = None  # the text repeats what was said: `hmem forget` removes it whole
 
     @property
     def target(self) -> int:
@@ -207,6 +212,17 @@ class BotState:
         else:
             await self._redis.set(keys.bot_model(chat), model)
 
+    async def has_digest(self, chat: str) -> bool:
+        """Whether the chat gets a digest each morning."""
+        return await cast(Awaitable[bytes | None], self._redis.hget(keys.DIGESTS, chat)) is not None
+
+    async def switch_digest(self, chat: str, last: str | None) -> None:
+        """Switch the digest on, as if the last one were of the day `last`, or off (None). Switching on twice changes nothing."""
+        if last is None:
+            await self._redis.hdel(keys.DIGESTS, chat)
+        else:
+            await self._redis.hsetnx(keys.DIGESTS, chat, last)
+
     async def stats(self, key: str) -> dict[str, str]:
         raw = await cast(Awaitable[dict[bytes, bytes]], self._redis.hgetall(key))
         return {name.decode(errors="replace"): value.decode(errors="replace") for name, value in raw.items()}
@@ -301,6 +317,15 @@ class BotState:
     async def outbox_head(self) -> bytes | None:
         heads = await cast(Awaitable[list[bytes]], self._redis.lrange(keys.OUTBOX, 0, 0))
         return heads[0] if heads else None
+
+    async def picture(self) -> bytes | None:
+        """The picture of the nights; None if there is none, or none that Telegram would take."""
+        try:
+            if not 0 < int(await self._redis.strlen(keys.NIGHT_PICTURE)) <= PICTURE_BYTES:
+                return None
+            return cast(bytes | None, await self._redis.get(keys.NIGHT_PICTURE))
+        except (NoPermissionError, ResponseError):  # the rights of an older version, or a key of another type
+            return None
 
     async def take_from_outbox(self, raw: bytes, record: Waiting | None) -> None:
         field = f"outbox-{hashlib.sha256(raw).hexdigest()[:32]}"

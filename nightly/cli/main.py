@@ -11,6 +11,7 @@ import typer
 from nightly.cli.arguments import Json
 from nightly.cli.backfill import app as backfill_app
 from nightly.cli.export import export_archive
+from nightly.cli.report import report
 from shared.errors import InvalidInput, SettingsError
 from shared.system.command import application, end_with, print_json, run_command, start_night
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 app = application(__doc__)
 app.add_typer(backfill_app, name="backfill")
 app.command("export-archive")(export_archive)
+app.command()(report)
 
 
 def main() -> None:

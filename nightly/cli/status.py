@@ -11,6 +11,7 @@ from zoneinfo import ZoneInfo
 
 import orjson
 
+from nightly.cli.tables import print_table
 from nightly.night.ledger import ENDS
 from shared.config.settings import Settings
 from shared.text.format import shorten, size_text, zoned_text
@@ -20,17 +21,17 @@ SHOWN_NIGHTS, SHOWN_CHATS, SHOWN_PLACES = 10, 50, 3
 #: Longest chat id in a table.
 CHAT_CHARACTERS = 40
 
-_COLUMNS = ("chat", "turns", "in chunks", "forgotten", "without text", "chunks", "keywords", "vectors", "not embedded")
+COLUMNS = ("chat", "turns", "in chunks", "forgotten", "without text", "chunks", "keywords", "vectors", "not embedded")
 
 
-def read_nights(settings: Settings) -> list[dict[str, Any]]:
-    """All nights of this host, ascending: `run`, `steps` (name → result), `summary` of a finished one, `failed`, `ledger`."""
+def read_nights(settings: Settings, runs: Iterable[int] | None = None) -> list[dict[str, Any]]:
+    """All nights of this host, or these, ascending: `run`, `steps` (name → result), `summary` of a finished one, `failed`, `ledger`."""
     from nightly.night.failure import FAILED
     from nightly.night.folder import DONE, night_runs, nights_dir, step_result
     from nightly.pipeline import step_names
 
     nights = []
-    for number in night_runs(settings):
+    for number in night_runs(settings) if runs is None else runs:
         folder = nights_dir(settings) / str(number)
         results = {name: step_result(settings, number, name) for name in step_names()}
         steps = {name: result for name, result in results.items() if result is not None}
@@ -209,37 +210,14 @@ def print_chats(nights: Iterable[Mapping[str, Any]]) -> None:
         sys.stdout.write("No night has made chunks on this host yet.\n")
         return
     rows = chat_rows(last["steps"])
-    cells = [_cells(row) for row in rows[:SHOWN_CHATS]]
+    cells = [cells_of(row) for row in rows[:SHOWN_CHATS]]
     title = f"Night {last['run']}, {len(rows)} chats"
-    if sys.stdout.isatty():
-        _print_table(title, cells)
-    else:
-        _print_columns(title, cells)
+    print_table(title, COLUMNS, cells)
     if len(rows) > SHOWN_CHATS:
         sys.stdout.write(f"{len(rows) - SHOWN_CHATS} smaller chats are not shown; --json lists all.\n")
 
 
-def _cells(row: Mapping[str, Any]) -> list[str]:
+def cells_of(row: Mapping[str, Any]) -> list[str]:
+    """The account of one chat, by COLUMNS; "-": not known."""
     names = ("archived", *ENDS, "chunks", "keywords", "vectors", "not_embedded")
     return [shorten(row["chat"], CHAT_CHARACTERS), *("-" if row[name] is None else str(row[name]) for name in names)]
-
-
-def _print_table(title: str, rows: list[list[str]]) -> None:
-    from rich.console import Console
-    from rich.markup import escape
-    from rich.table import Table
-
-    table = Table(title=title)
-    for number, column in enumerate(_COLUMNS):
-        table.add_column(column, justify="right" if number else "left")
-    for chat, *counts in rows:
-        table.add_row(escape(chat), *counts)
-    Console().print(table)
-
-
-def _print_columns(title: str, rows: list[list[str]]) -> None:
-    widths = [max(map(len, column)) for column in zip(_COLUMNS, *rows, strict=True)]
-    sys.stdout.write(f"{title}\n")
-    for chat, *counts in ([*_COLUMNS], *rows):
-        padded = [cell.rjust(width) for cell, width in zip(counts, widths[1:], strict=True)]
-        sys.stdout.write("  ".join([chat.ljust(widths[0]), *padded]) + "\n")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import mmap
+import os
 from collections.abc import Collection
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -62,13 +63,14 @@ class MappedRows:
 
 
 def write_zeros(path: Path, rows: int, dimensions: int) -> MappedRows:
-    """A new file of zeros, to be written to."""
+    """A new file of zeros, to be written to. OSError if the disk has no room for it: a write to a page without room would kill us (SIGBUS)."""
     import numpy as np
 
     with path.open("wb") as file:
         header = {"descr": "<f4", "fortran_order": False, "shape": (rows, dimensions)}
         np.lib.format.write_array_header_1_0(file, header)
-        file.truncate(file.tell() + 4 * rows * dimensions)
+        file.flush()
+        os.posix_fallocate(file.fileno(), 0, file.tell() + 4 * rows * dimensions)
     return MappedRows(path, write=True)
 
 

@@ -10,6 +10,7 @@ import orjson
 import redis
 import structlog
 
+from nightly.night.counts import free_bytes
 from nightly.night.folder import Night
 from shared.errors import HmemError, LeaseLost
 from shared.system.command import translate
@@ -27,16 +28,18 @@ BEGIN = "begin"
 
 def note(night: Night, step: str, error: Exception) -> None:
     """Best effort: a full disk or an unavailable Redis must not hide the error itself. The record stays when the night is finished later."""
-    record = _record(night.run, step, error)
+    record = _record(night.run, step, error) | {"free_bytes": free_bytes(night.folder)}
     with contextlib.suppress(OSError):
         write_atomic(night.folder / FAILED, orjson.dumps(record, option=orjson.OPT_INDENT_2))
     if not isinstance(error, LeaseLost):  # the night that took over speaks for itself
         _publish(night.redis, record)
 
 
-def note_refused(client: redis.Redis, run: int, error: HmemError) -> None:
-    """The same for a night that has not begun: it has no folder."""
-    _publish(client, _record(run, BEGIN, error))
+def note_refused(client: redis.Redis, run: int, error: HmemError) -> dict[str, Any]:
+    """The same for a night that has not begun: it has no folder. Returns the record."""
+    record = _record(run, BEGIN, error)
+    _publish(client, record)
+    return record
 
 
 def _record(run: int, step: str, error: Exception) -> dict[str, Any]:

@@ -58,8 +58,13 @@ def run(night: Night, out: Path) -> dict[str, Any]:
             raise
     keep(night)
     crash_point("publish:index-kept")
-    size = sum(file["size"] for file in manifest.files.values())
-    return {"files": len(manifest.files), "bytes": size, "moved": brought.moved, "pinned": pinned, "gate": brought.gate}
+    return {
+        "files": len(manifest.files),
+        "bytes": manifest.size,
+        "moved": brought.moved,
+        "pinned": pinned,
+        "gate": brought.gate,
+    }
 
 
 def _gather(night: Night, stage: Path) -> None:

@@ -31,30 +31,30 @@ class OwnerSettings(BaseModel):
 
     @field_validator("report_chat", mode="before")
     @classmethod
-    def _id_as_text(cls, value: object) -> object:
+    def _report_chat_as_text(cls, value: object) -> object:
         """The settings file may also have a number."""
         return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
     @field_validator("report_chat")
     @classmethod
-    def _chat_id(cls, value: str) -> str:
+    def _report_chat_id(cls, value: str) -> str:
         if "," in value:
             raise ValueError("write one chat id, such as 9912")
         return values.chat_ids(value.strip())
 
     @field_validator("web_listen")
     @classmethod
-    def _listens(cls, value: str) -> str:
+    def _web_listens(cls, value: str) -> str:
         listen_address(value)
         return value.strip()
 
     @field_validator("heartbeat_url", "web_origin", mode="before")
     @classmethod
-    def _blank(cls, value: object) -> object:
+    def _blank_url(cls, value: object) -> object:
         return None if isinstance(value, str) and not value.strip() else value
 
     @field_validator("heartbeat_url", "web_origin")
     @classmethod
-    def _url(cls, value: str | None, info: ValidationInfo) -> str | None:
+    def _owner_url(cls, value: str | None, info: ValidationInfo) -> str | None:
         example = "https://hc-ping.com/…" if info.field_name == "heartbeat_url" else "https://memory.example.org"
         return None if value is None else values.http_url(value, example).rstrip("/")

@@ -27,6 +27,7 @@ PACKAGES: dict[str, tuple[str, ...]] = {
     "postgresql": ("psycopg",),
     "qdrant": ("qdrant_client",),
     "telegram": ("aiogram", "telegramify_markdown"),
+    "web": ("python_multipart", "starlette", "uvicorn"),
 }
 #: Index (NIGHT_INDEXES) -> the part that it needs; an index that is not listed needs none.
 INDEX_PARTS = {

@@ -63,15 +63,18 @@ class Sentence:
     telling: float = 0.0
 
 
-def summarise(chunks: list[Chunk]) -> tuple[list[Sentence], list[str]]:
-    """(chosen sentences in the order of time, words often used) of one chat's chunks."""
+def summarise(chunks: list[Chunk], most: int | None = None) -> tuple[list[Sentence], list[str]]:
+    """(chosen sentences in the order of time, words often used) of one chat's chunks; `most`: the most sentences, those of the greatest weight."""
     candidates = _sentences(chunks)
     counts: Counter[str] = Counter(word for sentence in candidates for word in sentence.words - CHATTER)
     newest = max((chunk.ended_at for chunk in chunks), default=0.0)
     ranked = sorted(candidates, key=lambda s: (-_weight(s, counts, newest), s.order))
     by_use = sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))
     topics = [w for w, count in by_use if count >= LEAST_MENTIONS and len(w) >= SHORTEST_TOPIC and not w.isdigit()]
-    return sorted(_choose(ranked), key=lambda s: s.order), topics[:TOPICS]
+    chosen = _choose(ranked)
+    if most is not None:
+        chosen = [one for one in ranked if one in chosen][:most]
+    return sorted(chosen, key=lambda s: s.order), topics[:TOPICS]
 
 
 def _sentences(chunks: list[Chunk]) -> list[Sentence]:

@@ -95,6 +95,11 @@ class Manifest:
     )  # segment from which something was erased -> what it was before
     erasing: list[str] = field(default_factory=list)  # of the tombstones, those that leave no bytes
 
+    @property
+    def size(self) -> int:
+        """Bytes of all files but the manifest."""
+        return sum(file["size"] for file in self.files.values())
+
     def recipe(self) -> dict[str, Any]:
         """What the contents follow from: equal recipes, equal contents."""
         names = (

@@ -77,7 +77,8 @@ KEYS: tuple[Key, ...] = (
     Key("hcli:mem:bot:owner", "string", "the bot process that serves this Redis", "bot", "bot", "30 s"),
     Key("hcli:mem:bot:told:{chat_id}", "string", "this stranger was told that the bot is private", "bot", "none", "24 h"),
     Key("hcli:mem:outbox", "list",
-        "messages for the bot to send without a question: JSON {id, chat_id, text, created_at}", "bot, dispatcher, owner", "bot, dispatcher", "none"),
+        "messages for the bot to send without a question: JSON {id, chat_id, text, created_at}; photo: with the picture of the nights; "
+        "digest: it repeats what was said", "bot, dispatcher, owner", "bot, dispatcher", "none"),
     Key("hcli:mem:reminded:{memory}", "string", "this memory's (id and time of creation) reminder is in the outbox", "dispatcher", "none", "30 days"),
     Key("hcli:mem:release", "hash", "worker → run of the release it serves, 0 for none", "dispatcher", "bot, night", "none"),
     Key("hcli:mem:tombstones", "list", "tombstone JSON: which turns to forget", "dispatcher, owner", "dispatcher, night", "none"),
@@ -90,6 +91,18 @@ KEYS: tuple[Key, ...] = (
     Key("hcli:mem:night:last", "string", "JSON of the last good night", "night", "bot, dispatcher", "none"),
     Key("hcli:mem:night:failed", "string",
         "JSON of the failure after the last good night: run, step, error, exit_code, at", "night", "dispatcher", "none"),
+    Key("hcli:mem:night:report", "string", "JSON of the last 14 nights, for the morning report", "night", "bot, dispatcher", "14 days"),
+    Key("hcli:mem:night:picture", "string", "PNG of the last 14 nights", "night", "bot, dispatcher", "14 days"),
+    Key("hcli:mem:alarms", "hash",
+        "alarm → JSON {since, sent, well}: since when it lasts, when the owner was last told, since when all is well",
+        "dispatcher", "dispatcher", "none"),
+    Key("hcli:mem:morning", "hash",
+        "report → day of the last morning report; heartbeat → night that HEARTBEAT_URL was told of; …-until: the dispatcher that does it now",
+        "dispatcher", "dispatcher", "none"),
+    Key("hcli:mem:digests", "hash",
+        "chat id → day of its last digest, for each chat that wants one", "bot, dispatcher, owner", "bot, dispatcher", "none"),
+    Key("hcli:mem:claude", "hash",
+        "first, last → times of the errors since Claude's last answer, in POSIX seconds", "dispatcher", "dispatcher", "none"),
     Key("hcli:mem:vectors:release:{index}", "hash",
         "vectors of a release on a Redis 8: chat:{chat_id} → JSON of the parts that the chat has; release → JSON of its totals",
         "night, owner", "dispatcher, night", "none"),
@@ -123,6 +136,12 @@ NIGHT_OWNER = "hcli:mem:night:owner"
 NIGHT_RUN = "hcli:mem:night:run"
 NIGHT_LAST = "hcli:mem:night:last"
 NIGHT_FAILED = "hcli:mem:night:failed"
+NIGHT_REPORT = "hcli:mem:night:report"
+NIGHT_PICTURE = "hcli:mem:night:picture"
+ALARMS = "hcli:mem:alarms"
+MORNING = "hcli:mem:morning"
+DIGESTS = "hcli:mem:digests"
+CLAUDE_ERRORS = "hcli:mem:claude"
 
 #: Stands for all chats; no record can have it as its chat id.
 EVERY_CHAT = "0"
@@ -143,6 +162,7 @@ WHY_TTL_SECONDS = 86_400
 WHYS_TTL_SECONDS, WHYS_LENGTH = 7 * 86_400, 20
 REMINDED_TTL_SECONDS = 30 * 86_400
 NIGHT_LEASE_TTL_SECONDS = 90
+NIGHT_REPORT_TTL_SECONDS = 14 * 86_400
 CANCEL_TTL_SECONDS = 3_600
 PATIENCE_TTL_SECONDS = 7 * 86_400
 BOT_SEEN_TTL_SECONDS = 2 * 86_400

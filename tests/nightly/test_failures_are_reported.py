@@ -148,6 +148,7 @@ def test_a_stale_night_says_nothing_over_the_night_that_took_over(
         light.night()
     assert (light.night_dir / "nights" / "1" / FAILED).exists()
     assert not light.redis.exists("hcli:mem:night:failed")
+    assert not light.redis.exists("hcli:mem:night:report")
 
 
 def test_a_defect_of_ours_is_recorded_too(light: World, monkeypatch: pytest.MonkeyPatch) -> None:

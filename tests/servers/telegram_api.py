@@ -13,10 +13,17 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler
 from typing import Any
-from urllib.parse import parse_qsl
 
 from tests.servers.loopback import Loopback
-from tests.servers.telegram_messages import ApiError, command, text_and_entities, utf16_units
+from tests.servers.telegram_messages import (
+    ApiError,
+    command,
+    params_of,
+    photo_of,
+    text_and_entities,
+    unchunked,
+    utf16_units,
+)
 
 TOKEN = "4242:AAtest-token-of-the-loopback-server"
 BOT = {"id": 4242, "is_bot": True, "first_name": "Memory", "username": "memory_bot"}
@@ -36,6 +43,7 @@ class Shown:
     silent: bool = False
     entities: list[dict[str, Any]] = field(default_factory=list)
     edits: list[str] = field(default_factory=list)
+    photo: bytes | None = None  # then the text is its caption
 
 
 @dataclass(frozen=True)
@@ -187,6 +195,7 @@ class TelegramApi(Loopback):
             "getme": lambda _: BOT | {"can_join_groups": True},
             "getupdates": self._get_updates,
             "sendmessage": self._send,
+            "sendphoto": self._send_photo,
             "editmessagetext": self._edit,
             "sendchataction": lambda _: True,
             "setmycommands": lambda _: True,
@@ -245,6 +254,17 @@ class TelegramApi(Loopback):
             self._chats.setdefault(chat, []).append(shown)
             return self._as_sent(chat, shown)
 
+    def _send_photo(self, params: dict[str, Any]) -> dict[str, Any]:
+        photo, chat, thread = photo_of(params), int(params["chat_id"]), params.get("message_thread_id")
+        with self._change:
+            caption = str(params.get("caption") or "")
+            shown = Shown(self._message_id(), caption, True, thread=int(thread) if thread else None, photo=photo)
+            self._chats.setdefault(chat, []).append(shown)
+            size = {"file_id": "p", "file_unique_id": "p", "width": 1, "height": 1, "file_size": len(photo)}
+            made = self._as_sent(chat, shown)
+            del made["text"]
+            return made | {"photo": [size], "caption": caption}
+
     def _edit(self, params: dict[str, Any]) -> dict[str, Any]:
         text, entities = text_and_entities(params)
         with self._change:
@@ -301,9 +321,10 @@ def _handler(api: TelegramApi) -> type[BaseHTTPRequestHandler]:
         protocol_version = "HTTP/1.1"
 
         def do_POST(self) -> None:
-            body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            chunked = self.headers.get("Transfer-Encoding") == "chunked"
+            body = unchunked(self.rfile) if chunked else self.rfile.read(int(self.headers.get("Content-Length") or 0))
             method = self.path.rpartition("/")[2]
-            params = _params(self.headers.get("Content-Type") or "", body)
+            params = params_of(self.headers.get("Content-Type") or "", body)
             status, answer = 404, {"ok": False, "error_code": 404, "description": "Not Found"}
             if self.path.startswith(f"/bot{TOKEN}/"):
                 try:
@@ -336,12 +357,3 @@ def _handler(api: TelegramApi) -> type[BaseHTTPRequestHandler]:
             pass
 
     return Handler
-
-
-def _params(kind: str, body: bytes) -> dict[str, Any]:
-    if kind.startswith("application/json"):
-        return {
-            name: value if isinstance(value, str) else json.dumps(value)
-            for name, value in json.loads(body or b"{}").items()
-        }
-    return dict(parse_qsl(body.decode("utf-8", "surrogatepass"), keep_blank_values=True))

@@ -5,9 +5,16 @@ from __future__ import annotations
 import html
 import json
 import re
+from email.parser import BytesParser
+from email.policy import HTTP
+from io import BufferedIOBase
 from typing import Any
+from urllib.parse import parse_qsl
 
-LONGEST = 4096
+LONGEST, LONGEST_CAPTION = 4096, 1024
+#: How a PNG begins; and what this server takes for one.
+PNG = b"\x89PNG\r\n\x1a\n"
+PICTURE = PNG + bytes(range(256)) * 40
 
 
 class ApiError(Exception):
@@ -56,6 +63,46 @@ def text_and_entities(params: dict[str, Any]) -> tuple[str, list[dict[str, Any]]
         if one["type"] == "text_link" and "://" not in one.get("url", ""):
             raise ApiError(400, "Bad Request: can't parse entities: wrong URL")
     return text, entities
+
+
+def params_of(kind: str, body: bytes) -> dict[str, Any]:
+    """The parameters of a request, as JSON, as a form or, with files (bytes), as a form of several parts."""
+    if kind.startswith("application/json"):
+        read = json.loads(body or b"{}").items()
+        return {name: value if isinstance(value, str) else json.dumps(value) for name, value in read}
+    if not kind.startswith("multipart/form-data"):
+        return dict(parse_qsl(body.decode("utf-8", "surrogatepass"), keep_blank_values=True))
+    message = BytesParser(policy=HTTP).parsebytes(f"Content-Type: {kind}\r\n\r\n".encode() + body)
+    found: dict[str, Any] = {}
+    for part in message.iter_parts():
+        name, content = str(part.get_param("name", header="content-disposition")), part.get_payload(decode=True)
+        assert isinstance(content, bytes)
+        found[name] = content if part.get_filename() else content.decode("utf-8", "surrogatepass")
+    return found
+
+
+def unchunked(stream: BufferedIOBase) -> bytes:
+    """The body of a request whose length is not said ahead, as one with files is sent."""
+    found = b""
+    while size := int(stream.readline().split(b";")[0], 16):
+        found += stream.read(size)
+        stream.readline()
+    stream.readline()
+    return found
+
+
+def photo_of(params: dict[str, Any]) -> bytes:
+    """The picture that is sent: a file of the form, or the part that `attach://` names; or Telegram's refusal."""
+    given = params.get("photo")
+    if isinstance(given, str) and given.startswith("attach://"):
+        given = params.get(given.removeprefix("attach://"))
+    if not isinstance(given, bytes) or not given:
+        raise ApiError(400, "Bad Request: there is no photo in the request")
+    if not given.startswith(PNG):
+        raise ApiError(400, "Bad Request: IMAGE_PROCESS_FAILED")
+    if utf16_units(str(params.get("caption") or "")) > LONGEST_CAPTION:
+        raise ApiError(400, "Bad Request: message caption is too long")
+    return given
 
 
 def _without_html(text: str) -> str:

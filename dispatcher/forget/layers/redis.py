@@ -56,6 +56,7 @@ class RedisLayer:
         yield from self._bot_words(scope)
         if scope.whole_chat is not None:
             yield from self._counters(scope.whole_chat)
+            yield from self._digest(scope.whole_chat)
         for chat_id in scope.chats:
             yield from self._conversation(chat_id)
             yield from self._teaching(scope, chat_id)
@@ -146,8 +147,10 @@ class RedisLayer:
         for raw in self._entries(keys.OUTBOX):
             record = _record(raw)
             text, at = str(record.get("text", "")), _number(record.get("created_at"))
-            if scope.covers_text(str(record.get("chat_id", "")), "", at, text):
-                yield RedisEntry("redis: outbox", keys.OUTBOX.encode(), raw, "entry", (text,))
+            chat_id = str(record.get("chat_id", ""))
+            if scope.covers_text(chat_id, "", at, text) or _is_digest_of(record, chat_id, scope):
+                texts = () if record.get("digest") is True else (text,)
+                yield RedisEntry("redis: outbox", keys.OUTBOX.encode(), raw, "entry", texts)
 
     def _bot_words(self, scope: Scope) -> Iterator[RedisEntry]:
         """Texts of the bot, and the addresses of answers that will no longer come."""
@@ -156,10 +159,12 @@ class RedisLayer:
                 record = _record(raw)
                 text, at = record.get("text"), _number(record.get("at"))
                 task_id = name.decode("utf-8", "replace")
-                if not scope.covers_text(str(record.get("chat", "")), task_id, at, str(text or "")):
+                chat_id = str(record.get("chat", ""))
+                covered = scope.covers_text(chat_id, task_id, at, str(text or ""))
+                if not (covered or _is_digest_of(record, chat_id, scope)):
                     continue
                 if text or self._answered(task_id):
-                    texts = (str(text),) if text else ()
+                    texts = (str(text),) if text and record.get("digest") is not True else ()
                     yield RedisEntry("redis: bot", keys.BOT_WAITING.encode(), raw, "field", texts, name)
 
     def _answered(self, task_id: str) -> bool:
@@ -189,6 +194,12 @@ class RedisLayer:
         pattern, _ = keys.chat_stats("????-??-??", _escaped(chat_id))
         for name in self._redis.scan_iter(match=pattern, count=1000):
             yield RedisEntry("redis: counters", name, b"", "key")
+
+    def _digest(self, chat_id: str) -> Iterator[RedisEntry]:
+        """That the chat wants a digest each morning."""
+        with suppress(ResponseError):
+            if (value := self._redis.hget(keys.DIGESTS, chat_id)) is not None:
+                yield RedisEntry("redis: digests", keys.DIGESTS.encode(), value, "field", name=chat_id.encode())
 
     def _unconsolidated(self, scope: Scope, chat_id: str) -> Iterator[RedisEntry]:
         """Ids of covered turns, and of turns that no longer exist."""
@@ -224,6 +235,12 @@ def _covers_task(scope: Scope, raw: bytes, at: float | None) -> bool:
             return scope.covers_text(str(record["chat_id"]), str(record.get("task_id", "")), said_at or at, _text(raw))
         return scope.covers_bytes(raw, at)
     return scope.covers_text(task.chat_id, task.task_id, task.submitted_at or at, task.words)
+
+
+def _is_digest_of(record: dict[str, Any], chat_id: str, scope: Scope) -> bool:
+    """Whether it is an unsent digest of a chat of which something is forgotten: it repeats turns in other words, so all of it goes. The scan does
+    not search for its words, which the other turns have, too, and the digests of other chats."""
+    return record.get("digest") is True and chat_id in scope.chats
 
 
 def _dead_letter(raw: bytes) -> tuple[bytes, float | None]:

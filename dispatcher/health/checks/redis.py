@@ -29,6 +29,10 @@ for _right in DISPATCHER.rights:
     for _pattern in _right.patterns:
         _key = _pattern.replace("*", PROBE)
         USES[_key] = f"{USES.get(_key, '')} {_right.commands}".strip()
+#: Keys without which every message is answered as usual.
+OF_NOTICES = {
+    keys.NIGHT_LAST, keys.NIGHT_FAILED, keys.NIGHT_REPORT, keys.NIGHT_PICTURE, keys.ALARMS, keys.MORNING, keys.DIGESTS, keys.CLAUDE_ERRORS,
+}  # fmt: skip
 #: Commands without a key.
 KEYLESS = ("INFO server", "PING", "SCRIPT LOAD return", f"EVALSHA {'0' * 40} 0")
 
@@ -66,8 +70,14 @@ def check_rights(setup: Setup) -> Finding:
     parts = [f"run {', '.join(commands)}"] if commands else []
     parts += [f"reach {_few(names)}"] if names else []
     grants = (["'~hcli:*'"] if names else []) + [f"+{name.lower().replace(' ', '|')}" for name in commands]
-    of_nights = not commands and set(names) <= {keys.NIGHT_LAST, keys.NIGHT_FAILED}
-    lost = "a missed night would not be noticed" if of_nights else "tasks could not be taken or finished"
+    lost = "tasks could not be taken or finished"
+    if not commands and set(names) <= OF_NOTICES:
+        missed = {keys.NIGHT_LAST, keys.NIGHT_FAILED} & set(names)
+        lost = (
+            "a missed night would not be noticed"
+            if missed
+            else "the owner would get no alarm and no report, or the chats no digest"
+        )
     by_hand = (
         f"As an administrator: redis-cli ACL SETUSER {user} {' '.join(grants)} (and ACL SAVE or CONFIG REWRITE), "
         "or set REDIS_URL to another user."

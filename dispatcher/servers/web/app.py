@@ -18,7 +18,7 @@ from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from dispatcher.servers.web.access import Access, Grant, Session, TooManyTries
-from dispatcher.servers.web.asked import Asked, Hidden
+from dispatcher.servers.web.asked import Asked, NotShown
 from dispatcher.servers.web.guard import BODY_BYTES, UPLOAD_PATH, Guard
 from dispatcher.servers.web.jobs import Jobs
 from dispatcher.servers.web.reader import Reader
@@ -49,7 +49,7 @@ class Page:
 
 
 @dataclass(frozen=True)
-class Served:
+class PageServices:
     """What all requests share."""
 
     settings: Settings
@@ -59,7 +59,7 @@ class Served:
     secure: bool = False  # the browser's connection has TLS
 
 
-def application(served: Served, pages: Sequence[Page], hosts: Sequence[str], origins: Sequence[str]) -> Starlette:
+def application(served: PageServices, pages: Sequence[Page], hosts: Sequence[str], origins: Sequence[str]) -> Starlette:
     """`hosts` and `origins`: the values of those headers that are ours."""
     routes: list[BaseRoute] = [Route(page.path, _endpoint(served, page), methods=[*page.methods]) for page in pages]
     routes += [
@@ -72,7 +72,7 @@ def application(served: Served, pages: Sequence[Page], hosts: Sequence[str], ori
     return Starlette(routes=routes, middleware=[guard], exception_handlers=handlers)
 
 
-def _endpoint(served: Served, page: Page) -> Callable[[Request], object]:
+def _endpoint(served: PageServices, page: Page) -> Callable[[Request], object]:
     async def endpoint(request: Request) -> Response:
         session = served.access.session(request.cookies.get(COOKIE, ""))
         if session is None:
@@ -87,7 +87,7 @@ def _endpoint(served: Served, page: Page) -> Callable[[Request], object]:
                 {**request.query_params, **request.path_params}, form, request.headers.get("hx-request") == "true",
             )  # fmt: skip
             return await run_in_threadpool(page.answer, asked)
-        except Hidden:
+        except NotShown:
             return _error(404, NOT_HERE)
         except Exception as error:
             ours = translate(error)
@@ -118,7 +118,7 @@ def _check_token(form: Mapping[str, str], session: Session) -> None:
         raise InvalidInput("The form is from an earlier session. Load the page again, then repeat what you did.")
 
 
-def _enter(served: Served) -> Callable[[Request], object]:
+def _enter(served: PageServices) -> Callable[[Request], object]:
     async def enter(request: Request) -> Response:
         """A token, from the link or from the form, becomes a session; the address without the token follows."""
         token = request.query_params.get("token", "")
@@ -138,7 +138,7 @@ def _enter(served: Served) -> Callable[[Request], object]:
     return enter
 
 
-def _leave(served: Served) -> Callable[[Request], object]:
+def _leave(served: PageServices) -> Callable[[Request], object]:
     async def leave(request: Request) -> Response:
         served.access.leave(request.cookies.get(COOKIE, ""))
         answer = _door(200, left=True)

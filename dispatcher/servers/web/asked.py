@@ -21,7 +21,7 @@ from shared.turns.records import RecordRefused, chat_id_of
 VALUE_CHARACTERS = 20_000
 
 
-class Hidden(Exception):
+class NotShown(Exception):
     """The page is not for this session, or there is none: both look the same from outside."""
 
 
@@ -58,18 +58,18 @@ class Asked:
         return int(written)
 
     def chat(self) -> str:
-        """The chat that is asked for; Hidden if this session does not see it, InvalidInput if it cannot be one."""
+        """The chat that is asked for; NotShown if this session does not see it, InvalidInput if it cannot be one."""
         try:
             chat_id = chat_id_of(self.value("chat") or None)
         except RecordRefused as error:
             raise InvalidInput(f"This cannot be a chat id: {error}. Choose one from the list of chats.") from error
         if not self.session.grant.sees(chat_id):
-            raise Hidden
+            raise NotShown
         return chat_id
 
     def need_whole_host(self) -> None:
         if not self.session.grant.whole_host:
-            raise Hidden
+            raise NotShown
 
     def page(self, template: str, title: str, *, status: int = 200, **values: Any) -> Response:
         """The template within the frame of every page."""

@@ -18,7 +18,7 @@ class Series:
 
 
 @dataclass(frozen=True)
-class Chart:
+class PagePlot:
     """`stacked`: the series add up; x are POSIX seconds."""
 
     title: str
@@ -42,7 +42,7 @@ class Chart:
         ).decode()
 
 
-def night_charts(nights: Sequence[Mapping[str, Any]], zone: ZoneInfo) -> list[Chart]:
+def night_charts(nights: Sequence[Mapping[str, Any]], zone: ZoneInfo) -> list[PagePlot]:
     """Turns, duration by step, sizes and the gate's questions of finished nights, oldest first; none of fewer than two."""
     done = [night["summary"] for night in nights if "seconds" in night["summary"]]
     if len(done) < 2:
@@ -56,13 +56,13 @@ def night_charts(nights: Sequence[Mapping[str, Any]], zone: ZoneInfo) -> list[Ch
 
     gates = [one.get("gate") or {} for one in done]
     charts = [
-        Chart("Turns that came in", "turns", x, labels, [Series("new", column("new")), Series("deleted from Redis", column("deleted"))]),
-        Chart(
+        PagePlot("Turns that came in", "turns", x, labels, [Series("new", column("new")), Series("deleted from Redis", column("deleted"))]),
+        PagePlot(
             "Duration by step", "seconds", x, labels,
             [Series(step, [one["seconds"].get(step) for one in done]) for step in steps], stacked=True,
         ),
-        Chart("Sent to the day host", "bytes", x, labels, [Series("sent", column("moved"))]),
-        Chart(
+        PagePlot("Sizes", "bytes", x, labels, [Series("release", column("release_bytes")), Series("sent", column("moved"))]),
+        PagePlot(
             "The gate's questions", "questions", x, labels,
             [Series("asked", [gate.get("questions") for gate in gates]), Series("found", [gate.get("found_now") for gate in gates])],
         ),

@@ -98,7 +98,7 @@ class Said:
 
 
 @dataclass(frozen=True)
-class Stretch:
+class TalkStretch:
     """Some turns in order of time, and from where the neighbouring pages are read: POSIX seconds before which, None for none."""
 
     said: list[Said]
@@ -108,7 +108,7 @@ class Stretch:
     notes: list[str]
 
 
-def stretch(memory: OpenedMemory, chat_id: str, until: float | None) -> Stretch:
+def stretch(memory: OpenedMemory, chat_id: str, until: float | None) -> TalkStretch:
     """The last PAGE_TURNS turns before `until` (POSIX seconds; None: of all). Turns of one moment are never separated."""
     times = turn_times(memory, chat_id)
     end = len(times) if until is None else bisect_left(times, until)
@@ -122,7 +122,7 @@ def stretch(memory: OpenedMemory, chat_id: str, until: float | None) -> Stretch:
         notes += [str(found.away)] if found.away else []
         said = labelled(found.found.turns, found.speakers)
     later = end + PAGE_TURNS
-    return Stretch(
+    return TalkStretch(
         said,
         older=times[first] if first else None,
         newer=times[later] if later < len(times) else None,

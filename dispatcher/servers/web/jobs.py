@@ -13,8 +13,8 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext, suppress
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ from uuid import uuid4
 
 import orjson
 
+from shared.config.credentials import for_child
 from shared.config.settings import Settings
 from shared.system.files import make_dir, write_atomic
 from shared.system.processes import module_command, of_the_night
@@ -40,7 +41,7 @@ _ID = re.compile(r"[0-9]{13}-[0-9a-f]{8}")
 
 
 @dataclass(frozen=True)
-class Job:
+class PageJob:
     """`chats`: whose words its output may have, None for a job of the whole host; `code` is None while it runs; `lost`: it ended without one."""
 
     job_id: str
@@ -60,19 +61,24 @@ class Job:
         return "done" if self.code == 0 else "failed"
 
 
+@contextmanager
+def as_ourselves() -> Iterator[dict[str, Any]]:
+    """Arguments for subprocess for an `hmem …`: our environment, and our credentials by a pipe."""
+    with for_child() as (environment, descriptors):
+        yield {"env": environment, "pass_fds": descriptors}
+
+
 def of_day(*arguments: str) -> list[str]:
     """The command line of an `hmem …`: as this page was started, under the same name in the same environment."""
     return [sys.executable, "-P", "-c", "from dispatcher.cli.main import main; main()", *arguments]
 
 
 class Jobs:
-    """Thread-safe."""
+    """Thread-safe: all state is on the disk."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._folder = settings.hmem_state_dir / FOLDER
-        self._children: dict[str, subprocess.Popen[bytes]] = {}
-        self._lock = threading.Lock()
 
     def night(self, title: str, kind: str, *arguments: str, **more: Any) -> str:
         """Start an `hmem-night …`, with its credentials and as its user where we may."""
@@ -82,7 +88,7 @@ class Jobs:
         self, title: str, kind: str, *arguments: str, chats: Sequence[str] | None = None, stdin: str = "", **more: Any
     ) -> str:
         """Start an `hmem …`. `stdin`: words that must not be in the process list."""
-        return self._start(title, kind, of_day(*arguments), nullcontext({}), chats, more, stdin.encode())
+        return self._start(title, kind, of_day(*arguments), as_ourselves(), chats, more, stdin.encode())
 
     def _start(
         self,
@@ -114,11 +120,10 @@ class Jobs:
             with suppress(BrokenPipeError):  # it ended without reading
                 process.stdin.write(stdin)
                 process.stdin.close()
-        with self._lock:
-            self._children[job_id] = process
+        threading.Thread(target=process.wait, daemon=True).start()  # takes its end, so that no zombie stays
         return job_id
 
-    def get(self, job_id: str) -> Job | None:
+    def get(self, job_id: str) -> PageJob | None:
         if not _ID.fullmatch(job_id):
             return None
         folder = self._folder / job_id
@@ -127,10 +132,10 @@ class Jobs:
         except (OSError, ValueError):
             return None
         code = self._code(folder)
-        lost = code is None and not self._lives(job_id, int(record["pid"]))
+        lost = code is None and not _lives(job_id, int(record["pid"]))
         if lost:
             code = self._code(folder)  # it may have ended between the two
-        return Job(
+        return PageJob(
             job_id, record["title"], record["kind"], record["began"], record["chats"], record["more"],
             _end_of(folder / "output"), code, lost and code is None,
         )  # fmt: skip
@@ -141,24 +146,14 @@ class Jobs:
         except (OSError, ValueError):
             return None
 
-    def _lives(self, job_id: str, pid: int) -> bool:
-        with self._lock:
-            child = self._children.get(job_id)
-        if child is not None:
-            return child.poll() is None
-        try:
-            return job_id.encode() in Path(f"/proc/{pid}/cmdline").read_bytes()
-        except OSError:
-            return False
-
-    def newest(self, number: int = 20) -> list[Job]:
+    def newest(self, number: int = 20) -> list[PageJob]:
         """The newest first."""
         if not self._folder.is_dir():
             return []
         names = sorted((path.name for path in self._folder.iterdir() if _ID.fullmatch(path.name)), reverse=True)
         return [job for name in names[:number] if (job := self.get(name)) is not None]
 
-    def running(self, kind: str) -> Job | None:
+    def running(self, kind: str) -> PageJob | None:
         return next((job for job in self.newest() if job.kind == kind and job.state == "running"), None)
 
     def _prune(self) -> None:
@@ -170,6 +165,14 @@ class Jobs:
                 job = self.get(name)
                 if job is None or job.state != "running":
                     shutil.rmtree(self._folder / name, ignore_errors=True)
+
+
+def _lives(job_id: str, pid: int) -> bool:
+    """Whether the small process is there: another one may have its number by now."""
+    try:
+        return job_id.encode() in Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return False
 
 
 def _end_of(path: Path) -> str:

@@ -35,6 +35,7 @@ def environment() -> Environment:
         "ago": ago,
         "short": shorten,
         "at": _at,
+        "iso": _iso,
         "day": lambda moment, zone: _moment(moment, zone).strftime("%Y-%m-%d"),
         "clock": lambda moment, zone: _moment(moment, zone).strftime("%H:%M"),
     }
@@ -65,6 +66,14 @@ def _moment(moment: float, zone: ZoneInfo) -> datetime:
 def _at(moment: float | None, zone: ZoneInfo) -> str:
     """`2026-11-25 14:03`; a dash for none."""
     return "–" if moment is None else _moment(moment, zone).strftime("%Y-%m-%d %H:%M")
+
+
+def _iso(written: str | None, zone: ZoneInfo) -> str:
+    """ISO 8601 as `at`; what cannot be read stays as it is."""
+    try:
+        return _at(datetime.fromisoformat(written).timestamp(), zone) if written else "–"
+    except ValueError:
+        return written or "–"
 
 
 def ago(moment: float | None) -> str:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from dispatcher.servers.web.access import Access
-from dispatcher.servers.web.app import Served, application, grants_of
+from dispatcher.servers.web.app import PageServices, application, grants_of
 from dispatcher.servers.web.guard import origin_of
 from dispatcher.servers.web.jobs import Jobs
 from dispatcher.servers.web.pages import PAGES
@@ -58,7 +58,7 @@ def prepare(settings: Settings, *, read_only: bool = False) -> Prepared:
     bound = f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
     access, reader = Access(grants_of(settings, read_only=read_only)), Reader(settings)
     origins = _origins(settings, bound, host)
-    served = Served(settings, access, reader, Jobs(settings), secure)
+    served = PageServices(settings, access, reader, Jobs(settings), secure)
     app = application(served, PAGES, [origin.partition("://")[2] for origin in origins], origins)
     base = origin_of(settings.web_origin or bound)
     links = [f"{base}/enter?token={token}" for token, _ in access.tokens]
@@ -125,8 +125,12 @@ def _listener(host: str, port: int) -> socket.socket:
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         made = socket.socket(family, kind, protocol)
-        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        made.bind(address)
+        try:
+            made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            made.bind(address)
+        except OSError:
+            made.close()
+            raise
     except OSError as error:
         raise SettingsError(
             f"WEB_LISTEN: cannot listen on {host}:{port}: {error.strerror or error}. Set another port (--listen 127.0.0.1:8766), "

@@ -153,9 +153,17 @@ def test_the_clock_of_another_day(host: World) -> None:
     assert looks(host, "clock", now=lambda: time.time() - 50).state == "ok"
 
 
+def test_a_user_of_an_older_version_tells_the_owner_nothing(host: World, durable: Redis) -> None:
+    allow(durable, "~hcli:mem:[^m]* ~hcli:[^m]* ~hcli:memory:* +@all")
+    expect(
+        host, "rights", Fault.REDIS_RIGHTS, "may not reach hcli:mem:morning, so the owner would get no alarm and no report",
+        "ACL SETUSER", REDIS_URL=url_of(durable, "mine:pw@"),
+    )  # fmt: skip
+
+
 def test_a_user_who_may_not_see_the_nights_would_not_notice_a_missed_one(host: World, durable: Redis) -> None:
     allow(durable, "~hcli:mem:[^n]* ~hcli:[^m]* ~hcli:memory:* +@all")
     expect(
-        host, "rights", Fault.REDIS_RIGHTS, "may not reach hcli:mem:night:last, hcli:mem:night:failed, so a missed night would not be noticed",
+        host, "rights", Fault.REDIS_RIGHTS, "may not reach hcli:mem:night:last, hcli:mem:night:failed, .*so a missed night would not be noticed",
         "ACL SETUSER", REDIS_URL=url_of(durable, "mine:pw@"),
     )  # fmt: skip

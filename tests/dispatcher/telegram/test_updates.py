@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from typing import Any
 
 import pytest
@@ -124,7 +124,7 @@ def test_commands_are_answered_by_the_bot(stage: Stage, chat: int, command: str,
 def test_the_menu_is_registered(stage: Stage) -> None:
     (call, *_) = stage.api.called("setMyCommands")
     names = [one["command"] for one in json.loads(call.params["commands"])]
-    assert names == ["help", "new", "memory", "status", "stats", "cancel", "model"]
+    assert names == ["help", "new", "memory", "status", "stats", "cancel", "model", "digest"]
     assert stage.api.called("deleteWebhook")
 
 
@@ -359,3 +359,36 @@ def test_the_signature_of_cancel_is_the_contracts() -> None:
     result = Result.sign(SECRET, "t", "Cancelled.", "2026-01-01T00:00:00+00:00")
     assert result.verify(SECRET, "t")
     assert not result.verify("another", "t")
+
+
+# /digest.
+
+
+def test_a_chat_switches_its_digest_on_and_off(stage: Stage, chat: int) -> None:
+    stage.api.say(chat, "/digest")
+    says(stage, chat, "The digest is off. With /digest on I send each morning at 08:00 (UTC)")
+    stage.api.say(chat, "/digest on")
+    says(stage, chat, "The digest is on: each morning at 08:00 (UTC)")
+    raw = stage.redis.hget("hcli:mem:digests", str(chat))
+    assert isinstance(raw, bytes)
+    assert date.fromisoformat(raw.decode()) <= datetime.now(UTC).date(), "the next one is the first"
+    stage.redis.hset("hcli:mem:digests", str(chat), "2026-11-20")
+    stage.api.say(chat, "/digest ON")
+    wait_until(lambda: len(stage.api.texts(chat)) == 3, lambda: str(stage.api.texts(chat)))
+    assert stage.redis.hget("hcli:mem:digests", str(chat)) == b"2026-11-20", "it was on"
+    stage.api.say(chat, "/digest maybe")
+    says(stage, chat, "Write /digest on or /digest off")
+    stage.api.say(chat, "/digest off")
+    says(stage, chat, "The digest is off.")
+    assert not stage.redis.hexists("hcli:mem:digests", str(chat))
+
+
+def test_in_a_group_only_an_owner_switches_the_digest(stage: Stage, group: int) -> None:
+    stage.api.say(group, "/digest on", user=PERSON)
+    says(stage, group, "In a group only an owner may switch the digest on or off.")
+    assert not stage.redis.hexists("hcli:mem:digests", str(group))
+    stage.api.say(group, "/digest", user=PERSON)
+    says(stage, group, "The digest is off.")
+    stage.api.say(group, "/digest on")
+    says(stage, group, "The digest is on")
+    assert stage.redis.hexists("hcli:mem:digests", str(group))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
+from pydantic import BaseModel, ConfigDict, ValidationError
 from redis.exceptions import RedisError
 from starlette.responses import Response
 
@@ -19,6 +20,41 @@ from shared.wire import keys
 
 #: Characters of a message that is tried.
 MESSAGE_CHARACTERS = 4000
+
+
+class _Shown(BaseModel):
+    model_config = ConfigDict(hide_input_in_errors=True)
+
+
+class _Part(_Shown):
+    name: str
+    tokens: int
+
+
+class _HitShown(_Shown):
+    date: str
+    speaker: str
+    text: str
+    score: float
+    because: str = ""
+    words: float | None = None
+    meaning: float | None = None
+
+
+class Explanation(_Shown):
+    """A record of `answering/explanation.py`, as it is shown: whoever may write to Redis may have written it."""
+
+    parts: list[_Part]
+    hits: list[_HitShown]
+    missed: list[_HitShown] = []
+    facts: list[str] = []
+    degraded: list[str] = []
+    task_id: str = ""
+    at: float | None = None
+    tokens: int = 0
+    release: int | None = None
+    why: str | None = None
+    nothing_why: str | None = None
 
 
 def why(asked: Asked) -> Response:
@@ -57,10 +93,8 @@ def _records(asked: Asked, chat_id: str) -> tuple[list[dict[str, Any]], list[str
     for one in reversed(raw):
         try:
             record = loads_object(one)
-            if not isinstance(record.get("parts"), list) or not isinstance(record.get("hits"), list):
-                raise RecordRefused("not a record of an answer")
-            found.append(record)
-        except RecordRefused:
+            found.append(Explanation.model_validate(record).model_dump())
+        except (RecordRefused, ValidationError):
             unreadable += 1
     return found, [f"{unreadable} records cannot be read: another program has overwritten them."] if unreadable else []
 

@@ -10,8 +10,8 @@ from starlette.responses import Response
 
 from dispatcher.forget.journal import unfinished_names
 from dispatcher.forget.receipt import receipts
-from dispatcher.servers.web.asked import Asked, Hidden, go_to
-from dispatcher.servers.web.jobs import of_day
+from dispatcher.servers.web.asked import Asked, NotShown, go_to
+from dispatcher.servers.web.jobs import as_ourselves, of_day
 from shared.errors import InvalidInput
 
 #: What has to be typed before anything is erased.
@@ -38,13 +38,11 @@ def page(asked: Asked) -> Response:
 def preview(asked: Asked) -> Response:
     arguments, words = _selection(asked)
     try:
-        done = subprocess.run(
-            of_day("forget", *arguments, "--json"),
-            input=words.encode(),
-            capture_output=True,
-            timeout=PREVIEW_SECONDS,
-            check=False,
-        )
+        with as_ourselves() as child:
+            command = of_day("forget", *arguments, "--json")
+            done = subprocess.run(
+                command, input=words.encode(), capture_output=True, timeout=PREVIEW_SECONDS, check=False, **child
+            )
     except subprocess.TimeoutExpired:
         raise InvalidInput("The preview took too long. Run hmem forget in a terminal instead.") from None
     if done.returncode:
@@ -65,7 +63,7 @@ def carry_out(asked: Asked) -> Response:
         raise InvalidInput(f"Nothing was erased: the word {CONFIRMATION} was not typed. Go back and type it.")
     if asked.value("what") == "resume":
         if not asked.session.grant.whole_host:
-            raise Hidden
+            raise NotShown
         return go_to(
             f"/jobs/{asked.jobs.day('Finish what is to be forgotten', 'forget', 'forget', '--resume', '--yes')}"
         )

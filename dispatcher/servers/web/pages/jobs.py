@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from starlette.responses import Response
 
-from dispatcher.servers.web.asked import Asked, Hidden
+from dispatcher.servers.web.asked import Asked, NotShown
 
 
 def page(asked: Asked) -> Response:
     job = asked.jobs.get(asked.value("job"))
     if job is None:
-        raise Hidden
+        raise NotShown
     grant = asked.session.grant
     if not grant.whole_host and (job.chats is None or not all(map(grant.sees, job.chats))):
-        raise Hidden
+        raise NotShown
     if asked.in_part:
         return asked.part("job_state.html", job=job)
     return asked.page("job.html", job.title, job=job)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+import time
 import zipfile
 from pathlib import Path
 
@@ -15,8 +16,10 @@ from dispatcher.releases.night_command import NightCommandFailed, archive_is_her
 from dispatcher.servers.web.asked import Asked, go_to
 from dispatcher.servers.web.uploads import uploaded
 from shared.errors import InvalidInput
-from shared.system.files import safe_name
+from shared.system.files import make_dir, safe_name
 
+#: In HMEM_STATE_DIR, where hmem forget looks: an export until it is sent; what is older than a day was left behind.
+EXPORTING, LEFT_SECONDS = "web-export-", 86_400.0
 SOURCES = {
     "telegram": "Telegram Desktop's export (result.json)",
     "jsonl": "turns as JSON lines (hmem-night export-archive)",
@@ -28,7 +31,11 @@ SOURCES = {
 def export(asked: Asked) -> Response:
     """A ZIP of what `hmem export` writes; removed from the disk when it is sent."""
     chat_id = asked.chat()
-    folder = Path(tempfile.mkdtemp(prefix="hmem-export-"))
+    state = asked.settings.hmem_state_dir
+    for left in state.glob(f"{EXPORTING}*"):  # of a page that was killed
+        if left.stat().st_mtime < time.time() - LEFT_SECONDS:
+            shutil.rmtree(left, ignore_errors=True)
+    folder = Path(tempfile.mkdtemp(prefix=EXPORTING, dir=make_dir(state)))
     try:
         inside = folder / f"hmem-export-{safe_name(chat_id)}"
         export_chat(asked.settings, asked.reader.redis, chat_id, inside)

@@ -8,8 +8,8 @@ from typing import Any
 from starlette.responses import Response
 
 from dispatcher.releases.manage import list_releases
-from dispatcher.releases.night_command import NightCommandFailed, read_json
-from dispatcher.servers.web.asked import Asked, Hidden, go_to
+from dispatcher.releases.night_command import NightCommandFailed
+from dispatcher.servers.web.asked import Asked, NotShown, go_to
 from dispatcher.servers.web.charts import night_charts
 from shared.errors import InvalidInput, ReleaseRefused
 
@@ -50,7 +50,7 @@ def _nights(asked: Asked) -> tuple[list[dict[str, Any]], list[str]]:
         where = "On this host there is no HMEM_NIGHT_DIR: nights run on another one, and are shown there by hmem-night status."
         return [], [where]
     try:
-        return read_json(asked.settings, "status", "--json"), []
+        return asked.reader.nights(), []
     except NightCommandFailed as error:
         return [], [str(error)]
 
@@ -75,7 +75,7 @@ def one(asked: Asked) -> Response:
     nights, _ = _nights(asked)
     night = next((_line(night) for night in nights if night["run"] == run), None)
     if night is None:
-        raise Hidden
+        raise NotShown
     accounts = (night["steps"].get("chunk") or {}).get("accounts") or {}
     indexed = (night["steps"].get("build") or {}).get("indexed") or {}
     rows = [{"chat": chat, **account, **indexed.get(chat, {})} for chat, account in accounts.items()]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from datetime import datetime, timedelta
 
 from starlette.responses import Response
@@ -35,9 +36,12 @@ def _end_of(date: str, asked: Asked) -> float:
 
 def _seconds(written: str) -> float | None:
     try:
-        return float(written) if written else None
+        moment = float(written) if written else None
     except ValueError:
-        raise InvalidInput("The time cannot be read. Go back to the talk.") from None
+        moment = math.nan
+    if moment is not None and not math.isfinite(moment):
+        raise InvalidInput("The time cannot be read. Go back to the talk.")
+    return moment
 
 
 def search(asked: Asked) -> Response:

@@ -1,0 +1,76 @@
+"""Puts messages for the bot into the outbox, each once: over restarts, and with several dispatchers. What was sent is noted in Redis."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import date, timedelta
+from typing import Any
+
+from redis import Redis
+
+from dispatcher.queue.scripts import script_text
+from shared.turns.records import dumps
+from shared.wire import keys
+
+#: Seconds after which an alarm that lasts is sent again, and for which all must be well before that is said: what comes and goes within
+#: minutes is one alarm.
+AGAIN_SECONDS, WELL_SECONDS = 86_400, 300
+
+
+class Outgoing:
+    """RedisError if Redis does not answer: the next look tries again."""
+
+    def __init__(self, client: Redis) -> None:
+        self._redis: Any = client  # it returns bytes; the library's types are bytes or str
+        self._alarm, self._once_a_day, self._turn = (
+            client.register_script(script_text(f"health/notices/{name}")) for name in ("alarm", "once_a_day", "turn")
+        )
+
+    def alarm(self, name: str, chat: str, text: str, now: float, *, lasts: bool) -> bool:
+        """Send an alarm's text if it is new or a day old, or, where it is over, that all is well; whether it was sent."""
+        message = _message(f"alarm-{name}-{now:.0f}", chat, text, now)
+        arguments: list[Any] = [name, f"{now:.3f}", str(int(lasts)), message, AGAIN_SECONDS, WELL_SECONDS]
+        return bool(self._alarm(keys=[keys.ALARMS, keys.OUTBOX], args=arguments))
+
+    def report(self, chat: str, text: str, day: date, now: float, run: int | None) -> bool:
+        """Send the morning report of a day with the picture of the nights, and note the run that it told of; whether it was sent."""
+        message = _message(f"report-{day}", chat, text, now, photo="night")
+        noted = [] if run is None else ["report-run", run]
+        return bool(self._once(keys.MORNING, "report", day, message, False, *noted))
+
+    def digest(self, chat: str, text: str | None, day: date, now: float) -> bool:
+        """Send a chat's digest of a day, if it has not been switched off meanwhile; None: there is nothing to say today."""
+        message = _message(f"digest-{day}-{chat}", chat, text, now, digest=True) if text else b""
+        return bool(self._once(keys.DIGESTS, chat, day, message, True))
+
+    def noted(self, field: str) -> str:
+        """What was noted under a field; "" for nothing."""
+        return (self._redis.hget(keys.MORNING, field) or b"").decode("utf-8", "replace")
+
+    def note(self, field: str, value: str) -> None:
+        self._redis.hset(keys.MORNING, field, value)
+
+    def my_turn(self, what: str, now: float, seconds: float) -> bool:
+        """Whether no other dispatcher does this now; then none begins it for so many seconds, or until `done`."""
+        return bool(self._turn(keys=[keys.MORNING], args=[f"{what}-until", f"{now:.3f}", seconds]))
+
+    def done(self, what: str) -> None:
+        self._redis.hdel(keys.MORNING, f"{what}-until")
+
+    def wanted_digests(self) -> dict[str, str]:
+        """Chat id → day of its last digest."""
+        found: Mapping[bytes, bytes] = self._redis.hgetall(keys.DIGESTS)
+        return {chat.decode("utf-8", "replace"): day.decode("utf-8", "replace") for chat, day in found.items()}
+
+    def _once(self, key: str, field: str, day: date, message: bytes, only_if_there: bool, *noted: object) -> Any:
+        arguments: list[Any] = [field, str(day), str(day + timedelta(1)), message, str(int(only_if_there)), *noted]
+        return self._once_a_day(keys=[key, keys.OUTBOX], args=arguments)
+
+
+def due(last: str, day: date) -> bool:
+    """Whether a message of this day is still to be sent; `last`: the day of the last one, as `once_a_day.lua` judges it."""
+    return not str(day) <= last <= str(day + timedelta(1))
+
+
+def _message(name: str, chat: str, text: str, now: float, **more: object) -> bytes:
+    return dumps({"id": name, "chat_id": chat, "text": text, "created_at": now, **more})

@@ -1,0 +1,114 @@
+"""The last nights as numbers, for the owner's morning: no word of any chat and no chat id, since the bot's host may read them.
+
+A night counts when it has ended: it is done (`done.json`), or it stopped and said why (`failed.json`). What an older version of this program
+did not write down is None, or 0 where it counts things.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from nightly.night.counts import counts_of
+from nightly.night.failure import FAILED
+from nightly.night.folder import DONE, RESULT, night_runs, nights_dir
+from shared.config.settings import Settings
+from shared.errors import MirrorFailed, PublishFailed, SettingsError, StepTimeout, explanations
+
+#: Form of the report, and the most nights in it.
+VERSION, MOST = 1, 14
+#: Counts that the report takes as the summary has them.
+COUNTS = ("exported", "new", "new_versions", "already_archived", "quarantined", "deleted", "chats")
+#: What is as it was after the night before, where a night did not come so far.
+STANDING = ("turns", "chunks")
+#: Errors whose own sentences name settings, hosts and files, but never a chat. Of all others the report says what their class stands for.
+PLAIN = frozenset(error.exit_code for error in (SettingsError, PublishFailed, StepTimeout, MirrorFailed))
+BUG = 1
+
+
+def report_of(nights: Sequence[Mapping[str, Any]]) -> bytes:
+    """The JSON of `hcli:mem:night:report`."""
+    return orjson.dumps({"v": VERSION, "nights": list(nights[-MOST:])})
+
+
+def read_report(settings: Settings, steps: Sequence[str], most: int = MOST) -> list[dict[str, Any]]:
+    """The newest nights of this host that have ended, ascending; `steps`: the names of the night's steps, in order."""
+    found: list[dict[str, Any]] = []
+    for run in reversed(night_runs(settings)):
+        if len(found) > most:  # one more, for what the first one may not know
+            break
+        if night := _read_night(nights_dir(settings) / str(run), run, steps):
+            found.append(night)
+    return _carried(found[::-1])[-most:]
+
+
+def with_refused(nights: Sequence[dict[str, Any]], record: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """With a night that was refused before it had a folder; `record`: its failure (nightly/night/failure.py)."""
+    return _carried([*nights, _night(record["run"], record["at"], counts_of({}), _failure(record))])
+
+
+def _read_night(folder: Path, run: int, steps: Sequence[str]) -> dict[str, Any] | None:
+    done, failed = _read(folder / DONE), _read(folder / FAILED)
+    if done and "abandoned" not in done:
+        late = failed is not None and failed["at"] >= done["finished_at"]  # an alarm, not a failure that was repaired
+        return _night(run, done["finished_at"], done, _failure(failed) if failed and late else None)
+    if not (done or failed):
+        return None  # it is running, or was interrupted
+    results = {name: result for name in steps if (result := _read(folder / name / RESULT)) is not None}
+    counts = counts_of(results) | {"free_bytes": (failed or {}).get("free_bytes")}
+    if done:
+        step = failed["step"] if failed else next((name for name in steps if name not in results), steps[-1])
+        return _night(run, done["finished_at"], counts, {"step": step, "sentence": f"Abandoned: {done['abandoned']}."})
+    return _night(run, failed["at"], counts, _failure(failed)) if failed else None
+
+
+def _read(path: Path) -> dict[str, Any] | None:
+    """None for a file that is missing or cannot be read: one damaged night must not hide the others."""
+    try:
+        record = orjson.loads(path.read_bytes())
+    except (OSError, orjson.JSONDecodeError):
+        return None
+    return record if isinstance(record, dict) else None
+
+
+def _night(run: int, at: float, counts: Mapping[str, Any], failed: dict[str, str] | None) -> dict[str, Any]:
+    gate, seconds = counts.get("gate") or {}, counts.get("seconds", {})
+    return {
+        "run": run,
+        "finished_at": at,
+        "seconds": round(sum(seconds.values()), 3),
+        "steps": dict(seconds),
+        **{name: counts.get(name) or 0 for name in COUNTS},
+        **{name: counts.get(name) for name in STANDING},
+        "refused_tombstones": sum(counts.get("refused_tombstones", {}).values()),
+        "gate": {"asked": gate["questions"], "found": gate["found_now"]} if "questions" in gate else None,
+        **{name: counts.get(name) for name in ("moved", "release_bytes", "free_bytes", "mirror")},
+        "failed": failed,
+    }
+
+
+def _carried(nights: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """With what each night that stopped early left as it was."""
+    last = dict.fromkeys(STANDING, 0)
+    for night in nights:
+        last = {name: last[name] if night[name] is None else night[name] for name in STANDING}
+        night |= last
+    return nights
+
+
+def _failure(record: Mapping[str, Any]) -> dict[str, str]:
+    """Where a night stopped, and why, without what an error's sentence may quote."""
+    code = record["exit_code"]
+    if code in PLAIN:
+        sentence = record["sentence"]
+    elif code == BUG:
+        sentence = (
+            f"A bug in this program ({record['error']}). Run hmem-night status for details, and please report it."
+        )
+    else:
+        what, remedy = explanations().get(code, (f"{record['error']}.", "Run hmem-night status for details."))
+        sentence = f"{what} {remedy}"
+    return {"step": record["step"], "sentence": sentence}

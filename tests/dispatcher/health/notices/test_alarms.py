@@ -1,0 +1,264 @@
+"""Alarms reach the owner without the night: each is provoked on a real Redis, sent once, repeated daily, and called off."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Iterator
+from contextlib import closing, nullcontext
+from pathlib import Path
+
+import pytest
+from redis import Redis
+from redis.asyncio import Redis as AsyncRedis
+
+from dispatcher.health.notices import claude_errors, watch
+from dispatcher.health.notices.claude_errors import errors_since, note_outcome
+from dispatcher.health.notices.watch import send_alarms
+from dispatcher.memory.day.memory import DayMemory
+from shared.config.settings import Settings
+from shared.wire.client import open_async_redis
+from tests.dispatcher.health.notices.looking import (
+    DAY,
+    HOUR,
+    MINUTE,
+    OWNER,
+    at,
+    disk,
+    failed_night,
+    good_night,
+    host_at,
+    night,
+    outbox,
+    set_report,
+    taken,
+)
+from tests.support.day.health import redis_server
+from tests.support.machine import free_port, wait_for
+from tests.support.world import World
+
+NINE = at("2026-11-21T09:00")
+
+
+@pytest.fixture(scope="module")
+def durable(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Redis]:
+    with redis_server(tmp_path_factory.mktemp("durable"), "--appendonly", "yes", "--save", "") as client:
+        yield client
+
+
+@pytest.fixture
+def client(durable: Redis) -> Redis:
+    """A sound Redis after a good night."""
+    durable.flushall()
+    durable.config_set("maxmemory-policy", "noeviction")
+    durable.config_set("appendonly", "yes")
+    good_night(durable, at("2026-11-21T03:10"))
+    return durable
+
+
+@pytest.fixture
+def settings(light: World) -> Settings:
+    (light.root / "state").mkdir()
+    return light.settings(report_chat=OWNER, chat_timezone="Europe/Berlin", report_at="08:00")
+
+
+def look(settings: Settings, client: Redis, now: float, **more: object) -> list[str]:
+    """What one look sends."""
+    send_alarms(host_at(settings, client, now, **more))  # type: ignore[arg-type]
+    return taken(client)
+
+
+def test_where_all_is_well_nobody_is_told_anything(settings: Settings, client: Redis) -> None:
+    for minute in range(3):
+        assert look(settings, client, NINE + minute * MINUTE) == []
+    assert not client.exists("hcli:mem:alarms")
+
+
+def test_a_night_that_did_not_come_is_told_an_hour_after_the_report_once_then_daily_then_its_end(
+    settings: Settings, client: Redis
+) -> None:
+    good_night(client, at("2026-11-20T03:10"))
+    assert look(settings, client, NINE - 1) == []
+    (said,) = look(settings, client, NINE)
+    assert said == (
+        "Alarm: no good night came by 09:00: the last one (run 7) ended at 2026-11-20 03:10; "
+        "check hmem-night status and its log, then run hmem-night run."
+    )
+    for later in (MINUTE, HOUR, DAY - 1):
+        assert look(settings, client, NINE + later) == []
+    assert look(settings, client, NINE + DAY) == [said], "it lasts: once a day"
+    good_night(client, NINE + DAY + HOUR, run=8)
+    assert look(settings, client, NINE + DAY + HOUR + MINUTE) == [], "what is well for a minute may come back"
+    assert look(settings, client, NINE + DAY + 2 * HOUR) == ["Well again: night 8 ended well at 2026-11-22 10:00."]
+    assert look(settings, client, NINE + DAY + 3 * HOUR) == []
+
+
+def test_on_a_fresh_installation_a_night_that_was_not_due_is_no_alarm(settings: Settings, client: Redis) -> None:
+    client.delete("hcli:mem:night:last")
+    first_run = at("2026-11-20T15:00")
+    assert look(settings, client, NINE, first_run=first_run) == []
+    (said,) = look(settings, client, NINE + DAY, first_run=first_run)
+    assert "none has succeeded since the dispatcher first ran here (2026-11-20 15:00)" in said
+
+
+@pytest.mark.parametrize(("now", "ended"), [
+    ("2026-10-25T09:00", "2026-10-24T09:30"),  # the day of 25 hours
+    ("2026-03-29T09:00", "2026-03-28T09:30"),  # the day of 23 hours
+    ("2026-11-21T00:10", "2026-11-19T23:30"),
+])  # fmt: skip
+def test_a_night_since_the_last_limit_is_in_time_on_days_of_any_length(
+    settings: Settings, client: Redis, now: str, ended: str
+) -> None:
+    good_night(client, at(ended))
+    assert look(settings, client, at(now)) == []
+    good_night(client, at(ended) - 40 * HOUR)
+    assert len(look(settings, client, at(now))) == 1
+
+
+def test_a_failed_night_is_told_with_its_reason(settings: Settings, client: Redis) -> None:
+    failed_night(client, at("2026-11-21T04:00"))
+    (said,) = look(settings, client, at("2026-11-21T04:01"))
+    assert said == (
+        "Alarm: night 8 stopped at embed (Ollama does not answer. Start it); check hmem-night status and its log, then run hmem-night run."
+    )
+    good_night(client, at("2026-11-21T05:00"), run=9)
+    assert look(settings, client, at("2026-11-21T05:01")) == []
+    assert look(settings, client, at("2026-11-21T05:10")) == ["Well again: night 9 succeeded."]
+
+
+def test_a_disk_that_is_nearly_full_by_the_doctors_limits(settings: Settings, client: Redis) -> None:
+    def usage(_: Path) -> object:
+        return disk(free)
+
+    for free, told in ((100 << 30, 0), (2 << 30, 0), (1 << 29, 1)):
+        said = look(settings, client, NINE, usage=usage)
+        assert len(said) == told, free
+    assert re.fullmatch(
+        r"Alarm: only 0\.5 GiB \(0%\) are left on the disk of .*/state: the next night or answer may fail; free some space, or .*\.",
+        said[0],
+    )
+    free = 200 << 30
+    assert look(settings, client, NINE + MINUTE, usage=usage) == []
+    free = 1 << 29
+    assert look(settings, client, NINE + 2 * MINUTE, usage=usage) == [], "it comes and goes: one alarm"
+    free = 200 << 30
+    assert look(settings, client, NINE + 3 * MINUTE, usage=usage) == []
+    assert look(settings, client, NINE + 9 * MINUTE, usage=usage) == [
+        "Well again: there is room on the disks of this host."
+    ]
+
+
+def test_a_redis_that_would_evict_or_writes_nothing_to_disk(settings: Settings, client: Redis) -> None:
+    client.config_set("maxmemory-policy", "allkeys-lru")
+    client.config_set("appendonly", "no")
+    evicts, forgets = look(settings, client, NINE)
+    assert evicts.startswith("Alarm: Redis' eviction policy is allkeys-lru: ")
+    assert "; redis-cli CONFIG SET maxmemory-policy noeviction" in evicts
+    assert forgets.startswith("Alarm: Redis writes nothing to disk, neither an append-only file nor snapshots")
+    client.config_set("maxmemory-policy", "noeviction")
+    client.config_set("appendonly", "yes")
+    wait_for(lambda: client.info("persistence")["aof_enabled"], "the append-only file")
+    assert look(settings, client, NINE + MINUTE) == []
+    assert look(settings, client, NINE + HOUR) == [
+        "Well again: Redis never evicts.",
+        "Well again: Redis writes its data to the disk.",
+    ]
+
+
+def test_a_mirror_that_lags_behind_as_the_night_said(settings: Settings, client: Redis) -> None:
+    set_report(client, night(6, NINE - DAY), night(7, NINE - HOUR, mirror="lags"))
+    (said,) = look(settings, client, NINE)
+    assert said.startswith(
+        "Alarm: the mirror of the archive lags behind, so nights delete nothing from Redis; check its disk"
+    )
+    set_report(client, night(7, NINE - HOUR, mirror="lags"), night(8, NINE, mirror="ok"))
+    assert look(settings, client, NINE + MINUTE) == []
+    assert look(settings, client, NINE + HOUR) == ["Well again: the mirror of the archive is up to date."]
+
+
+def test_claude_that_only_gives_errors(settings: Settings, client: Redis) -> None:
+    client.hset("hcli:mem:claude", mapping={"first": NINE - 20 * MINUTE, "last": NINE - 6 * MINUTE})
+    assert look(settings, client, NINE) == [], "14 minutes between the first and the last"
+    client.hset("hcli:mem:claude", "last", NINE - 5 * MINUTE)
+    (said,) = look(settings, client, NINE)
+    assert said.startswith(
+        "Alarm: Claude has given errors only since 2026-11-21 08:40 (the last one at 2026-11-21 08:55); check hmem doctor"
+    )
+    client.delete("hcli:mem:claude")
+    look(settings, client, NINE + MINUTE)
+    assert look(settings, client, NINE + HOUR) == ["Well again: Claude answers."]
+
+
+@pytest.mark.parametrize("values", [[None, None], [b"1", None], [b"x", b"9e9"], [b"nan", b"9e9"], [b"5", b"6"]])
+def test_one_error_and_no_answer_at_all_are_no_alarm(values: list[bytes | None]) -> None:
+    assert errors_since(values) is None
+
+
+def test_errors_are_counted_by_all_dispatchers_together_and_an_answer_ends_them(redis: Redis, redis_url: str) -> None:
+    async def noted(*outcomes: bool) -> None:
+        for failed in outcomes:
+            for one in (open_async_redis(redis_url), open_async_redis(redis_url)):
+                await note_outcome(one, failed=failed)
+                await one.aclose()
+
+    asyncio.run(noted(True))
+    first = redis.hget("hcli:mem:claude", "first")
+    asyncio.run(noted(True))
+    assert redis.hget("hcli:mem:claude", "first") == first
+    assert float(redis.hget("hcli:mem:claude", "last") or 0) > float(first or 0)
+    asyncio.run(noted(False))
+    assert not redis.exists("hcli:mem:claude")
+
+
+def test_a_redis_that_is_away_does_not_hold_up_an_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(claude_errors, "NOTE_SECONDS", 0.2)
+
+    async def noted() -> None:
+        away: AsyncRedis = open_async_redis(f"redis://127.0.0.1:{free_port()}/0")
+        await note_outcome(away, failed=True)
+        await away.aclose()
+
+    asyncio.run(noted())
+
+
+def test_several_dispatchers_and_restarts_send_an_alarm_once(settings: Settings, client: Redis) -> None:
+    good_night(client, at("2026-11-19T03:10"))
+    for _ in range(3):
+        send_alarms(host_at(settings, client, NINE))
+    assert len(outbox(client)) == 1
+    client.hset("hcli:mem:alarms", "night", "{")
+    send_alarms(host_at(settings, client, NINE + MINUTE))
+    assert len(outbox(client)) == 2, "a damaged note is replaced"
+    send_alarms(host_at(settings, client, NINE + 400 * DAY))
+    send_alarms(host_at(settings, client, NINE + 2 * MINUTE))
+    assert len(outbox(client)) == 4, "a clock that was far ahead silences nothing"
+
+
+def test_a_disk_that_one_of_two_hosts_finds_full_is_one_alarm(settings: Settings, client: Redis) -> None:
+    said = []
+    for minute in range(20):
+        said += look(settings, client, NINE + minute * MINUTE, usage=lambda _: disk(1 << 29))
+        said += look(settings, client, NINE + minute * MINUTE + 30)
+    assert len(said) == 1
+
+
+def test_an_outage_is_logged_once_and_the_looks_go_on(
+    light: World, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(watch, "FIRST_SECONDS", 0.0)
+    monkeypatch.setattr(watch, "LOOK_SECONDS", 0.05)
+    away = light.settings(report_chat=OWNER, redis_url=f"redis://127.0.0.1:{free_port()}/0", allowed_chats="5")
+
+    async def watched() -> bool:
+        with closing(DayMemory(away, nullcontext)) as day:
+            watching = asyncio.create_task(watch.NoticeWatch(away, day, nullcontext).watch())
+            await asyncio.sleep(1)
+            alive = not watching.done()
+            watching.cancel()
+            await asyncio.gather(watching, return_exceptions=True)
+            return alive
+
+    assert asyncio.run(watched())
+    said = capsys.readouterr().out
+    assert "REPORT_CHAT is not in ALLOWED_CHATS" in said
+    assert said.count("what the owner or a chat is to be told must wait") == 3, "alarms, report, digests"

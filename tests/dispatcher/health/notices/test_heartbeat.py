@@ -1,0 +1,112 @@
+"""HEARTBEAT_URL, against a loopback service: once a night, again after a failure, in the way of the service, and never in a log."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from redis import Redis
+
+from dispatcher.health.nights import NIGHT_KEYS, read_nights
+from dispatcher.health.notices import heartbeat
+from dispatcher.health.notices.heartbeat import address, beat
+from dispatcher.health.notices.outgoing import Outgoing
+from tests.dispatcher.health.notices.looking import DAY, HOUR, MINUTE, at, failed_night, good_night
+from tests.servers.heartbeat import HeartbeatServer
+from tests.support.machine import free_port
+
+NOW = at("2026-11-21T04:00")
+
+
+@pytest.fixture
+def service() -> Iterator[HeartbeatServer]:
+    with HeartbeatServer() as running:
+        yield running
+
+
+def look(redis: Redis, url: str, now: float) -> None:
+    beat(url, read_nights([redis.get(key) for key in NIGHT_KEYS]), Outgoing(redis), now)
+
+
+def test_once_for_each_good_night_whoever_looks(redis: Redis, service: HeartbeatServer) -> None:
+    url = f"{service.url}/ping/4711"
+    look(redis, url, NOW)
+    assert service.asked == [], "there was no night"
+    good_night(redis, NOW - 60, run=7)
+    for minute in range(3):
+        look(redis, url, NOW + minute * MINUTE)
+    assert service.asked == ["/ping/4711"]
+    good_night(redis, NOW + DAY, run=8)
+    look(redis, url, NOW + DAY)
+    assert service.asked == ["/ping/4711"] * 2
+
+
+def test_a_failed_night_is_a_failure_and_the_next_good_one_a_success(redis: Redis, service: HeartbeatServer) -> None:
+    url = f"{service.url}/ping/4711"
+    good_night(redis, NOW - DAY, run=7)
+    failed_night(redis, NOW, run=8)
+    look(redis, url, NOW)
+    look(redis, url, NOW + MINUTE)
+    good_night(redis, NOW + HOUR, run=9)
+    look(redis, url, NOW + HOUR)
+    assert service.asked == ["/ping/4711/fail", "/ping/4711"]
+
+
+def test_a_call_that_fails_is_repeated_by_the_next_look(redis: Redis, service: HeartbeatServer) -> None:
+    good_night(redis, NOW)
+    service.statuses = [500, 404]
+    for minute in range(4):
+        look(redis, f"{service.url}/ping/4711", NOW + minute * MINUTE)
+    assert len(service.asked) == 3
+
+
+def test_a_service_that_hangs_costs_its_time_limit(
+    redis: Redis, service: HeartbeatServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert heartbeat.ANSWER_SECONDS == 10.0
+    monkeypatch.setattr(heartbeat, "ANSWER_SECONDS", 0.1)
+    service.seconds = 1.0
+    assert heartbeat.call(service.url) == "timed out" or heartbeat.call(service.url) == "TimeoutError"
+
+
+def test_a_night_of_days_ago_is_no_sign_of_life(redis: Redis, service: HeartbeatServer) -> None:
+    good_night(redis, NOW - 2 * DAY)
+    look(redis, service.url, NOW)
+    look(redis, service.url, NOW + MINUTE)
+    assert service.asked == []
+
+
+def test_while_one_dispatcher_calls_no_other_does(redis: Redis, service: HeartbeatServer) -> None:
+    good_night(redis, NOW)
+    assert Outgoing(redis).my_turn("heartbeat", NOW, heartbeat.TURN_SECONDS)
+    look(redis, service.url, NOW + 1)
+    assert service.asked == []
+    look(redis, service.url, NOW + MINUTE)
+    assert service.asked == ["/"], "that one died"
+
+
+@pytest.mark.parametrize(("url", "well", "failed"), [
+    ("https://hc-ping.com/a-b", "https://hc-ping.com/a-b", "https://hc-ping.com/a-b/fail"),
+    ("https://hc-ping.com/key/slug?create=1", "https://hc-ping.com/key/slug?create=1", "https://hc-ping.com/key/slug/fail?create=1"),
+    ("http://kuma:3001/api/push/abc", "http://kuma:3001/api/push/abc?status=up&msg=OK&ping=",
+     "http://kuma:3001/api/push/abc?status=down&msg=the+night+failed&ping="),
+    ("http://kuma:3001/api/push/abc?status=up&msg=OK&ping=", "http://kuma:3001/api/push/abc?status=up&msg=OK&ping=",
+     "http://kuma:3001/api/push/abc?status=down&msg=the+night+failed&ping="),
+])  # fmt: skip
+def test_each_service_is_called_in_its_own_way(url: str, well: str, failed: str) -> None:
+    assert (address(url, well=True), address(url, well=False)) == (well, failed)
+
+
+def test_why_a_call_failed_never_names_the_address(redis: Redis, capsys: pytest.CaptureFixture[str]) -> None:
+    good_night(redis, NOW)
+    for url in (
+        f"http://127.0.0.1:{free_port()}/very-secret",
+        "http://no-such-host.invalid/very-secret",
+        "http://127.0.0.1:1/very secret",
+    ):
+        look(redis, url, NOW)
+        redis.delete("hcli:mem:morning")
+    said = capsys.readouterr().out
+    assert said.count("HEARTBEAT_URL could not be called") == 3
+    assert "secret" not in said
+    assert "no-such-host" not in said

@@ -1,0 +1,176 @@
+"""The morning report: what it says, and that it is sent once a day."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import HealthCheck, given
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
+from redis import Redis
+
+from dispatcher.health.notices.night_records import read_records
+from dispatcher.health.notices.report import Morning, report_text
+from dispatcher.health.notices.watch import send_report
+from shared.config.settings import Settings
+from shared.release.retention import write_pin
+from tests.dispatcher.health.notices.looking import (
+    BERLIN,
+    DAY,
+    HOUR,
+    MINUTE,
+    OWNER,
+    at,
+    disk,
+    failed_night,
+    good_night,
+    host_at,
+    night,
+    outbox,
+    set_report,
+    taken,
+)
+from tests.support.world import World
+
+EIGHT = at("2026-11-21T08:00")
+
+
+@pytest.fixture
+def settings(light: World) -> Settings:
+    (light.root / "state").mkdir()
+    return light.settings(report_chat=OWNER, chat_timezone="Europe/Berlin", report_at="08:00")
+
+
+def sent(settings: Settings, redis: Redis, now: float) -> list[str]:
+    send_report(host_at(settings, redis, now, usage=lambda _: disk(20 << 30, 100 << 30)))
+    return taken(redis)
+
+
+def test_the_report_of_an_ordinary_morning(settings: Settings, redis: Redis) -> None:
+    before = night(
+        41, at("2026-11-20T03:05"), gate={"asked": 100, "found": 98}, release_bytes=1188 << 20, free_bytes=42 << 30
+    )
+    set_report(redis, before, night(42, at("2026-11-21T03:04")))
+    good_night(redis, at("2026-11-21T03:04"), run=42)
+    (text,) = sent(settings, redis, EIGHT)
+    well, _, needs = text.partition("Needs you:")
+    assert well.splitlines() == [
+        "Good morning. Saturday 21 November 2026",
+        "Night: run 42 ended well at 2026-11-21 03:04, after 4 min.",
+        "Came in: 128 turns of 7 chats with news, and 2 new versions.",
+        "Kept: 12,345 turns in 15,210 passages.",
+        "Deleted from Redis, once verified in archive and release: 130 turns.",
+        "Refused: 1 unreadable record.",
+        "Recall: 97 of 100 trial questions found their passage (the night before: 98 of 100).",
+        "Release: 1.2 GiB (+12.0 MiB since the night before), 3.0 MiB of it sent to this host.",
+        "Disk: 20.0 GiB free here, 41.0 GiB free on the night host (−1.0 GiB since the night before).",
+        "Mirror of the archive: up to date.",
+    ]
+    assert needs.count("•") == 1, "this test's Redis writes nothing to disk"
+    assert len(text) <= 1024
+
+
+def test_what_needs_the_owner(settings: Settings, redis: Redis, light: World) -> None:
+    good_night(redis, at("2026-11-21T03:04"), run=42)
+    failed_night(redis, at("2026-11-21T05:00"), run=43)
+    redis.rpush("hcli:mem:dead", "x", "y")
+    light.memory_dir.mkdir()
+    write_pin(light.memory_dir, 5)
+    (text,) = sent(settings, redis, EIGHT)
+    needs = text.partition("Needs you:\n")[2].splitlines()
+    assert needs[0].startswith(
+        "• Night 43 stopped at embed (Ollama does not answer. Start it); check hmem-night status"
+    )
+    assert any(line.startswith("• Release 5 is pinned since") and "hmem release unpin" in line for line in needs)
+    assert any(
+        line.startswith("• 2 messages are unanswered in the dead letters") and "hmem dead list" in line
+        for line in needs
+    )
+
+
+def test_it_is_sent_once_a_day_from_report_at_on_whoever_looks_and_with_the_picture(
+    settings: Settings, redis: Redis
+) -> None:
+    good_night(redis, at("2026-11-21T03:04"), run=42)
+    assert sent(settings, redis, EIGHT - 1) == []
+    send_report(host_at(settings, redis, EIGHT))
+    (message,) = outbox(redis)
+    assert (message["id"], message["chat_id"], message["photo"]) == ("report-2026-11-21", OWNER, "night")
+    redis.delete("hcli:mem:outbox")
+    for later in (0, MINUTE, HOUR, 15 * HOUR):
+        assert sent(settings, redis, EIGHT + later) == []
+    (second,) = sent(settings, redis, EIGHT + DAY + 5 * HOUR)  # it was down at eight
+    assert "Night: none has ended well since the last report; the last one (run 42) ended 34 hours ago." in second
+    assert "Came in" not in second
+
+
+@pytest.mark.parametrize(("report_at", "days"), [("02:30", ("2026-10-24", "2026-10-25", "2026-10-26")),
+    ("02:30", ("2026-03-28", "2026-03-29", "2026-03-30")), ("00:00", ("2026-11-20", "2026-11-21", "2026-11-22"))])  # fmt: skip
+def test_once_a_day_also_where_the_clocks_change(
+    settings: Settings, redis: Redis, report_at: str, days: tuple[str, ...]
+) -> None:
+    early = settings.model_copy(update={"report_at": report_at})
+    now, end, said = at(f"{days[0]}T00:00"), at(f"{days[-1]}T23:59"), []
+    while now < end:
+        said += sent(early, redis, now)
+        now += 15 * MINUTE
+    assert len(said) == 3
+
+
+def test_a_clock_that_lags_behind_at_midnight_sends_no_second_one(settings: Settings, redis: Redis) -> None:
+    midnight = settings.model_copy(update={"report_at": "00:00"})
+    assert len(sent(midnight, redis, at("2026-11-21T00:00"))) == 1
+    assert sent(midnight, redis, at("2026-11-20T23:59")) == []
+    redis.hset("hcli:mem:morning", "report", "2042-01-01")
+    assert len(sent(midnight, redis, at("2026-11-21T12:00"))) == 1, "a clock that was years ahead silences nothing"
+
+
+def test_several_nights_since_the_last_report_count_together(settings: Settings, redis: Redis) -> None:
+    redis.hset("hcli:mem:morning", "report-run", "40")
+    set_report(redis, *(night(run, EIGHT - (43 - run) * HOUR, chats=run) for run in (40, 41, 42)))
+    (text,) = sent(settings, redis, EIGHT)
+    assert "run 42 ended well at 2026-11-21 07:00, after 4 min; 2 nights since the last report." in text
+    assert "Came in: 256 turns of at least 42 chats with news, and 4 new versions." in text
+
+
+def test_without_figures_and_before_the_first_night_it_still_speaks(settings: Settings, redis: Redis) -> None:
+    assert "Night: none has ended well yet." in sent(settings, redis, EIGHT)[0]
+    good_night(redis, EIGHT + HOUR)
+    (text,) = sent(settings, redis, EIGHT + DAY)
+    assert "Night: run 7 ended well at 2026-11-21 09:00; it left no figures." in text
+    assert "Recall: not tried by the last night." in text
+
+
+_JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@given(st.dictionaries(st.sampled_from(sorted(night(1, 1.0))), _JSON), st.integers(-5, 10**18), st.floats())
+@hypothesis_settings(deadline=None, max_examples=300, suppress_health_check=[HealthCheck.too_slow])
+def test_whatever_the_night_wrote_there_is_a_report(odd: dict[str, object], run: int, ended: float) -> None:
+    raw = json.dumps(
+        {"v": 1, "nights": [{"run": run, "finished_at": ended} | odd, night(3, EIGHT - HOUR) | odd, odd, 5]}
+    )
+    text = report_text(Morning(EIGHT, BERLIN, read_records(raw.encode())))
+    assert text.startswith("Good morning.")
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        None,
+        b"",
+        b"{",
+        b"[]",
+        b"null",
+        b'{"nights": 5}',
+        b'{"nights": [[], null, {}]}',
+        "\ud800".encode("utf-8", "surrogatepass"),
+    ],
+)
+def test_what_cannot_be_read_is_no_night(raw: bytes | None) -> None:
+    assert read_records(raw) == []

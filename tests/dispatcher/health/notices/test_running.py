@@ -1,0 +1,116 @@
+"""Alarm, report and heartbeat of a running dispatcher: real processes, delivered by the bot to the loopback Bot API, called over real HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import subprocess
+import sys
+import time
+from contextlib import closing, nullcontext
+from pathlib import Path
+
+import pytest
+from redis import Redis
+
+from dispatcher.health.notices.claude_errors import note_outcome
+from dispatcher.health.notices.watch import NoticeWatch
+from dispatcher.memory.day.memory import DayMemory
+from dispatcher.memory.store.memories import MemoryType
+from shared.wire.client import open_async_redis
+from tests.dispatcher.health.notices.looking import OWNER, failed_night, night, outbox, set_report
+from tests.servers.heartbeat import HeartbeatServer
+from tests.servers.telegram_messages import PICTURE
+from tests.support.day.hcli_bot import Bot as HcliBot
+from tests.support.day.telegram_bot import Stage, staged, wait_until
+from tests.support.machine import wait_for
+from tests.support.redis_users import Guarded, guarded_redis, refusals
+from tests.support.world import World
+
+
+def impatient(stage: Stage, number: int, **more: str) -> subprocess.Popen[bytes]:
+    """A dispatcher that looks every tenth of a second instead of every minute."""
+    code = (
+        "from dispatcher.cli import main as cli\nfrom dispatcher.health.notices import watch\n"
+        "watch.FIRST_SECONDS = watch.LOOK_SECONDS = 0.1\ncli.main()"
+    )
+    with (stage.world.root / f"dispatcher-{number}.log").open("wb") as stream:
+        return subprocess.Popen(
+            [sys.executable, "-c", code, "run"], env=stage.world.variables(**more), stdout=stream, stderr=stream
+        )
+
+
+@pytest.mark.slow
+def test_two_dispatchers_tell_the_owner_once_and_answer(redis_url: str, tmp_path: Path) -> None:
+    with staged(redis_url, tmp_path) as stage, HeartbeatServer() as service:
+        now = time.time()
+        failed_night(stage.redis, now - 60)
+        set_report(stage.redis, night(7, now - 7200))
+        stage.redis.set("hcli:mem:night:picture", PICTURE)
+        bot = stage.bot()
+        told = {"REPORT_CHAT": OWNER, "REPORT_AT": "00:00", "HEARTBEAT_URL": f"{service.url}/ping/very-secret"}
+        running = [impatient(stage, number, **told) for number in range(2)]
+        try:
+            wait_until(lambda: says(stage, "Alarm: night 8 stopped at embed"), lambda: str(stage.api.texts(int(OWNER))))
+            wait_until(lambda: says(stage, "Good morning."), lambda: str(stage.api.texts(int(OWNER))))
+            wait_for(lambda: service.asked, "the heartbeat")
+            assert HcliBot(stage.redis).ask("hello?", 9913)
+            time.sleep(1)  # ten more looks of each
+        finally:
+            for one in running:
+                one.send_signal(signal.SIGTERM)
+            assert [one.wait(600) for one in running] == [0, 0]
+        assert bot.stop() == 0
+        texts = stage.api.texts(int(OWNER))
+        assert [sum(words in text for text in texts) for words in ("Alarm: night 8", "Good morning.")] == [1, 1]
+        (report,) = [one for one in stage.api.messages(int(OWNER)) if "Good morning." in one.text]
+        assert report.photo == PICTURE
+        assert set(service.asked) == {"/ping/very-secret/fail"}
+        for log in tmp_path.glob("*.log"):
+            assert "very-secret" not in log.read_text(), log
+
+
+@pytest.mark.slow
+def test_the_errors_of_claude_are_noted_until_it_answers(light: World) -> None:
+    broken = light.start_dispatcher(CLAUDE_BIN="/bin/false")
+    assert "Sorry" in HcliBot(light.redis).ask("hello?", 9913)
+    assert set(light.redis.hgetall("hcli:mem:claude")) == {b"first", b"last"}
+    assert broken.stop() == 0
+    light.start_dispatcher()
+    assert "stand-in" in HcliBot(light.redis).ask("hello?", 9913)
+    assert not light.redis.exists("hcli:mem:claude")
+
+
+@pytest.mark.slow
+def test_alarms_report_heartbeat_and_digests_as_the_user_dispatcher(light: World, tmp_path: Path) -> None:
+    with guarded_redis(tmp_path / "guarded") as guarded, closing(guarded.client("tester")) as admin:
+        tell_all(light, guarded, admin)
+        assert refusals(admin) == []
+
+
+def tell_all(world: World, guarded: Guarded, admin: Redis) -> None:
+    failed_night(admin, time.time() - 60)
+    admin.hset("hcli:mem:digests", "9912", "2026-01-01")
+    with HeartbeatServer() as service, closing(guarded.client("dispatcher")) as client:
+        settings = world.settings(report_chat="9912", report_at="00:00", heartbeat_url=service.url)
+        with closing(DayMemory(settings, nullcontext)) as day:
+            day.remembering.add("9912", MemoryType.FACT, "Ann lives in Lisbon", now=time.time())
+            watch = NoticeWatch(settings, day, nullcontext)
+            for seconds in (0, 600):
+                watch.tell_owner(client, time.time() + seconds)
+                watch.tell_chats(client, time.time() + seconds)
+            asyncio.run(noted(guarded.urls["dispatcher"]))
+        assert service.asked == ["/fail"]
+    names = [one["id"].split("-")[0] for one in outbox(admin)]
+    assert sorted(names) == ["alarm", "digest", "report"]
+
+
+async def noted(url: str) -> None:
+    client = open_async_redis(url)
+    await note_outcome(client, failed=True)
+    await note_outcome(client, failed=False)
+    await client.aclose()
+
+
+def says(stage: Stage, words: str) -> bool:
+    return any(words in text for text in stage.api.texts(int(OWNER)))

@@ -1,0 +1,210 @@
+"""Who may see the page, and what every answer carries."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+
+import pytest
+
+from dispatcher.servers.web.access import (
+    SESSION_SECONDS,
+    SESSIONS,
+    WRONG_SECONDS,
+    WRONG_TOKENS,
+    Access,
+    Grant,
+    TooManyTries,
+)
+from dispatcher.servers.web.guard import BODY_BYTES, HEADERS, origin_of
+from dispatcher.servers.web.pages import PAGES
+from dispatcher.servers.web.render import STATIC
+from dispatcher.servers.web.serve import prepare
+from shared.errors import SettingsError
+from tests.dispatcher.servers.web.conftest import Site, serving
+from tests.support.machine import free_port
+from tests.support.world import World
+
+
+def test_without_a_token_nothing_is_shown(site: Site) -> None:
+    visitor = site.visitor(None)
+    for page in PAGES:
+        path = page.path.replace("{run}", "1").replace("{job}", "x")
+        for method in page.methods:
+            answer = visitor.client.request(method, path, params={"chat": "9912"})
+            assert answer.status_code == 401, path
+            assert "boiler" not in answer.text
+    assert visitor.client.get("/enter", params={"token": "guessed"}).status_code == 401
+
+
+def test_the_link_becomes_a_session_that_scripts_and_other_sites_cannot_use(site: Site) -> None:
+    answer = site.client().get(site.prepared.links[0])
+    assert (answer.status_code, answer.headers["location"]) == (303, "/"), "the address without the token follows"
+    cookie = answer.headers["set-cookie"].lower()
+    assert "httponly" in cookie
+    assert "samesite=strict" in cookie
+    assert site.prepared.access.tokens[0][0] not in cookie
+
+
+def test_leaving_ends_the_session(site: Site) -> None:
+    visitor = site.visitor()
+    visitor.get("/chats")
+    again = site.client()
+    again.cookies.update(visitor.client.cookies)
+    assert again.get("/chats").status_code == 200
+    visitor.client.post("/leave")
+    assert again.get("/chats").status_code == 401, "not only the cookie is gone"
+
+
+def test_every_answer_has_the_headers(site: Site) -> None:
+    visitor = site.visitor()
+    for path, status in (("/", 200), ("/nope", 404), ("/static/page.css", 200), ("/enter", 401), ("/nights/99", 404)):
+        answer = visitor.client.get(path)
+        assert answer.status_code == status, path
+        assert {name: answer.headers.get(name) for name in HEADERS} == HEADERS, path
+        assert ("no-store" in answer.headers.get("cache-control", "")) is not path.startswith("/static/")
+        assert "unsafe" not in answer.headers["content-security-policy"]
+    assert "server" not in answer.headers
+
+
+@pytest.mark.parametrize(
+    "host", ["evil.example", "evil.example:8765", "127.0.0.1", "127.0.0.1:1", "localhost.evil.example", ""]
+)
+def test_another_host_is_refused(site: Site, host: str) -> None:
+    answer = site.visitor().client.get("/chats", headers={"Host": host})
+    assert answer.status_code == 403, "DNS rebinding"
+    assert "boiler" not in answer.text
+
+
+@pytest.mark.parametrize("origin", ["http://evil.example", "null", "http://127.0.0.1:1", "https://127.0.0.1"])
+def test_another_origin_changes_nothing(site: Site, origin: str, talked: World) -> None:
+    visitor = site.visitor()
+    page = visitor.get("/chat", chat="9912")
+    form = {"form-token": visitor.token, "chat": "9912", "number": "1"}
+    assert "Vaillant" in page
+    assert visitor.client.post("/chat/forget", data=form, headers={"Origin": origin}).status_code == 403
+    assert "Vaillant" in visitor.get("/chat", chat="9912")
+
+
+def test_a_form_without_the_token_of_its_session_changes_nothing(site: Site) -> None:
+    visitor, other = site.visitor(), site.visitor()
+    visitor.get("/chat", chat="9912")
+    for token in ("", "x", visitor.token):
+        answer = other.client.post("/chat/forget", data={"form-token": token, "chat": "9912", "number": "1"})
+        assert answer.status_code == 400
+        assert "Load the page again" in answer.text
+    assert "Vaillant" in visitor.get("/chat", chat="9912")
+
+
+def test_a_large_body_is_not_read(site: Site) -> None:
+    visitor = site.visitor()
+    assert visitor.client.post("/chat/add", data={"text": "x" * BODY_BYTES}).status_code == 413
+    assert visitor.client.post("/chat/add", content=(b"x" for _ in range(3))).status_code == 413, "of unknown size"
+
+
+def test_a_link_for_a_look_changes_nothing(site: Site) -> None:
+    visitor = site.visitor(1)
+    assert '<form method="post" action="/chat' not in visitor.get("/chat", chat="9912")
+    for page in PAGES:
+        if page.writes:
+            answer = visitor.client.post(page.path, data={"chat": "9912", "number": "1"})
+            assert answer.status_code == 404, page.path
+    assert "Vaillant" in visitor.get("/chat", chat="9912")
+
+
+def test_a_narrowed_page_shows_its_chats_only(talked: World) -> None:
+    with serving(talked, web_chats="9912") as site:
+        visitor = site.visitor()
+        assert "a/b" not in visitor.get("/chats")
+        assert "Vaillant" in visitor.get("/chat", chat="9912")
+        for path in ("/chat", "/chat/talk", "/chat/search", "/chat/why", "/chat/try", "/chat/export"):
+            assert "canary" not in visitor.get(path, 404, chat="a/b?c&<i>", q="canary", text="canary")
+        for path in ("/nights", "/nights/1", "/import", "/settings"):
+            visitor.get(path, 404)
+        visitor.post("/forget/preview", 404, what="chat", chat="a/b?c&<i>")
+        assert "canary" not in visitor.post("/forget/preview", 400, what="matching", text="canary", chat="")
+
+
+def test_wrong_tokens_have_to_wait_and_the_right_one_works_again() -> None:
+    clock = [0.0]
+    access = Access([Grant()])
+    access.now = lambda: clock[0]
+    for _ in range(WRONG_TOKENS):
+        assert access.enter("wrong", "10.0.0.1") is None
+    with pytest.raises(TooManyTries) as refused:
+        access.enter(access.tokens[0][0], "10.0.0.1")
+    assert refused.value.seconds == WRONG_SECONDS
+    assert access.enter(access.tokens[0][0], "10.0.0.2"), "another address"
+    clock[0] = WRONG_SECONDS + 1
+    assert access.enter(access.tokens[0][0], "10.0.0.1")
+
+
+def test_sessions_end_when_they_are_not_used_and_are_limited_in_number() -> None:
+    clock = [0.0]
+    access = Access([Grant()])
+    access.now = lambda: clock[0]
+    names = []
+    for number in range(SESSIONS + 1):
+        clock[0] = float(number)
+        names.append(access.enter(access.tokens[0][0], "10.0.0.1") or "")
+    assert access.session(names[0]) is None, "the oldest of too many"
+    assert access.session(names[-1])
+    clock[0] += SESSION_SECONDS + 1
+    assert access.session(names[-1]) is None
+
+
+def test_too_many_wrong_tokens_are_answered_in_a_sentence(site: Site) -> None:
+    client = site.client()
+    codes = [client.get("/enter", params={"token": f"wrong{n}"}).status_code for n in range(WRONG_TOKENS + 1)]
+    assert codes == [401] * WRONG_TOKENS + [429]
+    assert "Wait" in client.post("/enter", data={"token": "wrong"}).text
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"web_listen": "0.0.0.0:0"}, "0.0.0.0 can be reached from other hosts"),
+        ({"web_listen": "[::]:0"}, ":: can be reached from other hosts"),
+        ({"web_tls_cert": "/nowhere.crt"}, "belong together"),
+        ({"web_tls_cert": "/nowhere.crt", "web_tls_key": "/nowhere.key"}, "/nowhere.crt is not a file"),
+        ({"web_origin": "https://memory.example.org"}, "belong together"),
+        ({"web_origin": "http://memory.example.org", "web_proxy": "127.0.0.1"}, "has to begin with https"),
+        ({"web_listen": "192.0.2.1:0"}, "192.0.2.1 can be reached"),
+    ],
+)
+def test_an_address_that_others_could_read_is_refused(light: World, given: dict[str, str], said: str) -> None:
+    listen = given.get("web_listen", "127.0.0.1:0").replace(":0", f":{free_port()}")
+    with pytest.raises(SettingsError, match=re.escape(said)):
+        prepare(light.settings(**{**given, "web_listen": listen}))
+
+
+def test_a_port_that_is_taken_is_named(site: Site, talked: World) -> None:
+    with pytest.raises(SettingsError, match=r"cannot listen on 127\.0\.0\.1.*Set another port"):
+        prepare(talked.settings(web_listen=site.base.partition("//")[2]))
+
+
+def test_behind_a_proxy_its_name_is_ours_and_the_cookie_needs_tls(talked: World) -> None:
+    with serving(talked, web_origin="https://memory.example.org", web_proxy="127.0.0.1") as site:
+        assert site.prepared.links[0].startswith("https://memory.example.org/enter?token=")
+        token = site.prepared.access.tokens[0][0]
+        seen = {"Host": "memory.example.org", "X-Forwarded-For": "198.51.100.7", "X-Forwarded-Proto": "https"}
+        answer = site.client().get(f"{site.base}/enter", params={"token": token}, headers=seen)
+        assert answer.status_code == 303
+        assert "secure" in answer.headers["set-cookie"].lower()
+        for number in range(WRONG_TOKENS):
+            site.client().get(f"{site.base}/enter", params={"token": f"wrong{number}"}, headers=seen)
+        assert site.client().get(f"{site.base}/enter", params={"token": token}, headers=seen).status_code == 429
+        other = seen | {"X-Forwarded-For": "198.51.100.8"}
+        assert site.client().get(f"{site.base}/enter", params={"token": token}, headers=other).status_code == 303
+
+
+def test_origins_are_written_as_browsers_do() -> None:
+    assert origin_of("http://LocalHost:80/x") == "http://localhost"
+    assert origin_of("https://memory.example.org:8443") == "https://memory.example.org:8443"
+    assert origin_of("http://[::1]:8765") == "http://[::1]:8765"
+
+
+def test_static_files_are_those_of_their_packages() -> None:
+    stated = dict(re.findall(r"\| `([^`]+)` \|.*`([0-9a-f]{64})`", (STATIC / "SOURCES.md").read_text(encoding="utf-8")))
+    assert {name: hashlib.sha256((STATIC / name).read_bytes()).hexdigest() for name in stated} == stated
+    assert len(stated) == 3

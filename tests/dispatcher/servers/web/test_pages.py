@@ -1,0 +1,273 @@
+"""Each page shows what the commands say, and each action has the effect of its command."""
+
+from __future__ import annotations
+
+import io
+import re
+import zipfile
+
+import pytest
+
+from dispatcher.servers.web.jobs import Jobs
+from shared.wire import keys
+from tests.dispatcher.servers.web.conftest import Site, Visitor, serving
+from tests.support.machine import wait_for
+from tests.support.world import World
+
+ODD = "a/b?c&<i>"
+
+
+def finished(visitor: Visitor, page: str) -> str:
+    """The page of a job, once that has ended."""
+    (job,) = set(re.findall(r'/jobs/([0-9a-f-]{22})"', page))
+    wait_for(lambda: "It runs" not in visitor.get(f"/jobs/{job}"), "the job to end", seconds=300)
+    return visitor.get(f"/jobs/{job}")
+
+
+def test_today_says_what_is_wrong_and_what_to_do(site: Site) -> None:
+    page = site.visitor().get("/", check="1")
+    assert "things need you" in page
+    assert "What to do:" in page
+    assert "Release in use" in page
+    assert "2: 4 turns of 2 chats" in page
+
+
+def test_nights_show_each_night_its_ledger_and_the_releases(site: Site) -> None:
+    visitor = site.visitor()
+    page = visitor.get("/nights")
+    assert page.count('href="/nights/') >= 2
+    assert "Duration by step" in page
+    assert '<td class="n">3</td>' in page, "the new turns of the first night, in a table"
+    night = visitor.get("/nights/1")
+    assert "9912" in night
+    assert "Archived turns = with chunks" in night
+    visitor.get("/nights/77", 404)
+    visitor.get("/nights/x", 400)
+
+
+def test_a_night_runs_from_the_page_and_its_output_stays(site: Site, talked: World) -> None:
+    visitor = site.visitor()
+    visitor.get("/nights")
+    talked.say("t9", "Something new was said.")
+    page = finished(visitor, visitor.post("/nights/run"))
+    assert "Night 3 done" in page
+    assert "<strong>Done</strong>" in page
+    assert talked.redis.exists("hcli:memory:t9:user") == 0
+
+
+def test_going_back_to_a_release_pins_it_and_unpinning_lifts_that(site: Site) -> None:
+    visitor = site.visitor()
+    visitor.get("/nights")
+    assert "Release 1 is current" in finished(visitor, visitor.post("/releases/use", run="1"))
+    assert "Remove the pin" in visitor.get("/nights")
+    assert "no longer pinned" in finished(visitor, visitor.post("/releases/unpin"))
+    assert "no release 99" in finished(visitor, visitor.post("/releases/use", run="99")).lower()
+
+
+def test_chats_are_listed_and_found_by_their_id(site: Site) -> None:
+    visitor = site.visitor()
+    page = visitor.get("/chats")
+    assert "a/b?c&amp;&lt;i&gt;" in page
+    assert "<i>" not in page
+    found = visitor.get("/chats", q="99")
+    assert "9912" in found
+    assert "a/b" not in found
+
+
+def test_a_chat_has_its_memories_and_days(site: Site) -> None:
+    page = site.visitor().get("/chat", chat="9912")
+    assert "The boiler is a Vaillant" in page
+    assert "4 turns" in page
+    assert 'class="calendar"' in page
+    odd = site.visitor().get("/chat", chat=ODD)
+    assert "Chat a/b?c&amp;&lt;i&gt;" in odd
+
+
+def test_memories_are_added_corrected_completed_and_forgotten(site: Site) -> None:
+    visitor = site.visitor()
+    visitor.get("/chat", chat="9912")
+    assert "Saved as number 2" in visitor.post(
+        "/chat/add", chat="9912", text="Call <Mr> Ott", kind="goal", deadline="2027-01-05"
+    )
+    page = visitor.get("/chat", chat="9912")
+    assert "Call &lt;Mr&gt; Ott" in page
+    assert "5 January 2027" in page
+    assert "Done: " in visitor.post("/chat/done", chat="9912", number="2")
+    assert "This replaces number 1" in visitor.post(
+        "/chat/correct", chat="9912", number="1", text="The boiler is a Viessmann"
+    )
+    page = visitor.get("/chat", chat="9912")
+    assert "replaced by number 3" in page
+    visitor.post("/chat/forget", chat="9912", number="3")
+    assert "Viessmann" not in visitor.get("/chat", chat="9912")
+
+
+@pytest.mark.parametrize(
+    ("form", "said"),
+    [
+        ({"text": " "}, "The text is empty"),
+        ({"text": "x", "kind": "rumour"}, "A memory is one of"),
+        ({"text": "x", "kind": "fact", "deadline": "tomorrow"}, "Only a goal has a deadline"),
+        ({"text": "x", "kind": "goal", "deadline": "whenever"}, "whenever"),
+        ({"text": "x" * 20_001}, "longer than"),
+    ],
+)
+def test_what_cannot_be_added_is_said(site: Site, form: dict[str, str], said: str) -> None:
+    visitor = site.visitor()
+    visitor.get("/chat", chat="9912")
+    assert said in visitor.post("/chat/add", 400, chat="9912", **form)
+
+
+def test_the_talk_goes_by_pages_and_by_days(site: Site, talked: World) -> None:
+    for number in range(120):
+        talked.say(f"m{number:03}", f"message number {number}", timestamp=1_712_000_000.0 + 60 * (number // 2))
+    talked.night()
+    visitor = site.visitor()
+    seen: list[str] = []
+    page = visitor.get("/chat/talk", chat="9912", date="2024-04-02")
+    while True:
+        seen = re.findall(r"message number (\d+)", page) + seen
+        older = re.search(r'href="([^"]+)" rel="prev"', page)
+        if older is None:
+            break
+        page = visitor.get(older[1].replace("&amp;", "&"))
+    assert seen == [str(number) for number in range(120)], "each once, in order, two of one second together"
+    assert "Nothing was said here" in visitor.get("/chat/talk", chat="9912", date="2020-02-28")
+    newest = visitor.get("/chat/talk", chat="9912")
+    assert "repaired by Mr Ott" in newest
+    visitor.get("/chat/talk", 400, chat="9912", date="yesterday")
+    for until in ("x", "nan", "inf"):
+        visitor.get("/chat/talk", 400, chat="9912", until=until)
+
+
+def test_a_search_ranks_as_for_claude_and_shows_the_parts_of_the_score(site: Site) -> None:
+    page = site.visitor().get("/chat/search", chat="9912", q="boiler code")
+    assert page.index("The boiler code is 4711.") < page.index("hums again")
+    assert page.count("<meter") >= 3
+    assert "4711" not in site.visitor().get("/chat/search", chat=ODD, q="boiler code")
+
+
+def test_each_of_the_last_answers_says_why(site: Site, talked: World) -> None:
+    dispatcher = talked.start_dispatcher()
+    for number in range(2):
+        talked.enqueue(f"q{number}", "What is the code of the boiler?")
+    wait_for(lambda: talked.redis.llen(keys.whys("9912")) == 2, "two answers")
+    dispatcher.stop()
+    visitor = site.visitor()
+    page = visitor.get("/chat/why", chat="9912", task="q0")
+    assert "The boiler code is 4711." in page
+    assert "Recalled" in page or "Earlier messages" in page
+    assert page.count('aria-current="true"') == 1
+    assert "is not known" in visitor.get("/chat/why", chat="9912", task="older")
+    for broken in (b"broken", b"[]", b'{"parts":[1],"hits":[]}', b'{"parts":[],"hits":[{"date":1}]}'):
+        talked.redis.rpush(keys.whys("9912"), broken)
+    assert "4 records cannot be read" in visitor.get("/chat/why", chat="9912")
+    visitor.get("/chat", chat="9912")
+    visitor.post("/chat/forget", chat="9912", number="1")
+    assert talked.redis.llen(keys.whys("9912")) == 0, "an explanation may hold what was forgotten"
+
+
+def test_a_message_is_tried_with_other_settings(site: Site) -> None:
+    visitor = site.visitor()
+    page = visitor.get("/chat/try", chat="9912", text="What is the code of the boiler?")
+    assert "The boiler code is 4711." in page
+    small = visitor.get("/chat/try", chat="9912", text="What is the code of the boiler?", budget="20")
+    assert "4711" not in small.partition("What just missed")[0]
+    assert "searches nothing" in visitor.get("/chat/try", chat="9912", text="boiler?", backend="summary")
+    for wrong in ({"budget": "0"}, {"budget": "x"}, {"backend": "faiss"}, {"date": "soon"}, {"text": "x" * 4001}):
+        visitor.get("/chat/try", 400, chat="9912", **{"text": "x", **wrong})
+
+
+def test_forgetting_needs_the_word_and_leaves_a_receipt(site: Site, talked: World) -> None:
+    visitor = site.visitor()
+    visitor.get("/forget")
+    preview = visitor.post("/forget/preview", what="matching", text="4711")
+    assert "1 turns" in preview
+    form = {"what": "matching", "text": "4711"}
+    assert "Nothing was erased" in visitor.post("/forget/carry-out", 400, confirmation="yes", **form)
+    assert "4711" in visitor.get("/chat/talk", chat="9912")
+    done = finished(visitor, visitor.post("/forget/carry-out", confirmation="forget", **form))
+    assert "<strong>Done</strong>" in done, done
+    assert "4711" not in visitor.get("/chat/talk", chat="9912")
+    assert "complete" in visitor.get("/forget")
+    stored = [path for path in (talked.root / "state").rglob("*") if path.is_file() and b"4711" in path.read_bytes()]
+    assert not stored, "the page keeps no words"
+
+
+@pytest.mark.parametrize(
+    ("form", "said"),
+    [
+        ({"what": "chat", "chat": ""}, "No chat is named"),
+        ({"what": "turn", "turn": ""}, "No turn is named"),
+        ({"what": "matching", "text": " "}, "The text is empty"),
+        ({"what": "all"}, "Choose what to forget"),
+        ({"what": "chat", "chat": "9912", "before": "whenever"}, "whenever"),
+    ],
+)
+def test_what_cannot_be_forgotten_is_said(site: Site, form: dict[str, str], said: str) -> None:
+    visitor = site.visitor()
+    visitor.get("/forget")
+    assert said in visitor.post("/forget/preview", 400, **form)
+
+
+def test_an_export_is_a_zip_and_leaves_nothing(site: Site, talked: World) -> None:
+    answer = site.visitor().client.get("/chat/export", params={"chat": "9912"})
+    assert answer.headers["content-type"] == "application/zip"
+    names = zipfile.ZipFile(io.BytesIO(answer.content)).namelist()
+    assert any(name.endswith(".jsonl") for name in names), names
+    wait_for(lambda: not list((talked.root / "state").glob("web-export-*")), "the export to be removed")
+
+
+def test_old_history_is_uploaded_tried_and_imported(site: Site) -> None:
+    visitor = site.visitor()
+    visitor.get("/import")
+    line = b'{"task_id":"old1","role":"user","chat_id":"9912","content":"An old story.","timestamp":1600000000.0}\n'
+    files = {"file": ("old.jsonl", line)}
+    page = visitor.client.post("/import/upload", data={"form-token": visitor.token}, files=files)
+    assert "The file is here" in page.text
+    name = page.url.params["file"]
+    plan = visitor.post("/import/plan", source="jsonl", file=name)
+    assert "What would come in" in plan
+    done = finished(visitor, visitor.post("/import/stage", source="jsonl", file=name))
+    assert "<strong>Done</strong>" in done, done
+    assert "An old story." in visitor.get("/chat/talk", chat="9912", date="2020-09-13")
+    assert "no longer there" in visitor.post("/import/plan", 400, source="jsonl", file="../../etc/passwd")
+    assert "what kind of file" in visitor.post("/import/plan", 400, source="exe", file=name)
+
+
+def test_settings_are_shown_and_secrets_masked(site: Site) -> None:
+    page = site.visitor().get("/settings")
+    assert "RESULT_HMAC_KEY" in page
+    assert "test-secret-of-this-test-run" not in page
+    assert "set, not shown" in page
+
+
+def test_a_job_outlives_the_page_and_says_how_it_ended(talked: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in talked.variables().items():
+        monkeypatch.setenv(name, value)
+    jobs = Jobs(talked.settings())
+    job_id = jobs.day("A look", "test", "--help")
+    other = Jobs(talked.settings())  # as after a restart
+    wait_for(lambda: (job := other.get(job_id)) is not None and job.state == "done", "the job to end")
+    assert "Usage" in (other.get(job_id) or pytest.fail("it is there")).output
+    failed = jobs.day("A failure", "test", "release", "verify", "99")
+    wait_for(lambda: (job := jobs.get(failed)) is not None and job.state != "running", "the job to end")
+    assert (jobs.get(failed) or pytest.fail("it is there")).state == "failed"
+    assert jobs.get("../../etc") is None
+    assert [job.job_id for job in jobs.newest()] == [failed, job_id]
+
+
+def test_pages_answer_without_redis_and_without_a_release(light: World) -> None:
+    with serving(light) as site:
+        visitor = site.visitor()
+        for path in ("/", "/nights", "/chats", "/forget", "/import", "/settings"):
+            visitor.get(path)
+        visitor.get("/chat", chat="9912")
+        visitor.get("/chat/talk", chat="9912")
+    with serving(light, redis_url="redis://127.0.0.1:1/0") as site:
+        visitor = site.visitor()
+        page = visitor.get("/")
+        assert "cannot be read" in page
+        for path in ("/nights", "/chats", "/settings"):
+            visitor.get(path)
+        visitor.get("/chat/talk", chat="9912")

@@ -1,0 +1,100 @@
+"""deploy/grafana.json: a dashboard over the metrics that a dispatcher really exports, all of them and no others."""
+
+from __future__ import annotations
+
+import json
+import re
+import urllib.request
+from itertools import combinations
+from typing import Any
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from dispatcher.health.gauges import GAUGES
+from dispatcher.health.metrics import open_metrics
+from shared.config.settings import load_settings
+from tests.support.machine import free_port
+from tests.support.world import REPOSITORY
+
+DASHBOARD: dict[str, Any] = json.loads((REPOSITORY / "deploy" / "grafana.json").read_text(encoding="utf-8"))
+PANELS: list[dict[str, Any]] = DASHBOARD["panels"]
+EXPRESSIONS = [target["expr"] for panel in PANELS for target in panel.get("targets", [])]
+#: Grafana's grid.
+COLUMNS = 24
+
+
+@pytest.fixture(scope="module")
+def exported() -> dict[str, str]:
+    """Name of every family → its type, from a scrape; and the gauges, which have no sample where nothing can be read."""
+    place = f"127.0.0.1:{free_port()}"
+    metrics = open_metrics(load_settings(metrics_listen=place, redis_url="redis://127.0.0.1:1/0"))
+    try:
+        with urllib.request.urlopen(f"http://{place}/metrics", timeout=60) as answer:
+            families = list(text_string_to_metric_families(answer.read().decode()))
+    finally:
+        metrics.close()
+    return dict.fromkeys(GAUGES, "gauge") | {family.name: family.type for family in families}
+
+
+def family_of(name: str, exported: dict[str, str]) -> str | None:
+    """The family that has a series of this name."""
+    for suffix, kinds in (
+        ("_total", ("counter",)),
+        ("_bucket", ("histogram",)),
+        ("_sum", ("histogram",)),
+        ("_count", ("histogram",)),
+    ):
+        base = name.removesuffix(suffix)
+        if base != name and exported.get(base) in kinds:
+            return base
+    return name if exported.get(name) == "gauge" else None
+
+
+def test_every_metric_of_the_dashboard_is_exported_and_each_of_ours_is_shown(exported: dict[str, str]) -> None:
+    named = {name for one in EXPRESSIONS for name in re.findall(r"\b(?:hmem|process)_\w+", one)}
+    named |= {"hmem_redis_up"} if "hmem_redis_up" in json.dumps(DASHBOARD["templating"]) else set()
+    assert not [name for name in sorted(named) if family_of(name, exported) is None]
+    shown = {family_of(name, exported) for name in named}
+    ours = {name for name in exported if name.startswith("hmem_") and not name.endswith("_created")}
+    assert ours == {one for one in shown if one and one.startswith("hmem_")}
+
+
+def test_a_name_that_is_not_exported_would_be_found(exported: dict[str, str]) -> None:
+    wrong = ("hmem_tasks", "hmem_task_seconds", "hmem_queue", "hmem_redis_up_total", "hmem_release_run_bucket")
+    assert [family_of(name, exported) for name in wrong] == [None] * len(wrong)
+
+
+def test_a_legend_names_only_labels_that_its_query_keeps() -> None:
+    for panel in PANELS:
+        for target in panel.get("targets", []):
+            kept = {
+                label.strip() for labels in re.findall(r"by \(([^)]*)\)", target["expr"]) for label in labels.split(",")
+            }
+            named = set(re.findall(r"\{\{(\w+)\}\}", target["legendFormat"])) - {"instance"}
+            assert named <= kept, panel["title"]
+            assert kept <= {"le", "outcome", "model", "kind", "part"}, panel["title"]
+
+
+def test_panels_have_ids_of_their_own_and_do_not_overlap() -> None:
+    ids = [panel["id"] for panel in PANELS]
+    assert len(set(ids)) == len(ids)
+    for panel in PANELS:
+        place = panel["gridPos"]
+        assert 0 <= place["x"] < place["x"] + place["w"] <= COLUMNS
+        assert place["h"] > 0
+    for one, other in combinations((panel["gridPos"] for panel in PANELS), 2):
+        beside = one["x"] + one["w"] <= other["x"] or other["x"] + other["w"] <= one["x"]
+        below = one["y"] + one["h"] <= other["y"] or other["y"] + other["h"] <= one["y"]
+        assert beside or below, (one, other)
+
+
+def test_the_dashboard_can_be_imported_with_any_prometheus() -> None:
+    assert DASHBOARD["schemaVersion"] >= 39
+    assert "id" not in DASHBOARD, "Grafana gives it one"
+    variables = {variable["name"]: variable for variable in DASHBOARD["templating"]["list"]}
+    assert (variables["datasource"]["type"], variables["datasource"]["query"]) == ("datasource", "prometheus")
+    for panel in PANELS:
+        for one in [panel, *panel.get("targets", [])] if panel["type"] != "row" else []:
+            assert one["datasource"] == {"type": "prometheus", "uid": "${datasource}"}, panel["title"]
+    assert all("$instance" in one for one in EXPRESSIONS)

@@ -1,0 +1,297 @@
+"""What each night leaves in Redis for the morning: its numbers and a picture, no word and no id of a chat; and no trouble with either ends it."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PIL import Image
+from redis.exceptions import NoPermissionError
+from structlog.testing import capture_logs
+
+from nightly import pipeline
+from nightly.night.report import announce
+from nightly.night.report.record import MOST
+from nightly.steps import restart
+from shared.config.packages import missing_package
+from shared.errors import LedgerMismatch, PublishFailed, ReleaseRefused, SettingsError, StorageError
+from shared.wire import keys
+from shared.wire.keys import NIGHT_PICTURE, NIGHT_REPORT
+from tests.support.night.steps import replace_step
+from tests.support.redis_users import guarded_redis
+from tests.support.world import World
+
+FIELDS = {
+    "run", "finished_at", "seconds", "steps", "exported", "new", "new_versions", "already_archived", "quarantined", "deleted", "chats",
+    "turns", "chunks", "refused_tombstones", "gate", "moved", "release_bytes", "free_bytes", "mirror", "failed",
+}  # fmt: skip
+CHAT = "-1009876543210"
+
+
+def report(world: World) -> list[dict[str, Any]]:
+    told = json.loads(world.redis.get(NIGHT_REPORT) or "")
+    assert set(told) == {"v", "nights"}
+    assert told["v"] == 1
+    nights: list[dict[str, Any]] = told["nights"]
+    assert all(set(night) == FIELDS for night in nights)
+    return nights
+
+
+def drawing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nights of this test draw their picture, as outside of tests."""
+    assert missing_package("plot") is None
+    monkeypatch.setattr(announce, "can_draw", lambda: True)
+
+
+def failing(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
+    def fail(night: Any, out: Path) -> dict[str, Any]:
+        raise error
+
+    replace_step(monkeypatch, "chunk", fail)
+
+
+def test_a_good_night_leaves_its_numbers_and_nothing_of_a_chat(light: World) -> None:
+    light.say("t1", "the boiler code is 4711", chat_id=CHAT)
+    light.say("t2", "the wifi is called heron")
+    light.redis.set("hcli:memory:odd:user", "{")
+    light.redis.rpush("hcli:mem:tombstones", "no tombstone")
+    (summary,) = light.night()
+    (night,) = report(light)
+    assert [night[name] for name in ("run", "exported", "new", "quarantined", "deleted")] == [1, 3, 2, 1, 3]
+    assert [night[name] for name in ("chats", "turns", "chunks", "refused_tombstones")] == [2, 2, 2, 1]
+    assert (night["gate"], night["moved"], night["mirror"], night["failed"]) == (None, None, None, None)
+    assert list(night["steps"]) == pipeline.step_names()
+    assert night["seconds"] == pytest.approx(sum(night["steps"].values()))
+    assert night["finished_at"] == summary["finished_at"]
+    assert (
+        0
+        < night["release_bytes"]
+        == sum(
+            path.stat().st_size
+            for path in (light.memory_dir / "current").resolve().rglob("*")
+            if path.is_file() and path.name != "manifest.json"
+        )
+    )
+    assert night["free_bytes"] > 0
+    assert 0 < light.redis.ttl(NIGHT_REPORT) <= 14 * 86_400
+    told = light.redis.get(NIGHT_REPORT) or b""
+    assert not [word for word in (CHAT, "9912", "boiler", "heron", "t1") if word.encode() in told]
+
+
+def test_a_quiet_night_says_what_stays(light: World) -> None:
+    light.say("t1", "something")
+    light.night()
+    (summary,) = light.night()
+    first, second = report(light)
+    assert not summary["published"]
+    assert (second["exported"], second["chats"]) == (0, 0)
+    assert [second[name] for name in ("turns", "chunks", "release_bytes")] == [1, 1, first["release_bytes"]]
+
+
+def test_the_gate_is_counted_once_there_is_something_to_compare(light: World) -> None:
+    for day in (1, 2):
+        light.say(f"t{day}", f"the heron was seen at pond number {day}")
+        light.night()
+    first, second = report(light)
+    assert (first["gate"], second["gate"]) == (None, {"asked": 1, "found": 1})
+
+
+def test_the_state_of_the_mirror_is_told(light: World) -> None:
+    mirror = light.root / "mirror"
+    mirror.mkdir()
+    light.environment["ARCHIVE_MIRROR"] = str(mirror)
+    light.say("t1", "something")
+    (good,) = light.night()
+    mirror.rename(light.root / "away")
+    light.say("t2", "something")
+    (bad,) = light.night()
+    assert (good["mirror"], bad["mirror"]) == ("ok", "lags")
+    first, second = report(light)
+    assert (first["mirror"], first["failed"], second["mirror"]) == ("ok", None, "lags")
+    assert second["failed"]["step"] == "flush"
+    assert "mirror" in second["failed"]["sentence"]
+
+
+def test_a_failed_night_says_where_and_is_good_once_it_is_finished(
+    light: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    light.say("t1", "something")
+    light.night()
+    light.say("t2", "more")
+    failing(monkeypatch, PublishFailed("The day host does not answer. Start it."))
+    with pytest.raises(PublishFailed):
+        light.night()
+    _, failed = report(light)
+    assert failed["failed"] == {"step": "chunk", "sentence": "The day host does not answer. Start it."}
+    assert list(failed["steps"]) == ["export", "archive"]
+    assert (failed["new"], failed["turns"], failed["chunks"], failed["deleted"]) == (1, 2, 1, 0)
+    assert failed["free_bytes"] > 0
+    monkeypatch.undo()
+    light.night()
+    assert [(night["run"], night["failed"]) for night in report(light)] == [(1, None), (2, None), (3, None)]
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (LedgerMismatch(f"turns of chat {CHAT}: 1 is not 2."), "The counts of the night do not add up; nothing was deleted."),
+        (ReleaseRefused(f"The index has 1 of 2 chunks of chat {CHAT}."), "A release is incomplete"),
+        (StorageError(f"A file operation failed: /x/{CHAT}."), "A disk is full"),
+        (ValueError(f"the boiler code is 4711 in {CHAT}"), "A bug in this program (ValueError)"),
+    ],
+)  # fmt: skip
+def test_why_a_night_failed_is_told_without_what_the_error_quotes(
+    light: World, monkeypatch: pytest.MonkeyPatch, error: Exception, told: str
+) -> None:
+    light.say("t1", "something", chat_id=CHAT)
+    failing(monkeypatch, error)
+    with pytest.raises(type(error)):
+        light.night()
+    (night,) = report(light)
+    assert night["failed"]["sentence"].startswith(told)
+    written = light.redis.get(NIGHT_REPORT) or b""
+    assert not [word for word in (CHAT.encode(), b"4711") if word in written]
+
+
+def test_a_failed_restart_is_told_although_the_night_is_done(light: World) -> None:
+    light.say("t1", "something")
+    light.night(restart_command="false")
+    (night,) = report(light)
+    assert (night["deleted"], night["failed"]["step"]) == (1, "restart")
+    assert night["failed"]["sentence"].startswith("RESTART_COMMAND failed")
+
+
+def test_a_night_that_was_refused_is_told(light: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    light.say("t1", "something")
+    light.night()
+    monkeypatch.setattr(pipeline, "missing_for_night", lambda settings: ["EMBEDDER=x needs the Python package y"])
+    with pytest.raises(SettingsError):
+        light.night()
+    good, refused = report(light)
+    assert (good["failed"], refused["failed"]["step"]) == (None, "begin")
+    assert "needs the Python package y" in refused["failed"]["sentence"]
+    assert (refused["turns"], refused["chunks"], refused["steps"]) == (1, 1, {})
+
+
+def test_a_night_that_could_not_write_is_told_by_the_next_one(light: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As after a kill between done.json and the report."""
+    light.say("t1", "something")
+    monkeypatch.setattr(pipeline, "announce", lambda *what: None)
+    light.night()
+    assert not light.redis.exists(NIGHT_REPORT)
+    monkeypatch.undo()
+    light.night()
+    assert [night["run"] for night in report(light)] == [1, 2]
+
+
+def test_no_more_than_the_last_nights_are_told(light: World) -> None:
+    for _ in range(MOST + 2):
+        light.night()
+    assert [night["run"] for night in report(light)] == list(range(3, MOST + 3))
+
+
+def test_a_damaged_record_of_one_night_does_not_hide_the_others(light: World) -> None:
+    light.night()
+    light.night()
+    (light.night_dir / "nights" / "1" / "done.json").write_text("{")
+    light.night()
+    assert [night["run"] for night in report(light)] == [2, 3]
+
+
+def test_the_picture_is_a_png_that_a_phone_can_show(light: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    drawing(monkeypatch)
+    light.say("t1", "something")
+    light.night()
+    content: Any = light.redis.get(NIGHT_PICTURE)
+    image = Image.open(io.BytesIO(content))
+    assert (image.format, image.size) == ("PNG", (900, 600))
+    assert len(content) < 100_000
+    assert len(image.convert("RGB").getcolors(900 * 600) or ()) > 50
+    assert 0 < light.redis.ttl(NIGHT_PICTURE) <= 14 * 86_400
+    assert not [word for word in (b"9912", b"something") if word in content]
+
+
+@pytest.mark.parametrize("trouble", ["it fails", "it is too large", "it hangs"])
+def test_a_night_without_its_picture_is_good_and_says_so_once(
+    light: World, monkeypatch: pytest.MonkeyPatch, trouble: str
+) -> None:
+    drawing(monkeypatch)
+    if trouble == "it fails":
+        monkeypatch.setattr(announce, "PICTURE_MODULE", "nightly.no_such_module")
+    elif trouble == "it is too large":
+        monkeypatch.setattr(announce, "PICTURE_BYTES", 10)
+    else:
+        monkeypatch.setattr(announce, "DRAWING_SECONDS", 0.01)
+    light.redis.set(NIGHT_PICTURE, b"of another night")
+    light.say("t1", "something")
+    with capture_logs() as lines:
+        (summary,) = light.night()
+    assert summary["deleted"] == 1
+    assert [line["event"] for line in lines if line["log_level"] == "warning"] == [
+        "the picture of the nights was not written"
+    ]
+    assert [night["run"] for night in report(light)] == [1]
+    assert not light.redis.exists(NIGHT_PICTURE), "it would be shown beside other numbers"
+
+
+def test_without_the_library_there_is_no_picture_and_no_warning(light: World) -> None:
+    light.redis.set(NIGHT_PICTURE, b"of another night")
+    with capture_logs() as lines:
+        light.night()
+    assert report(light)
+    assert not [line for line in lines if line["log_level"] == "warning"]
+    assert not light.redis.exists(NIGHT_PICTURE)
+
+
+def test_a_report_that_redis_refuses_fails_no_night(light: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    light.say("t1", "something")
+    real = restart.run
+
+    def then_full(night: Any, out: Path) -> dict[str, Any]:
+        light.redis.config_set("maxmemory", "1")  # from now on it refuses every write
+        return real(night, out)
+
+    replace_step(monkeypatch, "restart", then_full)
+    try:
+        with capture_logs() as lines:
+            (summary,) = light.night()
+    finally:
+        light.redis.config_set("maxmemory", "0")
+    assert summary["deleted"] == 1
+    assert (light.night_dir / "nights" / "1" / "done.json").exists()
+    assert [line["event"] for line in lines if line["log_level"] == "warning"] == [
+        "the report of the nights was not written"
+    ]
+
+
+def test_the_keys_are_as_the_reader_expects_them() -> None:
+    """The day's side is written against these."""
+    found = {key.pattern: key for key in keys.KEYS}
+    assert found[NIGHT_REPORT].content == "JSON of the last 14 nights, for the morning report"
+    assert found[NIGHT_PICTURE].content == "PNG of the last 14 nights"
+    assert (found[NIGHT_REPORT].type, found[NIGHT_REPORT].expiry) == ("string", "14 days")
+
+
+def test_the_users_of_redis_may_do_what_this_needs(
+    light: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    light.night()
+    monkeypatch.setattr(announce, "can_draw", lambda: True)
+    monkeypatch.setattr(announce, "drawn", lambda nights, zone: b"a picture")
+    with guarded_redis(tmp_path / "redis") as guarded:
+        clients = {user: guarded.client(user) for user in ("night", "dispatcher", "bot", "hcli-bot")}
+        announce.announce(light.settings(), clients["night"], pipeline.step_names())
+        for user in ("dispatcher", "bot"):
+            assert json.loads(clients[user].get(NIGHT_REPORT) or "")["nights"][0]["run"] == 1
+            assert clients[user].get(NIGHT_PICTURE) == b"a picture"
+        monkeypatch.setattr(announce, "can_draw", lambda: False)
+        announce.announce(light.settings(), clients["night"], pipeline.step_names())
+        assert clients["bot"].get(NIGHT_PICTURE) is None
+        for user, command in (("hcli-bot", "GET"), ("bot", "DEL"), ("dispatcher", "DEL"), ("night", "GET")):
+            with pytest.raises(NoPermissionError):
+                clients[user].execute_command(command, NIGHT_REPORT)  # type: ignore[no-untyped-call]
+        for client in clients.values():
+            client.close()
