@@ -14,7 +14,7 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, Playwright, Request, sync_playwright
 
 from tests.dispatcher.servers.web.browser import hostile
-from tests.support.day.page_world import LIGHT, PageWorld, asked, household, own_world, page_over
+from tests.support.processes.page_world import LIGHT, PageWorld, asked, household, own_world, page_over
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 MISSING = (

@@ -89,7 +89,7 @@ def _explanation(payload: str, task: str, now: float) -> bytes:
     """As the dispatcher writes it, with the payload in each of its texts."""
     hit = {name: text("explained", payload)[:400] for name in ("date", "speaker", "text", "because")}
     record: dict[str, Any] = {
-        "task_id": task, "at": now, "tokens": 7, "release": text("explained", payload)[:400],
+        "task_id": task, "at": now, "tokens": 7, "release": 3,
         "parts": [{"name": text("explained", payload)[:400], "tokens": 1}],
         "hits": [hit | {"score": 0.5, "words": 0.1, "meaning": None}],
         "missed": [hit | {"score": 0.1, "words": 0.1, "meaning": 0.2}],

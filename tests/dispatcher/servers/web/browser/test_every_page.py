@@ -11,7 +11,7 @@ import pytest
 
 from tests.dispatcher.servers.web.browser.conftest import Enter, Watched
 from tests.dispatcher.servers.web.browser.visits import VISITS
-from tests.support.day.page_world import PageWorld
+from tests.support.processes.page_world import PageWorld
 
 AXE = Path(__file__).parent.parent / "axe"
 RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22a", "wcag22aa"]

@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 from playwright.sync_api import Page
 
 from tests.dispatcher.servers.web.browser.conftest import Watched
-from tests.support.day.page_world import GROUP, NOOR, ODD
+from tests.support.processes.page_world import GROUP, NOOR, ODD
 
 OLD = b'{"task_id":"old1","role":"user","chat_id":"old-chat","content":"An old story.","timestamp":1600000000.0}\n'
 
