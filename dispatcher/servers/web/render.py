@@ -14,6 +14,7 @@ from zoneinfo import ZoneInfo
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from shared.text.format import shorten, size_text
+from shared.wire.json import well_formed
 
 STATIC = Path(__file__).parent / "static"
 
@@ -56,7 +57,7 @@ def static_url(name: str) -> str:
 
 
 def render(template: str, **values: Any) -> str:
-    return environment().get_template(template).render(**values)
+    return well_formed(environment().get_template(template).render(**values))  # half a character would be no answer at all
 
 
 def _moment(moment: float, zone: ZoneInfo) -> datetime:
