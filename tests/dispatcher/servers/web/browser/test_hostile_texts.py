@@ -13,8 +13,8 @@ from tests.dispatcher.servers.web.browser.visits import fill, of_chat, submit
 from tests.support.processes.page_world import PageWorld
 
 #: What a text may not have made: elements of its own, handlers, frames, and scripts that are not ours.
-BROKEN_OUT = f"""() => [...document.querySelectorAll("[{ATTRIBUTE}], [onload], [onerror], [onfocus], [onmouseover], iframe, object, base,
-  body img, body svg, body style, body link, body meta, script:not([src^='/static/']), a[href^='javascript' i], [hx-on\\\\:load], [autofocus]")]
+BROKEN_OUT = f"""() => [...document.querySelectorAll(`[{ATTRIBUTE}], [onload], [onerror], [onfocus], [onmouseover], iframe, object, base,
+  body img, body svg, body style, body link, body meta, script:not([src^='/static/']), a[href^='javascript' i], [hx-on\\\\:load], [autofocus]`)]
   .map((one) => one.outerHTML.slice(0, 200))"""
 #: Everything that a person, or a screen reader, gets: texts, and what is in fields and names.
 ALL_TEXT = """() => [document.title, document.body.innerText, document.body.textContent,
@@ -65,22 +65,17 @@ def attack(attacked: PageWorld, enter: Enter) -> Iterator[Attacked]:
     made.quiet()
 
 
-def test_the_look_notices_what_broke_out(attack: Attacked) -> None:
+def test_the_look_notices_what_broke_out(attacked: PageWorld, enter: Enter) -> None:
+    attack = Attacked(enter(attacked))
     page = attack.watched.open("/chats")
     for payload in ("image", "svg", "double", "link", "closing", "htmx", "form"):
         before = len(page.evaluate(BROKEN_OUT))
-        page.evaluate(
-            "(html) => document.querySelector('main').insertAdjacentHTML('beforeend', html)",
-            f'<p title="{PAYLOADS[payload]}',
-        )
-        page.evaluate(
-            "(html) => document.querySelector('main').insertAdjacentHTML('beforeend', html)", PAYLOADS[payload]
-        )
+        for html in (PAYLOADS[payload], f'<p title="{PAYLOADS[payload]}">'):
+            page.evaluate("(html) => document.querySelector('main').insertAdjacentHTML('beforeend', html)", html)
         assert len(page.evaluate(BROKEN_OUT)) > before, payload
-    assert page.evaluate(f"typeof {BINDING}") == "function", "a payload could call it"
-    assert attack.called == [], "the policy stops even what broke out"
-    attack.watched.wrong.clear()
-    page.goto("about:blank")
+    page.evaluate(f"{BINDING}(7)")
+    assert attack.called == [(7,)], "a payload could call it; the policy stops even those that broke out"
+    assert any(one.startswith("policy: script-src-attr") for one in attack.watched.faults())
 
 
 def test_nothing_that_was_written_runs_or_breaks_out(attack: Attacked, capsys: pytest.CaptureFixture[str]) -> None:
@@ -91,7 +86,7 @@ def test_nothing_that_was_written_runs_or_breaks_out(attack: Attacked, capsys: p
         for word in ("message", "fact"):
             attack.look(of_chat("/chat/search", chat, q=mark(word, payload)))
         for field, address in ADDRESSED.items():
-            attack.look(address(text(field, payload), chat))
+            attack.look(address(text(field, payload).encode("utf-8", "replace").decode(), chat))
     for path in ("/", "/nights", "/nights/1", "/nights/2", "/chats", "/forget", "/settings"):
         attack.look(path)
     fields = (*FIELDS, *ADDRESSED, "chat", "worker")
@@ -106,7 +101,7 @@ def test_nothing_that_was_written_runs_or_breaks_out(attack: Attacked, capsys: p
 
 def test_what_is_to_be_forgotten_is_shown_as_it_was_written(attack: Attacked) -> None:
     page = attack.watched.open("/forget")
-    fill(page, "Turns and memories that contain", "zq")
+    fill(page, "Turns and memories that contain", "zqmessagezz")
     submit(page, "form:has(input[value=matching])")
     shown = attack.check("/forget/preview")
     assert PAYLOADS["image"] in shown
