@@ -19,7 +19,7 @@ from shared.turns.records import RecordRefused, dumps, loads_object
 
 #: The longest line that is shown, and the most lines of facts and of recalled turns each; the record has some more.
 CHARACTERS, LINES = 140, 8
-RECORD_CHARACTERS, RECORD_FACTS, RECORD_MISSED = 200, 100, 5
+RECORD_CHARACTERS, RECORD_FACTS, RECORD_MISSED = 200, 40, 5
 #: Words and meaning are both named if the lesser one adds this share of what the other does.
 BOTH = 0.5
 #: By kind of what was missing (metrics.py).

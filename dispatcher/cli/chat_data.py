@@ -153,6 +153,10 @@ def _asked(settings: Settings, chat: str, before: str, turns: list[str], matchin
         return ForgetRequest("turn", chat_id, turn_ids=asked_turns(turns))
     if matching == "-":
         matching = sys.stdin.read().strip()
+        if not matching:  # never the whole chat instead
+            raise InvalidInput(
+                "--matching=- read no text from standard input. Give the text there; nothing was changed."
+            )
     if matching:
         return ForgetRequest("matching", chat_id, text=asked_text(matching))
     return ForgetRequest("chat", chat_id, _moment(before, settings)) if chat_id else None

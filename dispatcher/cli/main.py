@@ -171,14 +171,14 @@ def web(
 ) -> None:
     """The owner's page: state, nights, chats, and why each answer was what it was. Prints a link on its first line; runs until it is stopped."""
     from dispatcher.servers.web.serve import serve
-    from shared.config.values import listen_address
+    from shared.config.values import listen_address, named_chats
     from shared.errors import InvalidInput
 
-    if listen:
+    for option, value, check in (("--listen", listen, listen_address), ("--chats", chats, named_chats)):
         try:
-            listen_address(listen)
+            value and check(value)
         except ValueError as error:
-            raise InvalidInput(f"--listen: {error}.") from error
+            raise InvalidInput(f"{option}: {error}.") from error
     settings = start(children=("night",))
     changes = {name: value for name, value in (("web_listen", listen), ("web_chats", chats)) if value}
     serve(settings.model_copy(update=changes), read_only=read_only, open_browser=open_)

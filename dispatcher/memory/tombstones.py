@@ -12,14 +12,14 @@ from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 from uuid import uuid4
 
 import structlog
 
 from shared.errors import StorageError
 from shared.system.files import locked_file, make_dir, read_own, write_atomic
-from shared.turns.records import ROLES, RecordRefused, Task, Tombstone, Turn
+from shared.turns.records import ROLES, RecordRefused, Task, Tombstone, Turn, loads_object
 from shared.wire import keys
 
 if TYPE_CHECKING:
@@ -128,11 +128,18 @@ def raise_mark(client: Redis) -> str:
 
 
 def end_conversation(client: Redis, chat_id: str) -> None:
-    """End a chat's conversation: delete its session, its recent history and what `/why` explains. `finish.lua` does the same with `forget`.
+    """End a chat's conversation: delete its session, its recent history, what `/why` explains, and a digest that no bot has sent.
 
-    A task that is running sees that its session was ended, and adds nothing to the next one.
+    `finish.lua` does the same with `forget`. A task that is running sees that its session was ended, and adds nothing to the next one.
     """
     client.delete(*keys.conversation(chat_id))
+    for raw in cast(list[bytes], client.lrange(keys.OUTBOX, 0, -1)):
+        try:
+            message = loads_object(raw)
+        except RecordRefused:
+            continue
+        if message.get("digest") is True and message.get("chat_id") == chat_id:
+            client.lrem(keys.OUTBOX, 0, cast(str, raw))
 
 
 def erases(tombstones: Sequence[Tombstone], task: Task, now: float) -> bool:

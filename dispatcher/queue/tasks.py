@@ -368,7 +368,7 @@ def _effects(finished: Finished, claim: Claim) -> dict[str, Any]:
         "tags": finished.tags.decode(),
         "why": finished.why.decode(),
         "why_ttl": keys.WHY_TTL_SECONDS,
-        "whys_kept": [keys.WHYS_LENGTH, keys.WHYS_TTL_SECONDS],
+        "whys_kept": [keys.WHYS_LENGTH, keys.WHYS_TTL_SECONDS, datetime.now(UTC).timestamp() - keys.WHYS_TTL_SECONDS],
         "forget": finished.forget,
         "session_cost": "" if finished.session_cost is None else repr(finished.session_cost),
         "existing_turns": finished.existing_turns,

@@ -147,22 +147,25 @@ def worker(
 def status(
     json: Json = False,
     chats: Annotated[bool, typer.Option("--chats", help="Also show the last night's ledger for each chat.")] = False,
+    nights: Annotated[int, typer.Option(min=0, help="With --json: only so many of the newest nights; 0: all.")] = 0,
+    run: Annotated[int | None, typer.Option(min=0, help="With --json: only this night.")] = None,
 ) -> None:
     """Show nights, their steps and ledgers, and where one stopped. Exit code 14 or 15 if archive or night directory is unusable."""
     from nightly.cli.status import SHOWN_NIGHTS, night_lines, print_chats, read_nights
+    from nightly.night.folder import night_runs
     from shared.system.archive_folder import condition
 
     settings = start_night()
-    nights = read_nights(settings)
     if json:
-        print_json(nights)
-    elif not nights:
+        runs = None if run is None else [one for one in night_runs(settings) if one == run]
+        print_json(read_nights(settings, runs, nights))
+    elif not (shown := read_nights(settings, None, SHOWN_NIGHTS)):
         typer.echo("No night has run on this host yet. Run hmem-night run.")
     else:
-        for night in nights[-SHOWN_NIGHTS:]:
+        for night in shown:
             typer.echo("\n".join(night_lines(night, settings.timezone)))
         if chats:
-            print_chats(nights)
+            print_chats(read_nights(settings))
     end_with(condition(settings.hmem_night_dir))
 
 

@@ -24,14 +24,17 @@ CHAT_CHARACTERS = 40
 COLUMNS = ("chat", "turns", "in chunks", "forgotten", "without text", "chunks", "keywords", "vectors", "not embedded")
 
 
-def read_nights(settings: Settings, runs: Iterable[int] | None = None) -> list[dict[str, Any]]:
-    """All nights of this host, or these, ascending: `run`, `steps` (name → result), `summary` of a finished one, `failed`, `ledger`."""
+def read_nights(settings: Settings, runs: Iterable[int] | None = None, newest: int = 0) -> list[dict[str, Any]]:
+    """Nights of this host, or these, or the `newest` so many (0: all), ascending.
+
+    `run`, `steps` (name → result), `summary` of a finished one, `failed`, `ledger`.
+    """
     from nightly.night.failure import FAILED
     from nightly.night.folder import DONE, night_runs, nights_dir, step_result
     from nightly.pipeline import step_names
 
     nights = []
-    for number in night_runs(settings) if runs is None else runs:
+    for number in night_runs(settings)[-newest:] if runs is None else runs:
         folder = nights_dir(settings) / str(number)
         results = {name: step_result(settings, number, name) for name in step_names()}
         steps = {name: result for name, result in results.items() if result is not None}

@@ -27,7 +27,7 @@ class OwnerSettings(BaseModel):
     web_origin: str | None = Field(
         None, description="with a proxy that has TLS: how browsers reach the page, such as https://memory.example.org"
     )
-    web_proxy: str = Field("", description="address of that proxy, which alone may then ask, such as 127.0.0.1")
+    web_proxy: str = Field("", description="IP address of that proxy, from which alone the page may then be asked, such as 127.0.0.1")
 
     @field_validator("report_chat", mode="before")
     @classmethod
@@ -41,6 +41,17 @@ class OwnerSettings(BaseModel):
         if "," in value:
             raise ValueError("write one chat id, such as 9912")
         return values.chat_ids(value.strip())
+
+    @field_validator("web_chats")
+    @classmethod
+    def _web_chats(cls, value: str) -> str:
+        values.named_chats(value)
+        return value
+
+    @field_validator("web_proxy")
+    @classmethod
+    def _web_proxy(cls, value: str) -> str:
+        return values.ip_address(value)
 
     @field_validator("web_listen")
     @classmethod

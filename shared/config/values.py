@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import re
 from pathlib import Path
 from typing import Annotated, Literal
@@ -68,6 +69,14 @@ def chat_ids(value: str) -> str:
     return value
 
 
+def named_chats(value: str) -> frozenset[str]:
+    """The ids of a comma-separated list, of any form; ValueError if it has none, though something was written."""
+    found = frozenset(filter(None, map(str.strip, value.split(","))))
+    if value.strip() and not found:
+        raise ValueError("write chat ids separated by commas, such as 9912,-1001234")
+    return found
+
+
 def user_ids(value: str) -> str:
     """Comma-separated user ids."""
     for one in filter(None, map(str.strip, value.split(","))):
@@ -101,6 +110,16 @@ def clock_time(value: str) -> str:
     if not re.fullmatch(r"(?:[01][0-9]|2[0-3]):[0-5][0-9]", value):
         raise ValueError(f"{value!r} is not a time of day; write one like 18:00")
     return value
+
+
+def ip_address(value: str) -> str:
+    """An IP address, or nothing."""
+    if value.strip():
+        try:
+            return str(ipaddress.ip_address(value.strip()))
+        except ValueError:
+            raise ValueError(f"{value!r} is not an IP address; write one like 127.0.0.1") from None
+    return ""
 
 
 def night_workers(value: str) -> str:

@@ -158,7 +158,7 @@ LEASE_TTL_SECONDS = 30
 SPENT_TTL_SECONDS = 7 * 86_400
 CONSOLIDATING_TTL_SECONDS = 60
 WHY_TTL_SECONDS = 86_400
-#: What was injected for each answer: that of so many, for so long; one is up to 8 KB.
+#: What was injected for each answer: that of so many, for so long; one is up to some 15 KB.
 WHYS_TTL_SECONDS, WHYS_LENGTH = 7 * 86_400, 20
 REMINDED_TTL_SECONDS = 30 * 86_400
 NIGHT_LEASE_TTL_SECONDS = 90

@@ -10,6 +10,8 @@ from shared.system.files import PrivateDir, remove_tree, safe_name
 
 #: Directories of processes; those of dead processes are removed when a new one is created.
 PROMPTS, VIEWS = "prompts", "views"
+#: Of the owner's page: files that were uploaded for an import, and exports that were being made. They may hold any chat.
+UPLOADS, EXPORTS = "web-uploads", "web-export-"
 
 
 def remove_files(settings: Settings, chats: Collection[str]) -> int:
@@ -21,8 +23,10 @@ def remove_files(settings: Settings, chats: Collection[str]) -> int:
 
 
 def found_files(settings: Settings, chats: Collection[str]) -> list[Path]:
-    """Files and directories in the chats' working directories."""
-    return [path for chat in chats for path in _inside(settings.hmem_state_dir / "chats" / safe_name(chat))]
+    """Files and directories in the chats' working directories, and what the owner's page has of imports and exports."""
+    state = settings.hmem_state_dir
+    own = [path for chat in chats for path in _inside(state / "chats" / safe_name(chat))]
+    return [*own, *_inside(state / UPLOADS), *sorted(state.glob(f"{EXPORTS}*"))]
 
 
 def _inside(folder: Path) -> list[Path]:

@@ -48,6 +48,7 @@ class Trouble:
     name: str
     what: str | None
     well: str
+    cause: str = ""  # another cause is another alarm, at once
 
     @property
     def text(self) -> str:
@@ -165,7 +166,8 @@ def _failed(nights: Nights) -> Trouble:
     if failure is None:
         return Trouble("failed-night", None, well)
     why = shorten(one_line(failure.error), REASON_CHARACTERS).rstrip(".")
-    return Trouble("failed-night", f"night {failure.run} stopped at {failure.step} ({why}); {LOOK_AT_NIGHT}", well)
+    what = f"night {failure.run} stopped at {failure.step} ({why}); {LOOK_AT_NIGHT}"
+    return Trouble("failed-night", what, well, cause=f"{failure.run} {failure.step}")
 
 
 def _mirror(host: Host) -> Iterator[Trouble]:

@@ -31,22 +31,26 @@ def send_digests(
     today = datetime.fromtimestamp(now, settings.timezone).date()
     if now < instant(today, clock.fromisoformat(settings.report_at), settings.timezone):
         return 0
-    chats = [chat for chat, last in outgoing.wanted_digests().items() if due(last, today)]
+    chats = {chat: last for chat, last in outgoing.wanted_digests().items() if due(last, today)}
     if not chats or not outgoing.my_turn("digests", now, TURN_SECONDS):
         return 0
     try:
-        return sum(_send(day, read_release, outgoing, chat, today, now) for chat in chats if not stopping())
+        return sum(
+            _send(day, read_release, outgoing, chat, last, today, now) for chat, last in chats.items() if not stopping()
+        )
     finally:
         outgoing.done("digests")
 
 
-def _send(day: DayMemory, read_release: ReadRelease, outgoing: Outgoing, chat: str, today: date, now: float) -> int:
+def _send(
+    day: DayMemory, read_release: ReadRelease, outgoing: Outgoing, chat: str, last: str, today: date, now: float
+) -> int:
     from dispatcher.memory.day.digest import digest_text
 
     try:
         forgotten = day.forgotten.of(chat)
         with read_release() as release:
-            text = digest_text(day, release, chat, today, now)
+            text = digest_text(day, release, chat, today, now, _day(last))
         if day.forgotten.of(chat) != forgotten:  # while a model wrote: the next look makes another one
             return 0
     except (HmemError, OSError) as error:
@@ -56,3 +60,10 @@ def _send(day: DayMemory, read_release: ReadRelease, outgoing: Outgoing, chat: s
         log.exception("a digest failed")
         text = None
     return int(outgoing.digest(chat, text, today, now) and text is not None)
+
+
+def _day(written: str) -> date | None:
+    try:
+        return date.fromisoformat(written)
+    except ValueError:
+        return None

@@ -26,10 +26,10 @@ class Outgoing:
             client.register_script(script_text(f"health/notices/{name}")) for name in ("alarm", "once_a_day", "turn")
         )
 
-    def alarm(self, name: str, chat: str, text: str, now: float, *, lasts: bool) -> bool:
-        """Send an alarm's text if it is new or a day old, or, where it is over, that all is well; whether it was sent."""
+    def alarm(self, name: str, chat: str, text: str, now: float, *, lasts: bool, cause: str = "") -> bool:
+        """Send an alarm's text if it is new, has another cause or is a day old, or, where it is over, that all is well; whether it was sent."""
         message = _message(f"alarm-{name}-{now:.0f}", chat, text, now)
-        arguments: list[Any] = [name, f"{now:.3f}", str(int(lasts)), message, AGAIN_SECONDS, WELL_SECONDS]
+        arguments: list[Any] = [name, f"{now:.3f}", str(int(lasts)), message, AGAIN_SECONDS, WELL_SECONDS, cause]
         return bool(self._alarm(keys=[keys.ALARMS, keys.OUTBOX], args=arguments))
 
     def report(self, chat: str, text: str, day: date, now: float, run: int | None) -> bool:

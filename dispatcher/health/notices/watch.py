@@ -119,7 +119,7 @@ def send_alarms(host: Host) -> int:
 
     outgoing, chat, now, sent = Outgoing(host.redis), host.settings.report_chat, host.now(), 0
     for one in troubles(host):
-        sent += outgoing.alarm(one.name, chat, one.text, now, lasts=one.what is not None)
+        sent += outgoing.alarm(one.name, chat, one.text, now, lasts=one.what is not None, cause=one.cause)
     return sent
 
 

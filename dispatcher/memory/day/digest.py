@@ -35,6 +35,8 @@ log = structlog.get_logger()
 YESTERDAY_LINES, GOALS, MEMORIES, LINE_CHARACTERS = 5, 10, 10, 300
 #: A day's newest turns that are read.
 MOST_TURNS = 2_000
+#: Days that a digest looks back at most, if there was none for long.
+MOST_DAYS = 7
 #: Seconds that a model has for a digest, if OLLAMA_TIMEOUT is not less.
 MODEL_SECONDS = 60.0
 PROMPT = (
@@ -79,13 +81,19 @@ _WORDS: Mapping[str, _Words] = {
 }  # fmt: skip
 
 
-def digest_text(day: DayMemory, release: OpenRelease | None, chat_id: str, today: date, now: float) -> str | None:
-    """The digest of a morning; None if there is nothing to say. StoreUnavailable or StorageError if it cannot be made now."""
+def digest_text(
+    day: DayMemory, release: OpenRelease | None, chat_id: str, today: date, now: float, last: date | None = None
+) -> str | None:
+    """The digest of a morning; None if there is nothing to say. StoreUnavailable or StorageError if it cannot be made now.
+
+    `last` is the day of the digest before: what is newly remembered, or has become overdue, since that one is in this one.
+    """
     settings, zone = day.settings, day.settings.timezone
     yesterday = today - timedelta(1)
     turns = _said(day, release, chat_id, midnight(yesterday, zone), midnight(today, zone))
     memories = day.remembering.of_chat(chat_id).memories
-    since = instant(yesterday, clock.fromisoformat(settings.report_at), zone)
+    since_day = last if last and last < today else yesterday
+    since = instant(max(since_day, today - timedelta(MOST_DAYS)), clock.fromisoformat(settings.report_at), zone)
     goals, new = _due(memories, since, end_of_day(today + timedelta(1), zone)), _new(memories, since)
     language = language_of_reminder("", [one.content for one in turns if one.role == "user"][-TURNS_LOOKED_AT:])
     words = _WORDS[language]

@@ -6,7 +6,7 @@
 --       18 hcli:mem:whys:<chat>  19 hcli:mem:stats:<day>:<chat>  20 hcli:mem:stats:<day>:0 (all chats)
 -- ARGV  1 claim token  2 chat (its lock)  3 JSON: {user, asst, history, size, stats, digest, session_was, session, session_ttl, turn_ids, dead,
 --       history_ttl, history_length, stats_ttl, done_ttl, unconsolidated_length, dead_length, result, result_ttl, chat, tokens,
---       spent_ttl, tags, why, why_ttl, whys_kept (how many, for how long), forget, session_cost, existing_turns}; "" = absent; forget: the conversation so far is not to be replayed;
+--       spent_ttl, tags, why, why_ttl, whys_kept (how many, for how long, those from when on), forget, session_cost, existing_turns}; "" = absent; forget: the conversation so far is not to be replayed;
 --       session_cost: what the session has cost so far; existing_turns: SHA-1 of each turn that existed when it was begun and is this task's
 --       4 5 6 of the existing result (existing_result.lua, ahead of this)
 -- Returns 1 if this call finished it, 0 if it was finished before (by this worker or by one that took the task over); -1 if its id is
@@ -77,6 +77,12 @@ if e.why ~= '' and not e.forget then
   redis.pcall('SET', KEYS[17], e.why, 'EX', e.why_ttl)
   redis.pcall('RPUSH', KEYS[18], e.why)
   redis.pcall('LTRIM', KEYS[18], -e.whys_kept[1], -1)
+  -- Each for its own time: the list expires only after the last of them.
+  for _ = 1, e.whys_kept[1] do
+    local read, oldest = pcall(cjson.decode, redis.pcall('LINDEX', KEYS[18], 0) or '')
+    if read and type(oldest) == 'table' and (tonumber(oldest.at) or e.whys_kept[3]) >= e.whys_kept[3] then break end
+    if redis.pcall('LPOP', KEYS[18]) == false then break end
+  end
   redis.pcall('EXPIRE', KEYS[18], e.whys_kept[2])
 end
 if e.dead ~= '' then

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 #: Bytes of randomness in a token and in a session's name (OWASP asks for at least 8 in a session's).
 TOKEN_BYTES = 32
-#: Seconds after its last use that a session ends, and how many are kept: of more, the one that was used longest ago ends.
+#: Seconds after its last use that a session ends, and how many are kept of each link: of more, the one that was used longest ago ends.
 SESSION_SECONDS, SESSIONS = 12 * 3600.0, 100
 #: Wrong tokens of one address within WRONG_SECONDS, after which it has to wait; and how many addresses are remembered.
 WRONG_TOKENS, WRONG_SECONDS, ADDRESSES = 10, 300.0, 1000
@@ -39,6 +39,7 @@ class Session:
     grant: Grant
     form_token: str = field(default_factory=lambda: secrets.token_urlsafe(TOKEN_BYTES))
     used: float = 0.0
+    said: str = ""  # what the last form did, for the page that comes next; never in an address
 
 
 class Access:
@@ -61,8 +62,9 @@ class Access:
                 return None
             name = secrets.token_urlsafe(TOKEN_BYTES)
             self._sessions[name] = Session(grant, used=self.now())
-            while len(self._sessions) > SESSIONS:
-                del self._sessions[min(self._sessions, key=lambda one: self._sessions[one].used)]
+            same = [one for one, session in self._sessions.items() if session.grant == grant]
+            if len(same) > SESSIONS:  # those of another link are not ended by this one
+                del self._sessions[min(same, key=lambda one: self._sessions[one].used)]
             return name
 
     def _refuse_if_often(self, address: str) -> None:

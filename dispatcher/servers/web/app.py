@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hmac
+import shutil
+import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -13,7 +15,7 @@ from starlette.datastructures import UploadFile
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.responses import HTMLResponse, Response
 from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 
@@ -25,12 +27,12 @@ from dispatcher.servers.web.reader import Reader
 from dispatcher.servers.web.render import STATIC, render
 from dispatcher.servers.web.uploads import store_upload
 from shared.config.settings import Settings
+from shared.config.values import named_chats
 from shared.errors import InvalidInput
 from shared.system.command import translate
 
 log = structlog.get_logger()
 
-COOKIE = "hmem-session"
 FORM_TOKEN = "form-token"  # noqa: S105 - the name of the field
 
 
@@ -56,7 +58,13 @@ class PageServices:
     access: Access
     reader: Reader
     jobs: Jobs
+    port: int
     secure: bool = False  # the browser's connection has TLS
+
+    @property
+    def cookie(self) -> str:
+        """Its name. A browser has one set of cookies for all ports of a host, so each page has its own."""
+        return f"__Host-hmem-{self.port}" if self.secure else f"hmem-{self.port}"
 
 
 def application(served: PageServices, pages: Sequence[Page], hosts: Sequence[str], origins: Sequence[str]) -> Starlette:
@@ -74,7 +82,7 @@ def application(served: PageServices, pages: Sequence[Page], hosts: Sequence[str
 
 def _endpoint(served: PageServices, page: Page) -> Callable[[Request], object]:
     async def endpoint(request: Request) -> Response:
-        session = served.access.session(request.cookies.get(COOKIE, ""))
+        session = served.access.session(request.cookies.get(served.cookie, ""))
         if session is None:
             return _door(401)
         grant = session.grant
@@ -104,6 +112,10 @@ NOT_HERE = "There is no such page, or this link does not open it."
 async def _form(request: Request, session: Session, settings: Settings) -> dict[str, str]:
     """The fields of a form with the session's token; of a file, where it was stored. InvalidInput without the token."""
     takes_file = request.url.path == UPLOAD_PATH
+    if takes_file and int(request.headers["content-length"]) * 2 > shutil.disk_usage(tempfile.gettempdir()).free:
+        raise InvalidInput(
+            "There is not enough room for this file on the disk of this host. Free some, or import it there."
+        )
     async with request.form(max_files=int(takes_file), max_fields=100, max_part_size=BODY_BYTES) as fields:
         form = {name: value for name, value in fields.items() if not isinstance(value, UploadFile)}
         _check_token(form, session)
@@ -131,8 +143,10 @@ def _enter(served: PageServices) -> Callable[[Request], object]:
             return _error(429, f"There were too many wrong tokens from {address}. Wait {error.seconds} seconds.")
         if name is None:
             return _door(401, wrong=bool(token))
-        answer = RedirectResponse("/", 303)
-        answer.set_cookie(COOKIE, name, httponly=True, samesite="strict", secure=served.secure, path="/")
+        answer = HTMLResponse(
+            render("entered.html", title="Entered")
+        )  # a redirect would be the other site's, from where the link may come
+        answer.set_cookie(served.cookie, name, httponly=True, samesite="strict", secure=served.secure, path="/")
         return answer
 
     return enter
@@ -140,9 +154,9 @@ def _enter(served: PageServices) -> Callable[[Request], object]:
 
 def _leave(served: PageServices) -> Callable[[Request], object]:
     async def leave(request: Request) -> Response:
-        served.access.leave(request.cookies.get(COOKIE, ""))
+        served.access.leave(request.cookies.get(served.cookie, ""))
         answer = _door(200, left=True)
-        answer.delete_cookie(COOKIE, path="/", httponly=True, samesite="strict", secure=served.secure)
+        answer.delete_cookie(served.cookie, path="/", httponly=True, samesite="strict", secure=served.secure)
         return answer
 
     return leave
@@ -170,7 +184,6 @@ async def _defect(request: Request, error: Exception) -> Response:
 
 def grants_of(settings: Settings, *, read_only: bool) -> list[Grant]:
     """Those of the printed links: the owner's, and one for a look."""
-    chosen = [one.strip() for one in settings.web_chats.split(",") if one.strip()]
-    chats = frozenset(chosen) if chosen else None
+    chats = named_chats(settings.web_chats) or None
     look = Grant(chats, read_only=True)
     return [look] if read_only else [Grant(chats), look]

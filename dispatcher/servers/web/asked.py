@@ -47,13 +47,15 @@ class Asked:
         value = self.form.get(name, self.query.get(name, default))
         if len(value) > VALUE_CHARACTERS:
             raise InvalidInput(f"The value of {name} is longer than {VALUE_CHARACTERS} characters. Shorten it.")
+        if "\0" in value:
+            raise InvalidInput(f"The value of {name} holds a NUL, which is no text. Remove it.")
         return value
 
     def number(self, name: str, default: int, least: int = 0, most: int = 1_000_000_000) -> int:
         written = self.value(name).strip()
         if not written:
             return default
-        if not written.isascii() or not written.isdecimal() or not least <= int(written[:12]) <= most:
+        if not written.isascii() or not written.isdecimal() or len(written) > 12 or not least <= int(written) <= most:
             raise InvalidInput(f"{name} has to be a number from {least} to {most}. Go back and correct it.")
         return int(written)
 

@@ -9,14 +9,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from zoneinfo import ZoneInfo
 
-from dispatcher.memory.day.history import look_back
 from dispatcher.memory.day.open_memory import OpenedMemory
 from dispatcher.memory.tombstones import hidden_by
 from shared.errors import HmemError, StoreUnavailable
-from shared.search.history import HistoryQuery
 from shared.turns.origin_words import said_by
 from shared.turns.records import Turn
-from shared.turns.speakers import label, namesakes
+from shared.turns.speakers import Speaker, label, namesakes
 
 #: Turns on one page of the talk.
 PAGE_TURNS = 50
@@ -54,14 +52,21 @@ def all_chats(memory: OpenedMemory) -> tuple[list[ChatLine], list[str]]:
     return sorted(lines, key=lambda one: (-(one.newest or 0.0), -one.released, one.chat_id)), notes
 
 
-def turn_times(memory: OpenedMemory, chat_id: str) -> list[float]:
-    """When each turn of a chat was said that is not forgotten, ascending, in POSIX seconds."""
+def turn_times(memory: OpenedMemory, chat_id: str) -> list[tuple[float, str]]:
+    """(when it was said in POSIX seconds, turn id) of each turn of a chat that is not forgotten, in the order of the talk."""
     release, _ = memory.release_or_reason("")
     times = dict(release.times(chat_id)) if release else {}
     if memory.day.wanted:
         times |= memory.day.turns.times(chat_id)
     hidden, before = hidden_by(memory.day.forgotten.of(chat_id))
-    return sorted(at for turn, at in times.items() if turn not in hidden and (before is None or at >= before))
+    kept = ((at, turn) for turn, at in times.items() if turn not in hidden and (before is None or at >= before))
+    return sorted(kept, key=_talk_order)
+
+
+def _talk_order(timed: tuple[float, str]) -> tuple[float, str, bool]:
+    """As `time_order` (shared/turns/records.py), by a turn's id."""
+    task_id, _, role = timed[1].rpartition(":")
+    return timed[0], task_id, role != "user"
 
 
 @dataclass(frozen=True)
@@ -99,39 +104,39 @@ class Said:
 
 @dataclass(frozen=True)
 class TalkStretch:
-    """Some turns in order of time, and from where the neighbouring pages are read: POSIX seconds before which, None for none."""
+    """Some turns in order of time; `older` and `newer`: where the neighbouring pages end, as numbers of turns, None for none."""
 
     said: list[Said]
-    older: float | None
-    newer: float | None
+    older: int | None
+    newer: int | None
     newest: bool
     notes: list[str]
 
 
-def stretch(memory: OpenedMemory, chat_id: str, until: float | None) -> TalkStretch:
-    """The last PAGE_TURNS turns before `until` (POSIX seconds; None: of all). Turns of one moment are never separated."""
-    times = turn_times(memory, chat_id)
-    end = len(times) if until is None else bisect_left(times, until)
-    first = bisect_left(times, times[max(0, end - PAGE_TURNS)]) if end else 0
+def stretch(memory: OpenedMemory, chat_id: str, *, end: int | None = None, until: float | None = None) -> TalkStretch:
+    """PAGE_TURNS turns: those before the turn number `end`, before the time `until` (POSIX seconds), or else the newest."""
+    timed = turn_times(memory, chat_id)
+    if end is None:
+        end = len(timed) if until is None else bisect_left(timed, (until, ""))
+    end = min(end, len(timed))
+    first = max(0, end - PAGE_TURNS)
+    ids = [turn for _, turn in timed[first:end]]
     release, why = memory.release_or_reason("The release cannot be read")
-    notes = [why] if why else []
-    said: list[Said] = []
-    if end:
-        asked = HistoryQuery(chat_id, max(1, 4 * (end - first)), since=times[first], until=until)
-        found = look_back(memory.day, release, asked)
-        notes += [str(found.away)] if found.away else []
-        said = labelled(found.found.turns, found.speakers)
-    later = end + PAGE_TURNS
+    found = dict(release.turns(chat_id, ids)) if release else {}
+    speakers = release.speakers(chat_id) if release else set[Speaker]()
+    if memory.day.wanted:  # of a turn in both, the day's text counts
+        found |= {one.turn.turn_id: one.turn for one in memory.day.turns.named(chat_id, ids)}
+        speakers |= memory.day.turns.speakers(chat_id)
     return TalkStretch(
-        said,
-        older=times[first] if first else None,
-        newer=times[later] if later < len(times) else None,
-        newest=end == len(times),
-        notes=notes,
+        labelled([found[turn] for turn in ids if turn in found], frozenset(speakers)),
+        older=first if first else None,
+        newer=min(end + PAGE_TURNS, len(timed)) if end < len(timed) else None,
+        newest=end == len(timed),
+        notes=[why] if why else [],
     )
 
 
-def labelled(turns: Sequence[Turn], speakers: frozenset[tuple[str, str, str | None]]) -> list[Said]:
+def labelled(turns: Sequence[Turn], speakers: frozenset[Speaker]) -> list[Said]:
     marks = namesakes(speakers)
     return [
         Said(turn, said_by(label(turn.role, turn.speaker, marks.get(turn.person, "")), turn.origin)) for turn in turns

@@ -7,6 +7,7 @@ origin, and no answer may be framed, read by others, or run a script that is not
 
 from __future__ import annotations
 
+import ipaddress
 from collections.abc import Collection
 from urllib.parse import urlsplit
 
@@ -73,6 +74,29 @@ class Guard:
         if origin is None and headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
             return "This request comes from another site and was refused."
         return None
+
+
+class OnlyFrom:
+    """ASGI middleware: only this address may ask, that of the proxy that has TLS; whoever came past it could read along."""
+
+    def __init__(self, app: ASGIApp, address: str) -> None:
+        self._app, self._address = app, ipaddress.ip_address(address)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        peer = (scope.get("client") or ("",))[0]
+        if scope["type"] != "http" or _same_address(peer, self._address):
+            await self._app(scope, receive, send)
+        else:
+            await PlainTextResponse("This page answers its proxy alone (WEB_PROXY).", 403)(scope, receive, send)
+
+
+def _same_address(peer: str, address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> bool:
+    """Also where an IPv4 address comes as an IPv6 one, as on a socket of both."""
+    try:
+        found = ipaddress.ip_address(peer)
+    except ValueError:
+        return False
+    return address in (found, getattr(found, "ipv4_mapped", None))
 
 
 def _size_refused(scope: Scope) -> str | None:

@@ -1,14 +1,16 @@
 """Long work of the page: a command in a process of its own, whose output and end are files. It outlives a reload, and a restart of the page.
 
-A job is a folder in HMEM_STATE_DIR/web-jobs: `job.json` (what it is, when it began, its process), `output`, and `exit` with the exit code, which
+A job is a folder in HMEM_STATE_DIR/web-jobs: `job.json` (what it is, when it began), `pid`, `output`, and `exit` with the exit code, which
 a small process between us and the command writes. Both files are opened by us, since the command may run as the night's user. The newest
 KEPT are kept, and none longer than KEPT_SECONDS. No output has the words of a chat: previews and exports are not jobs.
 """
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import threading
@@ -100,26 +102,22 @@ class Jobs:
         more: dict[str, Any],
         stdin: bytes = b"",
     ) -> str:
-        self._prune()
+        self.prune()
         job_id = f"{time.time_ns() // 1_000_000:013}-{uuid4().hex[:8]}"
         folder = make_dir(self._folder / job_id)
         record = {"title": title, "kind": kind, "began": time.time(), "chats": chats, "more": more}
-        with child as arguments, (folder / "output").open("wb") as output, (folder / "exit").open("wb") as ending:
-            descriptors = (*arguments.pop("pass_fds", ()), ending.fileno())
-            process = subprocess.Popen(
-                [sys.executable, "-I", "-c", _RUNNER, job_id, str(ending.fileno()), *command],
-                stdin=subprocess.PIPE,
-                stdout=output,
-                stderr=output,
-                start_new_session=True,  # it goes on when the page is stopped
-                pass_fds=descriptors,
-                **arguments,
-            )
-        write_atomic(folder / "job.json", orjson.dumps(record | {"pid": process.pid}))
-        if process.stdin is not None:
-            with suppress(BrokenPipeError):  # it ended without reading
-                process.stdin.write(stdin)
-                process.stdin.close()
+        process = None
+        try:
+            write_atomic(folder / "job.json", orjson.dumps(record))
+            process = _begin(folder, job_id, command, child, stdin)
+            write_atomic(folder / "pid", str(process.pid).encode())
+        except BaseException:  # whatever it was to do, it does not without a record of it
+            if process is not None:
+                with suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+            shutil.rmtree(folder, ignore_errors=True)
+            raise
         threading.Thread(target=process.wait, daemon=True).start()  # takes its end, so that no zombie stays
         return job_id
 
@@ -132,7 +130,7 @@ class Jobs:
         except (OSError, ValueError):
             return None
         code = self._code(folder)
-        lost = code is None and not _lives(job_id, int(record["pid"]))
+        lost = code is None and not _lives(folder, job_id)
         if lost:
             code = self._code(folder)  # it may have ended between the two
         return PageJob(
@@ -156,7 +154,8 @@ class Jobs:
     def running(self, kind: str) -> PageJob | None:
         return next((job for job in self.newest() if job.kind == kind and job.state == "running"), None)
 
-    def _prune(self) -> None:
+    def prune(self) -> None:
+        """Remove the oldest, unless they run."""
         make_dir(self._folder)
         names = sorted(path.name for path in self._folder.iterdir() if _ID.fullmatch(path.name))
         oldest = (time.time() - KEPT_SECONDS) * 1000
@@ -167,11 +166,35 @@ class Jobs:
                     shutil.rmtree(self._folder / name, ignore_errors=True)
 
 
-def _lives(job_id: str, pid: int) -> bool:
+def _begin(
+    folder: Path, job_id: str, command: list[str], child: AbstractContextManager[dict[str, Any]], stdin: bytes
+) -> subprocess.Popen[bytes]:
+    """The words on its standard input are there before it begins: it must not take their absence for an answer."""
+    words = os.memfd_create("words", os.MFD_CLOEXEC)
+    try:
+        os.write(words, stdin)
+        os.lseek(words, 0, os.SEEK_SET)
+        with child as arguments, (folder / "output").open("wb") as output, (folder / "exit").open("wb") as ending:
+            descriptors = (*arguments.pop("pass_fds", ()), ending.fileno())
+            return subprocess.Popen(
+                [sys.executable, "-I", "-c", _RUNNER, job_id, str(ending.fileno()), *command],
+                stdin=words,
+                stdout=output,
+                stderr=output,
+                start_new_session=True,  # it goes on when the page is stopped
+                pass_fds=descriptors,
+                **arguments,
+            )
+    finally:
+        os.close(words)
+
+
+def _lives(folder: Path, job_id: str) -> bool:
     """Whether the small process is there: another one may have its number by now."""
     try:
+        pid = int((folder / "pid").read_text(encoding="ascii"))
         return job_id.encode() in Path(f"/proc/{pid}/cmdline").read_bytes()
-    except OSError:
+    except (OSError, ValueError):
         return False
 
 

@@ -18,14 +18,21 @@ from redis import Redis, RedisError
 from dispatcher.memory.day.open_memory import OpenedMemory
 from dispatcher.releases.night_command import read_json
 from dispatcher.releases.served import Identity, identity_of
+from dispatcher.servers.web.uploads import remove_old
 from shared.config.settings import Settings
-from shared.errors import HmemError
+from shared.errors import HmemError, StoreUnavailable
 from shared.release.manifest import current_release
 from shared.wire import keys
 from shared.wire.client import COMMAND, open_redis
 
 #: Seconds between two looks, and after the last request until everything is closed.
 LOOK_SECONDS, IDLE_SECONDS = 2.0, 600.0
+#: Seconds between two removals of old uploads and exports.
+CLEAR_SECONDS = 3600.0
+#: The newest nights that are read.
+NIGHTS = 30
+#: The longest that a request waits for the one before it.
+WAIT_SECONDS = 60.0
 
 
 def _changes(nights: Path) -> tuple[int, ...] | None:
@@ -55,8 +62,10 @@ class Reader:
 
     @contextmanager
     def memory(self, *, vectors: bool = False) -> Iterator[OpenedMemory]:
-        """With `vectors`, the embedder and the vectors of the release are open, too. A request waits for the one before it."""
-        with self._lock:
+        """With `vectors`, the embedder and the vectors of the release are open, too. StoreUnavailable if the request before it takes too long."""
+        if not self._lock.acquire(timeout=WAIT_SECONDS):
+            raise StoreUnavailable("Another page has been reading memory for a minute. Wait a moment, then try again.")
+        try:
             self._close_if_outdated()
             if self._memory is None:
                 self._opened_with = self._state()
@@ -64,17 +73,17 @@ class Reader:
             if vectors:
                 self._memory.release()
                 self._memory.open_vectors()
-            try:
-                yield self._memory
-            finally:
-                self._used = time.monotonic()
+            yield self._memory
+        finally:
+            self._used = time.monotonic()
+            self._lock.release()
 
     def nights(self) -> list[dict[str, Any]]:
         """What `hmem-night status --json` prints: once, until a night has done something. NightCommandFailed if it failed."""
         with self._nights_lock:
             seen = _changes(self.settings.hmem_night_dir / "nights")
             if self._nights is None or seen is None or self._nights[0] != seen:
-                self._nights = seen, read_json(self.settings, "status", "--json")
+                self._nights = seen, read_json(self.settings, "status", "--json", f"--nights={NIGHTS}")
             return self._nights[1]
 
     def _state(self) -> tuple[Identity | None, object]:
@@ -93,7 +102,11 @@ class Reader:
             self._close()
 
     def _watch(self) -> None:
+        cleared = -CLEAR_SECONDS
         while not self._ended.wait(LOOK_SECONDS):
+            if time.monotonic() - cleared > CLEAR_SECONDS:
+                cleared = time.monotonic()
+                remove_old(self.settings)
             if self._lock.acquire(timeout=LOOK_SECONDS):
                 try:
                     self._close_if_outdated()

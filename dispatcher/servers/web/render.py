@@ -57,7 +57,9 @@ def static_url(name: str) -> str:
 
 
 def render(template: str, **values: Any) -> str:
-    return well_formed(environment().get_template(template).render(**values))  # half a character would be no answer at all
+    return well_formed(
+        environment().get_template(template).render(**values)
+    )  # half a character would be no answer at all
 
 
 def _moment(moment: float, zone: ZoneInfo) -> datetime:

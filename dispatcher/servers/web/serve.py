@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import html
 import ipaddress
 import socket
 import sys
+import tempfile
+import threading
+import time
 import webbrowser
 from contextlib import closing
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from dispatcher.servers.web.access import Access
 from dispatcher.servers.web.app import PageServices, application, grants_of
-from dispatcher.servers.web.guard import origin_of
+from dispatcher.servers.web.guard import OnlyFrom, origin_of
 from dispatcher.servers.web.jobs import Jobs
 from dispatcher.servers.web.pages import PAGES
 from dispatcher.servers.web.reader import Reader
@@ -22,10 +27,12 @@ from shared.errors import SettingsError
 
 if TYPE_CHECKING:
     import uvicorn
-    from starlette.applications import Starlette
+    from starlette.types import ASGIApp
 
 #: Seconds that running requests get at the end.
 STOP_SECONDS = 3
+#: Seconds that a browser has to read the file that leads to the page.
+OPENING_SECONDS = 30.0
 
 
 @dataclass(frozen=True)
@@ -50,6 +57,7 @@ class Prepared:
 def prepare(settings: Settings, *, read_only: bool = False) -> Prepared:
     """SettingsError if the address may not, or cannot, be listened on."""
     import uvicorn
+    from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
     host, port = listen_address(settings.web_listen)
     secure = _checked(settings, host)
@@ -58,8 +66,11 @@ def prepare(settings: Settings, *, read_only: bool = False) -> Prepared:
     bound = f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
     access, reader = Access(grants_of(settings, read_only=read_only)), Reader(settings)
     origins = _origins(settings, bound, host)
-    served = PageServices(settings, access, reader, Jobs(settings), secure)
-    app = application(served, PAGES, [origin.partition("://")[2] for origin in origins], origins)
+    served = PageServices(settings, access, reader, Jobs(settings), port, secure)
+    app: ASGIApp = application(served, PAGES, [origin.partition("://")[2] for origin in origins], origins)
+    if settings.web_proxy:
+        behind: Any = ProxyHeadersMiddleware(app, trusted_hosts=settings.web_proxy)  # type: ignore[arg-type]
+        app = OnlyFrom(behind, settings.web_proxy)
     base = origin_of(settings.web_origin or bound)
     links = [f"{base}/enter?token={token}" for token, _ in access.tokens]
     return Prepared(uvicorn.Server(_config(app, settings)), listener, reader, access, links)
@@ -70,11 +81,23 @@ def serve(settings: Settings, *, read_only: bool, open_browser: bool) -> None:
     with closing(prepare(settings, read_only=read_only)) as prepared:
         _print_links(prepared.links, prepared.access)
         if open_browser:
-            webbrowser.open(prepared.links[0])
+            threading.Thread(target=_open_browser, args=(prepared,), daemon=True).start()
         prepared.run()
 
 
-def _config(app: Starlette, settings: Settings) -> uvicorn.Config:
+def _open_browser(prepared: Prepared) -> None:
+    """By a private file that leads there: a browser's arguments, and so the token, can be seen by every user of this host."""
+    while not prepared.server.started:
+        time.sleep(0.05)
+    with tempfile.TemporaryDirectory(prefix="hmem-web-") as folder:  # mode 0700
+        page = Path(folder) / "open.html"
+        link = html.escape(prepared.links[0])
+        page.write_text(f'<!doctype html><meta http-equiv="refresh" content="0; url={link}">', encoding="utf-8")
+        webbrowser.open(page.as_uri())
+        time.sleep(OPENING_SECONDS)
+
+
+def _config(app: ASGIApp, settings: Settings) -> uvicorn.Config:
     import uvicorn
 
     return uvicorn.Config(
@@ -83,8 +106,7 @@ def _config(app: Starlette, settings: Settings) -> uvicorn.Config:
         log_config=None,
         log_level="warning",
         server_header=False,
-        proxy_headers=bool(settings.web_proxy),
-        forwarded_allow_ips=settings.web_proxy or None,
+        proxy_headers=False,  # they are read where the proxy is checked
         ssl_certfile=settings.web_tls_cert,
         ssl_keyfile=settings.web_tls_key,
         timeout_graceful_shutdown=STOP_SECONDS,
@@ -99,19 +121,32 @@ def _checked(settings: Settings, host: str) -> bool:
     for path in filter(None, (settings.web_tls_cert, settings.web_tls_key)):
         if not path.is_file():
             raise SettingsError(f"{path} is not a file. Set WEB_TLS_CERT and WEB_TLS_KEY to a certificate and its key.")
-    if bool(settings.web_origin) != bool(settings.web_proxy):
-        raise SettingsError("WEB_ORIGIN and WEB_PROXY belong together. Set both, or neither.")
-    proxied = (settings.web_origin or "").startswith("https://")
-    if settings.web_origin and not proxied:
+    tls, proxied = bool(settings.web_tls_cert), bool(settings.web_proxy)
+    if settings.web_origin and not settings.web_origin.startswith("https://"):
         raise SettingsError(
             "WEB_ORIGIN has to begin with https://: without TLS anybody on the way could read the page."
         )
-    if not (settings.web_tls_cert or proxied or _is_loopback(host)):
+    if proxied and not settings.web_origin:
+        raise SettingsError("WEB_PROXY needs WEB_ORIGIN, how browsers reach the page. Set both, or neither.")
+    if settings.web_origin and not (proxied or tls):
+        raise SettingsError(
+            "WEB_ORIGIN needs WEB_PROXY, the proxy that has TLS, or WEB_TLS_CERT and WEB_TLS_KEY. Set one of them."
+        )
+    if tls and not settings.web_origin and _is_wildcard(host):
+        raise SettingsError(
+            f"At {host} it is not known under which name browsers come. Set WEB_ORIGIN, such as https://memory.example.org:8765."
+        )
+    if not (tls or proxied or _is_loopback(host)):
         raise SettingsError(
             f"{host} can be reached from other hosts, and without TLS anybody on the way could read the page. Listen on 127.0.0.1 and use "
             "ssh -L 8765:127.0.0.1:8765, or set WEB_TLS_CERT and WEB_TLS_KEY, or WEB_ORIGIN and WEB_PROXY."
         )
-    return bool(settings.web_tls_cert) or proxied
+    return tls or proxied
+
+
+def _is_wildcard(host: str) -> bool:
+    """All addresses of this host."""
+    return host in ("0.0.0.0", "::")  # noqa: S104 - it is refused
 
 
 def _is_loopback(host: str) -> bool:

@@ -1,4 +1,4 @@
-"""Files that were uploaded for an import: in HMEM_STATE_DIR/web-uploads until a day has passed."""
+"""Files that were uploaded for an import: in HMEM_STATE_DIR/web-uploads until it is done, something is forgotten, or a day has passed."""
 
 from __future__ import annotations
 
@@ -10,21 +10,18 @@ from pathlib import Path
 from typing import BinaryIO
 from uuid import uuid4
 
+from dispatcher.forget.layers.files import EXPORTS, UPLOADS
 from shared.config.settings import Settings
 from shared.errors import InvalidInput
 from shared.system.files import make_dir
 
-FOLDER, KEPT_SECONDS = "web-uploads", 86_400.0
+KEPT_SECONDS = 86_400.0
 _ID = re.compile(r"[0-9a-f]{32}")
 
 
 def store_upload(settings: Settings, content: BinaryIO) -> str:
-    """Write it in pieces, and remove those of earlier days; returns its id. OSError if it does not fit on the disk."""
-    folder = make_dir(settings.hmem_state_dir / FOLDER)
-    for path in folder.iterdir():
-        with suppress(OSError):
-            if path.stat().st_mtime < time.time() - KEPT_SECONDS:
-                path.unlink()
+    """Write it in pieces; returns its id. OSError if it does not fit on the disk."""
+    folder = make_dir(settings.hmem_state_dir / UPLOADS)
     name = uuid4().hex
     try:
         with (folder / name).open("xb") as file:
@@ -37,7 +34,22 @@ def store_upload(settings: Settings, content: BinaryIO) -> str:
 
 def uploaded(settings: Settings, name: str) -> Path:
     """InvalidInput if it is not there."""
-    path = settings.hmem_state_dir / FOLDER / name
+    path = settings.hmem_state_dir / UPLOADS / name
     if not _ID.fullmatch(name) or not path.is_file():
         raise InvalidInput("The uploaded file is no longer there. Upload it again.")
     return path
+
+
+def remove_old(settings: Settings) -> None:
+    """Uploads, and exports of a page that was killed, that are older than a day."""
+    state = settings.hmem_state_dir
+    for path in (*(state / UPLOADS).glob("*"), *state.glob(f"{EXPORTS}*")):
+        with suppress(OSError):
+            if path.stat().st_mtime < time.time() - KEPT_SECONDS:
+                shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+
+def remove_upload(settings: Settings, name: str) -> None:
+    """It was imported."""
+    if _ID.fullmatch(name):
+        (settings.hmem_state_dir / UPLOADS / name).unlink(missing_ok=True)

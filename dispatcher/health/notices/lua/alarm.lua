@@ -2,7 +2,7 @@
 -- However often and by however many dispatchers it is called, each message is queued once.
 -- KEYS  1 hcli:mem:alarms  2 hcli:mem:outbox
 -- ARGV  1 name of the alarm  2 now  3 "1" while it lasts, else "0"  4 message JSON for that case  5 seconds between two messages
---       6 seconds for which all must be well
+--       6 seconds for which all must be well  7 its cause: with another one it is new
 -- Returns 1 if the message was queued.
 local raw, now = redis.call('HGET', KEYS[1], ARGV[1]), tonumber(ARGV[2])
 local known = nil
@@ -13,14 +13,14 @@ end
 local function store() redis.call('HSET', KEYS[1], ARGV[1], cjson.encode(known)) end
 if ARGV[3] == '1' then
   -- The difference in either direction: a clock that was ahead must not silence an alarm for years.
-  if known and math.abs(now - tonumber(known.sent)) < tonumber(ARGV[5]) then
+  if known and (known.cause or '') == ARGV[7] and math.abs(now - tonumber(known.sent)) < tonumber(ARGV[5]) then
     if known.well then
       known.well = nil
       store()
     end
     return 0
   end
-  known = { since = known and known.since or now, sent = now }
+  known = { since = known and known.since or now, sent = now, cause = ARGV[7] }
   store()
   redis.call('RPUSH', KEYS[2], ARGV[4])
   return 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from redis.exceptions import RedisError
 from starlette.responses import Response
 
@@ -20,6 +20,8 @@ from shared.wire import keys
 
 #: Characters of a message that is tried.
 MESSAGE_CHARACTERS = 4000
+#: The end of the year 9998 in POSIX seconds: of later times there is no calendar.
+LATEST_SECONDS = 253_370_764_800.0
 
 
 class _Shown(BaseModel):
@@ -50,7 +52,7 @@ class Explanation(_Shown):
     facts: list[str] = []
     degraded: list[str] = []
     task_id: str = ""
-    at: float | None = None
+    at: float | None = Field(None, ge=0, le=LATEST_SECONDS, allow_inf_nan=False)
     tokens: int = 0
     release: int | None = None
     why: str | None = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import threading
 from typing import Any
 
 import orjson
@@ -19,11 +20,14 @@ CONFIRMATION = "forget"
 #: Seconds that a preview may take: it reads the archive.
 PREVIEW_SECONDS = 900.0
 RECEIPTS = 100
+#: One at a time: it reads the whole archive.
+_PREVIEWING = threading.BoundedSemaphore(1)
 
 
 def page(asked: Asked) -> Response:
     grant = asked.session.grant
-    done = [one for one in receipts(asked.settings.hmem_state_dir) if all(map(grant.sees, one.get("chats", [])))]
+    every = receipts(asked.settings.hmem_state_dir)
+    done = [one for one in every if grant.whole_host or (one["chats"] and all(map(grant.sees, one["chats"])))]
     return asked.page(
         "forget.html",
         "Forget",
@@ -37,6 +41,8 @@ def page(asked: Asked) -> Response:
 
 def preview(asked: Asked) -> Response:
     arguments, words = _selection(asked)
+    if not _PREVIEWING.acquire(blocking=False):
+        raise InvalidInput("Another preview is being made. Wait until it is there, then try again.")
     try:
         with as_ourselves() as child:
             command = of_day("forget", *arguments, "--json")
@@ -45,6 +51,8 @@ def preview(asked: Asked) -> Response:
             )
     except subprocess.TimeoutExpired:
         raise InvalidInput("The preview took too long. Run hmem forget in a terminal instead.") from None
+    finally:
+        _PREVIEWING.release()
     if done.returncode:
         said = done.stderr.decode("utf-8", "replace").strip().splitlines()
         raise InvalidInput(said[-1].partition(": ")[2] or said[-1] if said else "hmem forget failed.")

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from starlette.responses import Response
 
 from dispatcher.servers.web.asked import Asked, NotShown
+from dispatcher.servers.web.uploads import remove_upload
 
 
 def page(asked: Asked) -> Response:
@@ -14,6 +17,10 @@ def page(asked: Asked) -> Response:
     grant = asked.session.grant
     if not grant.whole_host and (job.chats is None or not all(map(grant.sees, job.chats))):
         raise NotShown
+    if not grant.whole_host:  # it may name other chats, and says much of the host
+        job = replace(job, output="")
+    if job.state == "done" and (name := job.more.get("file")):
+        remove_upload(asked.settings, str(name))
     if asked.in_part:
         return asked.part("job_state.html", job=job)
     return asked.page("job.html", job.title, job=job)

@@ -25,6 +25,7 @@ KINDS = ("fact", "goal", "preference")
 
 def page(asked: Asked) -> Response:
     chat_id, now, notes = asked.chat(), time.time(), list[str]()
+    said_now, asked.session.said = asked.session.said, ""
     summary, groups, times = "", dict[str, list[tuple[Any, str, int | None]]](), list[float]()
     with asked.reader.memory() as memory:
         release, why = memory.release_or_reason("The release cannot be read")
@@ -42,7 +43,7 @@ def page(asked: Asked) -> Response:
         except StoreUnavailable as error:
             notes.append(str(error))
         try:
-            times = turn_times(memory, chat_id)
+            times = [at for at, _ in turn_times(memory, chat_id)]
         except HmemError as error:
             notes.append(str(error))
     return asked.page(
@@ -56,7 +57,7 @@ def page(asked: Asked) -> Response:
         first=times[0] if times else None,
         last=times[-1] if times else None,
         months=calendar(times, asked.zone),
-        said_now=asked.value("said"),
+        said_now=said_now,
         notes=notes,
     )
 
@@ -73,7 +74,7 @@ def add(asked: Asked) -> Response:
     with asked.reader.memory(vectors=True) as memory:
         _need_store(memory.day.wanted)
         outcome = memory.day.acting.add(_task(chat_id), text, now, kind=kind, **more)
-    return go_to("/chat", chat=chat_id, said=outcome.say)
+    return _back(asked, chat_id, outcome.say)
 
 
 def correct(asked: Asked) -> Response:
@@ -81,7 +82,7 @@ def correct(asked: Asked) -> Response:
     with asked.reader.memory(vectors=True) as memory:
         _need_store(memory.day.wanted)
         outcome = memory.day.acting.correct(_task(chat_id), number, text, time.time())
-    return go_to("/chat", chat=chat_id, said=outcome.say)
+    return _back(asked, chat_id, outcome.say)
 
 
 def done(asked: Asked) -> Response:
@@ -89,7 +90,7 @@ def done(asked: Asked) -> Response:
     with asked.reader.memory() as memory:
         _need_store(memory.day.wanted)
         outcome = memory.day.acting.done(_task(chat_id), number, time.time())
-    return go_to("/chat", chat=chat_id, said=outcome.say)
+    return _back(asked, chat_id, outcome.say)
 
 
 def forget(asked: Asked) -> Response:
@@ -106,7 +107,12 @@ def forget(asked: Asked) -> Response:
         outcome = day.requests.forget_number(_task(chat_id), number, time.time())
         announce(client, day.forgotten.of(chat_id))
         end_conversation(client, chat_id)  # an answer may have come in between
-    return go_to("/chat", chat=chat_id, said=outcome.say)
+    return _back(asked, chat_id, outcome.say)
+
+
+def _back(asked: Asked, chat_id: str, said: str) -> Response:
+    asked.session.said = said
+    return go_to("/chat", chat=chat_id)
 
 
 def _text(asked: Asked) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-import time
 import zipfile
 from pathlib import Path
 
@@ -12,14 +11,13 @@ from starlette.background import BackgroundTask
 from starlette.responses import FileResponse, Response
 
 from dispatcher.export.chat import export_chat
+from dispatcher.forget.layers.files import EXPORTS
 from dispatcher.releases.night_command import NightCommandFailed, archive_is_here, read_lines
 from dispatcher.servers.web.asked import Asked, go_to
 from dispatcher.servers.web.uploads import uploaded
 from shared.errors import InvalidInput
 from shared.system.files import make_dir, safe_name
 
-#: In HMEM_STATE_DIR, where hmem forget looks: an export until it is sent; what is older than a day was left behind.
-EXPORTING, LEFT_SECONDS = "web-export-", 86_400.0
 SOURCES = {
     "telegram": "Telegram Desktop's export (result.json)",
     "jsonl": "turns as JSON lines (hmem-night export-archive)",
@@ -31,11 +29,7 @@ SOURCES = {
 def export(asked: Asked) -> Response:
     """A ZIP of what `hmem export` writes; removed from the disk when it is sent."""
     chat_id = asked.chat()
-    state = asked.settings.hmem_state_dir
-    for left in state.glob(f"{EXPORTING}*"):  # of a page that was killed
-        if left.stat().st_mtime < time.time() - LEFT_SECONDS:
-            shutil.rmtree(left, ignore_errors=True)
-    folder = Path(tempfile.mkdtemp(prefix=EXPORTING, dir=make_dir(state)))
+    folder = Path(tempfile.mkdtemp(prefix=EXPORTS, dir=make_dir(asked.settings.hmem_state_dir)))
     try:
         inside = folder / f"hmem-export-{safe_name(chat_id)}"
         export_chat(asked.settings, asked.reader.redis, chat_id, inside)

@@ -8,13 +8,11 @@ from typing import Any
 from starlette.responses import Response
 
 from dispatcher.releases.manage import list_releases
-from dispatcher.releases.night_command import NightCommandFailed
+from dispatcher.releases.night_command import NightCommandFailed, read_json
 from dispatcher.servers.web.asked import Asked, NotShown, go_to
 from dispatcher.servers.web.charts import night_charts
 from shared.errors import InvalidInput, ReleaseRefused
 
-#: Nights of the table and of the charts.
-SHOWN = 30
 #: Chats in the table of one night's ledger.
 SHOWN_CHATS = 200
 LEDGER = ("archived", "with_chunks", "forgotten", "without_text", "chunks", "keywords", "vectors", "not_embedded")
@@ -23,7 +21,7 @@ RUNNING = "A night is running already. Wait until it has ended."
 
 def page(asked: Asked) -> Response:
     nights, notes = _nights(asked)
-    shown = [_line(night) for night in nights[-SHOWN:]]
+    shown = [_line(night) for night in nights]
     releases, wrong = _releases(asked)
     return asked.page(
         "nights.html",
@@ -73,9 +71,12 @@ def _line(night: Mapping[str, Any]) -> dict[str, Any]:
 def one(asked: Asked) -> Response:
     run = asked.number("run", 0)
     nights, _ = _nights(asked)
-    night = next((_line(night) for night in nights if night["run"] == run), None)
-    if night is None:
+    found = [night for night in nights if night["run"] == run]
+    if not found and nights and run < nights[0]["run"]:
+        found = read_json(asked.settings, "status", "--json", f"--run={run}")
+    if not found:
         raise NotShown
+    night = _line(found[0])
     accounts = (night["steps"].get("chunk") or {}).get("accounts") or {}
     indexed = (night["steps"].get("build") or {}).get("indexed") or {}
     rows = [{"chat": chat, **account, **indexed.get(chat, {})} for chat, account in accounts.items()]

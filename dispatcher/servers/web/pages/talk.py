@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from datetime import datetime, timedelta
 
 from starlette.responses import Response
@@ -18,11 +17,12 @@ HITS = 20
 
 
 def page(asked: Asked) -> Response:
-    """The newest turns, those of a day and before, or those before a time in POSIX seconds."""
+    """The newest turns, those of a day and before, or those before the turn with a number."""
     chat_id, date = asked.chat(), asked.value("date").strip()
-    until = _end_of(date, asked) if date else _seconds(asked.value("until"))
+    until = _end_of(date, asked) if date else None
+    end = asked.number("end", 0) if asked.value("end") else None
     with asked.reader.memory() as memory:
-        found = stretch(memory, chat_id, until)
+        found = stretch(memory, chat_id, end=end, until=until)
     return asked.page("talk.html", f"Talk of chat {chat_id}", chat=chat_id, found=found, date=date)
 
 
@@ -32,16 +32,6 @@ def _end_of(date: str, asked: Asked) -> float:
         return (day + timedelta(days=1)).timestamp()
     except (ValueError, OverflowError):
         raise InvalidInput("The date cannot be read. Write it like 2026-11-25.") from None
-
-
-def _seconds(written: str) -> float | None:
-    try:
-        moment = float(written) if written else None
-    except ValueError:
-        moment = math.nan
-    if moment is not None and not math.isfinite(moment):
-        raise InvalidInput("The time cannot be read. Go back to the talk.")
-    return moment
 
 
 def search(asked: Asked) -> Response:

@@ -4,8 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import re
+import ssl
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
+import httpx
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
 
 from dispatcher.servers.web.access import (
     SESSION_SECONDS,
@@ -19,7 +27,7 @@ from dispatcher.servers.web.access import (
 from dispatcher.servers.web.guard import BODY_BYTES, HEADERS, origin_of
 from dispatcher.servers.web.pages import PAGES
 from dispatcher.servers.web.render import STATIC
-from dispatcher.servers.web.serve import prepare
+from dispatcher.servers.web.serve import _open_browser, prepare
 from shared.errors import SettingsError
 from tests.dispatcher.servers.web.conftest import Site, serving
 from tests.support.machine import free_port
@@ -39,7 +47,10 @@ def test_without_a_token_nothing_is_shown(site: Site) -> None:
 
 def test_the_link_becomes_a_session_that_scripts_and_other_sites_cannot_use(site: Site) -> None:
     answer = site.client().get(site.prepared.links[0])
-    assert (answer.status_code, answer.headers["location"]) == (303, "/"), "the address without the token follows"
+    assert answer.status_code == 200
+    assert 'content="0; url=/"' in answer.text, (
+        "the address without the token follows; a redirect would get no strict cookie"
+    )
     cookie = answer.headers["set-cookie"].lower()
     assert "httponly" in cookie
     assert "samesite=strict" in cookie
@@ -167,7 +178,12 @@ def test_too_many_wrong_tokens_are_answered_in_a_sentence(site: Site) -> None:
         ({"web_listen": "[::]:0"}, ":: can be reached from other hosts"),
         ({"web_tls_cert": "/nowhere.crt"}, "belong together"),
         ({"web_tls_cert": "/nowhere.crt", "web_tls_key": "/nowhere.key"}, "/nowhere.crt is not a file"),
-        ({"web_origin": "https://memory.example.org"}, "belong together"),
+        ({"web_origin": "https://memory.example.org"}, "WEB_ORIGIN needs WEB_PROXY"),
+        ({"web_proxy": "127.0.0.1"}, "WEB_PROXY needs WEB_ORIGIN"),
+        (
+            {"web_listen": "0.0.0.0:0", "web_tls_cert": __file__, "web_tls_key": __file__},
+            "it is not known under which name",
+        ),
         ({"web_origin": "http://memory.example.org", "web_proxy": "127.0.0.1"}, "has to begin with https"),
         ({"web_listen": "192.0.2.1:0"}, "192.0.2.1 can be reached"),
     ],
@@ -189,13 +205,14 @@ def test_behind_a_proxy_its_name_is_ours_and_the_cookie_needs_tls(talked: World)
         token = site.prepared.access.tokens[0][0]
         seen = {"Host": "memory.example.org", "X-Forwarded-For": "198.51.100.7", "X-Forwarded-Proto": "https"}
         answer = site.client().get(f"{site.base}/enter", params={"token": token}, headers=seen)
-        assert answer.status_code == 303
+        assert answer.status_code == 200
+        assert answer.headers["set-cookie"].startswith("__Host-hmem-")
         assert "secure" in answer.headers["set-cookie"].lower()
         for number in range(WRONG_TOKENS):
             site.client().get(f"{site.base}/enter", params={"token": f"wrong{number}"}, headers=seen)
         assert site.client().get(f"{site.base}/enter", params={"token": token}, headers=seen).status_code == 429
         other = seen | {"X-Forwarded-For": "198.51.100.8"}
-        assert site.client().get(f"{site.base}/enter", params={"token": token}, headers=other).status_code == 303
+        assert site.client().get(f"{site.base}/enter", params={"token": token}, headers=other).status_code == 200
 
 
 def test_origins_are_written_as_browsers_do() -> None:
@@ -208,3 +225,87 @@ def test_static_files_are_those_of_their_packages() -> None:
     stated = dict(re.findall(r"\| `([^`]+)` \|.*`([0-9a-f]{64})`", (STATIC / "SOURCES.md").read_text(encoding="utf-8")))
     assert {name: hashlib.sha256((STATIC / name).read_bytes()).hexdigest() for name in stated} == stated
     assert len(stated) == 3
+
+
+def test_behind_a_proxy_nobody_else_may_ask(talked: World) -> None:
+    with serving(talked, web_origin="https://memory.example.org", web_proxy="192.0.2.7") as site:
+        token = site.prepared.access.tokens[0][0]
+        seen = {"Host": "memory.example.org", "X-Forwarded-For": "192.0.2.7"}
+        assert site.client().get("/enter", params={"token": token}, headers=seen).status_code == 403
+
+
+def test_with_a_certificate_the_page_has_tls_under_its_name(talked: World, tmp_path: Path) -> None:
+    certificate = self_signed(tmp_path)
+    origin = f"https://localhost:{(port := free_port())}"
+    more = {"web_tls_cert": certificate, "web_tls_key": certificate, "web_origin": origin}
+    with serving(talked, port=port, **more) as site:
+        assert site.prepared.links[0].startswith(f"{origin}/enter?token=")
+        with httpx.Client(verify=ssl.create_default_context(cafile=str(certificate))) as client:
+            entered = client.get(site.prepared.links[0])
+            assert entered.headers["set-cookie"].startswith("__Host-hmem-")
+            assert client.get(f"{origin}/chats").status_code == 200
+            assert client.get(f"{origin}/chats", headers={"Host": "evil.example"}).status_code == 403
+
+
+def self_signed(folder: Path) -> Path:
+    """A certificate of localhost and its key in one file."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localhost")])
+    now = datetime.now(UTC)
+    made = (
+        x509.CertificateBuilder().subject_name(name).issuer_name(name).public_key(key.public_key())
+        .serial_number(1).not_valid_before(now - timedelta(1)).not_valid_after(now + timedelta(1))
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName("localhost")]), critical=False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .sign(key, hashes.SHA256())
+    )  # fmt: skip
+    path = folder / "page.pem"
+    plain = serialization.NoEncryption()
+    pem = key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, plain)
+    path.write_bytes(pem + made.public_bytes(serialization.Encoding.PEM))
+    return path
+
+
+def test_two_pages_of_one_host_do_not_end_each_others_sessions(talked: World) -> None:
+    with serving(talked) as first, serving(talked) as second:
+        client = first.client()
+        assert client.get(first.prepared.links[0]).status_code == 200
+        assert client.get(second.prepared.links[0]).status_code == 200
+        assert client.get(f"{first.base}/chats").status_code == 200
+        assert client.get(f"{second.base}/chats").status_code == 200
+
+
+def test_many_visits_by_one_link_do_not_end_the_session_of_another() -> None:
+    access = Access([Grant(), Grant(read_only=True)])
+    (own, _), (look, _) = access.tokens
+    name = access.enter(own, "10.0.0.1") or ""
+    for _ in range(SESSIONS + 1):
+        access.enter(look, "10.0.0.1")
+    assert access.session(name)
+
+
+@pytest.mark.parametrize("written", [",", " , ", ",,"])
+def test_a_list_of_chats_without_a_chat_is_refused(light: World, written: str) -> None:
+    assert "--chats" in light.command("hmem", "web", f"--chats={written}", check=False).stderr
+    refused = light.command("hmem", "web", check=False, WEB_CHATS=written)
+    assert refused.returncode == SettingsError.exit_code
+    assert "WEB_CHATS" in refused.stderr
+
+
+def test_the_browser_is_led_to_the_page_without_its_token_in_the_process_list(
+    talked: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened: list[tuple[str, str]] = []
+
+    def look(address: str) -> bool:
+        opened.append((address, Path(address.removeprefix("file://")).read_text(encoding="utf-8")))
+        return True
+
+    monkeypatch.setattr("webbrowser.open", look)
+    monkeypatch.setattr("dispatcher.servers.web.serve.OPENING_SECONDS", 0.0)
+    with serving(talked) as site:
+        _open_browser(site.prepared)
+        (address, page), token = opened[0], site.prepared.access.tokens[0][0]
+    assert token not in address
+    assert token in page
+    assert not Path(address.removeprefix("file://")).exists()

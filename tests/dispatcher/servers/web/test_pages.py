@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import io
 import re
+import time
 import zipfile
+from pathlib import Path
 
+import orjson
 import pytest
 
 from dispatcher.servers.web.jobs import Jobs
+from shared.errors import InvalidInput
 from shared.wire import keys
 from tests.dispatcher.servers.web.conftest import Site, Visitor, serving
 from tests.support.machine import wait_for
@@ -136,8 +140,8 @@ def test_the_talk_goes_by_pages_and_by_days(site: Site, talked: World) -> None:
     newest = visitor.get("/chat/talk", chat="9912")
     assert "repaired by Mr Ott" in newest
     visitor.get("/chat/talk", 400, chat="9912", date="yesterday")
-    for until in ("x", "nan", "inf"):
-        visitor.get("/chat/talk", 400, chat="9912", until=until)
+    for end in ("x", "-1", "9" * 5000):
+        visitor.get("/chat/talk", 400, chat="9912", end=end)
 
 
 def test_a_search_ranks_as_for_claude_and_shows_the_parts_of_the_score(site: Site) -> None:
@@ -218,7 +222,7 @@ def test_an_export_is_a_zip_and_leaves_nothing(site: Site, talked: World) -> Non
     wait_for(lambda: not list((talked.root / "state").glob("web-export-*")), "the export to be removed")
 
 
-def test_old_history_is_uploaded_tried_and_imported(site: Site) -> None:
+def test_old_history_is_uploaded_tried_and_imported(site: Site, talked: World) -> None:
     visitor = site.visitor()
     visitor.get("/import")
     line = b'{"task_id":"old1","role":"user","chat_id":"9912","content":"An old story.","timestamp":1600000000.0}\n'
@@ -228,7 +232,10 @@ def test_old_history_is_uploaded_tried_and_imported(site: Site) -> None:
     name = page.url.params["file"]
     plan = visitor.post("/import/plan", source="jsonl", file=name)
     assert "What would come in" in plan
+    stored = talked.root / "state" / "web-uploads" / name
+    assert stored.exists()
     done = finished(visitor, visitor.post("/import/stage", source="jsonl", file=name))
+    assert not stored.exists(), "it is in the archive now"
     assert "<strong>Done</strong>" in done, done
     assert "An old story." in visitor.get("/chat/talk", chat="9912", date="2020-09-13")
     assert "no longer there" in visitor.post("/import/plan", 400, source="jsonl", file="../../etc/passwd")
@@ -271,3 +278,92 @@ def test_pages_answer_without_redis_and_without_a_release(light: World) -> None:
         for path in ("/nights", "/chats", "/settings"):
             visitor.get(path)
         visitor.get("/chat/talk", chat="9912")
+
+
+def test_a_forgetting_removes_what_was_uploaded(site: Site, talked: World) -> None:
+    visitor = site.visitor()
+    visitor.get("/import")
+    files = {"file": ("old.jsonl", b"a text with the canary 4711")}
+    visitor.client.post("/import/upload", data={"form-token": visitor.token}, files=files)
+    (talked.root / "state" / "web-export-left").mkdir()
+    assert list((talked.root / "state" / "web-uploads").iterdir())
+    visitor.get("/forget")
+    done = finished(visitor, visitor.post("/forget/carry-out", confirmation="forget", what="matching", text="4711"))
+    assert "<strong>Done</strong>" in done, done
+    assert not list((talked.root / "state" / "web-uploads").iterdir())
+    assert not (talked.root / "state" / "web-export-left").exists()
+
+
+def test_no_text_to_forget_is_never_the_whole_chat(talked: World) -> None:
+    """What the page starts reads the text from its standard input, which may be empty when the page dies."""
+    for more in ("--yes", "--json"):
+        refused = talked.command("hmem", "forget", "--chat=9912", "--matching=-", more, check=False)
+        assert refused.returncode == InvalidInput.exit_code
+        assert "read no text from standard input" in refused.stderr
+
+
+def test_a_job_that_cannot_be_recorded_does_nothing(
+    talked: World, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for name, value in talked.variables().items():
+        monkeypatch.setenv(name, value)
+    mark, written = tmp_path / "mark", []
+
+    def full(path: Path, content: bytes) -> None:
+        written.append(path.name)
+        if path.name == "pid":
+            raise OSError(28, "No space left on device")
+        path.write_bytes(content)
+
+    monkeypatch.setattr("dispatcher.servers.web.jobs.write_atomic", full)
+    monkeypatch.setattr("dispatcher.servers.web.jobs.of_day", lambda *_: ["/bin/sh", "-c", f"sleep 1; touch {mark}"])
+    with pytest.raises(OSError, match="No space left"):
+        Jobs(talked.settings()).day("A look", "test", "--help")
+    assert written == ["job.json", "pid"]
+    time.sleep(1.5)
+    assert not mark.exists(), "it was stopped"
+    assert not list((talked.root / "state" / "web-jobs").iterdir())
+
+
+def test_a_narrowed_session_sees_no_output_and_no_receipt_of_others(talked: World) -> None:
+    with serving(talked, web_chats="9912") as site:
+        visitor = site.visitor()
+        visitor.get("/forget")
+        page = visitor.post("/forget/carry-out", confirmation="forget", what="turn", turn="t1:user", chat="9912")
+        done = finished(visitor, page)
+        assert "<strong>Done</strong>" in done
+        assert "archive" not in done
+    for name, chats in (("a", []), ("b", ["77"])):
+        (talked.root / "state" / "receipts" / f"{name}.json").write_bytes(
+            orjson.dumps(
+                {
+                    "id": f"secret-{name}",
+                    "chats": chats,
+                    "finished_at": 1.0,
+                    "complete": True,
+                    "layers": {},
+                    "stays": [],
+                    "pending": [],
+                }
+            )
+        )
+    with serving(talked, web_chats="9912") as site:
+        assert "secret-" not in site.visitor().get("/forget")
+    with serving(talked) as site:
+        assert site.visitor().get("/forget").count("secret-") == 2
+
+
+def test_many_turns_of_one_second_are_pages_like_any(talked: World) -> None:
+    for number in range(130):
+        talked.say(f"same{number:03}", f"at once {number}", timestamp=1_600_000_000.0)
+    talked.night()
+    with serving(talked) as site:
+        page = site.visitor().get("/chat/talk", chat="9912", date="2020-09-13")
+        assert page.count("at once") == 50
+
+
+@pytest.mark.parametrize("form", [{"what": "turn", "turn": "a\0b"}, {"what": "chat", "chat": "9912", "before": "\0"}])
+def test_a_nul_is_refused_in_a_sentence(site: Site, form: dict[str, str]) -> None:
+    visitor = site.visitor()
+    visitor.get("/forget")
+    assert "holds a NUL" in visitor.post("/forget/preview", 400, **form)
