@@ -73,14 +73,17 @@ def test_an_unknown_session_falls_back_once_to_a_fresh_one(light: World, dispatc
 
 @pytest.mark.slow
 def test_new_during_an_answer_is_not_undone(light: World, bot: Bot) -> None:
-    running = light.start_dispatcher(CLAUDE_BIN=script(light, f"sleep 0.6; {SAY} late"))
+    go = light.root / "go"
+    waits = f'case " $* " in *" --help "*) exit;; esac; until [ -e {go} ]; do sleep 0.05; done'
+    running = light.start_dispatcher(CLAUDE_BIN=script(light, f"{waits}; {SAY} late"))
     for chat in (9912, 77):  # the first message of a chat, and a later one
         if chat == 77:
             bot.ask("before", chat)
+        go.unlink(missing_ok=True)
         task_id = bot.send("hello", chat)
         wait_for(lambda: bot.redis.hlen("hcli:mem:busy"), "the claim")
-        time.sleep(0.2)
         bot.new(chat)
+        go.touch()
         bot.receive(task_id)
         assert not bot.redis.exists(f"hcli:session:{chat}", f"hcli:session_history:{chat}")
         assert bot.turn(task_id, "asst")["content"] == "late"

@@ -121,6 +121,9 @@ def test_a_failed_night_is_told_with_its_reason(settings: Settings, client: Redi
     assert said == (
         "Alarm: night 8 stopped at embed (Ollama does not answer. Start it); check hmem-night status and its log, then run hmem-night run."
     )
+    assert look(settings, client, at("2026-11-21T04:10")) == []
+    failed_night(client, at("2026-11-21T04:20"), run=10)
+    assert "night 10 stopped" in look(settings, client, at("2026-11-21T04:21"))[0], "another failure is told at once"
     good_night(client, at("2026-11-21T05:00"), run=9)
     assert look(settings, client, at("2026-11-21T05:01")) == []
     assert look(settings, client, at("2026-11-21T05:10")) == ["Well again: night 9 succeeded."]

@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator
 from contextlib import closing, nullcontext
 from datetime import UTC, date, datetime
+from typing import Any
 
 import pytest
 from redis import Redis
@@ -19,6 +20,7 @@ from dispatcher.memory.day.memory import DayMemory
 from dispatcher.memory.day.open_memory import open_memory
 from dispatcher.memory.store.memories import MemoryType
 from dispatcher.memory.store.turns import StoredTurn
+from dispatcher.memory.tombstones import end_conversation
 from shared.turns.records import Tombstone, Turn
 from tests.dispatcher.health.notices.looking import DAY, HOUR, MINUTE, at, outbox
 from tests.servers.ollama_api import OllamaApi
@@ -99,6 +101,20 @@ def test_goals_that_are_due_and_what_is_remembered_since_yesterdays_digest(day: 
     ]
     assert lines_of(text, "New in my memory:") == ["• Ann lives in Lisbon", "• prefers short answers"]
     assert lines_of(text, YESTERDAY) == []
+
+
+def test_after_a_day_without_a_digest_nothing_is_left_out(day: DayMemory) -> None:
+    day.remembering.add(CHAT, MemoryType.FACT, "the dog is called Rex", now=EIGHT - 60 * HOUR)
+    day.remembering.add(CHAT, MemoryType.FACT, "Ann lives in Lisbon", now=EIGHT - 20 * HOUR)
+    for last, new in (
+        (None, 1),
+        (date(2026, 11, 20), 1),
+        (date(2026, 11, 18), 2),
+        (date(2026, 11, 22), 1),
+        (date(2020, 1, 1), 2),
+    ):
+        text = digest_text(day, None, CHAT, TODAY, EIGHT, last)
+        assert len(lines_of(text, "New in my memory:")) == new, last
 
 
 def test_many_new_memories_are_counted(day: DayMemory) -> None:
@@ -231,10 +247,10 @@ def test_a_chat_whose_digest_fails_holds_up_no_other(
 ) -> None:
     real = digest.digest_text
 
-    def odd(day: DayMemory, release: None, chat: str, today: date, now: float) -> str | None:
+    def odd(day: DayMemory, release: None, chat: str, *when: Any) -> str | None:
         if chat == "77":
             raise ZeroDivisionError
-        return real(day, release, chat, today, now)
+        return real(day, release, chat, *when)
 
     monkeypatch.setattr(digest, "digest_text", odd)
     say(day, *CHATTER)
@@ -255,6 +271,16 @@ def test_turns_that_only_the_release_has_are_in_it(light: World) -> None:
     with open_memory(settings) as memory:
         text = digest_text(memory.day, memory.release(), CHAT, today, now)
     assert "Ada: The plumber comes on Thursday at 10" in (text or "")
+
+
+def test_the_end_of_a_conversation_takes_an_unsent_digest_back(redis: Redis) -> None:
+    """By whichever way something is forgotten: it may be in the digest in other words."""
+    for chat, digest in ((CHAT, True), (CHAT, False), ("77", True)):
+        redis.rpush("hcli:mem:outbox", json.dumps({"id": "x", "chat_id": chat, "text": "said", "digest": digest}))
+    redis.rpush("hcli:mem:outbox", b"not JSON")
+    end_conversation(redis, CHAT)
+    assert redis.llen("hcli:mem:outbox") == 3
+    assert [json.loads(one)["chat_id"] for one in redis.lrange("hcli:mem:outbox", 0, 1)] == [CHAT, "77"]
 
 
 @pytest.mark.slow

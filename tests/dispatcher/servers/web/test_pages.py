@@ -152,11 +152,15 @@ def test_a_search_ranks_as_for_claude_and_shows_the_parts_of_the_score(site: Sit
 
 
 def test_each_of_the_last_answers_says_why(site: Site, talked: World) -> None:
+    old = {"at": time.time() - 8 * 86_400, "task_id": "old", "parts": [], "hits": []}
+    talked.redis.rpush(keys.whys("9912"), orjson.dumps(old), orjson.dumps(old))
     dispatcher = talked.start_dispatcher()
     for number in range(2):
         talked.enqueue(f"q{number}", "What is the code of the boiler?")
-    wait_for(lambda: talked.redis.llen(keys.whys("9912")) == 2, "two answers")
+    wait_for(lambda: talked.redis.exists(keys.done("q1")), "two answers")
     dispatcher.stop()
+    stored = talked.redis.lrange(keys.whys("9912"), 0, -1)
+    assert [orjson.loads(one)["task_id"] for one in stored] == ["q0", "q1"], "those of eight days ago are gone"
     visitor = site.visitor()
     page = visitor.get("/chat/why", chat="9912", task="q0")
     assert "The boiler code is 4711." in page
