@@ -73,15 +73,16 @@ def test_an_unknown_session_falls_back_once_to_a_fresh_one(light: World, dispatc
 
 @pytest.mark.slow
 def test_new_during_an_answer_is_not_undone(light: World, bot: Bot) -> None:
-    go = light.root / "go"
-    waits = f'case " $* " in *" --help "*) exit;; esac; until [ -e {go} ]; do sleep 0.05; done'
+    begun, go = light.root / "begun", light.root / "go"
+    waits = f'case " $* " in *" --help "*) exit;; esac; touch {begun}; until [ -e {go} ]; do sleep 0.05; done'
     running = light.start_dispatcher(CLAUDE_BIN=script(light, f"{waits}; {SAY} late"))
     for chat in (9912, 77):  # the first message of a chat, and a later one
         if chat == 77:
-            bot.ask("before", chat)
-        go.unlink(missing_ok=True)
+            bot.ask("before", chat)  # `go` is there from the first chat
+        for mark in (begun, go):
+            mark.unlink(missing_ok=True)
         task_id = bot.send("hello", chat)
-        wait_for(lambda: bot.redis.hlen("hcli:mem:busy"), "the claim")
+        wait_for(begun.exists, "Claude to be asked")
         bot.new(chat)
         go.touch()
         bot.receive(task_id)

@@ -275,8 +275,8 @@ def test_turns_that_only_the_release_has_are_in_it(light: World) -> None:
 
 def test_the_end_of_a_conversation_takes_an_unsent_digest_back(redis: Redis) -> None:
     """By whichever way something is forgotten: it may be in the digest in other words."""
-    for chat, digest in ((CHAT, True), (CHAT, False), ("77", True)):
-        redis.rpush("hcli:mem:outbox", json.dumps({"id": "x", "chat_id": chat, "text": "said", "digest": digest}))
+    for chat, is_one in ((CHAT, True), (CHAT, False), ("77", True)):
+        redis.rpush("hcli:mem:outbox", json.dumps({"id": "x", "chat_id": chat, "text": "said", "digest": is_one}))
     redis.rpush("hcli:mem:outbox", b"not JSON")
     end_conversation(redis, CHAT)
     assert redis.llen("hcli:mem:outbox") == 3
