@@ -20,6 +20,7 @@ BROKEN_OUT = f"""() => [...document.querySelectorAll(`[{ATTRIBUTE}], [onload], [
 ALL_TEXT = """() => [document.title, document.body.innerText, document.body.textContent,
   ...[...document.querySelectorAll("input, textarea")].map((one) => one.value),
   ...[...document.querySelectorAll("[aria-label]")].map((one) => one.ariaLabel)].join("\\n")"""
+PLACE = "(one) => one.getBoundingClientRect().toJSON()"
 MARK = re.compile(r"zq[a-z]+zz[a-z]+qz")
 #: Fields of an address, by the page that shows what is in them.
 ADDRESSED = {
@@ -132,11 +133,17 @@ def test_an_import_shows_what_a_file_holds_as_it_was_written(attack: Attacked) -
 
 def test_a_template_is_text_and_a_name_ends_where_it_ends(attack: Attacked) -> None:
     assert text("message", "template") in attack.look(of_chat("/chat/talk", chat_of("template")))
-    attack.look(of_chat("/chat/talk", chat_of("direction")))
-    after = attack.watched.page.evaluate("""() => {
-      const line = document.querySelector(".question .who");
-      return line.querySelector("time").getBoundingClientRect().left - line.querySelector("strong").getBoundingClientRect().right; }""")
-    assert after >= 0, "a name that turns the writing direction moves nothing that follows it"
+    chat = chat_of("direction")
+    for path, line in (("/chat/talk", ".question .who"), ("/chat/why", ".hits .who")):
+        attack.look(of_chat(path, chat))
+        found = attack.watched.page.locator(line).first
+        name, moment = (found.locator(tag).first.evaluate(PLACE) for tag in ("strong", "time"))
+        assert moment["x"] >= name["right"], f"{path}: a name that turns the writing direction turns nothing after it"
+    attack.look(of_chat("/chat", chat))
+    number, since = (
+        attack.watched.page.locator(f".memories li {tag}").first.evaluate(PLACE) for tag in (".number", "small")
+    )
+    assert (since["x"], since["y"] > number["y"]) == (number["x"], True), "what follows a fact has a line of its own"
 
 
 def test_a_word_of_ten_thousand_letters_widens_no_page(attacked: PageWorld, enter: Enter) -> None:
