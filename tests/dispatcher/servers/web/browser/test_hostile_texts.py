@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -23,7 +23,7 @@ ALL_TEXT = """() => [document.title, document.body.innerText, document.body.text
 PLACE = "(one) => one.getBoundingClientRect().toJSON()"
 MARK = re.compile(r"zq[a-z]+zz[a-z]+qz")
 #: Fields of an address, by the page that shows what is in them.
-ADDRESSED = {
+ADDRESSED: dict[str, Callable[[str, str], str]] = {
     "sought": lambda said, chat: of_chat("/chat/search", chat, q=said),
     "found": lambda said, chat: f"/chats?{of_chat('', chat, q=said).lstrip('?')}",
     "said": lambda said, chat: of_chat("/chat", chat, said=said),
@@ -79,6 +79,7 @@ def test_the_look_notices_what_broke_out(attacked: PageWorld, enter: Enter) -> N
     assert any(one.startswith("policy: script-src-attr") for one in attack.watched.faults())
 
 
+@pytest.mark.slow
 def test_nothing_that_was_written_runs_or_breaks_out(attack: Attacked, capsys: pytest.CaptureFixture[str]) -> None:
     for payload in PAYLOADS:
         chat = chat_of(payload)
@@ -100,6 +101,7 @@ def test_nothing_that_was_written_runs_or_breaks_out(attack: Attacked, capsys: p
     assert len(attack.seen) >= 200
 
 
+@pytest.mark.slow
 def test_what_is_to_be_forgotten_is_shown_as_it_was_written(attack: Attacked) -> None:
     page = attack.watched.open("/forget")
     fill(page, "Turns and memories that contain", "zqmessagezz")
@@ -108,6 +110,7 @@ def test_what_is_to_be_forgotten_is_shown_as_it_was_written(attack: Attacked) ->
     assert PAYLOADS["image"] in shown
 
 
+@pytest.mark.slow
 def test_an_import_shows_what_a_file_holds_as_it_was_written(attack: Attacked) -> None:
     import json
 
