@@ -375,6 +375,15 @@ def commands(rounds: int = 10) -> None:
 
 
 @app.command()
+def page(chats: int = 10_000, chat_turns: int = 10, large: int = 100_000, rounds: int = 10) -> None:
+    """The owner's page with many chats, and one of many turns: how long each page takes, the first time and then."""
+    from scripts.benchmarks.page import measure
+
+    describe_machine()
+    measure(chats, chat_turns, large, rounds)
+
+
+@app.command()
 def typed() -> None:
     """The thresholds of typed memories, on invented data with the shipped model."""
     from scripts.benchmarks.typed import measure

@@ -13,6 +13,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -144,7 +145,11 @@ def asked(world: World) -> None:
     world.start_dispatcher(CLAUDE_STAND_IN_SAMPLE=str(sample))
     for number, (message, _) in enumerate(ASKED):
         world.enqueue(f"q{number}", message, chat_id=int(NOOR), name="Noor")
-        wait_for(lambda count=number + 1: world.redis.llen(keys.whys(NOOR)) == count, "an answer and its explanation")
+        wait_for(partial(_explained, world, number + 1), "an answer and its explanation")
+
+
+def _explained(world: World, count: int) -> bool:
+    return int(world.redis.llen(keys.whys(NOOR))) == count
 
 
 @contextmanager

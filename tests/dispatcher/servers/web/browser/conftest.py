@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, Playwright, Request, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Dialog, Page, Playwright, Request, sync_playwright
 
 from tests.dispatcher.servers.web.browser import hostile
 from tests.support.processes.page_world import LIGHT, PageWorld, asked, household, own_world, page_over
@@ -21,6 +21,8 @@ MISSING = (
     "There is no Chromium for the tests of the page. Run scripts/setup --dev (or: apt-get install chromium), or "
     ".venv/bin/playwright install --with-deps chromium."
 )
+#: A name of another site, which its owner has made to lead to this host (DNS rebinding).
+REBOUND = "evil.example"
 SECONDS = 60_000.0  # milliseconds that Playwright waits: the machine may be busy
 #: Notes each violation of the page's policy where the test can read it.
 _NOTE_VIOLATIONS = "addEventListener('securitypolicyviolation', (e) => (window.violations ??= []).push(e.violatedDirective + ' ' + e.blockedURI));"
@@ -53,10 +55,14 @@ def watch(page: Page, site: PageWorld) -> Watched:
         if not request.url.startswith((f"{site.base}/", "data:", "blob:")):
             watched.wrong.append(f"asks for {request.url}")
 
+    def dismissed(dialog: Dialog) -> None:
+        watched.wrong.append(f"dialog: {dialog.message}")
+        dialog.dismiss()
+
     page.on("console", lambda said: watched.wrong.append(f"console {said.type}: {said.text}"))
     page.on("pageerror", lambda error: watched.wrong.append(f"error: {error}"))
     page.on("request", requested)
-    page.on("dialog", lambda dialog: (watched.wrong.append(f"dialog: {dialog.message}"), dialog.dismiss()))
+    page.on("dialog", dismissed)
     page.add_init_script(_NOTE_VIOLATIONS)
     return watched
 
@@ -71,8 +77,8 @@ def _executable(driver: Playwright) -> str:
 @pytest.fixture(scope="package")
 def chromium() -> Iterator[Browser]:
     with sync_playwright() as driver:
-        sandbox = ["--no-sandbox"] if os.geteuid() == 0 else []
-        browser = driver.chromium.launch(executable_path=_executable(driver), args=sandbox)
+        arguments = [f"--host-resolver-rules=MAP {REBOUND} 127.0.0.1", *(["--no-sandbox"] if os.geteuid() == 0 else [])]
+        browser = driver.chromium.launch(executable_path=_executable(driver), args=arguments)
         yield browser
         browser.close()
 
@@ -103,14 +109,14 @@ Enter = Callable[..., Watched]
 
 @contextmanager
 def entering(chromium: Browser) -> Iterator[Enter]:
-    """Opens a page by its link in a browser profile of its own; arguments are those of `Browser.new_context`."""
+    """An empty page in a browser profile of its own, for which the link has opened a session; arguments are those of `Browser.new_context`."""
     contexts: list[BrowserContext] = []
 
     def enter(site: PageWorld, link: str | None = None, **options: Any) -> Watched:
         contexts.append(chromium.new_context(**{"viewport": {"width": 1100, "height": 800}, **options}))
         contexts[-1].set_default_timeout(SECONDS)
         watched = watch(contexts[-1].new_page(), site)
-        watched.page.goto(link or site.link)
+        contexts[-1].request.get(link or site.link, max_redirects=0)  # its cookies are the profile's
         return watched
 
     try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -20,9 +20,10 @@ BROKEN_OUT = f"""() => [...document.querySelectorAll(`[{ATTRIBUTE}], [onload], [
 ALL_TEXT = """() => [document.title, document.body.innerText, document.body.textContent,
   ...[...document.querySelectorAll("input, textarea")].map((one) => one.value),
   ...[...document.querySelectorAll("[aria-label]")].map((one) => one.ariaLabel)].join("\\n")"""
+PLACE = "(one) => one.getBoundingClientRect().toJSON()"
 MARK = re.compile(r"zq[a-z]+zz[a-z]+qz")
 #: Fields of an address, by the page that shows what is in them.
-ADDRESSED = {
+ADDRESSED: dict[str, Callable[[str, str], str]] = {
     "sought": lambda said, chat: of_chat("/chat/search", chat, q=said),
     "found": lambda said, chat: f"/chats?{of_chat('', chat, q=said).lstrip('?')}",
     "said": lambda said, chat: of_chat("/chat", chat, said=said),
@@ -78,6 +79,7 @@ def test_the_look_notices_what_broke_out(attacked: PageWorld, enter: Enter) -> N
     assert any(one.startswith("policy: script-src-attr") for one in attack.watched.faults())
 
 
+@pytest.mark.slow
 def test_nothing_that_was_written_runs_or_breaks_out(attack: Attacked, capsys: pytest.CaptureFixture[str]) -> None:
     for payload in PAYLOADS:
         chat = chat_of(payload)
@@ -99,6 +101,7 @@ def test_nothing_that_was_written_runs_or_breaks_out(attack: Attacked, capsys: p
     assert len(attack.seen) >= 200
 
 
+@pytest.mark.slow
 def test_what_is_to_be_forgotten_is_shown_as_it_was_written(attack: Attacked) -> None:
     page = attack.watched.open("/forget")
     fill(page, "Turns and memories that contain", "zqmessagezz")
@@ -107,6 +110,7 @@ def test_what_is_to_be_forgotten_is_shown_as_it_was_written(attack: Attacked) ->
     assert PAYLOADS["image"] in shown
 
 
+@pytest.mark.slow
 def test_an_import_shows_what_a_file_holds_as_it_was_written(attack: Attacked) -> None:
     import json
 
@@ -132,11 +136,17 @@ def test_an_import_shows_what_a_file_holds_as_it_was_written(attack: Attacked) -
 
 def test_a_template_is_text_and_a_name_ends_where_it_ends(attack: Attacked) -> None:
     assert text("message", "template") in attack.look(of_chat("/chat/talk", chat_of("template")))
-    attack.look(of_chat("/chat/talk", chat_of("direction")))
-    after = attack.watched.page.evaluate("""() => {
-      const line = document.querySelector(".question .who");
-      return line.querySelector("time").getBoundingClientRect().left - line.querySelector("strong").getBoundingClientRect().right; }""")
-    assert after >= 0, "a name that turns the writing direction moves nothing that follows it"
+    chat = chat_of("direction")
+    for path, line in (("/chat/talk", ".question .who"), ("/chat/why", ".hits .who")):
+        attack.look(of_chat(path, chat))
+        found = attack.watched.page.locator(line).first
+        name, moment = (found.locator(tag).first.evaluate(PLACE) for tag in ("strong", "time"))
+        assert moment["x"] >= name["right"], f"{path}: a name that turns the writing direction turns nothing after it"
+    attack.look(of_chat("/chat", chat))
+    number, since = (
+        attack.watched.page.locator(f".memories li {tag}").first.evaluate(PLACE) for tag in (".number", "small")
+    )
+    assert (since["x"], since["y"] > number["y"]) == (number["x"], True), "what follows a fact has a line of its own"
 
 
 def test_a_word_of_ten_thousand_letters_widens_no_page(attacked: PageWorld, enter: Enter) -> None:

@@ -62,7 +62,9 @@ def _plan(watched: Watched) -> None:
 def _job(watched: Watched) -> None:
     """Of a piece of work that ends at once: there is no pin to remove."""
     page = watched.open("/nights")
-    form = {"form-token": page.locator("input[name=form-token]").first.get_attribute("value") or ""}
+    form: dict[str, str | float | bool] = {
+        "form-token": page.locator("input[name=form-token]").first.get_attribute("value") or ""
+    }
     answer = page.request.post(f"{watched.site.base}/releases/unpin", form=form, max_redirects=0)
     watched.open(answer.headers["location"])
 
