@@ -243,6 +243,6 @@ def test_what_why_tells_is_the_context_without_its_text() -> None:
     context = Context("text", degraded=["no summary"], release_run=7, ms=1.234)
     whole = context.to_json()
     told = loads_object(why_record(context))
-    plainly = {"facts": [], "missing": ["summary"], "nothing_plain": None, "summary_at": None}
+    plainly: dict[str, object] = {"facts": [], "missing": ["summary"], "nothing_plain": None, "summary_at": None}
     plainly |= {"missed": [], "task_id": "", "at": None}
     assert told == {name: value for name, value in whole.items() if name not in ("text", "cut")} | plainly
