@@ -29,7 +29,7 @@ PATHS: dict[str, dict[str, str]] = {
     "/chats?q=99": {},
     "/chat": {"chat": LARGE},
     "/chat/talk": {"chat": LARGE},
-    "/chat/talk (middle)": {"chat": LARGE, "date": "2021-05-01"},
+    "/chat/talk (middle)": {"chat": LARGE, "date": "2022-03-01"},
     "/chat/search": {"chat": LARGE, "q": "w1 w2f w5"},
 }
 

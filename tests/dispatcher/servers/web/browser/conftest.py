@@ -3,24 +3,18 @@
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Dialog, Page, Playwright, Request, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Dialog, Page, Request, sync_playwright
 
 from tests.dispatcher.servers.web.browser import hostile
+from tests.support.processes.chromium import executable
 from tests.support.processes.page_world import LIGHT, PageWorld, asked, household, own_world, page_over
 
-BROWSERS = ("chromium", "chromium-browser", "google-chrome")
-MISSING = (
-    "There is no Chromium for the tests of the page. Run scripts/setup --dev (or: apt-get install chromium), or "
-    ".venv/bin/playwright install --with-deps chromium."
-)
 #: A name of another site, which its owner has made to lead to this host (DNS rebinding).
 REBOUND = "evil.example"
 SECONDS = 60_000.0  # milliseconds that Playwright waits: the machine may be busy
@@ -67,18 +61,11 @@ def watch(page: Page, site: PageWorld) -> Watched:
     return watched
 
 
-def _executable(driver: Playwright) -> str:
-    found = next(filter(None, map(shutil.which, BROWSERS)), None) or driver.chromium.executable_path
-    if not Path(found).exists():
-        pytest.fail(MISSING)
-    return found
-
-
 @pytest.fixture(scope="package")
 def chromium() -> Iterator[Browser]:
     with sync_playwright() as driver:
         arguments = [f"--host-resolver-rules=MAP {REBOUND} 127.0.0.1", *(["--no-sandbox"] if os.geteuid() == 0 else [])]
-        browser = driver.chromium.launch(executable_path=_executable(driver), args=arguments)
+        browser = driver.chromium.launch(executable_path=executable(driver), args=arguments)
         yield browser
         browser.close()
 

@@ -1,0 +1,122 @@
+"""Pictures of every page, in light and dark: a made-up household of nine days, its nights, and questions that a stand-in for Claude answers."""
+
+from __future__ import annotations
+
+import argparse
+import io
+import os
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Literal
+from urllib.parse import urlencode
+
+from PIL import Image
+from playwright.sync_api import Browser, FloatRect, Page, sync_playwright
+
+from tests.support.processes.chromium import executable
+from tests.support.processes.page_world import GROUP, NOOR, PageWorld, asked, household, own_world, page_over
+
+IMAGES = Path(__file__).parent.parent / "docs" / "images"
+DAYS = 9
+WIDTH, HEIGHT, MOST_HEIGHT = 1100, 800, 1400
+#: Bytes that no picture exceeds, and the numbers of colours that are tried until it does not.
+MOST_BYTES, COLOURS = 150_000, (256, 128, 64, 32, 16)
+SCHEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
+MESSAGE = "What was wrong with the boiler, and when does Mr Ortega come?"
+
+
+def _address(path: str, **query: str) -> Callable[[Page], None]:
+    def visit(page: Page) -> None:
+        page.goto(f"{path}?{urlencode(query)}" if query else path)
+
+    return visit
+
+
+def _preview(page: Page) -> None:
+    page.goto("/forget")
+    page.get_by_label("Turns and memories that contain").fill("boiler")
+    with page.expect_navigation():
+        page.locator("form:has(input[value=matching])").get_by_role("button").click()
+
+
+def _plan(page: Page) -> None:
+    line = b'{"task_id":"old1","role":"user","chat_id":"9912","content":"An old story.","timestamp":1600000000.0}\n'
+    page.goto("/import")
+    page.locator("input[type=file]").set_input_files({"name": "old.jsonl", "mimeType": "text/plain", "buffer": line})
+    page.get_by_role("button", name="Upload").click()
+    page.locator("#source").select_option("jsonl")
+    with page.expect_navigation():
+        page.get_by_role("button", name="Dry run").click()
+
+
+PAGES: dict[str, Callable[[Page], None]] = {
+    "today": _address("/"),
+    "nights": _address("/nights"),
+    "night": _address(f"/nights/{DAYS}"),
+    "chats": _address("/chats"),
+    "chat": _address("/chat", chat=NOOR),
+    "talk": _address("/chat/talk", chat=NOOR),
+    "group": _address("/chat/talk", chat=GROUP),
+    "search": _address("/chat/search", chat=NOOR, q="heating engineer"),
+    "why": _address("/chat/why", chat=NOOR, task="q0"),
+    "try": _address("/chat/try", chat=NOOR, text=MESSAGE),
+    "forget": _address("/forget"),
+    "preview": _preview,
+    "import": _address("/import"),
+    "plan": _plan,
+    "settings": _address("/settings"),
+}
+
+
+def small(picture: bytes) -> bytes:
+    """The picture as a PNG of fewer colours, in at most MOST_BYTES."""
+    image = Image.open(io.BytesIO(picture)).convert("RGB")
+    for colours in COLOURS:
+        out = io.BytesIO()
+        image.quantize(colours, dither=Image.Dither.NONE).save(out, "PNG", optimize=True)
+        if out.tell() <= MOST_BYTES:
+            return out.getvalue()
+    raise SystemExit(f"pictures: a picture has {out.tell()} bytes with {colours} colours; {MOST_BYTES} are the most.")
+
+
+def take(browser: Browser, site: PageWorld, names: list[str], folder: Path) -> None:
+    """Each page on a screen of its own height, but no higher than MOST_HEIGHT."""
+    for scheme in SCHEMES:
+        size = {"width": WIDTH, "height": HEIGHT}
+        context = browser.new_context(base_url=site.base, color_scheme=scheme, viewport=size)  # type: ignore[arg-type]
+        context.request.get(site.link, max_redirects=0)
+        page = context.new_page()
+        for name in names:
+            PAGES[name](page)
+            page.locator("[hx-trigger=load]").wait_for(state="detached")
+            height = min(MOST_HEIGHT, max(HEIGHT, page.evaluate("document.documentElement.scrollHeight")))
+            clip: FloatRect = {"x": 0, "y": 0, "width": WIDTH, "height": height}
+            path = folder / f"page-{name}-{scheme}.png"
+            path.write_bytes(small(page.screenshot(full_page=True, clip=clip, animations="disabled")))
+            sys.stderr.write(f"{path} ({path.stat().st_size:,} bytes)\n")
+        context.close()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"pages (default: all): {', '.join(PAGES)}")
+    parser.add_argument("--to", type=Path, default=IMAGES, metavar="FOLDER", help="default: docs/images")
+    given = parser.parse_args()
+    if wrong := [name for name in given.names if name not in PAGES]:
+        parser.error(f"there is no page {', '.join(wrong)}. Choose from {', '.join(PAGES)}.")
+    given.to.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="hmem-pictures-") as folder, own_world(Path(folder)) as world:
+        sys.stderr.write(f"pictures: {DAYS} days and nights of a made-up household ...\n")
+        household(world, DAYS)
+        asked(world)
+        with page_over(world) as site, sync_playwright() as driver:
+            sandbox = ["--no-sandbox"] if os.geteuid() == 0 else []
+            browser = driver.chromium.launch(executable_path=executable(driver), args=sandbox)
+            take(browser, site, given.names or [*PAGES], given.to)
+            browser.close()
+
+
+if __name__ == "__main__":
+    main()
