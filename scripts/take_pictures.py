@@ -20,7 +20,7 @@ from tests.support.processes.page_world import GROUP, NOOR, PageWorld, asked, ho
 
 IMAGES = Path(__file__).parent.parent / "docs" / "images"
 DAYS = 9
-WIDTH, HEIGHT, MOST_HEIGHT = 1100, 800, 1400
+WIDTH, HEIGHT, MOST_HEIGHT = 1100, 800, 2000
 #: Bytes that no picture exceeds, and the numbers of colours that are tried until it does not.
 MOST_BYTES, COLOURS = 150_000, (256, 128, 64, 32, 16)
 SCHEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")

@@ -28,7 +28,7 @@
       scales: { y: { range: (_, low, high) => [0, high > 0 ? high * 1.08 : 1] } },
       axes: [axis, { ...axis, size: 62, values: (_, ticks) => ticks.map(short) }],
       series: [{ label: "night", value: "{YYYY}-{MM}-{DD}" }, ...order.map((at) => ({
-        label: chart.series[at].name, stroke: COLOURS[at % COLOURS.length], width: 2, points: { show: chart.x.length < 15 },
+        label: chart.series[at].name, stroke: COLOURS[at % COLOURS.length], width: 2, dash: !chart.stacked && at ? [6, 5] : undefined, points: { show: chart.x.length < 15 },
         fill: chart.stacked ? COLOURS[at % COLOURS.length] : undefined,
         value: (_, __, ___, row) => row == null ? "–" : short(chart.series[at].values[row]) + " " + chart.unit,
       }))],

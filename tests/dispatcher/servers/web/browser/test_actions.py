@@ -117,7 +117,7 @@ def _back_and_forth(owner: Watched) -> None:
 @pytest.mark.parametrize(
     ("form", "label", "value"),
     [
-        ("turn", "Turn, as the talk shows it", "fg1:user"),
+        ("turn", "Turn id, as in Talk", "fg1:user"),
         ("matching", "Turns and memories that contain", "walrus 4711"),
     ],
 )

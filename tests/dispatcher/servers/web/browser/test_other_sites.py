@@ -106,7 +106,7 @@ def test_a_name_that_was_rebound_to_this_host_is_refused(owner: Watched, site: P
 def test_after_leaving_the_back_button_shows_no_chat(owner: Watched, site: PageWorld) -> None:
     page = owner.open(of_chat("/chat/talk"))
     expect(page.locator("main")).to_contain_text("boiler")
-    page.get_by_role("button", name="Leave").click()
+    page.get_by_role("button", name="Log out").click()
     page.get_by_text("You have left").wait_for()
     page.go_back()
     expect(page.locator("main")).to_contain_text("This page is private")
