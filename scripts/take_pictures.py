@@ -17,6 +17,7 @@ from playwright.sync_api import Browser, FloatRect, Page, sync_playwright
 
 from tests.support.processes.chromium import executable
 from tests.support.processes.page_world import GROUP, NOOR, PageWorld, asked, household, own_world, page_over
+from tests.support.world import STAND_IN
 
 IMAGES = Path(__file__).parent.parent / "docs" / "images"
 DAYS = 9
@@ -99,6 +100,14 @@ def take(browser: Browser, site: PageWorld, names: list[str], folder: Path) -> N
         context.close()
 
 
+def stand_in(folder: Path) -> str:
+    """A Claude CLI that prints a version, too, as the checks of the first page want it."""
+    path = folder / "claude"
+    path.write_text(f'#!/bin/sh\n[ "$1" != --version ] || exec echo "2.1.330 (stand-in)"\nexec {STAND_IN} "$@"\n')
+    path.chmod(0o755)
+    return str(path)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"pages (default: all): {', '.join(PAGES)}")
@@ -108,6 +117,8 @@ def main() -> None:
         parser.error(f"there is no page {', '.join(wrong)}. Choose from {', '.join(PAGES)}.")
     given.to.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="hmem-pictures-") as folder, own_world(Path(folder)) as world:
+        world.environment["CLAUDE_BIN"] = stand_in(world.root)
+        world.redis.config_set("appendonly", "yes")
         sys.stderr.write(f"pictures: {DAYS} days and nights of a made-up household ...\n")
         household(world, DAYS)
         asked(world)

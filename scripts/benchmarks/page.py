@@ -1,7 +1,7 @@
 """Measurement of the owner's page: how long a browser waits for each page where there are many chats, and one of many turns.
 
 The history is made up (growth.py) and has no vectors. The page is the installed command; every figure is of one request on a connection that is
-open, from its sending to the first byte of the answer's body, and to its last.
+open, from its sending to the first byte of the answer's body, and to its last. The link leads to the first page, so that is always loaded before.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ def _visitor(environment: dict[str, str]) -> Iterator[httpx.Client]:
 def _enter(client: httpx.Client, link: str) -> None:
     for _ in range(200):
         try:
-            client.get(link)
+            client.get(link, follow_redirects=True)
         except httpx.ConnectError:
             time.sleep(0.02)
         else:

@@ -102,6 +102,8 @@ class Reader:
             self._close()
 
     def _watch(self) -> None:
+        import shared.search.chat_items  # noqa: F401 - numpy takes a quarter of a second, for which the first page of a chat need not wait
+
         cleared = -CLEAR_SECONDS
         while not self._ended.wait(LOOK_SECONDS):
             if time.monotonic() - cleared > CLEAR_SECONDS:
