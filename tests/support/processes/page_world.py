@@ -143,6 +143,7 @@ def asked(world: World) -> None:
     lines = ({"kind": "exchange", "message": message, "answer": answer} for message, answer in ASKED)
     sample.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
     world.start_dispatcher(CLAUDE_STAND_IN_SAMPLE=str(sample))
+    wait_for(lambda: any(int(run) for run in world.redis.hvals(keys.RELEASE)), "the release with its vectors")
     for number, (message, _) in enumerate(ASKED):
         world.enqueue(f"q{number}", message, chat_id=int(NOOR), name="Noor")
         wait_for(partial(_explained, world, number + 1), "an answer and its explanation")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from contextlib import suppress
 from datetime import datetime
 from typing import Any
 
@@ -15,7 +17,7 @@ from dispatcher.prompt.preview import preview
 from dispatcher.servers.web.asked import Asked
 from shared.config.values import MemoryBackend
 from shared.errors import InvalidInput
-from shared.turns.records import RecordRefused, loads_object
+from shared.turns.records import RecordRefused, Turn, loads_object
 from shared.wire import keys
 
 #: Characters of a message that is tried.
@@ -70,7 +72,9 @@ def why(asked: Asked) -> Response:
             hidden = memory.day.forgotten.of(chat_id)
             gone = {turn for tombstone in hidden for turn in tombstone.named}
             found = memory.day.turns.named(chat_id, ids) if memory.day.wanted else []
-            texts = {one.turn.turn_id: one.turn.content for one in found if one.turn.turn_id not in gone}
+            texts = {turn.turn_id: turn.content for turn in _latest(asked, chat_id, ids)}
+            texts |= {one.turn.turn_id: one.turn.content for one in found}
+            texts = {turn: text for turn, text in texts.items() if turn not in gone}
     return asked.page(
         "why.html",
         f"Why, in chat {chat_id}",
@@ -83,6 +87,21 @@ def why(asked: Asked) -> Response:
         missing=MISSING,
         notes=notes,
     )
+
+
+def _latest(asked: Asked, chat_id: str, turn_ids: Sequence[str]) -> list[Turn]:
+    """Those that are still in Redis: the day store has a turn some seconds later, and the night takes it from Redis."""
+    names = [keys.turn(*turn.rsplit(":", 1)) for turn in turn_ids]
+    try:
+        values: Any = asked.reader.redis.mget(names)
+    except RedisError:
+        return []
+    found = []
+    for name, raw in zip(names, values, strict=True):
+        with suppress(RecordRefused):
+            if raw is not None:
+                found.append(Turn.parse(name.encode(), raw))
+    return [turn for turn in found if turn.chat_id == chat_id]
 
 
 def _records(asked: Asked, chat_id: str) -> tuple[list[dict[str, Any]], list[str]]:
