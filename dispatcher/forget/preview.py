@@ -51,7 +51,7 @@ def _archive(night: NightPart) -> str:
     if night.later:
         return "on this host; its part is left to the next night."
     unpinned = " The pin is removed, because the pinned release contains the text." if night.pinned else ""
-    return f"on this host; a night runs now.{unpinned}"
+    return f"on this host; a night will run at once.{unpinned}"
 
 
 def preview_text(shown: dict[str, Any], zone: ZoneInfo) -> str:

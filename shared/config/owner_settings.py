@@ -27,7 +27,9 @@ class OwnerSettings(BaseModel):
     web_origin: str | None = Field(
         None, description="with a proxy that has TLS: how browsers reach the page, such as https://memory.example.org"
     )
-    web_proxy: str = Field("", description="IP address of that proxy, from which alone the page may then be asked, such as 127.0.0.1")
+    web_proxy: str = Field(
+        "", description="IP address of that proxy, from which alone the page may then be asked, such as 127.0.0.1"
+    )
 
     @field_validator("report_chat", mode="before")
     @classmethod

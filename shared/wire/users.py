@@ -260,7 +260,11 @@ DISPATCHER = User(
         reads("LPOS", keys.TOMBSTONES, why="checks whether one of its tombstones is there"),
         writes("RPUSH", keys.TOMBSTONES, why="`[FORGET: …]` and `/memory forget` in a chat: a tombstone that hides"),
         writes("RPUSH", keys.OUTBOX, why="reminders, alarms, the morning report, digests"),
-        reads("LLEN LINDEX LRANGE", keys.OUTBOX, why="metrics; finds messages that no bot fetches, and digests to take back"),
+        reads(
+            "LLEN LINDEX LRANGE",
+            keys.OUTBOX,
+            why="metrics; finds messages that no bot fetches, and digests to take back",
+        ),
         writes("LREM", keys.OUTBOX, why="drops them after some days"),
         writes("SET", REMINDED, why="reminds once"),
         writes("HSET HDEL", keys.RELEASE, why="publishes which release it serves"),

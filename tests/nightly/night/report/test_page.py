@@ -22,7 +22,7 @@ from nightly.night.report.page import SHOWN_CHATS, ChatLedger, page
 from nightly.night.report.picture import picture
 from nightly.night.report.refused import RefusedCount, refused_in
 from nightly.night.report.words import headline, lines_of, span
-from scripts.pictures import made_up_nights
+from scripts.report_picture import made_up_nights
 from shared.turns.records import Tombstone
 from tests.support.world import REPOSITORY, World
 

@@ -1,4 +1,4 @@
-"""Draw the pictures of the documents again: .venv/bin/python scripts/pictures.py [FOLDER]
+"""Draw the picture of the morning report again: .venv/bin/python -m scripts.report_picture [FOLDER]
 
 docs/images/report.png   what the owner gets in the morning, from made-up nights
 """
