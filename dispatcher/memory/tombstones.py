@@ -133,7 +133,12 @@ def end_conversation(client: Redis, chat_id: str) -> None:
     `finish.lua` does the same with `forget`. A task that is running sees that its session was ended, and adds nothing to the next one.
     """
     client.delete(*keys.conversation(chat_id))
-    for raw in cast(list[bytes], client.lrange(keys.OUTBOX, 0, -1)):
+    found = [
+        client.lindex(keys.OUTBOX, at) for at in range(cast(int, client.llen(keys.OUTBOX)))
+    ]  # a dispatcher has no LRANGE
+    for raw in cast(list[bytes | None], found):
+        if raw is None:
+            continue
         try:
             message = loads_object(raw)
         except RecordRefused:
