@@ -133,9 +133,7 @@ def end_conversation(client: Redis, chat_id: str) -> None:
     `finish.lua` does the same with `forget`. A task that is running sees that its session was ended, and adds nothing to the next one.
     """
     client.delete(*keys.conversation(chat_id))
-    found = [
-        client.lindex(keys.OUTBOX, at) for at in range(cast(int, client.llen(keys.OUTBOX)))
-    ]  # a dispatcher has no LRANGE
+    found = [client.lindex(keys.OUTBOX, at) for at in range(client.llen(keys.OUTBOX))]  # a dispatcher has no LRANGE
     for raw in cast(list[bytes | None], found):
         if raw is None:
             continue

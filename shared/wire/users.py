@@ -261,7 +261,7 @@ DISPATCHER = User(
         writes("RPUSH", keys.TOMBSTONES, why="`[FORGET: …]` and `/memory forget` in a chat: a tombstone that hides"),
         writes("RPUSH", keys.OUTBOX, why="reminders, alarms, the morning report, digests"),
         reads(
-            "LLEN LINDEX LRANGE",
+            "LLEN LINDEX",
             keys.OUTBOX,
             why="metrics; finds messages that no bot fetches, and digests to take back",
         ),
