@@ -130,7 +130,7 @@ def test_a_turn_and_a_text_are_forgotten_after_the_word(
     page = owner.open(of_chat("/forget", chat))
     fill(page, label, value)
     submit(page, f"form:has(input[value={form}])")
-    expect(page.locator("p.problem")).to_contain_text("1 turns")
+    expect(page.locator("p.problem")).to_contain_text("1 turn of")
     expect(page.locator("main")).to_contain_text("The walrus 4711 sings.")
     fill(page, "to erase it for ever", "yes")
     submit(page, "form[action='/forget/carry-out']")
