@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import time
 from pathlib import Path
@@ -42,6 +43,7 @@ class ClaudeCaller:
     ) -> None:
         self._settings, self._claude, self._metrics, self._note = settings, claude, metrics, note
         self._remembers = remembers
+        self._noting: set[asyncio.Task[None]] = set()  # a task that nobody holds may be collected while it runs
         rules = tags.INSTRUCTIONS if remembers else ""
         self._base_text = "\n\n".join(part for part in (_base_prompt(settings), rules) if part)
         self._prompts = PrivateDir(settings.hmem_state_dir / "prompts")
@@ -73,7 +75,11 @@ class ClaudeCaller:
             answer = await self._claude.ask(request)
             self._metrics.claude(time.perf_counter() - began, task.model)
             if not (resume and answer.session_lost):  # else a new session is tried at once
-                await self._note(failed=answer.error is not None)
+                noting = asyncio.create_task(
+                    self._note(failed=answer.error is not None)
+                )  # the answer does not wait for it
+                self._noting.add(noting)
+                noting.add_done_callback(self._noting.discard)
             return answer
         finally:
             if prompt_file and prompt_file.parent == self._prompts.path:

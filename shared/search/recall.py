@@ -162,11 +162,9 @@ class OpenRelease:
 
     def times(self, chat_id: str) -> dict[str, float]:
         """Turn id → when it was said (POSIX seconds), of all turns of the chat, oldest first. ReleaseRefused if the file cannot be read."""
-        self.open_texts()
-        if self._lexical is None:
-            raise ReleaseRefused(str(self.text_missing))
+        lexical = self._texts()
         try:
-            items = self._lexical.items(chat_id)
+            items = lexical.items(chat_id)
         except sqlite3.Error as error:
             raise self._unreadable(LEXICAL, error) from error
         if items is None:
@@ -198,11 +196,9 @@ class OpenRelease:
 
         ReleaseRefused if the file cannot be read.
         """
-        self.open_texts()
-        if self._lexical is None:
-            raise ReleaseRefused(str(self.text_missing))
+        lexical = self._texts()
         try:
-            return self._lexical.holding(chat_id, turn_ids)
+            return lexical.holding(chat_id, turn_ids)
         except sqlite3.Error as error:
             raise self._unreadable(LEXICAL, error) from error
 
@@ -231,11 +227,9 @@ class OpenRelease:
 
     def speakers(self, chat_id: str) -> set[Speaker]:
         """Everybody who spoke in the chat. ReleaseRefused if the file cannot be read."""
-        self.open_texts()
-        if self._lexical is None:
-            raise ReleaseRefused(str(self.text_missing))
+        lexical = self._texts()
         try:
-            items = self._lexical.items(chat_id)
+            items = lexical.items(chat_id)
         except sqlite3.Error as error:
             raise self._unreadable(LEXICAL, error) from error
         return set(items.speakers) if items else set()
@@ -252,16 +246,21 @@ class OpenRelease:
 
         ReleaseRefused if the file cannot be read.
         """
-        self.open_texts()
-        if self._lexical is None:
-            raise ReleaseRefused(str(self.text_missing))
+        lexical = self._texts()
         try:
-            ids = (one for one in self._lexical.turn_ids(chat_id, terms, since, until) if one not in leave_out)
+            ids = (one for one in lexical.turn_ids(chat_id, terms, since, until) if one not in leave_out)
             while some := list(islice(ids, TURNS_AT_ONCE)):
                 found = self.turns(chat_id, some)
                 yield from (found[turn_id] for turn_id in some if turn_id in found)
         except sqlite3.Error as error:
             raise self._unreadable(LEXICAL, error) from error
+
+    def _texts(self) -> LexicalIndex:
+        """The open keyword index. ReleaseRefused with the reason if it cannot be opened."""
+        self.open_texts()
+        if self._lexical is None:
+            raise ReleaseRefused(str(self.text_missing))
+        return self._lexical
 
     def _unreadable(self, place: str, error: Exception) -> ReleaseRefused:
         return ReleaseRefused(f"{self.path / place} cannot be read: {without_words(error)}. {REPAIR}")

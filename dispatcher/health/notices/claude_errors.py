@@ -19,7 +19,7 @@ log = structlog.get_logger()
 
 #: Seconds of errors only that are an alarm. One error and nobody who asks again is none.
 ALARM_SECONDS = 900.0
-#: Seconds that noting an outcome may take: an answer waits for it.
+#: Seconds that noting an outcome may take.
 NOTE_SECONDS = 2.0
 
 

@@ -74,10 +74,12 @@ def test_two_dispatchers_tell_the_owner_once_and_answer(redis_url: str, tmp_path
 def test_the_errors_of_claude_are_noted_until_it_answers(light: World) -> None:
     broken = light.start_dispatcher(CLAUDE_BIN="/bin/false")
     assert "Sorry" in HcliBot(light.redis).ask("hello?", 9913)
+    wait_for(lambda: light.redis.hlen("hcli:mem:claude") == 2, "the error to be noted: the answer does not wait for it")
     assert set(light.redis.hgetall("hcli:mem:claude")) == {b"first", b"last"}
     assert broken.stop() == 0
     light.start_dispatcher()
     assert "stand-in" in HcliBot(light.redis).ask("hello?", 9913)
+    wait_for(lambda: not light.redis.exists("hcli:mem:claude"), "the answer to be noted")
     assert not light.redis.exists("hcli:mem:claude")
 
 
