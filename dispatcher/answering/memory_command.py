@@ -4,18 +4,28 @@ from __future__ import annotations
 
 import asyncio
 import re
+import time
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import structlog
 
+from dispatcher.answering.consolidation import waiting
 from dispatcher.answering.explanation import why_text
 from dispatcher.answering.retry import keep_trying
 from dispatcher.answering.tag_actions import FORGETTING, store_waiting
 from dispatcher.memory.day.memory import DayMemory
+from dispatcher.memory.day.requests import owner_task
+from dispatcher.memory.tombstones import announce, end_conversation
 from dispatcher.queue.rights import Rights
 from dispatcher.queue.tasks import TaskQueue
 from shared.errors import HmemError
 from shared.turns.records import Task
+
+if TYPE_CHECKING:
+    from redis import Redis
+
+    from dispatcher.memory.typed.actions import Outcome
 
 log = structlog.get_logger()
 
@@ -65,6 +75,19 @@ class CommandReply:
     text: str
     forgotten: bool = False
     error: bool = False
+
+
+def forget_for_owner(day: DayMemory, client: Redis, chat_id: str, number: int) -> Outcome:
+    """Forget a memory and the turns that it came from, beside the chat. RedisError or StoreUnavailable if it cannot be done now.
+
+    The conversation ends, since it may contain what is forgotten.
+    """
+    day.upkeep.store_turns(waiting(client, chat_id)[1])  # the latest turns may contain it too
+    end_conversation(client, chat_id)  # first: if Redis is not reachable, nothing is changed at all
+    outcome = day.requests.forget_number(owner_task(chat_id), number, time.time())
+    announce(client, day.forgotten.of(chat_id))
+    end_conversation(client, chat_id)  # an answer may have come in between
+    return outcome
 
 
 class MemoryCommands:

@@ -9,19 +9,19 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
-from uuid import uuid4
 
 import orjson
 import typer
 
 from dispatcher.cli.arguments import Chat, Json, connect, given_chat
 from dispatcher.memory.dates.fact_dates import ends
+from dispatcher.memory.day.requests import owner_task
 from dispatcher.memory.typed.judging import as_json
 from shared.config.settings import Settings
 from shared.errors import HmemError, InvalidInput, SettingsError
 from shared.system.command import application, print_json, start
 from shared.text.format import one_line, shorten
-from shared.turns.records import RecordRefused, Task, loads_object
+from shared.turns.records import RecordRefused, loads_object
 from shared.wire import keys
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ def add(
         more["deadline"] = _deadline(settings, kind, deadline, now)
     with _day(settings, vectors=True) as day:
         known = day.memories.count(chat_id)
-        outcome = day.acting.add(_task(chat_id), text.strip(), now, kind=kind.value, **more)
+        outcome = day.acting.add(owner_task(chat_id), text.strip(), now, kind=kind.value, **more)
         new = day.memories.count(chat_id) > known
     if json:
         print_json({"chat_id": chat_id, "new": new, "said": outcome.say})
@@ -103,7 +103,7 @@ def correct(
         raise InvalidInput("TEXT is empty. Write what is right.")
     with _day(settings, vectors=True) as day:
         memory = _chosen(day, chat_id, which, "memory")
-        outcome = day.acting.correct(_task(chat_id), memory.number, text.strip(), time.time())
+        outcome = day.acting.correct(owner_task(chat_id), memory.number, text.strip(), time.time())
     _report(memory, outcome.say, [], json=json)
 
 
@@ -113,7 +113,7 @@ def done(chat: Chat, which: Which, json: Json = False) -> None:
     settings, chat_id = start(), given_chat(chat)
     with _day(settings, vectors=not which.isdecimal()) as day:
         memory = _chosen(day, chat_id, which, "goal")
-        outcome = day.acting.done(_task(chat_id), memory.number, time.time())
+        outcome = day.acting.done(owner_task(chat_id), memory.number, time.time())
     _report(memory, outcome.say, [], json=json)
 
 
@@ -123,17 +123,12 @@ def forget(chat: Chat, which: Which, json: Json = False) -> None:
 
     The current conversation ends, since it may contain what is forgotten.
     """
-    from dispatcher.answering.consolidation import waiting
-    from dispatcher.memory.tombstones import announce, end_conversation
+    from dispatcher.answering.memory_command import forget_for_owner
 
     settings, chat_id = start(), given_chat(chat)
     with _day(settings, vectors=True) as day, closing(connect(settings)) as client:
         memory = _chosen(day, chat_id, which, "memory")
-        day.upkeep.store_turns(waiting(client, chat_id)[1])  # the latest turns may contain it too
-        end_conversation(client, chat_id)  # first: if Redis is not reachable, nothing is changed at all
-        outcome = day.requests.forget_number(_task(chat_id), memory.number, time.time())
-        announce(client, day.forgotten.of(chat_id))
-        end_conversation(client, chat_id)  # an answer may have come in between
+        outcome = forget_for_owner(day, client, chat_id, memory.number)
     _report(memory, outcome.say, list(outcome.forgotten), json=json)
 
 
@@ -194,7 +189,7 @@ def _import(day: DayMemory, chat_id: str, batch: list[Imported]) -> int:
         entries = [(one.text, one.created if one.dated else None, one.more) for one in batch if one.kind == kind]
         made += day.remembering.new_ones(chat_id, kind, entries) if entries else []
     if made:
-        day.acting.store_all(_task(chat_id), made, time.time())
+        day.acting.store_all(owner_task(chat_id), made, time.time())
     return sum(draft.made is not None for draft in made)
 
 
@@ -342,11 +337,6 @@ def _day(settings: Settings, *, vectors: bool = False) -> Iterator[DayMemory]:
                 typer.echo(f"note: turns of the release are not searched: {error}", err=True)
             memory.open_vectors()
         yield memory.day
-
-
-def _task(chat_id: str) -> Task:
-    """A task for what the owner asks here: it is carried out once."""
-    return Task(f"cli-{uuid4()}", chat_id, "")
 
 
 def _stderr() -> Any:

@@ -11,7 +11,7 @@ from shared.wire.json import RecordRefused
 CHAT_ID_LENGTH = 256
 TASK_ID = re.compile(r"[A-Za-z0-9_-]{1,100}\Z")
 #: Turns outside the years 1970 to 9998 cannot be dated in text.
-_LATEST_TIMESTAMP = 253_370_764_800.0
+LATEST_TIMESTAMP = 253_370_764_800.0
 
 
 def chat_id_of(value: object) -> str:
@@ -52,7 +52,7 @@ def timestamp_of(value: object) -> float:
         seconds = float(value)
     except OverflowError:
         seconds = math.inf
-    if not 0 <= seconds < _LATEST_TIMESTAMP:
+    if not 0 <= seconds < LATEST_TIMESTAMP:
         raise RecordRefused("timestamp is not a date between 1970 and 9998")
     return seconds
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
+from uuid import uuid4
 from zoneinfo import ZoneInfo
 
 from dispatcher.memory.day.stores import DayStores
@@ -13,6 +14,11 @@ from shared.turns.records import Task
 if TYPE_CHECKING:
     from dispatcher.memory.typed.actions import Acted, Acting, Outcome
     from dispatcher.memory.typed.memories import Remembering
+
+
+def owner_task(chat_id: str) -> Task:
+    """A task for what the owner asks beside the chat, in a terminal or on the page: it is carried out once."""
+    return Task(f"owner-{uuid4()}", chat_id, "")
 
 
 class MemoryRequests:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import suppress
 from datetime import datetime
 from typing import Any
 
@@ -11,19 +9,19 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from redis.exceptions import RedisError
 from starlette.responses import Response
 
+from dispatcher.answering.consolidation import waiting
 from dispatcher.answering.explanation import MISSING
 from dispatcher.prompt.budget import TITLES
 from dispatcher.prompt.preview import preview
 from dispatcher.servers.web.asked import Asked
 from shared.config.values import MemoryBackend
 from shared.errors import InvalidInput
-from shared.turns.records import RecordRefused, Turn, loads_object
+from shared.turns.records import RecordRefused, loads_object
 from shared.wire import keys
+from shared.wire.ids import LATEST_TIMESTAMP
 
 #: Characters of a message that is tried.
 MESSAGE_CHARACTERS = 4000
-#: The end of the year 9998 in POSIX seconds: of later times there is no calendar.
-LATEST_SECONDS = 253_370_764_800.0
 
 
 class _Shown(BaseModel):
@@ -54,7 +52,7 @@ class Explanation(_Shown):
     facts: list[str] = []
     degraded: list[str] = []
     task_id: str = ""
-    at: float | None = Field(None, ge=0, le=LATEST_SECONDS, allow_inf_nan=False)
+    at: float | None = Field(None, ge=0, lt=LATEST_TIMESTAMP, allow_inf_nan=False)
     tokens: int = 0
     release: int | None = None
     why: str | None = None
@@ -72,7 +70,7 @@ def why(asked: Asked) -> Response:
             hidden = memory.day.forgotten.of(chat_id)
             gone = {turn for tombstone in hidden for turn in tombstone.named}
             found = memory.day.turns.named(chat_id, ids) if memory.day.wanted else []
-            texts = {turn.turn_id: turn.content for turn in _latest(asked, chat_id, ids)}
+            texts = {turn.turn_id: turn.content for turn in waiting(asked.reader.redis, chat_id)[1]}
             texts |= {one.turn.turn_id: one.turn.content for one in found}
             texts = {turn: text for turn, text in texts.items() if turn not in gone}
     return asked.page(
@@ -87,21 +85,6 @@ def why(asked: Asked) -> Response:
         missing=MISSING,
         notes=notes,
     )
-
-
-def _latest(asked: Asked, chat_id: str, turn_ids: Sequence[str]) -> list[Turn]:
-    """Those that are still in Redis: the day store has a turn some seconds later, and the night takes it from Redis."""
-    names = [keys.turn(*turn.rsplit(":", 1)) for turn in turn_ids]
-    try:
-        values: Any = asked.reader.redis.mget(names)
-    except RedisError:
-        return []
-    found = []
-    for name, raw in zip(names, values, strict=True):
-        with suppress(RecordRefused):
-            if raw is not None:
-                found.append(Turn.parse(name.encode(), raw))
-    return [turn for turn in found if turn.chat_id == chat_id]
 
 
 def _records(asked: Asked, chat_id: str) -> tuple[list[dict[str, Any]], list[str]]:

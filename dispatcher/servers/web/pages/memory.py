@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import time
-from contextlib import closing
 from typing import Any
-from uuid import uuid4
 
 from starlette.responses import Response
 
-from dispatcher.answering.consolidation import waiting
+from dispatcher.answering.memory_command import forget_for_owner
 from dispatcher.memory.dates.user_dates import deadline_of
-from dispatcher.memory.tombstones import announce, end_conversation
+from dispatcher.memory.day.requests import owner_task
 from dispatcher.memory.typed.text import line
 from dispatcher.prompt.assemble import summary_of
 from dispatcher.servers.web.asked import Asked, go_to
 from dispatcher.servers.web.chat_data import calendar, turn_times
 from shared.errors import HmemError, InvalidInput, StoreUnavailable
-from shared.turns.records import Task
-from shared.wire.client import COMMAND, open_redis
 
 KINDS = ("fact", "goal", "preference")
 
@@ -73,7 +69,7 @@ def add(asked: Asked) -> Response:
         more["deadline"] = deadline_of(deadline, now, asked.zone).at
     with asked.reader.memory(vectors=True) as memory:
         _need_store(memory.day.wanted)
-        outcome = memory.day.acting.add(_task(chat_id), text, now, kind=kind, **more)
+        outcome = memory.day.acting.add(owner_task(chat_id), text, now, kind=kind, **more)
     return _back(asked, chat_id, outcome.say)
 
 
@@ -81,7 +77,7 @@ def correct(asked: Asked) -> Response:
     chat_id, number, text = asked.chat(), asked.number("number", 0, 1), _text(asked)
     with asked.reader.memory(vectors=True) as memory:
         _need_store(memory.day.wanted)
-        outcome = memory.day.acting.correct(_task(chat_id), number, text, time.time())
+        outcome = memory.day.acting.correct(owner_task(chat_id), number, text, time.time())
     return _back(asked, chat_id, outcome.say)
 
 
@@ -89,24 +85,16 @@ def done(asked: Asked) -> Response:
     chat_id, number = asked.chat(), asked.number("number", 0, 1)
     with asked.reader.memory() as memory:
         _need_store(memory.day.wanted)
-        outcome = memory.day.acting.done(_task(chat_id), number, time.time())
+        outcome = memory.day.acting.done(owner_task(chat_id), number, time.time())
     return _back(asked, chat_id, outcome.say)
 
 
 def forget(asked: Asked) -> Response:
-    """As `hmem memory forget`: the conversation ends, since it may contain what is forgotten."""
+    """As `hmem memory forget`."""
     chat_id, number = asked.chat(), asked.number("number", 0, 1)
-    with (
-        asked.reader.memory(vectors=True) as memory,
-        closing(open_redis(asked.settings.redis_url, COMMAND)) as client,
-    ):
-        day = memory.day
-        _need_store(day.wanted)
-        day.upkeep.store_turns(waiting(client, chat_id)[1])  # the latest turns may contain it too
-        end_conversation(client, chat_id)  # first: if Redis is not reachable, nothing is changed at all
-        outcome = day.requests.forget_number(_task(chat_id), number, time.time())
-        announce(client, day.forgotten.of(chat_id))
-        end_conversation(client, chat_id)  # an answer may have come in between
+    with asked.reader.memory(vectors=True) as memory:
+        _need_store(memory.day.wanted)
+        outcome = forget_for_owner(memory.day, asked.reader.redis, chat_id, number)
     return _back(asked, chat_id, outcome.say)
 
 
@@ -125,8 +113,3 @@ def _text(asked: Asked) -> str:
 def _need_store(wanted: bool) -> None:
     if not wanted:
         raise StoreUnavailable("DAY_STORE_URL=none: no memories are stored. Unset it, or set it to a database.")
-
-
-def _task(chat_id: str) -> Task:
-    """A task for what the owner asks here: it is carried out once."""
-    return Task(f"web-{uuid4()}", chat_id, "")
