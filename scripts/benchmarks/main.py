@@ -24,11 +24,13 @@ from redis import Redis
 from scripts.benchmarks.answer import answer
 from scripts.benchmarks.given_notes import given_notes
 from scripts.benchmarks.indexes.command import indexes
+from scripts.benchmarks.start import start
 from scripts.benchmarks.world import BINARIES, describe_machine, hmem, load_turns, own_world
 
 app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, add_completion=False, help=__doc__)
 app.command()(indexes)
 app.command()(answer)
+app.command()(start)
 Set = Annotated[Path, typer.Option("--set", help="Folder with turns.jsonl.", exists=True, file_okay=False)]
 
 
@@ -299,27 +301,6 @@ def redis(
 
 
 @app.command()
-def start(rounds: int = 5) -> None:
-    """The dispatcher: seconds from its start to the first answered task, and its memory, without and with a release."""
-    describe_machine()
-    with own_world() as environment:
-        for label, more in (("keywords only", {"EMBEDDER": "none", "NIGHT_INDEXES": "none"}), ("default", {})):
-            with Redis.from_url(environment["REDIS_URL"]) as client:
-                for number in range(200):
-                    turn = {
-                        "chat_id": "1",
-                        "role": "user",
-                        "content": f"note {number} {label}",
-                        "timestamp": 1.7e9 + number,
-                    }
-                    client.set(f"hcli:memory:{label.split()[0]}{number}:user", json.dumps(turn))
-            hmem(environment | more, "hmem-night", "run")
-            figures = [_one_start(environment | more) for _ in range(rounds)]
-            seconds, megabytes = (statistics.median(column) for column in zip(*figures, strict=True))
-            typer.echo(f"{label}: first answer after {seconds:.2f} s, RSS {megabytes:.0f} MB (medians of {rounds})")
-
-
-@app.command()
 def memory(
     chats: int = 1000,
     turns: int = 100,
@@ -390,18 +371,6 @@ def typed() -> None:
 
     describe_machine()
     measure()
-
-
-def _one_start(environment: dict[str, str]) -> tuple[float, float]:
-    started = time.perf_counter()
-    with subprocess.Popen([BINARIES / "hmem", "run"], env=environment, stderr=subprocess.DEVNULL) as process:
-        hmem(environment, "hmem", "ask", "1", "note 7")
-        seconds = time.perf_counter() - started
-        time.sleep(2.5)  # the vectors are loaded in the background
-        hmem(environment, "hmem", "ask", "1", "note 8")
-        pages = int(Path(f"/proc/{process.pid}/statm").read_text().split()[1])
-        process.terminate()
-    return seconds, pages * os.sysconf("SC_PAGE_SIZE") / 1e6
 
 
 if __name__ == "__main__":

@@ -71,6 +71,21 @@ def size_text(count: int) -> str:
     return f"{amount:.0f} {unit}" if unit == "B" else f"{amount:.1f} {unit}"
 
 
+def counted(count: int, one: str, many: str | None = None) -> str:
+    """`1 turn`, `2,000 turns`."""
+    return f"{count:,} {one if count == 1 else many or f'{one}s'}"
+
+
+def rough_duration(seconds: float) -> str:
+    """In one unit: `0.4 s`, `12 s`, `3 min`, `5 hours`, `2 days`."""
+    if seconds < 10:
+        return f"{seconds:.1f} s"
+    for unit, name in ((86_400, "days"), (3_600, "hours"), (60, "min")):
+        if seconds >= 2 * unit:
+            return f"{seconds / unit:.0f} {name}"
+    return f"{seconds:.0f} s"
+
+
 def fitting(lines: Sequence[str], characters: int, *, newest: bool) -> list[str]:
     """The first of these lines (or the last, if `newest`) that fit into so many characters with a line break each, in their order."""
     found: list[str] = []

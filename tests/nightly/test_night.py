@@ -243,5 +243,12 @@ def test_status_and_dry_run_say_what_is_there(light: World) -> None:
     (night,) = json.loads(light.command("hmem-night", "status", "--json").stdout)
     assert night["summary"]["new"] == 1
     assert "1 new" in light.command("hmem-night", "status").stdout
-    assert json.loads(light.command("hmem-night", "verify", "--json").stdout)["turns"] == 1
+    light.say("t2", "something else")
+    light.night()
+    shown = {
+        options: [one["run"] for one in json.loads(light.command("hmem-night", "status", "--json", *options).stdout)]
+        for options in ((), ("--nights", "1"), ("--run", "1"), ("--run", "7"))
+    }
+    assert shown == {(): [1, 2], ("--nights", "1"): [2], ("--run", "1"): [1], ("--run", "7"): []}
+    assert json.loads(light.command("hmem-night", "verify", "--json").stdout)["turns"] == 2
     assert read_archive(light.night_dir / "archive").turns()[0].content == "something"

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from dispatcher.health.findings import Fault, Finding, Setup, ok, problem, warning
 from shared.config.ownership import OURS, refuse_unsafe, user_name
+from shared.config.settings import Settings
 from shared.config.sources import secrets_in_file, settings_file
 from shared.errors import SettingsError
 from shared.system.signing_key import signing_key
@@ -110,14 +111,16 @@ def check_directories(setup: Setup) -> Finding:
 
 def check_disk(setup: Setup) -> Finding:
     """There is free space on each file system that we write to."""
-    settings = setup.settings
-    findings = []
-    for path in (settings.hmem_state_dir, settings.hmem_memory_dir, settings.hmem_night_dir):
-        if path.is_dir():
-            findings.append(_free_space(setup, path))
+    findings = [_free_space(setup, path) for path in our_directories(setup.settings)]
     if not findings:
         return warning("None of our directories exists yet, so no disk was measured.", "Create them (docs/install.md).")
     return max(findings, key=lambda found: ("ok", "warning", "problem").index(found.state))
+
+
+def our_directories(settings: Settings) -> list[Path]:
+    """Those of our three directories that exist, whose disks must have room."""
+    every = (settings.hmem_state_dir, settings.hmem_memory_dir, settings.hmem_night_dir)
+    return [path for path in every if path.is_dir()]
 
 
 def _free_space(setup: Setup, path: Path) -> Finding:

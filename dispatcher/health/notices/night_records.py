@@ -9,11 +9,10 @@ from typing import Any
 import orjson
 
 from shared.text.format import one_line, shorten
+from shared.wire.ids import LATEST_TIMESTAMP
 
 #: The most nights that are read, and characters of a failure that are shown.
 MOST, SENTENCE_CHARACTERS = 14, 300
-#: Later times (POSIX seconds) are no times: the calendar ends with the year 9999.
-LATEST = 250_000_000_000.0
 _COUNTS = (
     "new", "new_versions", "quarantined", "deleted", "chats", "turns", "chunks", "refused_tombstones", "moved", "release_bytes", "free_bytes",
 )  # fmt: skip
@@ -63,7 +62,7 @@ def _record(value: Any) -> NightRecord | None:
         _number(value.get("finished_at")),
         _number(value.get("seconds")),
     )
-    if run is None or finished_at is None or finished_at > LATEST:
+    if run is None or finished_at is None or finished_at >= LATEST_TIMESTAMP:
         return None
     gate, failed, mirror = value.get("gate"), value.get("failed"), value.get("mirror")
     asked, found = (_count(gate.get(name)) for name in ("asked", "found")) if isinstance(gate, dict) else (None, None)

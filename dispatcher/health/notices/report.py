@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 
 from dispatcher.health.notices.night_records import NightRecord
 from shared.text.dates.calendar_words import ENGLISH
-from shared.text.format import size_text, time_text
+from shared.text.format import counted, rough_duration, size_text, time_text
 
 #: The most problems that are listed.
 MOST_PROBLEMS = 6
@@ -68,7 +68,7 @@ def _night_line(morning: Morning, fresh: Sequence[NightRecord]) -> str:
             f"Night: none has ended well since the last report; the last one (run {run}) ended {hours:.0f} hours ago."
         )
     record = next((one for one in fresh if one.run == run), None)
-    took = f", after {_duration(record.seconds)}" if record and record.seconds is not None else ""
+    took = f", after {rough_duration(record.seconds)}" if record and record.seconds is not None else ""
     before = f"; {len(fresh)} nights since the last report" if len(fresh) > 1 else ""
     figures = "" if record else "; it left no figures"
     return f"Night: run {run} ended well at {time_text(at, morning.zone)}{took}{before}{figures}."
@@ -80,17 +80,19 @@ def _counts(fresh: Sequence[NightRecord]) -> Iterator[str]:
     newest = fresh[-1]
     if new is not None:
         chats = max((one.chats for one in fresh if one.chats is not None), default=None)
-        of = "" if chats is None else f" of {'at least ' * (len(fresh) > 1)}{_many(chats, 'chat')} with news"
+        of = "" if chats is None else f" of {'at least ' * (len(fresh) > 1)}{counted(chats, 'chat')} with news"
         yield (
-            f"Came in: {_many(new, 'turn')}{of}" + (f", and {_many(versions, 'new version')}" if versions else "") + "."
+            f"Came in: {counted(new, 'turn')}{of}"
+            + (f", and {counted(versions, 'new version')}" if versions else "")
+            + "."
         )
     if newest.turns is not None:
-        passages = f" in {_many(newest.chunks, 'passage')}" if newest.chunks is not None else ""
-        yield f"Kept: {_many(newest.turns, 'turn')}{passages}."
+        passages = f" in {counted(newest.chunks, 'passage')}" if newest.chunks is not None else ""
+        yield f"Kept: {counted(newest.turns, 'turn')}{passages}."
     if deleted is not None:
-        yield f"Deleted from Redis, once verified in archive and release: {_many(deleted, 'turn')}."
+        yield f"Deleted from Redis, once verified in archive and release: {counted(deleted, 'turn')}."
     refused = [
-        _many(count, what)
+        counted(count, what)
         for count, what in ((newest.quarantined, "unreadable record"), (newest.refused_tombstones, "tombstone"))
         if count
     ]
@@ -139,16 +141,6 @@ def _growth(now: int, before: int | None) -> str:
     if before is None:
         return ""
     return f" ({'−' if now < before else '+'}{size_text(abs(now - before))} since the night before)"
-
-
-def _duration(seconds: float) -> str:
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 5_400 else f"{seconds / 3600:.1f} h"
-
-
-def _many(count: int, what: str) -> str:
-    return f"{count:,} {what}{'' if count == 1 else 's'}"
 
 
 def _sum(values: Iterator[int | None]) -> int | None:

@@ -71,7 +71,7 @@ class Reader:
                 self._opened_with = self._state()
                 self._memory = OpenedMemory(self.settings)
             if vectors:
-                self._memory.release()
+                self._memory.release_or_reason("")  # what needs it says why it is not there
                 self._memory.open_vectors()
             yield self._memory
         finally:

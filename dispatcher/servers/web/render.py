@@ -13,7 +13,7 @@ from zoneinfo import ZoneInfo
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from shared.text.format import shorten, size_text
+from shared.text.format import date_text, rough_duration, shorten, size_text, time_text
 from shared.wire.json import well_formed
 
 STATIC = Path(__file__).parent / "static"
@@ -32,13 +32,13 @@ def environment() -> Environment:
     made.filters |= {
         "size": lambda number: "–" if number is None else size_text(number),
         "number": lambda number: "–" if number is None else f"{number:,}",
-        "duration": duration,
+        "duration": _duration,
         "ago": ago,
         "short": shorten,
         "at": _at,
         "iso": _iso,
-        "day": lambda moment, zone: _moment(moment, zone).strftime("%Y-%m-%d"),
-        "clock": lambda moment, zone: _moment(moment, zone).strftime("%H:%M"),
+        "day": date_text,
+        "clock": lambda moment, zone: time_text(moment, zone).split()[1],
     }
     made.globals |= {"url": url, "static": static_url}
     return made
@@ -62,13 +62,9 @@ def render(template: str, **values: Any) -> str:
     )  # half a character would be no answer at all
 
 
-def _moment(moment: float, zone: ZoneInfo) -> datetime:
-    return datetime.fromtimestamp(moment, zone)
-
-
 def _at(moment: float | None, zone: ZoneInfo) -> str:
     """`2026-11-25 14:03`; a dash for none."""
-    return "–" if moment is None else _moment(moment, zone).strftime("%Y-%m-%d %H:%M")
+    return "–" if moment is None else time_text(moment, zone)
 
 
 def _iso(written: str | None, zone: ZoneInfo) -> str:
@@ -80,16 +76,8 @@ def _iso(written: str | None, zone: ZoneInfo) -> str:
 
 
 def ago(moment: float | None) -> str:
-    return "never" if moment is None else f"{duration(max(0.0, time.time() - moment))} ago"
+    return "never" if moment is None else f"{rough_duration(max(0.0, time.time() - moment))} ago"
 
 
-def duration(seconds: float | None) -> str:
-    """`0.4 s`, `12 s`, `3 min`, `5 hours`, `2 days`."""
-    if seconds is None:
-        return "–"
-    if seconds < 10:
-        return f"{seconds:.1f} s"
-    for unit, name in ((86_400, "days"), (3_600, "hours"), (60, "min")):
-        if seconds >= 2 * unit:
-            return f"{seconds / unit:.0f} {name}"
-    return f"{seconds:.0f} s"
+def _duration(seconds: float | None) -> str:
+    return "–" if seconds is None else rough_duration(seconds)

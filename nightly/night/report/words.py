@@ -8,7 +8,7 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from nightly.night.counts import MIRROR_LAGS, MIRROR_OK
-from shared.text.format import day_text, size_text, zoned_text
+from shared.text.format import counted, day_text, size_text, zoned_text
 
 Nights = Sequence[Mapping[str, Any]]
 
@@ -25,11 +25,6 @@ def span(seconds: float) -> str:
     if minutes < 60:
         return f"{minutes} min {rest} s"
     return f"{minutes // 60} h {minutes % 60:02} min"
-
-
-def counted(count: int, one: str, many: str | None = None) -> str:
-    """`1 turn`, `2,000 turns`."""
-    return f"{count:,} {one if count == 1 else many or f'{one}s'}"
 
 
 def came_in(night: Mapping[str, Any]) -> int:

@@ -59,6 +59,26 @@ def test_what_is_added_is_listed_done_and_forgotten(light: World) -> None:
 
 
 @pytest.mark.slow
+def test_a_corrected_memory_is_replaced_and_a_goal_keeps_its_deadline(light: World) -> None:
+    memory(light, "add", "9912", "The boiler is a Vaillant")
+    memory(light, "add", "9912", "paint the kitchen", "--type", "goal", "--deadline", "2031-12-01", "--importance", "5")
+    assert memory(light, "correct", "9912", "boiler", "It is a Viessmann") == (
+        "Saved as number 3: It is a Viessmann. This replaces number 1.\n"
+    )
+    memory(light, "correct", "9912", "2", "paint the kitchen blue")
+    found = {one["number"]: one for one in listed(light)}
+    assert [(n, found[n]["valid"], found[n]["superseded_by"]) for n in (1, 2, 3, 4)] == [
+        (1, False, 3), (2, False, 4), (3, True, None), (4, True, None),
+    ]  # fmt: skip
+    assert (found[4]["deadline"], found[4]["importance"]) == (found[2]["deadline"], 5)
+    prompt = light.command("hmem", "context", "9912", "what is the boiler?").stdout
+    assert "Viessmann" in prompt
+    assert "Vaillant" not in prompt
+    assert "no memory number 1" in memory(light, "correct", "9912", "1", "x", code=24)
+    assert "TEXT is empty" in memory(light, "correct", "9912", "3", " ", code=24)
+
+
+@pytest.mark.slow
 def test_what_cannot_be_done_says_why_and_changes_nothing(light: World) -> None:
     memory(light, "add", "9912", "The garage code is 7731")
     memory(light, "add", "9912", "The cellar code is 1234")

@@ -10,6 +10,7 @@ from typing import Any
 from redis.exceptions import RedisError
 from starlette.responses import Response
 
+from dispatcher.health.checks.host import our_directories
 from dispatcher.health.doctor import examine
 from dispatcher.health.status import read_status
 from dispatcher.servers.web.asked import Asked, go_to
@@ -46,7 +47,7 @@ def page(asked: Asked) -> Response:
 def disks(settings: Settings) -> list[tuple[str, int, int]]:
     """(our directory, bytes of its disk that are free, bytes of that disk); one for each disk."""
     found: dict[int, tuple[str, int, int]] = {}
-    for path in (settings.hmem_state_dir, settings.hmem_memory_dir, settings.hmem_night_dir):
+    for path in our_directories(settings):
         with suppress(OSError):
             usage = shutil.disk_usage(path)
             found.setdefault(path.stat().st_dev, (str(path), usage.free, usage.total))

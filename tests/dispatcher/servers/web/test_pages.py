@@ -49,6 +49,13 @@ def test_nights_show_each_night_its_ledger_and_the_releases(site: Site) -> None:
     visitor.get("/nights/x", 400)
 
 
+def test_a_night_that_is_not_among_the_newest_is_shown_too(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dispatcher.servers.web.reader.NIGHTS", 1)
+    visitor = site.visitor()
+    assert "/nights/1" not in visitor.get("/nights")
+    assert "Archived turns = with chunks" in visitor.get("/nights/1")
+
+
 def test_a_night_runs_from_the_page_and_its_output_stays(site: Site, talked: World) -> None:
     visitor = site.visitor()
     visitor.get("/nights")
@@ -170,9 +177,11 @@ def test_each_of_the_last_answers_says_why(site: Site, talked: World) -> None:
     assert "are not here any more" not in page
     assert page.count('aria-current="true"') == 1
     assert "is not known" in visitor.get("/chat/why", chat="9912", task="older")
+    for written in (b"1e30", b"-1", b"NaN"):
+        talked.redis.rpush(keys.whys("9912"), b'{"parts":[],"hits":[],"at":' + written + b"}")
     for broken in (b"broken", b"[]", b'{"parts":[1],"hits":[]}', b'{"parts":[],"hits":[{"date":1}]}'):
         talked.redis.rpush(keys.whys("9912"), broken)
-    assert "4 records cannot be read" in visitor.get("/chat/why", chat="9912")
+    assert "7 records cannot be read" in visitor.get("/chat/why", chat="9912")
     visitor.get("/chat", chat="9912")
     visitor.post("/chat/forget", chat="9912", number="1")
     assert talked.redis.llen(keys.whys("9912")) == 0, "an explanation may hold what was forgotten"
