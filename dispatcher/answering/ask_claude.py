@@ -75,9 +75,8 @@ class ClaudeCaller:
             answer = await self._claude.ask(request)
             self._metrics.claude(time.perf_counter() - began, task.model)
             if not (resume and answer.session_lost):  # else a new session is tried at once
-                noting = asyncio.create_task(
-                    self._note(failed=answer.error is not None)
-                )  # the answer does not wait for it
+                # The answer does not wait for it.
+                noting = asyncio.create_task(self._note(failed=answer.error is not None))
                 self._noting.add(noting)
                 noting.add_done_callback(self._noting.discard)
             return answer

@@ -6,12 +6,13 @@ of the program.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
 from dispatcher.health.metrics import degraded_kind
-from dispatcher.prompt.context import Context, hit_date
+from dispatcher.prompt.context import Context, hit_date, rounded
 from shared.search.types import SHOWN_WORDS, Hit
 from shared.text.dates.calendar_words import ENGLISH
 from shared.text.format import one_line, shorten
@@ -22,6 +23,8 @@ CHARACTERS, LINES = 140, 8
 RECORD_CHARACTERS, RECORD_FACTS, RECORD_MISSED = 200, 40, 5
 #: Words and meaning are both named if the lesser one adds this share of what the other does.
 BOTH = 0.5
+#: How long the last answer is explained in the chat. The owner's page shows older ones, too.
+SHOWN_SECONDS = 86_400.0
 #: By kind of what was missing (metrics.py).
 MISSING: Mapping[str, str] = {
     "vectors": "the search by meaning, so I searched by words only",
@@ -70,16 +73,12 @@ def _hit(hit: Hit, context: Context) -> dict[str, Any]:
     return {
         "date": hit_date(hit, context.zone),
         "score": round(hit.score, 4),
-        "words": _rounded(hit.words),
-        "meaning": _rounded(hit.meaning),
+        "words": rounded(hit.words),
+        "meaning": rounded(hit.meaning),
         "speaker": hit.who,
         "because": "time" if context.by_time else _because(hit.words, hit.meaning),
         "text": shorten(one_line(hit.chunk.text), RECORD_CHARACTERS),
     }
-
-
-def _rounded(value: float | None) -> float | None:
-    return None if value is None else round(value, 4)
 
 
 def _because(words: float | None, meaning: float | None) -> str:
@@ -97,7 +96,11 @@ def why_text(raw: bytes | None) -> str:
     if raw is None:
         return NOTHING
     try:
-        return "\n".join(_lines(loads_object(raw)))
+        record = loads_object(raw)
+        at = record.get("at")
+        if at is not None and time.time() - at > SHOWN_SECONDS:
+            return NOTHING
+        return "\n".join(_lines(record))
     except (RecordRefused, KeyError, TypeError, ValueError, AttributeError, OverflowError):
         return UNREADABLE
 

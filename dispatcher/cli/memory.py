@@ -139,7 +139,7 @@ def why(chat: Chat, json: Json = False) -> None:
 
     settings, chat_id = start(), given_chat(chat)
     with closing(connect(settings)) as client:
-        raw: Any = client.get(keys.why(chat_id))
+        raw: Any = client.lindex(keys.why(chat_id), -1)
     if json:
         print_json(loads_object(raw) if raw else None)
     else:

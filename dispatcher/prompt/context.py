@@ -93,9 +93,9 @@ def hit_json(hit: Hit, zone: ZoneInfo | None = None) -> dict[str, Any]:
         "timestamp": chunk.started_at,
         "date": hit_date(hit, zone),
         "score": round(hit.score, 4),
-        "scores": {name: _rounded(value) for name, value in scores.items()},
+        "scores": {name: rounded(value) for name, value in scores.items()},
         "rank": round(hit.rank, 4),
-        "parts": {name: _rounded(value) for name, value in hit.scores.items() if name not in RAW},
+        "parts": {name: rounded(value) for name, value in hit.scores.items() if name not in RAW},
         "also": list(hit.also),
         "question": hit.question,
         "text": chunk.text,
@@ -108,5 +108,6 @@ def hit_date(hit: Hit, zone: ZoneInfo | None = None) -> str:
     return datetime.fromtimestamp(hit.chunk.started_at, zone or ZoneInfo("UTC")).isoformat(timespec="seconds")
 
 
-def _rounded(value: float | None) -> float | None:
+def rounded(value: float | None) -> float | None:
+    """A score as it is stored and shown to programs."""
     return None if value is None else round(value, 4)

@@ -223,7 +223,7 @@ class TaskQueue:
 
     async def why(self, task: Task) -> bytes | None:
         """What was injected for the chat's last answer, as JSON; None if that was more than a day ago."""
-        return cast(bytes | None, await self._redis.get(keys.why(task.chat_id)))
+        return cast(bytes | None, await self._redis.lindex(keys.why(task.chat_id), -1))
 
     async def finish(self, claim: Claim, finished: Finished) -> bool:
         """Write everything that the task leaves, once. False if it was finished before. RecordRefused if its id now belongs to another task."""
@@ -260,7 +260,6 @@ class TaskQueue:
             keys.CHATS,
             keys.TAGS,
             keys.why(chat),
-            keys.whys(chat),
             *keys.chat_stats(datetime.now(self._zone).strftime("%Y-%m-%d"), chat),
         ]
 
@@ -367,8 +366,7 @@ def _effects(finished: Finished, claim: Claim) -> dict[str, Any]:
         "spent_ttl": max(keys.SPENT_TTL_SECONDS, finished.session_ttl),
         "tags": finished.tags.decode(),
         "why": finished.why.decode(),
-        "why_ttl": keys.WHY_TTL_SECONDS,
-        "whys_kept": [keys.WHYS_LENGTH, keys.WHYS_TTL_SECONDS, datetime.now(UTC).timestamp() - keys.WHYS_TTL_SECONDS],
+        "why_kept": [keys.WHY_LENGTH, keys.WHY_TTL_SECONDS, datetime.now(UTC).timestamp() - keys.WHY_TTL_SECONDS],
         "forget": finished.forget,
         "session_cost": "" if finished.session_cost is None else repr(finished.session_cost),
         "existing_turns": finished.existing_turns,

@@ -56,8 +56,7 @@ KEYS: tuple[Key, ...] = (
     Key("hcli:mem:consolidating:{chat_id}", "string", "the dispatcher that consolidates this chat now", "dispatcher", "dispatcher", "60 s"),
     Key("hcli:mem:tags", "list",
         "tags in answers that could not be applied yet: JSON {task_id, chat_id, session, said_at, tags}", "dispatcher, owner", "dispatcher", "none"),
-    Key("hcli:mem:why:{chat_id}", "string", "JSON of what was injected for the last answer", "dispatcher, owner", "dispatcher", "24 h"),
-    Key("hcli:mem:whys:{chat_id}", "list", "the same of each of the newest 20 answers", "dispatcher, owner", "dispatcher", "7 days"),
+    Key("hcli:mem:why:{chat_id}", "list", "JSON of what was injected, of each of the newest 20 answers", "dispatcher, owner", "dispatcher", "7 days"),
     Key("hcli:mem:stats:{day}:{chat_id}", "hash",
         "counters of a chat on a day in CHAT_TIMEZONE; chat 0, which does not exist, has those of all chats",
         "dispatcher, owner", "bot, dispatcher", "48 h"),
@@ -157,9 +156,8 @@ ATTEMPTS_TTL_SECONDS = 86_400
 LEASE_TTL_SECONDS = 30
 SPENT_TTL_SECONDS = 7 * 86_400
 CONSOLIDATING_TTL_SECONDS = 60
-WHY_TTL_SECONDS = 86_400
-#: What was injected for each answer: that of so many, for so long; one is up to some 15 KB.
-WHYS_TTL_SECONDS, WHYS_LENGTH = 7 * 86_400, 20
+#: What was injected for each answer: of so many, for so long.
+WHY_LENGTH, WHY_TTL_SECONDS = 20, 7 * 86_400
 REMINDED_TTL_SECONDS = 30 * 86_400
 NIGHT_LEASE_TTL_SECONDS = 90
 NIGHT_REPORT_TTL_SECONDS = 14 * 86_400
@@ -227,7 +225,7 @@ def unconsolidated(chat_id: str) -> str:
 
 def conversation(chat_id: str) -> list[str]:
     """The keys that are deleted when a conversation ends: its list first."""
-    return [name(chat_id) for name in (history, session, size, spent, why, whys)]
+    return [name(chat_id) for name in (history, session, size, spent, why)]
 
 
 def spent(chat_id: str) -> str:
@@ -240,10 +238,6 @@ def consolidating(chat_id: str) -> str:
 
 def why(chat_id: str) -> str:
     return f"hcli:mem:why:{chat_id}"
-
-
-def whys(chat_id: str) -> str:
-    return f"hcli:mem:whys:{chat_id}"
 
 
 def reminded(memory: str) -> str:

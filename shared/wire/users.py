@@ -15,13 +15,12 @@ from shared.wire import keys
 
 TURNS = keys.MEMORY_PREFIX + "*"
 RESULTS, PENDING, STATS, CANCEL = keys.result("*"), keys.pending("*"), keys.stats("*"), keys.cancel("*")
-SESSION, HISTORY, SIZE, SPENT, WHY, WHYS = (
+SESSION, HISTORY, SIZE, SPENT, WHY = (
     keys.session("*"),
     keys.history("*"),
     keys.size("*"),
     keys.spent("*"),
     keys.why("*"),
-    keys.whys("*"),
 )
 CONVERSATION = tuple(keys.conversation("*"))
 INFLIGHT, LEASE, ATTEMPTS, DONE = keys.inflight("*"), keys.lease("*"), keys.attempts("*"), keys.done("*")
@@ -244,8 +243,11 @@ DISPATCHER = User(
             SPENT,
             why="what a session has cost, and whether it is long enough to end",
         ),
-        both("GET SET", WHY, why="what was injected for the last answer: `/memory why`"),
-        both("RPUSH LTRIM LINDEX LPOP EXPIRE", WHYS, why="the same of each of the last answers, for the owner's page"),
+        both(
+            "RPUSH LTRIM LINDEX LPOP EXPIRE",
+            WHY,
+            why="what was injected for the last answers: `/memory why`, the owner's page",
+        ),
         writes("DEL", *CONVERSATION, why="ends a session or the whole conversation, in one transaction"),
         both("HINCRBY HINCRBYFLOAT EXPIRE", STATS, CHAT_STATS, why="counters of the day, and of each chat"),
         both("RPUSH LTRIM LLEN", keys.DEAD, why="moves what it cannot process to the dead letters; metrics"),

@@ -3,10 +3,10 @@
 --       6 hcli:session_history:<chat>  7 hcli:session_size:<chat>  8 hcli:stats:<day>  9 hcli:session:<chat>
 --       10 hcli:mem:unconsolidated:<chat>  11 hcli:results:<task>  12 hcli:mem:dead  13 hcli:mem:attempts:<task>
 --       14 hcli:mem:spent:<chat>  15 hcli:mem:chats  16 hcli:mem:tags  17 hcli:mem:why:<chat>
---       18 hcli:mem:whys:<chat>  19 hcli:mem:stats:<day>:<chat>  20 hcli:mem:stats:<day>:0 (all chats)
+--       18 hcli:mem:stats:<day>:<chat>  19 hcli:mem:stats:<day>:0 (all chats)
 -- ARGV  1 claim token  2 chat (its lock)  3 JSON: {user, asst, history, size, stats, digest, session_was, session, session_ttl, turn_ids, dead,
 --       history_ttl, history_length, stats_ttl, done_ttl, unconsolidated_length, dead_length, result, result_ttl, chat, tokens,
---       spent_ttl, tags, why, why_ttl, whys_kept (how many, for how long, those from when on), forget, session_cost, existing_turns}; "" = absent; forget: the conversation so far is not to be replayed;
+--       spent_ttl, tags, why, why_kept (how many, for how long, those from when on), forget, session_cost, existing_turns}; "" = absent; forget: the conversation so far is not to be replayed;
 --       session_cost: what the session has cost so far; existing_turns: SHA-1 of each turn that existed when it was begun and is this task's
 --       4 5 6 of the existing result (existing_result.lua, ahead of this)
 -- Returns 1 if this call finished it, 0 if it was finished before (by this worker or by one that took the task over); -1 if its id is
@@ -60,10 +60,10 @@ if (session or '') == e.session_was then
 end
 if e.forget then
   redis.pcall('DEL', KEYS[9])
-  for _, name in ipairs({KEYS[6], KEYS[7], KEYS[14], KEYS[17], KEYS[18]}) do redis.pcall('DEL', name) end
+  for _, name in ipairs({KEYS[6], KEYS[7], KEYS[14], KEYS[17]}) do redis.pcall('DEL', name) end
 end
 
-for _, counters in ipairs({KEYS[8], KEYS[19], KEYS[20]}) do
+for _, counters in ipairs({KEYS[8], KEYS[18], KEYS[19]}) do
   for _, pair in ipairs(e.stats) do
     redis.pcall(pair[1] == 'cost_usd' and 'HINCRBYFLOAT' or 'HINCRBY', counters, pair[1], pair[2])
   end
@@ -74,16 +74,19 @@ redis.pcall('LTRIM', KEYS[10], -e.unconsolidated_length, -1)
 if #e.turn_ids > 0 then redis.pcall('SADD', KEYS[15], e.chat) end
 if e.tags ~= '' then redis.pcall('RPUSH', KEYS[16], e.tags) end
 if e.why ~= '' and not e.forget then
-  redis.pcall('SET', KEYS[17], e.why, 'EX', e.why_ttl)
-  redis.pcall('RPUSH', KEYS[18], e.why)
-  redis.pcall('LTRIM', KEYS[18], -e.whys_kept[1], -1)
-  -- Each for its own time: the list expires only after the last of them.
-  for _ = 1, e.whys_kept[1] do
-    local read, oldest = pcall(cjson.decode, redis.pcall('LINDEX', KEYS[18], 0) or '')
-    if read and type(oldest) == 'table' and (tonumber(oldest.at) or e.whys_kept[3]) >= e.whys_kept[3] then break end
-    if redis.pcall('LPOP', KEYS[18]) == false then break end
+  local pushed = redis.pcall('RPUSH', KEYS[17], e.why)
+  if type(pushed) == 'table' then -- an error: a key of another type
+    redis.call('DEL', KEYS[17])
+    redis.call('RPUSH', KEYS[17], e.why)
   end
-  redis.pcall('EXPIRE', KEYS[18], e.whys_kept[2])
+  redis.call('LTRIM', KEYS[17], -e.why_kept[1], -1)
+  -- Each for its own time: the list expires only after the last of them.
+  for _ = 1, e.why_kept[1] do
+    local read, oldest = pcall(cjson.decode, redis.call('LINDEX', KEYS[17], 0) or '')
+    if read and type(oldest) == 'table' and (tonumber(oldest.at) or e.why_kept[3]) >= e.why_kept[3] then break end
+    if redis.call('LPOP', KEYS[17]) == false then break end
+  end
+  redis.call('EXPIRE', KEYS[17], e.why_kept[2])
 end
 if e.dead ~= '' then
   redis.pcall('RPUSH', KEYS[12], e.dead)

@@ -178,7 +178,7 @@ OF_ALL = ["mem:served", "mem:chats", "mem:tags", "mem:outbox"]
 
 def test_keys_of_another_type_cost_no_answer(light: World, bot: Bot) -> None:
     """All of them at once."""
-    strings = ("results:", "memory:", "session_size:", "mem:attempts:", "mem:why:")
+    strings = ("results:", "memory:", "session_size:", "mem:attempts:")
     for name in OF_THE_CHAT + OF_THE_TASK + OF_ALL:
         key = "hcli:" + name.format(chat=9912, task="odd")
         bot.redis.rpush(key, "odd") if name.startswith(strings) else bot.redis.set(key, "odd")

@@ -150,7 +150,7 @@ def asked(world: World) -> None:
 
 
 def _explained(world: World, count: int) -> bool:
-    return int(world.redis.llen(keys.whys(NOOR))) == count
+    return int(world.redis.llen(keys.why(NOOR))) == count
 
 
 @contextmanager

@@ -90,7 +90,7 @@ def why(asked: Asked) -> Response:
 def _records(asked: Asked, chat_id: str) -> tuple[list[dict[str, Any]], list[str]]:
     """(the answers' records, the newest first; what went wrong)."""
     try:
-        raw: Any = asked.reader.redis.lrange(keys.whys(chat_id), 0, -1)
+        raw: Any = asked.reader.redis.lrange(keys.why(chat_id), 0, -1)
     except RedisError as error:
         return [], [f"Redis does not answer: {error}"]
     found, unreadable = [], 0

@@ -160,13 +160,13 @@ def test_a_search_ranks_as_for_claude_and_shows_the_parts_of_the_score(site: Sit
 
 def test_each_of_the_last_answers_says_why(site: Site, talked: World) -> None:
     old = {"at": time.time() - 8 * 86_400, "task_id": "old", "parts": [], "hits": []}
-    talked.redis.rpush(keys.whys("9912"), orjson.dumps(old), orjson.dumps(old))
+    talked.redis.rpush(keys.why("9912"), orjson.dumps(old), orjson.dumps(old))
     dispatcher = talked.start_dispatcher()
     for number in range(2):
         talked.enqueue(f"q{number}", "What is the code of the boiler?")
     wait_for(lambda: talked.redis.exists(keys.done("q1")), "two answers")
     dispatcher.stop()
-    stored = talked.redis.lrange(keys.whys("9912"), 0, -1)
+    stored = talked.redis.lrange(keys.why("9912"), 0, -1)
     assert [orjson.loads(one)["task_id"] for one in stored] == ["q0", "q1"], "those of eight days ago are gone"
     visitor = site.visitor()
     page = visitor.get("/chat/why", chat="9912", task="q0")
@@ -178,13 +178,13 @@ def test_each_of_the_last_answers_says_why(site: Site, talked: World) -> None:
     assert page.count('aria-current="true"') == 1
     assert "is not known" in visitor.get("/chat/why", chat="9912", task="older")
     for written in (b"1e30", b"-1", b"NaN"):
-        talked.redis.rpush(keys.whys("9912"), b'{"parts":[],"hits":[],"at":' + written + b"}")
+        talked.redis.rpush(keys.why("9912"), b'{"parts":[],"hits":[],"at":' + written + b"}")
     for broken in (b"broken", b"[]", b'{"parts":[1],"hits":[]}', b'{"parts":[],"hits":[{"date":1}]}'):
-        talked.redis.rpush(keys.whys("9912"), broken)
+        talked.redis.rpush(keys.why("9912"), broken)
     assert "7 records cannot be read" in visitor.get("/chat/why", chat="9912")
     visitor.get("/chat", chat="9912")
     visitor.post("/chat/forget", chat="9912", number="1")
-    assert talked.redis.llen(keys.whys("9912")) == 0, "an explanation may hold what was forgotten"
+    assert talked.redis.llen(keys.why("9912")) == 0, "an explanation may hold what was forgotten"
 
 
 def test_a_message_is_tried_with_other_settings(site: Site) -> None:

@@ -70,7 +70,7 @@ def plant(world: World) -> None:
             _remember(day, payload, now)
             turns = [_turn(f"t{number}", role, payload, now - 60 + number) for role in ("user", "asst")]
             day.upkeep.store_turns(turns)
-            world.redis.rpush(keys.whys(chat_of(payload)), _explanation(payload, f"t{number}", now))
+            world.redis.rpush(keys.why(chat_of(payload)), _explanation(payload, f"t{number}", now))
     _left_by_others(world)
 
 
