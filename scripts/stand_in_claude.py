@@ -45,6 +45,12 @@ def fail(text: str) -> None:
 
 
 def main() -> None:
+    if sys.argv[1:] == ["--version"]:  # what `hmem doctor` asks
+        print("2.1.330 (stand-in for Claude Code)")
+        return
+    if sys.argv[1:] == ["auth", "status"]:
+        print(json.dumps({"loggedIn": True, "authMethod": "none, it is a stand-in"}))
+        return
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("-p", "--print", action="store_true")
     for name in (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -102,7 +102,7 @@ def correct(
     if not text.strip():
         raise InvalidInput("TEXT is empty. Write what is right.")
     with _day(settings, vectors=True) as day:
-        memory = _chosen(day, chat_id, which, "memory")
+        memory = _chosen(day, chat_id, which, "memory", valid=True)
         outcome = day.acting.correct(owner_task(chat_id), memory.number, text.strip(), time.time())
     _report(memory, outcome.say, [], json=json)
 
@@ -281,8 +281,8 @@ def _time(value: object, settings: Settings) -> float | None:
         raise RecordRefused(f"{shorten(str(value), 40)} is not a time") from None
 
 
-def _chosen(day: DayMemory, chat_id: str, which: str, what: str) -> Memory:
-    """The memory with this number, or the one that the words match. InvalidInput if there is none, or if several match."""
+def _chosen(day: DayMemory, chat_id: str, which: str, what: str, *, valid: bool = False) -> Memory:
+    """The memory with this number, or the one that the words match; `valid`: none that was replaced. InvalidInput if none or several match."""
     kinds = {"goal"} if what == "goal" else None
     if which.isdecimal():
         found = [one for one in day.remembering.of_chat(chat_id).memories if one.number == int(which)]
@@ -292,6 +292,10 @@ def _chosen(day: DayMemory, chat_id: str, which: str, what: str) -> Memory:
             )
         return found[0]
     match = day.remembering.match(chat_id, which, kinds)
+    if valid:
+        of_now = {one.number for one in day.remembering.of_chat(chat_id).memories}
+        left = [one for one in match.memories if one.number in of_now]
+        match = replace(match, memories=left, clear=len(left) == 1)
     if not match.memories:
         raise InvalidInput(
             f'No {what} is like "{shorten(one_line(which), 80)}", so nothing was changed. hmem memory list shows all of them.'

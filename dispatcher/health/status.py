@@ -14,7 +14,7 @@ from dispatcher.forget.journal import unfinished_names
 from dispatcher.health.nights import NIGHT_KEYS, STALE_HOURS, Failure, pin_sentence, read_nights
 from shared.config.settings import Settings
 from shared.errors import ReleaseRefused
-from shared.release.manifest import Manifest, current_release, read_manifest
+from shared.release.manifest import REPAIR, Manifest, current_release, read_manifest
 from shared.release.retention import Pin, read_pin
 from shared.turns.records import RecordRefused, Turn
 from shared.wire import keys
@@ -59,7 +59,9 @@ class Status:
         """What to do about that."""
         if self.release_error and not self._night_missed:
             return (
-                "Go back to an intact release (hmem release list, hmem release rollback RUN), then run hmem-night run."
+                REPAIR
+                if self.release is not None
+                else "Choose a release again (hmem release list, hmem release rollback RUN)."
             )
         if self.pin_stale and not self._night_missed:
             return "Remove the pin (hmem release unpin), then run hmem-night run."

@@ -32,6 +32,17 @@ class NightCommandFailed(Exception):
         super().__init__(f"hmem-night {command} ended with exit code {code}: {message}")
         self.code, self.message = code, message
 
+    @property
+    def sentence(self) -> str:
+        """For a person, who needs no name of a class."""
+        return sentence_of(self.message)
+
+
+def sentence_of(line: str) -> str:
+    """The last line of a failed command without the class of the error that begins it."""
+    name, separator, sentence = line.partition(": ")
+    return sentence if separator and name.isidentifier() else line
+
 
 class NightCommandTooSlow(NightCommandFailed):
     """`hmem-night …` was stopped after READING_SECONDS."""
@@ -50,6 +61,16 @@ def archive_is_here(settings: Settings) -> bool:
     try:
         with as_owner_of(settings.hmem_night_dir):
             return (settings.hmem_night_dir / "archive").is_dir()
+    except PermissionError:
+        return False
+
+
+def night_is_here(settings: Settings) -> bool:
+    """Whether nights can run on this host as this process: their directory is there, or can be made, and may be written to."""
+    folder = settings.hmem_night_dir
+    try:
+        with as_owner_of(folder):
+            return os.access(folder if folder.exists() else folder.parent, os.W_OK | os.X_OK, effective_ids=True)
     except PermissionError:
         return False
 

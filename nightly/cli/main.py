@@ -147,8 +147,10 @@ def worker(
 def status(
     json: Json = False,
     chats: Annotated[bool, typer.Option("--chats", help="Also show the last night's ledger for each chat.")] = False,
-    nights: Annotated[int, typer.Option(min=0, help="With --json: only so many of the newest nights; 0: all.")] = 0,
-    run: Annotated[int | None, typer.Option(min=0, help="With --json: only this night.")] = None,
+    nights: Annotated[
+        int | None, typer.Option(min=1, help="Only so many of the newest nights; default: 10, with --json all.")
+    ] = None,
+    run: Annotated[int | None, typer.Option(min=0, help="Only this night.")] = None,
 ) -> None:
     """Show nights, their steps and ledgers, and where one stopped. Exit code 14 or 15 if archive or night directory is unusable."""
     from nightly.cli.status import SHOWN_NIGHTS, night_lines, print_chats, read_nights
@@ -156,10 +158,12 @@ def status(
     from shared.system.archive_folder import condition
 
     settings = start_night()
+    if run is not None and run not in night_runs(settings):
+        raise InvalidInput(f"--run {run}: this host has no such night. hmem-night status shows which there are.")
+    shown = read_nights(settings, None if run is None else [run], nights or (0 if json else SHOWN_NIGHTS))
     if json:
-        runs = None if run is None else [one for one in night_runs(settings) if one == run]
-        print_json(read_nights(settings, runs, nights))
-    elif not (shown := read_nights(settings, None, SHOWN_NIGHTS)):
+        print_json(shown)
+    elif not shown:
         typer.echo("No night has run on this host yet. Run hmem-night run.")
     else:
         for night in shown:

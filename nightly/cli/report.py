@@ -11,6 +11,7 @@ import typer
 from nightly.cli.arguments import Json
 from shared.errors import InvalidInput
 from shared.system.command import print_json, start_night
+from shared.text.format import counted
 
 if TYPE_CHECKING:
     from zoneinfo import ZoneInfo
@@ -41,7 +42,7 @@ def report(
     if json:
         print_json(found)
     elif html:
-        typer.echo(f"{len(found)} nights are in {html}.")
+        typer.echo(f"{counted(len(found), 'night is', 'nights are')} in {html}.")
     elif not found:
         typer.echo("No night has ended on this host yet. Run hmem-night run.")
     else:

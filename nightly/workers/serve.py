@@ -20,6 +20,7 @@ CONFIGURATION = {
     "distributed.worker.memory.pause": 0.9,
     "distributed.worker.memory.terminate": False,
     "distributed.worker.profile.enabled": False,
+    "distributed.worker.http.routes": [],  # it would show logs and calls to whoever reaches it
 }
 
 

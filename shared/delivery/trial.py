@@ -144,11 +144,7 @@ def _compare(release: OpenRelease, current: Path, state_dir: Path, chats: list[s
         gone = _chats_gone(release, current)
         old = _open(current, state_dir)
     except (HmemError, sqlite3.Error) as error:
-        return {
-            "questions": 0,
-            "refuse": None,
-            "warn": f"The current release could not be searched: {without_words(error)}",
-        }
+        return gate.verdict([], [], []) | {"warn": f"The current release could not be searched: {without_words(error)}"}
     try:
         both = [chunk for chunk in chunks_in(release.path, asked) if chunk == texts.get(chunk.chunk_id)]
         ids = {chunk.chunk_id for chunk in both}

@@ -34,6 +34,8 @@ _DISK_ERRORS = {
     errno.EACCES: "access is denied",
     errno.EPERM: "access is denied",
 }
+#: Those after which room has to be made.
+_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 class CommandEntry(NamedTuple):
@@ -111,9 +113,9 @@ def _storage_error(error: BaseException) -> HmemError | None:
         )
     if isinstance(error, OSError):  # numpy's and shutil's come without a number
         why = _DISK_ERRORS.get(error.errno or 0, error.strerror or str(error))
-        return StorageError(
-            f"A file operation failed, {why}: {error.filename or 'unnamed'}. Fix the cause, then rerun the command."
-        )
+        where = f" ({error.filename})" if error.filename else ""
+        remedy = "hmem doctor names the disk: make room there" if error.errno in _FULL else "Remove the cause"
+        return StorageError(f"A file operation failed, {why}{where}. {remedy}, then do it again.")
     return None
 
 

@@ -247,8 +247,11 @@ def test_status_and_dry_run_say_what_is_there(light: World) -> None:
     light.night()
     shown = {
         options: [one["run"] for one in json.loads(light.command("hmem-night", "status", "--json", *options).stdout)]
-        for options in ((), ("--nights", "1"), ("--run", "1"), ("--run", "7"))
+        for options in ((), ("--nights", "1"), ("--run", "1"))
     }
-    assert shown == {(): [1, 2], ("--nights", "1"): [2], ("--run", "1"): [1], ("--run", "7"): []}
+    assert shown == {(): [1, 2], ("--nights", "1"): [2], ("--run", "1"): [1]}
+    assert "Night 2 done" in light.command("hmem-night", "status", "--nights", "1").stdout
+    assert "Night 1 done" not in light.command("hmem-night", "status", "--nights", "1").stdout
+    assert "no such night" in light.command("hmem-night", "status", "--run", "7", check=False).stderr
     assert json.loads(light.command("hmem-night", "verify", "--json").stdout)["turns"] == 2
     assert read_archive(light.night_dir / "archive").turns()[0].content == "something"

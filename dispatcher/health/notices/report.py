@@ -42,13 +42,16 @@ def report_text(morning: Morning) -> str:
     fresh = [one for one in good if morning.told_run is None or one.run > morning.told_run]
     if morning.told_run is None:
         fresh = fresh[-1:]
-    newest = good[-1] if good else None
+    newest, problems = good[-1] if good else None, [*morning.problems]
+    if newest and morning.good and newest.run < morning.good[0]:  # older figures would pass for the last night's
+        good, fresh, newest = [], [], None
+        problems.append(f"the report of night {morning.good[0]} was not written; its log says why")
     lines = [f"Good morning. {date}", _night_line(morning, fresh)]
     lines += _counts(fresh) if fresh else []
     lines += [*_recall(good), *_sizes(newest, good), *_disk(newest, good, morning.free_here)]
     if newest is not None and newest.mirror == "ok":
         lines.append("Mirror of the archive: up to date.")
-    return "\n".join([*lines, *_needs(morning.problems)])
+    return "\n".join([*lines, *_needs(problems)])
 
 
 def _good_nights(morning: Morning) -> Iterator[tuple[int, float]]:

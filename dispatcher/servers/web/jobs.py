@@ -26,6 +26,7 @@ import orjson
 
 from shared.config.credentials import for_child
 from shared.config.settings import Settings
+from shared.errors import NightRunning
 from shared.system.files import make_dir, write_atomic
 from shared.system.processes import module_command, of_the_night
 
@@ -60,7 +61,7 @@ class PageJob:
     def state(self) -> str:
         if self.code is None:
             return "interrupted" if self.lost else "running"
-        return "done" if self.code == 0 else "failed"
+        return {0: "done", NightRunning.exit_code: "not begun"}.get(self.code, "failed")
 
 
 @contextmanager

@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import ipaddress
 import socket
+import ssl
 import sys
 import tempfile
 import threading
@@ -116,11 +117,7 @@ def _config(app: ASGIApp, settings: Settings) -> uvicorn.Config:
 
 def _checked(settings: Settings, host: str) -> bool:
     """Whether browsers come by TLS. SettingsError for an address from which others could read along."""
-    if (settings.web_tls_cert is None) != (settings.web_tls_key is None):
-        raise SettingsError("WEB_TLS_CERT and WEB_TLS_KEY belong together. Set both, or neither.")
-    for path in filter(None, (settings.web_tls_cert, settings.web_tls_key)):
-        if not path.is_file():
-            raise SettingsError(f"{path} is not a file. Set WEB_TLS_CERT and WEB_TLS_KEY to a certificate and its key.")
+    _check_certificate(settings)
     tls, proxied = bool(settings.web_tls_cert), bool(settings.web_proxy)
     if settings.web_origin and not settings.web_origin.startswith("https://"):
         raise SettingsError(
@@ -142,6 +139,25 @@ def _checked(settings: Settings, host: str) -> bool:
             "ssh -L 8765:127.0.0.1:8765, or set WEB_TLS_CERT and WEB_TLS_KEY, or WEB_ORIGIN and WEB_PROXY."
         )
     return tls or proxied
+
+
+def _check_certificate(settings: Settings) -> None:
+    """SettingsError unless there is neither, or a certificate with its key."""
+    if (settings.web_tls_cert is None) != (settings.web_tls_key is None):
+        raise SettingsError("WEB_TLS_CERT and WEB_TLS_KEY belong together. Set both, or neither.")
+    for path in filter(None, (settings.web_tls_cert, settings.web_tls_key)):
+        if not path.is_file():
+            raise SettingsError(f"{path} is not a file. Set WEB_TLS_CERT and WEB_TLS_KEY to a certificate and its key.")
+    if settings.web_tls_cert and settings.web_tls_key:
+        try:
+            ssl.create_default_context(ssl.Purpose.CLIENT_AUTH).load_cert_chain(
+                settings.web_tls_cert, settings.web_tls_key
+            )
+        except OSError as error:  # ssl.SSLError is one
+            raise SettingsError(
+                f"{settings.web_tls_cert} and {settings.web_tls_key} are not a certificate and its key in PEM form ({error.strerror or error}). "
+                "Set WEB_TLS_CERT to the certificate and WEB_TLS_KEY to its private key."
+            ) from error
 
 
 def _is_wildcard(host: str) -> bool:

@@ -84,7 +84,7 @@ def _night(run: int, at: float, counts: Mapping[str, Any], failed: dict[str, str
         **{name: counts.get(name) or 0 for name in COUNTS},
         **{name: counts.get(name) for name in STANDING},
         "refused_tombstones": sum(counts.get("refused_tombstones", {}).values()),
-        "gate": {"asked": gate["questions"], "found": gate["found_now"]} if "questions" in gate else None,
+        "gate": {"asked": gate["questions"], "found": gate["found_now"]} if gate.get("questions") else None,
         **{name: counts.get(name) for name in ("moved", "release_bytes", "free_bytes", "mirror")},
         "failed": failed,
     }

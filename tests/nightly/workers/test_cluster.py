@@ -7,15 +7,19 @@ import signal
 import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from urllib.error import HTTPError
+from urllib.request import urlopen
 
+import psutil
 import pytest
 from distributed import Client
 
 from nightly.workers import cluster
 from tests.servers.ollama_api import OllamaApi
-from tests.support.machine import free_port
+from tests.support.machine import free_port, wait_for
 from tests.support.night.workers import EndingApi, killing, loopback_cluster, make_certificates, rebuilt, talk
-from tests.support.world import World
+from tests.support.world import BINARIES, REPOSITORY, World
 
 pytestmark = pytest.mark.usefixtures("large_nights")
 
@@ -157,3 +161,32 @@ def test_a_worker_with_another_version_of_the_program_is_left_out(
         f"The worker {address} is left out: {other}. Others do its tasks.",
         "The cluster of NIGHT_WORKERS is not used any more: it has no worker that may be used. The night goes on without it.",
     ]
+
+
+@pytest.mark.slow
+def test_the_documented_scheduler_shows_nothing_by_http(tmp_path: Path) -> None:
+    lines = (REPOSITORY / "docs/workers.md").read_text(encoding="utf-8").splitlines()
+    setting, start = (
+        next(one for one in lines if one.startswith(begin)) for begin in ("export DASK", "dask scheduler")
+    )
+    port = free_port()
+    command = start.replace("10.0.0.5", "127.0.0.1").replace("8786", str(port))
+    process = subprocess.Popen(
+        ["/bin/bash", "-c", f"{setting}\nexec {BINARIES}/{command}"], cwd=tmp_path, stderr=subprocess.DEVNULL
+    )
+    try:
+        wait_for(lambda: len(listening(process.pid)) == 2, "the scheduler and its port for HTTP")
+        assert {host for host, _ in listening(process.pid)} == {"127.0.0.1"}
+        (web,) = {number for _, number in listening(process.pid)} - {port}
+        for page in ("info/main/workers.html", "info/main/logs.html", "json/identity.json", "metrics"):
+            with pytest.raises(HTTPError, match="404"):
+                urlopen(f"http://127.0.0.1:{web}/{page}")
+    finally:
+        process.terminate()
+        process.wait(60)
+
+
+def listening(pid: int) -> set[tuple[str, int]]:
+    """Where a process accepts connections."""
+    made = psutil.Process(pid).net_connections("tcp")
+    return {(one.laddr.ip, one.laddr.port) for one in made if one.status == psutil.CONN_LISTEN}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from typing import Any
 
@@ -153,6 +154,8 @@ def test_a_current_release_that_cannot_be_asked_is_no_standard(light: World) -> 
     light.say("t99", "one more")
     (summary,) = light.night()
     assert "could not be searched" in summary["gate"]["warn"]
+    told = json.loads(light.command("hmem-night", "report", "--json").stdout)
+    assert [night["gate"] for night in told][-1] is None, "nothing was asked, and the report is written all the same"
 
 
 def test_another_chats_row_is_refused_whatever_was_accepted(light: World, monkeypatch: pytest.MonkeyPatch) -> None:

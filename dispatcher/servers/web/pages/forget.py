@@ -11,6 +11,7 @@ from starlette.responses import Response
 
 from dispatcher.forget.journal import unfinished_names
 from dispatcher.forget.receipt import receipts
+from dispatcher.releases.night_command import sentence_of
 from dispatcher.servers.web.asked import Asked, NotShown, go_to
 from dispatcher.servers.web.jobs import as_ourselves, of_day
 from shared.errors import InvalidInput
@@ -55,7 +56,7 @@ def preview(asked: Asked) -> Response:
         _PREVIEWING.release()
     if done.returncode:
         said = done.stderr.decode("utf-8", "replace").strip().splitlines()
-        raise InvalidInput(said[-1].partition(": ")[2] or said[-1] if said else "hmem forget failed.")
+        raise InvalidInput(sentence_of(said[-1]) if said else "hmem forget failed without a word. Its log may say why.")
     shown: dict[str, Any] = orjson.loads(done.stdout)["preview"]
     return asked.page(
         "forget_preview.html",

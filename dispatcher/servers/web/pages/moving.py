@@ -12,7 +12,7 @@ from starlette.responses import FileResponse, Response
 
 from dispatcher.export.chat import export_chat
 from dispatcher.forget.layers.files import EXPORTS
-from dispatcher.releases.night_command import NightCommandFailed, archive_is_here, read_lines
+from dispatcher.releases.night_command import NightCommandFailed, night_is_here, read_lines
 from dispatcher.servers.web.asked import Asked, go_to
 from dispatcher.servers.web.uploads import uploaded
 from shared.errors import InvalidInput
@@ -49,7 +49,7 @@ def page(asked: Asked) -> Response:
         "import.html",
         "Import",
         sources=SOURCES,
-        here=archive_is_here(asked.settings),
+        here=night_is_here(asked.settings),
         uploaded=uploaded(asked.settings, asked.value("file")) if asked.value("file") else None,
         file=asked.value("file"),
         plan=None,
@@ -82,7 +82,7 @@ def plan(asked: Asked) -> Response:
     try:
         lines = b"".join(read_lines(asked.settings, *_arguments(asked), "--dry-run")).decode("utf-8", "replace")
     except NightCommandFailed as error:
-        raise InvalidInput(error.message or str(error)) from error
+        raise InvalidInput(error.sentence or str(error)) from error
     return asked.page(
         "import.html",
         "Import: dry run",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from redis.exceptions import RedisError
 from starlette.responses import Response
 
 from dispatcher.releases.manage import list_releases
@@ -12,6 +13,7 @@ from dispatcher.releases.night_command import NightCommandFailed, read_json
 from dispatcher.servers.web.asked import Asked, NotShown, go_to
 from dispatcher.servers.web.charts import night_charts
 from shared.errors import InvalidInput, ReleaseRefused
+from shared.wire import keys
 
 #: Chats in the table of one night's ledger.
 SHOWN_CHATS = 200
@@ -21,7 +23,9 @@ RUNNING = "A night is running already. Wait until it has ended."
 
 def page(asked: Asked) -> Response:
     nights, notes = _nights(asked)
-    shown = [_line(night) for night in nights]
+    shown, elsewhere = [_line(night) for night in nights], _running_elsewhere(asked)
+    if elsewhere and shown and shown[-1]["state"] in ("unfinished", "stopped"):
+        shown[-1]["state"] = "running"
     releases, wrong = _releases(asked)
     return asked.page(
         "nights.html",
@@ -31,8 +35,17 @@ def page(asked: Asked) -> Response:
         releases=releases[::-1],
         wrong=wrong,
         running=asked.jobs.running("night"),
+        elsewhere=elsewhere,
         notes=notes,
     )
+
+
+def _running_elsewhere(asked: Asked) -> bool:
+    """Whether a night holds the lease, whoever started it: cron, a terminal, or this page."""
+    try:
+        return bool(asked.reader.redis.exists(keys.NIGHT_OWNER))
+    except RedisError:
+        return False  # Today says that Redis does not answer
 
 
 def _releases(asked: Asked) -> tuple[list[Any], str | None]:
@@ -50,7 +63,7 @@ def _nights(asked: Asked) -> tuple[list[dict[str, Any]], list[str]]:
     try:
         return asked.reader.nights(), []
     except NightCommandFailed as error:
-        return [], [str(error)]
+        return [], [error.sentence or str(error)]
 
 
 def _line(night: Mapping[str, Any]) -> dict[str, Any]:

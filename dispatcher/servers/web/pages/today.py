@@ -16,6 +16,7 @@ from dispatcher.health.status import read_status
 from dispatcher.servers.web.asked import Asked, go_to
 from shared.config.settings import Settings
 from shared.errors import HmemError
+from shared.system.command import translate
 
 
 def page(asked: Asked) -> Response:
@@ -29,7 +30,7 @@ def page(asked: Asked) -> Response:
     try:
         status = read_status(asked.settings, asked.reader.redis)
     except (HmemError, RedisError, OSError) as failed:
-        error = f"The state cannot be read: {failed}"
+        error = f"The state cannot be read. {translate(failed) or failed}"
     return asked.page(
         "today.html",
         "Today",

@@ -174,3 +174,14 @@ def test_whatever_the_night_wrote_there_is_a_report(odd: dict[str, object], run:
 )
 def test_what_cannot_be_read_is_no_night(raw: bytes | None) -> None:
     assert read_records(raw) == []
+
+
+def test_figures_of_an_older_night_do_not_pass_for_the_last_ones(settings: Settings, redis: Redis) -> None:
+    set_report(redis, night(42, at("2026-11-20T03:04")))
+    good_night(redis, at("2026-11-21T03:04"), run=43)
+    (text,) = sent(settings, redis, EIGHT)
+    assert "run 43 ended well" in text
+    assert "it left no figures" in text
+    assert "97 of 100" not in text
+    assert "12,345" not in text
+    assert "The report of night 43 was not written; its log says why." in text

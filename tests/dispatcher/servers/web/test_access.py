@@ -180,10 +180,7 @@ def test_too_many_wrong_tokens_are_answered_in_a_sentence(site: Site) -> None:
         ({"web_tls_cert": "/nowhere.crt", "web_tls_key": "/nowhere.key"}, "/nowhere.crt is not a file"),
         ({"web_origin": "https://memory.example.org"}, "WEB_ORIGIN needs WEB_PROXY"),
         ({"web_proxy": "127.0.0.1"}, "WEB_PROXY needs WEB_ORIGIN"),
-        (
-            {"web_listen": "0.0.0.0:0", "web_tls_cert": __file__, "web_tls_key": __file__},
-            "it is not known under which name",
-        ),
+        ({"web_tls_cert": __file__, "web_tls_key": __file__}, "are not a certificate and its key in PEM form"),
         ({"web_origin": "http://memory.example.org", "web_proxy": "127.0.0.1"}, "has to begin with https"),
         ({"web_listen": "192.0.2.1:0"}, "192.0.2.1 can be reached"),
     ],
@@ -264,6 +261,12 @@ def self_signed(folder: Path) -> Path:
     pem = key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, plain)
     path.write_bytes(pem + made.public_bytes(serialization.Encoding.PEM))
     return path
+
+
+def test_with_a_certificate_all_addresses_need_a_name(light: World, tmp_path: Path) -> None:
+    own = {"web_tls_cert": self_signed(tmp_path), "web_tls_key": tmp_path / "page.pem"}
+    with pytest.raises(SettingsError, match="it is not known under which name"):
+        prepare(light.settings(web_listen=f"0.0.0.0:{free_port()}", **own))
 
 
 def test_two_pages_of_one_host_do_not_end_each_others_sessions(talked: World) -> None:
