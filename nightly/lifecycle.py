@@ -7,6 +7,8 @@ from pathlib import Path
 
 import orjson
 
+from nightly.archive.catalog import LEFT
+from nightly.archive.erasing import DONE as ERASED
 from nightly.archive.segments import segment_runs
 from nightly.night.folder import DONE, FETCHED, REPAIRING, STATE, Night, drop_bulk, night_runs, nights_dir
 from shared.config.settings import Settings
@@ -17,6 +19,8 @@ from shared.system.files import commit_dir, fresh_dir, remove_halves, remove_tre
 #: How far the counter may be ahead of all known runs: a night that finds another one running also takes a number, and `hmem forget`
 #: tries every two seconds.
 MOST_AHEAD = 100_000
+#: Files in HMEM_NIGHT_DIR that only a night writes.
+OWN_FILES = (LEFT, ERASED)
 
 
 def tidy(settings: Settings) -> None:
@@ -25,6 +29,8 @@ def tidy(settings: Settings) -> None:
         remove_tree(settings.hmem_night_dir / name)
     for directory in (settings.hmem_night_dir / "archive", *nights_dir(settings).glob("[0-9]*")):
         remove_halves(directory)
+    for name in OWN_FILES:  # others, such as owner.pub, are also written while a night runs
+        remove_halves(settings.hmem_night_dir, name)
     for folder in list(nights_dir(settings).iterdir()) if nights_dir(settings).is_dir() else []:
         if folder.suffix == ".tmp":
             remove_tree(folder)

@@ -58,11 +58,8 @@ class Status:
     def advice(self) -> str:
         """What to do about that."""
         if self.release_error and not self._night_missed:
-            return (
-                REPAIR
-                if self.release is not None
-                else "Choose a release again (hmem release list, hmem release rollback RUN)."
-            )
+            back = "hmem release rollback RUN goes back to an intact release (hmem release list), until hmem release unpin."
+            return back if self.release is None else f"{REPAIR} Until then {back}"
         if self.pin_stale and not self._night_missed:
             return "Remove the pin (hmem release unpin), then run hmem-night run."
         return "Check hmem-night status and its log, then run hmem-night run."

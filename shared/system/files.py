@@ -270,9 +270,9 @@ def _remove_if_abandoned(directory: Path) -> None:
             remove_tree(directory)
 
 
-def remove_halves(directory: Path) -> None:
-    """Remove what a kill in the middle of `atomic_writer` or `switch_link` has left in a directory that nobody writes to now."""
-    for left in list(directory.glob(".*.tmp")):
+def remove_halves(directory: Path, name: str = "*") -> None:
+    """Remove what a kill in the middle of `atomic_writer` or `switch_link` has left of this file (or of all) that nobody writes to now."""
+    for left in list(directory.glob(f".{name}.tmp" if name == "*" else f".{name}.*.tmp")):
         left.unlink(missing_ok=True)
 
 

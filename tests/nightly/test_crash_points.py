@@ -189,3 +189,16 @@ def test_a_kill_in_the_middle_of_a_file_leaves_nothing_behind(light: World) -> N
     assert unfinished_run(light.settings()) is None
     left = [*light.night_dir.rglob("*.tmp"), *light.night_dir.rglob(".*.tmp"), *light.memory_dir.glob(".*.tmp")]
     assert left == []
+
+
+def test_a_file_that_a_kill_left_half_written_is_removed(light: World) -> None:
+    light.say("t1", "something")
+    light.night()
+    halves = [light.night_dir / f".{name}.0123abcd.tmp" for name in ("catalog.json", "erased.json", "servers.json")]
+    others = light.night_dir / ".owner.pub.0123abcd.tmp"
+    for path in (*halves, others):
+        path.write_bytes(b"{")
+    light.say("t2", "something else")
+    light.night()
+    assert [path for path in halves if path.exists()] == []
+    assert others.exists(), "hmem forget may be writing it now"
