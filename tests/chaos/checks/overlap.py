@@ -198,16 +198,15 @@ def _stray_rsync(stage: Stage, outcome: Outcome) -> None:
     folder = script(world.root / "slow" / "rsync", f'#!/bin/sh\nexec {real} --bwlimit=20 "$@"\n').parent
     first = ForkedNight(world, {"PATH": f"{folder}:{world.variables()['PATH']}"})
     wait_for(lambda: any(world.memory_dir.glob("incoming/*/*")), "the transfer to begin")
-    strays = descendants(first.pid)
-    for stray in strays:  # a busy machine could let it end before the night is dead
-        os.kill(stray, signal.SIGSTOP)
+    # stopped, because a busy machine could let them end before the night is dead
+    strays = [stray for stray in descendants(first.pid) if _signal(stray, signal.SIGSTOP)]
     first.kill(family=False)
     outcome.faults += 1
     if not any(map(_alive, strays)):
         raise AssertionError("rsync died with its night: the check has proven nothing")
     kept(world, shadow, outcome, what)
     for stray in strays:
-        os.kill(stray, signal.SIGCONT)
+        _signal(stray, signal.SIGCONT)
     mended(world, shadow, outcome, f"{what} that still writes")
     wait_for(lambda: not any(map(_alive, strays)), "the stray rsync to end")
     time.sleep(0.05)
@@ -220,3 +219,12 @@ def _alive(pid: int) -> bool:
         return "\nState:\tZ" not in Path(f"/proc/{pid}/status").read_text()
     except OSError:
         return False
+
+
+def _signal(pid: int, number: signal.Signals) -> bool:
+    """Whether the process was there to receive it."""
+    try:
+        os.kill(pid, number)
+    except ProcessLookupError:
+        return False
+    return True

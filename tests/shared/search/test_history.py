@@ -32,8 +32,8 @@ class Release:
         build(folder, 1, ((chunk, indexed_text(chunk, UTC)) for turn in by_chat for chunk in chunks_of(turn)))
         self._lexical = LexicalIndex(folder)
 
-    def open_texts(self) -> None:
-        pass
+    def _texts(self) -> LexicalIndex:
+        return self._lexical
 
     def close(self) -> None:
         self._lexical.close()
