@@ -10,28 +10,12 @@ import re
 import sys
 from pathlib import Path
 
+from shared.wire.acl import acl, selector
 from shared.wire.keys import KEYS
-from shared.wire.users import USERS, VECTOR_RIGHTS, Right, User, reach
+from shared.wire.users import USERS, VECTOR_RIGHTS, User, reach
 
 ACL = Path(__file__).parent.parent / "deploy" / "redis-users.acl"
 ACCESS = {"R": "reads", "W": "writes", "RW": "reads and writes"}
-
-
-def acl() -> str:
-    """The file that Redis loads; `new-secrets` inserts the hashes."""
-    return "".join(f"{line}\n" for line in ["user default reset off", *map(acl_line, USERS)])
-
-
-def acl_line(user: User) -> str:
-    password = f"#{user.name.upper().replace('-', '_')}_PASSWORD_SHA256" if user.password else "nopass"
-    keyless = [f"+{name}" for name in user.keyless]
-    return " ".join(["user", user.name, "reset", "on", password, *keyless, *map(selector, user.selectors)])
-
-
-def selector(right: Right) -> str:
-    """These commands on these keys, in the syntax of an ACL."""
-    mark = "~" if right.access == "RW" else f"%{right.access}~"
-    return f"({' '.join([*(mark + one for one in right.patterns), *(f'+{name}' for name in right.names)])})"
 
 
 def tables() -> str:

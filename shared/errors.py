@@ -219,6 +219,15 @@ class QueueStalled(HmemError):
     exit_code = 43
 
 
+class InstallationIncomplete(HmemError):
+    """`hmem init` could not finish a step; what it did before stays.
+
+    Do what the message says and run `hmem init` again: it goes on from there.
+    """
+
+    exit_code = 47
+
+
 class AnswerFailed(HmemError):
     """The dispatcher could not answer: Claude failed, or the message was refused, cancelled or forgotten.
 

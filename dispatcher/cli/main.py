@@ -13,6 +13,12 @@ if TYPE_CHECKING:
 
 #: Every command, with the first paragraph of its docstring (or its group's help).
 COMMANDS = (
+    CommandEntry(
+        "init",
+        "dispatcher.installation.command",
+        "Set everything up and start it: Redis, settings, Claude, the bot, the services, a first night. "
+        "Run again, it goes on or changes nothing.",
+    ),
     CommandEntry("run", "dispatcher.cli.main", "The dispatcher, in the foreground."),
     CommandEntry("telegram", "dispatcher.cli.main", "The Telegram bot, in the foreground."),
     CommandEntry("mcp", "dispatcher.cli.main", "One chat's memory as MCP tools, over standard input and output."),

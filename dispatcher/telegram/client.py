@@ -118,10 +118,10 @@ class Telegram:
         await self._ask(DeleteWebhook())
         await self._ask(SetMyCommands(commands=[BotCommand(command=n, description=d) for n, d in commands.items()]))
 
-    async def updates(self, offset: int | None) -> list[dict[str, Any]]:
-        """Updates from an offset on; this confirms those before it, so they do not come again."""
-        method = _GetUpdates(offset=offset, timeout=POLL_SECONDS, allowed_updates=UPDATES)
-        return await self._ask(method, POLL_SECONDS + REQUEST_SECONDS)
+    async def updates(self, offset: int | None, seconds: int = POLL_SECONDS) -> list[dict[str, Any]]:
+        """Updates from an offset on, for which Telegram waits at most this long; this confirms those before it, so they do not come again."""
+        method = _GetUpdates(offset=offset, timeout=seconds, allowed_updates=UPDATES)
+        return await self._ask(method, seconds + REQUEST_SECONDS)
 
     async def send(
         self, chat: int, part: MessagePart, *, thread: int | None = None, reply_to: int | None = None

@@ -386,9 +386,13 @@ def setting_names() -> list[str]:
 
 def load_settings(**overrides: Any) -> Settings:
     """Read environment and files once; SettingsError names the invalid setting and never quotes a secret."""
-    given = sources.given_values(setting_names(), sources.settings_file())
+    return settings_from(sources.given_values(setting_names(), sources.settings_file()) | overrides)
+
+
+def settings_from(values: dict[str, Any]) -> Settings:
+    """Settings of these values (field → value); SettingsError as load_settings."""
     try:
-        return Settings.model_validate(given | overrides)
+        return Settings.model_validate(values)
     except ValidationError as error:
         problems = "; ".join(
             f"{'.'.join(map(str, e['loc'])).upper()}: {e['msg'].removeprefix('Value error, ')}" for e in error.errors()

@@ -15,8 +15,9 @@ from shared.config import credentials
 from shared.config.ownership import refuse_changeable
 from shared.errors import SettingsError
 
-#: Read when HMEM_CONFIG names no other file.
+#: Read when HMEM_CONFIG names no other file. A file of the host takes precedence over one in a HOME, where a program of that user could create it.
 DEFAULT_CONFIG = Path("/etc/hmem/hmem.toml")
+USER_CONFIG = Path("hmem/hmem.toml")  # in XDG_CONFIG_HOME, or ~/.config
 
 
 def given_values(names: Iterable[str], file: Path | None) -> dict[str, Any]:
@@ -30,8 +31,17 @@ def given_values(names: Iterable[str], file: Path | None) -> dict[str, Any]:
 
 def settings_file() -> Path | None:
     """The file that settings are read from, if there is one."""
-    named = os.environ.get("HMEM_CONFIG")
-    return Path(named) if named else DEFAULT_CONFIG if DEFAULT_CONFIG.exists() else None
+    if named := os.environ.get("HMEM_CONFIG"):
+        return Path(named)
+    return next((path for path in (DEFAULT_CONFIG, user_settings_file()) if path and path.exists()), None)
+
+
+def user_settings_file() -> Path | None:
+    """The settings file of this user's own installation, whether it exists or not; None where no home is known."""
+    try:
+        return Path(os.environ.get("XDG_CONFIG_HOME") or "~/.config").expanduser() / USER_CONFIG
+    except RuntimeError:
+        return None
 
 
 def _of_environment(known: dict[str, str]) -> dict[str, Any]:

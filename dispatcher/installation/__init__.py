@@ -1,0 +1,1 @@
+"""Setting this program up on a host, repairing it, and taking it out again."""

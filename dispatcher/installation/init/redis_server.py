@@ -1,0 +1,168 @@
+"""The Redis of an installation: the one that REDIS_URL names, one that already has a bot's keys, or our own.
+
+Another Redis on this host is left alone: it may belong to a program that needs its settings to be otherwise. Our own requires a password, never
+evicts, and writes its append-only file.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import time
+from contextlib import closing
+from pathlib import Path
+
+from redis import Redis
+from redis.exceptions import RedisError
+
+from dispatcher.installation.init.context import Installation
+from dispatcher.installation.layout import Layout
+from dispatcher.installation.settings_files import new_key, write_redis_users
+from shared.errors import InstallationIncomplete
+from shared.system.files import write_atomic
+from shared.wire.client import asking_once, is_too_old, open_redis
+
+DEFAULT_URL = "redis://127.0.0.1:6379/0"
+FIRST_PORT = 6379
+#: What a path of a socket may have at most (sun_path is 108 bytes).
+LONGEST_SOCKET = 100
+START_SECONDS = 60.0
+#: Settings of Redis that memory needs.
+WANTED = {"maxmemory-policy": "noeviction", "appendonly": "yes"}
+
+CONF = """\
+# Written by hmem init for this installation alone. Turns are here until the night: do not switch the append-only file off.
+dir {directory}
+dbfilename hmem.rdb
+appendonly yes
+appendfsync everysec
+save 3600 1
+maxmemory-policy noeviction
+daemonize no
+logfile ""
+{listen}
+"""
+
+
+def choose_redis(installation: Installation) -> str:
+    """Which Redis will be used; a sentence for the plan."""
+    given = installation.values.get("REDIS_URL")
+    conf = installation.layout.redis / "redis.conf"
+    installation.own_redis = conf.exists() or (not given and not _has_our_keys(DEFAULT_URL))
+    if installation.own_redis:
+        return "a Redis of its own, with a password"
+    installation.values.setdefault("REDIS_URL", DEFAULT_URL)
+    return "the Redis of REDIS_URL" if given else f"the Redis at {DEFAULT_URL}, which has a bot's keys already"
+
+
+def write_redis(installation: Installation) -> str:
+    """The files of our own Redis, before it is started."""
+    layout, values = installation.layout, installation.values
+    conf = layout.redis / "redis.conf"
+    if not installation.own_redis:
+        return "uses the one of REDIS_URL"
+    if conf.exists():
+        return "there already"
+    if layout.kind == "three-users":
+        port = _free_port()
+        write_redis_users(layout, installation.journal, port)
+        listen = f"bind 127.0.0.1\nport {port}\naclfile {layout.config / 'redis-users.acl'}"
+        values.pop("REDIS_URL", None)
+    else:
+        listen, values["REDIS_URL"] = _of_one_user(layout)
+    installation.journal.add("file", conf)
+    write_atomic(conf, CONF.format(directory=layout.redis, listen=listen).encode())
+    _give(conf, layout.redis_user)
+    return f"configured in {conf}"
+
+
+def _of_one_user(layout: Layout) -> tuple[str, str]:
+    """Lines of the configuration, and the URL."""
+    password, path = new_key(), layout.redis / "redis.sock"
+    if len(str(path)) <= LONGEST_SOCKET:
+        return (
+            f"port 0\nunixsocket {path}\nunixsocketperm 700\nrequirepass {password}",
+            f"unix://:{password}@{path}?db=0",
+        )
+    port = _free_port()
+    return f"bind 127.0.0.1\nport {port}\nrequirepass {password}", f"redis://:{password}@127.0.0.1:{port}/0"
+
+
+def check_redis(installation: Installation, url: str) -> str:
+    """Wait until it answers; correct what memory needs of it. InstallationIncomplete if that cannot be done."""
+    client = _wait(url, START_SECONDS if installation.own_redis else 5.0, installation.layout)
+    with closing(client):
+        version = str(client.info("server")["redis_version"])
+        if is_too_old(version):
+            raise InstallationIncomplete(
+                f"Redis {version} is too old, 7.0 is the oldest that works. Install a newer one, or set REDIS_URL to another."
+            )
+        wrong = {
+            name: str(now) for name, value in WANTED.items() if (now := client.config_get(name).get(name)) != value
+        }
+        if wrong:
+            _correct(installation, client, wrong)
+        return f"Redis {version} answers" + (f", changed {', '.join(wrong)}" if wrong else "")
+
+
+def _correct(installation: Installation, client: Redis, wrong: dict[str, str]) -> None:
+    shown = ", ".join(f"{name} {WANTED[name]} (now {now})" for name, now in wrong.items())
+    by_hand = "; ".join(f"redis-cli config set {name} {WANTED[name]}" for name in wrong) + "; redis-cli config rewrite"
+    if not installation.terminal.confirm(f"This Redis needs {shown}, or it could lose turns. Change it?"):
+        raise InstallationIncomplete(
+            f"Redis was left as it is, which could lose turns. Change it ({by_hand}), or unset REDIS_URL to get an own one."
+        )
+    for name, now in wrong.items():
+        installation.journal.add("redis", f"{name}={now}")
+    try:
+        for name in wrong:
+            client.config_set(name, WANTED[name])
+        client.config_rewrite()
+    except RedisError as error:
+        raise InstallationIncomplete(
+            f"Redis does not let its settings be changed ({error}). As its administrator: {by_hand}"
+        ) from error
+
+
+def _wait(url: str, seconds: float, layout: Layout) -> Redis:
+    end = time.monotonic() + seconds
+    client = open_redis(url, asking_once(5.0))
+    while True:
+        try:
+            client.ping()
+        except RedisError as error:
+            if time.monotonic() > end:
+                client.close()
+                where = f"Its log is in {layout.logs} or the journal (journalctl -u hmem-redis)"
+                raise InstallationIncomplete(
+                    f"Redis does not answer ({error}). {where}; correct that, then run hmem init again."
+                ) from error
+            time.sleep(0.2)
+        else:
+            return client
+
+
+def _has_our_keys(url: str) -> bool:
+    try:
+        with closing(open_redis(url, asking_once(1.0))) as client:
+            return next(client.scan_iter(match="hcli:*", count=1000), None) is not None
+    except (RedisError, OSError):
+        return False
+
+
+def _free_port() -> int:
+    for port in range(FIRST_PORT, FIRST_PORT + 100):
+        with closing(socket.socket()) as tried:
+            try:
+                tried.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return port
+    raise InstallationIncomplete("No port from 6379 to 6478 is free for Redis. Set REDIS_URL to a Redis that runs.")
+
+
+def _give(path: Path, owner: str | None) -> None:
+    path.chmod(0o600)
+    if owner and os.geteuid() == 0:
+        shutil.chown(path, owner, owner)

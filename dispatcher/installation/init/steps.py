@@ -1,0 +1,242 @@
+"""`hmem init`, from the questions to the first night. Each step says what it did, or that nothing was to be done; the first that fails ends the run.
+
+Run again, it goes on where it stopped: what is there is not created again, and what is set is not asked for again.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from dispatcher.installation.init import claude_cli, host, redis_server, telegram_bot
+from dispatcher.installation.init.context import Installation
+from dispatcher.installation.init.questions import ask_everything
+from dispatcher.installation.layout import BINARIES
+from dispatcher.installation.run import clean_environment, run
+from dispatcher.installation.services.base import ServiceManager
+from dispatcher.installation.services.choose import services_of
+from dispatcher.installation.settings_files import given_settings, write_settings
+from shared.errors import InstallationIncomplete
+from shared.system.command import translate
+
+#: Seconds that dispatcher and bot may take to start, and Claude to answer the first message.
+START_SECONDS, ANSWER_SECONDS = 90.0, 90.0
+NIGHT_SECONDS = 4 * 3600.0
+
+
+class Step(NamedTuple):
+    """`run` returns what it did, for the step's line."""
+
+    name: str
+    run: Callable[[Installation], str]
+
+
+def install(installation: Installation) -> int:
+    """Ask, show what will be done, do it. The exit code: 0, or that of the first problem that the doctor found."""
+    terminal = installation.terminal
+    installation.values = given_settings(installation.layout)
+    installation.fresh = installation.journal.is_empty
+    terminal.title(
+        "hcli-memory: a bot that remembers"
+        if installation.fresh
+        else "hcli-memory is installed here; checking each part"
+    )
+    ask_everything(installation)
+    redis = redis_server.choose_redis(installation)
+    if installation.fresh:
+        _show_plan(installation, redis)
+        if not terminal.confirm("Go ahead?"):
+            terminal.say("Nothing was changed.")
+            return 0
+    for step in STEPS:
+        _carry_out(installation, step)
+    return _examine(installation)
+
+
+def _carry_out(installation: Installation, step: Step) -> None:
+    began = time.monotonic()
+    try:
+        outcome = step.run(installation)
+    except Exception as error:
+        ours = translate(error)
+        if ours is None:
+            raise
+        installation.terminal.failed(step.name, str(ours))
+        raise InstallationIncomplete(
+            f"hmem init stopped at {step.name}. Do what its line says, then run hmem init again: it goes on from there."
+        ) from error
+    installation.terminal.done(step.name, outcome, time.monotonic() - began)
+
+
+def _show_plan(installation: Installation, redis: str) -> None:
+    layout, values = installation.layout, installation.values
+    whom = {
+        "three-users": "three accounts (hmem, hmem-night, hmem-bot) that cannot read each other's files",
+        "one-user": f"the account {layout.day_user}",
+        "own-user": "you",
+    }
+    missing = host.missing_packages(installation)
+    rows = {
+        "settings": str(layout.settings_file),
+        "conversations": f"{layout.night}, {layout.memory} and {layout.state}",
+        "runs as": whom[layout.kind],
+        "Redis": redis + (f"; installs {', '.join(missing)} by apt" if missing else ""),
+        "night": f"{values['NIGHT_CRON']} (cron), by the clock of {values['CHAT_TIMEZONE']}",
+        "mirror": values.get("ARCHIVE_MIRROR", "none"),
+    }
+    installation.terminal.title("This will be set up")
+    for name, value in rows.items():
+        installation.terminal.say(f"  {name:14} {value}")
+
+
+def _redis(installation: Installation) -> str:
+    configured = redis_server.write_redis(installation)
+    write_settings(installation.layout, installation.journal, installation.values)
+    installation.values = {**given_settings(installation.layout), **installation.values}
+    if installation.own_redis:
+        manager = services_of(installation.layout, installation.settings())
+        manager.programs = [program for program in manager.programs if program.name == "redis"]
+        if "redis" in manager.stopped() if _is_installed(installation) else True:
+            manager.install(installation.journal)
+            manager.start(["redis"])
+    admin = installation.values.get("REDIS_ADMIN_URL") if installation.layout.kind == "three-users" else None
+    answers = redis_server.check_redis(installation, admin or installation.values["REDIS_URL"])
+    return answers if configured == "there already" else f"{configured}; {answers}"
+
+
+def _is_installed(installation: Installation) -> bool:
+    """Whether an earlier run has come as far as the services."""
+    return not installation.fresh and any(
+        name.endswith((".service", "supervisord.conf")) for name in installation.journal.names("file")
+    )
+
+
+def _settings(installation: Installation) -> str:
+    changed = write_settings(installation.layout, installation.journal, installation.values)
+    return f"{'written to' if changed else 'unchanged in'} {installation.layout.settings_file}"
+
+
+def _services(installation: Installation) -> str:
+    manager = services_of(installation.layout, installation.settings())
+    changed = manager.install(installation.journal)
+    stopped = manager.stopped()
+    if changed or stopped:
+        manager.start([program.name for program in manager.programs])
+    _wait_for_programs(installation, manager)
+    if note := manager.after_restart():
+        installation.notes.append(note)
+    names = ", ".join(program.name for program in manager.programs)
+    return f"{names}: {'started' if changed or stopped else 'running already'} (by {manager.name})"
+
+
+def _wait_for_programs(installation: Installation, manager: ServiceManager) -> None:
+    """Until a dispatcher and the bot are at work in Redis."""
+    end = time.monotonic() + START_SECONDS
+    with installation.terminal.busy("Starting dispatcher and bot") as show:
+        while True:
+            show("")
+            state = _status(installation)
+            if state.get("workers") and state.get("bot"):
+                return
+            if time.monotonic() > end:
+                missing = "the dispatcher" if not state.get("workers") else "the bot"
+                program = "dispatcher" if not state.get("workers") else "telegram"
+                logs = installation.layout.logs / f"{program}.log"
+                where = f"journalctl -u hmem-{program} -n 20" if "systemd" in manager.name else f"tail {logs}"
+                raise InstallationIncomplete(
+                    f"{missing} did not start within {START_SECONDS:.0f} s. Its log says why ({where})."
+                )
+            time.sleep(0.5)
+
+
+def _greet(installation: Installation) -> str:
+    """Say hello to the owner's chat, once."""
+    if not installation.fresh:
+        return "was sent before"
+    chat = installation.values["ALLOWED_CHATS"].split(",")[0]
+    telegram_bot.send(installation.settings(), int(chat), telegram_bot.READY)
+    return f"sent to chat {chat}"
+
+
+def _first_night(installation: Installation) -> str:
+    """One night now, so that everything that it needs has been proven before it runs alone."""
+    state = _status(installation)
+    if state.get("last_night_run"):
+        return "has run before"
+    if installation.hello:
+        _wait_for_answer(installation)
+    command = [str(BINARIES / "hmem-night"), "run"]
+    with installation.terminal.busy("Running a first night") as show:
+        said = run(
+            command, "The first night", "hmem-night status shows more.", seconds=NIGHT_SECONDS, show=show, **_how(installation)
+        )  # fmt: skip
+    return said.strip().splitlines()[-1] if said.strip() else "ended well"
+
+
+def _wait_for_answer(installation: Installation) -> None:
+    """The first message is being answered: let the night have it. It is no failure if that takes longer."""
+    end = time.monotonic() + ANSWER_SECONDS
+    with installation.terminal.busy("Waiting for the first answer") as show:
+        while time.monotonic() < end and not _status(installation).get("turns_waiting"):
+            show("")
+            time.sleep(1.0)
+
+
+def _examine(installation: Installation) -> int:
+    """The doctor's findings: the problems and warnings, and what to do."""
+    terminal = installation.terminal
+    with terminal.busy("Examining everything (hmem doctor)"):
+        report = _ask(installation, "doctor", "--json")
+    findings = report.get("findings", [])
+    for finding in findings:
+        if finding["state"] == "problem":
+            terminal.failed(finding["name"], f"{finding['sentence']} {finding['fix']}")
+        elif finding["state"] == "warning":
+            terminal.note(finding["name"], f"{finding['sentence']} {finding['fix']}")
+    code = int(report.get("exit_code", 1))
+    if code == 0:
+        terminal.done("doctor", f"{len(findings)} checks, no problem")
+    for note in installation.notes:
+        terminal.note("note", note)
+    terminal.title("Ready" if code == 0 else "Installed, but see the problems above (hmem doctor shows them again)")
+    terminal.say(
+        "  Write to your bot. hmem status: how it goes; hmem web: a page of yours; hmem init --undo: takes it out again."
+    )
+    return code
+
+
+def _status(installation: Installation) -> dict[str, Any]:
+    return _ask(installation, "status", "--json")
+
+
+def _ask(installation: Installation, *words: str) -> dict[str, Any]:
+    """What a command of ours prints as JSON; {} if it does not."""
+    done = subprocess.run(
+        [str(BINARIES / "hmem"), *words], capture_output=True, timeout=600, check=False, **_how(installation)
+    )
+    try:
+        return dict(json.loads(done.stdout))
+    except ValueError:
+        return {}
+
+
+def _how(installation: Installation) -> dict[str, Any]:
+    """In a clean environment; root's commands go on as the account that owns their directory."""
+    return {"env": {**clean_environment(own=True), "HMEM_CONFIG": str(installation.layout.settings_file)}, "cwd": "/"}
+
+
+STEPS: Sequence[Step] = (
+    Step("packages", host.install_packages),
+    Step("accounts", host.create_accounts),
+    Step("directories", host.create_directories),
+    Step("redis", _redis),
+    Step("claude", claude_cli.provide_claude),
+    Step("login", claude_cli.log_in),
+    Step("settings", _settings),
+    Step("services", _services),
+    Step("message", _greet),
+    Step("first night", _first_night),
+)

@@ -1,0 +1,129 @@
+"""The bot at Telegram: its token, proven; the chat of its owner, found by a first message; and ours to that chat."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from dispatcher.installation.init.context import Installation
+from shared.config.settings import Settings
+from shared.errors import InstallationIncomplete, SettingsError
+
+Found = TypeVar("Found")
+
+#: Seconds that the owner has to write to the bot.
+HELLO_SECONDS = 900.0
+#: Failed requests in a row after which Telegram counts as unreachable.
+TRIES = 5
+READY = (
+    "Hello, I am ready. Write to me as you would to a person: I answer now, and from tomorrow on I remember what we said. "
+    "/help shows what I understand."
+)
+
+
+@dataclass(frozen=True)
+class Hello:
+    """A message to the bot: its number, the chat, who wrote it, and how Telegram calls that person."""
+
+    id: int
+    chat: int
+    user: int
+    name: str
+    text: str
+
+
+def prove_token(settings: Settings) -> str:
+    """The bot's name at Telegram (getMe). ValueError if the token is wrong, InstallationIncomplete if Telegram cannot be reached."""
+
+    async def ask(telegram: Any) -> str:
+        return f"@{(await telegram.me()).username}"
+
+    return _with_telegram(settings, ask)
+
+
+def wait_for_hello(installation: Installation, bot: str, refused: Sequence[Hello] = ()) -> Hello:
+    """Whoever writes first, but for refused messages. It is not confirmed to Telegram, so the bot answers it as soon as it runs."""
+    with installation.terminal.busy(f"Write hello to {bot} in Telegram; waiting") as show:
+
+        async def ask(telegram: Any) -> Hello:
+            end, failed = time.monotonic() + HELLO_SECONDS, 0
+            while time.monotonic() < end:
+                show("")
+                updates, failed = await _updates(telegram, failed)
+                if updates and refused:  # those that are waiting come at once, again and again
+                    await asyncio.sleep(1.0)
+                if hello := next((one for one in map(_hello, updates) if one and one not in refused), None):
+                    return hello
+            raise InstallationIncomplete(
+                f"Nobody wrote to {bot} within {HELLO_SECONDS / 60:.0f} minutes. Run hmem init again, and write to it then."
+            )
+
+        return _with_telegram(installation.settings(), ask)
+
+
+def send(settings: Settings, chat: int, text: str) -> None:
+    from dispatcher.telegram.rendering import MessagePart
+
+    async def ask(telegram: Any) -> None:
+        await telegram.send(chat, MessagePart(text, []))
+
+    _with_telegram(settings, ask)
+
+
+async def _updates(telegram: Any, failed: int) -> tuple[list[dict[str, Any]], int]:
+    """Waiting updates, from the oldest on; how many requests in a row have failed."""
+    from dispatcher.telegram.client import Unreachable
+
+    try:
+        return await telegram.updates(None, seconds=5), 0
+    except Unreachable:
+        if failed + 1 >= TRIES:
+            raise
+        await asyncio.sleep(2.0)
+        return [], failed + 1
+
+
+def _hello(update: dict[str, Any]) -> Hello | None:
+    message = update.get("message")
+    if not isinstance(message, dict) or not message.get("from") or not message.get("chat"):
+        return None
+    person = message["from"]
+    if person.get("is_bot"):
+        return None
+    name = " ".join(filter(None, (person.get("first_name"), person.get("last_name"))))
+    name += f" (@{person['username']})" if person.get("username") else ""
+    return Hello(
+        int(update["update_id"]), int(message["chat"]["id"]), int(person["id"]), name, str(message.get("text") or "")
+    )
+
+
+def _with_telegram(settings: Settings, ask: Callable[[Any], Awaitable[Found]]) -> Found:
+    from dispatcher.telegram.client import PolledElsewhere, Telegram, TelegramError, Unauthorized
+
+    async def run() -> Found:
+        telegram = Telegram(settings)
+        try:
+            return await ask(telegram)
+        finally:
+            with suppress(Exception):
+                await telegram.close()
+
+    try:
+        return asyncio.run(run())
+    except SettingsError as error:
+        raise ValueError(str(error)) from error
+    except Unauthorized:
+        raise ValueError("Telegram does not know this token. Copy it from @BotFather (/mybots, API Token)") from None
+    except PolledElsewhere:
+        raise InstallationIncomplete(
+            "Another program receives this bot's messages already (or a webhook is set), so hmem init cannot wait for one. Stop it, "
+            "or set ALLOWED_CHATS to the number of your chat; then run hmem init again."
+        ) from None
+    except TelegramError as error:
+        raise InstallationIncomplete(
+            f"Telegram at {settings.telegram_api_url} does not answer as it should ({error}). Check network and proxy, then run hmem init again."
+        ) from None

@@ -1,0 +1,116 @@
+"""What `hmem init` shows and asks: one line for each step, with the time that a long one takes; questions with a default."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.markup import escape
+
+from shared.errors import InstallationIncomplete
+
+#: Seconds after which a step's line says how long it took.
+LONG_SECONDS = 2.0
+TRIES = 5
+
+
+class Terminal:
+    """`unattended`: nobody is asked, every question takes its default."""
+
+    def __init__(self, *, unattended: bool, console: Console | None = None) -> None:
+        self.unattended = unattended
+        self.answers = 0  # that somebody has given
+        self._console = console or Console(highlight=False, soft_wrap=True)
+
+    def say(self, text: str = "") -> None:
+        self._console.print(escape(text))
+
+    def explain(self, text: str) -> None:
+        """What a question is about; not said if nobody is asked."""
+        if not self.unattended:
+            self.say(f"  {text}")
+
+    def title(self, text: str) -> None:
+        self._console.print(f"\n[bold]{escape(text)}[/bold]")
+
+    def done(self, name: str, outcome: str, seconds: float = 0.0) -> None:
+        took = f" [dim]({seconds:.0f} s)[/dim]" if seconds >= LONG_SECONDS else ""
+        self._console.print(f"[green]✓[/green] {escape(name):14} {escape(outcome)}{took}")
+
+    def note(self, name: str, sentence: str) -> None:
+        self._console.print(f"[yellow]![/yellow] {escape(name):14} {escape(sentence)}")
+
+    def failed(self, name: str, sentence: str) -> None:
+        self._console.print(f"[red]✗[/red] {escape(name):14} {escape(sentence)}")
+
+    @contextmanager
+    def busy(self, what: str) -> Iterator[Callable[[str], None]]:
+        """While something runs: what it is, for how long already, and its last line (by the function that this yields)."""
+        if not self._console.is_terminal:
+            yield lambda _line: None
+            return
+        began = time.monotonic()
+        with self._console.status(escape(what)) as status:
+
+            def show(line: str) -> None:
+                passed = int(time.monotonic() - began)
+                status.update(f"{escape(what)} [dim]{passed // 60}:{passed % 60:02} {escape(line[-60:])}[/dim]")
+
+            yield show
+
+    def ask(
+        self, question: str, default: str, check: Callable[[str], str], *, given: str = "", secret: bool = False
+    ) -> str:
+        """An answer that `check` accepts (it returns the value, or raises ValueError with a sentence). `given`, by the environment or a file, is not
+        asked for. InstallationIncomplete if nobody is there to ask and there is no default."""
+        if given:
+            return _checked(question, given, check)
+        if self.unattended:
+            if not default:
+                raise InstallationIncomplete(
+                    f"{question} is not given. Set it in the environment for --yes, or run hmem init on a terminal."
+                )
+            return _checked(question, default, check)
+        for _ in range(TRIES):
+            answer = self._read(f"  {question}" + (f" [{default}]" if default else "") + ": ", secret=secret) or default
+            self.answers += 1
+            try:
+                return check(answer)
+            except ValueError as error:
+                self.say(f"  {error}")
+        raise InstallationIncomplete(
+            f"{question} was not understood {TRIES} times. Run hmem init again when you have it."
+        )
+
+    def confirm(self, question: str) -> bool:
+        """Yes unless somebody says no."""
+        if self.unattended:
+            return True
+        self.answers += 1
+        return self._read(f"  {question} [Y/n]: ").lower() not in ("n", "no")
+
+    def _read(self, prompt: str, *, secret: bool = False) -> str:
+        try:
+            return self._console.input(escape(prompt), password=secret and sys.stdin.isatty()).strip()
+        except EOFError:
+            raise InstallationIncomplete(
+                "The terminal was closed before the last question. Run hmem init again."
+            ) from None
+
+
+def _checked(question: str, value: str, check: Callable[[str], str]) -> str:
+    try:
+        return check(value)
+    except ValueError as error:
+        raise InstallationIncomplete(
+            f"{question}: {error} (it is {value!r}). Correct it, then run hmem init again."
+        ) from error
+
+
+def is_for_people() -> bool:
+    """Whether somebody can be asked."""
+    return sys.stdin.isatty() and os.environ.get("TERM") != "dumb"

@@ -1,0 +1,109 @@
+"""Where the parts of an installation are on this host, and the accounts that run them.
+
+Three kinds: `three-users` (root under systemd: bot, dispatcher and night are accounts that cannot read each other's files), `one-user` (root without
+systemd, such as in a container: one account for all) and `own-user` (not root: everything in this user's home, as this user).
+"""
+
+from __future__ import annotations
+
+import os
+import pwd
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from shared.config.sources import DEFAULT_CONFIG, user_settings_file
+from shared.errors import InstallationIncomplete
+
+Kind = Literal["three-users", "one-user", "own-user"]
+
+#: The directory of hmem and hmem-night.
+BINARIES = Path(sys.executable).parent
+#: Names of the accounts, as systemd/README.md creates them.
+DAY_USER, NIGHT_USER, BOT_USER, REDIS_USER = "hmem", "hmem-night", "hmem-bot", "hmem-redis"
+
+
+@dataclass(frozen=True)
+class Layout:
+    """`home` is the HOME of dispatcher and Claude CLI; `claude` is where the CLI is installed if there is none; an account of None is this user."""
+
+    kind: Kind
+    config: Path
+    state: Path
+    night: Path
+    memory: Path
+    redis: Path
+    home: Path
+    logs: Path
+    claude: Path
+    day_user: str | None = None
+    night_user: str | None = None
+    bot_user: str | None = None
+    redis_user: str | None = None
+
+    @property
+    def settings_file(self) -> Path:
+        return self.config / "hmem.toml"
+
+    @property
+    def journal(self) -> Path:
+        """What `hmem init` has created (journal.py)."""
+        return self.config / "installed.json"
+
+    @property
+    def secrets(self) -> Path:
+        """With three users: a file of secrets for each."""
+        return self.config / "secrets"
+
+    @property
+    def accounts(self) -> list[str]:
+        """Each account once, the dispatcher's first."""
+        every = (self.day_user, self.night_user, self.bot_user, self.redis_user)
+        return list(dict.fromkeys(name for name in every if name))
+
+
+def systemd_runs() -> bool:
+    """Whether systemd is this host's init (as sd_booted(3) tests it)."""
+    return Path("/run/systemd/system").is_dir()
+
+
+def layout_here(*, own_user: bool = False) -> Layout:
+    """The layout for whoever starts this. InstallationIncomplete if this host has another kind of installation that would take precedence."""
+    if os.geteuid() == 0 and not own_user:
+        return of_host("three-users" if systemd_runs() else "one-user")
+    if DEFAULT_CONFIG.exists():
+        raise InstallationIncomplete(
+            f"This host has an installation for all users already: {DEFAULT_CONFIG}. Use that one (sudo hmem init), or remove the file first."
+        )
+    return of_user()
+
+
+def of_user() -> Layout:
+    file, home = user_settings_file(), Path.home()
+    if file is None:
+        raise InstallationIncomplete("This user has no home directory. Set HOME, or run hmem init as root.")
+    data = Path(os.environ.get("XDG_DATA_HOME") or home / ".local/share") / "hmem"
+    return Layout(
+        "own-user", file.parent, data / "state", data / "night", data / "memory", data / "redis", home, data / "logs", data / "claude"
+    )  # fmt: skip
+
+
+def of_host(kind: Kind, root: Path = Path("/")) -> Layout:
+    """The directories of docs/install.md. `root` is for tests."""
+    places = [
+        root / place
+        for place in ("etc/hmem", "var/lib/hmem", "var/lib/hmem-night", "data/memory", "var/lib/hmem-redis")
+    ]
+    more = [root / place for place in ("var/lib/hmem-home", "var/log/hmem", "opt/hmem-claude")]
+    users = (DAY_USER, NIGHT_USER, BOT_USER, REDIS_USER) if kind == "three-users" else (DAY_USER,) * 4
+    config, state, night, memory, redis = places
+    home, logs, claude = more
+    return Layout(kind, config, state, night, memory, redis, home, logs, claude, *users)
+
+
+def account(name: str) -> pwd.struct_passwd | None:
+    try:
+        return pwd.getpwnam(name)
+    except KeyError:
+        return None

@@ -1,0 +1,70 @@
+"""The programs of an installation that run all the time, and what a service manager does with them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from dispatcher.installation.journal import Journal
+from dispatcher.installation.layout import BINARIES, Layout
+
+#: Seconds that the dispatcher may take to finish its answers (STOP_TIMEOUT and a little), and the others.
+DISPATCHER_STOPS, OTHERS_STOP = 660, 30
+
+
+@dataclass(frozen=True)
+class Program:
+    """`account`: None is this user. Programs are started in the order in which they are listed."""
+
+    name: str
+    description: str
+    command: tuple[str, ...]
+    account: str | None
+    home: Path
+    stop_seconds: int = OTHERS_STOP
+
+
+class ServiceManager(Protocol):
+    """What starts the programs, now and after a restart of the host."""
+
+    name: str
+    programs: Sequence[Program]
+
+    def install(self, journal: Journal) -> bool:
+        """Write what it needs; whether anything changed. Nothing is started."""
+
+    def start(self, names: Sequence[str]) -> None:
+        """Start those that do not run. InstallationIncomplete with the reason if one does not start."""
+
+    def restart(self, names: Sequence[str]) -> None:
+        """Stop and start those."""
+
+    def stopped(self) -> list[str]:
+        """The installed programs that do not run."""
+
+    def remove(self, journal: Journal) -> None:
+        """Stop all, and remove what `install` wrote."""
+
+    def after_restart(self) -> str:
+        """What the owner has to know about a restart of the host; empty if all programs start by themselves."""
+
+
+def programs_of(layout: Layout, *, own_redis: bool, bot: bool = True, night: bool = True) -> list[Program]:
+    """Redis first. `night` is the program that waits for NIGHT_CRON; systemd has a timer instead."""
+    found = []
+    if own_redis:
+        conf = layout.redis / "redis.conf"
+        found.append(
+            Program("redis", "Redis of hcli-memory", ("redis-server", str(conf)), layout.redis_user, layout.redis)
+        )
+    hmem, hmem_night = str(BINARIES / "hmem"), str(BINARIES / "hmem-night")
+    found.append(
+        Program("dispatcher", "hcli-memory dispatcher", (hmem, "run"), layout.day_user, layout.home, DISPATCHER_STOPS)
+    )
+    if bot:
+        found.append(Program("telegram", "hcli-memory Telegram bot", (hmem, "telegram"), layout.bot_user, layout.home))
+    if night:
+        found.append(Program("night", "hcli-memory nights", (hmem_night, "schedule"), layout.night_user, layout.home))
+    return found

@@ -1,0 +1,226 @@
+"""Services under systemd: with three users the units of systemd/, confined as they are; for a user of his own, plain units of the user's manager."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Sequence
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from dispatcher.installation.journal import Journal
+from dispatcher.installation.layout import BINARIES, REDIS_USER, Layout
+from dispatcher.installation.run import clean_environment, run
+from dispatcher.installation.services.base import Program
+from shared.config.settings import Settings
+from shared.system.files import write_atomic
+
+SYSTEM_UNITS = Path("/etc/systemd/system")
+#: What the shipped units name, for a checkout.
+_CHECKOUT = "/opt/hcli-memory"
+#: Program → its unit.
+UNITS = {
+    "redis": "hmem-redis.service",
+    "dispatcher": "hmem-dispatcher.service",
+    "telegram": "hmem-telegram.service",
+    "night": "hmem-night.timer",
+}
+_USER_UNIT = """\
+# Written by hmem init, which writes it again: change it with `systemctl --user edit {unit}`.
+[Unit]
+Description={description}
+StartLimitIntervalSec=0
+
+[Service]
+ExecStart={command}
+Environment=HMEM_CONFIG={settings}
+UMask=0077
+LimitCORE=0
+Restart=on-failure
+RestartSec=5
+RestartPreventExitStatus=2 10 12
+KillMode=mixed
+TimeoutStopSec={stop_seconds}
+
+[Install]
+WantedBy=default.target
+"""
+_REDIS_UNIT = """\
+# Written by hmem init, which writes it again: change it with `systemctl edit hmem-redis.service`.
+[Unit]
+Description=Redis of hcli-memory
+Before=hmem-dispatcher.service hmem-telegram.service hmem-night.service
+
+[Service]
+Type=notify
+ExecStart={redis} {conf} --supervised systemd
+User={user}
+Group={user}
+UMask=0077
+LimitNOFILE=65535
+Restart=on-failure
+RestartSec=5
+TimeoutStopSec=60
+MemoryMax=2G
+ProtectSystem=strict
+ReadWritePaths={directory}
+InaccessiblePaths=-/data/memory -/var/lib/hmem -/var/lib/hmem-home -/var/lib/hmem-night -/etc/hmem/secrets
+ProtectHome=yes
+PrivateTmp=yes
+PrivateDevices=yes
+ProtectProc=invisible
+NoNewPrivileges=yes
+CapabilityBoundingSet=
+RestrictSUIDSGID=yes
+RestrictNamespaces=yes
+RestrictRealtime=yes
+LockPersonality=yes
+MemoryDenyWriteExecute=yes
+ProtectClock=yes
+ProtectControlGroups=yes
+ProtectHostname=yes
+ProtectKernelLogs=yes
+ProtectKernelModules=yes
+ProtectKernelTunables=yes
+RestrictAddressFamilies=AF_UNIX AF_INET
+SystemCallArchitectures=native
+SystemCallFilter=@system-service
+SystemCallErrorNumber=EPERM
+
+[Install]
+WantedBy=multi-user.target
+"""
+
+
+class Systemd:
+    """The system's manager, or this user's."""
+
+    def __init__(self, layout: Layout, programs: Sequence[Program], settings: Settings) -> None:
+        self._layout, self.programs, self._settings = layout, programs, settings
+        self._system = layout.kind == "three-users"
+        self.name = "systemd" if self._system else "systemd of this user"
+        self._folder = SYSTEM_UNITS if self._system else Path.home() / ".config" / "systemd" / "user"
+
+    def install(self, journal: Journal) -> bool:
+        changed = False
+        self._folder.mkdir(parents=True, exist_ok=True)
+        for name, text in self.units().items():
+            path = self._folder / name
+            if path.exists() and path.read_text(encoding="utf-8") == text:
+                continue
+            journal.add("file", path)
+            write_atomic(path, text.encode())
+            path.chmod(0o644)
+            changed = True
+        if changed:
+            self._control("daemon-reload")
+        if not self._system and shutil.which("loginctl"):
+            journal.add("linger", os.environ.get("USER", ""))
+            run(
+                ["loginctl", "enable-linger"],
+                "Letting services run without a login",
+                "Run it as root: loginctl enable-linger USER",
+                **_how(),
+            )
+        return changed
+
+    def start(self, names: Sequence[str]) -> None:
+        for name in names:
+            self._control("enable", "--now", self._unit(name))
+
+    def restart(self, names: Sequence[str]) -> None:
+        for name in names:
+            self._control("restart", self._unit(name))
+
+    def stopped(self) -> list[str]:
+        return [program.name for program in self.programs if not self._is_active(self._unit(program.name))]
+
+    def remove(self, journal: Journal) -> None:
+        for program in reversed(self.programs):
+            unit = self._unit(program.name)
+            if (self._folder / unit).exists():
+                self._control("disable", "--now", unit)
+        for name in self.units():
+            (self._folder / name).unlink(missing_ok=True)
+        self._control("daemon-reload")
+        journal.created = [one for one in journal.created if one.what != "linger"]
+
+    def after_restart(self) -> str:
+        return ""
+
+    def units(self) -> dict[str, str]:
+        """File name → text of each unit."""
+        if self._system:
+            return self._of_three_users()
+        return {self._unit(program.name): self._of_this_user(program) for program in self.programs}
+
+    def _unit(self, name: str) -> str:
+        return UNITS[name] if self._system else f"hmem-{name}.service"
+
+    def _of_this_user(self, program: Program) -> str:
+        command = " ".join([shutil.which(program.command[0]) or program.command[0], *program.command[1:]])
+        return _USER_UNIT.format(
+            unit=self._unit(program.name), description=program.description, command=command.replace("%", "%%"),
+            settings=self._layout.settings_file, stop_seconds=program.stop_seconds,
+        )  # fmt: skip
+
+    def _of_three_users(self) -> dict[str, str]:
+        shipped = resources.files("dispatcher.installation") / "units"
+        wanted = {UNITS[program.name] for program in self.programs} | {"hmem-night.service"}
+        found = {
+            one.name: self._placed(one.read_text(encoding="utf-8")) for one in shipped.iterdir() if one.name in wanted
+        }
+        if UNITS["redis"] in wanted:
+            redis = shutil.which("redis-server") or "/usr/bin/redis-server"
+            found[UNITS["redis"]] = _REDIS_UNIT.format(
+                redis=redis, conf=self._layout.redis / "redis.conf", user=REDIS_USER, directory=self._layout.redis
+            )
+        return found
+
+    def _placed(self, text: str) -> str:
+        """A shipped unit with this installation's program, Redis, night and mirror."""
+        text = text.replace(f"{_CHECKOUT}/scripts/nightly.sh", f"{BINARIES}/hmem-night run").replace(
+            f"{_CHECKOUT}/.venv/bin", str(BINARIES)
+        )
+        text = (
+            text.replace("redis-server.service", UNITS["redis"])
+            if any(one.name == "redis" for one in self.programs)
+            else text
+        )
+        minute, hour = self._settings.night_cron.split()[:2]
+        if minute.isdecimal() and hour.isdecimal():
+            clock = f"OnCalendar=*-*-* {int(hour):02}:{int(minute):02}:00 {self._settings.chat_timezone}"
+            text = text.replace("OnCalendar=*-*-* 03:00:00", clock)
+        mirror = self._settings.archive_mirror or ""
+        return (
+            text.replace("/data/memory /var/lib/hmem-night\n", f"/data/memory /var/lib/hmem-night -{mirror}\n")
+            if mirror.startswith("/")
+            else text
+        )
+
+    def _is_active(self, unit: str) -> bool:
+        return subprocess.run([*self._systemctl(), "is-active", "--quiet", unit], check=False, **_how()).returncode == 0
+
+    def _control(self, *words: str) -> None:
+        journal = (
+            "journalctl" + ("" if self._system else " --user") + (f" -u {words[-1]} -n 20" if "." in words[-1] else "")
+        )
+        remedy = f"The reason is in its log: {journal}. Correct it, then run hmem init again."
+        run([*self._systemctl(), *words], f"systemctl {' '.join(words)}", remedy, seconds=120, **_how())
+
+    def _systemctl(self) -> list[str]:
+        return ["systemctl"] if self._system else ["systemctl", "--user"]
+
+
+def _how() -> dict[str, Any]:
+    return {"env": clean_environment(own=True), "cwd": "/"}
+
+
+def user_manager_runs() -> bool:
+    """Whether this user's systemd can be asked."""
+    if shutil.which("systemctl") is None or not os.environ.get("XDG_RUNTIME_DIR"):
+        return False
+    done = subprocess.run(["systemctl", "--user", "show-environment"], capture_output=True, check=False, **_how())
+    return done.returncode == 0

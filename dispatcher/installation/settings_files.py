@@ -1,0 +1,140 @@
+"""The settings of an installation as files: one file, or with three users one without secrets and one of secrets for each part.
+
+Files that exist are kept: a value is replaced in its line or appended, so what their owner wrote stays.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import secrets
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from dispatcher.installation.journal import Journal
+from dispatcher.installation.layout import Layout, account
+from shared.config.settings import Settings, setting_names
+from shared.errors import SettingsError
+from shared.system.files import write_atomic
+from shared.wire.acl import acl
+from shared.wire.users import USERS
+
+#: With three users: the part → the settings of its file of secrets, besides REDIS_URL.
+SECRETS = {
+    "dispatcher": ("RESULT_HMAC_KEY",),
+    "bot": ("RESULT_HMAC_KEY", "TELEGRAM_BOT_TOKEN", "ALLOWED_CHATS"),
+    "night": (),
+    "owner": ("RESULT_HMAC_KEY", "REDIS_ADMIN_URL"),
+}
+#: Those that several parts need.
+SHARED_SECRETS = ("QDRANT_API_KEY", "REDIS_VECTORS_URL", "PGVECTOR_URL", "DAY_STORE_URL", "HEARTBEAT_URL", "QDRANT_URL")
+_HEAD = "# Written by hmem init; yours to change (docs/settings.md). After a change restart: hmem init does.\n"
+
+
+def given_settings(layout: Layout) -> dict[str, str]:
+    """What the environment sets, and for the rest what an earlier installation has in its files: name in capitals → value as text."""
+    found: dict[str, Any] = {}
+    for path in [*_secret_files(layout), layout.settings_file]:
+        found |= _values_of(path)
+    if layout.kind == "three-users" and (owner := _values_of(layout.secrets / "owner.toml")):
+        found |= owner  # of REDIS_URL, the owner's
+    environment = {
+        name.upper(): value for name, value in os.environ.items() if value and name.upper() in setting_names()
+    }
+    return {
+        name: value if isinstance(value, str) else json.dumps(value) for name, value in {**found, **environment}.items()
+    }
+
+
+def checked(values: Mapping[str, str]) -> Settings:
+    """The settings that these values make. SettingsError names the first wrong one."""
+    from shared.config.settings import settings_from
+
+    return settings_from({name.lower(): value for name, value in values.items()})
+
+
+def write_settings(layout: Layout, journal: Journal, values: Mapping[str, str]) -> bool:
+    """Whether anything changed."""
+    if layout.kind != "three-users":
+        mode, group = (0o600, None) if layout.day_user is None else (0o640, layout.day_user)
+        return write_values(layout.settings_file, journal, values, mode, group)
+    secret = {*SHARED_SECRETS, "REDIS_URL", *(name for names in SECRETS.values() for name in names)}
+    changed = write_values(layout.settings_file, journal, {k: v for k, v in values.items() if k not in secret}, 0o644)
+    for part, names in SECRETS.items():
+        wanted = {name: values[name] for name in (*names, *SHARED_SECRETS) if name in values}
+        changed |= write_values(layout.secrets / f"{part}.toml", journal, wanted, 0o600)
+    return changed
+
+
+def write_values(path: Path, journal: Journal, values: Mapping[str, str], mode: int, group: str | None = None) -> bool:
+    """Set values in a TOML file; whether it changed."""
+    before = path.read_text(encoding="utf-8") if path.exists() else ""
+    known = _values_of(path)
+    text = before or _HEAD
+    for name, value in values.items():
+        if str(known.get(name)) == value:
+            continue
+        line = f"{name} = {json.dumps(value, ensure_ascii=False)}"
+        text, replaced = re.subn(rf"(?m)^{name}[ \t]*=.*$", _literally(line), text, count=1)
+        text += "" if replaced else f"{line}\n"
+    if text != before:
+        _refuse_broken(path, text)
+        journal.add("file", path)
+        write_atomic(path, text.encode())
+    _own(path, mode, group)
+    return text != before
+
+
+def new_key() -> str:
+    return secrets.token_hex(32)
+
+
+def write_redis_users(layout: Layout, journal: Journal, port: int) -> bool:
+    """With three users: a new password for each user of Redis, in its file of secrets, and the file of their rights; kept if it is there."""
+    rights = layout.config / "redis-users.acl"
+    if rights.exists():
+        return False
+    passwords = {user.name: new_key() for user in USERS if user.password}
+    urls = {name: f"redis://{name}:{password}@127.0.0.1:{port}/0" for name, password in passwords.items()}
+    for name, url in urls.items():
+        if name != "admin":
+            write_values(layout.secrets / f"{name}.toml", journal, {"REDIS_URL": url}, 0o600)
+    write_values(layout.secrets / "owner.toml", journal, {"REDIS_ADMIN_URL": urls["admin"]}, 0o600)
+    journal.add("file", rights)
+    write_atomic(rights, acl(passwords).encode())
+    _own(rights, 0o640, layout.redis_user)
+    return True
+
+
+def _secret_files(layout: Layout) -> list[Path]:
+    return [layout.secrets / f"{part}.toml" for part in SECRETS] if layout.kind == "three-users" else []
+
+
+def _values_of(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return {}
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise SettingsError(f"The settings file {path} cannot be read: {error}. Correct or remove it.") from error
+
+
+def _refuse_broken(path: Path, text: str) -> None:
+    try:
+        tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise SettingsError(f"{path} could not be changed without breaking it ({error}). Change it by hand.") from error
+
+
+def _own(path: Path, mode: int, group: str | None) -> None:
+    path.chmod(mode)
+    if group and (user := account(group)):
+        os.chown(path, 0, user.pw_gid)
+
+
+def _literally(line: str) -> str:
+    """For re.sub, where a backslash has a meaning."""
+    return line.replace("\\", "\\\\")

@@ -1,0 +1,27 @@
+"""The rights of shared/wire/users.py in the syntax of Redis' ACL files: `deploy/redis-users.acl`, and the file that `hmem init` writes."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+
+from shared.wire.users import USERS, Right, User
+
+
+def acl(passwords: Mapping[str, str] | None = None) -> str:
+    """The file that Redis loads, with the SHA-256 of each user's password; without passwords `deploy/new-secrets` inserts the hashes."""
+    hashes = {name: hashlib.sha256(one.encode()).hexdigest() for name, one in (passwords or {}).items()}
+    return "".join(f"{line}\n" for line in ["user default reset off", *(acl_line(user, hashes) for user in USERS)])
+
+
+def acl_line(user: User, hashes: Mapping[str, str] | None = None) -> str:
+    placeholder = f"{user.name.upper().replace('-', '_')}_PASSWORD_SHA256"
+    password = f"#{(hashes or {}).get(user.name, placeholder)}" if user.password else "nopass"
+    keyless = [f"+{name}" for name in user.keyless]
+    return " ".join(["user", user.name, "reset", "on", password, *keyless, *map(selector, user.selectors)])
+
+
+def selector(right: Right) -> str:
+    """These commands on these keys."""
+    mark = "~" if right.access == "RW" else f"%{right.access}~"
+    return f"({' '.join([*(mark + one for one in right.patterns), *(f'+{name}' for name in right.names)])})"
