@@ -59,7 +59,7 @@ COMMANDS = (
     CommandEntry(
         "doctor",
         "dispatcher.cli.health",
-        "What is wrong on this host, why, and what to do. Exits with the code of the first problem; changes nothing.",
+        "What is wrong on this host, why, and what to do. Exits with the code of the first problem; without --fix it changes nothing.",
     ),
     CommandEntry(
         "release", "dispatcher.cli.release", "The releases on this host: list, verify, rollback, unpin, prune."

@@ -68,13 +68,13 @@ class Terminal:
         """An answer that `check` accepts (it returns the value, or raises ValueError with a sentence). `given`, by the environment or a file, is not
         asked for. InstallationIncomplete if nobody is there to ask and there is no default."""
         if given:
-            return _checked(question, given, check)
+            return _checked(question, given, check, secret=secret)
         if self.unattended:
             if not default:
                 raise InstallationIncomplete(
                     f"{question} is not given. Set it in the environment for --yes, or run hmem init on a terminal."
                 )
-            return _checked(question, default, check)
+            return _checked(question, default, check, secret=secret)
         for _ in range(TRIES):
             answer = self._read(f"  {question}" + (f" [{default}]" if default else "") + ": ", secret=secret) or default
             self.answers += 1
@@ -102,12 +102,13 @@ class Terminal:
             ) from None
 
 
-def _checked(question: str, value: str, check: Callable[[str], str]) -> str:
+def _checked(question: str, value: str, check: Callable[[str], str], *, secret: bool) -> str:
     try:
         return check(value)
     except ValueError as error:
+        shown = "" if secret else f" (it is {value!r})"
         raise InstallationIncomplete(
-            f"{question}: {error} (it is {value!r}). Correct it, then run hmem init again."
+            f"{question}: {str(error).rstrip('.')}{shown}. Correct it, then run hmem init again."
         ) from error
 
 

@@ -1,0 +1,164 @@
+"""`hmem doctor --fix`: what can be repaired without a risk to anything that is stored. Each repair is a sentence first, and is done only after that.
+
+Safe means: permissions are only taken away from others; directories are only created; Redis is only made to keep more; a lease only gets an end,
+which its living holder moves; programs of `hmem init` are only started.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable, Iterator
+from contextlib import closing, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from redis import Redis
+from redis.exceptions import RedisError
+
+from dispatcher.installation.init.redis_server import WANTED
+from dispatcher.installation.journal import Journal
+from dispatcher.installation.layout import layout_here
+from dispatcher.installation.services.choose import services_of
+from shared.config import credentials
+from shared.config.ownership import OURS, user_name
+from shared.config.settings import Settings
+from shared.config.sources import secrets_in_file, settings_file
+from shared.errors import HmemError
+from shared.system.files import make_dir
+from shared.wire import keys
+from shared.wire.client import asking_once, open_redis
+
+_OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
+
+
+@dataclass(frozen=True)
+class Repair:
+    """`sentence` says what is wrong and what will be done; `carry_out` does it."""
+
+    sentence: str
+    carry_out: Callable[[], object]
+
+
+def of_files() -> Iterator[Repair]:
+    """Settings files that others may write, for which no command would start; and files of secrets that others may read."""
+    for path in (*filter(None, [settings_file()]), *_credential_files()):
+        with suppress(OSError):  # it is not there, or another user's
+            mode = path.stat().st_mode
+            if mode & _OTHERS_WRITE:
+                yield _mode(
+                    path,
+                    mode & ~_OTHERS_WRITE,
+                    "may be changed by other users, who could choose the commands that run here",
+                )
+
+
+def _credential_files() -> Iterator[Path]:
+    for place in credentials.places():
+        with suppress(OSError):  # closed to this user
+            yield from place.glob("*.toml") if place.is_dir() else [place]
+
+
+def repairs(settings: Settings) -> Iterator[Repair]:
+    """All that there is to do with these settings, in the order in which it is done."""
+    yield from _secrets(settings)
+    yield from _directories(settings)
+    yield from _redis(settings)
+    yield from _services(settings)
+
+
+def _secrets(settings: Settings) -> Iterator[Repair]:
+    path = settings_file()
+    with suppress(OSError):
+        if path and (mode := path.stat().st_mode) & stat.S_IRWXO and secrets_in_file(settings):
+            yield _mode(path, mode & ~stat.S_IRWXO, "contains secrets, and every user of this host may read it")
+
+
+def _directories(settings: Settings) -> Iterator[Repair]:
+    for setting, inner in OURS.items():
+        root: Path = getattr(settings, setting)
+        if setting == "hmem_night_dir" and not root.exists() and settings.remote_target:
+            continue
+        if not root.exists():
+            yield from _missing(root)
+            continue
+        for path in (root, *(root / name for name in inner)):
+            with suppress(OSError):
+                found = path.lstat()
+                if stat.S_ISDIR(found.st_mode) and found.st_mode & _OTHERS_WRITE and _may_change(found):
+                    yield _mode(
+                        path,
+                        found.st_mode & ~_OTHERS_WRITE,
+                        "may be changed by other users, who could put links into it",
+                    )
+
+
+def _missing(root: Path) -> Iterator[Repair]:
+    """Root creates none here: to whom it would have to belong only `hmem init` knows, which creates it, too."""
+    above = next(path for path in root.parents if path.exists())
+    if os.geteuid() != 0 and os.access(above, os.W_OK | os.X_OK):
+        yield Repair(f"{root} does not exist: create it, for {user_name(os.geteuid())} alone.", lambda: make_dir(root))
+
+
+def _mode(path: Path, mode: int, why: str) -> Repair:
+    return Repair(f"{path} {why}: set its mode to {stat.S_IMODE(mode):04o}.", lambda: path.chmod(stat.S_IMODE(mode)))
+
+
+def _may_change(found: os.stat_result) -> bool:
+    return os.geteuid() in (0, found.st_uid)
+
+
+def _redis(settings: Settings) -> Iterator[Repair]:
+    """What its administrator may set; where only others may, the doctor says the commands."""
+    url = settings.redis_admin_url or settings.redis_url
+    with suppress(RedisError, ValueError), closing(open_redis(url, asking_once(5.0))) as client:
+        for name, wanted in WANTED.items():
+            now = client.config_get(name).get(name)
+            if now is not None and now != wanted:
+                yield Repair(
+                    f"Redis has {name} {now}, and could lose turns: set it to {wanted}, and write that to its settings file.",
+                    _set(url, name, wanted),
+                )
+        for key, what in ((keys.NIGHT_OWNER, "night"), (keys.BOT_OWNER, "bot")):
+            if client.ttl(key) == -1:
+                sentence = f"{key} in Redis never ends, so no {what} can start: let it end in {keys.NIGHT_LEASE_TTL_SECONDS} s, unless it is renewed."
+                yield Repair(sentence, _expire(url, key))
+
+
+def _set(url: str, name: str, value: str) -> Callable[[], None]:
+    def carry_out() -> None:
+        with closing(open_redis(url, asking_once(5.0))) as client:
+            client.config_set(name, value)
+            _rewrite(client)
+
+    return carry_out
+
+
+def _rewrite(client: Redis) -> None:
+    """So that it holds after a restart. A Redis without a settings file cannot keep it, which the doctor does not know either."""
+    with suppress(RedisError):
+        client.config_rewrite()
+
+
+def _expire(url: str, key: str) -> Callable[[], None]:
+    def carry_out() -> None:
+        with closing(open_redis(url, asking_once(5.0))) as client:
+            client.expire(key, keys.NIGHT_LEASE_TTL_SECONDS)
+
+    return carry_out
+
+
+def _services(settings: Settings) -> Iterator[Repair]:
+    """Programs that `hmem init` has set up here, and that do not run."""
+    try:
+        layout = layout_here()
+        if layout.settings_file != settings_file() or Journal(layout.journal).is_empty:
+            return
+        manager = services_of(layout, settings)
+    except HmemError:
+        return
+    if stopped := manager.stopped():
+        yield Repair(
+            f"{', '.join(stopped)} of this installation {'does' if len(stopped) == 1 else 'do'} not run: start by {manager.name}.",
+            lambda: manager.start(stopped),
+        )

@@ -1,0 +1,187 @@
+"""The questions: what is asked, what is not, and bad answers."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from dispatcher.installation.init import machine
+from dispatcher.installation.init.questions import ask_bot, ask_embedder, ask_everything, ask_mirror, ask_night
+from shared.errors import InstallationIncomplete, SettingsError
+from tests.servers.telegram_api import TOKEN, TelegramApi
+from tests.support.installing import CHAT, ScriptedTerminal, installation_in
+from tests.support.machine import wait_for
+
+NOOR = {"id": CHAT, "is_bot": False, "first_name": "Noor", "username": "noor"}
+STRANGER = {"id": 666, "is_bot": False, "first_name": "Eve"}
+
+
+@pytest.fixture
+def api() -> Iterator[TelegramApi]:
+    with TelegramApi() as api:
+        yield api
+
+
+@pytest.fixture(autouse=True)
+def _nothing_of_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TZ", "Europe/Berlin")
+    monkeypatch.setattr(machine, "other_disk", lambda _settings: None)
+
+
+def test_token_chat_and_night_take_three_answers_and_a_confirmation(tmp_path: Path, api: TelegramApi) -> None:
+    api.say(CHAT, "hello", NOOR)
+    terminal = ScriptedTerminal(TOKEN, "y", "")
+    installation = installation_in(tmp_path, terminal, {"TELEGRAM_API_URL": api.url})
+    ask_everything(installation)
+    assert terminal.answers == 3
+    assert "Noor (@noor) wrote “hello”. Is that you?" in terminal.asked[1]
+    values = installation.values
+    assert (values["ALLOWED_CHATS"], values["OWNERS"], values["REPORT_CHAT"]) == (str(CHAT),) * 3
+    assert (values["NIGHT_CRON"], values["CHAT_TIMEZONE"]) == ("0 3 * * *", "Europe/Berlin")
+    assert len(values["RESULT_HMAC_KEY"]) == 64
+    assert api.offset == 0, "the message is left for the bot to answer"
+
+
+def test_a_wrong_token_is_said_and_asked_for_again(tmp_path: Path, api: TelegramApi) -> None:
+    terminal = ScriptedTerminal("nonsense", "4242:AAwrong-but-of-the-right-form-of-a-token", TOKEN)
+    installation = installation_in(tmp_path, terminal, {"TELEGRAM_API_URL": api.url, "ALLOWED_CHATS": "1"})
+    ask_bot(installation)
+    assert "is not a bot token" in terminal.text
+    assert "Telegram does not know this token" in terminal.text
+    assert installation.values["TELEGRAM_BOT_TOKEN"] == TOKEN
+
+
+def test_a_token_of_the_environment_that_is_wrong_ends_it(tmp_path: Path, api: TelegramApi) -> None:
+    terminal = ScriptedTerminal(unattended=True)
+    installation = installation_in(tmp_path, terminal, {"TELEGRAM_API_URL": api.url, "TELEGRAM_BOT_TOKEN": "4242:AA" + "x" * 30})
+    with pytest.raises(InstallationIncomplete, match="Telegram does not know this token"):
+        ask_bot(installation)
+
+
+def test_no_secret_is_in_an_error(tmp_path: Path, api: TelegramApi) -> None:
+    secret = "4242:AA" + "s" * 30
+    installation = installation_in(
+        tmp_path, ScriptedTerminal(unattended=True), {"TELEGRAM_API_URL": api.url, "TELEGRAM_BOT_TOKEN": secret}
+    )
+    with pytest.raises(InstallationIncomplete) as error:
+        ask_bot(installation)
+    assert secret not in str(error.value)
+
+
+def test_telegram_out_of_reach_is_said_with_what_to_check(tmp_path: Path) -> None:
+    values = {"TELEGRAM_API_URL": "http://127.0.0.1:9", "TELEGRAM_BOT_TOKEN": TOKEN}
+    installation = installation_in(tmp_path, ScriptedTerminal(unattended=True), values)
+    with pytest.raises(InstallationIncomplete, match="Check network and proxy"):
+        ask_bot(installation)
+
+
+def test_a_strangers_message_is_not_the_owners(tmp_path: Path, api: TelegramApi) -> None:
+    api.say(666, "hi bot", STRANGER)
+    terminal = ScriptedTerminal("n", "y")
+    installation = installation_in(tmp_path, terminal, {"TELEGRAM_API_URL": api.url, "TELEGRAM_BOT_TOKEN": TOKEN})
+    worker = threading.Thread(target=ask_bot, args=(installation,))
+    worker.start()
+    wait_for(lambda: terminal.asked, "the first question")
+    api.say(CHAT, "hello", NOOR)
+    worker.join(60)
+    assert installation.values["ALLOWED_CHATS"] == str(CHAT)
+
+
+def test_nobody_is_taken_for_the_owner_unattended(tmp_path: Path, api: TelegramApi) -> None:
+    api.say(666, "hi bot", STRANGER)
+    values = {"TELEGRAM_API_URL": api.url, "TELEGRAM_BOT_TOKEN": TOKEN}
+    with pytest.raises(InstallationIncomplete, match="a stranger's message"):
+        ask_bot(installation_in(tmp_path, ScriptedTerminal(unattended=True), values))
+
+
+def test_another_program_that_polls_is_named(tmp_path: Path, api: TelegramApi) -> None:
+    api.fail("getUpdates", 409, "Conflict: terminated by other getUpdates request")
+    installation = installation_in(tmp_path, ScriptedTerminal(), {"TELEGRAM_API_URL": api.url, "TELEGRAM_BOT_TOKEN": TOKEN})
+    with pytest.raises(InstallationIncomplete, match="Another program receives this bot's messages"):
+        ask_bot(installation)
+
+
+@pytest.mark.parametrize("answer", ["25:00", "three", "03:60", "04:00 Mars/Olympus", ""])
+def test_an_answer_that_is_no_time_is_asked_for_again(tmp_path: Path, answer: str) -> None:
+    terminal = ScriptedTerminal(answer, "04:05 America/New_York")
+    installation = installation_in(tmp_path, terminal)
+    ask_night(installation)
+    if answer:
+        assert installation.values == {"NIGHT_CRON": "5 4 * * *", "CHAT_TIMEZONE": "America/New_York"}
+        assert terminal.answers == 2
+    else:
+        assert installation.values == {"NIGHT_CRON": "0 3 * * *", "CHAT_TIMEZONE": "Europe/Berlin"}
+
+
+def test_five_bad_answers_are_enough(tmp_path: Path) -> None:
+    with pytest.raises(InstallationIncomplete, match="was not understood 5 times"):
+        ask_night(installation_in(tmp_path, ScriptedTerminal(*["later"] * 5)))
+
+
+def test_what_is_given_is_not_asked_for(tmp_path: Path, api: TelegramApi) -> None:
+    given = {
+        "TELEGRAM_API_URL": api.url, "TELEGRAM_BOT_TOKEN": TOKEN, "ALLOWED_CHATS": "-100,5", "CHAT_TIMEZONE": "Asia/Tokyo",
+        "NIGHT_CRON": "30 2 * * *", "EMBEDDER": "none", "ARCHIVE_MIRROR": "/mnt/a",
+    }  # fmt: skip
+    terminal = ScriptedTerminal()
+    installation = installation_in(tmp_path, terminal, given)
+    ask_everything(installation)
+    assert terminal.asked == []
+    assert given.items() <= installation.values.items()
+    assert "OWNERS" not in installation.values, "a group's number is nobody's"
+
+
+def test_a_wrong_setting_is_said_before_anything_is_asked(tmp_path: Path) -> None:
+    terminal = ScriptedTerminal()
+    with pytest.raises(SettingsError, match="CHAT_TIMEZONE"):
+        ask_everything(installation_in(tmp_path, terminal, {"CHAT_TIMEZONE": "Mars"}))
+    assert terminal.asked == []
+
+
+def test_ollamas_models_are_offered_where_it_has_some(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    chosen = machine.EmbedderChoice("bge-m3", "100 languages", {"EMBEDDER": "ollama", "EMBED_MODEL": "bge-m3"})
+    shipped = machine.EmbedderChoice("shipped", "here", {"EMBEDDER": "local"})
+    monkeypatch.setattr(machine, "embedders", lambda _settings: [shipped, chosen])
+    terminal = ScriptedTerminal("a better one", "bge-m3")
+    installation = installation_in(tmp_path, terminal)
+    ask_embedder(installation)
+    assert installation.values == {"EMBEDDER": "ollama", "EMBED_MODEL": "bge-m3"}
+    assert "Write one of shipped, bge-m3" in terminal.text
+
+
+def test_another_disk_is_offered_for_the_mirror(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine, "other_disk", lambda _settings: Path("/mnt/second"))
+    for answer, expected in (("", "/mnt/second/hmem-archive"), ("none", None), ("/srv/copy", "/srv/copy")):
+        installation = installation_in(tmp_path, ScriptedTerminal(answer))
+        ask_mirror(installation)
+        assert installation.values.get("ARCHIVE_MIRROR") == expected
+
+
+def test_a_terminal_that_closes_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from dispatcher.installation.init.terminal import Terminal
+
+    with Path("/dev/null").open() as nothing, pytest.raises(InstallationIncomplete, match="terminal was closed"):
+        monkeypatch.setattr("sys.stdin", nothing)
+        ask_night(installation_in(tmp_path, Terminal(unattended=False)))
+
+
+@pytest.mark.parametrize(
+    ("mounts", "expected"),
+    [
+        ("/dev/sda1 {root} ext4 rw 0 0\n", None),
+        ("/dev/sdb1 /boot ext4 rw 0 0\n", None),
+        ("tmpfs /dev/shm tmpfs rw 0 0\n", None),
+        ("/dev/sdb1 /dev/shm ext4 ro 0 0\n", None),
+    ],
+)
+def test_only_another_disk_that_can_be_written_is_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mounts: str, expected: Path | None
+) -> None:
+    monkeypatch.undo()
+    table = tmp_path / "mounts"
+    table.write_text(mounts.format(root=tmp_path))
+    settings = installation_in(tmp_path, ScriptedTerminal(), {"HMEM_NIGHT_DIR": str(tmp_path)}).settings()
+    assert machine.other_disk(settings, table) == expected

@@ -1,0 +1,142 @@
+"""An installation by `hmem init` in an empty home, against stand-ins for Telegram and the provider."""
+
+from __future__ import annotations
+
+import io
+import os
+import signal
+import subprocess
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from rich.console import Console
+
+from dispatcher.installation.init.context import Installation
+from dispatcher.installation.init.terminal import Terminal
+from dispatcher.installation.journal import Journal
+from dispatcher.installation.layout import Layout, of_host
+from tests.servers.messages_api import MessagesApi
+from tests.servers.telegram_api import TOKEN, TelegramApi
+from tests.support.world import BINARIES
+
+CHAT = 9912
+
+
+class ScriptedTerminal(Terminal):
+    """Somebody who gives these answers, in this order."""
+
+    def __init__(self, *answers: str, unattended: bool = False) -> None:
+        self.written = io.StringIO()
+        super().__init__(unattended=unattended, console=Console(file=self.written, width=300))
+        self._script = list(answers)
+        self.asked: list[str] = []
+
+    def _read(self, prompt: str, *, secret: bool = False) -> str:
+        self.asked.append(prompt.strip())
+        return self._script.pop(0)
+
+    @property
+    def text(self) -> str:
+        return self.written.getvalue()
+
+
+def layout_in(root: Path) -> Layout:
+    """As for root without systemd, below `root`, and for this user."""
+    made = of_host("one-user", root)
+    return Layout(
+        "own-user", made.config, made.state, made.night, made.memory, made.redis, made.home, made.logs, made.claude
+    )
+
+
+def installation_in(root: Path, terminal: Terminal, values: dict[str, str] | None = None) -> Installation:
+    layout = layout_in(root)
+    layout.config.mkdir(parents=True, exist_ok=True)
+    return Installation(layout, terminal, Journal(layout.journal), dict(values or {}))
+
+
+class NewHome:
+    """A home in which nothing is, short enough for sockets, and what `hmem` says in it."""
+
+    def __init__(self, home: Path, telegram: TelegramApi, messages: MessagesApi) -> None:
+        self.home, self.telegram, self.messages = home, telegram, messages
+        self.config = home / ".config" / "hmem"
+        self.data = home / ".local" / "share" / "hmem"
+        self.given = {
+            "TELEGRAM_API_URL": telegram.url,
+            "TELEGRAM_BOT_TOKEN": TOKEN,
+            "ALLOWED_CHATS": str(CHAT),
+            "ANTHROPIC_BASE_URL": messages.url,
+            "ANTHROPIC_API_KEY": "sk-ant-api-test",
+        }
+
+    def variables(self, *, given: bool = True) -> dict[str, str]:
+        return {"HOME": str(self.home), "PATH": f"{BINARIES}:/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin", **(self.given if given else {})}
+
+    def start(self, *words: str, given: bool = True) -> subprocess.Popen[str]:
+        command = [str(BINARIES / "hmem"), "init", "--user", *words]
+        return subprocess.Popen(
+            command, env=self.variables(given=given), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True
+        )  # fmt: skip
+
+    def init(self, *words: str, given: bool = True) -> tuple[int, str]:
+        """Exit code and output."""
+        process = self.start(*words, given=given)
+        output, _ = process.communicate(timeout=900)
+        return process.returncode, output
+
+    def run(self, *words: str, program: str = "hmem") -> subprocess.CompletedProcess[str]:
+        command = [str(BINARIES / program), *words]
+        return subprocess.run(command, env=self.variables(given=False), capture_output=True, text=True, timeout=900, check=False)
+
+    def processes(self) -> list[int]:
+        """Those that run in this home."""
+        found = []
+        for place in Path("/proc").glob("[0-9]*"):
+            try:
+                if str(self.home).encode() in (place / "cmdline").read_bytes() + (place / "environ").read_bytes():
+                    found.append(int(place.name))
+            except OSError:
+                continue
+        return [pid for pid in found if pid != os.getpid()]
+
+
+@contextmanager
+def new_home() -> Iterator[NewHome]:
+    with tempfile.TemporaryDirectory(prefix="h", dir="/tmp", ignore_cleanup_errors=True) as home, TelegramApi() as telegram, MessagesApi() as messages:
+        made = NewHome(Path(home), telegram, messages)
+        try:
+            yield made
+        finally:
+            _stop(made)
+
+
+def _stop(made: NewHome) -> None:
+    conf = made.config / "supervisord.conf"
+    if conf.exists():
+        made.run("-c", str(conf), "shutdown", program="supervisorctl")
+    for pid in made.processes():
+        try:
+            os.kill(pid, signal.SIGKILL)
+        except ProcessLookupError:
+            continue
+
+
+def path_without(folder: Path, *programs: str) -> str:
+    """A PATH on which every program of this host is, but those."""
+    folder.mkdir()
+    for place in ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"):
+        for one in Path(place).glob("*"):
+            if one.name not in programs and not (folder / one.name).exists():
+                (folder / one.name).symlink_to(one)
+    return str(folder)
+
+
+def script(folder: Path, name: str, lines: Sequence[str]) -> Path:
+    folder.mkdir(exist_ok=True)
+    path = folder / name
+    path.write_text("\n".join(["#!/bin/sh", *lines, ""]))
+    path.chmod(0o755)
+    return path
+
