@@ -57,6 +57,10 @@ def _read(path: Path) -> dict[str, Any]:
             )
     except FileNotFoundError:
         return {}
+    except NotADirectoryError as error:
+        raise InstallationIncomplete(
+            f"{path.parent} is not a directory, so nothing can be created in it. Move it away, then run hmem init again."
+        ) from error
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise InstallationIncomplete(
             f"{path}, the list of what hmem init created, cannot be read ({error}). Correct it, or remove it: then --undo knows nothing of it."

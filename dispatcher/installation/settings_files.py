@@ -77,7 +77,7 @@ def write_values(path: Path, journal: Journal, values: Mapping[str, str], mode: 
     for name, value in values.items():
         if str(known.get(name)) == value:
             continue
-        line = f"{name} = {json.dumps(value, ensure_ascii=False)}"
+        line = f"{name} = {_toml(value)}"
         text, replaced = re.subn(rf"(?m)^{name}[ \t]*=.*$", _literally(line), text, count=1)
         text += "" if replaced else f"{line}\n"
     if text != before:
@@ -138,3 +138,8 @@ def _own(path: Path, mode: int, group: str | None) -> None:
 def _literally(line: str) -> str:
     """For re.sub, where a backslash has a meaning."""
     return line.replace("\\", "\\\\")
+
+
+def _toml(value: str) -> str:
+    """A basic string: as in JSON, but for DEL, which TOML wants escaped."""
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -72,7 +72,7 @@ class NewHome:
         }
 
     def variables(self, *, given: bool = True) -> dict[str, str]:
-        return {"HOME": str(self.home), "PATH": f"{BINARIES}:/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin", **(self.given if given else {})}
+        return {"HOME": str(self.home), "PATH": f"{BINARIES}:/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"} | (self.given if given else {})
 
     def start(self, *words: str, given: bool = True) -> subprocess.Popen[str]:
         command = [str(BINARIES / "hmem"), "init", "--user", *words]

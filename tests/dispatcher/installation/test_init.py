@@ -1,0 +1,128 @@
+"""`hmem init` as a user meets it: in an empty home, with a real Redis, supervisor and Claude CLI, and stand-ins for Telegram and the provider."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from collections.abc import Iterator
+
+import pytest
+
+from shared.errors import InvalidInput
+from tests.support.installing import CHAT, NewHome, new_home, path_without, script
+from tests.support.machine import wait_for
+
+pytestmark = pytest.mark.slow  # each installs and starts everything
+
+
+@pytest.fixture
+def home() -> Iterator[NewHome]:
+    with new_home() as made:
+        yield made
+
+
+def files_of(home: NewHome) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in home.config.iterdir() if path.is_file() and path.suffix != ".pid"}
+
+
+def test_from_nothing_to_a_remembered_message_and_out_again(home: NewHome) -> None:
+    code, output = home.init("--yes")
+    assert code == 0, output
+    assert "redis, dispatcher, telegram, night: started (by supervisor)" in output
+    assert home.telegram.texts(CHAT)[0].startswith("Hello, I am ready.")
+    settings = home.config / "hmem.toml"
+    assert settings.stat().st_mode & 0o777 == 0o600
+    for program in home.processes():
+        with open(f"/proc/{program}/environ", "rb") as environment:
+            assert b"sk-ant" not in (found := environment.read()), "no secret in the environment of a service"
+            assert b"TELEGRAM_BOT_TOKEN" not in found
+
+    home.telegram.say(CHAT, "My boiler shows the code F28.", {"id": CHAT, "is_bot": False, "first_name": "Noor"})
+    wait_for(lambda: json.loads(home.run("status", "--json").stdout)["turns_waiting"] == 2, "the answer")
+    night = home.run("run", program="hmem-night")
+    assert night.returncode == 0, night.stderr
+    assert "F28" in home.run("search", str(CHAT), "boiler code").stdout
+
+    before, running = files_of(home), set(home.processes())
+    code, output = home.init("--yes", given=False)
+    assert code == 0, output
+    assert (files_of(home), set(home.processes())) == (before, running), "run again it changes nothing"
+
+    code, output = home.init("--undo", "--yes", given=False)
+    assert code == 0, output
+    assert home.processes() == []
+    assert not home.config.exists()
+    assert (home.data / "night" / "archive").is_dir(), "the conversations stay"
+
+    code, output = home.init("--yes")
+    assert code == 0, output
+    assert "F28" in home.run("search", str(CHAT), "boiler code").stdout, "and are there for the next installation"
+
+
+@pytest.mark.parametrize("step", ["packages", "directories", "redis", "claude", "login", "settings", "services", "message"])
+def test_killed_after_any_step_it_goes_on(home: NewHome, step: str) -> None:
+    process = home.start("--yes")
+    assert process.stdout is not None
+    for line in process.stdout:
+        if line.startswith(f"✓ {step}"):
+            break
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    process.stdout.close()
+    code, output = home.init("--yes")
+    assert code == 0, output
+    assert "stopped at" not in output
+    home.telegram.say(CHAT, "Is anybody there?", {"id": CHAT, "is_bot": False, "first_name": "Noor"})
+    wait_for(lambda: any(shown.by_bot and shown.reply_to for shown in home.telegram.messages(CHAT)), "an answer")
+
+
+def test_what_breaks_is_said_with_its_cure_and_can_be_gone_on_from(home: NewHome, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """One thing after another is broken, in one installation that gets further each time."""
+    folder = tmp_path_factory.mktemp("broken")
+    said = []
+
+    def broken(why: str, **given: str) -> None:
+        kept = dict(home.given)
+        home.given.update(given)
+        code, output = home.init("--yes")
+        home.given = kept
+        assert code != 0, output
+        assert why in output, output
+        said.append(output)
+
+    broken("CHAT_TIMEZONE", CHAT_TIMEZONE="Mars/Olympus")
+    broken("Telegram does not know this token", TELEGRAM_BOT_TOKEN="4242:AA" + "x" * 30)
+    broken("Check network and proxy", TELEGRAM_API_URL="http://127.0.0.1:9")
+    broken("ALLOWED_CHATS", ALLOWED_CHATS="noor")
+    home.config.parent.mkdir()
+    home.config.write_text("a file where the directory should be")
+    broken("is not a directory, so nothing can be created in it")
+    home.config.unlink()
+    no_redis = path_without(folder / "no-redis", "redis-server", "apt-get")
+    broken("no apt-get. Install them", PATH=no_redis)
+    failing = script(folder / "redis", "redis-server", ["echo 'cannot bind' >&2", "exit 1"]).parent
+    broken("Redis does not answer", PATH=f"{failing}:{os.environ['PATH']}")
+    home.run("-c", str(home.config / "supervisord.conf"), "shutdown", program="supervisorctl")
+    broken("is not installed or not executable", CLAUDE_BIN="/nowhere/claude")
+    without_login = {"ANTHROPIC_API_KEY": ""}
+    broken("is not logged in", **without_login)
+    (home.config / "hmem.toml").chmod(0o600)
+    text = (home.config / "hmem.toml").read_text()
+    (home.config / "hmem.toml").write_text(text + "not toml")
+    broken("cannot be read")
+    (home.config / "hmem.toml").write_text(text)
+    assert all("run hmem init again" in output or "Correct or remove it" in output or "Change it" in output for output in said)
+
+    code, output = home.init("--yes")
+    assert code == 0, output
+
+
+def test_it_asks_nothing_without_a_terminal(home: NewHome) -> None:
+    code, output = home.init()
+    assert code == InvalidInput.exit_code
+    assert "there is no terminal to ask on" in output
+
+
+def test_undo_where_nothing_is(home: NewHome) -> None:
+    assert "nothing to undo" in home.init("--undo", "--yes")[1]

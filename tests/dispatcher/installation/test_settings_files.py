@@ -1,0 +1,102 @@
+"""The files of settings that `hmem init` writes: whole, private, and never without what their owner wrote."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from dispatcher.installation.journal import Journal
+from dispatcher.installation.layout import of_host
+from dispatcher.installation.settings_files import given_settings, write_redis_users, write_settings, write_values
+from shared.errors import InstallationIncomplete, SettingsError
+from shared.wire.users import USERS
+from tests.support.installing import layout_in
+
+VALUES = {
+    "TELEGRAM_BOT_TOKEN": "1:a", "RESULT_HMAC_KEY": "k" * 64, "REDIS_URL": "redis://x/0", "ALLOWED_CHATS": "9912",
+    "CHAT_TIMEZONE": "UTC",
+}  # fmt: skip
+
+
+@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(value=st.text(st.characters(codec="utf-8", exclude_characters="\x00"), max_size=40))
+def test_any_value_comes_back(tmp_path: Path, value: str) -> None:
+    path = tmp_path / "hmem.toml"
+    path.unlink(missing_ok=True)
+    journal = Journal(tmp_path / "installed.json")
+    write_values(path, journal, {"CLAUDE_ENV": value}, 0o600)
+    write_values(path, journal, {"LOG_LEVEL": "info"}, 0o600)
+    assert tomllib.loads(path.read_text(encoding="utf-8")) == {"CLAUDE_ENV": value, "LOG_LEVEL": "info"}
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+def test_what_its_owner_wrote_stays(tmp_path: Path) -> None:
+    path, journal = tmp_path / "hmem.toml", Journal(tmp_path / "installed.json")
+    path.write_text('# mine\nMEMORY_TOKENS = 900\nREDIS_URL = "redis://old/0" # the old one\n')
+    assert write_values(path, journal, {"REDIS_URL": "redis://new\\1/0", "MEMORY_TOKENS": "900"}, 0o600)
+    assert path.read_text() == '# mine\nMEMORY_TOKENS = 900\nREDIS_URL = "redis://new\\\\1/0"\n'
+    assert not write_values(path, journal, {"REDIS_URL": "redis://new\\1/0"}, 0o600)
+
+
+def test_a_value_over_several_lines_is_not_torn(tmp_path: Path) -> None:
+    path, journal = tmp_path / "hmem.toml", Journal(tmp_path / "installed.json")
+    path.write_text("ALLOWED_CHATS = [\n 1,\n 2,\n]\n")
+    with pytest.raises(SettingsError, match="Change it by hand"):
+        write_values(path, journal, {"ALLOWED_CHATS": "3"}, 0o600)
+    assert path.read_text() == "ALLOWED_CHATS = [\n 1,\n 2,\n]\n"
+
+
+def test_with_three_users_no_secret_is_where_others_read(tmp_path: Path) -> None:
+    layout = of_host("three-users", tmp_path)
+    layout.secrets.mkdir(parents=True)
+    journal = Journal(layout.journal)
+    write_redis_users(layout, journal, 6400)
+    write_settings(layout, journal, VALUES | {"QDRANT_API_KEY": "q"})
+    shared = layout.settings_file.read_text()
+    assert layout.settings_file.stat().st_mode & 0o777 == 0o644
+    assert "CHAT_TIMEZONE" in shared
+    for name in ("TELEGRAM_BOT_TOKEN", "RESULT_HMAC_KEY", "REDIS_URL", "QDRANT_API_KEY"):
+        assert name not in shared
+    found = {path.stem: tomllib.loads(path.read_text()) for path in layout.secrets.glob("*.toml")}
+    assert {name for name, values in found.items() if "TELEGRAM_BOT_TOKEN" in values} == {"bot"}
+    assert "RESULT_HMAC_KEY" not in found["night"]
+    assert len({values["REDIS_URL"] for values in found.values()}) == len([user for user in USERS if user.password]) - 1
+    assert all(path.stat().st_mode & 0o077 == 0 for path in layout.secrets.glob("*.toml"))
+
+
+def test_passwords_are_kept(tmp_path: Path) -> None:
+    layout = of_host("three-users", tmp_path)
+    layout.secrets.mkdir(parents=True)
+    journal = Journal(layout.journal)
+    assert write_redis_users(layout, journal, 6400)
+    before = (layout.secrets / "night.toml").read_bytes()
+    assert not write_redis_users(layout, journal, 6400)
+    assert (layout.secrets / "night.toml").read_bytes() == before
+
+
+def test_the_environment_comes_before_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    layout = layout_in(tmp_path)
+    layout.config.mkdir(parents=True)
+    layout.settings_file.write_text('CHAT_TIMEZONE = "UTC"\nMEMORY_TOKENS = 5\n')
+    monkeypatch.setenv("CHAT_TIMEZONE", "Asia/Tokyo")
+    found = given_settings(layout)
+    assert (found["CHAT_TIMEZONE"], found["MEMORY_TOKENS"]) == ("Asia/Tokyo", "5")
+
+
+def test_a_broken_file_is_named(tmp_path: Path) -> None:
+    layout = layout_in(tmp_path)
+    layout.config.mkdir(parents=True)
+    layout.settings_file.write_text("no toml")
+    with pytest.raises(SettingsError, match="hmem.toml cannot be read"):
+        given_settings(layout)
+
+
+@pytest.mark.parametrize("content", ["", "[]", "{}", '{"format": 2, "created": []}', "\0"])
+def test_a_journal_that_cannot_be_read_stops_it(tmp_path: Path, content: str) -> None:
+    (tmp_path / "installed.json").write_text(content)
+    with pytest.raises(InstallationIncomplete, match=r"installed\.json"):
+        Journal(tmp_path / "installed.json")
