@@ -63,7 +63,7 @@ def how_to_add(part: str, root: Path = ROOT, prefix: Path | None = None) -> str:
         return f"add {part} to HMEM_PARTS in deploy/.env and build the images again"
     missing = [half for half, parts in HALVES.items() if part in (half, *parts) and not has_half(half)] or [part]
     extras = {*filter(has_half, HALVES), *missing}
-    return f"add the extra {' or '.join(missing)}: {install_command(extras, prefix)}"
+    return f"install the extra {' or '.join(missing)}: {install_command(extras, prefix)}"
 
 
 def has_half(half: str) -> bool:
