@@ -26,6 +26,8 @@ _ROW = re.compile(r"^\| `(\S+)` \| (\S+) (\S+) \| \[(\w+)\]\(.*\) \| `([0-9a-f]{
 def bill_of_materials(source: Source, tree: Path, lock: Path) -> str:
     """The document; ReleaseRefused if it does not satisfy the schema of its version."""
     found = json.loads(_of_lock(source, tree, lock))
+    for component in found["components"]:
+        del component["description"]  # repeats the lock's line with all its hashes
     found["components"] += [*shipped_scripts(tree), shipped_model(tree)]
     text = json.dumps(found, indent=2, sort_keys=True, ensure_ascii=False) + "\n"
     if error := JsonStrictValidator(SPEC).validate_str(text):

@@ -68,7 +68,7 @@ def released_source(root: Path, *, allow_unreleased: bool) -> Source:
 def _git(root: Path, *arguments: str) -> bytes:
     environment = os.environ | {"LC_ALL": "C.UTF-8"}
     done = subprocess.run(
-        ["git", "-C", str(root), *arguments], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False
+        ["git", "-C", str(root), *arguments], env=environment, capture_output=True, check=False
     )  # fmt: skip
     if done.returncode:
         said = done.stderr.decode("utf-8", "replace").strip()
