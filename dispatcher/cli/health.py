@@ -90,3 +90,18 @@ def doctor(json: Json = False) -> None:
     if json:
         print_json(checks.report(found))
     raise typer.Exit(checks.exit_code(found))
+
+
+def end_without_bot(settings: Settings) -> None:
+    """For health checks: the bot's lease, which its own Redis user may read; it expires within seconds if the bot hangs."""
+    from dispatcher.health.findings import Fault
+    from shared.wire import keys
+
+    holder = connect(settings).get(keys.BOT_OWNER)
+    if isinstance(holder, bytes):
+        typer.echo(f"The bot runs: {holder.decode('utf-8', 'replace')}.")
+        return
+    typer.echo(
+        "No bot holds the lease in Redis, so no messages are received. Start hmem telegram and check its log.", err=True
+    )
+    raise typer.Exit(Fault.BOT_NOT_RUNNING)

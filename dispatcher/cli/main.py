@@ -140,11 +140,18 @@ async def _serve(settings: Settings) -> None:
 
 
 @app.command()
-def telegram() -> None:
+def telegram(
+    check: Annotated[bool, typer.Option("--check", help="Only check whether a bot runs: exit code 41 if not.")] = False,
+) -> None:
     """The Telegram bot, in the foreground."""
     import asyncio
 
     settings = start("bot")
+    if check:
+        from dispatcher.cli.health import end_without_bot
+
+        end_without_bot(settings)
+        return
     from dispatcher.telegram.bot import serve
 
     asyncio.run(serve(settings))

@@ -59,8 +59,8 @@ def _day_and_night(programs: Path) -> list[str]:
         night = host.command("hmem-night", "run")
         doctor = json.loads(host.command("hmem", "doctor", "--json", check=False))
         found = json.loads(host.command("hmem", "search", "--json", "--", str(CHAT), ASKED))
-    embedder = next(one for one in doctor["findings"] if one["check"] == "embedder")
+    embedder = next(one for one in doctor["findings"] if one["name"] == "embedder")
     hit = next((one for one in found if FACT in one["text"]), None)
     if hit is None or not hit["scores"]["meaning"]:
         raise DemoFailed(f"a search by meaning does not find what was said: {found}")
-    return [night, f"doctor: embedder: {embedder}", f"search: {hit['text']!r}, meaning {hit['scores']['meaning']:.2f}"]
+    return [night, f"hmem doctor, embedder: {embedder['sentence']}", f"hmem search: {hit['text']!r}, meaning {hit['scores']['meaning']:.2f}"]
