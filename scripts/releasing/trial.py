@@ -58,7 +58,7 @@ def _day_and_night(programs: Path) -> list[str]:
         host.collect("trial-1")
         night = host.command("hmem-night", "run")
         doctor = json.loads(host.command("hmem", "doctor", "--json", check=False))
-        found = json.loads(host.command("hmem", "search", "--json", "--", str(CHAT), ASKED))
+        found = json.loads(host.command("hmem", "search", "--json", "--", str(CHAT), ASKED))["hits"]
     embedder = next(one for one in doctor["findings"] if one["name"] == "embedder")
     hit = next((one for one in found if FACT in one["text"]), None)
     if hit is None or not hit["scores"]["meaning"]:
