@@ -94,8 +94,17 @@ def main() -> None:
 
 
 @app.command()
-def run() -> None:
+def run(
+    check: Annotated[
+        bool, typer.Option("--check", help="Only check whether a dispatcher runs: exit code 42 if not.")
+    ] = False,
+) -> None:
     """The dispatcher, in the foreground."""
+    if check:
+        from dispatcher.cli.health import end_without_dispatcher
+
+        end_without_dispatcher(start("dispatcher", logs=False))
+        return
     import asyncio
 
     from shared.config.ownership import OURS
@@ -146,12 +155,12 @@ def telegram(
     """The Telegram bot, in the foreground."""
     import asyncio
 
-    settings = start("bot")
     if check:
         from dispatcher.cli.health import end_without_bot
 
-        end_without_bot(settings)
+        end_without_bot(start("bot", logs=False))
         return
+    settings = start("bot")
     from dispatcher.telegram.bot import serve
 
     asyncio.run(serve(settings))

@@ -106,7 +106,7 @@ def test_no_container_has_any_right_of_root() -> None:
 def test_every_service_that_stays_is_asked_for_its_health() -> None:
     for half in ("day", "night"):
         (check,) = of(half, "HEALTHCHECK")
-        assert {"day": "hmem status", "night": "hmem-night status"}[half] in check
+        assert {"day": "hmem run --check", "night": "hmem-night status"}[half] in check
     assert "hmem telegram --check" in SERVICES["telegram"]["healthcheck"]["test"][1]
     for name in ("secrets", "owner"):
         assert SERVICES[name]["healthcheck"] == {"disable": True}, "it ends by itself"
@@ -224,7 +224,7 @@ def test_who_makes_the_secrets_is_in_the_groups_that_read_them() -> None:
     given = dict(re.findall(r"^  give (\w+) (\d+) ", script, re.M))
     assert set(given.values()) == set(SERVICES["secrets"]["group_add"])
     for part, group in given.items():
-        service = SERVICES[{"bot": "telegram"}.get(part, part)]
+        service = SERVICES["telegram" if part == "bot" else part]
         assert group in (service["user"].split(":")[1], *service.get("group_add", [])), (
             f"{part} could not read its file"
         )
