@@ -96,10 +96,11 @@ def end_without_bot(settings: Settings) -> None:
     """For health checks: the bot's lease, which its own Redis user may read; it expires within seconds if the bot hangs."""
     from dispatcher.health.findings import Fault
     from shared.wire import keys
+    from shared.wire.values import shown
 
     holder = connect(settings).get(keys.BOT_OWNER)
     if isinstance(holder, bytes):
-        typer.echo(f"The bot runs: {holder.decode('utf-8', 'replace')}.")
+        typer.echo(f"The bot runs: {shown(holder)}.")
         return
     typer.echo(
         "No bot holds the lease in Redis, so no messages are received. Start hmem telegram and check its log.", err=True
@@ -110,6 +111,7 @@ def end_without_bot(settings: Settings) -> None:
 def end_without_dispatcher(settings: Settings) -> None:
     """For health checks: the dispatchers' leases, which their own Redis user may read, unlike the rest of what `hmem status` shows."""
     from shared.wire import keys
+    from shared.wire.values import shown
 
     client = connect(settings)
     names = cast(set[bytes], client.smembers(keys.WORKERS))
@@ -118,4 +120,4 @@ def end_without_dispatcher(settings: Settings) -> None:
         raise NoDispatcher(
             "No dispatcher renews its lease in Redis, so messages wait. Start hmem run and check its log."
         )
-    typer.echo(f"The dispatcher runs: {', '.join(alive)}.")
+    typer.echo(f"The dispatcher runs: {', '.join(map(shown, alive))}.")

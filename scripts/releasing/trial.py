@@ -63,4 +63,8 @@ def _day_and_night(programs: Path) -> list[str]:
     hit = next((one for one in found if FACT in one["text"]), None)
     if hit is None or not hit["scores"]["meaning"]:
         raise DemoFailed(f"a search by meaning does not find what was said: {found}")
-    return [night, f"hmem doctor, embedder: {embedder['sentence']}", f"hmem search: {hit['text']!r}, meaning {hit['scores']['meaning']:.2f}"]
+    return [
+        night,
+        f"hmem doctor, embedder: {embedder['sentence']}",
+        f"hmem search: {hit['text']!r}, meaning {hit['scores']['meaning']:.2f}",
+    ]
