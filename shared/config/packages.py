@@ -43,6 +43,8 @@ INDEX_PARTS = {
 #: Embedder (EMBEDDER) -> the part that it needs.
 EMBEDDER_PARTS = {"local": "local", "fastembed": "fastembed", "ollama": "ollama"}
 
+#: The Claude CLI that the tests run with, which scripts/setup and the images install.
+TESTED_CLAUDE = "2.1.330"
 #: Half -> its parts, as in pyproject.toml.
 HALVES: dict[str, tuple[str, ...]] = {
     "day": ("chroma", "local", "mcp", "metrics", "telegram", "web"),
@@ -64,6 +66,13 @@ def how_to_add(part: str, root: Path = ROOT, prefix: Path | None = None) -> str:
     missing = [half for half, parts in HALVES.items() if part in (half, *parts) and not has_half(half)] or [part]
     extras = {*filter(has_half, HALVES), *missing}
     return f"install the extra {' or '.join(missing)}: {install_command(extras, prefix)}"
+
+
+def how_to_get_claude(root: Path = ROOT) -> str:
+    """The command that installs the tested Claude CLI."""
+    if checkout(root):
+        return "scripts/setup --with-claude"
+    return f"npm install -g @anthropic-ai/claude-code@{TESTED_CLAUDE}"
 
 
 def has_half(half: str) -> bool:

@@ -13,7 +13,7 @@ import pytest
 
 from shared.config import installation, packages
 from shared.config.installation import commit, install_command, version, version_line
-from shared.config.packages import HALVES, PACKAGES, how_to_add
+from shared.config.packages import HALVES, PACKAGES, TESTED_CLAUDE, how_to_add, how_to_get_claude
 from tests.shared.config.test_setup import EXTRAS
 from tests.support.world import REPOSITORY, World
 
@@ -130,3 +130,5 @@ def test_what_a_wheel_lacks_is_named_as_the_half_that_is_missing(
     (tmp_path / installation.IMAGE_MARKER).touch()
     assert "HMEM_PARTS in deploy/.env" in how_to_add("chroma", tmp_path, tmp_path)
     assert "web" in PACKAGES
+    assert how_to_get_claude(tmp_path) == f"npm install -g @anthropic-ai/claude-code@{TESTED_CLAUDE}"
+    assert f"claude_version={TESTED_CLAUDE}\n" in (REPOSITORY / "scripts" / "setup").read_text()
