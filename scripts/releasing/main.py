@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -36,7 +37,9 @@ def arguments() -> argparse.Namespace:
     parser.add_argument(
         "--no-trial", action="store_true", help="do not install the wheel (which needs the package index)"
     )
-    parser.add_argument("--into", type=Path, default=ROOT / "dist", help="instead of dist/; its files are replaced")
+    parser.add_argument(
+        "--into", type=Path, default=ROOT / "dist", help="instead of dist/; an earlier release in it is replaced"
+    )
     parser.add_argument("--keep", action="store_true", help="keep the working directory, and print its name")
     return parser.parse_args()
 
@@ -85,7 +88,7 @@ def put(made: Path, into: Path) -> None:
     """Files of an earlier release go, so that the directory holds one."""
     into.mkdir(parents=True, exist_ok=True)
     for old in into.iterdir():
-        if old.suffix in (".whl", ".gz", ".lock", ".json") or old.name == "SHA256SUMS":
+        if old.name in (*LOCKS, "SHA256SUMS") or re.fullmatch(r"hcli[_-]memory-.+\.(whl|tar\.gz|cdx\.json)", old.name):
             old.unlink()
     for path in sorted(made.iterdir()):
         shutil.copyfile(path, into / path.name)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import sys
 from collections.abc import Iterable
 from functools import cache
@@ -90,16 +91,16 @@ def direct_url() -> dict[str, Any]:
 
 
 def source(extras: Iterable[str]) -> str:
-    """What to hand to an installer to get the same program with these extras: a wheel's path, or a Git address."""
+    """What to hand to an installer, quoted for a shell, to get the same program with these extras: a wheel's path, or a Git address."""
     recorded, wanted = direct_url(), f"[{','.join(sorted(extras))}]"
     url, git = str(recorded.get("url", "")), recorded.get("vcs_info", {})
     if git:
         at = f"@{git['requested_revision']}" if git.get("requested_revision") else ""
-        return f"'{NAME}{wanted} @ git+{url}{at}'"
+        return shlex.quote(f"{NAME}{wanted} @ git+{url}{at}")
     from urllib.parse import unquote, urlsplit
 
     path = unquote(urlsplit(url).path) if url.startswith("file:") else ""
-    return f"'{path or 'PATH_OF_THE_WHEEL.whl'}{wanted}'"
+    return shlex.quote(f"{path or 'PATH_OF_THE_WHEEL.whl'}{wanted}")
 
 
 def install_command(extras: Iterable[str], prefix: Path | None = None) -> str:
@@ -109,4 +110,4 @@ def install_command(extras: Iterable[str], prefix: Path | None = None) -> str:
         return f"pipx install --force {what}"
     if (prefix / "uv-receipt.toml").is_file():
         return f"uv tool install --force {what}"
-    return f"{prefix}/bin/pip install {what}"
+    return f"{shlex.quote(str(prefix / 'bin' / 'pip'))} install {what}"

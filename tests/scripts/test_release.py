@@ -149,10 +149,14 @@ def test_checksums_are_what_sha256sum_reads(tmp_path: Path) -> None:
 
 
 def release(place: Path, into: Path, umask: int, more: Sequence[tuple[str, str]]) -> dict[str, bytes]:
+    into.mkdir()
+    (into / "hcli_memory-0.0.1-py3-none-any.whl").touch()  # of an earlier release
+    (into / "notes.json").write_text("{}")
     variables = os.environ | {"PYTHONPATH": str(place)} | dict(more)
     command = [sys.executable, "-m", "scripts.releasing.main", "--allow-unreleased", "--no-trial", "--into", str(into)]
     done = subprocess.run(command, cwd=place, env=variables, umask=umask, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+    (into / "notes.json").unlink()
     return {path.name: path.read_bytes() for path in into.iterdir()}
 
 
