@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import typer
 
 from dispatcher.cli.arguments import Json, connect
 from shared.config.settings import Settings
-from shared.errors import HmemError, MemoryStale, NoDispatcher
+from shared.errors import HmemError, MemoryStale
 from shared.system.command import application, end_with, print_bytes, print_json, start
 from shared.text.format import zoned_text
 
@@ -90,34 +90,3 @@ def doctor(json: Json = False) -> None:
     if json:
         print_json(checks.report(found))
     raise typer.Exit(checks.exit_code(found))
-
-
-def end_without_bot(settings: Settings) -> None:
-    """For health checks: the bot's lease, which its own Redis user may read; it expires within seconds if the bot hangs."""
-    from dispatcher.health.findings import Fault
-    from shared.wire import keys
-    from shared.wire.values import shown
-
-    holder = connect(settings).get(keys.BOT_OWNER)
-    if isinstance(holder, bytes):
-        typer.echo(f"The bot runs: {shown(holder)}.")
-        return
-    typer.echo(
-        "No bot holds the lease in Redis, so no messages are received. Start hmem telegram and check its log.", err=True
-    )
-    raise typer.Exit(Fault.BOT_NOT_RUNNING)
-
-
-def end_without_dispatcher(settings: Settings) -> None:
-    """For health checks: the dispatchers' leases, which their own Redis user may read, unlike the rest of what `hmem status` shows."""
-    from shared.wire import keys
-    from shared.wire.values import shown
-
-    client = connect(settings)
-    names = cast(set[bytes], client.smembers(keys.WORKERS))
-    alive = sorted(name for raw in names if client.exists(keys.lease(name := raw.decode("utf-8", "replace"))))
-    if not alive:
-        raise NoDispatcher(
-            "No dispatcher renews its lease in Redis, so messages wait. Start hmem run and check its log."
-        )
-    typer.echo(f"The dispatcher runs: {', '.join(map(shown, alive))}.")

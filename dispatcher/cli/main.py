@@ -101,9 +101,11 @@ def run(
 ) -> None:
     """The dispatcher, in the foreground."""
     if check:
-        from dispatcher.cli.health import end_without_dispatcher
+        from dispatcher.cli.arguments import connect
+        from dispatcher.health.leases import running_dispatchers
 
-        end_without_dispatcher(start("dispatcher", logs=False))
+        alive = running_dispatchers(connect(start("dispatcher", logs=False)))
+        typer.echo(f"The dispatcher runs: {', '.join(alive)}.")
         return
     import asyncio
 
@@ -156,10 +158,12 @@ def telegram(
     import asyncio
 
     if check:
-        from dispatcher.cli.health import end_without_bot
+        from dispatcher.cli.arguments import connect
+        from dispatcher.health.leases import NO_BOT, NO_BOT_CODE, running_bot
 
-        end_without_bot(start("bot", logs=False))
-        return
+        holder = running_bot(connect(start("bot", logs=False)))
+        typer.echo(f"The bot runs: {holder}." if holder else NO_BOT, err=not holder)
+        raise typer.Exit(0 if holder else NO_BOT_CODE)
     settings = start("bot")
     from dispatcher.telegram.bot import serve
 
