@@ -61,10 +61,10 @@ class Message:
 
 
 class Host:
-    """One machine as day host and night host, in its own directory."""
+    """One machine as day host and night host, in its own directory; `programs` is the directory of its hmem and hmem-night."""
 
-    def __init__(self, directory: Path) -> None:
-        self.directory = directory
+    def __init__(self, directory: Path, programs: Path = BIN) -> None:
+        self.directory, self._programs = directory, programs
         for name in ("logs", "redis", "home", "tmp"):
             (directory / name).mkdir()
         (directory / "empty.toml").touch()
@@ -92,7 +92,9 @@ class Host:
 
     def start_dispatcher(self, claude: Path, *, own_home: bool = False) -> None:
         """`hmem run` with that CLI. `own_home`: with the user's HOME, which has the CLI's login."""
-        self._dispatcher = self._spawn("dispatcher", [str(BIN / "hmem"), "run"], self._environment(claude, own_home))
+        self._dispatcher = self._spawn(
+            "dispatcher", [str(self._programs / "hmem"), "run"], self._environment(claude, own_home)
+        )
 
     def wait_until_served(self) -> None:
         """Until the dispatcher has opened the release with its vectors."""
@@ -107,7 +109,9 @@ class Host:
         with socket.create_server(("127.0.0.1", 0)) as found:
             port = found.getsockname()[1]
         with suppress(KeyboardInterrupt):
-            subprocess.run([str(BIN / "hmem"), "web", "--listen", str(port)], env=self._environment(), check=False)
+            subprocess.run(
+                [str(self._programs / "hmem"), "web", "--listen", str(port)], env=self._environment(), check=False
+            )
 
     def stop_dispatcher(self) -> None:
         if self._dispatcher:
@@ -153,7 +157,7 @@ class Host:
         return {
             **{name: value for name, value in os.environ.items() if name.upper() not in settings},
             **home,
-            "PATH": f"{BIN}{os.pathsep}{os.environ.get('PATH', os.defpath)}",
+            "PATH": f"{self._programs}{os.pathsep}{os.environ.get('PATH', os.defpath)}",
             "TMPDIR": str(self.directory / "tmp"),
             "PYTHONIOENCODING": "utf-8",
             "HMEM_CONFIG": str(self.directory / "empty.toml"),
@@ -166,9 +170,11 @@ class Host:
             "CLAUDE_STAND_IN_SAMPLE": str(SAMPLE),
         }
 
-    def command(self, name: str, *arguments: str) -> str:
-        """Standard output of `hmem …` or `hmem-night …`; its standard error goes to a log."""
-        process = self._spawn(name, [str(BIN / name), *arguments], self._environment(), stdout=subprocess.PIPE)
+    def command(self, name: str, *arguments: str, check: bool = True) -> str:
+        """Standard output of `hmem …` or `hmem-night …`; its standard error goes to a log. `check`: it must end with 0."""
+        process = self._spawn(
+            name, [str(self._programs / name), *arguments], self._environment(), stdout=subprocess.PIPE
+        )
         try:
             output, _ = process.communicate(timeout=COMMAND_SECONDS)
         except subprocess.TimeoutExpired as error:
@@ -177,7 +183,7 @@ class Host:
         except KeyboardInterrupt:
             process.communicate(timeout=COMMAND_SECONDS)  # killing a night would leave its children running
             raise
-        if process.returncode != 0:
+        if check and process.returncode != 0:
             raise DemoFailed(
                 f"{name} {arguments[0]} ended with exit code {process.returncode}. Its log ends:\n{tail(self.log(name))}"
             )
@@ -235,9 +241,9 @@ def tail(log: Path, lines: int = 10) -> str:
 
 
 @contextmanager
-def temporary_host(*, keep: bool) -> Iterator[Host]:
+def temporary_host(*, keep: bool, programs: Path = BIN) -> Iterator[Host]:
     """A host that is stopped and removed in every case; after an error the end of the last server's log is shown."""
-    host = Host(Path(tempfile.mkdtemp(prefix="hmem-demo-")))
+    host = Host(Path(tempfile.mkdtemp(prefix="hmem-demo-")), programs)
     try:
         yield host
     except Exception:

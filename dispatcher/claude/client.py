@@ -27,6 +27,7 @@ from dispatcher.claude.model import default_model
 from dispatcher.claude.process import OutputTooLarge, run
 from dispatcher.claude.reply import SESSION_ID, TELL_OWNER, WORD_JOINER, Answer, cannot_start, failed, read_answer
 from dispatcher.claude.sandbox import Walls
+from shared.config.packages import how_to_get_claude
 from shared.config.settings import Settings
 from shared.errors import ClaudeUnavailable
 
@@ -122,7 +123,7 @@ def find_cli(settings: Settings) -> str:
     if found is None:
         raise ClaudeUnavailable(
             f"The Claude CLI {settings.claude_bin!r} is not installed or not executable. "
-            "Install it (scripts/setup --with-claude), run it once as this user to log in, or set CLAUDE_BIN."
+            f"Install it ({how_to_get_claude()}), run it once as this user to log in, or set CLAUDE_BIN."
         )
     return str(Path(found).absolute())
 

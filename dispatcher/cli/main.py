@@ -100,8 +100,19 @@ def main() -> None:
 
 
 @app.command()
-def run() -> None:
+def run(
+    check: Annotated[
+        bool, typer.Option("--check", help="Only check whether a dispatcher runs: exit code 42 if not.")
+    ] = False,
+) -> None:
     """The dispatcher, in the foreground."""
+    if check:
+        from dispatcher.cli.arguments import connect
+        from dispatcher.health.leases import running_dispatchers
+
+        alive = running_dispatchers(connect(start("dispatcher", logs=False)))
+        typer.echo(f"The dispatcher runs: {', '.join(alive)}.")
+        return
     import asyncio
 
     from shared.config.ownership import OURS
@@ -146,10 +157,19 @@ async def _serve(settings: Settings) -> None:
 
 
 @app.command()
-def telegram() -> None:
+def telegram(
+    check: Annotated[bool, typer.Option("--check", help="Only check whether a bot runs: exit code 41 if not.")] = False,
+) -> None:
     """The Telegram bot, in the foreground."""
     import asyncio
 
+    if check:
+        from dispatcher.cli.arguments import connect
+        from dispatcher.health.leases import NO_BOT, NO_BOT_CODE, running_bot
+
+        holder = running_bot(connect(start("bot", logs=False)))
+        typer.echo(f"The bot runs: {holder}." if holder else NO_BOT, err=not holder)
+        raise typer.Exit(0 if holder else NO_BOT_CODE)
     settings = start("bot")
     from dispatcher.telegram.bot import serve
 

@@ -1,13 +1,17 @@
 """Optional Python packages: which part provides them, and how to add a part. Nothing is imported to find out what is installed.
 
-A part is an extra of pyproject.toml. In a checkout `scripts/setup --with PART` adds it; for containers, the image is rebuilt with it.
+A part is an extra of pyproject.toml. In a checkout `scripts/setup --with PART` adds it; for containers, the image is rebuilt with it;
+elsewhere the wheel is installed again with one more extra.
 """
 
 from __future__ import annotations
 
 import importlib.util
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from shared.config.installation import IMAGE_MARKER, ROOT, checkout, install_command
 
 if TYPE_CHECKING:
     from shared.config.settings import Settings
@@ -39,23 +43,48 @@ INDEX_PARTS = {
 #: Embedder (EMBEDDER) -> the part that it needs.
 EMBEDDER_PARTS = {"local": "local", "fastembed": "fastembed", "ollama": "ollama"}
 
-_CHECKOUT = Path(__file__).resolve().parent.parent.parent
+#: The Claude CLI that the tests run with, which scripts/setup and the images install.
+TESTED_CLAUDE = "2.1.330"
+#: Half -> its parts, as in pyproject.toml.
+HALVES: dict[str, tuple[str, ...]] = {
+    "day": ("chroma", "local", "mcp", "metrics", "telegram", "web"),
+    "night": ("chroma", "local", "ollama", "plot"),
+}
+#: Packages that a half brings without a part of their own.
+_OF_A_HALF = {"supervisor": "day"}
 
 
-def how_to_add(part: str, checkout: Path = _CHECKOUT) -> str:
-    """What to do, without the full stop: "run scripts/setup --with chroma in /opt/hcli-memory"."""
-    if (checkout / "scripts" / "setup").is_file():
-        return f"run scripts/setup --with {part} in {checkout}"
-    return (
-        f"in containers add {part} to HMEM_PARTS in deploy/.env and rebuild the images, "
-        f"elsewhere run scripts/setup --with {part} in the checkout"
-    )
+def how_to_add(part: str, root: Path = ROOT, prefix: Path | None = None) -> str:
+    """What to do, without the full stop: "run scripts/setup --with chroma in /opt/hcli-memory".
+
+    Where a wheel is installed: its extra that is missing, and the command that installs it again with that.
+    """
+    if place := checkout(root):
+        return f"run scripts/setup --with {part} in {place}"
+    if ((prefix or Path(sys.prefix)) / IMAGE_MARKER).is_file():
+        return f"add {part} to HMEM_PARTS in deploy/.env and build the images again"
+    missing = [half for half, parts in HALVES.items() if part in (half, *parts) and not has_half(half)] or [part]
+    extras = {*filter(has_half, HALVES), *missing}
+    return f"install the extra {' or '.join(missing)}: {install_command(extras, prefix)}"
+
+
+def how_to_get_claude(root: Path = ROOT) -> str:
+    """The command that installs the tested Claude CLI."""
+    if checkout(root):
+        return "scripts/setup --with-claude"
+    return f"npm install -g @anthropic-ai/claude-code@{TESTED_CLAUDE}"
+
+
+def has_half(half: str) -> bool:
+    """Whether everything of `day` or `night` is installed."""
+    own = [package for package, of in _OF_A_HALF.items() if of == half and importlib.util.find_spec(package) is None]
+    return not own and not any(map(missing_package, HALVES[half]))
 
 
 def part_of(module: str) -> str | None:
-    """The part that provides a module, or None."""
+    """The part (or half) that provides a module, or None."""
     package = module.partition(".")[0]
-    return next((part for part, packages in PACKAGES.items() if package in packages), None)
+    return next((part for part, packages in PACKAGES.items() if package in packages), _OF_A_HALF.get(package))
 
 
 def missing_package(part: str) -> str | None:

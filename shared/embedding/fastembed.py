@@ -30,6 +30,7 @@ from fastembed.common.model_description import ModelSource, PoolingType
 from huggingface_hub import constants, model_info, snapshot_download
 from huggingface_hub.utils.tqdm import disable_progress_bars
 
+from shared.config.packages import how_to_add
 from shared.embedding.known_models import KNOWN_MODELS, UNKNOWN, KnownModel, known_model
 from shared.embedding.models import DocumentVectors, EmbeddingIdentity
 from shared.errors import EmbeddingError, SettingsError
@@ -168,7 +169,7 @@ def _described(model: KnownModel) -> dict[str, Any]:
             additional_files=list(model.files.more),
         )
     raise EmbeddingError(
-        f"This version of fastembed does not know {model.fastembed}. The version in requirements.lock does: run scripts/setup --with fastembed."
+        f"This version of fastembed does not know {model.fastembed}. The version in requirements.lock does: {how_to_add('fastembed')}."
     )
 
 

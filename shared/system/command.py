@@ -123,14 +123,37 @@ def run_command(app: typer.Typer | CommandGroup) -> None:
     """Run an application; end with the error's own exit code."""
     close_to_others()
     os.umask(0o077)  # every file here contains private conversations
+    command = app if isinstance(app, CommandGroup) else typer.main.get_command(app)
+    command.params.append(_version_option())
     try:
-        app()
+        command()
     except Exception as error:
         ours = translate(error)
         if ours is None:
             raise
         typer.echo(f"{type(ours).__name__}: {ours}", err=True)
         raise SystemExit(ours.exit_code) from error
+
+
+def _version_option() -> Any:
+    """--version, as typer itself makes an option of a group."""
+    bearer = typer.Typer(add_completion=False)
+    what = "Print version, commit and Python, and end."
+    option = typer.Option(False, "--version", is_eager=True, expose_value=False, callback=_print_version, help=what)
+
+    def carrying(version: bool = option) -> None:  # noqa: ARG001 - read by typer only
+        return
+
+    bearer.callback()(carrying)
+    return typer.main.get_group(bearer).params[0]
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        from shared.config.installation import version_line
+
+        typer.echo(version_line())
+        raise typer.Exit
 
 
 def end_with(errors: Iterable[HmemError]) -> None:

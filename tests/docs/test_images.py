@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import io
 import os
 import re
-import shlex
 import shutil
 import subprocess
 import sys
 from fnmatch import fnmatch
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from dockerfile_parse import DockerfileParser  # type: ignore[import-untyped]
 
 from shared.config.settings import Settings, load_settings, setting_names
 from tests.support.processes.sandbox import HOME, SYSTEMD, settings_of
@@ -32,41 +34,106 @@ def test_stopping_leaves_time_for_the_running_answers() -> None:
     assert "STOP_TIMEOUT" not in SERVICES["dispatcher"]["environment"]
 
 
+@cache
 def dockerfile(half: str) -> list[tuple[str, str]]:
     """(instruction, the rest) of each logical line."""
-    text = re.sub(r"^#.*\n", "", (DEPLOY / f"Dockerfile.{half}").read_text(encoding="utf-8"), flags=re.MULTILINE)
-    joined = text.replace("\\\n", " ")
-    return [(line.split()[0], line.split(maxsplit=1)[1]) for line in joined.splitlines() if line.strip()]
+    parser = DockerfileParser(fileobj=io.BytesIO((DEPLOY / f"Dockerfile.{half}").read_bytes()))
+    found = [(one["instruction"], one["value"]) for one in parser.structure if one["instruction"] != "COMMENT"]
+    assert {name for name, _ in found} <= {
+        "ARG", "FROM", "RUN", "COPY", "ENV", "USER", "WORKDIR", "HEALTHCHECK", "CMD"
+    }  # fmt: skip
+    return found
 
 
 def of(half: str, instruction: str) -> list[str]:
     return [rest for name, rest in dockerfile(half) if name == instruction]
 
 
+def stages(half: str) -> list[list[tuple[str, str]]]:
+    found: list[list[tuple[str, str]]] = []
+    for name, rest in dockerfile(half):
+        if name == "FROM":
+            found.append([])
+        if found:
+            found[-1].append((name, rest))
+    return found
+
+
 def variables_of(half: str) -> dict[str, str]:
-    return dict(word.split("=", 1) for rest in of(half, "ENV") for word in shlex.split(rest))
+    parser = DockerfileParser(fileobj=io.BytesIO((DEPLOY / f"Dockerfile.{half}").read_bytes()))
+    return dict(parser.envs)
 
 
 HALVES = {"dispatcher": "day", "night": "night"}
 
 
 def test_compose_has_the_services_and_they_their_images() -> None:
-    assert set(SERVICES) == {"redis", "telegram", "owner", *HALVES}
-    for name, half in HALVES.items():
+    assert set(SERVICES) == {"secrets", "redis", "telegram", "owner", *HALVES}
+    for name in set(SERVICES) - {"redis"}:
         build = SERVICES[name]["build"]
         assert (DEPLOY / build["context"]).resolve() == REPOSITORY
-        assert (REPOSITORY / build["dockerfile"]).name == f"Dockerfile.{half}"
+        assert (REPOSITORY / build["dockerfile"]).name == f"Dockerfile.{HALVES.get(name, 'day')}"
         assert (REPOSITORY / build["dockerfile"]).is_file()
-        assert SERVICES[name]["read_only"] is True
-        assert SERVICES[name]["cap_drop"] == ["ALL"]
-    assert SERVICES["night"]["profiles"] == ["night"]
-    assert "profiles" not in SERVICES["dispatcher"]
+    assert [name for name in SERVICES if "profiles" in SERVICES[name]] == ["owner"], "the rest starts by itself"
+
+
+def test_the_compose_file_satisfies_the_schema_of_the_compose_specification() -> None:
+    command = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", "vendor.compose-spec"]
+    done = subprocess.run([*command, DEPLOY / "compose.yaml"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
+
+
+def test_no_container_has_any_right_of_root() -> None:
+    """From the start: no uid 0, no capability, nothing to gain by a setuid program, no file of the image can change."""
+    users = {name: service["user"].split(":")[0] for name, service in SERVICES.items()}
+    assert users == {
+        "secrets": "10004", "redis": "999", "dispatcher": "10001", "owner": "10001", "telegram": "10003", "night": "10002"
+    }  # fmt: skip
+    for name, service in SERVICES.items():
+        assert service["read_only"] is True, name
+        assert service["cap_drop"] == ["ALL"], name
+        assert "cap_add" not in service, name
+        assert service["security_opt"] == ["no-new-privileges:true"], name
+        assert "privileged" not in service, name
+    for half in ("day", "night"):
+        assert dockerfile(half)[-1][0] == "CMD"
+        assert stages(half)[-1][0] == ("FROM", "${PYTHON_IMAGE}")
+        assert not [rest for name, rest in stages(half)[-1] if name == "RUN" and "pip" in rest], (
+            "no compiler, no pip's cache"
+        )
+
+
+def test_every_service_that_stays_is_asked_for_its_health() -> None:
+    for half in ("day", "night"):
+        (check,) = of(half, "HEALTHCHECK")
+        assert {"day": "hmem run --check", "night": "hmem-night status"}[half] in check
+    assert "hmem telegram --check" in SERVICES["telegram"]["healthcheck"]["test"][1]
+    for name in ("secrets", "owner"):
+        assert SERVICES[name]["healthcheck"] == {"disable": True}, "it ends by itself"
+
+
+def test_the_owner_fills_in_two_values() -> None:
+    example = (DEPLOY / "env.example").read_text(encoding="utf-8")
+    assert re.findall(r"^(\w+)=$", example, re.M) == ["TELEGRAM_BOT_TOKEN", "ALLOWED_CHATS"]
+    used = set(re.findall(r"\$\{(\w+)", (DEPLOY / "compose.yaml").read_text(encoding="utf-8")))
+    assert set(re.findall(r"^#?(\w+)=", example, re.M)) <= used, "a value that nothing reads"
+    with_token = [name for name, service in SERVICES.items() if "TELEGRAM_BOT_TOKEN" in service.get("environment", {})]
+    assert with_token == ["secrets"], "secrets are files: only who writes them, and ends, has this one"
+    assert SERVICES["secrets"]["network_mode"] == "none"
+
+
+def test_the_night_runs_by_itself() -> None:
+    night = SERVICES["night"]
+    assert night["command"] == ["hmem-night", "schedule"]
+    assert of("night", "CMD") == ['["hmem-night", "schedule"]']
+    assert night["restart"] == "unless-stopped"
+    assert "NIGHT_CRON" in night["environment"]
 
 
 def test_compose_sets_only_settings_that_there_are(bare: pytest.MonkeyPatch) -> None:
     for name in HALVES:
         environment = dict(SERVICES[name]["environment"])
-        assert environment.pop("HMEM_CREDENTIALS") == "/run/secrets/hmem.toml"
+        assert environment.pop("HMEM_CREDENTIALS") == "/run/hmem/hmem.toml"
         assert set(environment) <= set(setting_names())
         for variable, value in environment.items():
             bare.setenv(variable, re.sub(r"\$\{\w+:-(.*)\}", r"\1", value))
@@ -79,7 +146,8 @@ def test_the_bot_keeps_nothing_outside_of_redis() -> None:
     bot, unit = SERVICES["telegram"], settings_of(SYSTEMD / "hmem-telegram.service")
     assert bot["command"] == ["hmem", "telegram"]
     assert unit["ExecStart"] == [f"{HOME}/.venv/bin/hmem telegram"]
-    assert "volumes" not in bot
+    assert set(targets("telegram")) == {"/run/hmem", "/etc/hmem/hmem.toml"}
+    assert all(read_only for _, read_only in targets("telegram").values())
     assert "ReadWritePaths" not in unit
     assert unit["RestartPreventExitStatus"] == ["2 10"]
 
@@ -88,34 +156,32 @@ def targets(name: str) -> dict[str, tuple[str, bool]]:
     """Where a service mounts what: target -> (source, read only)."""
     found = {}
     for volume in SERVICES[name]["volumes"]:
-        if isinstance(volume, str):
-            source, target, *mode = volume.split(":")
-            volume = {"source": source, "target": target, "read_only": mode == ["ro"]}
-        found[volume["target"]] = (volume["source"], bool(volume.get("read_only")))
+        source, target, mode = re.findall(r"^(\$\{[^}]*\}|[^:]+):([^:]+)(?::(ro))?$", volume)[0]
+        found[target] = (source, mode == "ro")
     return found
+
+
+def default_of(source: str) -> str:
+    return re.sub(r"\$\{\w+:-(.*)\}", r"\1", source)
 
 
 def test_only_the_night_can_write_memory_and_state_stands_beside_it() -> None:
     day, night = targets("dispatcher"), targets("night")
-    assert day["/data/memory"] == ("${HMEM_MEMORY:-/data/memory}", True)
-    assert night["/data/memory"] == ("${HMEM_MEMORY:-/data/memory}", False)
-    assert set(day) == {"/data/memory", "/var/lib/hmem", "/home/hmem"}
-    assert set(night) == {"/data/memory", "/var/lib/hmem-night"}
-    named = {
-        source
-        for name in SERVICES
-        if "volumes" in SERVICES[name]
-        for source, _ in targets(name).values()
-        if source[0] not in "./$"
-    }
-    assert named == set(COMPOSE["volumes"])
+    assert day["/data/memory"] == ("${HMEM_MEMORY:-memory}", True)
+    assert night["/data/memory"] == ("${HMEM_MEMORY:-memory}", False)
+    assert targets("owner")["/data/memory"][1]
+    assert set(day) == {"/run/hmem", "/etc/hmem/hmem.toml", "/data/memory", "/var/lib/hmem", "/home/hmem"}
+    assert set(night) == {"/run/hmem", "/etc/hmem/hmem.toml", "/data/memory", "/var/lib/hmem-night"}
+    named = {default_of(source) for name in SERVICES for source, _ in targets(name).values()}
+    assert named == {*COMPOSE["volumes"], "./hmem.toml"}
 
 
 @pytest.mark.parametrize(("name", "half"), HALVES.items())
 def test_an_image_has_the_places_and_the_user_that_compose_relies_on(name: str, half: str) -> None:
     made = next(rest for rest in of(half, "RUN") if "useradd" in rest)
-    for target in targets(name):
+    for target in set(targets(name)) - {"/run/hmem", "/etc/hmem/hmem.toml"}:
         assert target in made, f"{target} would belong to root"
+    assert "-m 2750 -o 10002 -g hmem /data/memory" in made.replace("-o hmem-night", "-o 10002"), "on a new volume, too"
     assert variables_of(half)["HOME"] in targets(name)
     assert of(half, "USER") == [{"day": "hmem", "night": "hmem-night"}[half]]
     uids = arguments_of("day") | arguments_of("night")
@@ -123,30 +189,47 @@ def test_an_image_has_the_places_and_the_user_that_compose_relies_on(name: str, 
     assert len({uids["HMEM_UID"], uids["HMEM_NIGHT_UID"], SERVICES["telegram"]["user"].split(":")[0]}) == 3
     for uid in (uids["HMEM_UID"], uids["HMEM_NIGHT_UID"]):
         assert uid in (DEPLOY / "README.md").read_text(encoding="utf-8")
+    uid = {"day": uids["HMEM_UID"], "night": uids["HMEM_NIGHT_UID"]}[half]
+    assert SERVICES[name]["user"] == f"{uid}:{uids['HMEM_UID']}", "releases are written with the group that reads them"
     assert variables_of(half)["PATH"].split(":")[0] == "/opt/venv/bin"
     assert of(half, "FROM")[-1] == "${PYTHON_IMAGE}"
     assert arguments_of(half)["PYTHON_IMAGE"] == "python:3.11-slim-bookworm"
 
 
 def arguments_of(half: str) -> dict[str, str]:
-    return dict(rest.split("=", 1) for rest in of(half, "ARG"))
+    return dict(rest.split("=", 1) for rest in of(half, "ARG") if "=" in rest)
 
 
 def test_each_container_gets_its_own_secrets_in_a_file_and_has_limits() -> None:
+    maker = {source: target for target, (source, _) in targets("secrets").items()}
+    places = {"redis": "/etc/redis"}
     for name, service in SERVICES.items():
         assert "env_file" not in service
         assert {"mem_limit", "pids_limit"} <= set(service)
-        if name != "redis":
-            (secret,) = service["secrets"]
-            assert secret == {"source": {"telegram": "bot"}.get(name, name), "target": "hmem.toml"}
-            assert COMPOSE["secrets"][secret["source"]] == {"file": f"./secrets/{secret['source']}.toml"}
-    for name in (
-        "dispatcher",
-        "owner",
-    ):  # read as root, then the user whose the state directory is (shared/system/privileges.py)
-        assert SERVICES[name]["user"] == "0:0"
-        assert SERVICES[name]["cap_add"] == ["SETUID", "SETGID", "DAC_READ_SEARCH"]
-    assert not [name for name in ("telegram", "night") if "cap_add" in SERVICES[name]]
+        if name == "secrets":
+            continue
+        part = {"telegram": "bot"}.get(name, name)
+        mounted = {source: (target, read_only) for target, (source, read_only) in targets(name).items()}
+        assert mounted[f"secrets-{part}"] == (places.get(name, "/run/hmem"), True)
+        assert [source for source in mounted if source.startswith("secrets")] == [f"secrets-{part}"]
+        assert maker[f"secrets-{part}"] == f"/secrets/{part}"
+        assert service["depends_on"]["secrets"]["condition"] == "service_completed_successfully"
+    made = next(rest for rest in of("day", "RUN") if "useradd" in rest)
+    for target in targets("secrets"):
+        assert target in made, f"{target} would belong to root"
+
+
+def test_who_makes_the_secrets_is_in_the_groups_that_read_them() -> None:
+    script = (DEPLOY / "container-secrets").read_text(encoding="utf-8")
+    given = dict(re.findall(r"^  give (\w+) (\d+) ", script, re.M))
+    assert set(given.values()) == set(SERVICES["secrets"]["group_add"])
+    for part, group in given.items():
+        service = SERVICES["telegram" if part == "bot" else part]
+        assert group in (service["user"].split(":")[1], *service.get("group_add", [])), (
+            f"{part} could not read its file"
+        )
+    copied = next(rest for rest in of("day", "COPY") if "container-secrets" in rest)
+    assert SERVICES["secrets"]["entrypoint"] == [f"{copied.split()[-1]}container-secrets"]
 
 
 @pytest.fixture
@@ -211,11 +294,11 @@ def test_redis_keeps_everything_and_is_asked_for_its_health() -> None:
     command = SERVICES["redis"]["command"]
     assert command[command.index("--maxmemory-policy") + 1] == "noeviction"
     assert command[command.index("--appendonly") + 1] == "yes"
-    assert command[command.index("--aclfile") + 1] in targets("redis")
+    assert str(Path(command[command.index("--aclfile") + 1]).parent) in targets("redis")
     assert SERVICES["redis"]["image"] == "${REDIS_IMAGE:-redis:7}"
     assert "/data" in targets("redis")
     assert "--user health" in SERVICES["redis"]["healthcheck"]["test"][1]
-    for name in HALVES:
+    for name in (*HALVES, "owner", "telegram"):
         assert SERVICES[name]["depends_on"]["redis"]["condition"] == "service_healthy"
 
 
@@ -244,8 +327,11 @@ def context_files() -> list[Path]:
 def test_no_secret_and_no_test_goes_into_an_image() -> None:
     files = context_files()
     assert {path.parts[0] for path in files} == {
-        "pyproject.toml", "requirements.lock", "README.md", "LICENSE", "scripts", "dispatcher", "nightly", "shared"
+        "pyproject.toml", "requirements.lock", "README.md", "LICENSE", "scripts", "deploy", "dispatcher", "nightly", "shared"
     }  # fmt: skip
+    assert sorted(path.name for path in files if path.parts[0] == "deploy") == [
+        "container-secrets", "new-secrets", "redis-users.acl"
+    ]  # fmt: skip
     assert [path.name for path in files if path.parts[0] == "scripts"] == ["locked"]
     assert Path("shared/models/all-MiniLM-L6-v2-int8/model.onnx") in files
     assert "secrets/" in (DEPLOY / ".gitignore").read_text(encoding="utf-8").split()
@@ -262,7 +348,8 @@ def test_the_pip_lines_of_the_images_make_commands_that_work(tmp_path: Path, wor
     world.say("t1", "The boiler code is 4711.")
 
     def built(half: str) -> subprocess.CompletedProcess[str]:
-        line = next(rest for rest in of(half, "RUN") if "pip install" in rest).replace("/opt/venv", str(prefix))
+        lines = [rest for name, rest in stages(half)[-2] if name == "RUN"]
+        line = " && ".join(lines).replace("/opt/venv", str(prefix))
         line = line.replace("python -m venv", f"{sys.executable} -m venv")
         faster = os.environ | {"PIP_COMPILE": "0"}  # modules are compiled by whoever imports them
         return subprocess.run(

@@ -14,12 +14,12 @@ import orjson
 
 from dispatcher.claude.client import cli_environment, find_cli
 from dispatcher.health.findings import Fault, Finding, Setup, ok, problem, skipped
+from shared.config.packages import TESTED_CLAUDE, how_to_get_claude
 from shared.errors import ClaudeUnavailable
 from shared.system.processes import last_line, run_bounded
 
-#: The oldest version that was tested, and the one that the tests run with (scripts/setup installs it).
+#: The oldest version that was tested.
 OLDEST_CLAUDE = "2.1.197"
-TESTED_CLAUDE = "2.1.330"
 #: Seconds that the CLI may take to print its version, or whether it is logged in.
 ANSWER_SECONDS = 20.0
 #: A port of this host on which nothing listens: requests that the CLI sends at its start end here.
@@ -41,14 +41,14 @@ def check_claude(setup: Setup) -> Finding:
     if done.returncode != 0 or not found:
         raise ClaudeUnavailable(
             f"{find_cli(setup.settings)} --version does not print a version ({last_line(done)[:200]}), so it is not a working Claude CLI. "
-            "Install it again (scripts/setup --with-claude), or set CLAUDE_BIN."
+            f"Install it again ({how_to_get_claude()}), or set CLAUDE_BIN."
         )
     version = found[0]
     if _numbers(version) < _numbers(OLDEST_CLAUDE):
         return problem(
             Fault.CLAUDE_TOO_OLD,
             f"The Claude CLI {version} is too old: {OLDEST_CLAUDE} is the oldest that was tested, {TESTED_CLAUDE} the newest.",
-            "Install a newer one (scripts/setup --with-claude, or claude update).",
+            f"Install a newer one ({how_to_get_claude()}, or claude update).",
         )
     return ok(f"The Claude CLI {version} is installed{_compared(version)}.")
 
@@ -58,7 +58,7 @@ def _compared(version: str) -> str:
     if _numbers(version) == _numbers(TESTED_CLAUDE):
         return ", which is the version that was tested"
     than = "newer" if _numbers(version) > _numbers(TESTED_CLAUDE) else "older"
-    return f", {than} than the tested {TESTED_CLAUDE}; if answers fail, scripts/setup --with-claude installs the tested one"
+    return f", {than} than the tested {TESTED_CLAUDE}; if answers fail, {how_to_get_claude()} installs the tested one"
 
 
 def check_login(setup: Setup) -> Finding:

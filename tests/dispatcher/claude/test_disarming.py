@@ -17,8 +17,9 @@ import pytest
 from dispatcher.claude import client as claude
 from dispatcher.claude.client import Answer, ClaudeCli, ClaudeRequest, as_plain_text, built_in_tools
 from dispatcher.claude.reply import spent
-from dispatcher.health.checks.claude import TESTED_CLAUDE, check_claude
+from dispatcher.health.checks.claude import check_claude
 from dispatcher.health.findings import Setup
+from shared.config.packages import TESTED_CLAUDE
 from tests.servers.faulty_api import Fault, FaultyApi
 from tests.servers.messages_api import MessagesApi
 from tests.support.world import BINARIES, REPOSITORY, World

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from dispatcher.health.checks import claude
-from dispatcher.health.checks.claude import OLDEST_CLAUDE, TESTED_CLAUDE
+from dispatcher.health.checks.claude import OLDEST_CLAUDE
 from dispatcher.health.findings import Fault
+from shared.config.packages import TESTED_CLAUDE
 from tests.support.day.health import ask, expect, looks
 from tests.support.world import BINARIES, REPOSITORY, World
 
