@@ -72,7 +72,9 @@ class NewHome:
         }
 
     def variables(self, *, given: bool = True) -> dict[str, str]:
-        return {"HOME": str(self.home), "PATH": f"{BINARIES}:/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"} | (self.given if given else {})
+        return {"HOME": str(self.home), "PATH": f"{BINARIES}:/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"} | (
+            self.given if given else {}
+        )
 
     def start(self, *words: str, given: bool = True) -> subprocess.Popen[str]:
         command = [str(BINARIES / "hmem"), "init", "--user", *words]
@@ -88,7 +90,9 @@ class NewHome:
 
     def run(self, *words: str, program: str = "hmem") -> subprocess.CompletedProcess[str]:
         command = [str(BINARIES / program), *words]
-        return subprocess.run(command, env=self.variables(given=False), capture_output=True, text=True, timeout=900, check=False)
+        return subprocess.run(
+            command, env=self.variables(given=False), capture_output=True, text=True, timeout=900, check=False
+        )
 
     def processes(self) -> list[int]:
         """Those that run in this home."""
@@ -104,7 +108,11 @@ class NewHome:
 
 @contextmanager
 def new_home() -> Iterator[NewHome]:
-    with tempfile.TemporaryDirectory(prefix="h", dir="/tmp", ignore_cleanup_errors=True) as home, TelegramApi() as telegram, MessagesApi() as messages:
+    with (
+        tempfile.TemporaryDirectory(prefix="h", dir="/tmp", ignore_cleanup_errors=True) as home,
+        TelegramApi() as telegram,
+        MessagesApi() as messages,
+    ):
         made = NewHome(Path(home), telegram, messages)
         try:
             yield made
@@ -139,4 +147,3 @@ def script(folder: Path, name: str, lines: Sequence[str]) -> Path:
     path.write_text("\n".join(["#!/bin/sh", *lines, ""]))
     path.chmod(0o755)
     return path
-

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from dispatcher.claude.client import find_cli
-from dispatcher.health.checks.claude import TESTED_CLAUDE
 from dispatcher.installation.init.context import Installation
 from dispatcher.installation.run import DOWNLOAD_SECONDS, as_account, run
+from shared.config.packages import TESTED_CLAUDE
 from shared.errors import ClaudeUnavailable, InstallationIncomplete
 from shared.system.files import write_atomic
 

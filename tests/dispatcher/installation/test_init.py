@@ -60,7 +60,9 @@ def test_from_nothing_to_a_remembered_message_and_out_again(home: NewHome) -> No
     assert "F28" in home.run("search", str(CHAT), "boiler code").stdout, "and are there for the next installation"
 
 
-@pytest.mark.parametrize("step", ["packages", "directories", "redis", "claude", "login", "settings", "services", "message"])
+@pytest.mark.parametrize(
+    "step", ["packages", "directories", "redis", "claude", "login", "settings", "services", "message"]
+)
 def test_killed_after_any_step_it_goes_on(home: NewHome, step: str) -> None:
     process = home.start("--yes")
     assert process.stdout is not None
@@ -77,7 +79,9 @@ def test_killed_after_any_step_it_goes_on(home: NewHome, step: str) -> None:
     wait_for(lambda: any(shown.by_bot and shown.reply_to for shown in home.telegram.messages(CHAT)), "an answer")
 
 
-def test_what_breaks_is_said_with_its_cure_and_can_be_gone_on_from(home: NewHome, tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_what_breaks_is_said_with_its_cure_and_can_be_gone_on_from(
+    home: NewHome, tmp_path_factory: pytest.TempPathFactory
+) -> None:
     """One thing after another is broken, in one installation that gets further each time."""
     folder = tmp_path_factory.mktemp("broken")
     said = []
@@ -112,7 +116,9 @@ def test_what_breaks_is_said_with_its_cure_and_can_be_gone_on_from(home: NewHome
     (home.config / "hmem.toml").write_text(text + "not toml")
     broken("cannot be read")
     (home.config / "hmem.toml").write_text(text)
-    assert all("run hmem init again" in output or "Correct or remove it" in output or "Change it" in output for output in said)
+    assert all(
+        "run hmem init again" in output or "Correct or remove it" in output or "Change it" in output for output in said
+    )
 
     code, output = home.init("--yes")
     assert code == 0, output

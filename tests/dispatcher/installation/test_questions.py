@@ -56,7 +56,9 @@ def test_a_wrong_token_is_said_and_asked_for_again(tmp_path: Path, api: Telegram
 
 def test_a_token_of_the_environment_that_is_wrong_ends_it(tmp_path: Path, api: TelegramApi) -> None:
     terminal = ScriptedTerminal(unattended=True)
-    installation = installation_in(tmp_path, terminal, {"TELEGRAM_API_URL": api.url, "TELEGRAM_BOT_TOKEN": "4242:AA" + "x" * 30})
+    installation = installation_in(
+        tmp_path, terminal, {"TELEGRAM_API_URL": api.url, "TELEGRAM_BOT_TOKEN": "4242:AA" + "x" * 30}
+    )
     with pytest.raises(InstallationIncomplete, match="Telegram does not know this token"):
         ask_bot(installation)
 
@@ -99,7 +101,9 @@ def test_nobody_is_taken_for_the_owner_unattended(tmp_path: Path, api: TelegramA
 
 def test_another_program_that_polls_is_named(tmp_path: Path, api: TelegramApi) -> None:
     api.fail("getUpdates", 409, "Conflict: terminated by other getUpdates request")
-    installation = installation_in(tmp_path, ScriptedTerminal(), {"TELEGRAM_API_URL": api.url, "TELEGRAM_BOT_TOKEN": TOKEN})
+    installation = installation_in(
+        tmp_path, ScriptedTerminal(), {"TELEGRAM_API_URL": api.url, "TELEGRAM_BOT_TOKEN": TOKEN}
+    )
     with pytest.raises(InstallationIncomplete, match="Another program receives this bot's messages"):
         ask_bot(installation)
 
