@@ -108,11 +108,8 @@ class NewHome:
 
 @contextmanager
 def new_home() -> Iterator[NewHome]:
-    with (
-        tempfile.TemporaryDirectory(prefix="h", dir="/tmp", ignore_cleanup_errors=True) as home,
-        TelegramApi() as telegram,
-        MessagesApi() as messages,
-    ):
+    short = tempfile.TemporaryDirectory(prefix="h", dir="/tmp", ignore_cleanup_errors=True)
+    with short as home, TelegramApi() as telegram, MessagesApi() as messages:
         made = NewHome(Path(home), telegram, messages)
         try:
             yield made

@@ -94,7 +94,8 @@ def _show_plan(installation: Installation, redis: str) -> None:
 
 def _redis(installation: Installation) -> str:
     configured = redis_server.write_redis(installation)
-    write_settings(installation.layout, installation.journal, installation.values)
+    proven = {name: value for name, value in installation.values.items() if name != "CLAUDE_BIN"}
+    write_settings(installation.layout, installation.journal, proven)
     installation.values = {**given_settings(installation.layout), **installation.values}
     if installation.own_redis:
         manager = services_of(installation.layout, installation.settings())

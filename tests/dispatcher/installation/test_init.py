@@ -6,6 +6,7 @@ import json
 import os
 import signal
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -34,9 +35,9 @@ def test_from_nothing_to_a_remembered_message_and_out_again(home: NewHome) -> No
     settings = home.config / "hmem.toml"
     assert settings.stat().st_mode & 0o777 == 0o600
     for program in home.processes():
-        with open(f"/proc/{program}/environ", "rb") as environment:
-            assert b"sk-ant" not in (found := environment.read()), "no secret in the environment of a service"
-            assert b"TELEGRAM_BOT_TOKEN" not in found
+        environment = Path(f"/proc/{program}/environ").read_bytes()
+        assert b"sk-ant" not in environment, "no secret in the environment of a service"
+        assert b"TELEGRAM_BOT_TOKEN" not in environment
 
     home.telegram.say(CHAT, "My boiler shows the code F28.", {"id": CHAT, "is_bot": False, "first_name": "Noor"})
     wait_for(lambda: json.loads(home.run("status", "--json").stdout)["turns_waiting"] == 2, "the answer")

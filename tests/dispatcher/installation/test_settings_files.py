@@ -91,7 +91,7 @@ def test_a_broken_file_is_named(tmp_path: Path) -> None:
     layout = layout_in(tmp_path)
     layout.config.mkdir(parents=True)
     layout.settings_file.write_text("no toml")
-    with pytest.raises(SettingsError, match="hmem.toml cannot be read"):
+    with pytest.raises(SettingsError, match=r"hmem\.toml cannot be read"):
         given_settings(layout)
 
 
