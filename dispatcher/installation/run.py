@@ -85,6 +85,8 @@ def run(
             process.kill()
             process.wait()
         reader.join(5)
+        if process.stdout:
+            process.stdout.close()
     text = "".join(lines)
     if process.returncode != 0:
         said = " ".join(text.split())[-LAST_CHARACTERS:] or f"exit code {process.returncode}"

@@ -51,6 +51,8 @@ def install(installation: Installation) -> int:
         if not terminal.confirm("Go ahead?"):
             terminal.say("Nothing was changed.")
             return 0
+    shared = 0o755 if installation.layout.day_user else 0o700
+    installation.make_directory(installation.layout.config, shared)  # the journal is in it
     for step in STEPS:
         _carry_out(installation, step)
     return _examine(installation)

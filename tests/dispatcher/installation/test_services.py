@@ -1,0 +1,142 @@
+"""The service managers: the units that systemd takes, supervisor's file, and who may read what."""
+
+from __future__ import annotations
+
+import configparser
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from dispatcher.installation.journal import Journal
+from dispatcher.installation.layout import BINARIES, Layout, of_host
+from dispatcher.installation.services import supervisor
+from dispatcher.installation.services.base import programs_of
+from dispatcher.installation.services.supervisor import Supervisor
+from dispatcher.installation.services.systemd import Systemd
+from shared.config.settings import Settings, settings_from
+from shared.errors import InstallationIncomplete
+from tests.support.installing import layout_in, path_without, script
+
+
+def settings_with(**values: str) -> Settings:
+    return settings_from({"night_cron": "30 4 * * *", "chat_timezone": "Europe/Berlin", **values})
+
+
+def units_of(layout: Layout, settings: Settings | None = None) -> dict[str, str]:
+    return Systemd(layout, programs_of(layout, own_redis=True), settings or settings_with()).units()
+
+
+def verified(folder: Path, units: dict[str, str], *words: str) -> subprocess.CompletedProcess[str]:
+    """As systemd-analyze takes them; accounts need not exist for that."""
+    for name, text in units.items():
+        (folder / name).write_text(text)
+    analyze = shutil.which("systemd-analyze")
+    assert analyze, "systemd-analyze is not installed. Run scripts/setup --dev."
+    return subprocess.run(
+        [analyze, *words, *(str(folder / name) for name in units)], capture_output=True, text=True, check=False
+    )
+
+
+def test_systemd_takes_the_units_of_three_users(tmp_path: Path) -> None:
+    units = units_of(of_host("three-users"))
+    assert set(units) == {
+        "hmem-redis.service", "hmem-dispatcher.service", "hmem-telegram.service", "hmem-night.service", "hmem-night.timer",
+    }  # fmt: skip
+    done = verified(tmp_path, units, "verify")
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_they_name_this_program_this_redis_this_hour(tmp_path: Path) -> None:
+    units = units_of(of_host("three-users"), settings_with(archive_mirror="/mnt/second/hmem"))
+    assert f"ExecStart={BINARIES}/hmem run" in units["hmem-dispatcher.service"]
+    assert f"ExecStart={BINARIES}/hmem-night run" in units["hmem-night.service"]
+    assert "OnCalendar=*-*-* 04:30:00 Europe/Berlin" in units["hmem-night.timer"]
+    assert "/opt/hcli-memory" not in "".join(units.values())
+    assert "ReadWritePaths=-/data/memory /var/lib/hmem-night -/mnt/second/hmem" in units["hmem-night.service"]
+    for name in ("hmem-dispatcher.service", "hmem-telegram.service", "hmem-night.service"):
+        assert "After=network-online.target hmem-redis.service" in units[name]
+
+
+def test_redis_is_confined_as_the_others_are(tmp_path: Path) -> None:
+    units = {"hmem-redis.service": units_of(of_host("three-users"))["hmem-redis.service"]}
+    done = verified(tmp_path, units, "security", "--offline=true", "--no-pager", "--threshold=18")
+    assert done.returncode == 0, done.stdout[-300:]
+
+
+def test_systemd_takes_the_units_of_a_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    layout = layout_in(tmp_path)
+    units = units_of(layout)
+    assert set(units) == {f"hmem-{name}.service" for name in ("redis", "dispatcher", "telegram", "night")}
+    folder = tmp_path / "units"
+    folder.mkdir()
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    done = verified(folder, units, "verify", "--user")
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_systemctl_is_asked_for_what_is_wanted_and_its_refusal_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = tmp_path / "calls"
+    folder = script(tmp_path / "bin", "systemctl", [f'echo "$@" >>{log}', '[ "$2" != is-active ]']).parent
+    script(folder, "loginctl", ["exit 0"])
+    monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    layout = layout_in(tmp_path)
+    layout.config.mkdir(parents=True)
+    manager, journal = Systemd(layout, programs_of(layout, own_redis=False), settings_with()), Journal(layout.journal)
+    assert manager.install(journal)
+    assert not manager.install(journal)
+    manager.start(manager.stopped())
+    assert "--user enable --now hmem-dispatcher.service" in log.read_text()
+    manager.remove(journal)
+    assert not list((tmp_path / ".config" / "systemd" / "user").iterdir())
+    script(folder, "systemctl", ["echo 'Unit is masked.' >&2", "exit 1"])
+    with pytest.raises(InstallationIncomplete, match=r"Unit is masked\. The reason is in its log: journalctl --user -u hmem-night"):
+        manager.start(["night"])
+
+
+def test_supervisor_starts_each_program_as_its_account_without_secrets() -> None:
+    layout = of_host("one-user")
+    text = Supervisor(layout, programs_of(layout, own_redis=True))._text()
+    found = configparser.RawConfigParser(inline_comment_prefixes=None)
+    found.read_string(text)
+    programs = [name.partition(":")[2] for name in found.sections() if name.startswith("program:")]
+    assert programs == ["redis", "dispatcher", "telegram", "night"]
+    for name in programs:
+        section = found[f"program:{name}"]
+        assert section["user"] == "hmem"
+        assert "HMEM_CONFIG=/etc/hmem/hmem.toml" in section["environment"]
+        assert "TOKEN" not in section["environment"]
+    assert found["program:dispatcher"]["stopwaitsecs"] == "660"
+    assert [int(found[f"program:{name}"]["priority"]) for name in programs] == [100, 101, 102, 103]
+
+
+def test_cron_starts_supervisor_after_a_restart_and_is_left_as_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = tmp_path / "crontab"
+    table.write_text("0 1 * * * mine\n")
+    lines = [f'[ "$1" = -l ] && exec cat {table}', f"cat >{table}.new && mv {table}.new {table}"]
+    folder = script(tmp_path / "bin", "crontab", lines).parent
+    monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
+    monkeypatch.setattr(supervisor, "_cron_runs", lambda: True)
+    layout = layout_in(tmp_path)
+    layout.config.mkdir(parents=True)
+    manager, journal = Supervisor(layout, []), Journal(layout.journal)
+    manager.install(journal)
+    assert f"@reboot {BINARIES}/supervisord -c {layout.config}/supervisord.conf" in table.read_text()
+    assert manager.after_restart() == ""
+    manager.install(journal)
+    assert table.read_text().count("@reboot") == 1
+    manager.remove(journal)
+    assert table.read_text() == "0 1 * * * mine\n"
+
+
+def test_without_cron_a_restart_is_spoken_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", path_without(tmp_path / "bin", "crontab"))
+    layout = layout_in(tmp_path)
+    assert "nothing starts after a restart" in Supervisor(layout, []).after_restart()
