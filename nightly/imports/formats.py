@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from nightly.imports import hcli_audit_log, hcli_sessions, jsonl, telegram
 from nightly.imports.candidates import ReadCandidate, Wanted
+from nightly.imports.readers import hcli_audit_log, hcli_sessions, jsonl, telegram
 from shared.config.settings import Settings
 
 
