@@ -55,6 +55,8 @@ class Request:
     wanted: Wanted
     bot: str | None = None
     with_tombstones: bool = False
+    only: str | None = None
+    dates: str | None = None
 
 
 @dataclass
@@ -202,9 +204,13 @@ def _reading(
     settings: Settings, request: Request, staging: Staging, findings: ImportFindings
 ) -> Iterator[tuple[str, int, int]]:
     """Stage everything in the files, in order; yields (what is read, bytes read, total bytes)."""
-    pattern, reader = FORMATS[request.source]
-    files = files_of(request.paths, pattern)
-    read = reader(Source(files, request.wanted, settings, request.bot))
+    format_ = FORMATS[request.source]
+    if request.wanted.chat is None and not format_.of_a_chat:
+        raise InvalidInput(
+            f"An export of {request.source} names no chat of the bot's. Name the chat that it belongs to with --chat ID; nothing was imported."
+        )
+    files = files_of(request.paths, format_.pattern)
+    read = format_.reader(Source(files, request.wanted, settings, request.bot, request.only, request.dates))
     sizes = [path.stat().st_size if path.is_file() else 0 for path in files]
     what = f"{len(files)} files" if len(files) > 1 else files[0].name
     for unit, path in enumerate(files):
