@@ -154,7 +154,7 @@ def _order_of(export: Export, member: Member) -> tuple[int, int, int]:
     """The order in which all dates of the file are valid and, if there are several, in which they go back least."""
     last: dict[str, datetime] = {}
     back: Counter[str] = Counter()
-    possible, heads = list(ORDERS), 0
+    possible, heads, differ = list(ORDERS), 0, False
     for _, line, _ in member.lines():
         if line is None or (head := head_of(line)) is None:
             continue
@@ -163,6 +163,7 @@ def _order_of(export: Export, member: Member) -> tuple[int, int, int]:
         if not moments:
             continue  # a line in a message that looks like one, perhaps
         possible = list(moments)
+        differ |= len({*moments.values()}) > 1
         for name, at in moments.items():
             back[name] += name in last and at < last[name]
             last[name] = at
@@ -170,7 +171,7 @@ def _order_of(export: Export, member: Member) -> tuple[int, int, int]:
         raise RecordRefused("no line of it begins with a date and a time, so it is no export of a WhatsApp chat")
     least = min(back[name] for name in possible)
     found = [name for name in possible if back[name] == least]
-    if len({last[name] for name in found}) > 1:
+    if len(found) > 1 and differ:
         raise InvalidInput(
             f"{export.place(member)} does not show in which order day, month and year are written. Name it with --dates dmy, mdy or ymd; "
             "nothing was imported."
