@@ -25,7 +25,7 @@ from shared.turns.records import CONVERSATION, RecordRefused, Turn, dumps, loads
 #: The longest title that is kept.
 TITLE_CHARACTERS = 200
 OTHER_BRANCH = "of a branch that was edited or answered anew"
-OTHER_CONVERSATION = "of another conversation than --conversation"
+OTHER_CONVERSATION = "of another conversation than --only"
 
 _SCHEMA = """CREATE TABLE nodes (
   node TEXT PRIMARY KEY, parent TEXT, number INTEGER NOT NULL, kind TEXT NOT NULL, body BLOB NOT NULL, place INTEGER

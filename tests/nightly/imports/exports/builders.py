@@ -27,7 +27,7 @@ def gpt_node(
 ) -> dict[str, Any]:
     """A node of ChatGPT's mapping; `more` goes into the message."""
     content = text if isinstance(text, dict) else {"content_type": "text", "parts": [text]}
-    message = {"id": name, "author": {"role": role, "name": None, "metadata": {}}, "create_time": at, "content": content,
+    message: dict[str, Any] = {"id": name, "author": {"role": role, "name": None, "metadata": {}}, "create_time": at, "content": content,
                "status": "finished_successfully", "weight": 1.0, "metadata": {}, "recipient": "all"}  # fmt: skip
     return {"id": name, "message": message | more, "parent": parent, "children": []}
 
