@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from nightly.imports.json_stream import JsonStream
-from nightly.imports.readers.conversations import Assistant, Conversation, Node, Said, identity_of, title_of
+from nightly.imports.readers.conversations import Assistant, Conversation, Node, ShownMessage, identity_of, title_of
 from shared.turns.records import RecordRefused, timestamp_of
 
 SOURCE = "chatgpt"
@@ -56,7 +56,7 @@ def _node(name: str, value: Any) -> Node:
     return Node(name, identity_of(node.get("parent")), _content(message) if isinstance(message, dict) else None)
 
 
-def _content(message: dict[str, Any]) -> Said | str | None:
+def _content(message: dict[str, Any]) -> ShownMessage | str | None:
     author, content, metadata = (_object(message.get(name)) for name in ("author", "content", "metadata"))
     role = author.get("role")
     text = _text(content)
@@ -70,7 +70,7 @@ def _content(message: dict[str, Any]) -> Said | str | None:
         return "a call of a tool"
     if not text.strip():
         return "without text (media)" if _attachment(content, metadata) else None
-    return Said(
+    return ShownMessage(
         "user" if role == "user" else "asst", text, _time(message.get("create_time")), _attachment(content, metadata)
     )
 

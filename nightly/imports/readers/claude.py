@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from nightly.imports.json_stream import JsonStream
-from nightly.imports.readers.conversations import Assistant, Conversation, Node, Said, identity_of, title_of
+from nightly.imports.readers.conversations import Assistant, Conversation, Node, ShownMessage, identity_of, title_of
 from shared.wire.ids import moment_of
 
 SOURCE = "claude"
@@ -60,14 +60,16 @@ def _node(conversation: Conversation, number: int, value: Any, before: str | Non
     return Node(identity, parent, _content(value))
 
 
-def _content(message: dict[str, Any]) -> Said | str | None:
+def _content(message: dict[str, Any]) -> ShownMessage | str | None:
     role = _ROLES.get(str(message.get("sender")))
     if role is None:
         return "of another sender than human and assistant"
     text = _text(message)
     if not text.strip():
         return "without text (media, thoughts, a call of a tool)"
-    return Said("user" if role == "user" else "asst", text, moment_of(message.get("created_at")), _attachment(message))
+    return ShownMessage(
+        "user" if role == "user" else "asst", text, moment_of(message.get("created_at")), _attachment(message)
+    )
 
 
 def _text(message: dict[str, Any]) -> str:

@@ -33,7 +33,7 @@ _SCHEMA = """CREATE TABLE nodes (
 
 
 @dataclass(frozen=True)
-class Said:
+class ShownMessage:
     """A message that was shown. `at`: POSIX seconds. `attachment`: {"kind", "name"}, as in Origin."""
 
     role: Literal["user", "asst"]
@@ -48,7 +48,7 @@ class Node:
 
     node: str
     parent: str | None
-    content: Said | str | None
+    content: ShownMessage | str | None
 
 
 @dataclass
@@ -132,13 +132,13 @@ class _Tree:
             self._connection.execute("UPDATE nodes SET place = ? WHERE node = ?", (place, node))
             node, place = self._one("SELECT parent FROM nodes WHERE node = ?", node), place + 1
 
-    def branch(self) -> Iterator[tuple[str, int, Said | str]]:
+    def branch(self) -> Iterator[tuple[str, int, ShownMessage | str]]:
         """(id, number, what was said or why it is left out) along the branch."""
         sql = (
             "SELECT node, number, kind, body FROM nodes WHERE place IS NOT NULL AND kind != 'none' ORDER BY place DESC"
         )
         for node, number, kind, body in self._connection.execute(sql):
-            yield node, number, Said(**loads_object(body)) if kind == "said" else body.decode()
+            yield node, number, ShownMessage(**loads_object(body)) if kind == "said" else body.decode()
 
     def beside(self) -> int:
         """How many messages are on other branches."""
@@ -233,7 +233,7 @@ class _Reading:
             turn = self._turn(task_id, said, at, conversation.title)
             yield taken_or_left(self._wanted, self.done, turn_candidate(self._assistant.source, self._unit, turn))
 
-    def _turn(self, task_id: str, said: Said, at: float, title: str) -> Turn:
+    def _turn(self, task_id: str, said: ShownMessage, at: float, title: str) -> Turn:
         extra: dict[str, Any] = {CONVERSATION: title} if title else {}
         if said.role == "user" and said.attachment:
             extra |= Origin.parse({"attachment": said.attachment}).to_json()

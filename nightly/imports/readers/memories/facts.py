@@ -16,7 +16,7 @@ from shared.turns.records import RecordRefused, Turn, timestamp_of
 
 
 @dataclass
-class Facts:
+class ImportedFacts:
     """The facts of one import. `source`: as in FORMATS; `program`: as a line names it."""
 
     source: str

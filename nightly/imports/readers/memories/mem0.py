@@ -22,7 +22,7 @@ from nightly.imports.candidates import ReadCandidate, Wanted
 from nightly.imports.containers.members import Member
 from nightly.imports.containers.opening import Export, opened_export
 from nightly.imports.json_stream import JsonStream
-from nightly.imports.readers.memories.facts import Facts
+from nightly.imports.readers.memories.facts import ImportedFacts
 from shared.errors import InvalidInput
 from shared.turns.records import RecordRefused
 from shared.wire.ids import moment_of
@@ -35,7 +35,7 @@ _WORDS = ("memory", "content", "text")
 
 def read(path: Path, unit: int, wanted: Wanted, zone: ZoneInfo, only: str | None) -> Iterator[ReadCandidate]:
     """`only`: the user whose memories are wanted; InvalidInput if there are several and none is named."""
-    facts, users = Facts(SOURCE, "Mem0", unit, wanted), set[str]()
+    facts, users = ImportedFacts(SOURCE, "Mem0", unit, wanted), set[str]()
     with opened_export(path, zone) as export:
         members = export.named("*.json")
         for name, why in export.refused:
@@ -50,7 +50,7 @@ def read(path: Path, unit: int, wanted: Wanted, zone: ZoneInfo, only: str | None
                 yield ReadCandidate(export.done(members, index, 0), unreadable=str(error), place=export.place(member))
 
 
-def _read(value: Any, member: Member, facts: Facts, only: str | None, done: int, place: str) -> ReadCandidate:
+def _read(value: Any, member: Member, facts: ImportedFacts, only: str | None, done: int, place: str) -> ReadCandidate:
     if not isinstance(value, dict):
         return ReadCandidate(done, unreadable="it is not a JSON object", place=place)
     words = next((value[name] for name in _WORDS if isinstance(value.get(name), str)), None)
@@ -70,7 +70,7 @@ def _one_user(export: Export, value: Any, only: str | None, users: set[str]) -> 
         users.add(_user(value))
         if len(users) > 1:
             raise InvalidInput(
-                f"{export.path} has memories of several users. Name the one whose chat it is with --only USER_ID; nothing was imported."
+                f"{export.path} has memories of several users. Name the one whose chat it is with --only USER; nothing was imported."
             )
 
 

@@ -21,7 +21,7 @@ from zoneinfo import ZoneInfo
 from nightly.imports.candidates import ReadCandidate, Wanted
 from nightly.imports.containers.members import Member
 from nightly.imports.containers.opening import opened_export
-from nightly.imports.readers.memories.facts import Facts
+from nightly.imports.readers.memories.facts import ImportedFacts
 from nightly.imports.readers.memories.markdown import Piece, front_matter, pieces
 from shared.errors import InvalidInput
 from shared.text.format import one_line
@@ -54,7 +54,7 @@ def read_openclaw(path: Path, unit: int, wanted: Wanted, zone: ZoneInfo) -> Iter
         where = member.base.casefold() if noon else _below_memory(member.name)
         return _Note(where, text, 0, lambda piece: _at_clock(piece, noon) if noon else member.modified)
 
-    facts = Facts(OPENCLAW, "OpenClaw's memory", unit, wanted)
+    facts = ImportedFacts(OPENCLAW, "OpenClaw's memory", unit, wanted)
     return _read(path, zone, facts, _is_openclaw, "MEMORY.md, memory/YYYY-MM-DD.md", note)
 
 
@@ -68,14 +68,14 @@ def read_basic_memory(path: Path, unit: int, wanted: Wanted, zone: ZoneInfo) -> 
         at = member.modified if written is None else written
         return _Note(fields.get("permalink") or member.name, body, before, lambda _: at, title)
 
-    facts = Facts(BASIC_MEMORY, "Basic Memory", unit, wanted)
+    facts = ImportedFacts(BASIC_MEMORY, "Basic Memory", unit, wanted)
     return _read(path, zone, facts, lambda name: name.lower().endswith(".md"), "*.md", note)
 
 
 def _read(
     path: Path,
     zone: ZoneInfo,
-    facts: Facts,
+    facts: ImportedFacts,
     fits: Callable[[str], bool],
     named: str,
     note: Callable[[Member, str], _Note],
@@ -94,7 +94,7 @@ def _read(
                 yield ReadCandidate(done, unreadable=str(error), place=place)
 
 
-def _facts_of(note: _Note, facts: Facts, done: int, place: str) -> Iterator[ReadCandidate]:
+def _facts_of(note: _Note, facts: ImportedFacts, done: int, place: str) -> Iterator[ReadCandidate]:
     for piece in pieces(note.body, note.before):
         headings = [name for name in piece.headings if name.casefold() not in _KINDS]
         ahead = ": ".join(filter(None, (note.title, *headings)))
