@@ -374,8 +374,10 @@ def _turn(raw: RawRecord) -> Turn:
 
 
 def archived_turns(night_dir: Path, chats: Collection[str]) -> Iterator[dict[str, Any]]:
-    """Every version of every turn (of these chats, if any are named), segment by segment: {turn_id, chat_id, timestamp, content, words}; `words`
-    includes what the turn replies to. Of named chats only the files are read that the catalog names, if it can."""
+    """Every version of every turn (of these chats, if any are named), segment by segment: {turn_id, chat_id, timestamp, content, words, title}.
+
+    `words` includes what the turn replies to. Of named chats only the files are read that the catalog names, if it can.
+    """
     directory, wanted = night_dir / "archive", files_of(night_dir, chats) if chats else None
     for _, name in archive_files(directory):
         if wanted is not None and name not in wanted:
@@ -391,4 +393,5 @@ def archived_turns(night_dir: Path, chats: Collection[str]) -> Iterator[dict[str
             if not chats or turn.chat_id in chats:
                 yield {
                     "turn_id": turn.turn_id, "chat_id": turn.chat_id, "timestamp": turn.timestamp, "content": turn.content, "words": turn.words,
+                    "title": turn.title,
                 }  # fmt: skip

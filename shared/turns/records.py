@@ -35,7 +35,7 @@ ROLES = ("user", "asst")
 #: Models that a person may choose in the chat. A task may name any other that the Claude CLI knows.
 MODELS = ("opus", "sonnet", "haiku")
 
-#: The field of an imported turn that holds the title of the conversation in which it was said: part of the record, and of the words in it.
+#: The field of an imported turn's record that holds the title of the conversation in which it was said.
 CONVERSATION = "conversation"
 
 #: No answer is larger: what Claude may print, written as JSON once more.
@@ -146,9 +146,14 @@ class Turn:
 
     @property
     def words(self) -> str:
-        """All that it holds of anybody's words: what was said, and what that replies to or came with; the title of an imported conversation."""
+        """All that it holds of anybody's words: what was said, and what that replies to or came with."""
+        return "\n".join((self.content, *self.origin.texts))
+
+    @property
+    def title(self) -> str:
+        """Of the conversation elsewhere from which it was imported; all turns of that one have it."""
         title = self.extra.get(CONVERSATION)
-        return "\n".join((self.content, *self.origin.texts, *((title,) if isinstance(title, str) else ())))
+        return title if isinstance(title, str) else ""
 
     @property
     def turn_id(self) -> str:
