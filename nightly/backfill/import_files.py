@@ -34,8 +34,8 @@ from shared.text.times import given_moment
 from shared.turns.records import RecordRefused, chat_id_of
 from shared.wire import keys
 
-#: Unreadable places that are shown; `--json` has all.
-SHOWN_PLACES = 20
+#: Unreadable places that are shown; those that `--json` has, which are in memory.
+SHOWN_PLACES, KEPT_PLACES = 20, 10_000
 #: Chats that are shown.
 SHOWN_CHATS = 20
 
@@ -65,12 +65,15 @@ class ImportFindings:
 
     turns: int = 0
     others: int = 0  # tombstones, model-written texts, and bytes that are not a turn
-    unreadable: list[dict[str, str]] = field(default_factory=list)
+    unreadable: int = 0
+    places: list[dict[str, str]] = field(default_factory=list)  # the first of them
     left_out: Counter[str] = field(default_factory=Counter)
 
     def add(self, read: ReadCandidate) -> None:
         if read.unreadable is not None:
-            self.unreadable.append({"place": read.place, "reason": read.unreadable})
+            self.unreadable += 1
+            if len(self.places) < KEPT_PLACES:
+                self.places.append({"place": read.place, "reason": read.unreadable})
         elif read.left_out is not None:
             self.left_out[read.left_out] += 1
         elif read.candidate is not None:
@@ -81,8 +84,8 @@ class ImportFindings:
         return {
             "found": self.turns,
             "other_records": self.others,
-            "unreadable": len(self.unreadable),
-            "unreadable_places": self.unreadable,
+            "unreadable": self.unreadable,
+            "unreadable_places": self.places,
             "left_out": dict(self.left_out),
         }
 
@@ -278,8 +281,10 @@ def lines(report: dict[str, Any], zone: ZoneInfo, *, dry: bool = False) -> list[
     text += covered_lines(report.get("covered", []))
     places = report["unreadable_places"]
     text += [f"  {one['place']}: {one['reason']}" for one in places[:SHOWN_PLACES]]
-    if (more := len(places) - SHOWN_PLACES) > 0:
-        text.append(f"  and {more} more places; --json lists all")
+    if (more := report["unreadable"] - SHOWN_PLACES) > 0:
+        text.append(
+            f"  and {more} more places; --json lists {'all' if report['unreadable'] <= KEPT_PLACES else KEPT_PLACES}"
+        )
     return [*text, "Nothing was written."] if dry else text
 
 
