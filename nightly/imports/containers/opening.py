@@ -38,7 +38,12 @@ class Export:
         return found
 
     def place(self, member: Member) -> str:
-        return str(self.path) if self.alone else f"{self.path}:{member.name}"
+        return str(self.path) if self.alone else self.place_of(member.name)
+
+    def place_of(self, name: str) -> str:
+        """As it is shown: a name of a file may hold what a terminal obeys."""
+        shown = "".join(letter if letter.isprintable() else "\ufffd" for letter in name)
+        return f"{self.path}:{shown}"
 
     def done(self, members: list[Member], before: int, within: int) -> int:
         """How much of the export's size has been read, with `within` bytes of the member after the first `before` of these."""

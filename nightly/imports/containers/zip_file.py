@@ -42,7 +42,7 @@ _LOCATOR = struct.Struct("<4sLQL")
 
 
 def opened_zip(path: Path, handle: BinaryIO, zone: ZoneInfo) -> tuple[zipfile.ZipFile, list[Member]]:
-    """The archive and its files, without those of macOS's own (`__MACOSX/`). InvalidInput, with the reason, unless all of it can be trusted."""
+    """The archive and its files, without hidden ones and macOS's own. InvalidInput, with the reason, unless all of it can be trusted."""
     _judge_directory(path, handle)
     try:
         archive = zipfile.ZipFile(handle)
@@ -58,7 +58,7 @@ def opened_zip(path: Path, handle: BinaryIO, zone: ZoneInfo) -> tuple[zipfile.Zi
         if name in names:
             raise _refused(path, "two entries in it have the same name", "An export has none such; make a new one")
         names.add(name)
-    files = [entry for entry in entries if not entry.is_dir() and not entry.filename.startswith("__MACOSX/")]
+    files = [entry for entry in entries if not entry.is_dir() and not _is_hidden(entry.filename)]
     return archive, [_member(archive, entry, zone) for entry in files]
 
 
@@ -113,7 +113,7 @@ def _judge_sizes(path: Path, entries: list[zipfile.ZipInfo]) -> None:
 def _why_refused(entry: zipfile.ZipInfo) -> str | None:
     """What is wrong with an entry; never its name, which may be anything."""
     name, mode = entry.orig_filename, entry.external_attr >> 16
-    if "\0" in name or not name.isprintable():
+    if any(unicodedata.category(letter) in ("Cc", "Cs") for letter in name):
         return "has a name with control characters"
     parts = name.replace("\\", "/").split("/")
     if name.startswith(("/", "\\")) or (len(parts[0]) == 2 and parts[0][1] == ":"):
@@ -129,9 +129,15 @@ def _why_refused(entry: zipfile.ZipInfo) -> str | None:
     return None
 
 
+def _is_hidden(name: str) -> bool:
+    parts = name.replace("\\", "/").split("/")
+    return parts[0] == "__MACOSX" or any(part.startswith(".") for part in parts)
+
+
 def _member(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, zone: ZoneInfo) -> Member:
     opener = cast("partial[BinaryIO]", partial(archive.open, entry))
-    return Member(str(PurePosixPath(entry.filename)), entry.file_size, opener, _modified(entry, zone))
+    name = str(PurePosixPath(entry.filename.replace("\\", "/")))
+    return Member(name, entry.file_size, opener, _modified(entry, zone))
 
 
 def _modified(entry: zipfile.ZipInfo, zone: ZoneInfo) -> float | None:

@@ -83,7 +83,7 @@ class Assistant:
         with opened_export(path, zone) as export, closing(_Tree()) as tree:
             members = export.named(*self.patterns)
             for name, why in export.refused:
-                yield ReadCandidate(0, unreadable=why, place=f"{path}:{name}")
+                yield ReadCandidate(0, unreadable=why, place=export.place_of(name))
             for index, member in enumerate(members):
                 reading = _Reading(self, export, members, index, unit, wanted, only, tree)
                 try:

@@ -163,7 +163,7 @@ def read(
         taking = _Import(export, unit, wanted, only, bot)
         members = _chosen(export)
         for name, why in export.refused:
-            yield ReadCandidate(0, unreadable=why, place=f"{path}:{name}")
+            yield ReadCandidate(0, unreadable=why, place=export.place_of(name))
         for index, member in enumerate(members):
             done = 0
             try:

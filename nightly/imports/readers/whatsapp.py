@@ -135,7 +135,7 @@ def read(
     with opened_export(path, zone) as export:
         members = export.named("_chat.txt", "*whatsapp*.txt") if not _only_text(export) else export.named("*.txt")
         for refused, why in export.refused:
-            yield ReadCandidate(0, unreadable=why, place=f"{path}:{refused}")
+            yield ReadCandidate(0, unreadable=why, place=export.place_of(refused))
         for index, member in enumerate(members):
             try:
                 order = ORDERS[dates] if dates else _order_of(export, member)

@@ -39,7 +39,7 @@ def read(path: Path, unit: int, wanted: Wanted, zone: ZoneInfo, only: str | None
     with opened_export(path, zone) as export:
         members = export.named("*.json")
         for name, why in export.refused:
-            yield ReadCandidate(0, unreadable=why, place=f"{path}:{name}")
+            yield ReadCandidate(0, unreadable=why, place=export.place_of(name))
         for index, member in enumerate(members):
             try:
                 for number, value, within in _memories(member):

@@ -83,7 +83,7 @@ def _read(
     with opened_export(path, zone) as export:
         members = sorted((one for one in export.members if export.alone or fits(one.name)), key=lambda one: one.name)
         for name, why in export.refused:
-            yield ReadCandidate(0, unreadable=why, place=f"{path}:{name}")
+            yield ReadCandidate(0, unreadable=why, place=export.place_of(name))
         if not members:
             raise InvalidInput(f"There is no {named} in {path}. Name the directory that contains them.")
         for index, member in enumerate(members):

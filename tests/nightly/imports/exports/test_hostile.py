@@ -242,6 +242,24 @@ def test_a_directory_has_a_limit_and_odd_names_are_shown(tmp_path: Path, monkeyp
         read("openclaw", root)
 
 
+def test_names_that_people_give_are_taken_and_hidden_files_are_not(tmp_path: Path) -> None:
+    family = "WhatsApp Chat with 👨\u200d👩\u200d👧 Zoë.txt"
+    files = {family: "31.12.23, 10:00 - Ann: hi\n", ".hidden/other.txt": "x", "a/.b/c.txt": "x", "__MACOSX/d.txt": "x"}
+    packed = written(tmp_path / "a.zip", zipped(files))
+    assert said(read("whatsapp", packed)) == [("user", "hi")]
+    with opened_export(packed, BERLIN) as export:
+        assert [one.name for one in export.members] == [family]
+
+
+def test_no_name_reaches_a_terminal(tmp_path: Path) -> None:
+    root = tmp_path / "ws"
+    written(root / "memory" / "a\x1b[2Jb.md", b"\xff")
+    (root / "memory" / "out\n\x1b[31m.md").symlink_to("/etc/hostname")
+    reads = read("openclaw", root)
+    assert len(unread(reads)) == 2
+    assert all(one.place.isprintable() for one in reads)
+
+
 def test_times_in_an_archive_are_local(tmp_path: Path) -> None:
     with opened_export(written(tmp_path / "a.zip", zipped({"MEMORY.md": "x"})), BERLIN) as export:
         assert [one.modified for one in export.members] == [NOON - 3600]
