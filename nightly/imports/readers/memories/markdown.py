@@ -9,9 +9,10 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-_FIELD = re.compile(r"([A-Za-z_][\w-]{0,63}):[ \t]+(\S.*?)[ \t]*\Z")
-_HEADING = re.compile(r"(#{1,6})[ \t]+(.*?)[ \t]*#*\Z")
-_ITEM = re.compile(r"(?:[-*+]|\d{1,9}[.)])[ \t]+(?=\S)")
+# None of these looks ahead over more than a few characters: a line may be megabytes long.
+_FIELD = re.compile(r"([A-Za-z_][\w-]{0,63}):[ \t]")
+_HEADING = re.compile(r"(#{1,6})(?=[ \t])")
+_ITEM = re.compile(r"(?:[-*+]|\d{1,9}[.)])[ \t]")
 _FENCE = re.compile(r"[ \t]*(`{3,}|~{3,})")
 #: Lines of front matter that are looked at.
 _MOST_FIELDS = 200
@@ -35,8 +36,9 @@ def front_matter(text: str) -> tuple[dict[str, str], str, int]:
     end = next(ends, None)
     if end is None:
         return {}, text, 0
-    fields = (_FIELD.match(line.rstrip("\r")) for line in lines[1:end])
-    return {one[1].lower(): _value(one[2]) for one in fields if one}, "\n".join(lines[end + 1 :]), end + 1
+    fields = ((_FIELD.match(line), line) for line in lines[1:end])
+    values = {one[1].lower(): _value(line[one.end() :].strip()) for one, line in fields if one}
+    return {name: value for name, value in values.items() if value}, "\n".join(lines[end + 1 :]), end + 1
 
 
 def _value(written: str) -> str:
@@ -49,10 +51,10 @@ def _value(written: str) -> str:
 def pieces(text: str, before: int = 0) -> Iterator[Piece]:
     """`before`: lines ahead of the text in its file."""
     headings = dict[int, str]()
-    held, begun, fence = list[str](), 0, ""
+    held, begun, fence, in_item = list[str](), 0, "", False
 
     def piece() -> Iterator[Piece]:
-        words = _without_mark("\n".join(held)).strip()
+        words = _ITEM.sub("", "\n".join(held), count=1).strip() if in_item else "\n".join(held).strip()
         if words:
             yield Piece(words, tuple(name for level, name in sorted(headings.items()) if level > 1), before + begun)
         held.clear()
@@ -64,21 +66,17 @@ def pieces(text: str, before: int = 0) -> Iterator[Piece]:
             held.append(line)
             fence = "" if opened and opened[1].startswith(fence) else fence
             continue
-        heading = _HEADING.match(line)
+        heading, item = _HEADING.match(line), bool(_ITEM.match(line))
         # A blank line ends a paragraph; an item goes on below it, as far as that is indented.
-        ends = heading or _ITEM.match(line) or not line or (held and not held[-1] and not line.startswith((" ", "\t")))
-        if ends and not (not line and held and _ITEM.match(held[0])):
+        ends = heading or item or not line or (held and not held[-1] and not line.startswith((" ", "\t")))
+        if ends and not (not line and held and in_item):
             yield from piece()
         if heading:
             headings = {level: name for level, name in headings.items() if level < len(heading[1])}
-            headings[len(heading[1])] = heading[2]
+            headings[len(heading[1])] = line[heading.end() :].strip().rstrip("#").rstrip()
             continue
         if line or held:
-            begun = begun if held else number
+            begun, in_item = (begun, in_item) if held else (number, item)
             held.append(line)
         fence = opened[1] if opened else ""
     yield from piece()
-
-
-def _without_mark(text: str) -> str:
-    return _ITEM.sub("", text, count=1) if _ITEM.match(text) else text

@@ -96,6 +96,9 @@ def _read(
 
 def _facts_of(note: _Note, facts: ImportedFacts, done: int, place: str) -> Iterator[ReadCandidate]:
     for piece in pieces(note.body, note.before):
+        if not any(map(str.isalnum, piece.text)):
+            yield ReadCandidate(done, left_out="a line without words")
+            continue
         headings = [name for name in piece.headings if name.casefold() not in _KINDS]
         ahead = ": ".join(filter(None, (note.title, *headings)))
         words = f"{ahead}: {piece.text}" if ahead else piece.text

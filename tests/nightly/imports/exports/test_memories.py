@@ -32,7 +32,7 @@ of two lines.
 - no item
 ```
 """
-DAY = "# 2026-02-08\n\n- bought a heron\n- bought a heron\n## 14:30 boiler\nThe boiler leaks.\n- 15:05 called the plumber\n"
+DAY = "# 2026-02-08\n\n---\n\n- bought a heron\n- bought a heron\n## 14:30 boiler\nThe boiler leaks.\n- 15:05 called the plumber\n"
 
 
 def workspace(root: Path) -> Path:
@@ -57,6 +57,7 @@ def test_openclaws_memory(tmp_path: Path) -> None:
         "Roof: new tiles": NOON,
     }
     assert len(turns(reads)) == 9, "twice the same on one day is two"
+    assert left(reads) == ["a line without words"]
     first = turns(reads)[0]
     assert said_by("user", first.origin) == "user (forwarded from OpenClaw's memory)"
     assert first.extra["source"] == "openclaw"
@@ -127,6 +128,18 @@ def test_pieces_lose_no_word_of_any_note(text: str) -> None:
     letters = {letter for letter in text if letter in "ab"}
     headings = {letter for line in text.split("\n") if line.strip().startswith("#") for letter in line}
     assert letters - headings <= set(found)
+
+
+def test_lines_of_any_length_take_no_longer_than_their_length() -> None:
+    blanks = " " * 2_000_000
+    for text in (
+        f"# a{blanks}b",
+        f"-{blanks}x" + "\n" * 500_000,
+        f"a{blanks}#" * 2,
+        "- x\n" * 200_000,
+        f"---\na: b{blanks}c\n---\n",
+    ):
+        assert sum(len(piece.text) for piece in pieces(front_matter(text)[1])) <= len(text)
 
 
 def test_mem0_in_each_of_its_shapes(tmp_path: Path) -> None:
