@@ -1,6 +1,6 @@
 """Everything that is stored of one chat, in a folder for its person: turns, memories and summaries.
 
-    README.txt, conversation.md, turns.jsonl, memories.md, memories.jsonl, summaries.md, summaries.json
+    README.txt, conversation.md, turns.jsonl, memories.md, memories.jsonl, summaries.md, summaries.json, and on request obsidian/
 
 It only reads, with or without a running dispatcher; README.txt names what could not be read.
 """
@@ -19,6 +19,7 @@ import orjson
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from dispatcher.export.sources import ARCHIVE, DAY, EVERY, REDIS, RELEASE, Gathered, gather
+from dispatcher.export.vault import KINDS, VAULT, write_vault
 from dispatcher.memory.tombstones import hidden_by
 from shared.config.settings import Settings
 from shared.errors import InvalidInput, ReleaseRefused
@@ -70,8 +71,13 @@ class ExportedChat:
         return not (self.gathered.turns or self.memories or self.sessions or self.summary)
 
 
-def export_chat(settings: Settings, client: Redis, chat_id: str, out: Path) -> dict[str, Any]:
-    """Write the folder; returns what is in it, and what could not be read. InvalidInput if nothing is stored of the chat."""
+def export_chat(
+    settings: Settings, client: Redis, chat_id: str, out: Path, *, obsidian: bool = False
+) -> dict[str, Any]:
+    """Write the folder; returns what is in it, and what could not be read. InvalidInput if nothing is stored of the chat.
+
+    `obsidian`: with a vault for Obsidian.
+    """
     with export_folder(out) as folder, ExitStack() as stack:
         exported = _collect(settings, client, chat_id, fresh_dir(folder / _WORK), stack)
         remove_tree(folder / _WORK)
@@ -83,6 +89,8 @@ def export_chat(settings: Settings, client: Redis, chat_id: str, out: Path) -> d
         _write_turns(folder, exported.gathered, settings.timezone)
         _write_memories(folder, exported.memories, exported.newer, settings.timezone)
         _write_summaries(folder, exported, settings.timezone)
+        if obsidian:
+            write_vault(folder / VAULT, exported.gathered, exported.memories, exported.newer, settings.timezone)
         contents = {
             "chat_id": chat_id,
             "turns": len(exported.gathered.turns),
@@ -91,7 +99,7 @@ def export_chat(settings: Settings, client: Redis, chat_id: str, out: Path) -> d
             "session_summaries": len(exported.sessions),
             "release": exported.release_run,
             "notes": notes,
-        }
+        } | ({"obsidian": VAULT} if obsidian else {})
         made = time_text(time.time(), settings.timezone)
         readme = _TEMPLATES.get_template("readme.txt.j2")
         text = readme.render(contents | {"made": made, "zone": settings.chat_timezone, "origins": _ORIGINS})
@@ -160,12 +168,7 @@ def _write_memories(folder: Path, memories: list[Memory], newer: dict[int, int],
     with private_file(folder / "memories.jsonl") as handle:
         handle.writelines(dumps(_memory_json(memory, newer.get(memory.memory_id), zone)) + b"\n" for memory in memories)
     lines = ["# Memories\n"]
-    for kind, title in (
-        ("fact", "Facts"),
-        ("goal", "Goals"),
-        ("preference", "Preferences"),
-        ("completed_goal", "Completed goals"),
-    ):
+    for kind, title in KINDS:
         some = [_memory_line(memory, newer.get(memory.memory_id), zone) for memory in memories if memory.type == kind]
         lines += [f"\n## {title}\n\n", *(some or ["(none)\n"])]
     _write(folder / "memories.md", lines)

@@ -59,7 +59,10 @@ class Selection:
 
 @dataclass(frozen=True)
 class Known:
-    """A turn as stored in one place. `turn_ids`: several in a release, where repeated turns share a chunk."""
+    """A turn as stored in one place. `turn_ids`: several in a release, where repeated turns share a chunk.
+
+    `title`: of its conversation, by which it is found, too; no scan searches for that, since turns that remain may have the same.
+    """
 
     chat_id: str
     turn_ids: tuple[str, ...]
@@ -67,6 +70,7 @@ class Known:
     text: str
     session: str | None
     place: str
+    title: str = ""
 
 
 class Selector:
@@ -146,7 +150,15 @@ def _archived(settings: Settings, chat_id: str | None) -> Iterator[Known]:
     try:
         for line in read_lines(settings, "turns", *([f"--chat={chat_id}"] if chat_id else [])):
             turn = loads_object(line)
-            yield Known(turn["chat_id"], (turn["turn_id"],), turn["timestamp"], turn["words"], None, ARCHIVE)
+            yield Known(
+                turn["chat_id"],
+                (turn["turn_id"],),
+                turn["timestamp"],
+                turn["words"],
+                None,
+                ARCHIVE,
+                turn.get("title", ""),
+            )
     except NightCommandFailed as failed:
         raise ArchiveDamaged(f"The archive cannot be read, so nothing was forgotten: {failed.message}") from failed
 
@@ -179,7 +191,7 @@ def release_summaries(settings: Settings) -> Iterator[tuple[str, str]]:
 
 
 def _of_turn(turn: Turn, place: str) -> Known:
-    return Known(turn.chat_id, (turn.turn_id,), turn.timestamp, turn.words, turn.session, place)
+    return Known(turn.chat_id, (turn.turn_id,), turn.timestamp, turn.words, turn.session, place, turn.title)
 
 
 def _of_chunks(chunks: list[Chunk]) -> Known:
@@ -202,7 +214,7 @@ def _meant(asked: ForgetRequest, one: Known, now: float) -> bool:
         return asked.before is None or one.at < min(asked.before, now)
     if asked.kind == "turn":
         return not set(one.turn_ids).isdisjoint(asked.turn_ids)
-    return asked.holds(one.text)
+    return asked.holds(one.text) or asked.holds(one.title)
 
 
 def _tombstones(asked: ForgetRequest, known: list[Known], forget_id: str, now: float) -> list[Tombstone]:

@@ -3,6 +3,7 @@
     <folder>/README.txt, index.json
     <folder>/<name of the chat>/turns.jsonl         every version of every turn: in order of time, versions in order of the runs
     <folder>/<name of the chat>/conversation.md     the last version of each
+    <folder>/<name of the chat>/obsidian/           on request: the same as a vault for Obsidian
     <folder>/_archive/tombstones.jsonl, quarantine.jsonl, texts.jsonl, erased.jsonl     where there are any
 
 No chat's folder begins with `_` (shared.system.files.safe_name). Turns that a tombstone covers are left out; tombstones are included.
@@ -36,6 +37,7 @@ from shared.system.export_folder import README, bare_line, export_folder, privat
 from shared.system.files import make_dir, remove_tree, safe_name
 from shared.text.format import time_text
 from shared.turns.conversation import conversation
+from shared.turns.obsidian import Vault
 from shared.turns.records import RecordRefused, Tombstone, Turn, time_order
 from shared.turns.speakers import Speaker, namesakes
 
@@ -56,11 +58,12 @@ _TEMPLATES = Environment(
 
 @dataclass(frozen=True)
 class ExportScope:
-    """Which chats (none named: all), and from when to when (POSIX seconds; `until` is exclusive)."""
+    """Which chats (none named: all), from when to when (POSIX seconds; `until` is exclusive), and what else is written of them."""
 
     chats: frozenset[str] = frozenset()
     since: float | None = None
     until: float | None = None
+    obsidian: bool = False  # with a vault of each chat
 
     @property
     def part(self) -> bool:
@@ -240,8 +243,12 @@ class _Export:
                 return chat
             lines = stack.enter_context(private_file(folder / chat.folder / "turns.jsonl"))
             document = stack.enter_context(private_file(folder / chat.folder / "conversation.md"))
-            turns = _write_turns(places, source, lines, chat)
-            for piece in conversation(chat_id, turns, self._zone, namesakes(speakers)):
+            turns, marks = _write_turns(places, source, lines, chat), namesakes(speakers)
+            if self._wanted.obsidian:
+                beside = folder / chat.folder / "obsidian"
+                vault = Vault(chat_id, self._zone, lambda name: private_file(beside / name), marks)
+                turns = stack.enter_context(vault).passing(turns)
+            for piece in conversation(chat_id, turns, self._zone, marks):
                 document.write(piece.encode())
         return chat
 
@@ -367,8 +374,10 @@ def _turn(raw: RawRecord) -> Turn:
 
 
 def archived_turns(night_dir: Path, chats: Collection[str]) -> Iterator[dict[str, Any]]:
-    """Every version of every turn (of these chats, if any are named), segment by segment: {turn_id, chat_id, timestamp, content, words}; `words`
-    includes what the turn replies to. Of named chats only the files are read that the catalog names, if it can."""
+    """Every version of every turn (of these chats, if any are named), segment by segment: {turn_id, chat_id, timestamp, content, words, title}.
+
+    `words` includes what the turn replies to. Of named chats only the files are read that the catalog names, if it can.
+    """
     directory, wanted = night_dir / "archive", files_of(night_dir, chats) if chats else None
     for _, name in archive_files(directory):
         if wanted is not None and name not in wanted:
@@ -384,4 +393,5 @@ def archived_turns(night_dir: Path, chats: Collection[str]) -> Iterator[dict[str
             if not chats or turn.chat_id in chats:
                 yield {
                     "turn_id": turn.turn_id, "chat_id": turn.chat_id, "timestamp": turn.timestamp, "content": turn.content, "words": turn.words,
+                    "title": turn.title,
                 }  # fmt: skip

@@ -34,8 +34,8 @@ from shared.text.times import given_moment
 from shared.turns.records import RecordRefused, chat_id_of
 from shared.wire import keys
 
-#: Unreadable places that are shown; `--json` has all.
-SHOWN_PLACES = 20
+#: Unreadable places that are shown; those that `--json` has, which are in memory.
+SHOWN_PLACES, KEPT_PLACES = 20, 10_000
 #: Chats that are shown.
 SHOWN_CHATS = 20
 
@@ -55,6 +55,8 @@ class Request:
     wanted: Wanted
     bot: str | None = None
     with_tombstones: bool = False
+    only: str | None = None
+    dates: str | None = None
 
 
 @dataclass
@@ -63,12 +65,15 @@ class ImportFindings:
 
     turns: int = 0
     others: int = 0  # tombstones, model-written texts, and bytes that are not a turn
-    unreadable: list[dict[str, str]] = field(default_factory=list)
+    unreadable: int = 0
+    places: list[dict[str, str]] = field(default_factory=list)  # the first of them
     left_out: Counter[str] = field(default_factory=Counter)
 
     def add(self, read: ReadCandidate) -> None:
         if read.unreadable is not None:
-            self.unreadable.append({"place": read.place, "reason": read.unreadable})
+            self.unreadable += 1
+            if len(self.places) < KEPT_PLACES:
+                self.places.append({"place": read.place, "reason": read.unreadable})
         elif read.left_out is not None:
             self.left_out[read.left_out] += 1
         elif read.candidate is not None:
@@ -79,8 +84,8 @@ class ImportFindings:
         return {
             "found": self.turns,
             "other_records": self.others,
-            "unreadable": len(self.unreadable),
-            "unreadable_places": self.unreadable,
+            "unreadable": self.unreadable,
+            "unreadable_places": self.places,
             "left_out": dict(self.left_out),
         }
 
@@ -202,9 +207,13 @@ def _reading(
     settings: Settings, request: Request, staging: Staging, findings: ImportFindings
 ) -> Iterator[tuple[str, int, int]]:
     """Stage everything in the files, in order; yields (what is read, bytes read, total bytes)."""
-    pattern, reader = FORMATS[request.source]
-    files = files_of(request.paths, pattern)
-    read = reader(Source(files, request.wanted, settings, request.bot))
+    format_ = FORMATS[request.source]
+    if request.wanted.chat is None and not format_.of_a_chat:
+        raise InvalidInput(
+            f"An export of {request.source} names no chat of the bot's. Name the chat that it belongs to with --chat ID; nothing was imported."
+        )
+    files = files_of(request.paths, format_.pattern)
+    read = format_.reader(Source(files, request.wanted, settings, request.bot, request.only, request.dates))
     sizes = [path.stat().st_size if path.is_file() else 0 for path in files]
     what = f"{len(files)} files" if len(files) > 1 else files[0].name
     for unit, path in enumerate(files):
@@ -272,8 +281,10 @@ def lines(report: dict[str, Any], zone: ZoneInfo, *, dry: bool = False) -> list[
     text += covered_lines(report.get("covered", []))
     places = report["unreadable_places"]
     text += [f"  {one['place']}: {one['reason']}" for one in places[:SHOWN_PLACES]]
-    if (more := len(places) - SHOWN_PLACES) > 0:
-        text.append(f"  and {more} more places; --json lists all")
+    if (more := report["unreadable"] - SHOWN_PLACES) > 0:
+        text.append(
+            f"  and {more} more places; --json lists {'all' if report['unreadable'] <= KEPT_PLACES else KEPT_PLACES}"
+        )
     return [*text, "Nothing was written."] if dry else text
 
 

@@ -15,6 +15,7 @@ from shared.system.command import application, print_json, start_night
 app = application("Bring old history into memory, or rebuild the release from the archive.")
 
 Files = Annotated[list[Path], typer.Argument(help="Files, or directories that contain them.")]
+Exports = Annotated[list[Path], typer.Argument(help="ZIP archives, directories, or files.")]
 DryRun = Annotated[
     bool, typer.Option("--dry-run", help="Show what would be imported and what would not; write nothing.")
 ]
@@ -136,6 +137,105 @@ def telegram(
     _from_files("telegram", [file], since, until, chat, bot=bot, dry_run=dry_run, json=json)
 
 
+ToChat = Annotated[
+    str | None, typer.Option("--chat", help="The chat that it belongs to; required. --chat=-100 for a negative one.")
+]
+Only = Annotated[
+    str | None,
+    typer.Option(
+        "--only",
+        help="Only this conversation, by its title or the name of the contact or group; of mem0, only this user_id.",
+    ),
+]
+
+
+def _export_command(source: str, what: str) -> None:
+    """A command for an export of another program: a ZIP archive, a directory, or a file."""
+
+    def command(
+        files: Exports,
+        chat: ToChat = None,
+        only: Only = None,
+        dry_run: DryRun = False,
+        since: Since = None,
+        until: Until = None,
+        json: Json = False,
+    ) -> None:
+        _from_files(source, files, since, until, chat, only=only, dry_run=dry_run, json=json)
+
+    app.command(source, help=what)(command)
+
+
+_export_command("chatgpt", "ChatGPT's data export: the ZIP, its directory, or conversations.json.")
+_export_command("claude", "Claude's data export: the ZIP, its directory, or conversations.json.")
+_export_command("mem0", "Memories of Mem0 or OpenMemory, as JSON.")
+
+
+def _notes_command(source: str, what: str) -> None:
+    """A command for a directory of notes, which has no conversations in it."""
+
+    def command(
+        files: Exports,
+        chat: ToChat = None,
+        dry_run: DryRun = False,
+        since: Since = None,
+        until: Until = None,
+        json: Json = False,
+    ) -> None:
+        _from_files(source, files, since, until, chat, dry_run=dry_run, json=json)
+
+    app.command(source, help=what)(command)
+
+
+_notes_command("openclaw", "OpenClaw's memory in Markdown: the directory with MEMORY.md and memory/, or a ZIP of it.")
+_notes_command("basic-memory", "Basic Memory's notes in Markdown: their directory, or a ZIP of it.")
+
+
+@app.command()
+def whatsapp(
+    files: Exports,
+    chat: ToChat = None,
+    bot: Annotated[
+        str | None,
+        typer.Option("--bot", help="The sender who is the assistant, as the file names them; default: nobody."),
+    ] = None,
+    dates: Annotated[
+        str | None,
+        typer.Option(
+            "--dates", help="The order of day, month and year, if the file does not show it: dmy, mdy or ymd."
+        ),
+    ] = None,
+    dry_run: DryRun = False,
+    since: Since = None,
+    until: Until = None,
+    json: Json = False,
+) -> None:
+    """WhatsApp's export of one chat: the text file, or the ZIP with it."""
+    from nightly.imports.readers.whatsapp import ORDERS
+
+    if dates is not None and dates not in ORDERS:
+        raise InvalidInput(f"--dates {dates} is no order. Write dmy, mdy or ymd.")
+    _from_files("whatsapp", files, since, until, chat, bot=bot, dates=dates, dry_run=dry_run, json=json)
+
+
+@app.command()
+def signal(
+    files: Exports,
+    chat: ToChat = None,
+    only: Only = None,
+    bot: Annotated[
+        str | None,
+        typer.Option("--bot", help="The sender who is the assistant, as the file names them; default: nobody."),
+    ] = None,
+    dry_run: DryRun = False,
+    since: Since = None,
+    until: Until = None,
+    json: Json = False,
+) -> None:
+    """Signal's chats as text: Signal's own export (main.jsonl), or what sigexport writes (data.json, chat.md)."""
+    _from_files("signal", files, since, until, chat, bot=bot, only=only, dry_run=dry_run, json=json)
+
+
 def _from_files(
     source: str,
     files: list[Path],
@@ -146,6 +246,8 @@ def _from_files(
     dry_run: bool,
     json: bool,
     bot: str | None = None,
+    only: str | None = None,
+    dates: str | None = None,
     with_tombstones: bool = False,
     yes: bool = False,
 ) -> None:
@@ -156,7 +258,7 @@ def _from_files(
     if source != "jsonl" and Path("-") in files:
         raise InvalidInput(f"Only backfill jsonl reads standard input. Name a file for backfill {source}.")
     wanted = import_files.wanted_of(since, until, chat, settings.timezone)
-    request = import_files.Request(source, files, wanted, bot, with_tombstones)
+    request = import_files.Request(source, files, wanted, bot, with_tombstones, only, dates)
     progress = Reporter(quiet=json or settings.log_json)
 
     def agreed(covered: list[dict[str, Any]]) -> bool:

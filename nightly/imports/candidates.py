@@ -25,6 +25,9 @@ BOM = b"\xef\xbb\xbf"
 
 #: The only source whose bytes are those in Redis. Of the others, only the words are original.
 VERBATIM = "jsonl"
+#: The sources of what the bot and its chats may have recorded already, under other ids: their turns are also recognised by their words. All others
+#: are of conversations elsewhere: the same "thanks" in both is two turns, and a repeated import is recognised by its ids.
+OF_THE_BOT = frozenset(("audit", "chunks", "telegram"))
 
 
 @dataclass(frozen=True)
@@ -52,6 +55,11 @@ class Candidate:
     @property
     def verbatim(self) -> bool:
         return self.source == VERBATIM
+
+    @property
+    def by_words(self) -> bool:
+        """Whether the same words at about the same time are the same turn."""
+        return self.source in OF_THE_BOT
 
     @property
     def chat_id(self) -> str | None:
@@ -153,14 +161,14 @@ def open_input(path: Path) -> Any:
         raise InvalidInput(f"{path} cannot be read: {error.strerror}. Check its name and permissions.") from error
 
 
-def files_of(given: list[Path], pattern: str) -> list[Path]:
-    """The files to read: each file as given, and for each directory all files below it that match the pattern, sorted."""
+def files_of(given: list[Path], pattern: str | None) -> list[Path]:
+    """The files to read: each file as given, and for each directory all files below it that match the pattern, sorted; without one, all as given."""
     found: list[Path] = []
     for path in given:
         if str(path) != "-" and not path.exists():
             raise InvalidInput(f"{path} does not exist. Check the path.")
         inside = [path]
-        if path.is_dir():  # what an archive refused comes after the chats, as in that archive
+        if pattern is not None and path.is_dir():  # what an archive refused comes after the chats, as in that archive
             files = (inner for inner in path.rglob(pattern) if inner.is_file())
             inside = sorted(files, key=lambda inner: (inner.parent.name == "_archive", inner))
         if not inside:

@@ -1,6 +1,6 @@
 """What of an import is new: decided in one place, for the night that imports it and for the dry run that only reports it.
 
-    known      already recorded: the same bytes, the same turn id, or (for formats without the wire's bytes) the same words at about that time
+    known      already recorded: the same bytes, the same turn id, or (for other records of the bot's chats) the same words at about that time
     differs    a turn that is recorded with other bytes: the recorded one stays, an import never replaces it
     forgotten  a tombstone covers it, it was erased, or it has the time of an erased turn, whose words can no longer be compared
 
@@ -158,12 +158,11 @@ class ImportFilter:
             return ImportVerdict.DIFFERS if candidate.verbatim else ImportVerdict.KNOWN
         if seen:
             return self._version(candidate, turn, record, seen)
-        if not candidate.verbatim:
-            if twin := self._recorded.twin(turn, self._file):
-                self._seen.spend(twin)
-                return ImportVerdict.KNOWN
-            if self._is_near_erased(turn):
-                return ImportVerdict.FORGOTTEN
+        if candidate.by_words and (twin := self._recorded.twin(turn, self._file)):
+            self._seen.spend(twin)
+            return ImportVerdict.KNOWN
+        if not candidate.verbatim and self._is_near_erased(turn):
+            return ImportVerdict.FORGOTTEN
         self._remember(turn, record, self._file)
         return ImportVerdict.NEW
 

@@ -12,7 +12,7 @@ import re
 import sys
 from collections.abc import Iterator
 from decimal import Decimal
-from typing import Any, BinaryIO
+from typing import Any, Protocol
 
 import ijson
 
@@ -50,10 +50,18 @@ class _NotUtf8(RecordRefused):
     pass
 
 
+class ByteSource(Protocol):
+    """What a document is read from: an open file, or what behaves like one."""
+
+    def seek(self, offset: int, /) -> int: ...
+
+    def read(self, size: int, /) -> bytes: ...
+
+
 class _Bytes:
     """The file as the parser is to see it, from a position on."""
 
-    def __init__(self, handle: BinaryIO, start: int) -> None:
+    def __init__(self, handle: ByteSource, start: int) -> None:
         handle.seek(start)
         self._handle, self._held, self._read, self._utf8 = handle, b"", 0, codecs.getincrementaldecoder("utf-8")()
         self._ended = False
@@ -118,7 +126,7 @@ class JsonStream:
     All methods raise RecordRefused, with the reason that `loads_object` gives, except for where JSON is broken.
     """
 
-    def __init__(self, handle: BinaryIO, start: int) -> None:
+    def __init__(self, handle: ByteSource, start: int) -> None:
         self._bytes = _Bytes(handle, start)
         self._events = self._guarded()
         self._depth = 0  # of the objects and lists that members() and elements() are in
@@ -135,6 +143,15 @@ class JsonStream:
         if event != "start_map":
             found = "list" if event == "start_array" else type(self.value(event, value)).__name__
             raise RecordRefused(f"a JSON object was expected, not {found}")
+
+    def begin(self) -> tuple[str, Any]:
+        """The event that begins the document."""
+        return next(self._events)
+
+    def end(self) -> None:
+        """Read what follows the document's value, which may be nothing."""
+        for _ in self._events:
+            pass
 
     def members(self) -> Iterator[tuple[str, str, Any]]:
         """(key, event, value) of each member of an object that has begun; the value of an object or list is None."""

@@ -109,11 +109,11 @@ def staged_files(directory: Path) -> list[Path]:
 class StagedImport:
     """A staged import whose content matches its name; StagedUnreadable otherwise. Its candidates are read one by one, as often as they are asked for.
 
-    `verbatim`: all of them are; `quarantined`: some of them were.
+    `by_words`: some of them are recognised by their words; `quarantined`: some of them were.
     """
 
     def __init__(self, path: Path) -> None:
-        self.path, self.verbatim, self.quarantined = path, True, False
+        self.path, self.by_words, self.quarantined = path, False, False
         self.tombstones: list[Tombstone] = []
         with self._reading() as handle:
             if sha256_file(path) != f"sha256:{path.stem}":
@@ -121,7 +121,7 @@ class StagedImport:
             if orjson.loads(handle.readline())["format"] > FORMAT:
                 raise StagedUnreadable("a newer program wrote it")
             for candidate in map(_candidate, handle):
-                self.verbatim &= candidate.verbatim
+                self.by_words |= candidate.by_words
                 self.quarantined |= candidate.quarantined
                 if candidate.tombstone:
                     self.tombstones.append(candidate.tombstone)
@@ -200,7 +200,7 @@ def open_filter(
     tombstones: Iterable[Tombstone],
 ) -> Iterator[ImportFilter]:
     """A filter for these imports, with what a night knows beside the archive; what it remembers in `folder` is removed."""
-    by_words = not all(one.verbatim for one in imports)
+    by_words = any(one.by_words for one in imports)
     try:
         with (
             ChatReader(catalog, settings.hmem_night_dir / "archive", settings.timezone) as reader,

@@ -42,12 +42,12 @@ def conversation(
             day = this
             yield f"\n## {day}\n"
         who = f"{turn.speaker} {(marks or {}).get(turn.person, '')}"
-        about = _about(turn.origin)
+        origin = about(turn.origin)
         ahead = f"\n**{datetime.fromtimestamp(turn.timestamp, zone):%H:%M} {inline(who)}**"
-        yield f"{ahead}{f' {inline(about)}' if about else ''}\n\n{quoted(turn.content)}\n"
+        yield f"{ahead}{f' {inline(origin)}' if origin else ''}\n\n{quoted(turn.content)}\n"
 
 
-def _about(origin: Origin) -> str:
+def about(origin: Origin) -> str:
     """What of a turn stands behind its speaker: whose words they are, what they reply to, what came with them."""
     came = f" (with a {origin.attachment.kind})" if origin.attachment else ""
     return f"{said_by('', origin)}{replying(origin, QUOTE_CHARACTERS)}{came}".strip()

@@ -27,13 +27,16 @@ from shared.wire.ids import CHAT_ID_LENGTH, TASK_ID, chat_id_of, moment_of, task
 from shared.wire.json import RecordRefused, dumps, loads_object, well_formed
 
 __all__ = [
-    "CHAT_ID_LENGTH", "MODELS", "RESULT_BYTES", "ROLES", "RecordRefused", "Result", "Task", "Tombstone", "Turn", "chat_id_of", "dumps",
-    "loads_object", "task_id_of", "timestamp_of", "turn_key", "user_id_of", "well_formed",
+    "CHAT_ID_LENGTH", "CONVERSATION", "MODELS", "RESULT_BYTES", "ROLES", "RecordRefused", "Result", "Task", "Tombstone", "Turn", "chat_id_of",
+    "dumps", "loads_object", "task_id_of", "timestamp_of", "turn_key", "user_id_of", "well_formed",
 ]  # fmt: skip
 
 ROLES = ("user", "asst")
 #: Models that a person may choose in the chat. A task may name any other that the Claude CLI knows.
 MODELS = ("opus", "sonnet", "haiku")
+
+#: The field of an imported turn's record that holds the title of the conversation in which it was said.
+CONVERSATION = "conversation"
 
 #: No answer is larger: what Claude may print, written as JSON once more.
 RESULT_BYTES = 32 << 20
@@ -145,6 +148,12 @@ class Turn:
     def words(self) -> str:
         """All that it holds of anybody's words: what was said, and what that replies to or came with."""
         return "\n".join((self.content, *self.origin.texts))
+
+    @property
+    def title(self) -> str:
+        """Of the conversation elsewhere from which it was imported; all turns of that one have it."""
+        title = self.extra.get(CONVERSATION)
+        return title if isinstance(title, str) else ""
 
     @property
     def turn_id(self) -> str:

@@ -125,7 +125,7 @@ def test_every_command_that_is_named_exists(path: Path) -> None:
         re.findall(r"`([^`\n]+)`", text_of(path)) + re.findall(r"```\w*\n(.*?)```", text_of(path), re.DOTALL)
     )
     for program, rest in re.findall(
-        r"(?<![\w./-])(?:\S*/bin/)?(hmem(?:-night)?) ([a-z][a-z-]+(?: [a-z][a-z-]+)?)", code
+        r"(?<![\w./-])(?:\S*/bin/)?(hmem(?:-night)?) ([a-z][a-z0-9-]+(?: [a-z][a-z0-9-]+)?)", code
     ):
         first, *more = rest.split()
         assert f"{program} {first}" in commands(), f"{name_of(path)}: {program} {first}"

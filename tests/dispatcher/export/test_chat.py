@@ -108,6 +108,26 @@ def test_what_the_archive_has_already_is_no_newer_version(here: World) -> None:
     assert contents(export(here)[0]) == ["two"]
 
 
+def test_a_vault_for_obsidian_is_written_on_request(here: World, day: DayMemory) -> None:
+    here.say("t1", "The [[heron]] <% x %> stood at the pond.", timestamp=1_707_500_000.0)
+    here.say("t2", "It is gone.", timestamp=1_707_500_000.0 + 90_000)
+    here.night()
+    remember(day)
+    with closing(Redis.from_url(here.url)) as client:
+        folder = here.root / "out"
+        told = export_chat(here.settings(), client, "9912", folder, obsidian=True)
+    vault = folder / "obsidian"
+    assert told["obsidian"] == "obsidian"
+    assert sorted(path.name for path in folder.iterdir()) == sorted([*FILES, "obsidian"])
+    notes = sorted(str(path.relative_to(vault)) for path in vault.rglob("*.md"))
+    assert notes == ["Chat.md", "Days/2024-02-09.md", "Days/2024-02-10.md", "Memories.md"]
+    assert "\\[\\[heron\\]\\] \\<\\% x \\%\\>" in (vault / notes[1]).read_text(encoding="utf-8")
+    memories = (vault / "Memories.md").read_text(encoding="utf-8")
+    assert "- **1** The \\*boiler\\* is a Vaillant (noted [[Days/2024-02-09|2024-02-09]])" in memories
+    assert all(path.stat().st_mode & 0o777 == 0o600 for path in vault.rglob("*.md"))
+    assert "obsidian/" in (folder / "README.txt").read_text(encoding="utf-8")
+
+
 def test_memories_and_summaries(here: World, day: DayMemory) -> None:
     here.say("t1", "The heron stood at the pond.")
     here.night()

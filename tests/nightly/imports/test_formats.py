@@ -12,8 +12,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from nightly.archive.segments import RawRecord
-from nightly.imports import hcli_audit_log, hcli_sessions, jsonl, telegram
 from nightly.imports.candidates import ReadCandidate, Wanted
+from nightly.imports.readers import hcli_audit_log, hcli_sessions, jsonl, telegram
 from shared.errors import InvalidInput
 from shared.turns.records import Turn
 from tests.support.night.old_history import (

@@ -18,9 +18,10 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from nightly.imports import json_stream, telegram
+from nightly.imports import json_stream
 from nightly.imports.candidates import BOM, ReadCandidate, Wanted
 from nightly.imports.json_stream import JsonStream
+from nightly.imports.readers import telegram
 from shared.errors import InvalidInput
 from shared.turns.records import RecordRefused, loads_object
 from tests.nightly.imports import whole_telegram

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from nightly.imports import telegram
 from nightly.imports.candidates import BOM, ReadCandidate, Wanted, made_up_id, open_input, taken_or_left, turn_candidate
-from nightly.imports.telegram import BotAccount
-from nightly.imports.telegram_file import plain as _plain
-from nightly.imports.telegram_file import sender_of as _sender
+from nightly.imports.readers import telegram
+from nightly.imports.readers.telegram import BotAccount
+from nightly.imports.readers.telegram_file import plain as _plain
+from nightly.imports.readers.telegram_file import sender_of as _sender
 from shared.errors import InvalidInput
 from shared.turns.message_origin import Origin
 from shared.turns.records import RecordRefused, Turn, loads_object

@@ -23,6 +23,22 @@ SOURCES = {
     "jsonl": "turns as JSON lines (hmem-night export-archive)",
     "chunks": "h-cli's session files (chunk_….txt)",
     "audit": "h-cli's audit log",
+    "chatgpt": "ChatGPT's data export (ZIP or conversations.json)",
+    "claude": "Claude's data export (ZIP or conversations.json)",
+    "whatsapp": "WhatsApp's exported chat (ZIP or text)",
+    "signal": "Signal's chats (main.jsonl, or sigexport's data.json or chat.md; ZIP of them)",
+    "openclaw": "OpenClaw's memory (ZIP of the workspace, or MEMORY.md)",
+    "basic-memory": "Basic Memory's notes (ZIP of them, or one)",
+    "mem0": "Mem0's memories (JSON, or OpenMemory's ZIP)",
+}
+#: Further options of a source, each a field of the form.
+OPTIONS = {
+    "telegram": ("bot",),
+    "chatgpt": ("only",),
+    "claude": ("only",),
+    "mem0": ("only",),
+    "whatsapp": ("bot", "dates"),
+    "signal": ("bot", "only"),
 }
 
 
@@ -69,11 +85,9 @@ def _arguments(asked: Asked) -> list[str]:
     if source not in SOURCES:
         raise InvalidInput("Choose what kind of file it is.")
     arguments = ["backfill", source, str(uploaded(asked.settings, asked.value("file")))]
-    for name in ("chat", "since", "until"):
+    for name in ("chat", "since", "until", *OPTIONS.get(source, ())):
         if value := asked.value(name).strip():
             arguments.append(f"--{name}={value}")
-    if source == "telegram" and (bot := asked.value("bot").strip()):
-        arguments.append(f"--bot={bot}")
     return arguments
 
 
@@ -91,7 +105,7 @@ def plan(asked: Asked) -> Response:
         uploaded=uploaded(asked.settings, asked.value("file")),
         file=asked.value("file"),
         plan=lines,
-        given={name: asked.value(name) for name in ("source", "chat", "since", "until", "bot")},
+        given={name: asked.value(name) for name in ("source", "chat", "since", "until", "bot", "only", "dates")},
     )
 
 

@@ -4,8 +4,8 @@ Desktop writes other ids than the Bot API: a private chat has the id of the othe
 group has a bare id, where the bot uses -<id>, and -100<id> for a supergroup. A turn's id is made of chat and message id. An answer belongs to
 the message that it replies to, else to the one right before it.
 
-The file is read twice, message by message (nightly/imports/telegram_file.py): first for the chats and who wrote in them, by which the bot is found,
-then for the messages. A reply may be to any message before it, so what a reply shows of one is kept in a temporary database.
+The file is read twice, message by message (telegram_file.py): first for the chats and who wrote in them, by which the bot is found, then for the
+messages. A reply may be to any message before it, so what a reply shows of one is kept in a temporary database.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from nightly.imports.candidates import ReadCandidate, Wanted, made_up_id, open_input, taken_or_left, turn_candidate
-from nightly.imports.telegram_file import Account, TelegramChat, TelegramFile, plain, sender_of
+from nightly.imports.readers.telegram_file import Account, TelegramChat, TelegramFile, plain, sender_of
 from nightly.night.scratch import scratch_database
 from shared.errors import InvalidInput
 from shared.turns.message_origin import Origin

@@ -1,0 +1,79 @@
+"""An export as people have it: the ZIP archive as it was downloaded, the directory that it was unpacked to, or the one file that matters."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from fnmatch import fnmatch
+from functools import partial
+from pathlib import Path
+from typing import BinaryIO, cast
+from zoneinfo import ZoneInfo
+
+from nightly.imports.candidates import open_input
+from nightly.imports.containers.directory import members_of
+from nightly.imports.containers.members import Member
+from nightly.imports.containers.zip_file import MAGIC, opened_zip
+from shared.errors import InvalidInput
+
+
+@dataclass(frozen=True)
+class Export:
+    """`alone`: the one file that was named. `refused`: what was not opened, and why."""
+
+    path: Path
+    size: int
+    members: list[Member]
+    alone: bool = False
+    refused: list[tuple[str, str]] = field(default_factory=list)
+
+    def named(self, *patterns: str) -> list[Member]:
+        """The files whose name fits one of the patterns, whatever the case; a file that was named alone fits. InvalidInput if there is none."""
+        found = [one for one in self.members if self.alone or _fits(one.base, patterns)]
+        if not found:
+            nested = any(one.base.lower().endswith(".zip") for one in self.members)
+            advice = "Unpack the archives in it, and name one of them" if nested else "Name the export as it was made"
+            raise InvalidInput(f"There is no {' or '.join(patterns)} in {self.path}. {advice}.")
+        return found
+
+    def place(self, member: Member) -> str:
+        return str(self.path) if self.alone else self.place_of(member.name)
+
+    def place_of(self, name: str) -> str:
+        """As it is shown: a name of a file may hold what a terminal obeys."""
+        shown = "".join(letter if letter.isprintable() else "\ufffd" for letter in name)
+        return f"{self.path}:{shown}"
+
+    def done(self, members: list[Member], before: int, within: int) -> int:
+        """How much of the export's size has been read, with `within` bytes of the member after the first `before` of these."""
+        total = sum(one.size for one in members) or 1
+        read = sum(one.size for one in members[:before]) + within
+        return min(self.size, self.size * read // total)
+
+
+@contextmanager
+def opened_export(path: Path, zone: ZoneInfo) -> Iterator[Export]:
+    """`zone`: of the times in a ZIP archive. InvalidInput if it is none of the three, or cannot be trusted."""
+    if path.is_dir():
+        members, refused = members_of(path)
+        yield Export(path, sum(one.size for one in members), members, refused=refused)
+        return
+    if not path.is_file():
+        raise InvalidInput(f"{path} is neither a file nor a directory. Check its name.")
+    with ExitStack() as stack:
+        handle: BinaryIO = stack.enter_context(open_input(path))
+        status, first = path.stat(), handle.read(4)
+        handle.seek(0)
+        if first in MAGIC:
+            archive, members = opened_zip(path, handle, zone)
+            stack.enter_context(archive)
+            yield Export(path, status.st_size, members)
+        else:
+            opener = cast("partial[BinaryIO]", partial(open_input, path))
+            only = Member(path.name, status.st_size, opener, status.st_mtime)
+            yield Export(path, status.st_size, [only], alone=True)
+
+
+def _fits(name: str, patterns: tuple[str, ...]) -> bool:
+    return any(fnmatch(name.casefold(), pattern.casefold()) for pattern in patterns)

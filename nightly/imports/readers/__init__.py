@@ -1,0 +1,1 @@
+"""A reader for each format that people bring their history in."""

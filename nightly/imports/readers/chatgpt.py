@@ -1,0 +1,121 @@
+"""ChatGPT's data export (Settings, Data controls, Export data): `conversations.json`, in newer ones `conversations-000.json` and further parts.
+
+    [{"id" or "conversation_id", "title", "create_time", "current_node", "mapping": {NODE: {"id", "parent", "children", "message": {
+        "id", "author": {"role", "name"}, "create_time", "recipient", "channel", "content": {"content_type", "parts": [...]},
+        "metadata": {"is_visually_hidden_from_conversation", "attachments": [{"name"}], ...}}}}}, ...]
+
+Times are POSIX seconds. OpenAI documents the export, not its fields. They are read as public readers of it describe them:
+github.com/mitkury/chatgpt-export-parser (docs/chatgpt-data-export-format.md), github.com/TomzxCode/llm-conversations-viewer (docs/formats.md).
+
+The conversation is the branch that ends with `current_node`. System messages, calls of tools and their answers, thoughts, and what ChatGPT hid are
+no part of what was said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from nightly.imports.json_stream import JsonStream
+from nightly.imports.readers.conversations import Assistant, Conversation, Node, ShownMessage, identity_of, title_of
+from shared.turns.records import RecordRefused, timestamp_of
+
+SOURCE = "chatgpt"
+
+_ROLES = {"user": "user", "assistant": "asst"}
+#: What the model writes for itself, or what ChatGPT adds to a prompt.
+_INTERNAL = ("thoughts", "reasoning_recap", "user_editable_context", "model_editable_context", "system_error")
+_HIDDEN = ("is_visually_hidden_from_conversation", "is_user_system_message")
+#: The content types of parts that are no text → the kind of attachment.
+_ATTACHED = {"image_asset_pointer": "photo", "audio_asset_pointer": "voice", "video_container_asset_pointer": "video"}
+#: Later than any time in seconds: some exports have milliseconds.
+_MILLISECONDS = 1e11
+
+
+def _members(conversation: Conversation, stream: JsonStream, name: str, event: str, value: Any) -> Iterator[Node]:
+    if name == "mapping" and event == "start_map":
+        conversation.messages = True
+        for node, begun, inner in stream.members():
+            yield _node(node, stream.value(begun, inner))
+        return
+    whole = stream.value(event, value)
+    if name in ("conversation_id", "id"):
+        # Both are the same, and older exports have only `id`.
+        conversation.identity = identity_of(whole) or conversation.identity
+    elif name == "title":
+        conversation.title = title_of(whole)
+    elif name == "create_time":
+        conversation.began = _time(whole)
+    elif name == "current_node":
+        conversation.leaf = identity_of(whole)
+
+
+def _node(name: str, value: Any) -> Node:
+    node = value if isinstance(value, dict) else {}
+    message = node.get("message")
+    return Node(name, identity_of(node.get("parent")), _content(message) if isinstance(message, dict) else None)
+
+
+def _content(message: dict[str, Any]) -> ShownMessage | str | None:
+    author, content, metadata = (_object(message.get(name)) for name in ("author", "content", "metadata"))
+    role = author.get("role")
+    text = _text(content)
+    if role not in _ROLES:
+        return f"of the role {role}, not said by anybody" if role in ("system", "tool") and text.strip() else None
+    if any(metadata.get(name) for name in _HIDDEN):
+        return "hidden by ChatGPT" if text.strip() else None
+    if content.get("content_type") in _INTERNAL or message.get("channel") == "analysis":
+        return "thoughts, or context that ChatGPT adds"
+    if role == "assistant" and message.get("recipient") not in (None, "all"):
+        return "a call of a tool"
+    if not text.strip():
+        return "without text (media)" if _attachment(content, metadata) else None
+    return ShownMessage(
+        "user" if role == "user" else "asst", text, _time(message.get("create_time")), _attachment(content, metadata)
+    )
+
+
+def _text(content: dict[str, Any]) -> str:
+    """The text of all parts; of a part that is an object its text: what was said into a microphone has one."""
+    parts = content.get("parts")
+    found = (
+        [part if isinstance(part, str) else _object(part).get("text") for part in parts]
+        if isinstance(parts, list)
+        else []
+    )
+    texts = [text for text in found if isinstance(text, str) and text.strip()]
+    whole = content.get("text")
+    return "\n".join(texts) if texts else whole if isinstance(whole, str) else ""
+
+
+def _attachment(content: dict[str, Any], metadata: dict[str, Any]) -> dict[str, str] | None:
+    """The first one."""
+    files = metadata.get("attachments")
+    for file in files if isinstance(files, list) else []:
+        name, kind = _object(file).get("name"), str(_object(file).get("mime_type", _object(file).get("mimeType", "")))
+        if isinstance(name, str):
+            return {"kind": "photo" if kind.startswith("image/") else "document", "name": name}
+    parts = content.get("parts")
+    kinds = [_ATTACHED.get(str(_object(part).get("content_type"))) for part in parts] if isinstance(parts, list) else []
+    return next(({"kind": kind} for kind in kinds if kind), None)
+
+
+def _object(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _time(value: Any) -> float | None:
+    try:
+        seconds = float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+        return None if seconds is None else timestamp_of(seconds / 1000 if seconds > _MILLISECONDS else seconds)
+    except (RecordRefused, OverflowError):
+        return None
+
+
+CHATGPT = Assistant(
+    SOURCE,
+    "gpt",
+    ("conversations.json", "conversations-*.json"),
+    _members,
+    "it has no mapping of messages, so it is no conversation of ChatGPT's export",
+)

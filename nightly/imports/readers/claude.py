@@ -1,0 +1,106 @@
+"""Claude's data export (Settings, Privacy, Export data): `conversations.json`.
+
+    [{"uuid", "name", "created_at", "updated_at", "chat_messages": [{"uuid", "sender": "human" or "assistant", "text", "created_at",
+        "content": [{"type": "text", "text"}, {"type": "thinking"}, {"type": "tool_use"}, ...],
+        "attachments": [{"file_name", "extracted_content"}], "files": [{"file_name"}], "parent_message_uuid"}, ...]}, ...]
+
+Times are ISO 8601. Anthropic documents the export, not its fields. They are read as public readers of it describe them:
+github.com/Sinity/polylogue (docs/providers/claude-ai.md), github.com/TomzxCode/llm-conversations-viewer (docs/formats.md).
+
+Of a message its text blocks count, or `text` where it has none; thoughts and calls of tools are left out. What Claude read out of an attached file
+follows the message's text under the file's name: a long paste has no other place. `parent_message_uuid` is not in every export; where it is, the
+conversation is the branch of `current_leaf_message_uuid`, or of the last message.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from nightly.imports.json_stream import JsonStream
+from nightly.imports.readers.conversations import Assistant, Conversation, Node, ShownMessage, identity_of, title_of
+from shared.wire.ids import moment_of
+
+SOURCE = "claude"
+
+_ROLES = {"human": "user", "user": "user", "assistant": "asst"}
+
+
+def _members(conversation: Conversation, stream: JsonStream, name: str, event: str, value: Any) -> Iterator[Node]:
+    if name == "chat_messages" and event == "start_array":
+        conversation.messages = True
+        before = None
+        for number, (begun, inner) in enumerate(stream.elements(), start=1):
+            node = _node(conversation, number, stream.value(begun, inner), before)
+            if node is not None:
+                before = node.node
+                yield node
+        return
+    whole = stream.value(event, value)
+    if name == "uuid":
+        conversation.identity = identity_of(whole) or ""
+    elif name == "name":
+        conversation.title = title_of(whole)
+    elif name == "created_at":
+        conversation.began = moment_of(whole)
+    elif name == "current_leaf_message_uuid":
+        conversation.leaf = identity_of(whole)
+
+
+def _node(conversation: Conversation, number: int, value: Any, before: str | None) -> Node | None:
+    """A message, behind the one that it names, or else behind the one before it."""
+    if not isinstance(value, dict):
+        conversation.refused.append(f"message {number} is not a JSON object")
+        return None
+    identity = identity_of(value.get("uuid"))
+    if identity is None:
+        conversation.refused.append(f"message {number} has no uuid")
+        return None
+    parent = identity_of(value.get("parent_message_uuid")) if "parent_message_uuid" in value else before
+    return Node(identity, parent, _content(value))
+
+
+def _content(message: dict[str, Any]) -> ShownMessage | str | None:
+    role = _ROLES.get(str(message.get("sender")))
+    if role is None:
+        return "of another sender than human and assistant"
+    text = _text(message)
+    if not text.strip():
+        return "without text (media, thoughts, a call of a tool)"
+    return ShownMessage(
+        "user" if role == "user" else "asst", text, moment_of(message.get("created_at")), _attachment(message)
+    )
+
+
+def _text(message: dict[str, Any]) -> str:
+    blocks = [one for one in _list(message.get("content")) if one.get("type") == "text"]
+    texts = [one["text"] for one in blocks if isinstance(one.get("text"), str)]
+    whole = message.get("text")
+    said = "\n\n".join(text for text in texts if text.strip()) or (whole if isinstance(whole, str) else "")
+    files = [
+        f"[{one.get('file_name') or 'attached text'}]\n{one['extracted_content']}"
+        for one in _list(message.get("attachments"))
+        if isinstance(one.get("extracted_content"), str) and one["extracted_content"].strip()
+    ]
+    return "\n\n".join(part for part in (said, *files) if part.strip())
+
+
+def _attachment(message: dict[str, Any]) -> dict[str, str] | None:
+    """The first one."""
+    for one in (*_list(message.get("attachments")), *_list(message.get("files"))):
+        if isinstance(one.get("file_name"), str) and one["file_name"]:
+            return {"kind": "document", "name": one["file_name"]}
+    return None
+
+
+def _list(value: Any) -> list[dict[str, Any]]:
+    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
+
+
+CLAUDE = Assistant(
+    SOURCE,
+    "claude",
+    ("conversations.json", "conversations-*.json"),
+    _members,
+    "it has no chat_messages, so it is no conversation of Claude's export",
+)

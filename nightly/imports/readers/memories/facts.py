@@ -1,0 +1,42 @@
+"""A fact or a note of another program, as a turn: a forward, whose source is that program. So no line passes it off as what the person said here,
+the night keeps, indexes and summarises it like any turn, and `hmem forget` reaches it like any turn.
+
+Its id is made of its words and of where they stand, and never of its time: a file that was copied has another one. A note that was changed comes in
+beside its earlier wording.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+from nightly.imports.candidates import ReadCandidate, Wanted, made_up_id, taken_or_left, turn_candidate
+from shared.turns.message_origin import Forward, Origin
+from shared.turns.records import RecordRefused, Turn, timestamp_of
+
+
+@dataclass
+class ImportedFacts:
+    """The facts of one import. `source`: as in FORMATS; `program`: as a line names it."""
+
+    source: str
+    program: str
+    unit: int
+    wanted: Wanted
+    _equal: Counter[str] = field(default_factory=Counter)
+
+    def read(self, where: str, words: str, at: float | None, done: int, place: str) -> ReadCandidate:
+        """One fact. `where`: its place within the program's memory, by which equal words in two places are two facts."""
+        if not words.strip():
+            return ReadCandidate(done, left_out="without text")
+        try:
+            said_at = timestamp_of(at)
+        except RecordRefused:
+            return ReadCandidate(done, unreadable="it has no valid time", place=place)
+        same = made_up_id(self.source, self.wanted.chat, where, words)
+        self._equal[same] += 1
+        number = self._equal[same]
+        task_id = same if number == 1 else made_up_id(self.source, self.wanted.chat, where, words, number)
+        extra = Origin(forward=Forward(self.program)).to_json()
+        turn = Turn(task_id, "user", self.wanted.chat or "", words.strip(), said_at, extra=extra)
+        return taken_or_left(self.wanted, done, turn_candidate(self.source, self.unit, turn))

@@ -1,0 +1,137 @@
+"""Directories of notes in Markdown: OpenClaw's memory, and Basic Memory's knowledge base. Both also as a ZIP archive, or one file of them.
+
+**OpenClaw** (docs.openclaw.ai/concepts/memory): `MEMORY.md` with what lasts, `memory/YYYY-MM-DD.md` and `memory/YYYY-MM-DD-<slug>.md` with a day's
+notes, other files below `memory/`. A day's notes are of noon of that day in CHAT_TIMEZONE, or of the time of day that they or their heading begin
+with; the others have the time of their file. `DREAMS.md`, which a model writes for itself, is left out.
+
+**Basic Memory** (github.com/basicmachines-co/basic-memory, docs/NOTE-FORMAT.md): notes with front matter (`title`, `created`, …), observations
+`- [category] content #tag (context)` and relations `- relation_type [[Other note]] (context)`. Each of them, and every other paragraph, is kept word
+for word behind its note's title; its time is the note's `created` or `date`, or that of its file.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path, PurePosixPath
+from zoneinfo import ZoneInfo
+
+from nightly.imports.candidates import ReadCandidate, Wanted
+from nightly.imports.containers.members import Member
+from nightly.imports.containers.opening import opened_export
+from nightly.imports.readers.memories.facts import ImportedFacts
+from nightly.imports.readers.memories.markdown import Piece, front_matter, pieces
+from shared.errors import InvalidInput
+from shared.text.format import one_line
+from shared.text.times import moment
+from shared.turns.records import RecordRefused
+
+OPENCLAW, BASIC_MEMORY = "openclaw", "basic-memory"
+
+_DAY = re.compile(r"(\d{4}-\d{2}-\d{2})(?:-[^/]*)?\.md\Z", re.IGNORECASE)
+_CLOCK = re.compile(r"[\W_]{0,4}([01]?\d|2[0-3]):([0-5]\d)(?::[0-5]\d)?\b")
+#: Headings that only name the kind of what stands below them.
+_KINDS = ("observations", "relations")
+
+
+@dataclass(frozen=True)
+class _Note:
+    """One file. `where`: what its facts' ids are made of, `title`: what stands ahead of each, `at`: when a piece was written."""
+
+    where: str
+    body: str
+    before: int
+    at: Callable[[Piece], float | None]
+    title: str = ""
+
+
+def read_openclaw(path: Path, unit: int, wanted: Wanted, zone: ZoneInfo) -> Iterator[ReadCandidate]:
+    def note(member: Member, text: str) -> _Note:
+        day = _DAY.search(member.base)
+        noon = None if day is None else _noon(day[1], zone)
+        where = member.base.casefold() if noon else _below_memory(member.name)
+        return _Note(where, text, 0, lambda piece: _at_clock(piece, noon) if noon else member.modified)
+
+    facts = ImportedFacts(OPENCLAW, "OpenClaw's memory", unit, wanted)
+    return _read(path, zone, facts, _is_openclaw, "MEMORY.md, memory/YYYY-MM-DD.md", note)
+
+
+def read_basic_memory(path: Path, unit: int, wanted: Wanted, zone: ZoneInfo) -> Iterator[ReadCandidate]:
+    def note(member: Member, text: str) -> _Note:
+        fields, body, before = front_matter(text)
+        title = one_line(fields.get("title", "")) or PurePosixPath(member.name).stem
+        written = next(
+            (at for name in ("created", "created_at", "date") if (at := _time(fields.get(name), zone))), None
+        )
+        at = member.modified if written is None else written
+        return _Note(fields.get("permalink") or member.name, body, before, lambda _: at, title)
+
+    facts = ImportedFacts(BASIC_MEMORY, "Basic Memory", unit, wanted)
+    return _read(path, zone, facts, lambda name: name.lower().endswith(".md"), "*.md", note)
+
+
+def _read(
+    path: Path,
+    zone: ZoneInfo,
+    facts: ImportedFacts,
+    fits: Callable[[str], bool],
+    named: str,
+    note: Callable[[Member, str], _Note],
+) -> Iterator[ReadCandidate]:
+    with opened_export(path, zone) as export:
+        members = sorted((one for one in export.members if export.alone or fits(one.name)), key=lambda one: one.name)
+        for name, why in export.refused:
+            yield ReadCandidate(0, unreadable=why, place=export.place_of(name))
+        if not members:
+            raise InvalidInput(f"There is no {named} in {path}. Name the directory that contains them.")
+        for index, member in enumerate(members):
+            done, place = export.done(members, index, member.size), export.place(member)
+            try:
+                yield from _facts_of(note(member, member.text()), facts, done, place)
+            except RecordRefused as error:
+                yield ReadCandidate(done, unreadable=str(error), place=place)
+
+
+def _facts_of(note: _Note, facts: ImportedFacts, done: int, place: str) -> Iterator[ReadCandidate]:
+    for piece in pieces(note.body, note.before):
+        if not any(map(str.isalnum, piece.text)):
+            yield ReadCandidate(done, left_out="a line without words")
+            continue
+        headings = [name for name in piece.headings if name.casefold() not in _KINDS]
+        ahead = ": ".join(filter(None, (note.title, *headings)))
+        words = f"{ahead}: {piece.text}" if ahead else piece.text
+        yield facts.read(note.where, words, note.at(piece), done, f"{place}:{piece.line}")
+
+
+def _is_openclaw(name: str) -> bool:
+    """`MEMORY.md` of a workspace, or what is below `memory/`."""
+    parts = PurePosixPath(name.casefold()).parts
+    return parts[-1] == "memory.md" or ("memory" in parts[:-1] and parts[-1].endswith(".md"))
+
+
+def _below_memory(name: str) -> str:
+    """The path from `memory/` on, wherever the workspace lies."""
+    parts = PurePosixPath(name.casefold()).parts
+    return "/".join(parts[parts.index("memory") :]) if "memory" in parts else parts[-1]
+
+
+def _noon(day: str, zone: ZoneInfo) -> datetime | None:
+    try:
+        return datetime.fromisoformat(day).replace(hour=12, tzinfo=zone)
+    except ValueError:
+        return None
+
+
+def _at_clock(piece: Piece, noon: datetime) -> float:
+    """The time of day that the piece or the innermost heading with one begins with, or noon."""
+    found = next((one for text in (piece.text, *reversed(piece.headings)) if (one := _CLOCK.match(text))), None)
+    return (noon.replace(hour=int(found[1]), minute=int(found[2])) if found else noon).timestamp()
+
+
+def _time(value: str | None, zone: ZoneInfo) -> float | None:
+    try:
+        return moment(value, zone)
+    except ValueError:
+        return None

@@ -1,0 +1,282 @@
+"""Signal, in the three forms in which its chats can be had as text.
+
+**Signal's own export** (phone, Settings, Chats, Export chat history; since 2026): a directory with `main.jsonl`, `metadata.json` and `files/`. A line
+is one frame of Signal's backup format as JSON (libsignal: BackupJsonExporter, rust/message-backup/src/proto/backup.proto). Numbers of 64 bits are
+texts there:
+
+    {"recipient": {"id": "2", "contact": {"systemGivenName", "profileGivenName", ...}}}, {"recipient": {"id": "1", "self": {}}},
+    {"recipient": {"id": "3", "group": {"snapshot": {"title": {"title"}}}}}, {"chat": {"id": "1", "recipientId": "2"}},
+    {"chatItem": {"chatId", "authorId", "dateSent": "1700000000000", "incoming" or "outgoing": {}, "standardMessage": {"text": {"body"},
+        "quote": {"authorId", "text": {"body"}}, "attachments": [{"pointer": {"contentType", "fileName"}}]}}}
+
+**sigexport** (github.com/carderne/signal-export, which reads Signal Desktop): a directory for each chat, with `data.json`, a line for each message
+({"date", "sender", "body", "quote", "attachments": [{"name"}], ...}), and `chat.md` (`[2019-05-29 15:04:05] Me: text`), which is read only where
+there is no `data.json`. Its times are local, taken as those of CHAT_TIMEZONE.
+
+Signal's encrypted backups are not read. A turn's id is made of its second, its words, and its number among equal ones of that second.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import datetime
+from itertools import chain
+from pathlib import Path, PurePosixPath
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from nightly.imports.candidates import ReadCandidate, Wanted, made_up_id, taken_or_left, turn_candidate
+from nightly.imports.containers.members import Member
+from nightly.imports.containers.opening import Export, opened_export
+from nightly.imports.readers.conversations import OTHER_CONVERSATION, plain
+from shared.errors import InvalidInput
+from shared.turns.message_origin import Origin
+from shared.turns.records import RecordRefused, Turn, loads_object, timestamp_of
+
+SOURCE = "signal"
+
+_HEAD = re.compile(r"\[(\d{4}-\d\d-\d\d),? (\d\d:\d\d(?::\d\d)?)\] ([^:\n]{1,200}): ?(.*)\Z", re.DOTALL)
+#: Recipients and chats of an account that are kept; nobody has as many.
+_MOST_PEOPLE = 100_000
+
+
+@dataclass(frozen=True)
+class _Message:
+    """`chat`: the name of the conversation that it is in."""
+
+    chat: str
+    sender: str
+    text: str
+    at: float
+    quote: dict[str, Any] | None = None
+    attachment: dict[str, str] | None = None
+
+
+#: A message, or why there is none: (left out, unreadable).
+_Read = _Message | tuple[str | None, str | None]
+
+
+@dataclass
+class _Account:
+    """What the frames ahead of the messages say: names by recipient, recipients by chat. `me`: the owner's recipient."""
+
+    names: dict[str, str] = field(default_factory=dict)
+    chats: dict[str, str] = field(default_factory=dict)
+    me: str | None = None
+    own_name: str = "Me"
+
+    def frame(self, record: dict[str, Any]) -> _Read:
+        if isinstance(record.get("chatItem"), dict):
+            return self._message(record["chatItem"])
+        account, recipient, chat = (_object(record.get(name)) for name in ("account", "recipient", "chat"))
+        if account:
+            self.own_name = _full_name(account, "") or self.own_name
+        elif recipient and len(self.names) < _MOST_PEOPLE:
+            self._recipient(recipient)
+        elif chat and len(self.chats) < _MOST_PEOPLE:
+            self.chats[str(chat.get("id"))] = str(chat.get("recipientId"))
+        return None, None
+
+    def _recipient(self, recipient: dict[str, Any]) -> None:
+        identity, contact = str(recipient.get("id")), _object(recipient.get("contact"))
+        title = _object(_object(_object(recipient.get("group")).get("snapshot")).get("title")).get("title")
+        self.names[identity] = _name_of(contact) or (title if isinstance(title, str) else "")
+        if "self" in recipient:
+            self.me = identity
+
+    def _message(self, item: dict[str, Any]) -> _Read:
+        message, author = _object(item.get("standardMessage")), str(item.get("authorId"))
+        body = _object(message.get("text")).get("body")
+        if not isinstance(body, str) or not body.strip():
+            return "without text (media, a call, a notice)", None
+        try:
+            at = timestamp_of(int(str(item.get("dateSent"))) / 1000)
+        except (ValueError, OverflowError):
+            return None, "its time is not valid"
+        outgoing = "outgoing" in item or author == self.me
+        chat = self.names.get(self.chats.get(str(item.get("chatId")), ""), "")
+        sender = self.own_name if outgoing else self.names.get(author, "")
+        return _Message(chat, sender, body, at, self._quote(message), _pointer(message))
+
+    def _quote(self, message: dict[str, Any]) -> dict[str, Any] | None:
+        quote = _object(message.get("quote"))
+        author = str(quote.get("authorId"))
+        text = _object(quote.get("text")).get("body")
+        name = self.own_name if author == self.me else self.names.get(author, "")
+        return {"text": text, "from": name} if isinstance(text, str) else None
+
+
+@dataclass
+class _Import:
+    """One import. `only`: the conversation that is wanted; `bot`: the sender who is the assistant."""
+
+    export: Export
+    unit: int
+    wanted: Wanted
+    only: str | None
+    bot: str | None
+    conversations: set[str] = field(default_factory=set)
+    equal: Counter[tuple[int, str]] = field(default_factory=Counter)
+    second: int = 0
+
+    def take(self, read: _Read, done: int, place: str) -> ReadCandidate:
+        if not isinstance(read, _Message):
+            left_out, unreadable = read
+            return ReadCandidate(done, left_out=left_out, unreadable=unreadable, place=place)
+        if self.only is not None and plain(read.chat) != plain(self.only):
+            return ReadCandidate(done, left_out=OTHER_CONVERSATION)
+        self.conversations.add(read.chat)
+        if len(self.conversations) > 1:
+            raise InvalidInput(
+                f"{self.export.path} has several chats. Name the one that belongs to --chat with --only NAME, as Signal shows it; "
+                "nothing was imported."
+            )
+        try:
+            return taken_or_left(self.wanted, done, turn_candidate(SOURCE, self.unit, self._turn(read)))
+        except RecordRefused as error:
+            return ReadCandidate(done, unreadable=str(error), place=place)
+
+    def _turn(self, message: _Message) -> Turn:
+        second, words = int(message.at), " ".join(message.text.split())
+        if second != self.second:
+            self.second = second
+            self.equal.clear()
+        self.equal[second, words] += 1
+        task_id = made_up_id("signal", self.wanted.chat, second, words, self.equal[second, words])
+        by_bot = self.bot is not None and plain(message.sender) == plain(self.bot)
+        origin = {} if by_bot else Origin.parse({"quote": message.quote, "attachment": message.attachment}).to_json()
+        name = None if by_bot or not message.sender.strip() else message.sender
+        chat_id = self.wanted.chat or ""
+        return Turn(
+            task_id, "asst" if by_bot else "user", chat_id, message.text.strip(), message.at, name, extra=origin
+        )
+
+
+def read(
+    path: Path, unit: int, wanted: Wanted, zone: ZoneInfo, bot: str | None, only: str | None
+) -> Iterator[ReadCandidate]:
+    """`bot`: the name of the sender who is the assistant; None: nobody is. InvalidInput if there are several chats, and `only` names none."""
+    with opened_export(path, zone) as export:
+        taking = _Import(export, unit, wanted, only, bot)
+        members = _chosen(export)
+        for name, why in export.refused:
+            yield ReadCandidate(0, unreadable=why, place=export.place_of(name))
+        for index, member in enumerate(members):
+            done = 0
+            try:
+                for number, message, within in _messages(member, zone):
+                    done = export.done(members, index, within)
+                    yield taking.take(message, done, f"{export.place(member)}:{number}")
+            except RecordRefused as error:
+                yield ReadCandidate(done, unreadable=str(error), place=export.place(member))
+
+
+def _chosen(export: Export) -> list[Member]:
+    """Signal's own file where there is one; of sigexport's two the exact one."""
+    members = export.named("main.jsonl", "data.json", "chat.md")
+    own = [one for one in members if one.base.lower() == "main.jsonl"]
+    exact = {PurePosixPath(one.name).parent for one in members if one.base.lower() == "data.json"}
+    return own or [
+        one for one in members if one.base.lower() != "chat.md" or PurePosixPath(one.name).parent not in exact
+    ]
+
+
+def _messages(member: Member, zone: ZoneInfo) -> Iterator[tuple[int, _Read, int]]:
+    """(line, message or why there is none, bytes so far), by the form of its first line."""
+    lines = member.lines()
+    first = next(lines, None)
+    if first is None:
+        raise RecordRefused("it is empty")
+    if (first[1] or "").startswith("["):
+        yield from _markdown(first, lines, member.folder, zone)
+        return
+    account = _Account()
+    for number, line, done in chain([first], lines):
+        if line is not None and not line.strip():
+            continue
+        yield number, _json(line, account, member.folder, zone), done
+
+
+def _json(line: str | None, account: _Account, folder: str, zone: ZoneInfo) -> _Read:
+    """A line of Signal's own export, or of sigexport's `data.json`."""
+    if line is None:
+        return None, "the line is too long"
+    try:
+        record = loads_object(line.encode("utf-8", "surrogatepass"))
+    except RecordRefused as error:
+        return None, str(error)
+    if "sender" not in record and "body" not in record:
+        return account.frame(record)
+    body, sender = record.get("body"), record.get("sender")
+    if not isinstance(body, str) or not body.strip() or record.get("deleted") is True:
+        return "without text (media, a call, a notice)", None
+    try:
+        at = timestamp_of(datetime.fromisoformat(str(record.get("date"))).replace(tzinfo=zone).timestamp())
+    except (ValueError, OverflowError):
+        return None, "its time is not valid"
+    quote = record.get("quote")
+    quoted = {"text": re.sub(r"(?m)^> ?", "", quote).strip()} if isinstance(quote, str) and quote.strip() else None
+    files = record.get("attachments")
+    names = [_object(one).get("name") for one in files] if isinstance(files, list) else []
+    attachment = next(({"kind": "document", "name": name} for name in names if isinstance(name, str)), None)
+    return _Message(folder, sender if isinstance(sender, str) else "", body, at, quoted, attachment)
+
+
+def _markdown(
+    first: tuple[int, str | None, int], rest: Iterator[tuple[int, str | None, int]], folder: str, zone: ZoneInfo
+) -> Iterator[tuple[int, _Read, int]]:
+    """sigexport's `chat.md`: a message goes on until the next line with a date. What replies and reactions look like in it stays as it is."""
+    head: re.Match[str] | None = None
+    begun, parts, before = 0, list[str](), 0
+    for number, line, done in chain([first], rest):
+        found = None if line is None else _HEAD.match(line)
+        if found is None:
+            parts.append(line or "")
+            continue
+        if head:
+            yield begun, _written(head, parts, folder, zone), before
+        head, begun, parts, before = found, number, [found[4]], done
+    if head:
+        yield begun, _written(head, parts, folder, zone), before
+
+
+def _written(head: re.Match[str], parts: list[str], folder: str, zone: ZoneInfo) -> _Read:
+    text = "\n".join(part.rstrip() for part in parts).strip()
+    if not text:
+        return "without text (media, a call, a notice)", None
+    try:
+        at = timestamp_of(datetime.fromisoformat(f"{head[1]} {head[2]}").replace(tzinfo=zone).timestamp())
+    except (ValueError, OverflowError):
+        return None, "its time is not valid"
+    return _Message(folder, head[3], text, at)
+
+
+def _full_name(record: dict[str, Any], ahead: str) -> str:
+    """Given and family name; `ahead`: what their fields begin with, `profile` or `system`."""
+    fields = (f"{ahead}{part}" if ahead else part[0].lower() + part[1:] for part in ("GivenName", "FamilyName"))
+    return " ".join(value for value in map(record.get, fields) if isinstance(value, str) and value).strip()
+
+
+def _name_of(contact: dict[str, Any]) -> str:
+    nickname = _object(contact.get("nickname"))
+    nick = " ".join(value for value in (nickname.get("given"), nickname.get("family")) if isinstance(value, str))
+    number = contact.get("e164")
+    return nick or _full_name(contact, "system") or _full_name(contact, "profile") or (f"+{number}" if number else "")
+
+
+def _pointer(message: dict[str, Any]) -> dict[str, str] | None:
+    """The first attachment."""
+    attachments = message.get("attachments")
+    for one in attachments if isinstance(attachments, list) else []:
+        pointer = _object(_object(one).get("pointer"))
+        kind, name = str(pointer.get("contentType", "")).partition("/")[0], pointer.get("fileName")
+        known = {"image": "photo", "video": "video", "audio": "audio"}.get(kind, "document")
+        return {"kind": known} | ({"name": name} if isinstance(name, str) else {})
+    return None
+
+
+def _object(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}

@@ -1,0 +1,56 @@
+"""`hmem forget` reaches what was imported from other programs: by turn, by words, and by the title of a conversation."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from tests.nightly.backfill.test_import_files import archived, report
+from tests.nightly.imports.exports.builders import NOON, gpt_conversation, gpt_node, written
+from tests.support.day.forgetting_world import hmem
+from tests.support.world import World
+
+TITLE = "Zanzibar lighthouse plans"
+
+
+def forgotten(world: World, *arguments: str) -> dict[str, Any]:
+    """The receipt of a forgetting that is complete."""
+    (record,) = json.loads(hmem(world, "forget", *arguments, "--yes", "--json").stdout)
+    assert record["complete"], record
+    return dict(record)
+
+
+def everywhere(world: World, words: bytes) -> list[str]:
+    """The files of day and night that hold these words."""
+    places = (world.night_dir, world.memory_dir, world.root / "state")
+    files = [path for place in places for path in place.rglob("*") if path.is_file()]
+    return [str(path) for path in files if words in path.read_bytes()]
+
+
+def imported(world: World) -> dict[str, tuple[str, bytes]]:
+    titled = gpt_conversation(
+        gpt_node("q", "root", "user", "how tall shall it be?"),
+        gpt_node("a", "q", "assistant", "forty metres of coral stone", NOON + 5),
+        title=TITLE,
+    )
+    other = gpt_conversation(
+        gpt_node("z", "root", "user", "what is for dinner?"), conversation_id="c-2", title="Dinner"
+    )
+    report(world, "chatgpt", str(written(world.root / "c.json", [titled, other])), "--chat", "9912")
+    (world.root / "c.json").unlink()
+    return archived(world)
+
+
+def test_one_turn_of_a_conversation_goes_and_its_title_stays_with_the_others(light: World) -> None:
+    gone = next(turn_id for turn_id, (_, value) in imported(light).items() if b"coral" in value)
+    forgotten(light, f"--turn={gone}", "--chat=9912")
+    assert everywhere(light, b"coral stone") == []
+    assert sorted(value.count(TITLE.encode()) for _, value in archived(light).values()) == [0, 1]
+
+
+def test_a_conversation_goes_by_its_title(light: World) -> None:
+    imported(light)
+    forgotten(light, "--matching=zanzibar  LIGHTHOUSE", "--chat=9912")
+    assert everywhere(light, b"coral stone") == []
+    assert everywhere(light, b"Zanzibar") == [], "the title has gone with its turns"
+    assert len(archived(light)) == 1

@@ -1,0 +1,161 @@
+"""Exports of other programs by the real commands: a dry run, once, a later and larger one, forgotten, and into the chat that was named."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from nightly.imports.formats import FORMATS
+from shared.errors import InvalidInput
+from shared.turns.records import Tombstone
+from tests.nightly.backfill.test_import_files import archived, backfill, fates, lines_in_archive, plan, report
+from tests.nightly.imports.exports.builders import (
+    NOON,
+    claude_conversation,
+    claude_message,
+    gpt_conversation,
+    gpt_node,
+    signal_frames,
+    signal_item,
+    written,
+    zipped,
+)
+from tests.support.world import World
+
+ANSWER = "A heron stands at the pond."
+
+
+def chatgpt(root: Path, more: bool) -> Path:
+    nodes = [gpt_node("q", "root", "user", "what stands there?"), gpt_node("a", "q", "assistant", ANSWER, NOON + 5)]
+    nodes += [gpt_node("q2", "a", "user", "thanks", NOON + 9)] if more else []
+    other = [gpt_conversation(gpt_node("z", "root", "user", "thanks", NOON + 9), conversation_id="c-2")] if more else []
+    return written(root / "export.zip", zipped({"conversations.json": json.dumps([gpt_conversation(*nodes), *other])}))
+
+
+def claude(root: Path, more: bool) -> Path:
+    messages = [claude_message("q", "human", "what stands there?"), claude_message("a", "assistant", ANSWER)]
+    messages += [claude_message("q2", "human", "thanks"), claude_message("q3", "human", "thanks")] if more else []
+    return written(root / "conversations.json", [claude_conversation(*messages)])
+
+
+def whatsapp(root: Path, more: bool) -> Path:
+    lines = ["09.02.26, 12:00 - Ann: what stands there?", f"09.02.26, 12:00 - Bob: {ANSWER}"]
+    lines += ["09.02.26, 12:01 - Ann: thanks", "09.02.26, 12:01 - Bob: thanks"] if more else []
+    return written(root / "_chat.txt", "\n".join(lines))
+
+
+def signal(root: Path, more: bool) -> Path:
+    items = [signal_item("1", "what stands there?"), signal_item("2", ANSWER, NOON + 5)]
+    items += [signal_item("1", "thanks", NOON + 9), signal_item("2", "thanks", NOON + 9)] if more else []
+    return written(root / "main.jsonl", "\n".join(map(json.dumps, signal_frames(*items))))
+
+
+def openclaw(root: Path, more: bool) -> Path:
+    facts = ["what stands there?", ANSWER, *(["thanks", "thanks"] if more else [])]
+    written(root / "ws" / "memory" / "2026-02-09.md", "".join(f"- 12:00 {fact}\n" for fact in facts))
+    return root / "ws"
+
+
+def basic_memory(root: Path, more: bool) -> Path:
+    facts = ["what stands there?", ANSWER, *(["thanks", "thanks"] if more else [])]
+    body = "---\ntitle: Pond\ncreated: 2026-02-09T12:00:00Z\n---\n" + "".join(f"- [fact] {fact}\n" for fact in facts)
+    written(root / "kb" / "pond.md", body)
+    return root / "kb"
+
+
+def mem0(root: Path, more: bool) -> Path:
+    facts = ["what stands there?", ANSWER, *(["thanks", "thanks"] if more else [])]
+    rows = [{"id": f"m{n}", "memory": fact, "created_at": "2026-02-09T12:00:00Z"} for n, fact in enumerate(facts)]
+    return written(root / "memories.json", json.dumps({"results": rows}))
+
+
+MAKERS: dict[str, Callable[[Path, bool], Path]] = {
+    "chatgpt": chatgpt, "claude": claude, "whatsapp": whatsapp, "signal": signal, "openclaw": openclaw, "basic-memory": basic_memory, "mem0": mem0,
+}  # fmt: skip
+
+
+def test_each_format_has_a_test() -> None:
+    assert set(MAKERS) == {name for name, one in FORMATS.items() if not one.of_a_chat}
+
+
+@pytest.mark.parametrize("source", MAKERS)
+def test_an_export_comes_in_once_and_a_larger_one_adds_what_is_new(light: World, source: str) -> None:
+    path = MAKERS[source](light.root, False)
+    dry = plan(light, source, str(path), "--chat=-100")
+    assert (dry["found"], dry["unreadable"], dry["new"]) == (2, 0, 2)
+    assert not (light.night_dir / "archive").exists()
+    first = report(light, source, str(path), "--chat", "-100")
+    assert (first["new"], first["first"], first["last"]) == (2, dry["first"], dry["last"])
+    assert NOON - 1 <= first["first"] <= first["last"] <= NOON + 5
+    before = archived(light)
+    assert {chat for chat, _ in before.values()} == {"-100"}
+    assert fates(report(light, source, str(path), "--chat", "-100")) == (0, 2, 0, 0)
+    later = report(light, source, str(MAKERS[source](light.root, True)), "--chat", "-100")
+    assert fates(later) == (2, 2, 0, 0), "both of the same words"
+    assert before.items() <= archived(light).items()
+    assert lines_in_archive(light) == 4
+
+
+@pytest.mark.parametrize("source", MAKERS)
+def test_what_was_forgotten_of_an_export_does_not_come_back(light: World, source: str) -> None:
+    path = MAKERS[source](light.root, False)
+    report(light, source, str(path), "--chat", "9912")
+    gone = next(turn_id for turn_id, (_, value) in archived(light).items() if b"heron" in value)
+    light.push_tombstone(Tombstone("stone", "9912", NOON + 60, turn_ids=frozenset({gone})))
+    assert fates(report(light, source, str(path), "--chat", "9912")) == (0, 1, 0, 1)
+    assert gone not in archived(light)
+    narrow = report(light, source, str(path), "--chat", "9912", "--until", "2026-01-01")
+    assert narrow["left_out"] == {"outside --since and --until": 2}
+
+
+@pytest.mark.parametrize("source", MAKERS)
+def test_without_a_chat_nothing_is_read(light: World, source: str) -> None:
+    with pytest.raises(InvalidInput, match="--chat ID"):
+        report(light, source, str(MAKERS[source](light.root, False)))
+    assert not (light.night_dir / "archive").exists()
+
+
+def test_it_is_recalled_and_says_where_it_is_from(light: World) -> None:
+    report(light, "openclaw", str(openclaw(light.root, False)), "--chat", "9912")
+    report(light, "chatgpt", str(chatgpt(light.root, False)), "--chat", "9912")
+    hits = json.loads(light.command("hmem", "search", "9912", "heron pond", "--json").stdout)["hits"]
+    labels = {hit["label"] for hit in hits if "heron stands" in hit["text"]}
+    assert labels == {"assistant", "user (forwarded from OpenClaw's memory)"}
+    shown = light.command("hmem", "search", "9912", "heron pond").stdout
+    assert "forwarded from OpenClaw" in shown
+
+
+def test_the_commands_take_their_options_and_name_what_is_wrong(light: World) -> None:
+    path = written(light.root / "chat.txt", "03/04/24, 10:00 - Ann: hi\n03/04/24, 10:01 - AI: hello\n")
+    asked = backfill(light, "whatsapp", str(path), "--chat", "9912", "--dry-run", check=False)
+    assert asked.returncode == 24
+    assert "--dates dmy, mdy or ymd" in asked.stderr
+    wrong = backfill(light, "whatsapp", str(path), "--chat", "9912", "--dates", "xyz", check=False)
+    assert "Write dmy, mdy or ymd" in wrong.stderr
+    found = json.loads(
+        backfill(light, "whatsapp", str(path), "--chat", "9912", "--dates", "mdy", "--bot", "AI", "--json").stdout
+    )
+    assert found["new"] == 2
+    assert sorted(turn_id.rpartition(":")[2] for turn_id in archived(light)) == ["asst", "user"]
+    frames = signal_frames(signal_item("2", "a"), signal_item("2", "b", chat="11"))
+    account = written(light.root / "main.jsonl", "\n".join(map(json.dumps, frames)))
+    several = backfill(light, "signal", str(account), "--chat", "9912", check=False)
+    assert "--only NAME" in several.stderr
+    one = json.loads(
+        backfill(light, "signal", str(account), "--chat", "9912", "--only", "Family", "--dry-run", "--json").stdout
+    )
+    assert one["left_out"] == {"of another conversation than --only": 1}
+
+
+def test_a_hostile_archive_leaves_nothing_behind(light: World) -> None:
+    path = written(light.root / "evil.zip", zipped({"conversations.json": "[]", "../../escape.json": "[]"}))
+    before = sorted(light.root.parent.iterdir())
+    done = backfill(light, "chatgpt", str(path), "--chat", "9912", check=False)
+    assert done.returncode == 24
+    assert "leads out of the archive" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert sorted(light.root.parent.iterdir()) == before
+    assert not [*(light.night_dir / "imports").glob("*.jsonl")]

@@ -1,0 +1,213 @@
+"""The exports of ChatGPT and Claude: what was shown comes in once, with its times and titles, and nothing that was not."""
+
+from __future__ import annotations
+
+import json
+import tracemalloc
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from nightly.imports.candidates import Wanted
+from nightly.imports.readers.conversations import OTHER_BRANCH, OTHER_CONVERSATION
+from tests.nightly.imports.exports.builders import (
+    NOON,
+    claude_conversation,
+    claude_message,
+    gpt_conversation,
+    gpt_node,
+    left,
+    read,
+    said,
+    turns,
+    unread,
+    written,
+    zipped,
+)
+
+IMAGE = {"content_type": "image_asset_pointer", "asset_pointer": "file-service://file-1"}
+
+
+def test_chatgpt_keeps_what_was_shown(tmp_path: Path) -> None:
+    talk = gpt_conversation(
+        gpt_node("sys", "root", "system", "You are helpful", metadata={"is_visually_hidden_from_conversation": True}),
+        gpt_node("ctx", "sys", "user", {"content_type": "user_editable_context", "user_profile": "x"}),
+        gpt_node("q", "ctx", "user", {"content_type": "multimodal_text", "parts": [IMAGE, "what is this? 🦉"]}, NOON),
+        gpt_node("think", "q", "assistant", {"content_type": "thoughts", "thoughts": []}, NOON + 1),
+        gpt_node("call", "think", "assistant", {"content_type": "code", "text": "search()"}, NOON + 2, recipient="web"),
+        gpt_node("tool", "call", "tool", "found something", NOON + 3),
+        gpt_node("a", "tool", "assistant", "a heron", NOON + 4),
+        gpt_node("more", "a", "assistant", "It stands in water.", None),
+        gpt_node("hid", "more", "user", "hidden prompt", metadata={"is_visually_hidden_from_conversation": True}),
+    )
+    reads = read("chatgpt", written(tmp_path / "conversations.json", [talk]))
+    assert said(reads) == [("user", "what is this? 🦉"), ("asst", "a heron"), ("asst", "It stands in water.")]
+    question, answer, more = turns(reads)
+    assert [turn.timestamp for turn in (question, answer, more)] == [NOON, NOON + 4, NOON + 4]
+    assert question.task_id == answer.task_id != more.task_id
+    assert question.origin.attachment is not None
+    assert question.origin.attachment.kind == "photo"
+    assert [turn.extra["conversation"] for turn in turns(reads)] == ["Boiler"] * 3
+    assert [turn.extra["source"] for turn in turns(reads)] == ["chatgpt"] * 3
+    assert (question.title, "Boiler" in question.words) == ("Boiler", False)
+    assert unread(reads) == []
+    assert sorted(left(reads)) == [
+        "a call of a tool",
+        "hidden by ChatGPT",
+        "of the role system, not said by anybody",
+        "of the role tool, not said by anybody",
+        "thoughts, or context that ChatGPT adds",
+        "thoughts, or context that ChatGPT adds",
+    ]
+
+
+def test_of_an_edited_conversation_only_the_last_branch_comes_in(tmp_path: Path) -> None:
+    nodes = [
+        gpt_node("q1", "root", "user", "first wording"),
+        gpt_node("a1", "q1", "assistant", "first answer"),
+        gpt_node("q2", "root", "user", "second wording", NOON + 60),
+        gpt_node("a2", "q2", "assistant", "an answer", NOON + 61),
+        gpt_node("a3", "q2", "assistant", "another answer", NOON + 90),
+    ]
+    path = written(tmp_path / "conversations.json", [gpt_conversation(*nodes, leaf="a2")])
+    assert said(read("chatgpt", path)) == [("user", "second wording"), ("asst", "an answer")]
+    assert left(read("chatgpt", path)) == [OTHER_BRANCH] * 3
+    lost = written(tmp_path / "lost.json", [gpt_conversation(*nodes, leaf="gone")])
+    assert said(read("chatgpt", lost)) == [("user", "second wording"), ("asst", "another answer")], "the newest"
+
+
+def test_a_circle_in_the_tree_ends(tmp_path: Path) -> None:
+    nodes = [gpt_node("a", "b", "user", "one"), gpt_node("b", "a", "assistant", "two")]
+    reads = read("chatgpt", written(tmp_path / "c.json", [gpt_conversation(*nodes, leaf="b")]))
+    assert sorted(said(reads)) == [("asst", "two"), ("user", "one")]
+
+
+def test_the_same_from_zip_directory_parts_and_the_file(tmp_path: Path) -> None:
+    first = gpt_conversation(gpt_node("q", "root", "user", "hello"), gpt_node("a", "q", "assistant", "hi"))
+    second = gpt_conversation(gpt_node("q9", "root", "user", "bye"), conversation_id="c-2", title="Other")
+    both = [json.dumps([one]) for one in (first, second)]
+    files = {"export/conversations-000.json": both[0], "export/conversations-001.json": both[1], "export/user.json": "{}",
+             "__MACOSX/export/._conversations-000.json": "junk", "export/chat.html": "<html>"}  # fmt: skip
+    for name, content in files.items():
+        written(tmp_path / "dir" / name, content)
+    ways = [
+        written(tmp_path / "a.zip", zipped(files)),
+        tmp_path / "dir" / "export",
+        written(tmp_path / "ab12", b"\xef\xbb\xbf" + json.dumps([first, second]).encode()),
+    ]
+    found = [read("chatgpt", way) for way in ways[:2]]
+    found.append(read("chatgpt", written(tmp_path / "one.json", [first, second])))
+    assert said(found[0]) == [("user", "hello"), ("asst", "hi"), ("user", "bye")]
+    assert [turn.turn_id for turn in turns(found[0])] == [turn.turn_id for turn in turns(found[1])]
+    assert [turn.turn_id for turn in turns(found[0])] == [turn.turn_id for turn in turns(found[2])]
+    assert said(read("chatgpt", ways[0], only="other")) == [("user", "bye")]
+    assert left(read("chatgpt", ways[0], only="other")) == [OTHER_CONVERSATION]
+    done = [one.done for one in found[0]]
+    assert done == sorted(done)
+    assert done[-1] <= ways[0].stat().st_size
+
+
+def test_since_and_until_are_those_of_the_messages(tmp_path: Path) -> None:
+    talk = gpt_conversation(gpt_node("q", "root", "user", "hello"), gpt_node("a", "q", "assistant", "hi", NOON + 60))
+    path = written(tmp_path / "c.json", [talk])
+    reads = read("chatgpt", path, Wanted(since=NOON + 1, until=NOON + 99, chat="9912"))
+    assert said(reads) == [("asst", "hi")]
+    assert left(reads) == ["outside --since and --until"]
+
+
+def test_claude_keeps_texts_and_what_was_read_of_attachments(tmp_path: Path) -> None:
+    blocks = [{"type": "thinking", "thinking": "hm"}, {"type": "text", "text": "Go by train."},
+              {"type": "tool_use", "name": "web", "input": {}}, {"type": "text", "text": "Two days suffice."}]  # fmt: skip
+    pasted = {"file_name": "", "file_type": "txt", "extracted_content": "a long paste"}
+    talk = claude_conversation(
+        claude_message("m1", "human", "How do I get to Rome?", attachments=[{"file_name": "plan.pdf", "extracted_content": "day one"}]),
+        claude_message("m2", "assistant", "old text field", "2026-02-09T14:00:00+01:00", content=blocks),
+        claude_message("m3", "human", "", attachments=[pasted]),
+        claude_message("m4", "assistant", "", content=[{"type": "tool_use"}]),
+        claude_message("m5", "assistant", "before blocks existed", content=[]),
+    )  # fmt: skip
+    reads = read("claude", written(tmp_path / "conversations.json", [talk]))
+    assert said(reads) == [
+        ("user", "How do I get to Rome?\n\n[plan.pdf]\nday one"),
+        ("asst", "Go by train.\n\nTwo days suffice."),
+        ("user", "[attached text]\na long paste"),
+        ("asst", "before blocks existed"),
+    ]
+    assert [turn.timestamp for turn in turns(reads)][:2] == [NOON, NOON + 3600]
+    assert turns(reads)[0].extra["conversation"] == "Trip to Rome"
+    assert turns(reads)[0].origin.attachment is not None
+    assert left(reads) == ["without text (media, thoughts, a call of a tool)"]
+
+
+def test_of_claudes_branches_the_last_comes_in(tmp_path: Path) -> None:
+    root = "00000000-0000-4000-8000-000000000000"
+    messages = [
+        claude_message("q1", "human", "first", parent_message_uuid=root),
+        claude_message("a1", "assistant", "old", parent_message_uuid="q1"),
+        claude_message("q2", "human", "edited", parent_message_uuid=root),
+        claude_message("a2", "assistant", "new", parent_message_uuid="q2"),
+    ]
+    assert said(read("claude", written(tmp_path / "a.json", [claude_conversation(*messages)]))) == [
+        ("user", "edited"),
+        ("asst", "new"),
+    ]
+    shown = claude_conversation(*messages, current_leaf_message_uuid="a1")
+    assert said(read("claude", written(tmp_path / "b.json", [shown]))) == [("user", "first"), ("asst", "old")]
+
+
+def test_what_is_wrong_in_one_conversation_costs_no_other(tmp_path: Path) -> None:
+    good = claude_conversation(claude_message("m1", "human", "still here"), 7, {"sender": "human"})  # type: ignore[arg-type]
+    reads = read("claude", written(tmp_path / "c.json", [3, {"uuid": "x"}, good, [[]], None]))
+    assert said(reads) == [("user", "still here")]
+    assert len(unread(reads)) == 6
+    assert all("still here" not in why for why in unread(reads))
+
+
+def test_a_file_that_was_cut_off_gives_what_is_whole(tmp_path: Path) -> None:
+    talk = gpt_conversation(gpt_node("q", "root", "user", "hello"))
+    whole = json.dumps([talk, {**talk, "conversation_id": "c-2"}]).encode()
+    reads = read("chatgpt", written(tmp_path / "c.json", whole[:-40]))
+    assert said(reads) == [("user", "hello")]
+    assert [why.partition(":")[0] for why in unread(reads)] == ["not JSON"]
+
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(
+        ["mapping", "id", "title", "message", "author", "role", "user", "content", "parts", "text", "create_time", "current_node", "parent",
+         "chat_messages", "uuid", "sender", "attachments", "content_type", "metadata"]), inner, max_size=5),
+    max_leaves=25,
+)  # fmt: skip
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(VALUES, max_size=3), st.sampled_from(["chatgpt", "claude"]))
+def test_whatever_json_it_is_it_is_reported_and_nothing_fails(
+    tmp_path_factory: pytest.TempPathFactory, document: list[Any], source: str
+) -> None:
+    path = written(tmp_path_factory.mktemp("any") / "c.json", json.dumps(document).encode())
+    reads = read(source, path)
+    assert all(one.candidate or one.left_out or one.unreadable for one in reads)
+
+
+def test_a_large_conversation_is_not_held_in_memory(tmp_path: Path) -> None:
+    words = "the heron stands at the pond " * 20
+    nodes = [gpt_node(f"n{i}", f"n{i - 1}" if i else "root", "user", f"{i} {words}", NOON + i) for i in range(20_000)]
+    path = written(tmp_path / "c.json", [gpt_conversation(*nodes)])
+    del nodes
+    tracemalloc.start()
+    count = sum(1 for _ in _stream(path))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert count == 20_000
+    assert peak < 8 << 20 < path.stat().st_size, "of what Python holds; SQLite's cache has a limit of its own"
+
+
+def _stream(path: Path) -> Any:
+    from nightly.imports.readers.chatgpt import CHATGPT
+    from tests.nightly.imports.exports.builders import BERLIN, HERE
+
+    return CHATGPT.read(path, 0, HERE, BERLIN, None)

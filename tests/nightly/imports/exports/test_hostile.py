@@ -1,0 +1,265 @@
+"""Archives, directories and files that were made to do harm, or were damaged: each is refused with a sentence, and nothing is written anywhere."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import stat
+import struct
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from nightly.imports.containers import directory, members, zip_file
+from nightly.imports.containers.opening import opened_export
+from shared.errors import InvalidInput
+from tests.nightly.imports.exports.builders import (
+    BERLIN,
+    NOON,
+    gpt_conversation,
+    gpt_node,
+    read,
+    said,
+    unread,
+    written,
+    zipped,
+)
+
+GOOD = json.dumps([gpt_conversation(gpt_node("q", "root", "user", "hello"))])
+FILES = {"conversations.json": GOOD}
+
+
+def entry(name: str, content: str = "x", mode: int = 0, **fields: int) -> bytes:
+    """An archive with our file and one more entry."""
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("conversations.json", GOOD)
+        info = zipfile.ZipInfo(name)
+        info.external_attr = mode << 16
+        for field, value in fields.items():
+            setattr(info, field, value)
+        archive.writestr(info, content)
+    return packed.getvalue()
+
+
+def twice() -> bytes:
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as archive, pytest.warns(UserWarning):
+        archive.writestr("conversations.json", GOOD)
+        archive.writestr("conversations.json", "[]")
+    return packed.getvalue()
+
+
+def flagged(flag: int) -> bytes:
+    """With this flag of each entry set in the archive's list."""
+    packed = bytearray(zipped(FILES))
+    at = packed.find(b"PK\x01\x02")
+    packed[at + 8 : at + 10] = struct.pack("<H", struct.unpack_from("<H", packed, at + 8)[0] | flag)
+    return bytes(packed)
+
+
+def declared(size: int) -> bytes:
+    """With this size of the file in the archive's list."""
+    packed = bytearray(zipped(FILES))
+    struct.pack_into("<L", packed, packed.find(b"PK\x01\x02") + 24, size)
+    return bytes(packed)
+
+
+def overlapping() -> bytes:
+    """Two entries that share their data."""
+    packed = zipped({"a.json": "x" * 99_000, "b.json": os.urandom(5_000)})
+    at, second = packed.find(b"PK\x01\x02"), packed.rfind(b"PK\x01\x02")
+    return (
+        packed[:at]
+        + packed[second : second + 46 + 6] * 1
+        + packed[second : second + 46]
+        + b"c.json"
+        + _end(packed, at, 2 * 52)
+    )
+
+
+def _end(packed: bytes, at: int, size: int) -> bytes:
+    return struct.pack("<4s4H2LH", b"PK\x05\x06", 0, 0, 2, 2, size, at, 0)
+
+
+def bomb() -> bytes:
+    return zipped({"conversations.json": GOOD, "bomb.json": b"0" * (32 << 20)})
+
+
+HOSTILE: dict[str, tuple[Callable[[], bytes], str]] = {
+    "an absolute path": (lambda: entry("/etc/passwd"), "absolute path"),
+    "a drive": (lambda: entry("C:/x"), "absolute path"),
+    "a way out": (lambda: entry("a/../../x"), r"leads out of the archive \(\.\.\)"),
+    "a way out, as Windows writes it": (lambda: entry("..\\x"), "leads out"),
+    "a link": (lambda: entry("link", "/etc/passwd", stat.S_IFLNK | 0o777), "is a link"),
+    "a device": (lambda: entry("dev", "", stat.S_IFCHR | 0o600), "a device or a pipe"),
+    "a control character": (lambda: entry("a\nb"), "control characters"),
+    "one name in two cases": (lambda: entry("Conversations.JSON"), "the same name"),
+    "one name twice": (twice, "the same name"),
+    "encryption": (lambda: flagged(0x1), "is encrypted"),
+    "another method": (lambda: zipped(FILES, zipfile.ZIP_LZMA), "a method other than DEFLATE"),
+    "a bomb": (bomb, "200 times its size"),
+    "shared data": (overlapping, "overlap"),
+    "no end": (lambda: zipped(FILES)[:-30], "cut off"),
+    "no list": (lambda: zipped(FILES).replace(b"PK\x01\x02", b"PK\x01\x03"), "damaged"),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_hostile_archive_is_refused_with_a_sentence(tmp_path: Path, name: str) -> None:
+    make, why = HOSTILE[name]
+    path = written(tmp_path / "export.zip", make())
+    with pytest.raises(InvalidInput, match=why) as raised:
+        read("chatgpt", path)
+    assert "Nothing was imported." in str(raised.value)
+    assert [one.name for one in tmp_path.iterdir()] == ["export.zip"]
+
+
+def test_entries_and_sizes_have_limits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = written(tmp_path / "a.zip", zipped({**FILES, **{f"{number}.png": b"" for number in range(20)}}))
+    monkeypatch.setattr(zip_file, "MOST_ENTRIES", 20)
+    with pytest.raises(InvalidInput, match="more than 20 entries"):
+        read("chatgpt", path)
+    lying = bytearray(path.read_bytes())
+    struct.pack_into("<HH", lying, len(lying) - 14, 3, 3)  # in the record at its end
+    with pytest.raises(InvalidInput, match="more than 20 entries"):
+        read("chatgpt", written(tmp_path / "b.zip", bytes(lying)))
+    monkeypatch.setattr(zip_file, "MOST_DIRECTORY_BYTES", 99)
+    with pytest.raises(InvalidInput, match="very long names"):
+        read("chatgpt", written(tmp_path / "b.zip", bytes(lying)))
+    monkeypatch.undo()
+    monkeypatch.setattr(zip_file, "MOST_BYTES", 10)
+    with pytest.raises(InvalidInput, match="unpacks to"):
+        read("chatgpt", path)
+
+
+def test_no_more_is_read_than_an_entry_declares(tmp_path: Path) -> None:
+    reads = read("chatgpt", written(tmp_path / "a.zip", declared(10)))
+    assert said(reads) == []
+    assert len(unread(reads)) == 1
+    assert said(read("chatgpt", written(tmp_path / "b.zip", declared(len(GOOD) + 50_000)))) == [("user", "hello")]
+
+
+def test_damaged_data_are_named(tmp_path: Path) -> None:
+    packed = bytearray(zipped(FILES, zipfile.ZIP_STORED))
+    at = packed.find(b"hello")
+    packed[at : at + 5] = b"hallo"
+    reads = read("chatgpt", written(tmp_path / "a.zip", bytes(packed)))
+    assert "do not match their checksum" in unread(reads)[0]
+    assert all(why.isascii() and "hallo" not in why for why in unread(reads))
+
+
+def test_an_archive_in_an_archive_is_not_opened(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput, match="Unpack the archives in it"):
+        read("chatgpt", written(tmp_path / "a.zip", zipped({"conversations-000.zip": zipped(FILES)})))
+    with pytest.raises(InvalidInput, match="There is no conversations"):
+        read("chatgpt", written(tmp_path / "b.zip", zipped({"other.json": "[]"})))
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.data())
+def test_a_damaged_archive_never_fails_otherwise(tmp_path: Path, data: st.DataObject) -> None:
+    packed = bytearray(zipped({**FILES, "a.png": b"x" * 50}))
+    for _ in range(data.draw(st.integers(1, 4))):
+        packed[data.draw(st.integers(0, len(packed) - 1))] = data.draw(st.integers(0, 255))
+    packed = packed[: data.draw(st.integers(0, len(packed)))] if data.draw(st.booleans()) else packed
+    path = written(tmp_path / "a.zip", bytes(packed))
+    try:
+        reads = read("chatgpt", path)
+    except InvalidInput:
+        return
+    assert said(reads) == [("user", "hello")] or unread(reads) or not said(reads)
+
+
+# ---------------------------------------------------------------------------------------------------------------- files
+
+
+def test_nesting_and_long_strings_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    deep = written(tmp_path / "a.json", b'[{"mapping": ' + b"[" * 100_000 + b"]" * 100_000 + b"}]")
+    assert "nested too deep" in unread(read("chatgpt", deep))[0]
+    monkeypatch.setattr(members, "MOST_TEXT_BYTES", 1 << 20)
+    long = json.dumps([gpt_conversation(gpt_node("q", "root", "user", "x" * (3 << 20)))])
+    for source in ("chatgpt", "claude", "mem0"):
+        assert "longer than 1 MiB" in unread(read(source, written(tmp_path / f"{source}.json", long)))[0]
+    assert "longer than 1 MiB" in unread(read("openclaw", written(tmp_path / "MEMORY.md", "x" * (2 << 20))))[0]
+    many = "31/12/23, 10:00 - Ann: ok\n" + "y" * (2 << 20) + "\n31/12/23, 10:01 - Ann: fine\n"
+    reads = read("whatsapp", written(tmp_path / "_chat.txt", many))
+    assert said(reads) == [("user", "fine")]
+    assert len(unread(reads)) == 1
+
+
+def test_text_that_is_not_utf8_is_named_in_each_format(tmp_path: Path) -> None:
+    bad = GOOD.encode().replace(b"hello", b"caf\xe9")
+    for source, name in (("chatgpt", "c.json"), ("claude", "c.json"), ("mem0", "c.json"), ("openclaw", "MEMORY.md")):
+        assert "not UTF-8" in unread(read(source, written(tmp_path / name, bad)))[-1]
+    assert "null byte" in unread(read("basic-memory", written(tmp_path / "n.md", b"a\0b")))[0]
+
+
+# ---------------------------------------------------------------------------------------------------------- directories
+
+
+def test_links_and_pipes_in_a_directory_are_not_opened(tmp_path: Path) -> None:
+    secret = written(tmp_path / "secret.md", "- the word is heron")
+    root = tmp_path / "ws"
+    written(root / "MEMORY.md", "- likes tea")
+    (root / "memory").mkdir()
+    (root / "memory" / "out.md").symlink_to(secret)
+    (root / "memory" / "in.md").symlink_to(root / "MEMORY.md")
+    (root / "memory" / "elsewhere").symlink_to(tmp_path)
+    (root / "memory" / "loop").symlink_to(root)
+    os.mkfifo(root / "memory" / "pipe.md")
+    reads = read("openclaw", root)
+    assert said(reads) == [("user", "likes tea")]
+    assert sorted(why.partition(":")[0] for why in unread(reads)) == [
+        "a link that leads out of the directory",
+        "a link that leads out of the directory",
+        "not a plain file (a pipe, socket or device)",
+    ]
+    with pytest.raises(OSError, match="not a plain file"):
+        directory.open_plain(root / "memory" / "pipe.md")
+    with pytest.raises(OSError):
+        directory.open_plain(root / "memory" / "out.md")
+    with pytest.raises(InvalidInput, match="neither a file nor a directory"):
+        read("openclaw", root / "memory" / "pipe.md")
+
+
+def test_a_directory_has_a_limit_and_odd_names_are_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    root = tmp_path / "ws"
+    written(root / "memory" / "a.md", "- one")
+    (tmp_path / "ws" / "memory" / os.fsdecode(b"\xff\xfe.md")).write_bytes(b"\xff")
+    reads = read("openclaw", root)
+    assert said(reads) == [("user", "one")]
+    places = [one.place for one in reads if one.unreadable]
+    assert all(place.encode() for place in places)
+    assert len(places) == 1
+    monkeypatch.setattr(directory, "MOST_FILES", 2)
+    with pytest.raises(InvalidInput, match="more than 2 files"):
+        read("openclaw", root)
+
+
+def test_names_that_people_give_are_taken_and_hidden_files_are_not(tmp_path: Path) -> None:
+    family = "WhatsApp Chat with 👨\u200d👩\u200d👧 Zoë.txt"
+    files = {family: "31.12.23, 10:00 - Ann: hi\n", ".hidden/other.txt": "x", "a/.b/c.txt": "x", "__MACOSX/d.txt": "x"}
+    packed = written(tmp_path / "a.zip", zipped(files))
+    assert said(read("whatsapp", packed)) == [("user", "hi")]
+    with opened_export(packed, BERLIN) as export:
+        assert [one.name for one in export.members] == [family]
+
+
+def test_no_name_reaches_a_terminal(tmp_path: Path) -> None:
+    root = tmp_path / "ws"
+    written(root / "memory" / "a\x1b[2Jb.md", b"\xff")
+    (root / "memory" / "out\n\x1b[31m.md").symlink_to("/etc/hostname")
+    reads = read("openclaw", root)
+    assert len(unread(reads)) == 2
+    assert all(one.place.isprintable() for one in reads)
+
+
+def test_times_in_an_archive_are_local(tmp_path: Path) -> None:
+    with opened_export(written(tmp_path / "a.zip", zipped({"MEMORY.md": "x"})), BERLIN) as export:
+        assert [one.modified for one in export.members] == [NOON - 3600]

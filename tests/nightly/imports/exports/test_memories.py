@@ -1,0 +1,194 @@
+"""What OpenClaw, Basic Memory and Mem0 remember: facts with their times, as turns that say where they are from."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from nightly.imports.candidates import Wanted
+from nightly.imports.readers.memories.markdown import front_matter, pieces
+from shared.errors import InvalidInput
+from shared.turns.origin_words import said_by
+from tests.nightly.imports.exports.builders import NOON, left, read, said, turns, unread, written, zipped
+
+LASTING = """# Memory
+
+## Preferences
+- likes tea
+  - green, without sugar
+- [ ] calls his mother on Sundays
+
+### At work
+1. speaks **German**
+
+A paragraph
+of two lines.
+```
+- no item
+```
+"""
+DAY = "# 2026-02-08\n\n---\n\n- bought a heron\n- bought a heron\n## 14:30 boiler\nThe boiler leaks.\n- 15:05 called the plumber\n"
+
+
+def workspace(root: Path) -> Path:
+    for name, content in {"MEMORY.md": LASTING, "memory/2026-02-08.md": DAY, "memory/projects/roof.md": "Roof: new tiles",
+                          "AGENTS.md": "not memory", "DREAMS.md": "a dream"}.items():  # fmt: skip
+        os.utime(written(root / name, content), (NOON, NOON))
+    return root
+
+
+def test_openclaws_memory(tmp_path: Path) -> None:
+    reads = read("openclaw", workspace(tmp_path / "ws"))
+    found = {turn.content: turn.timestamp for turn in turns(reads)}
+    noon = NOON - 86_400 - 3600  # of 8 February in Berlin
+    assert found == {
+        "Preferences: likes tea\n  - green, without sugar": NOON,
+        "Preferences: [ ] calls his mother on Sundays": NOON,
+        "Preferences: At work: speaks **German**": NOON,
+        "Preferences: At work: A paragraph\nof two lines.\n```\n- no item\n```": NOON,
+        "bought a heron": noon,
+        "14:30 boiler: The boiler leaks.": noon + 2.5 * 3600,
+        "14:30 boiler: 15:05 called the plumber": noon + 3 * 3600 + 300,
+        "Roof: new tiles": NOON,
+    }
+    assert len(turns(reads)) == 9, "twice the same on one day is two"
+    assert left(reads) == ["a line without words"]
+    first = turns(reads)[0]
+    assert said_by("user", first.origin) == "user (forwarded from OpenClaw's memory)"
+    assert first.extra["source"] == "openclaw"
+
+
+def test_a_memory_that_was_moved_or_grew_has_the_same_ids(tmp_path: Path) -> None:
+    before = {turn.turn_id for turn in turns(read("openclaw", workspace(tmp_path / "a")))}
+    moved = workspace(tmp_path / "b" / "deep")
+    os.utime(written(moved / "MEMORY.md", LASTING + "\n- a new fact\n"), (NOON + 9, NOON + 9))
+    after = {turn.turn_id for turn in turns(read("openclaw", tmp_path / "b"))}
+    assert len(after - before) == 1
+    assert before < after
+    files = {str(path.relative_to(moved)): path.read_bytes() for path in moved.rglob("*.md")}
+    packed = read("openclaw", written(tmp_path / "ws.zip", zipped(files)))
+    assert {turn.turn_id for turn in turns(packed)} == after
+
+
+NOTE = """---
+title: "Coffee Brewing"
+type: note
+tags: [coffee]
+permalink: coffee/brewing
+created: 2026-02-08T12:00:00+01:00
+---
+
+# Coffee Brewing
+
+## Observations
+- [method] Pour over gives more clarity #brewing (own experience)
+- [ ] buy filters
+
+## Relations
+- relates_to [[Coffee Beans]]
+
+Some prose about it.
+"""
+
+
+def test_basic_memorys_notes(tmp_path: Path) -> None:
+    root = tmp_path / "kb"
+    os.utime(written(root / "notes" / "coffee.md", NOTE), (NOON, NOON))
+    os.utime(written(root / "plain.md", "- [fact] without front matter"), (NOON, NOON))
+    written(root / ".obsidian" / "hidden.md", "- [fact] settings")
+    reads = read("basic-memory", root)
+    created = NOON - 86_400 - 3600
+    assert [(turn.content, turn.timestamp) for turn in turns(reads)] == [
+        ("Coffee Brewing: [method] Pour over gives more clarity #brewing (own experience)", created),
+        ("Coffee Brewing: [ ] buy filters", created),
+        ("Coffee Brewing: relates_to [[Coffee Beans]]", created),
+        ("Coffee Brewing: Some prose about it.", created),
+        ("plain: [fact] without front matter", NOON),
+    ]
+    assert unread(reads) == []
+
+
+def test_front_matter_is_read_for_single_values_only() -> None:
+    text = "---\na: &x [*x, *x]\nTitle: 'It''s'\nb:\n  c: 1\n: 3\n---\nbody"
+    fields, body, before = front_matter(text)
+    assert (fields["title"], body, before) == ("It's", "body", 7)
+    assert front_matter("---\nnever closed")[1] == "---\nnever closed"
+    assert front_matter("no front")[0] == {}
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.text(st.sampled_from("ab #-*`~1. \n\t[]"), max_size=60))
+def test_pieces_lose_no_word_of_any_note(text: str) -> None:
+    found = "".join(piece.text + "".join(piece.headings) for piece in pieces(text))
+    letters = {letter for letter in text if letter in "ab"}
+    headings = {letter for line in text.split("\n") if line.strip().startswith("#") for letter in line}
+    assert letters - headings <= set(found)
+
+
+def test_lines_of_any_length_take_no_longer_than_their_length() -> None:
+    blanks = " " * 2_000_000
+    for text in (
+        f"# a{blanks}b",
+        f"-{blanks}x" + "\n" * 500_000,
+        f"a{blanks}#" * 2,
+        "- x\n" * 200_000,
+        f"---\na: b{blanks}c\n---\n",
+    ):
+        assert sum(len(piece.text) for piece in pieces(front_matter(text)[1])) <= len(text)
+
+
+def test_mem0_in_each_of_its_shapes(tmp_path: Path) -> None:
+    one = {
+        "id": "m1",
+        "memory": "Name is Ann",
+        "user_id": "ann",
+        "created_at": "2026-02-08T12:00:00Z",
+        "updated_at": None,
+    }
+    changed = {
+        "id": "m2",
+        "memory": "Lives in Rome",
+        "user_id": "ann",
+        "created_at": "2026-02-08T12:00:00Z",
+        "updated_at": "2026-02-09T12:00:00+00:00",
+    }
+    backup = {"user": {"id": "u"}, "apps": [], "memories": [
+        {"id": "m3", "user_id": "u", "content": "Has a dog", "state": "active", "created_at": "2026-02-09T12:00:00+00:00"},
+        {"id": "m4", "user_id": "u", "content": "Had a cat", "state": "deleted", "created_at": "2026-02-09T12:00:00+00:00"}]}  # fmt: skip
+    listed = read("mem0", written(tmp_path / "a.json", [one, changed]))
+    assert [(turn.content, turn.timestamp) for turn in turns(listed)] == [
+        ("Name is Ann", NOON - 86_400),
+        ("Lives in Rome", NOON),
+    ]
+    results = read("mem0", written(tmp_path / "b.json", json.dumps({"count": 2, "results": [one, changed]})))
+    assert [turn.turn_id for turn in turns(results)] == [turn.turn_id for turn in turns(listed)]
+    packed = zipped({"memories.json": json.dumps(backup), "memories.jsonl.gz": b"\x1f\x8b"})
+    reads = read("mem0", written(tmp_path / "c.zip", packed))
+    assert said(reads) == [("user", "Has a dog")]
+    assert left(reads) == ["deleted or archived there"]
+    assert turns(reads)[0].origin.forward is not None
+
+
+def test_memories_of_several_users_do_not_mix(tmp_path: Path) -> None:
+    rows = [
+        {"id": str(n), "memory": f"fact {n}", "user_id": user, "created_at": "2026-02-09T12:00:00Z"}
+        for n, user in enumerate("ab")
+    ]
+    path = written(tmp_path / "a.json", rows)
+    with pytest.raises(InvalidInput, match="--only"):
+        read("mem0", path)
+    assert said(read("mem0", path, only="b")) == [("user", "fact 1")]
+
+
+def test_what_is_no_memory_is_named(tmp_path: Path) -> None:
+    path = written(tmp_path / "a.json", [3, {"id": "x"}, {"memory": " "}, {"memory": "ok", "created_at": "soon"}])
+    os.utime(path, (NOON, NOON))
+    reads = read("mem0", path, Wanted(chat="9912"))
+    assert said(reads) == [("user", "ok")], "with the file's time"
+    assert len(unread(reads)) == 2
+    assert "no list of memories" in unread(read("mem0", written(tmp_path / "b.json", b'{"x": [1]}')))[0]

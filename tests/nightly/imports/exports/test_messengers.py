@@ -1,0 +1,251 @@
+"""WhatsApp's and Signal's exports: every line format, who said it, and when."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from nightly.imports.candidates import Wanted
+from nightly.imports.readers.conversations import OTHER_CONVERSATION
+from shared.errors import InvalidInput
+from tests.nightly.imports.exports.builders import (
+    BERLIN,
+    NOON,
+    left,
+    read,
+    said,
+    signal_frames,
+    signal_item,
+    turns,
+    unread,
+    written,
+    zipped,
+)
+
+AT = datetime(2023, 12, 31, 23, 59, tzinfo=BERLIN).timestamp()
+LRM, NARROW = "\u200e", "\u202f"
+
+
+@pytest.mark.parametrize(
+    ("line", "second"),
+    [
+        ("31/12/2023, 23:59 - Ann: hello", 0),
+        ("31/12/2023 23:59 - Ann: hello", 0),
+        ("31/12/23, 23:59 - Ann: hello", 0),
+        ("31.12.23, 23:59 - Ann: hello", 0),
+        ("31/12/2023 à 23:59 - Ann: hello", 0),
+        ("31.12.2023 klo 23.59 - Ann: hello", 0),
+        ("2023-12-31 23:59 - Ann: hello", 0),
+        ("2023/12/31 23:59 - Ann: hello", 0),
+        ("2023. 12. 31. 23:59 - Ann: hello", 0),
+        ("2023. 12. 31. 오후 11:59 - Ann: hello", 0),
+        ("2023년 12월 31일 오후 11:59 - Ann: hello", 0),
+        ("2023年12月31日 下午11:59 - Ann: hello", 0),
+        ("12/31/23, 11:59 PM - Ann: hello", 0),
+        (f"12/31/23, 11:59{NARROW}PM - Ann: hello", 0),
+        ("31/12/2023, 11:59 p. m. - Ann: hello", 0),
+        ("[31/12/23, 23:59:07] Ann: hello", 7),
+        ("[31.12.23, 23:59:07] Ann: hello", 7),
+        (f"{LRM}[12/31/23, 11:59:07{NARROW}PM] ~{NARROW}Ann: hello", 7),
+        ("[31/12/2023 à 23:59:07] Ann : hello", 7),
+        ("[2023-12-31, 11:59:07 p.m.] Ann: hello", 7),
+    ],
+)
+def test_each_way_to_write_a_line(tmp_path: Path, line: str, second: int) -> None:
+    (turn,) = turns(read("whatsapp", written(tmp_path / "_chat.txt", line)))
+    assert (turn.role, turn.name, turn.content, turn.timestamp) == ("user", "Ann", "hello", AT + second)
+
+
+ANDROID = """31/12/2023, 23:57 - Messages and calls are end-to-end encrypted. Tap to learn more.
+31/12/2023, 23:58 - Ann: first line
+second line
+
+12 monkeys, 3 - not: a date
+31/12/2023, 23:58 - Bob: <Media omitted>
+31/12/2023, 23:58 - Bob: ok
+31/12/2023, 23:58 - Bob: ok
+31/12/2023, 23:59 - Ann: IMG-20231231-WA0001.jpg (file attached)
+our dog 🐕
+31/12/2023, 23:59 - Bob: This message was deleted
+31/12/2023, 23:59 - Bob: IMG-2.jpg (file attached)
+31/12/2023, 23:59 - \u202a+49 170 1234567\u202c: fine <This message was edited>
+01/01/2024, 00:01 - Bob added Carl
+"""
+
+
+def test_an_android_chat(tmp_path: Path) -> None:
+    reads = read("whatsapp", written(tmp_path / "WhatsApp Chat with Ann.txt", ANDROID.replace("\n", "\r\n")))
+    assert [(turn.name, turn.content) for turn in turns(reads)] == [
+        ("Ann", "first line\nsecond line\n\n12 monkeys, 3 - not: a date"),
+        ("Bob", "ok"),
+        ("Bob", "ok"),
+        ("Ann", "our dog 🐕"),
+        ("+49 170 1234567", "fine"),
+    ]
+    assert turns(reads)[3].origin.attachment is not None
+    assert len({turn.turn_id for turn in turns(reads)}) == 5, "two equal messages are two"
+    assert sorted(left(reads)) == [
+        "a notice of WhatsApp",
+        "a notice of WhatsApp",
+        "deleted, or not received yet",
+        "media",
+        "media",
+    ]
+    assert unread(reads) == []
+
+
+def test_an_ios_chat_in_a_zip_has_the_same_ids(tmp_path: Path) -> None:
+    ios = (
+        f"[31.12.23, 23:57:01] Family: {LRM}Messages and calls are end-to-end encrypted.\n"
+        "[31.12.23, 23:58:30] Ann E.: first line\nsecond line\n\n12 monkeys, 3 - not: a date\n"
+        f"[31.12.23, 23:58:40] Bob: {LRM}image omitted\n[31.12.23, 23:58:41] Bob: ok\n[31.12.23, 23:58:42] Bob: ok\n"
+        f"{LRM}[31.12.23, 23:59:00] Ann E.: {LRM}<attached: 00000012-PHOTO-2023-12-31.jpg>\n"
+        f"[31.12.23, 23:59:50] +49 170 1234567: fine {LRM}<This message was edited>\n"
+    )
+    packed = zipped({"_chat.txt": ios, "00000012-PHOTO-2023-12-31.jpg": b"\xff\xd8"})
+    reads = read("whatsapp", written(tmp_path / "WhatsApp Chat - Family.zip", packed))
+    assert [turn.content for turn in turns(reads)][1:] == ["ok", "ok", "fine"]
+    android = turns(read("whatsapp", written(tmp_path / "a.txt", ANDROID)))
+    assert {turn.turn_id for turn in turns(reads)} < {turn.turn_id for turn in android}, "by minute and words"
+    assert len(left(reads)) == 3
+
+
+def test_a_later_export_repeats_the_ids_of_an_earlier_one(tmp_path: Path) -> None:
+    lines = ANDROID.splitlines(keepends=True)
+    early = turns(read("whatsapp", written(tmp_path / "a.txt", "".join(lines[:8]))))
+    late = turns(read("whatsapp", written(tmp_path / "b.txt", "".join(lines))))
+    assert [turn.turn_id for turn in late][: len(early)] == [turn.turn_id for turn in early]
+    assert early
+
+
+def test_the_order_of_dates_is_found_or_asked_for(tmp_path: Path) -> None:
+    def at(*dates: str, order: str | None = None) -> list[str]:
+        content = "".join(f"{date}, 10:00 - Ann: x{number}\n" for number, date in enumerate(dates))
+        found = turns(read("whatsapp", written(tmp_path / "c.txt", content), dates=order))
+        return [f"{datetime.fromtimestamp(turn.timestamp, BERLIN):%Y-%m-%d}" for turn in found]
+
+    assert at("03/04/24", "13/04/24") == ["2024-04-03", "2024-04-13"]
+    assert at("03/04/24", "04/13/24") == ["2024-03-04", "2024-04-13"]
+    assert at("30/01/24", "02/02/24") == ["2024-01-30", "2024-02-02"]
+    assert at("01/02/24", "02/01/24") == ["2024-01-02", "2024-02-01"], "in the other order it would go back"
+    assert at("03.04.24") == ["2024-04-03"]
+    with pytest.raises(InvalidInput, match="--dates"):
+        at("03/04/24", "04/04/24")
+    assert at("03/04/24", order="mdy") == ["2024-03-04"]
+    assert at("24/03/04", order="ymd") == ["2024-03-04"]
+
+
+def test_the_bot_of_a_chat_is_the_assistant(tmp_path: Path) -> None:
+    path = written(tmp_path / "c.txt", "31/12/23, 10:00 - Ann: hi\n31/12/23, 10:00 - Meta AI: hello\n")
+    assert said(read("whatsapp", path, bot="meta ai")) == [("user", "hi"), ("asst", "hello")]
+    assert said(read("whatsapp", path)) == [("user", "hi"), ("user", "hello")]
+
+
+def test_a_text_that_is_no_chat_is_refused(tmp_path: Path) -> None:
+    assert "no export of a WhatsApp chat" in unread(read("whatsapp", written(tmp_path / "a.txt", "dear diary\n")))[0]
+    utf16 = "31/12/23, 10:00 - Ann: hi".encode("utf-16")
+    assert "UTF-8" in unread(read("whatsapp", written(tmp_path / "b.txt", utf16)))[0]
+    latin = "31/12/23, 10:00 - Ann: ok\n31/12/23, 10:01 - Ann: caf\xe9\n".encode("latin-1")
+    assert "not UTF-8 at byte 26 of line 2" in unread(read("whatsapp", written(tmp_path / "c.txt", latin)))[0]
+    null = "31/12/23, 10:00 - Ann: a\0b\n"
+    assert "null byte" in unread(read("whatsapp", written(tmp_path / "d.txt", null)))[0]
+    future = "31/12/23, 25:61 - Ann: hi\n31/12/23, 10:00 - Ann: ok"
+    assert unread(read("whatsapp", written(tmp_path / "e.txt", future))) == ["its date or time is not valid"]
+
+
+@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(st.tuples(st.sampled_from(["Ann", "Bob B.", "~Zoë", "+1 555"]), st.text(
+    st.characters(blacklist_categories=["Cs", "Cc"]) | st.just("\n"), min_size=1, max_size=40)), max_size=6), st.booleans())  # fmt: skip
+def test_any_words_come_back(tmp_path: Path, messages: list[tuple[str, str]], ios: bool) -> None:
+    lines = [f"[31/12/2023, 23:5{number}:00] {who}: {text}\n" if ios else f"31/12/2023, 23:5{number} - {who}: {text}\n"
+             for number, (who, text) in enumerate(messages)]  # fmt: skip
+    reads = read("whatsapp", written(tmp_path / "c.txt", "".join(lines) + "01/01/2024, 00:00 - Ann: end"))
+    kept = [turn for turn in turns(reads) if turn.content != "end"]
+    assert len(kept) + len(left(reads)) >= len(messages)
+    assert {turn.name for turn in kept} <= {who.strip("~") for who, _ in messages}
+    for turn in kept:
+        assert any("".join(turn.content.split()) in "".join(text.split()) for _, text in messages)
+
+
+# ------------------------------------------------------------------------------------------------------------- Signal
+
+
+def own(path: Path, *items: dict[str, object]) -> Path:
+    return written(path, "".join(json.dumps(line) + "\n" for line in signal_frames(*items)))
+
+
+def test_signals_own_export(tmp_path: Path) -> None:
+    reply = {"quote": {"authorId": "2", "targetSentTimestamp": "1", "text": {"body": "are you there?"}}}
+    items = [
+        signal_item("2", "are you there?"),
+        {**signal_item("1", "yes 🦉", NOON + 1), "standardMessage": {"text": {"body": "yes 🦉"}, **reply}},
+        signal_item("2", "", NOON + 2),
+        {"chatId": "10", "authorId": "2", "dateSent": "1", "updateMessage": {"simpleUpdate": {}}},
+        {**signal_item("2", "when?"), "dateSent": "soon"},
+    ]
+    own(tmp_path / "export" / "main.jsonl", *items)
+    written(tmp_path / "export" / "metadata.json", "{}")
+    reads = read("signal", tmp_path / "export")
+    assert [(turn.name, turn.content, turn.timestamp) for turn in turns(reads)] == [
+        ("Bob B", "are you there?", NOON),
+        ("Ann Example", "yes 🦉", NOON + 1),
+    ]
+    quote = turns(reads)[1].origin.quote
+    assert quote is not None
+    assert (quote.name, quote.text) == ("Bob B", "are you there?")
+    assert unread(reads) == ["its time is not valid"]
+    assert len(left(reads)) == 2
+    bot = read("signal", tmp_path / "export", bot="bob b")
+    assert [turn.role for turn in turns(bot)] == ["asst", "user"]
+
+
+def test_an_account_of_several_chats_needs_the_name_of_one(tmp_path: Path) -> None:
+    path = own(tmp_path / "main.jsonl", signal_item("2", "for Ann alone"), signal_item("2", "for all", chat="11"))
+    with pytest.raises(InvalidInput, match="--only"):
+        read("signal", path)
+    assert said(read("signal", path, only="family")) == [("user", "for all")]
+    assert left(read("signal", path, only="Bob B")) == [OTHER_CONVERSATION]
+
+
+def test_sigexport_in_both_its_forms(tmp_path: Path) -> None:
+    rows = [
+        {"date": "2026-02-09T13:00:00.250000", "sender": "Bob", "body": "hello  ", "quote": "", "sticker": None, "attachments": []},
+        {"date": "2026-02-09T13:00:05", "sender": "Me", "body": "two\nlines", "quote": "\n\n> hello\n\n",
+         "attachments": [{"name": "a.pdf", "path": "media/a.pdf"}]},
+        {"date": "2026-02-09T13:00:06", "sender": "Me", "body": "", "quote": "", "attachments": [{"name": "b.jpg", "path": "media/b.jpg"}]},
+        {"date": "x", "sender": "Me", "body": "odd"},
+    ]  # fmt: skip
+    chat = tmp_path / "out" / "Bob"
+    written(chat / "data.json", "".join(json.dumps(row) + "\n" for row in rows))
+    markdown = "[2026-02-09 13:00:00] Bob: hello  \n\n[2026-02-09, 13:00:05] Me: two\nlines  \n\n"
+    written(chat / "chat.md", markdown)
+    reads = read("signal", tmp_path / "out")
+    assert [(turn.name, turn.content, turn.timestamp) for turn in turns(reads)] == [
+        ("Bob", "hello", NOON + 0.25),
+        ("Me", "two\nlines", NOON + 5),
+    ]
+    assert turns(reads)[1].origin.quote is not None
+    assert unread(reads) == ["its time is not valid"]
+    again = read("signal", written(tmp_path / "chat.md", markdown))
+    assert [turn.turn_id for turn in turns(again)] == [turn.turn_id for turn in turns(reads)]
+    official = own(
+        tmp_path / "main.jsonl", signal_item("2", "hello", NOON + 0.25), signal_item("1", "two\nlines", NOON + 5)
+    )
+    assert [turn.turn_id for turn in turns(read("signal", official))] == [turn.turn_id for turn in turns(reads)]
+    late = read("signal", tmp_path / "out", Wanted(since=NOON + 1, chat="9912"))
+    assert said(late) == [("user", "two\nlines")]
+
+
+def test_broken_lines_of_signal_cost_no_other(tmp_path: Path) -> None:
+    path = own(tmp_path / "main.jsonl", signal_item("2", "one"))
+    path.write_bytes(
+        path.read_bytes() + b"{broken\n[]\n3\n" + json.dumps({"chatItem": signal_item("2", "two")}).encode()
+    )
+    reads = read("signal", path)
+    assert said(reads) == [("user", "one"), ("user", "two")]
+    assert len(unread(reads)) == 3
