@@ -19,9 +19,9 @@ from shared.system.files import safe_name
 from shared.text.times import given_moment
 
 if TYPE_CHECKING:
-    from dispatcher.forget.journal import Journal
-    from dispatcher.forget.request import ForgetRequest
-    from dispatcher.forget.steps import ForgetContext
+    from dispatcher.chat_data.forget.journal import Journal
+    from dispatcher.chat_data.forget.request import ForgetRequest
+    from dispatcher.chat_data.forget.steps import ForgetContext
 
 app = application()
 
@@ -44,7 +44,7 @@ def export(
     json: Json = False,
 ) -> None:
     """Export everything that is stored of one chat as readable files: turns, typed memories, summaries. Changes nothing."""
-    from dispatcher.export.chat import export_chat
+    from dispatcher.chat_data.export.chat import export_chat
     from shared.system.export_folder import default_folder
 
     settings, chat_id = start(), given_chat(chat)
@@ -110,7 +110,7 @@ def forget(
     if list_:
         _list(settings, json=json)
         return
-    from dispatcher.forget.steps import open_context
+    from dispatcher.chat_data.forget.steps import open_context
 
     with closing(connect(settings)) as client:
         client.ping()
@@ -123,7 +123,7 @@ def forget(
 
 def _hidden(settings: Settings, chat: str) -> ForgetRequest:
     """The turns of a chat that are hidden but not erased yet."""
-    from dispatcher.forget.request import ForgetRequest
+    from dispatcher.chat_data.forget.request import ForgetRequest
 
     if not chat:
         raise InvalidInput("--hidden requires --chat. hmem forget --list shows which chats have hidden turns.")
@@ -149,7 +149,7 @@ def _only_hidden(settings: Settings) -> dict[str, set[str]]:
 
 def _asked(settings: Settings, chat: str, before: str, turns: list[str], matching: str) -> ForgetRequest | None:
     """The selection, or None if there is none."""
-    from dispatcher.forget.request import ForgetRequest, asked_text, asked_turns
+    from dispatcher.chat_data.forget.request import ForgetRequest, asked_text, asked_turns
 
     chat_id = given_chat(chat) if chat else None
     if turns and matching:
@@ -177,14 +177,14 @@ def _moment(given: str, settings: Settings) -> float | None:
 
 
 def _begin(context: ForgetContext, asked: ForgetRequest, *, yes: bool, later: bool, json: bool) -> None:
-    from dispatcher.forget.archive_part import NightPart
-    from dispatcher.forget.journal import Journal
-    from dispatcher.forget.layers.redis_files import not_rewritten
-    from dispatcher.forget.places import places
-    from dispatcher.forget.preview import preview, preview_text
-    from dispatcher.forget.receipt import what_stays
-    from dispatcher.forget.request import Scope
-    from dispatcher.forget.select import Selector
+    from dispatcher.chat_data.forget.archive_part import NightPart
+    from dispatcher.chat_data.forget.journal import Journal
+    from dispatcher.chat_data.forget.layers.redis_files import not_rewritten
+    from dispatcher.chat_data.forget.places import places
+    from dispatcher.chat_data.forget.preview import preview, preview_text
+    from dispatcher.chat_data.forget.receipt import what_stays
+    from dispatcher.chat_data.forget.request import Scope
+    from dispatcher.chat_data.forget.select import Selector
     from shared.system.byte_scan import Needles
     from shared.vectors.aliases import servers
 
@@ -217,7 +217,7 @@ def _begin(context: ForgetContext, asked: ForgetRequest, *, yes: bool, later: bo
 
 
 def _resume(context: ForgetContext, *, yes: bool, accept: bool, json: bool) -> None:
-    from dispatcher.forget.journal import unfinished_names
+    from dispatcher.chat_data.forget.journal import unfinished_names
 
     if not unfinished_names(context.settings.hmem_state_dir):
         typer.echo("Nothing is unfinished.", err=True)
@@ -229,8 +229,8 @@ def _carry_out(
     context: ForgetContext, new: Journal | None, *, yes: bool = False, accept: bool = False, json: bool
 ) -> None:
     """Unfinished requests first, then the new one; ForgetIncomplete unless all are complete."""
-    from dispatcher.forget.receipt import receipt_text
-    from dispatcher.forget.steps import carry_out, hide
+    from dispatcher.chat_data.forget.receipt import receipt_text
+    from dispatcher.chat_data.forget.steps import carry_out, hide
 
     records: list[dict[str, Any]] = []
     with context.journals.alone():
@@ -279,8 +279,8 @@ def _trusted(context: ForgetContext, *, resume: bool, yes: bool) -> list[Journal
 
 
 def _list(settings: Settings, *, json: bool) -> None:
-    from dispatcher.forget.journal import unfinished_names
-    from dispatcher.forget.receipt import receipts
+    from dispatcher.chat_data.forget.journal import unfinished_names
+    from dispatcher.chat_data.forget.receipt import receipts
     from shared.text.format import zoned_text
 
     unfinished, done = unfinished_names(settings.hmem_state_dir), receipts(settings.hmem_state_dir)

@@ -10,7 +10,7 @@ from typing import Any, cast
 
 from redis import Redis
 
-from dispatcher.forget.journal import unfinished_names
+from dispatcher.chat_data.forget.journal import unfinished_names
 from dispatcher.health.nights import NIGHT_KEYS, STALE_HOURS, Failure, pin_sentence, read_nights
 from shared.config.settings import Settings
 from shared.errors import ReleaseRefused

@@ -28,7 +28,7 @@ def init_(
     from dispatcher.installation.init.steps import install
     from dispatcher.installation.init.terminal import Terminal, is_for_people
     from dispatcher.installation.init.undo import undo as take_out
-    from dispatcher.installation.journal import Journal
+    from dispatcher.installation.journal import InstallationJournal
     from dispatcher.installation.layout import layout_here
 
     if not yes and not is_for_people():
@@ -37,7 +37,7 @@ def init_(
             "(at least TELEGRAM_BOT_TOKEN and ALLOWED_CHATS)."
         )
     layout = layout_here(own_user=user)
-    installation = Installation(layout, Terminal(unattended=yes), Journal(layout.journal), {})
+    installation = Installation(layout, Terminal(unattended=yes), InstallationJournal(layout.journal), {})
     try:
         raise typer.Exit((take_out if undo else install)(installation))
     except KeyboardInterrupt:

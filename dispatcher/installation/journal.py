@@ -19,7 +19,7 @@ class Created(NamedTuple):
     name: str
 
 
-class Journal:
+class InstallationJournal:
     """A JSON file beside the settings. InstallationIncomplete if it cannot be read."""
 
     def __init__(self, path: Path) -> None:

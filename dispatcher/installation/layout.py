@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from dispatcher.installation import environment
 from shared.config.sources import DEFAULT_CONFIG, user_settings_file
 from shared.errors import InstallationIncomplete
 
@@ -83,7 +84,7 @@ def of_user() -> Layout:
     file, home = user_settings_file(), Path.home()
     if file is None:
         raise InstallationIncomplete("This user has no home directory. Set HOME, or run hmem init as root.")
-    data = Path(os.environ.get("XDG_DATA_HOME") or home / ".local/share") / "hmem"
+    data = Path(environment.variable("XDG_DATA_HOME") or home / ".local/share") / "hmem"
     return Layout(
         "own-user", file.parent, data / "state", data / "night", data / "memory", data / "redis", home, data / "logs", data / "claude"
     )  # fmt: skip

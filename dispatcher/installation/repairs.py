@@ -17,7 +17,7 @@ from redis import Redis
 from redis.exceptions import RedisError
 
 from dispatcher.installation.init.redis_server import WANTED
-from dispatcher.installation.journal import Journal
+from dispatcher.installation.journal import InstallationJournal
 from dispatcher.installation.layout import layout_here
 from dispatcher.installation.services.choose import services_of
 from shared.config import credentials
@@ -152,7 +152,7 @@ def _services(settings: Settings) -> Iterator[Repair]:
     """Programs that `hmem init` has set up here, and that do not run."""
     try:
         layout = layout_here()
-        if layout.settings_file != settings_file() or Journal(layout.journal).is_empty:
+        if layout.settings_file != settings_file() or InstallationJournal(layout.journal).is_empty:
             return
         manager = services_of(layout, settings)
     except HmemError:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from dispatcher.installation import environment
 from dispatcher.installation.layout import account
 from shared.errors import InstallationIncomplete
 
@@ -19,32 +20,16 @@ DOWNLOAD_SECONDS = 1800.0
 LAST_CHARACTERS = 400
 
 
-#: What programs of an installation get of our environment. Settings are not among it: they would outlive this run, and hide the settings file.
-_KEPT = frozenset(
-    "PATH LANG LANGUAGE TERM TZ HTTP_PROXY HTTPS_PROXY NO_PROXY http_proxy https_proxy no_proxy SSL_CERT_FILE SSL_CERT_DIR".split()
-)
-_KEPT_OF_THIS_USER = frozenset(
-    "HOME USER LOGNAME SHELL XDG_RUNTIME_DIR XDG_CONFIG_HOME XDG_DATA_HOME DBUS_SESSION_BUS_ADDRESS".split()
-)
-
-
-def clean_environment(*, own: bool) -> dict[str, str]:
-    """Ours without settings and secrets; with `own` also what belongs to this user."""
-    names = _KEPT | (_KEPT_OF_THIS_USER if own else frozenset())
-    kept = {name: value for name, value in os.environ.items() if name in names or name.startswith("LC_")}
-    return {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", **kept}
-
-
 def as_account(name: str | None, home: Path | None = None, more: Mapping[str, str] | None = None) -> dict[str, Any]:
     """Arguments for subprocess by which a program runs as this account, in a clean environment; None is this user."""
     if name is None:
-        return {"env": {**clean_environment(own=True), **(more or {})}, "cwd": "/"}
+        return {"env": {**environment.clean(own=True), **(more or {})}, "cwd": "/"}
     user = account(name)
     if user is None:
         raise InstallationIncomplete(f"There is no account {name} on this host. Run hmem init again, which creates it.")
     names = {"HOME": str(home or user.pw_dir), "USER": name, "LOGNAME": name}
     return {
-        "env": {**clean_environment(own=False), **names, **(more or {})},
+        "env": {**environment.clean(own=False), **names, **(more or {})},
         "user": user.pw_uid,
         "group": user.pw_gid,
         "extra_groups": os.getgrouplist(name, user.pw_gid),

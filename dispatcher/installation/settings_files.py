@@ -14,7 +14,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from dispatcher.installation.journal import Journal
+from dispatcher.installation import environment
+from dispatcher.installation.journal import InstallationJournal
 from dispatcher.installation.layout import Layout, account
 from shared.config.settings import Settings, setting_names
 from shared.errors import SettingsError
@@ -41,12 +42,8 @@ def given_settings(layout: Layout) -> dict[str, str]:
         found |= _values_of(path)
     if layout.kind == "three-users" and (owner := _values_of(layout.secrets / "owner.toml")):
         found |= owner  # of REDIS_URL, the owner's
-    environment = {
-        name.upper(): value for name, value in os.environ.items() if value and name.upper() in setting_names()
-    }
-    return {
-        name: value if isinstance(value, str) else json.dumps(value) for name, value in {**found, **environment}.items()
-    }
+    found |= environment.given(setting_names())
+    return {name: value if isinstance(value, str) else json.dumps(value) for name, value in found.items()}
 
 
 def checked(values: Mapping[str, str]) -> Settings:
@@ -56,7 +53,7 @@ def checked(values: Mapping[str, str]) -> Settings:
     return settings_from({name.lower(): value for name, value in values.items()})
 
 
-def write_settings(layout: Layout, journal: Journal, values: Mapping[str, str]) -> bool:
+def write_settings(layout: Layout, journal: InstallationJournal, values: Mapping[str, str]) -> bool:
     """Whether anything changed."""
     if layout.kind != "three-users":
         mode, group = (0o600, None) if layout.day_user is None else (0o640, layout.day_user)
@@ -69,7 +66,9 @@ def write_settings(layout: Layout, journal: Journal, values: Mapping[str, str]) 
     return changed
 
 
-def write_values(path: Path, journal: Journal, values: Mapping[str, str], mode: int, group: str | None = None) -> bool:
+def write_values(
+    path: Path, journal: InstallationJournal, values: Mapping[str, str], mode: int, group: str | None = None
+) -> bool:
     """Set values in a TOML file; whether it changed."""
     before = path.read_text(encoding="utf-8") if path.exists() else ""
     known = _values_of(path)
@@ -92,7 +91,7 @@ def new_key() -> str:
     return secrets.token_hex(32)
 
 
-def write_redis_users(layout: Layout, journal: Journal, port: int) -> bool:
+def write_redis_users(layout: Layout, journal: InstallationJournal, port: int) -> bool:
     """With three users: a new password for each user of Redis, in its file of secrets, and the file of their rights; kept if it is there."""
     rights = layout.config / "redis-users.acl"
     if rights.exists():

@@ -1,8 +1,7 @@
 """All settings, read once: from the environment, or under the same names from TOML (the credentials, then the settings file).
 
-No other code reads them. The settings file is the one that `HMEM_CONFIG` names, or `/etc/hmem/hmem.toml` if that exists; credentials.py
-reads the secrets. The environment takes precedence over both. The result is one frozen object that is passed down. Secrets are masked in
-every representation.
+No other code reads them. sources.py finds the settings file, credentials.py reads the secrets; the environment takes precedence over both. The
+result is one frozen object that is passed down. Secrets are masked in every representation.
 """
 
 from __future__ import annotations
@@ -246,9 +245,7 @@ class Settings(OwnerSettings):
         description="size of a conversation, in tokens of 4 characters, above which it is summarised and a new session begins",
     )
 
-    telegram_bot_token: SecretStr | None = Field(
-        None, description="the token that @BotFather gave you; hmem telegram needs it"
-    )
+    telegram_bot_token: SecretStr | None = Field(None, description="the token of @BotFather; hmem telegram needs it")
     telegram_api_url: str = Field("https://api.telegram.org", description="the Bot API server")
     allowed_chats: str = Field(
         "", description="ids of the chats that the bot answers, comma-separated (groups are negative); empty: none"
@@ -389,10 +386,10 @@ def load_settings(**overrides: Any) -> Settings:
     return settings_from(sources.given_values(setting_names(), sources.settings_file()) | overrides)
 
 
-def settings_from(values: dict[str, Any]) -> Settings:
-    """Settings of these values (field → value); SettingsError as load_settings."""
+def settings_from(given: dict[str, Any]) -> Settings:
+    """Settings of these values (field → value). SettingsError as load_settings."""
     try:
-        return Settings.model_validate(values)
+        return Settings.model_validate(given)
     except ValidationError as error:
         problems = "; ".join(
             f"{'.'.join(map(str, e['loc'])).upper()}: {e['msg'].removeprefix('Value error, ')}" for e in error.errors()

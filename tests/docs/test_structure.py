@@ -16,7 +16,8 @@ from tests.support.world import REPOSITORY
 #: The rooms of each package (folders, and modules beside them), the topmost first. A room imports from those below it, never from one above,
 #: and within a room no modules import each other in a circle. An import counts wherever it is: late, or for type checking only.
 ORDER = {
-    "dispatcher": ["cli", "servers", "answering", "telegram", "export", "health", "forget", "prompt", "queue", "memory", "releases", "claude"],
+    "dispatcher": ["cli", "servers", "answering", "installation", "telegram", "health", "chat_data", "prompt", "queue",
+                   "memory", "releases", "claude"],
     "nightly": ["__main__", "cli", "backfill", "pipeline", "lifecycle", "steps", "imports", "writing", "archive", "index", "night", "workers"],
     "shared": ["delivery", "search", "vectors", "release", "ranking", "embedding", "system", "turns", "wire", "text", "config", "errors"],
 }  # fmt: skip
@@ -164,6 +165,7 @@ def test_only_the_settings_read_the_environment() -> None:
         "shared/config/credentials.py",  # finds the file with the secrets, and hands it to children
         "shared/system/privileges.py",  # HOME, when root becomes another user
         "shared/embedding/local.py",  # turns a library's telemetry off
+        "dispatcher/installation/environment.py",  # hmem init takes settings from there, and cleans it for services
         "dispatcher/claude/client.py",  # passes on what the CLI may see
         "dispatcher/answering/watchdog.py",  # NOTIFY_SOCKET and WATCHDOG_USEC are systemd's protocol, not settings
     }

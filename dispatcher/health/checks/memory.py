@@ -7,7 +7,7 @@ import tempfile
 from contextlib import closing
 from pathlib import Path
 
-from dispatcher.forget.journal import unfinished_names
+from dispatcher.chat_data.forget.journal import unfinished_names
 from dispatcher.health.findings import Fault, Finding, Setup, ok, problem, skipped, warning
 from dispatcher.health.nights import pin_sentence
 from dispatcher.memory.tombstones import Forgotten

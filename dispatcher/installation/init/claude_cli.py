@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from dispatcher.claude.client import find_cli
+from dispatcher.installation import environment
 from dispatcher.installation.init.context import Installation
 from dispatcher.installation.run import DOWNLOAD_SECONDS, as_account, run
 from shared.config.packages import TESTED_CLAUDE
@@ -73,7 +74,7 @@ def _install(installation: Installation) -> None:
     remedy = "Check the network (and proxy settings), or install the CLI by hand and set CLAUDE_BIN; then run hmem init again."
     with installation.terminal.busy("Installing the Claude CLI (360 MB)") as show:
         npm = shutil.which("npm") or _npm(target, remedy, show, how)
-        path = f"{Path(npm).parent}{os.pathsep}{os.environ.get('PATH', '')}"
+        path = f"{Path(npm).parent}{os.pathsep}{environment.variable('PATH')}"
         command = [npm, "install", "--no-fund", "--no-audit", "--prefix", str(target), f"{CLI_PACKAGE}@{TESTED_CLAUDE}"]
         run(
             command,
@@ -81,7 +82,7 @@ def _install(installation: Installation) -> None:
             remedy,
             seconds=DOWNLOAD_SECONDS,
             show=show,
-            env={**os.environ, "PATH": path},
+            env=environment.whole(PATH=path),
             **how,
         )
 
@@ -104,7 +105,7 @@ def _npm(target: Path, remedy: str, show: Any, how: dict[str, Any]) -> str:
 
 def log_in(installation: Installation) -> str:
     """Wait until the CLI is logged in for the account that answers."""
-    given = {name: os.environ[name] for name in (*LOGIN_VARIABLES, SERVER_VARIABLE) if os.environ.get(name)}
+    given = environment.given((*LOGIN_VARIABLES, SERVER_VARIABLE))
     if any(name in given for name in LOGIN_VARIABLES):
         _save(installation, given)
     for _ in range(LOGIN_TRIES):

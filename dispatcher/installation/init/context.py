@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from dispatcher.installation.init.terminal import Terminal
-from dispatcher.installation.journal import Journal
+from dispatcher.installation.journal import InstallationJournal
 from dispatcher.installation.layout import Layout, account
 from shared.config.settings import Settings
 from shared.errors import InstallationIncomplete
@@ -20,7 +20,7 @@ class Installation:
 
     layout: Layout
     terminal: Terminal
-    journal: Journal
+    journal: InstallationJournal
     values: dict[str, str]
     own_redis: bool = True
     hello: str = ""  # who wrote to the bot while it waited

@@ -6,6 +6,7 @@ import os
 import shutil
 from pathlib import Path
 
+from dispatcher.installation import environment
 from dispatcher.installation.init.context import Installation
 from dispatcher.installation.layout import BINARIES, account
 from dispatcher.installation.run import DOWNLOAD_SECONDS, as_account, run
@@ -36,7 +37,7 @@ def install_packages(installation: Installation) -> str:
     if root and shutil.which("sudo") is None:
         raise InstallationIncomplete(f"{' and '.join(missing)} are not installed, and this needs root. {by_hand}")
     _not_started_by_apt(installation, missing)
-    how = {"env": {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}, "umask": 0o022}
+    how = {"env": environment.whole(DEBIAN_FRONTEND="noninteractive"), "umask": 0o022}
     with installation.terminal.busy(f"Installing {', '.join(missing)}") as show:
         if not _lists_are_there():
             run(

@@ -7,6 +7,7 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
+from dispatcher.installation import environment
 from shared.config import values
 from shared.config.settings import Settings
 from shared.embedding.choices import installed
@@ -19,7 +20,7 @@ _NOT_FOR_DATA = ("/boot", "/efi", "/snap", "/run", "/proc", "/sys", "/dev")
 
 def time_zone() -> str:
     """This system's zone by its IANA name; UTC if it has none."""
-    named = [os.environ.get("TZ", "").lstrip(":"), _of_file(Path("/etc/timezone")), _of_link(Path("/etc/localtime"))]
+    named = [environment.variable("TZ").lstrip(":"), _of_file(Path("/etc/timezone")), _of_link(Path("/etc/localtime"))]
     for name in filter(None, named):
         try:
             return values.known_zone(name)

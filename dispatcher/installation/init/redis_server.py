@@ -21,6 +21,7 @@ from dispatcher.installation.layout import Layout
 from dispatcher.installation.settings_files import new_key, write_redis_users
 from shared.errors import InstallationIncomplete
 from shared.system.files import write_atomic
+from shared.wire import keys
 from shared.wire.client import asking_once, is_too_old, open_redis
 
 DEFAULT_URL = "redis://127.0.0.1:6379/0"
@@ -146,7 +147,7 @@ def _wait(url: str, seconds: float, layout: Layout) -> Redis:
 def _has_our_keys(url: str) -> bool:
     try:
         with closing(open_redis(url, asking_once(1.0))) as client:
-            return next(client.scan_iter(match="hcli:*", count=1000), None) is not None
+            return next(client.scan_iter(match=keys.ALL, count=1000), None) is not None
     except (RedisError, OSError):
         return False
 

@@ -11,11 +11,12 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+from dispatcher.installation import environment
 from dispatcher.installation.init import claude_cli, host, redis_server, telegram_bot
 from dispatcher.installation.init.context import Installation
 from dispatcher.installation.init.questions import ask_everything
 from dispatcher.installation.layout import BINARIES
-from dispatcher.installation.run import clean_environment, run
+from dispatcher.installation.run import run
 from dispatcher.installation.services.base import ServiceManager
 from dispatcher.installation.services.choose import services_of
 from dispatcher.installation.settings_files import given_settings, write_settings
@@ -27,7 +28,7 @@ START_SECONDS, ANSWER_SECONDS = 90.0, 90.0
 NIGHT_SECONDS = 4 * 3600.0
 
 
-class Step(NamedTuple):
+class SetupStep(NamedTuple):
     """`run` returns what it did, for the step's line."""
 
     name: str
@@ -58,7 +59,7 @@ def install(installation: Installation) -> int:
     return _examine(installation)
 
 
-def _carry_out(installation: Installation, step: Step) -> None:
+def _carry_out(installation: Installation, step: SetupStep) -> None:
     began = time.monotonic()
     try:
         outcome = step.run(installation)
@@ -228,18 +229,18 @@ def _ask(installation: Installation, *words: str) -> dict[str, Any]:
 
 def _how(installation: Installation) -> dict[str, Any]:
     """In a clean environment; root's commands go on as the account that owns their directory."""
-    return {"env": {**clean_environment(own=True), "HMEM_CONFIG": str(installation.layout.settings_file)}, "cwd": "/"}
+    return {"env": {**environment.clean(own=True), "HMEM_CONFIG": str(installation.layout.settings_file)}, "cwd": "/"}
 
 
-STEPS: Sequence[Step] = (
-    Step("packages", host.install_packages),
-    Step("accounts", host.create_accounts),
-    Step("directories", host.create_directories),
-    Step("redis", _redis),
-    Step("claude", claude_cli.provide_claude),
-    Step("login", claude_cli.log_in),
-    Step("settings", _settings),
-    Step("services", _services),
-    Step("message", _greet),
-    Step("first night", _first_night),
+STEPS: Sequence[SetupStep] = (
+    SetupStep("packages", host.install_packages),
+    SetupStep("accounts", host.create_accounts),
+    SetupStep("directories", host.create_directories),
+    SetupStep("redis", _redis),
+    SetupStep("claude", claude_cli.provide_claude),
+    SetupStep("login", claude_cli.log_in),
+    SetupStep("settings", _settings),
+    SetupStep("services", _services),
+    SetupStep("message", _greet),
+    SetupStep("first night", _first_night),
 )

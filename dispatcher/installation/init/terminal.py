@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -11,6 +10,7 @@ from contextlib import contextmanager
 from rich.console import Console
 from rich.markup import escape
 
+from dispatcher.installation import environment
 from shared.errors import InstallationIncomplete
 
 #: Seconds after which a step's line says how long it took.
@@ -114,4 +114,4 @@ def _checked(question: str, value: str, check: Callable[[str], str], *, secret: 
 
 def is_for_people() -> bool:
     """Whether somebody can be asked."""
-    return sys.stdin.isatty() and os.environ.get("TERM") != "dumb"
+    return sys.stdin.isatty() and environment.variable("TERM") != "dumb"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from dispatcher.installation.journal import Journal
+from dispatcher.installation.journal import InstallationJournal
 from dispatcher.installation.layout import BINARIES, Layout
 
 #: Seconds that the dispatcher may take to finish its answers (STOP_TIMEOUT and a little), and the others.
@@ -32,7 +32,7 @@ class ServiceManager(Protocol):
     name: str
     programs: Sequence[Program]
 
-    def install(self, journal: Journal) -> bool:
+    def install(self, journal: InstallationJournal) -> bool:
         """Write what it needs; whether anything changed. Nothing is started."""
 
     def start(self, names: Sequence[str]) -> None:
@@ -44,7 +44,7 @@ class ServiceManager(Protocol):
     def stopped(self) -> list[str]:
         """The installed programs that do not run."""
 
-    def remove(self, journal: Journal) -> None:
+    def remove(self, journal: InstallationJournal) -> None:
         """Stop all, and remove what `install` wrote."""
 
     def after_restart(self) -> str:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dispatcher.installation.layout import Layout
 from dispatcher.installation.services.base import ServiceManager, programs_of
-from dispatcher.installation.services.supervisor import Supervisor
-from dispatcher.installation.services.systemd import Systemd, user_manager_runs
+from dispatcher.installation.services.supervisor import SupervisorServices
+from dispatcher.installation.services.systemd import SystemdServices, user_manager_runs
 from shared.config.settings import Settings
 
 
@@ -15,5 +15,5 @@ def services_of(layout: Layout, settings: Settings) -> ServiceManager:
     bot = settings.telegram_bot_token is not None or (layout.secrets / "bot.toml").exists()
     programs = programs_of(layout, own_redis=own_redis, bot=bot)
     if layout.kind == "three-users" or (layout.kind == "own-user" and user_manager_runs()):
-        return Systemd(layout, programs, settings)
-    return Supervisor(layout, programs)
+        return SystemdServices(layout, programs, settings)
+    return SupervisorServices(layout, programs)

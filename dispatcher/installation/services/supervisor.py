@@ -8,9 +8,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from dispatcher.installation.journal import Journal
+from dispatcher.installation import environment
+from dispatcher.installation.journal import InstallationJournal
 from dispatcher.installation.layout import BINARIES, Layout
-from dispatcher.installation.run import clean_environment, run
+from dispatcher.installation.run import run
 from dispatcher.installation.services.base import Program
 from shared.errors import InstallationIncomplete
 from shared.system.files import write_atomic
@@ -55,7 +56,7 @@ stdout_logfile_backups=3
 _MARK = "# hcli-memory: start after a restart of this host (hmem init)"
 
 
-class Supervisor:
+class SupervisorServices:
     """One supervisord for this installation, on a socket of its own."""
 
     name = "supervisor"
@@ -66,7 +67,7 @@ class Supervisor:
         self._conf = layout.config / "supervisord.conf"
         self._socket = layout.config / "supervisor.sock"
 
-    def install(self, journal: Journal) -> bool:
+    def install(self, journal: InstallationJournal) -> bool:
         text = self._text()
         changed = not self._conf.exists() or self._conf.read_text(encoding="utf-8") != text
         if changed:
@@ -97,7 +98,7 @@ class Supervisor:
         }
         return [program.name for program in self.programs if program.name not in running]
 
-    def remove(self, journal: Journal) -> None:
+    def remove(self, journal: InstallationJournal) -> None:
         if self._runs():
             self._control("stop", "all")
             self._control("shutdown")
@@ -154,7 +155,7 @@ class Supervisor:
     def _program(name: str) -> list[str]:
         return [str(BINARIES / name)]
 
-    def _install_cron(self, journal: Journal) -> bool:
+    def _install_cron(self, journal: InstallationJournal) -> bool:
         known = _crontab()
         if shutil.which("crontab") is None or not _cron_runs() or _MARK in known:
             return False
@@ -171,7 +172,7 @@ def _quoted(word: str) -> str:
 
 
 def _how() -> dict[str, Any]:
-    return {"env": clean_environment(own=True), "cwd": "/"}
+    return {"env": environment.clean(own=True), "cwd": "/"}
 
 
 def _cron_runs() -> bool:

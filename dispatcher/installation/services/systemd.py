@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
 from collections.abc import Sequence
@@ -10,9 +9,10 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from dispatcher.installation.journal import Journal
+from dispatcher.installation import environment
+from dispatcher.installation.journal import InstallationJournal
 from dispatcher.installation.layout import BINARIES, REDIS_USER, Layout
-from dispatcher.installation.run import clean_environment, run
+from dispatcher.installation.run import run
 from dispatcher.installation.services.base import Program
 from shared.config.settings import Settings
 from shared.system.files import write_atomic
@@ -94,7 +94,7 @@ WantedBy=multi-user.target
 """
 
 
-class Systemd:
+class SystemdServices:
     """The system's manager, or this user's."""
 
     def __init__(self, layout: Layout, programs: Sequence[Program], settings: Settings) -> None:
@@ -103,7 +103,7 @@ class Systemd:
         self.name = "systemd" if self._system else "systemd of this user"
         self._folder = SYSTEM_UNITS if self._system else Path.home() / ".config" / "systemd" / "user"
 
-    def install(self, journal: Journal) -> bool:
+    def install(self, journal: InstallationJournal) -> bool:
         changed = False
         self._folder.mkdir(parents=True, exist_ok=True)
         for name, text in self.units().items():
@@ -117,7 +117,7 @@ class Systemd:
         if changed:
             self._control("daemon-reload")
         if not self._system and shutil.which("loginctl"):
-            journal.add("linger", os.environ.get("USER", ""))
+            journal.add("linger", environment.variable("USER"))
             run(
                 ["loginctl", "enable-linger"],
                 "Letting services run without a login",
@@ -137,7 +137,7 @@ class Systemd:
     def stopped(self) -> list[str]:
         return [program.name for program in self.programs if not self._is_active(self._unit(program.name))]
 
-    def remove(self, journal: Journal) -> None:
+    def remove(self, journal: InstallationJournal) -> None:
         for program in reversed(self.programs):
             unit = self._unit(program.name)
             if (self._folder / unit).exists():
@@ -215,12 +215,12 @@ class Systemd:
 
 
 def _how() -> dict[str, Any]:
-    return {"env": clean_environment(own=True), "cwd": "/"}
+    return {"env": environment.clean(own=True), "cwd": "/"}
 
 
 def user_manager_runs() -> bool:
     """Whether this user's systemd can be asked."""
-    if shutil.which("systemctl") is None or not os.environ.get("XDG_RUNTIME_DIR"):
+    if shutil.which("systemctl") is None or not environment.variable("XDG_RUNTIME_DIR"):
         return False
     done = subprocess.run(["systemctl", "--user", "show-environment"], capture_output=True, check=False, **_how())
     return done.returncode == 0

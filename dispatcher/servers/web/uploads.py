@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import BinaryIO
 from uuid import uuid4
 
-from dispatcher.forget.layers.files import EXPORTS, UPLOADS
+from dispatcher.chat_data.forget.layers.files import EXPORTS, UPLOADS
 from shared.config.settings import Settings
 from shared.errors import InvalidInput
 from shared.system.files import make_dir

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from shared.errors import InvalidInput
-from tests.support.installing import CHAT, NewHome, new_home, path_without, script
 from tests.support.machine import wait_for
+from tests.support.processes.installing import CHAT, NewHome, new_home, path_without, script
 
 pytestmark = pytest.mark.slow  # each installs and starts everything
 

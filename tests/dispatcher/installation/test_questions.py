@@ -12,8 +12,8 @@ from dispatcher.installation.init import machine
 from dispatcher.installation.init.questions import ask_bot, ask_embedder, ask_everything, ask_mirror, ask_night
 from shared.errors import InstallationIncomplete, SettingsError
 from tests.servers.telegram_api import TOKEN, TelegramApi
-from tests.support.installing import CHAT, ScriptedTerminal, installation_in
 from tests.support.machine import wait_for
+from tests.support.processes.installing import CHAT, ScriptedTerminal, installation_in
 
 NOOR = {"id": CHAT, "is_bot": False, "first_name": "Noor", "username": "noor"}
 STRANGER = {"id": 666, "is_bot": False, "first_name": "Eve"}

@@ -21,7 +21,9 @@ def lax_redis(tmp_path: Path) -> Iterator[Redis]:
     """One that evicts and writes no append-only file, with a settings file of its own."""
     port = free_port()
     conf = tmp_path / "redis.conf"
-    conf.write_text(f'port {port}\nbind 127.0.0.1\ndir {tmp_path}\nsave ""\nmaxmemory-policy allkeys-lru\nappendonly no\n')
+    conf.write_text(
+        f'port {port}\nbind 127.0.0.1\ndir {tmp_path}\nsave ""\nmaxmemory-policy allkeys-lru\nappendonly no\n'
+    )
     with subprocess.Popen(["redis-server", str(conf)], stdout=subprocess.DEVNULL) as server:
         client: Redis = Redis.from_url(f"redis://127.0.0.1:{port}/0", decode_responses=True)
         wait_for(lambda: answers(client), "redis-server to start")

@@ -10,15 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from dispatcher.installation.journal import Journal
+from dispatcher.installation.journal import InstallationJournal
 from dispatcher.installation.layout import BINARIES, Layout, of_host
 from dispatcher.installation.services import supervisor
 from dispatcher.installation.services.base import programs_of
-from dispatcher.installation.services.supervisor import Supervisor
-from dispatcher.installation.services.systemd import Systemd
+from dispatcher.installation.services.supervisor import SupervisorServices
+from dispatcher.installation.services.systemd import SystemdServices
 from shared.config.settings import Settings, settings_from
 from shared.errors import InstallationIncomplete
-from tests.support.installing import layout_in, path_without, script
+from tests.support.processes.installing import layout_in, path_without, script
 
 
 def settings_with(**values: str) -> Settings:
@@ -26,7 +26,7 @@ def settings_with(**values: str) -> Settings:
 
 
 def units_of(layout: Layout, settings: Settings | None = None) -> dict[str, str]:
-    return Systemd(layout, programs_of(layout, own_redis=True), settings or settings_with()).units()
+    return SystemdServices(layout, programs_of(layout, own_redis=True), settings or settings_with()).units()
 
 
 def verified(folder: Path, units: dict[str, str], *words: str) -> subprocess.CompletedProcess[str]:
@@ -87,7 +87,10 @@ def test_systemctl_is_asked_for_what_is_wanted_and_its_refusal_is_said(
     monkeypatch.setenv("HOME", str(tmp_path))
     layout = layout_in(tmp_path)
     layout.config.mkdir(parents=True)
-    manager, journal = Systemd(layout, programs_of(layout, own_redis=False), settings_with()), Journal(layout.journal)
+    manager, journal = (
+        SystemdServices(layout, programs_of(layout, own_redis=False), settings_with()),
+        InstallationJournal(layout.journal),
+    )
     assert manager.install(journal)
     assert not manager.install(journal)
     manager.start(manager.stopped())
@@ -95,13 +98,15 @@ def test_systemctl_is_asked_for_what_is_wanted_and_its_refusal_is_said(
     manager.remove(journal)
     assert not list((tmp_path / ".config" / "systemd" / "user").iterdir())
     script(folder, "systemctl", ["echo 'Unit is masked.' >&2", "exit 1"])
-    with pytest.raises(InstallationIncomplete, match=r"Unit is masked\. The reason is in its log: journalctl --user -u hmem-night"):
+    with pytest.raises(
+        InstallationIncomplete, match=r"Unit is masked\. The reason is in its log: journalctl --user -u hmem-night"
+    ):
         manager.start(["night"])
 
 
 def test_supervisor_starts_each_program_as_its_account_without_secrets() -> None:
     layout = of_host("one-user")
-    text = Supervisor(layout, programs_of(layout, own_redis=True))._text()
+    text = SupervisorServices(layout, programs_of(layout, own_redis=True))._text()
     found = configparser.RawConfigParser(inline_comment_prefixes=None)
     found.read_string(text)
     programs = [name.partition(":")[2] for name in found.sections() if name.startswith("program:")]
@@ -126,7 +131,7 @@ def test_cron_starts_supervisor_after_a_restart_and_is_left_as_it_was(
     monkeypatch.setattr(supervisor, "_cron_runs", lambda: True)
     layout = layout_in(tmp_path)
     layout.config.mkdir(parents=True)
-    manager, journal = Supervisor(layout, []), Journal(layout.journal)
+    manager, journal = SupervisorServices(layout, []), InstallationJournal(layout.journal)
     manager.install(journal)
     assert f"@reboot {BINARIES}/supervisord -c {layout.config}/supervisord.conf" in table.read_text()
     assert manager.after_restart() == ""
@@ -139,4 +144,4 @@ def test_cron_starts_supervisor_after_a_restart_and_is_left_as_it_was(
 def test_without_cron_a_restart_is_spoken_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", path_without(tmp_path / "bin", "crontab"))
     layout = layout_in(tmp_path)
-    assert "nothing starts after a restart" in Supervisor(layout, []).after_restart()
+    assert "nothing starts after a restart" in SupervisorServices(layout, []).after_restart()

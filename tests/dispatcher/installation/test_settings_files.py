@@ -9,12 +9,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dispatcher.installation.journal import Journal
+from dispatcher.installation.journal import InstallationJournal
 from dispatcher.installation.layout import of_host
 from dispatcher.installation.settings_files import given_settings, write_redis_users, write_settings, write_values
 from shared.errors import InstallationIncomplete, SettingsError
 from shared.wire.users import USERS
-from tests.support.installing import layout_in
+from tests.support.processes.installing import layout_in
 
 VALUES = {
     "TELEGRAM_BOT_TOKEN": "1:a", "RESULT_HMAC_KEY": "k" * 64, "REDIS_URL": "redis://x/0", "ALLOWED_CHATS": "9912",
@@ -27,7 +27,7 @@ VALUES = {
 def test_any_value_comes_back(tmp_path: Path, value: str) -> None:
     path = tmp_path / "hmem.toml"
     path.unlink(missing_ok=True)
-    journal = Journal(tmp_path / "installed.json")
+    journal = InstallationJournal(tmp_path / "installed.json")
     write_values(path, journal, {"CLAUDE_ENV": value}, 0o600)
     write_values(path, journal, {"LOG_LEVEL": "info"}, 0o600)
     assert tomllib.loads(path.read_text(encoding="utf-8")) == {"CLAUDE_ENV": value, "LOG_LEVEL": "info"}
@@ -35,7 +35,7 @@ def test_any_value_comes_back(tmp_path: Path, value: str) -> None:
 
 
 def test_what_its_owner_wrote_stays(tmp_path: Path) -> None:
-    path, journal = tmp_path / "hmem.toml", Journal(tmp_path / "installed.json")
+    path, journal = tmp_path / "hmem.toml", InstallationJournal(tmp_path / "installed.json")
     path.write_text('# mine\nMEMORY_TOKENS = 900\nREDIS_URL = "redis://old/0" # the old one\n')
     assert write_values(path, journal, {"REDIS_URL": "redis://new\\1/0", "MEMORY_TOKENS": "900"}, 0o600)
     assert path.read_text() == '# mine\nMEMORY_TOKENS = 900\nREDIS_URL = "redis://new\\\\1/0"\n'
@@ -43,7 +43,7 @@ def test_what_its_owner_wrote_stays(tmp_path: Path) -> None:
 
 
 def test_a_value_over_several_lines_is_not_torn(tmp_path: Path) -> None:
-    path, journal = tmp_path / "hmem.toml", Journal(tmp_path / "installed.json")
+    path, journal = tmp_path / "hmem.toml", InstallationJournal(tmp_path / "installed.json")
     path.write_text("ALLOWED_CHATS = [\n 1,\n 2,\n]\n")
     with pytest.raises(SettingsError, match="Change it by hand"):
         write_values(path, journal, {"ALLOWED_CHATS": "3"}, 0o600)
@@ -53,7 +53,7 @@ def test_a_value_over_several_lines_is_not_torn(tmp_path: Path) -> None:
 def test_with_three_users_no_secret_is_where_others_read(tmp_path: Path) -> None:
     layout = of_host("three-users", tmp_path)
     layout.secrets.mkdir(parents=True)
-    journal = Journal(layout.journal)
+    journal = InstallationJournal(layout.journal)
     write_redis_users(layout, journal, 6400)
     write_settings(layout, journal, VALUES | {"QDRANT_API_KEY": "q"})
     shared = layout.settings_file.read_text()
@@ -71,7 +71,7 @@ def test_with_three_users_no_secret_is_where_others_read(tmp_path: Path) -> None
 def test_passwords_are_kept(tmp_path: Path) -> None:
     layout = of_host("three-users", tmp_path)
     layout.secrets.mkdir(parents=True)
-    journal = Journal(layout.journal)
+    journal = InstallationJournal(layout.journal)
     assert write_redis_users(layout, journal, 6400)
     before = (layout.secrets / "night.toml").read_bytes()
     assert not write_redis_users(layout, journal, 6400)
@@ -99,4 +99,4 @@ def test_a_broken_file_is_named(tmp_path: Path) -> None:
 def test_a_journal_that_cannot_be_read_stops_it(tmp_path: Path, content: str) -> None:
     (tmp_path / "installed.json").write_text(content)
     with pytest.raises(InstallationIncomplete, match=r"installed\.json"):
-        Journal(tmp_path / "installed.json")
+        InstallationJournal(tmp_path / "installed.json")

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from dispatcher.forget.layers.store import StoreLayer
-from dispatcher.forget.request import ForgetRequest, Scope
+from dispatcher.chat_data.forget.layers.store import StoreLayer
+from dispatcher.chat_data.forget.request import ForgetRequest, Scope
 from dispatcher.memory.day.memory import DayMemory
 from dispatcher.memory.store.memories import MemoryType
 from dispatcher.memory.typed.tags import parse as tags_of

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from redis import Redis
 
-from dispatcher.forget.layers.tasks import TasksLayer
+from dispatcher.chat_data.forget.layers.tasks import TasksLayer
 from dispatcher.health.gauges import Reading
 from dispatcher.queue.refused import TooLarge
 from shared.turns.records import dumps

@@ -237,10 +237,10 @@ def test_what_is_asked_second_is_hidden_while_the_first_waits(light: World) -> N
 @pytest.mark.slow
 def test_an_answer_that_comes_between_question_and_forgetting_goes_too(light: World) -> None:
     """A task that runs when the owner is asked, and has ended when it is done."""
-    from dispatcher.forget.journal import Journal
-    from dispatcher.forget.request import ForgetRequest, Scope
-    from dispatcher.forget.select import Selector
-    from dispatcher.forget.steps import carry_out, open_context
+    from dispatcher.chat_data.forget.journal import Journal
+    from dispatcher.chat_data.forget.request import ForgetRequest, Scope
+    from dispatcher.chat_data.forget.select import Selector
+    from dispatcher.chat_data.forget.steps import carry_out, open_context
     from shared.system.byte_scan import Needles
 
     light.redis.sadd("hcli:mem:workers", "w")

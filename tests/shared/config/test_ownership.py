@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from dispatcher.forget.steps import open_context
+from dispatcher.chat_data.forget.steps import open_context
 from dispatcher.health.checks.host import check_directories
 from dispatcher.health.findings import Setup
 from dispatcher.releases.manage import prune

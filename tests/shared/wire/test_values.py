@@ -85,7 +85,7 @@ def test_who_stands_in_redis_as_a_dispatcher_can_fail_a_night_with_a_sentence_on
 
 
 def test_hmem_forget_waits_for_whoever_stands_there_and_goes_on(light: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    from dispatcher.forget import archive_part
+    from dispatcher.chat_data.forget import archive_part
 
     light.say("t1", "The boiler code is 4711.")
     light.night()

@@ -10,7 +10,7 @@ import time
 from functools import partial
 from typing import Any
 
-from dispatcher.forget.layers.store import StoreLayer
+from dispatcher.chat_data.forget.layers.store import StoreLayer
 from dispatcher.memory.store.memories import MemoryType, new_memory
 from dispatcher.memory.store.summaries import SessionSummary
 from dispatcher.memory.store.turns import StoredTurn
@@ -133,7 +133,7 @@ def hmem(world: World, *arguments: str, **more: str) -> subprocess.CompletedProc
 #: `hmem` that waits so many seconds for tasks to end and for caches to be dropped.
 _IMPATIENT = """
 from dispatcher.cli.main import main
-from dispatcher.forget.layers import caches, tasks
+from dispatcher.chat_data.forget.layers import caches, tasks
 tasks.TasksLayer.wait.__defaults__ = ({0},)
 caches.DROPPING_SECONDS = {0}
 main()

@@ -9,8 +9,8 @@ from typing import Any
 import orjson
 from starlette.responses import Response
 
-from dispatcher.forget.journal import unfinished_names
-from dispatcher.forget.receipt import receipts
+from dispatcher.chat_data.forget.journal import unfinished_names
+from dispatcher.chat_data.forget.receipt import receipts
 from dispatcher.releases.night_command import sentence_of
 from dispatcher.servers.web.asked import Asked, NotShown, go_to
 from dispatcher.servers.web.jobs import as_ourselves, of_day

@@ -10,8 +10,8 @@ from pathlib import Path
 from starlette.background import BackgroundTask
 from starlette.responses import FileResponse, Response
 
-from dispatcher.export.chat import export_chat
-from dispatcher.forget.layers.files import EXPORTS
+from dispatcher.chat_data.export.chat import export_chat
+from dispatcher.chat_data.forget.layers.files import EXPORTS
 from dispatcher.releases.night_command import NightCommandFailed, night_is_here, read_lines
 from dispatcher.servers.web.asked import Asked, go_to
 from dispatcher.servers.web.uploads import uploaded

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from dispatcher.forget.layers.store import StoreLayer
-from dispatcher.forget.request import ForgetRequest, Scope
+from dispatcher.chat_data.forget.layers.store import StoreLayer
+from dispatcher.chat_data.forget.request import ForgetRequest, Scope
 from dispatcher.memory.dates.fact_dates import ends
 from dispatcher.memory.embedder import DayEmbedder
 from dispatcher.memory.store.memories import Memories, MemoryType

@@ -22,17 +22,17 @@ from typing import Any
 
 from redis import Redis
 
-from dispatcher.forget.archive_part import NightPart
-from dispatcher.forget.journal import Journal, Journals
-from dispatcher.forget.layers.caches import drop_caches
-from dispatcher.forget.layers.claude import ClaudeLayer
-from dispatcher.forget.layers.files import remove_files
-from dispatcher.forget.layers.redis import RedisLayer
-from dispatcher.forget.layers.redis_files import rewrite
-from dispatcher.forget.layers.store import StoreLayer, open_store
-from dispatcher.forget.layers.tasks import Running, TasksLayer
-from dispatcher.forget.receipt import receipt, what_stays, write_receipt
-from dispatcher.forget.scan import Proof
+from dispatcher.chat_data.forget.archive_part import NightPart
+from dispatcher.chat_data.forget.journal import Journal, Journals
+from dispatcher.chat_data.forget.layers.caches import drop_caches
+from dispatcher.chat_data.forget.layers.claude import ClaudeLayer
+from dispatcher.chat_data.forget.layers.files import remove_files
+from dispatcher.chat_data.forget.layers.redis import RedisLayer
+from dispatcher.chat_data.forget.layers.redis_files import rewrite
+from dispatcher.chat_data.forget.layers.store import StoreLayer, open_store
+from dispatcher.chat_data.forget.layers.tasks import Running, TasksLayer
+from dispatcher.chat_data.forget.receipt import receipt, what_stays, write_receipt
+from dispatcher.chat_data.forget.scan import Proof
 from dispatcher.memory.tombstones import Forgotten, announce, end_conversation, raise_mark
 from shared.config.ownership import OURS
 from shared.config.settings import Settings

@@ -15,8 +15,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dispatcher.forget.journal import FOLDER, Journal
-from dispatcher.forget.request import ForgetRequest, Scope
+from dispatcher.chat_data.forget.journal import FOLDER, Journal
+from dispatcher.chat_data.forget.request import ForgetRequest, Scope
 from nightly.cli.status import sentence
 from shared.errors import SettingsError
 from shared.system.byte_scan import Needles

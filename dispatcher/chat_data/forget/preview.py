@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from dispatcher.forget.archive_part import NightPart
-from dispatcher.forget.places import places_lines
-from dispatcher.forget.select import Selection
+from dispatcher.chat_data.forget.archive_part import NightPart
+from dispatcher.chat_data.forget.places import places_lines
+from dispatcher.chat_data.forget.select import Selection
 from shared.text.format import one_line, shorten, time_text, zoned_text
 
 #: How many texts are shown, and how many characters of each.

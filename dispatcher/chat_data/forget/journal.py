@@ -19,7 +19,7 @@ from uuid import uuid4
 
 import orjson
 
-from dispatcher.forget.request import ForgetRequest, Scope
+from dispatcher.chat_data.forget.request import ForgetRequest, Scope
 from shared.errors import InvalidInput, StorageError
 from shared.system.byte_scan import Needles
 from shared.system.files import fsync_dir, locked_file, make_dir, read_own, write_atomic

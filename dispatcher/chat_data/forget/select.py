@@ -19,10 +19,10 @@ from typing import Any
 
 from redis import Redis
 
-from dispatcher.forget.layers.redis import RedisLayer
-from dispatcher.forget.layers.store import StoreLayer
-from dispatcher.forget.layers.tasks import Running, TasksLayer
-from dispatcher.forget.request import ForgetRequest, Scope
+from dispatcher.chat_data.forget.layers.redis import RedisLayer
+from dispatcher.chat_data.forget.layers.store import StoreLayer
+from dispatcher.chat_data.forget.layers.tasks import Running, TasksLayer
+from dispatcher.chat_data.forget.request import ForgetRequest, Scope
 from dispatcher.memory.store.memories import Memory
 from dispatcher.releases.night_command import NightCommandFailed, archive_is_here, read_lines
 from shared.config.settings import Settings

@@ -15,7 +15,7 @@ from typing import Any
 
 from redis import Redis, ResponseError
 
-from dispatcher.forget.request import Scope
+from dispatcher.chat_data.forget.request import Scope
 from dispatcher.memory.tombstones import FORGOTTEN
 from dispatcher.queue.scripts import script_text
 from shared.turns.message_origin import Origin

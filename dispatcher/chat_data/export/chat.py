@@ -18,8 +18,8 @@ from zoneinfo import ZoneInfo
 import orjson
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from dispatcher.export.sources import ARCHIVE, DAY, EVERY, REDIS, RELEASE, Gathered, gather
-from dispatcher.export.vault import KINDS, VAULT, write_vault
+from dispatcher.chat_data.export.sources import ARCHIVE, DAY, EVERY, REDIS, RELEASE, Gathered, gather
+from dispatcher.chat_data.export.vault import KINDS, VAULT, write_vault
 from dispatcher.memory.tombstones import hidden_by
 from shared.config.settings import Settings
 from shared.errors import InvalidInput, ReleaseRefused
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from shared.search.recall import OpenRelease
 
 _TEMPLATES = Environment(
-    loader=PackageLoader("dispatcher.export", "."),
+    loader=PackageLoader("dispatcher.chat_data.export", "."),
     undefined=StrictUndefined,
     autoescape=False,
     keep_trailing_newline=True,

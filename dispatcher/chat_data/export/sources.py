@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import orjson
 
-from dispatcher.forget.layers.redis import RedisLayer
+from dispatcher.chat_data.forget.layers.redis import RedisLayer
 from dispatcher.releases.night_command import NightCommandFailed, read_json
 from shared.config.settings import Settings
 from shared.errors import InvalidInput, ReleaseRefused, StorageError

@@ -8,8 +8,8 @@ from typing import Any
 
 import orjson
 
-from dispatcher.forget.journal import Journal
-from dispatcher.forget.layers.store import StoreLayer
+from dispatcher.chat_data.forget.journal import Journal
+from dispatcher.chat_data.forget.layers.store import StoreLayer
 from shared.system.files import make_dir, read_own, write_atomic
 from shared.text.format import zoned_text
 

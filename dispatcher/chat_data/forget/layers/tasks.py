@@ -15,8 +15,8 @@ from typing import Any
 
 from redis import Redis
 
-from dispatcher.forget.layers.redis import quoted
-from dispatcher.forget.request import Scope, chat_in
+from dispatcher.chat_data.forget.layers.redis import quoted
+from dispatcher.chat_data.forget.request import Scope, chat_in
 from dispatcher.memory.tombstones import FORGOTTEN
 from dispatcher.queue.existing_values import ExistingResult, is_signed
 from dispatcher.queue.scripts import script_text

@@ -7,10 +7,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from dispatcher.forget.archive_part import NightPart
-from dispatcher.forget.layers.claude import ClaudeLayer
-from dispatcher.forget.layers.files import found_files
-from dispatcher.forget.request import Scope
+from dispatcher.chat_data.forget.archive_part import NightPart
+from dispatcher.chat_data.forget.layers.claude import ClaudeLayer
+from dispatcher.chat_data.forget.layers.files import found_files
+from dispatcher.chat_data.forget.request import Scope
 from shared.config.settings import Settings
 from shared.errors import ReleaseRefused
 from shared.release.manifest import current_release

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from dispatcher.forget.request import Scope
+from dispatcher.chat_data.forget.request import Scope
 from dispatcher.memory.store.actions import Actions
 from dispatcher.memory.store.database import Database
 from dispatcher.memory.store.memories import Memories, Memory

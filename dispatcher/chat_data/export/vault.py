@@ -13,7 +13,7 @@ from shared.turns.obsidian import INDEX, Vault, day_link, front_matter, inline
 from shared.turns.speakers import namesakes
 
 if TYPE_CHECKING:
-    from dispatcher.export.sources import Gathered
+    from dispatcher.chat_data.export.sources import Gathered
     from dispatcher.memory.store.memories import Memory
 
 VAULT, MEMORIES = "obsidian", "Memories"

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from redis import Redis
 
-from dispatcher.export.chat import export_chat
+from dispatcher.chat_data.export.chat import export_chat
 from dispatcher.memory.day.memory import DayMemory
 from dispatcher.memory.store.memories import MemoryType, new_memory
 from dispatcher.memory.store.summaries import SessionSummary

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from dispatcher.forget.layers.store import StoreLayer
+from dispatcher.chat_data.forget.layers.store import StoreLayer
 from dispatcher.memory.day.memory import DayMemory
 from dispatcher.memory.session_history import conversation_of
 from dispatcher.memory.tombstones import FORGOTTEN, Forgotten, erases

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from dispatcher.forget.layers.store import StoreLayer
-from dispatcher.forget.request import folded
-from dispatcher.forget.select import released_chunks
+from dispatcher.chat_data.forget.layers.store import StoreLayer
+from dispatcher.chat_data.forget.request import folded
+from dispatcher.chat_data.forget.select import released_chunks
 from dispatcher.memory.store.memories import MemoryType, new_memory
 from dispatcher.memory.store.turns import StoredTurn
 from shared.turns.records import Tombstone, Turn, dumps

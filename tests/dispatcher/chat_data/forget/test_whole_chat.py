@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from dispatcher.forget.layers.store import StoreLayer
-from dispatcher.forget.request import ForgetRequest, Scope
-from dispatcher.forget.scan import Proof
-from dispatcher.forget.select import released_chunks
-from dispatcher.forget.steps import open_context
+from dispatcher.chat_data.forget.layers.store import StoreLayer
+from dispatcher.chat_data.forget.request import ForgetRequest, Scope
+from dispatcher.chat_data.forget.scan import Proof
+from dispatcher.chat_data.forget.select import released_chunks
+from dispatcher.chat_data.forget.steps import open_context
 from dispatcher.memory.tombstones import FORGOTTEN
 from shared.system.byte_scan import Needles
 from tests.support.day.forgetting_world import CANARIES, CHAT, OTHER, OTHERS, hmem, keys_of, planted, result_of

@@ -15,7 +15,7 @@ from rich.console import Console
 
 from dispatcher.installation.init.context import Installation
 from dispatcher.installation.init.terminal import Terminal
-from dispatcher.installation.journal import Journal
+from dispatcher.installation.journal import InstallationJournal
 from dispatcher.installation.layout import Layout, of_host
 from tests.servers.messages_api import MessagesApi
 from tests.servers.telegram_api import TOKEN, TelegramApi
@@ -53,7 +53,7 @@ def layout_in(root: Path) -> Layout:
 def installation_in(root: Path, terminal: Terminal, values: dict[str, str] | None = None) -> Installation:
     layout = layout_in(root)
     layout.config.mkdir(parents=True, exist_ok=True)
-    return Installation(layout, terminal, Journal(layout.journal), dict(values or {}))
+    return Installation(layout, terminal, InstallationJournal(layout.journal), dict(values or {}))
 
 
 class NewHome:

@@ -15,13 +15,13 @@ from typing import Any
 
 from redis import Redis, ResponseError
 
-from dispatcher.forget.journal import FOLDER
-from dispatcher.forget.layers.claude import ClaudeLayer
-from dispatcher.forget.layers.redis import RedisLayer
-from dispatcher.forget.layers.store import StoreLayer
-from dispatcher.forget.layers.tasks import TasksLayer
-from dispatcher.forget.request import Scope
-from dispatcher.forget.select import release_summaries, released_chunks, released_notes
+from dispatcher.chat_data.forget.journal import FOLDER
+from dispatcher.chat_data.forget.layers.claude import ClaudeLayer
+from dispatcher.chat_data.forget.layers.redis import RedisLayer
+from dispatcher.chat_data.forget.layers.store import StoreLayer
+from dispatcher.chat_data.forget.layers.tasks import TasksLayer
+from dispatcher.chat_data.forget.request import Scope
+from dispatcher.chat_data.forget.select import release_summaries, released_chunks, released_notes
 from shared.config.settings import Settings
 from shared.config.values import names_a_host
 from shared.errors import HmemError

@@ -1,0 +1,1 @@
+"""What is stored of a chat, whole: given out (export) or erased (forget)."""
