@@ -56,8 +56,7 @@ def checked(values: Mapping[str, str]) -> Settings:
 def write_settings(layout: Layout, journal: InstallationJournal, values: Mapping[str, str]) -> bool:
     """Whether anything changed."""
     if layout.kind != "three-users":
-        mode, group = (0o600, None) if layout.day_user is None else (0o640, layout.day_user)
-        return write_values(layout.settings_file, journal, values, mode, group)
+        return write_values(layout.settings_file, journal, values, 0o600, layout.day_user)
     secret = {*SHARED_SECRETS, "REDIS_URL", *(name for names in SECRETS.values() for name in names)}
     changed = write_values(layout.settings_file, journal, {k: v for k, v in values.items() if k not in secret}, 0o644)
     for part, names in SECRETS.items():
@@ -67,9 +66,9 @@ def write_settings(layout: Layout, journal: InstallationJournal, values: Mapping
 
 
 def write_values(
-    path: Path, journal: InstallationJournal, values: Mapping[str, str], mode: int, group: str | None = None
+    path: Path, journal: InstallationJournal, values: Mapping[str, str], mode: int, owner: str | None = None
 ) -> bool:
-    """Set values in a TOML file; whether it changed."""
+    """Set values in a TOML file that belongs to this account (None: us); whether it changed."""
     before = path.read_text(encoding="utf-8") if path.exists() else ""
     known = _values_of(path)
     text = before or _HEAD
@@ -83,7 +82,7 @@ def write_values(
         _refuse_broken(path, text)
         journal.add("file", path)
         write_atomic(path, text.encode())
-    _own(path, mode, group)
+    _own(path, mode, owner)
     return text != before
 
 
@@ -128,10 +127,10 @@ def _refuse_broken(path: Path, text: str) -> None:
         raise SettingsError(f"{path} could not be changed without breaking it ({error}). Change it by hand.") from error
 
 
-def _own(path: Path, mode: int, group: str | None) -> None:
+def _own(path: Path, mode: int, owner: str | None) -> None:
     path.chmod(mode)
-    if group and (user := account(group)):
-        os.chown(path, 0, user.pw_gid)
+    if owner and (user := account(owner)):
+        os.chown(path, user.pw_uid, user.pw_gid)
 
 
 def _literally(line: str) -> str:

@@ -124,10 +124,11 @@ def send_alarms(host: Host) -> int:
 
 
 def send_report(host: Host) -> bool:
-    """Send today's morning report if it is time and it was not sent yet; whether it was."""
+    """Send today's morning report if it is time, this host ran by then, and it was not sent yet; whether it was."""
     settings, now, outgoing = host.settings, host.now(), Outgoing(host.redis)
     day = datetime.fromtimestamp(now, settings.timezone).date()
-    if now < instant(day, clock.fromisoformat(settings.report_at), settings.timezone):
+    at = instant(day, clock.fromisoformat(settings.report_at), settings.timezone)
+    if now < at or host.first_run > at:
         return False
     if not due(outgoing.noted("report"), day):
         return False

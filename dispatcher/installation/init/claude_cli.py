@@ -106,7 +106,7 @@ def _npm(target: Path, remedy: str, show: Any, how: dict[str, Any]) -> str:
 def log_in(installation: Installation) -> str:
     """Wait until the CLI is logged in for the account that answers."""
     given = environment.given((*LOGIN_VARIABLES, SERVER_VARIABLE))
-    if any(name in given for name in LOGIN_VARIABLES):
+    if given:
         _save(installation, given)
     for _ in range(LOGIN_TRIES):
         if way := _login(installation):

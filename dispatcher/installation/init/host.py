@@ -69,7 +69,7 @@ def create_accounts(installation: Installation) -> str:
     created = [name for name in layout.accounts if account(name) is None]
     for name in created:
         installation.journal.add("account", name)
-        home = {layout.day_user: layout.home, layout.night_user: layout.night}.get(name, Path("/"))
+        home = {layout.night_user: layout.night, layout.day_user: layout.home}.get(name, Path("/"))
         command = [
             "useradd",
             "--system",
