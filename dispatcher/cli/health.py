@@ -83,7 +83,7 @@ def doctor(json: Json = False) -> None:
     from dispatcher.health import doctor as checks
 
     found = []
-    for finding in checks.examine(start()):
+    for finding in checks.examine(start(formats=False)):
         found.append(finding)
         if not json:
             print_bytes(checks.lines(finding).encode())

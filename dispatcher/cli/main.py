@@ -100,9 +100,10 @@ def run() -> None:
 
     from shared.config.ownership import OURS
     from shared.system.files import own_root
+    from shared.system.formats import claim
 
     settings = start("dispatcher")
-    own_root(settings.hmem_state_dir, OURS["hmem_state_dir"])
+    claim(own_root(settings.hmem_state_dir, OURS["hmem_state_dir"]), "hmem_state_dir")
     asyncio.run(_serve(settings))
 
 

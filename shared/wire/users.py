@@ -133,6 +133,7 @@ BOT = User(
         reads("GET", keys.NIGHT_LAST, why="`/status`: time of the last good night"),
         reads("GET STRLEN", keys.NIGHT_PICTURE, keys.NIGHT_REPORT, why="the picture of the morning report"),
         both("HGET HSETNX HDEL", keys.DIGESTS, why="`/digest`"),
+        reads("GET", keys.FORMAT, why="refuses values that a newer program wrote"),
     ),
     scripts=True,
 )
@@ -278,6 +279,7 @@ DISPATCHER = User(
         both("HGET HSET HDEL", keys.MORNING, why="one report a day, one heartbeat a night"),
         both("HGETALL HGET HSET", keys.DIGESTS, why="one digest a day for each chat that wants it"),
         both("HSET HSETNX HMGET DEL", keys.CLAUDE_ERRORS, why="notices that Claude only answers with errors"),
+        both("GET SET", keys.FORMAT, why="refuses values that a newer program wrote, and takes over older ones"),
     ),
     scripts=True,
 )
@@ -306,6 +308,11 @@ NIGHT = User(
         reads("SMEMBERS", keys.WORKERS, why="which dispatchers there are"),
         reads("EXISTS", LEASE, why="which of them are running"),
         reads("HGETALL", keys.RELEASE, why="whether they serve the new release"),
+        reads(
+            "GET",
+            keys.FORMAT,
+            why="refuses values that a newer program wrote, and makes no release that the day cannot read",
+        ),
     ),
     scripts=True,
 )
