@@ -19,8 +19,12 @@ from typing import Any
 
 from redis import Redis
 
+from dispatcher.memory.tombstones import Forgotten
+from dispatcher.queue.refused import dead_letter
+from dispatcher.telegram.state import Waiting
 from shared.system.formats import program_version
-from shared.turns.records import Tombstone, dumps
+from shared.turns.records import Tombstone, Turn, dumps
+from shared.wire import keys
 from tests.support.machine import answers, free_port, wait_for
 from tests.support.world import REPOSITORY, World
 
@@ -34,6 +38,7 @@ _PASSING = (
     "hcli:mem:night:owner",
     "hcli:mem:inflight:",
     "hcli:mem:bot:owner",
+    "hcli:mem:night:picture",  # pixels
 )
 
 
@@ -45,13 +50,15 @@ def main() -> None:
         command = ["redis-server", "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--dir", folder]
         with subprocess.Popen(command, stdout=subprocess.DEVNULL) as server:
             client: Redis = Redis.from_url(f"redis://127.0.0.1:{port}/0")
-            wait_for(lambda: answers(client), "redis-server to start")
-            world = World(Path(folder) / "host", client, f"redis://127.0.0.1:{port}/0")
-            world.root.mkdir()
-            live(world)
-            target.mkdir(parents=True, exist_ok=True)
-            save(world, target)
-            server.terminate()
+            try:
+                wait_for(lambda: answers(client), "redis-server to start")
+                world = World(Path(folder) / "host", client, f"redis://127.0.0.1:{port}/0")
+                world.root.mkdir()
+                live(world)
+                target.mkdir(parents=True, exist_ok=True)
+                save(world, target)
+            finally:
+                server.terminate()
     sys.stdout.write(f"{target}: {sum(path.stat().st_size for path in target.iterdir()) // 1024} KiB\n")
 
 
@@ -71,21 +78,23 @@ def live(world: World) -> None:
     ):
         world.command("hmem", "memory", "add", CHAT, text, "--type", kind)
     assert dispatcher.stop() == 0
-    world.push_tombstone(Tombstone("s1", CHAT, 1_800_000_000.0, turn_ids=("a2:user",), erase=True))
+    Forgotten(world.settings().hmem_state_dir).add(
+        Tombstone("h1", CHAT, 1_707_500_000.0, turn_ids=frozenset({"a9:user"}))
+    )
+    world.redis.rpush(keys.DEAD, dead_letter(b'{"task_id": "x1", "chat_id": 9912, "message": "an odd one"}', "odd"))
+    world.redis.hset(
+        keys.BOT_WAITING, "tg-1", Waiting(CHAT, 1_707_500_000.0, text="The answer is on its way.").to_json()
+    )
+    world.redis.rpush(
+        keys.OUTBOX,
+        dumps({"id": "o1", "chat_id": int(CHAT), "text": "Tomorrow: paint the fence", "created_at": 1_707_500_000.0}),
+    )
+    world.push_tombstone(Tombstone("s1", CHAT, 1_800_000_000.0, turn_ids=frozenset({"a2:user"}), erase=True))
     world.say("c1", "The new fence is green.", timestamp=1_707_600_000.0)
     world.night()
     world.say("d1", "The bicycle is in the shed.", timestamp=1_707_700_000.0)
     turns = world.root / "turns.jsonl"
-    turns.write_bytes(
-        dumps(
-            {
-                "turn_id": "old1:user",
-                "chat_id": CHAT,
-                "content": "The tent lies in the attic.",
-                "timestamp": 1_600_000_000.0,
-            }
-        )
-    )
+    turns.write_bytes(Turn("old1", "user", CHAT, "The tent lies in the attic.", 1_600_000_000.0).to_json())
     killed = world.command(
         "hmem-night", "backfill", "jsonl", str(turns), check=False, HMEM_CRASH_AT="export:before-commit"
     )
