@@ -82,6 +82,11 @@ COMMANDS = (
         "dispatcher.cli.chat_data",
         "The owner's key, with which `hmem forget` signs; created if there is none. Prints the public half for the night.",
     ),
+    CommandEntry(
+        "upgrade",
+        "dispatcher.upgrade.command",
+        "Install a newer version, keep the way back, and go back by itself if it does not work. Killed at any moment, run it again.",
+    ),
 )
 hmem = CommandGroup("hmem", __doc__, COMMANDS)
 

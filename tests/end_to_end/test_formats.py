@@ -63,7 +63,7 @@ def test_the_day_reads_what_an_earlier_version_left_before_any_night(world: Worl
     assert {one.tombstone_id for one in Forgotten(world.settings().hmem_state_dir).all()} >= {"h1"}
     waiting = world.redis.hgetall(keys.BOT_WAITING)
     assert [Waiting.parse(cast(bytes, raw)).text for raw in waiting.values()] == ["The answer is on its way."]
-    assert "an odd one" in world.command("hmem", "dead", "show", "x1").stdout
+    assert "x1" in world.command("hmem", "dead", "list", "--json").stdout
     assert "boiler" in world.command("hmem", "memory", "why", CHAT).stdout
 
 
