@@ -44,7 +44,7 @@ def refuse_without_room(
     store = store_path(settings)
     size = store.stat().st_size if store and store.exists() else 0
     for place, wanted in ((installation.prefix, PACKAGE_BYTES), (settings.hmem_state_dir, STATE_BYTES + 2 * size)):
-        free = usage(place).free
+        free = usage(next(one for one in (place, *place.absolute().parents) if one.exists())).free
         if free < wanted:
             raise StorageError(
                 f"The disk of {place} has {free >> 20} MiB free, and an upgrade needs {wanted >> 20} MiB there, so nothing was changed. "
@@ -121,6 +121,15 @@ def _numbered(found: Iterator[FormatThere]) -> Iterator[FormatThere]:
 def store_path(settings: Settings) -> Path | None:
     """The day store's file; None for a server, or none at all."""
     return Database(settings.day_store_url, settings.hmem_state_dir).path if settings.has_day_store else None
+
+
+def version_of(python: Path) -> str:
+    """The version that an environment has now; "" if it does not say."""
+    command = [str(python), "-c", "from importlib.metadata import version; print(version('hcli-memory'))"]
+    try:
+        return run_bounded(command, DOCTOR_SECONDS).stdout.strip()
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
 
 
 def doctor(hmem: Path) -> list[dict[str, Any]]:

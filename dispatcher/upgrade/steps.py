@@ -12,23 +12,14 @@ before the package on the disk changes; the new version only runs in processes o
 
 from __future__ import annotations
 
-import shutil
+import shlex
 import subprocess
 from collections.abc import Callable
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
 from dispatcher.health.checks.formats import store_revision
-from dispatcher.memory.store.kept import (
-    AFTER,
-    COPY,
-    back_up,
-    kept_words,
-    leave_out_removed,
-    put_back,
-    write_memories_since,
-)
+from dispatcher.memory.store.kept import AFTER, COPY, READY, back_up, leave_out_removed, put_back, write_memories_since
 from dispatcher.upgrade import host, postgresql
 from dispatcher.upgrade.installation import Installation, carry_out
 from dispatcher.upgrade.journal import UpgradeJournal
@@ -37,7 +28,7 @@ from dispatcher.upgrade.services import Services
 from shared.config.credentials import for_child
 from shared.config.settings import Settings
 from shared.config.sources import settings_file
-from shared.errors import HmemError, StoreUnavailable, UpgradeFailed
+from shared.errors import HmemError, UpgradeFailed
 from shared.system.faults import crash_point
 from shared.system.files import copy_atomic, write_atomic
 from shared.system.privileges import as_owner_of
@@ -46,7 +37,8 @@ from shared.system.processes import last_line, run_bounded
 #: Seconds for the migration of a large day store.
 MIGRATION_SECONDS = 3_600.0
 MIGRATION, SETTINGS, BACK_SCRIPT = "dispatcher.upgrade.migrate", "settings.toml", "back.sh"
-FORWARD, BACK = ("keep", "install", "migrate", "restart", "check"), ("reinstall", "store", "memories", "restart back")
+FORWARD = ("keep", "install", "migrate", "restart", "check")
+BACK = ("reinstall", "restart back", "store", "memories")
 
 
 @dataclass
@@ -116,6 +108,8 @@ class Upgrade:
         for step in BACK[BACK.index(self.journal.step) :]:
             self._do(step)
         self._note(lambda: self.journal.finish("back"))
+        for one in host.new_problems(self.installation.hmem, self.journal.problems, self._settling):
+            self.say(f"To do: {one['sentence']} {one['fix']}")
         self.say(f"{self.journal.from_version} is installed again.")
 
     # Forward.
@@ -149,7 +143,7 @@ class Upgrade:
     def _migrate(self) -> None:
         """By the new version, in a process of its own."""
         self.say("Taking over the formats.")
-        with for_child() as (environment, descriptors):
+        with for_child("dispatcher") as (environment, descriptors):
             command = [str(self.installation.python), "-P", "-m", MIGRATION]
             done = run_bounded(command, MIGRATION_SECONDS, environment=environment, descriptors=descriptors)
         if done.returncode:
@@ -165,38 +159,39 @@ class Upgrade:
         self.services.restart(names)
 
     def _check(self) -> None:
-        found = host.new_problems(
-            self.installation.hmem, self.journal.problems, self.settling if self.journal.services else 0.0
-        )
-        if bad := [
-            one
-            for one in found
-            if one["name"] in host.DECISIVE and (self.journal.services or one["name"] not in ("dispatcher", "bot"))
-        ]:
+        found = host.new_problems(self.installation.hmem, self.journal.problems, self._settling)
+        decisive = host.DECISIVE - (
+            set() if self.journal.services else {"dispatcher", "bot"}
+        )  # those we did not restart
+        if bad := [one for one in found if one["name"] in decisive]:
             raise UpgradeFailed(f"hmem doctor of the new version found: {bad[0]['sentence']}")
         for one in found:
             self.say(f"To do: {one['sentence']} {one['fix']}")
+
+    @property
+    def _settling(self) -> float:
+        return self.settling if self.journal.services else 0.0
+
+    def _note(self, write: Callable[[], None]) -> None:
+        """Change the journal, as the user whose directory it is in."""
+        with as_owner_of(self.settings.hmem_state_dir):
+            write()
 
     # Back.
 
     def _refuse_unreadable(self) -> None:
         """Directories and Redis whose format was raised cannot be taken back; the day store can."""
-        now = host.formats_now(self.settings)
-        raised = sorted(place for place, number in now.items() if number > self.journal.formats.get(place, number))
-        if raised:
+        now, before = host.formats_now(self.settings), self.journal.from_version
+        if raised := sorted(place for place, number in now.items() if number > self.journal.formats.get(place, number)):
             raise UpgradeFailed(
-                f"{self.journal.from_version} could not read what is in {', '.join(raised)} since the upgrade, so going back is not possible and nothing "
-                "was changed. Stay with this version, and report what does not work."
+                f"{before} could not read what is in {', '.join(raised)} since the upgrade, so there is no way back, and nothing was changed. "
+                "Stay with this version, and report what does not work."
             )
         store = host.store_path(self.settings)
-        if (
-            store
-            and self.journal.revision
-            and store_revision(store) != self.journal.revision
-            and not (self.journal.folder / COPY).exists()
-        ):
+        raised_store = store and self.journal.revision and store_revision(store) not in (None, self.journal.revision)
+        if raised_store and not (self.journal.folder / COPY).exists():
             raise UpgradeFailed(
-                f"The day store has a newer format than {self.journal.from_version} reads, and its copy is gone: hmem forget removed it. Stay with this version."
+                f"The day store has a newer format than {before} reads, and its copy is gone: hmem forget removed it. Stay with this version."
             )
 
     def _reinstall(self) -> None:
@@ -217,8 +212,10 @@ class Upgrade:
         self.say("Putting the day store back as it was; memories that were added since are imported into it.")
         with as_owner_of(self.settings.hmem_state_dir):
             back_up(store, folder / AFTER)
+            back_up(folder / COPY, folder / READY)
+            leave_out_removed(folder / READY, folder / AFTER)
             crash_point("upgrade:set aside")
-            put_back(folder / COPY, store)
+            put_back(folder / READY, store)
 
     def _import_since(self) -> None:
         """By the version before, once its store is back."""
@@ -226,7 +223,6 @@ class Upgrade:
         if store is None or not (folder / AFTER).exists():
             return
         with as_owner_of(self.settings.hmem_state_dir):
-            removed = leave_out_removed(store, folder / AFTER)
             files = write_memories_since(folder / COPY, folder / AFTER)
         for chat, path in files.items():
             with for_child() as (environment, descriptors):
@@ -234,17 +230,10 @@ class Upgrade:
                 done = run_bounded(command, MIGRATION_SECONDS, environment=environment, descriptors=descriptors)
             if done.returncode:
                 self.say(f"To do: hmem memory import -- {chat} {path} (it failed: {last_line(done)})")
-        self.say(f"Memories since the upgrade: {removed} removed again, those of {len(files)} chats imported.")
-
-
-def reset_store_of(journal: UpgradeJournal) -> list[Path]:
-    """The files of an upgrade that hold words."""
-    return [path for path in kept_words(journal.folder.parent.parent) if path.parent == journal.folder]
+        self.say(f"The memories that {len(files)} chats got since the upgrade are imported.")
 
 
 def _script(commands: list[list[str]], version: str) -> bytes:
-    import shlex
-
     lines = [
         "#!/bin/sh",
         f"# Installs hcli-memory {version} again, where an interrupted upgrade left nothing that starts. Then: hmem upgrade --back",

@@ -17,7 +17,7 @@ from shared.system.files import atomic_writer, fsync_dir, safe_name
 
 #: Below HMEM_STATE_DIR: one directory for each upgrade. All files there that hold words begin with the second name.
 UPGRADES, WORDS = "upgrades", "day-store"
-COPY, AFTER = f"{WORDS}.sqlite", f"{WORDS}-after.sqlite"
+COPY, AFTER, READY = f"{WORDS}.sqlite", f"{WORDS}-after.sqlite", f"{WORDS}-ready.sqlite"
 _BUSY_SECONDS = 5.0
 #: Columns of a memory → their names in a file for `hmem memory import`.
 _FIELDS = {
