@@ -16,7 +16,6 @@ import shlex
 import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 
 from dispatcher.health.checks.formats import store_revision
 from dispatcher.memory.store.kept import AFTER, COPY, READY, back_up, leave_out_removed, put_back, write_memories_since
