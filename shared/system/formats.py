@@ -3,7 +3,7 @@
 Each directory that a setting names has a `format.json`, and Redis has one key: one number for everything in there that has no version of its own.
 A directory without the file is from before there was one, which is format 1. Who writes in a place claims it first (`claim`): a newer format is
 refused before anything is changed, and an older one is taken over. Files with a version of their own (manifests, segments, the day store, …) are
-refused by their readers. The table of all formats is in ARCHITECTURE.md.
+refused by their readers. The table of all formats is in docs/upgrades.md.
 """
 
 from __future__ import annotations

@@ -170,8 +170,8 @@ def test_what_is_forgotten_is_in_no_copy_that_an_upgrade_keeps(light: World, ins
     assert done.returncode == 0, done.stderr
     state = light.root / "state"
     assert [path.name for path in kept_words(state)] == ["day-store.sqlite"]
-    forgotten = light.command("hmem", "forget", "matching", CHAT, "Ghent", "--yes", check=False)
-    assert "upgrade" not in forgotten.stderr, forgotten.stderr
+    forgotten = light.command("hmem", "forget", "--matching", "Ghent", "--chat", CHAT, "--yes", "--later", check=False)
+    assert "day-store" not in forgotten.stderr, forgotten.stderr
     assert kept_words(state) == []
     assert not [path for path in state.rglob("*") if path.is_file() and b"Ghent" in path.read_bytes()]
 
