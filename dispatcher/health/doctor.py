@@ -80,7 +80,7 @@ CHECKS: tuple[Check, ...] = (
     Check("state", check_state),
     Check("directories", check_directories),
     Check("disk", check_disk),
-    Check("formats", check_formats, needs=("redis",)),
+    Check("formats", check_formats),
     Check("release", check_release),
     Check("pin", check_pin),
     Check("embedder", check_embedder),

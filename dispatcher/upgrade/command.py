@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated
 
@@ -42,13 +43,10 @@ def upgrade(
         for line in plan(settings, installation, services, wanted or None, back=back):
             typer.echo(line)
         return
-    with as_owner_of(settings.hmem_state_dir):
-        lock = journal.alone(make_dir(settings.hmem_state_dir))
-        lock.__enter__()
-    try:
+    with ExitStack() as held:
+        with as_owner_of(settings.hmem_state_dir):
+            held.enter_context(journal.alone(make_dir(settings.hmem_state_dir)))
         carry_on(settings, installation, services, wanted or None, typer.echo, back=back)
-    finally:
-        lock.__exit__(None, None, None)
 
 
 def carry_on(
@@ -137,10 +135,10 @@ def _refuse_another(found: journal.UpgradeJournal, target: str | None) -> None:
 
 
 def _to_go_back(settings: Settings) -> journal.UpgradeJournal:
-    """The upgrade to undo: an unfinished one, or the last if it is done."""
-    every = journal.journals(settings.hmem_state_dir)
-    if not every or every[-1].outcome == "back":
+    """The upgrade to undo: an unfinished one, or the newest that was not undone."""
+    found = next((one for one in reversed(journal.journals(settings.hmem_state_dir)) if one.outcome != "back"), None)
+    if found is None:
         raise InvalidInput(
-            "There is no upgrade to go back from: none was made here, or the last one was undone. hmem upgrade begins one."
+            "There is no upgrade to go back from: none was made here, or all that are kept were undone. hmem upgrade begins one."
         )
-    return every[-1]
+    return found

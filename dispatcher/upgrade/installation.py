@@ -56,25 +56,25 @@ class Installation:
             ]
             return [*(get if target else [[*git, "pull", "--ff-only"]]), self._setup]
         parts = f"[{','.join(parts)}]" if (parts := parts_there()) else ""
-        return [[*self._pip, "install", "--upgrade", f"{NAME}{parts} @ {_address(target or '')}"]]
+        return [[*self._pip_install, "--upgrade", f"{NAME}{parts} @ {_address(target or '')}"]]
 
     def back(self, commit: str | None, wheel: Path | None) -> list[list[str]]:
         """The commands that install what was there before."""
         if self.kind == "checkout":
             return [["git", "-C", str(self.root), "reset", "--keep", str(commit)], self._setup]
         again = "--reinstall" if self.kind == "uv tool" else "--force-reinstall"
-        return [[*self._pip, "install", "--no-deps", again, str(wheel)]]
+        return [[*self._pip_install, "--no-deps", again, str(wheel)]]
 
     @property
     def _setup(self) -> list[str]:
         return [str(self.root / "scripts" / "setup")]
 
     @property
-    def _pip(self) -> list[str]:
+    def _pip_install(self) -> list[str]:
         """uv's environments have no pip. pipx' have: in place, so that the environment is never gone."""
         if self.kind == "uv tool":
-            return ["uv", "pip", "--python", str(self.python)]
-        return [str(self.python), "-m", "pip", "--disable-pip-version-check"]
+            return ["uv", "pip", "install", "--python", str(self.python)]
+        return [str(self.python), "-m", "pip", "--disable-pip-version-check", "install"]
 
     def refuse_target(self, target: str | None) -> None:
         """UpgradeFailed for a target that this kind of installation cannot take, or that is not newer."""

@@ -65,6 +65,10 @@ class Upgrade:
 
     def go_back(self, why: str = "") -> None:
         """The version before; UpgradeFailed if it could not read what this one wrote, and nothing was changed then."""
+        if not self.journal.back and self.journal.step == "keep":
+            self._note(lambda: self.journal.finish("back"))
+            self.say(f"Nothing had been changed: {self.journal.from_version} is installed.")
+            return
         if not self.journal.back:
             self._refuse_unreadable()
             self.journal.back, self.journal.why, self.journal.outcome, self.journal.step = True, why, "", BACK[0]
@@ -83,6 +87,8 @@ class Upgrade:
         try:
             self.go_back(why)
         except (HmemError, OSError, subprocess.SubprocessError) as error:
+            if not self.journal.back:  # refused before anything was changed
+                raise UpgradeFailed(f"The upgrade failed: {why} {error}") from error
             raise UpgradeFailed(
                 f"The upgrade failed ({why}), and so did the way back ({error}). What was kept is in {self.journal.folder}: run sh "
                 f"{self.journal.folder / BACK_SCRIPT}, then hmem upgrade --back."

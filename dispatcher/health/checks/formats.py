@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import orjson
-from redis import ResponseError
+from redis import RedisError
 
 from dispatcher.health.findings import Finding, Setup, ok, problem, warning
 from dispatcher.memory.store.database import Database
@@ -52,7 +52,7 @@ def formats_there(settings: Settings, redis: Any) -> Iterator[FormatThere]:
             yield _numbered(place, number, reads, by, program)
     try:
         found = parse(cast(bytes | None, redis.get(keys.FORMAT)))
-    except ResponseError:  # the checks of Redis say what is wrong
+    except RedisError:  # the checks of Redis say what is wrong
         found = None
     if found:
         yield _numbered("Redis", found.number, REDIS_FORMAT, _BY_DAY, found.program)

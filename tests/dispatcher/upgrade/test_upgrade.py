@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import sqlite3
+import subprocess
 from contextlib import closing
 from pathlib import Path
 
@@ -100,7 +101,7 @@ def test_a_raised_day_store_is_put_back_with_what_came_in_since(light: World, in
     assert "Ghent" not in said, "it was forgotten since"
 
 
-@pytest.mark.parametrize("point", FORWARD[:1] + FORWARD[2:])
+@pytest.mark.parametrize("point", [one for one in FORWARD if one != "halfway"])
 def test_killed_on_the_way_it_goes_on(light: World, installed: Installed, point: str) -> None:
     wheel = make_wheel(light.root / "wheels", NEW, RAISED)
     killed = installed.command("upgrade", str(wheel), HMEM_CRASH_AT=f"upgrade:{point}")
@@ -144,8 +145,6 @@ def test_where_nothing_starts_any_more_a_script_leads_back(light: World, install
     )
     assert killed.returncode == -signal.SIGKILL
     assert installed.command("status").returncode == 1, "it does not start"
-    import subprocess
-
     subprocess.run(["sh", str(upgrades(light)[-1] / "back.sh")], check=True, capture_output=True)
     done = installed.command("upgrade", "--back")
     assert done.returncode == 0, done.stderr
@@ -257,6 +256,20 @@ def test_a_checkout_killed_on_the_way_goes_on(light: World, point: str) -> None:
     assert done.returncode == 0, done.stderr
     assert git(light.root / "checkout", "rev-parse", "HEAD") == second
     assert (light.root / "checkout/.venv/setups").read_text().split()[-1] == second
+
+
+@pytest.mark.parametrize("point", ["halfway back", "reinstall"])
+def test_a_checkout_killed_on_the_way_back_goes_on_going_back(light: World, point: str) -> None:
+    installed, origin = in_a_checkout(light)
+    first = git(origin, "rev-parse", "HEAD")
+    change(origin, {"news": "second"})
+    assert installed.command("upgrade", **systemctl(light)).returncode == 0
+    killed = installed.command("upgrade", "--back", HMEM_CRASH_AT=f"upgrade:{point}", **systemctl(light))
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    done = installed.command("upgrade", **systemctl(light))
+    assert done.returncode == 0, done.stderr
+    assert git(light.root / "checkout", "rev-parse", "HEAD") == first
+    assert (light.root / "checkout/.venv/setups").read_text().split()[-1] == first
 
 
 def test_a_service_that_does_not_come_back_undoes_the_upgrade(light: World) -> None:
