@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import shlex
 import shutil
 import subprocess
@@ -19,19 +20,22 @@ from shared.system.processes import last_line, run_bounded
 Kind = Literal["checkout", "pipx", "uv tool", "venv"]
 #: Seconds for one command; large packages over a slow network take long.
 COMMAND_SECONDS = 3_600.0
+_HOW: dict[Kind, str] = {"checkout": "as a checkout", "pipx": "by pipx", "uv tool": "as a uv tool", "venv": "by pip"}
 #: Beginnings of a git address.
 _GIT = ("git+", "https://", "http://", "ssh://", "git@", "file://")
 
 
 @dataclass(frozen=True)
 class Installation:
-    """`root`: the checkout, or the environment; `prefix`: the environment whose `bin` has the commands; `commit`: of a checkout."""
+    """`root`: the checkout, or the environment; `prefix`: the environment whose `bin` has the commands; `commit`: of a checkout; `installer`: what
+    installs in an environment."""
 
     kind: Kind
     root: Path
     prefix: Path
     version: str
     commit: str | None = None
+    installer: Literal["pip", "uv"] = "pip"
 
     @property
     def python(self) -> Path:
@@ -44,7 +48,7 @@ class Installation:
     @property
     def sentence(self) -> str:
         at = f", commit {self.commit[:12]}" if self.commit else ""
-        return f"{NAME} {self.version}{at}, installed as a {self.kind} in {self.root}"
+        return f"{NAME} {self.version}{at}, installed {_HOW[self.kind]} in {self.root}"
 
     def forward(self, target: str | None) -> list[list[str]]:
         """The commands that install `target`: a wheel, a git address, or for a checkout None (the branch that it follows)."""
@@ -62,7 +66,7 @@ class Installation:
         """The commands that install what was there before."""
         if self.kind == "checkout":
             return [["git", "-C", str(self.root), "reset", "--keep", str(commit)], self._setup]
-        again = "--reinstall" if self.kind == "uv tool" else "--force-reinstall"
+        again = "--reinstall" if self.installer == "uv" else "--force-reinstall"
         return [[*self._pip_install, "--no-deps", again, str(wheel)]]
 
     @property
@@ -71,8 +75,8 @@ class Installation:
 
     @property
     def _pip_install(self) -> list[str]:
-        """uv's environments have no pip. pipx' have: in place, so that the environment is never gone."""
-        if self.kind == "uv tool":
+        """In place, so that the environment is never gone: uv and pipx themselves would remove it first."""
+        if self.installer == "uv":
             return ["uv", "pip", "install", "--python", str(self.python)]
         return [str(self.python), "-m", "pip", "--disable-pip-version-check", "install"]
 
@@ -84,9 +88,14 @@ class Installation:
                     f"This is a checkout in {self.root}, which takes a git address and no file. Run hmem upgrade without an argument."
                 )
             return
+        if self.installer == "uv" and not shutil.which("uv"):
+            raise UpgradeFailed(
+                f"The environment {self.prefix} has no pip, and uv is not on PATH, so nothing can be installed there. Add one of them "
+                f"({self.python} -m ensurepip), then run hmem upgrade again."
+            )
         if not target:
             raise UpgradeFailed(
-                f"This is a {self.kind}, so name what to install: hmem upgrade FILE.whl, or the git address."
+                f"It is installed {_HOW[self.kind]}, so name what to install: hmem upgrade FILE.whl, or the git address."
             )
         if target.startswith(_GIT):
             return
@@ -120,7 +129,8 @@ def find_installation(code: Path, prefix: Path | None = None) -> Installation:
         kind = "pipx"
     elif (prefix / "uv-receipt.toml").is_file():
         kind = "uv tool"
-    return Installation(kind, prefix, prefix, installed_version())
+    installer: Literal["pip", "uv"] = "pip" if importlib.util.find_spec("pip") else "uv"
+    return Installation(kind, prefix, prefix, installed_version(), installer=installer)
 
 
 def commit_of(root: Path) -> str:

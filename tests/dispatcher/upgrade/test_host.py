@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import subprocess
 from pathlib import Path
 from typing import NamedTuple
@@ -27,7 +28,8 @@ def environment(folder: Path, *marks: str) -> Path:
     return folder
 
 
-def test_how_it_was_installed_is_found(tmp_path: Path) -> None:
+def test_how_it_was_installed_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = importlib.util.find_spec
     code = tmp_path / "site-packages"
     found = find_installation(REPOSITORY, environment(tmp_path / "venv"))
     assert found.kind == "checkout"
@@ -35,9 +37,14 @@ def test_how_it_was_installed_is_found(tmp_path: Path) -> None:
     assert found.forward("https://example.org/us.git#next")[0][-3:] == ["fetch", "https://example.org/us.git", "next"]
     assert find_installation(code, tmp_path / "venv").kind == "venv"
     assert find_installation(code, environment(tmp_path / "px", "pipx_metadata.json")).kind == "pipx"
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None if name == "pip" else real(name))
     uv = find_installation(code, environment(tmp_path / "uv", "uv-receipt.toml"))
+    assert (uv.kind, uv.installer) == ("uv tool", "uv")
     assert uv.forward("git+https://example.org/us.git")[0][:3] == ["uv", "pip", "install"]
     assert uv.forward("git+https://example.org/us.git")[0][-1].endswith(" @ git+https://example.org/us.git")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(UpgradeFailed, match="has no pip, and uv is not on PATH"):
+        uv.refuse_target("git+https://example.org/us.git")
     with pytest.raises(UpgradeFailed, match=r"neither a checkout.*start the newer image"):
         find_installation(code, tmp_path)
 
