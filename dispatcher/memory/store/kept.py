@@ -38,6 +38,8 @@ def back_up(source: Path, target: Path) -> None:
     descriptor = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
     try:
         _copy(source, temporary)
+        with closing(sqlite3.connect(temporary)) as copy:  # one file, also while it is read
+            copy.execute("PRAGMA journal_mode=DELETE")
         os.fsync(descriptor)
     finally:
         os.close(descriptor)

@@ -29,8 +29,15 @@ from tests.dispatcher.upgrade.installed import (
 from tests.support.world import World
 
 CHAT = "9912"
-FORWARD = ["keep", "halfway", "install", "migrate", "restart", "check"]
-BACK = ["turned", "halfway back", "reinstall", "restart back", "set aside", "store", "memories"]
+
+
+def points(quick: str, *others: str) -> list[object]:
+    """Crash points; those that take the same way as the first are slow tests."""
+    return [quick, *(pytest.param(one, marks=pytest.mark.slow) for one in others)]
+
+
+FORWARD = points("install", "keep", "migrate", "restart", "check")
+BACK = points("set aside", "turned", "reinstall", "restart back", "store", "memories")
 
 
 @pytest.fixture
@@ -101,7 +108,7 @@ def test_a_raised_day_store_is_put_back_with_what_came_in_since(light: World, in
     assert "Ghent" not in said, "it was forgotten since"
 
 
-@pytest.mark.parametrize("point", [one for one in FORWARD if one != "halfway"])
+@pytest.mark.parametrize("point", FORWARD)
 def test_killed_on_the_way_it_goes_on(light: World, installed: Installed, point: str) -> None:
     wheel = make_wheel(light.root / "wheels", NEW, RAISED)
     killed = installed.command("upgrade", str(wheel), HMEM_CRASH_AT=f"upgrade:{point}")
@@ -114,7 +121,7 @@ def test_killed_on_the_way_it_goes_on(light: World, installed: Installed, point:
     assert "lives in Ghent" in installed.memories()
 
 
-@pytest.mark.parametrize("point", [one for one in BACK if one != "halfway back"])
+@pytest.mark.parametrize("point", BACK)
 def test_killed_on_the_way_back_it_goes_on_going_back(light: World, installed: Installed, point: str) -> None:
     assert installed.command("upgrade", str(make_wheel(light.root / "wheels", NEW, RAISED))).returncode == 0
     assert installed.command("memory", "add", CHAT, "plays the cello").returncode == 0
@@ -246,7 +253,7 @@ def test_a_checkout_follows_its_branch_and_services_are_restarted(light: World) 
     assert (light.root / "restarts").read_text().count("restart") == 2
 
 
-@pytest.mark.parametrize("point", ["halfway", "install", "restart"])
+@pytest.mark.parametrize("point", points("halfway", "install", "restart"))
 def test_a_checkout_killed_on_the_way_goes_on(light: World, point: str) -> None:
     installed, origin = in_a_checkout(light)
     second = change(origin, {"news": "second"})
@@ -258,7 +265,7 @@ def test_a_checkout_killed_on_the_way_goes_on(light: World, point: str) -> None:
     assert (light.root / "checkout/.venv/setups").read_text().split()[-1] == second
 
 
-@pytest.mark.parametrize("point", ["halfway back", "reinstall"])
+@pytest.mark.parametrize("point", points("halfway back", "reinstall"))
 def test_a_checkout_killed_on_the_way_back_goes_on_going_back(light: World, point: str) -> None:
     installed, origin = in_a_checkout(light)
     first = git(origin, "rev-parse", "HEAD")
