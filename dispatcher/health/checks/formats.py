@@ -16,7 +16,7 @@ from dispatcher.health.findings import Finding, Setup, ok, problem, warning
 from dispatcher.memory.store.database import Database
 from dispatcher.memory.store.tables import HEAD, REVISIONS, VERSION_TABLE
 from shared.config.settings import Settings
-from shared.errors import FormatNewer
+from shared.errors import FormatNewer, ReleaseRefused
 from shared.release.manifest import FORMAT_VERSION, MANIFEST, current_release
 from shared.system.archive_folder import archive_files
 from shared.system.formats import FIRST, FORMATS, REDIS_FORMAT, UNREADABLE, parse, program_version, read_format
@@ -24,6 +24,8 @@ from shared.wire import keys
 
 #: The newest format of archive segments. (Only the night's half reads segments, so the day's has the number once more; a test compares them.)
 SEGMENT_FORMAT = 2
+#: Places whose own checks report a newer format as a problem.
+_CHECKED = ("day store", "release")
 #: The longest first line of a segment that is read, in bytes.
 _HEADER_BYTES = 65_536
 #: Place → who takes over an older format.
@@ -64,13 +66,18 @@ def formats_there(settings: Settings, redis: Any) -> Iterator[FormatThere]:
 def check_formats(setup: Setup) -> Finding:
     """Whatever outlives a version of the program has a format that this one reads."""
     there = list(formats_there(setup.settings, setup.redis))
-    if newer := [one for one in there if one.order > 0]:
+    if newer := [one for one in there if one.order > 0 and one.place not in _CHECKED]:
         by = next((one.program for one in newer if one.program), "")
         writer = f"hcli-memory {by}" if by else "a newer hcli-memory"
         return problem(
             FormatNewer.exit_code,
             f"{writer[0].upper()}{writer[1:]} wrote {_listed(newer)}, which this program ({program_version()}) cannot read, so it changes nothing.",
             f"Install {writer} here, too (hmem upgrade), or go back where it was installed (hmem upgrade --back).",
+        )
+    if newer := [one for one in there if one.order > 0]:
+        return warning(
+            f"A newer program than this one ({program_version()}) wrote {_listed(newer)}; the check of each says what follows.",
+            "Install that version here, too (hmem upgrade).",
         )
     if older := [one for one in there if one.order < 0]:
         takers = " and ".join(dict.fromkeys(one.by for one in older))
@@ -113,7 +120,10 @@ def _day_store(settings: Settings) -> Iterator[FormatThere]:
 
 
 def _release(memory: Path) -> Iterator[FormatThere]:
-    release = current_release(memory) if _is_dir(memory) else None
+    try:
+        release = current_release(memory) if _is_dir(memory) else None
+    except ReleaseRefused:  # the check of the release says what is wrong
+        return
     if release is None:
         return
     try:
