@@ -17,7 +17,7 @@ from dispatcher.upgrade.steps import Upgrade
 from shared.config.settings import Settings
 from shared.errors import InvalidInput
 from shared.system.command import application, start
-from shared.system.files import make_dir, write_atomic
+from shared.system.files import make_dir, remove_tree, write_atomic
 from shared.system.privileges import as_owner_of
 
 app = application()
@@ -60,7 +60,11 @@ def carry_on(
 ) -> None:
     """Go on with an unfinished upgrade, or begin one, or go back; to its end."""
     with host.no_night(settings):
-        found = _to_go_back(settings) if back else journal.unfinished(settings.hmem_state_dir)
+        found = (
+            _to_go_back(settings, installation)
+            if back
+            else journal.unfinished(settings.hmem_state_dir, installation.prefix)
+        )
         if found is None:
             found = _begun(settings, installation, target, say)
         elif not back:
@@ -76,15 +80,19 @@ def carry_on(
                 say(
                     f"Done: {found.from_version} is now {host.version_of(installation.python)}. The way back: hmem upgrade --back"
                 )
-    with as_owner_of(settings.hmem_state_dir):
-        journal.prune(settings.hmem_state_dir)
+    for path in journal.to_prune(settings.hmem_state_dir, installation.prefix):
+        remove_tree(path)
 
 
 def plan(
     settings: Settings, installation: Installation, services: Services, target: str | None, *, back: bool
 ) -> list[str]:
     """What would be done, line by line; the refusals of a real run."""
-    found = _to_go_back(settings) if back else journal.unfinished(settings.hmem_state_dir)
+    found = (
+        _to_go_back(settings, installation)
+        if back
+        else journal.unfinished(settings.hmem_state_dir, installation.prefix)
+    )
     if found:
         what = "go back to" if back or found.back else "go on with the upgrade of"
         return [f"It would {what} {found.from_version} ({found.folder}). Nothing was changed."]
@@ -118,10 +126,13 @@ def _begun(settings: Settings, installation: Installation, target: str | None, s
     content = wheel.read_bytes() if wheel else b""
     with as_owner_of(settings.hmem_state_dir):
         folder = journal.new_folder(settings.hmem_state_dir)
-        if wheel:  # the file may be gone when a killed upgrade goes on
-            target = str(make_dir(folder / "new") / wheel.name)
-            write_atomic(Path(target), content)
-        made = journal.UpgradeJournal(folder, installation.version, target, installation.commit)
+    packages = make_dir(journal.packages_dir(folder, installation.prefix))
+    if wheel:  # the file may be gone when a killed upgrade goes on
+        target = str(make_dir(packages / "new") / wheel.name)
+        write_atomic(Path(target), content)
+    made = journal.UpgradeJournal(folder, packages, installation.version, target, installation.commit)
+    made.write_packages()
+    with as_owner_of(settings.hmem_state_dir):
         made.write()
     return made
 
@@ -134,9 +145,16 @@ def _refuse_another(found: journal.UpgradeJournal, target: str | None) -> None:
         )
 
 
-def _to_go_back(settings: Settings) -> journal.UpgradeJournal:
+def _to_go_back(settings: Settings, installation: Installation) -> journal.UpgradeJournal:
     """The upgrade to undo: an unfinished one, or the newest that was not undone."""
-    found = next((one for one in reversed(journal.journals(settings.hmem_state_dir)) if one.outcome != "back"), None)
+    found = next(
+        (
+            one
+            for one in reversed(journal.journals(settings.hmem_state_dir, installation.prefix))
+            if one.outcome != "back"
+        ),
+        None,
+    )
     if found is None:
         raise InvalidInput(
             "There is no upgrade to go back from: none was made here, or all that are kept were undone. hmem upgrade begins one."

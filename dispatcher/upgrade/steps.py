@@ -15,6 +15,7 @@ from __future__ import annotations
 import shlex
 import subprocess
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 
 from dispatcher.health.checks.formats import store_revision
@@ -23,7 +24,7 @@ from dispatcher.upgrade import host, postgresql
 from dispatcher.upgrade.installation import Installation, carry_out
 from dispatcher.upgrade.journal import UpgradeJournal
 from dispatcher.upgrade.package import keep_wheel
-from dispatcher.upgrade.services import Services
+from dispatcher.upgrade.services import NAMES, Services
 from shared.config.credentials import for_child
 from shared.config.settings import Settings
 from shared.config.sources import settings_file
@@ -91,7 +92,7 @@ class Upgrade:
                 raise UpgradeFailed(f"The upgrade failed: {why} {error}") from error
             raise UpgradeFailed(
                 f"The upgrade failed ({why}), and so did the way back ({error}). What was kept is in {self.journal.folder}: run sh "
-                f"{self.journal.folder / BACK_SCRIPT}, then hmem upgrade --back."
+                f"{self.journal.packages / BACK_SCRIPT}, then hmem upgrade --back."
             ) from error
         raise UpgradeFailed(
             f"The upgrade failed and was undone: {why} {self.journal.from_version} is installed again, nothing is lost. Remove the cause, then run "
@@ -132,13 +133,21 @@ class Upgrade:
             elif self.settings.has_day_store and store is None:
                 self.say(postgresql.keep(self.settings.day_store_url or "", folder))
             if (file := settings_file()) and file.exists():
-                copy_atomic(file, folder / SETTINGS)
-            self.journal.commit = self.installation.commit
-            if self.installation.commit is None:
-                self.journal.wheel = keep_wheel(folder).name
-            commands = self.installation.back(self.journal.commit, self.journal.wheel_path)
-            write_atomic(folder / BACK_SCRIPT, _script(commands, self.journal.from_version))
-        self.say(f"If hmem should not start any more: sh {folder / BACK_SCRIPT}")
+                with suppress(PermissionError):  # what the dispatcher's user may not read is not copied to where it may
+                    copy_atomic(file, folder / SETTINGS)
+        self._keep_package()
+        self.say(f"If hmem should not start any more: sh {self.journal.packages / BACK_SCRIPT}")
+
+    def _keep_package(self) -> None:
+        """By whoever installs, and where only they can write."""
+        made, packages = self.journal, self.journal.packages
+        made.commit = self.installation.commit
+        if made.commit is None:
+            made.wheel = keep_wheel(packages).name
+        made.write_packages()
+        write_atomic(
+            packages / BACK_SCRIPT, _script(self.installation.back(made.commit, made.wheel_path), made.from_version)
+        )
 
     def _install(self) -> None:
         self.say("Installing.")
@@ -155,7 +164,7 @@ class Upgrade:
             raise UpgradeFailed(f"The formats could not be taken over: {last_line(done)}")
 
     def _restart(self) -> None:
-        names = self.journal.services
+        names = [name for name in NAMES if name in self.journal.services]
         self.say(
             f"Restarting {' and '.join(names)}."
             if names
@@ -191,6 +200,12 @@ class Upgrade:
             raise UpgradeFailed(
                 f"{before} could not read what is in {', '.join(raised)} since the upgrade, so there is no way back, and nothing was changed. "
                 "Stay with this version, and report what does not work."
+            )
+        kept = self.journal.wheel_path
+        if self.journal.commit is None and not (kept and kept.exists()):
+            raise UpgradeFailed(
+                f"The package of {before} is not kept any more ({kept or self.journal.packages}), so there is no way back, and nothing was changed. "
+                "Install it from elsewhere."
             )
         store = host.store_path(self.settings)
         raised_store = store and self.journal.revision and store_revision(store) not in (None, self.journal.revision)

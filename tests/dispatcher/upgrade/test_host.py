@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import subprocess
 from pathlib import Path
 from typing import NamedTuple
@@ -14,7 +15,7 @@ from dispatcher.memory.store.database import Database
 from dispatcher.upgrade import postgresql
 from dispatcher.upgrade.host import refuse_without_room
 from dispatcher.upgrade.installation import Installation, as_numbers, find_installation, wheel_version
-from dispatcher.upgrade.journal import FORMAT, NAME, UpgradeJournal, journals, read_journal
+from dispatcher.upgrade.journal import FORMAT, NAME, UpgradeJournal, journals, packages_dir, read_journal
 from dispatcher.upgrade.services import HostServices
 from shared.errors import FormatNewer, StorageError, UpgradeFailed
 from tests.support.stores import PostgreSQL, _programs
@@ -107,18 +108,40 @@ def test_a_host_without_a_manager_has_no_services(tmp_path: Path, monkeypatch: p
 
 
 def test_a_journal_of_a_newer_program_is_refused(tmp_path: Path) -> None:
-    made = UpgradeJournal(tmp_path, "0.1.0", None)
+    folder = tmp_path / "upgrades" / "20260101T000000"
+    folder.mkdir(parents=True)
+    made = UpgradeJournal(folder, folder, "0.1.0", None)
     made.write()
-    assert read_journal(tmp_path) == made
-    content = (tmp_path / NAME).read_bytes().replace(b'"format": %d' % FORMAT, b'"format": 99')
-    (tmp_path / NAME).write_bytes(content)
+    made.write_packages()
+    assert read_journal(folder, tmp_path) == made
+    content = (folder / NAME).read_bytes().replace(b'"format": %d' % FORMAT, b'"format": 99')
+    (folder / NAME).write_bytes(content)
     with pytest.raises(FormatNewer, match="written by a newer hcli-memory"):
-        read_journal(tmp_path)
-    assert (tmp_path / NAME).read_bytes() == content
-    (tmp_path / NAME).write_bytes(b"{")
+        read_journal(folder, tmp_path)
+    assert (folder / NAME).read_bytes() == content
+    (folder / NAME).write_bytes(b"{")
     with pytest.raises(StorageError, match="it is unknown how far that upgrade came"):
-        read_journal(tmp_path)
-    assert journals(tmp_path) == []
+        read_journal(folder, tmp_path)
+    assert journals(folder, tmp_path) == []
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may give files away")
+def test_what_root_installs_does_not_lie_where_the_dispatcher_writes(tmp_path: Path) -> None:
+    folder = tmp_path / "state" / "upgrades" / "20260101T000000"
+    folder.mkdir(parents=True)
+    os.chown(tmp_path / "state", 65534, 65534)
+    packages = packages_dir(folder, tmp_path / "venv")
+    assert packages == tmp_path / "venv" / "hmem-upgrades" / "20260101T000000"
+    packages.mkdir(parents=True)
+    made = UpgradeJournal(folder, packages, "0.1.0", "/wheels/ours.whl", wheel="kept.whl")
+    made.write()
+    (folder / "packages.json").write_bytes(b'{"target": "/tmp/evil.whl", "commit": null, "wheel": "evil.whl"}')
+    with pytest.raises(StorageError, match=r"it is unknown what .* was to install"):
+        read_journal(folder, tmp_path / "venv")
+    made.write_packages()
+    found = read_journal(folder, tmp_path / "venv")
+    assert found is not None
+    assert (found.target, found.wheel_path) == ("/wheels/ours.whl", packages / "kept.whl")
 
 
 def test_a_day_store_on_postgresql_is_dumped_and_can_be_put_back(
