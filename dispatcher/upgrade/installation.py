@@ -21,6 +21,8 @@ Kind = Literal["checkout", "pipx", "uv tool", "venv"]
 #: Seconds for one command; large packages over a slow network take long.
 COMMAND_SECONDS = 3_600.0
 _HOW: dict[Kind, str] = {"checkout": "as a checkout", "pipx": "by pipx", "uv tool": "as a uv tool", "venv": "by pip"}
+#: Of what is installed: the program holds no secrets, and dispatcher, bot and night may be users of their own. (Ours is 077.)
+UMASK = 0o022
 #: Beginnings of a git address.
 _GIT = ("git+", "https://", "http://", "ssh://", "git@", "file://")
 
@@ -156,7 +158,7 @@ def _carried_out(command: list[str]) -> str:
             f"{command[0]} is not installed or not on PATH. Install it, or add it to PATH, then run hmem upgrade again."
         )
     try:
-        done = run_bounded(command, COMMAND_SECONDS)
+        done = run_bounded(command, COMMAND_SECONDS, umask=UMASK)
     except subprocess.TimeoutExpired as error:
         raise UpgradeFailed(
             f"{shlex.join(command)} did not end within {COMMAND_SECONDS / 60:g} minutes. Check the network."

@@ -114,9 +114,12 @@ class Upgrade:
         for step in BACK[BACK.index(self.journal.step) :]:
             self._do(step)
         self._note(lambda: self.journal.finish("back"))
-        for one in host.new_problems(self.installation.hmem, self.journal.problems, self._settling):
-            self.say(f"To do: {one['sentence']} {one['fix']}")
         self.say(f"{self.journal.from_version} is installed again.")
+        try:
+            for one in host.new_problems(self.installation.hmem, self.journal.problems, self._settling):
+                self.say(f"To do: {one['sentence']} {one['fix']}")
+        except UpgradeFailed as error:
+            self.say(f"To do: {error}")
 
     # Forward.
 

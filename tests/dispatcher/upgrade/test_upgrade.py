@@ -72,6 +72,9 @@ def test_a_wheel_is_installed_and_undone(light: World, installed: Installed) -> 
     assert done.returncode == 0, done.stderr
     assert f"Done: {OLD} is now {NEW}" in done.stdout
     assert installed.version == NEW
+    modules = list((installed.prefix / "lib").rglob("dispatcher/upgrade/*.py"))
+    assert modules
+    assert all(path.stat().st_mode & 0o044 == 0o044 for path in modules), "the services' own users read it"
     assert installed.command("memory", "add", CHAT, "plays the cello").returncode == 0
     back = installed.command("upgrade", "--back")
     assert back.returncode == 0, back.stderr
