@@ -12,7 +12,8 @@ from pathlib import Path
 
 from shared.wire.acl import acl, selector
 from shared.wire.keys import KEYS
-from shared.wire.users import USERS, VECTOR_RIGHTS, Right, User, reach
+from shared.wire.rights import Right, User
+from shared.wire.users import USERS, VECTOR_RIGHTS, reach
 
 ACL = Path(__file__).parent.parent / "deploy" / "redis-users.acl"
 ACCESS = {"R": "reads", "W": "writes", "RW": "reads and writes"}

@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import time
 from collections.abc import AsyncIterator
+from typing import cast
 
 import redis
 import structlog
@@ -24,6 +25,7 @@ from dispatcher.queue.cancellation import Run
 from dispatcher.queue.tasks import NOT_YET, Claim
 from shared.config.settings import Settings
 from shared.errors import RedisUnavailable
+from shared.wire import keys
 from shared.wire.client import BACKGROUND, DISPATCHER, is_too_old, open_async_redis, open_redis
 
 log = structlog.get_logger()
@@ -83,6 +85,7 @@ class Worker:
 
     async def run(self) -> None:
         await self._check_redis()
+        await self._check_format()
         await self._live(None)
         self._handler.cache_dropper.dropped_for = self._handler.cache_dropper.seen  # nothing is cached yet
         await self._warn_of_other_hosts()
@@ -131,6 +134,18 @@ class Worker:
         version = str((await self._redis.info("server"))["redis_version"])
         if is_too_old(version):
             raise RedisUnavailable(f"Redis {version} is too old: 7.0 or newer is required. Update it.")
+
+    async def _check_format(self) -> None:
+        """FormatNewer if a newer program wrote our keys; else they are ours from here on."""
+        from shared.release.manifest import FORMAT_VERSION
+        from shared.system.formats import claim_redis
+
+        try:
+            raw = cast(bytes | None, await self._redis.get(keys.FORMAT))
+            if (record := claim_redis(raw, FORMAT_VERSION)) is not None:
+                await self._redis.set(keys.FORMAT, record)
+        except redis.ResponseError as error:  # its rights are from an earlier version, or another program wrote the key
+            log.warning("the format of the keys in Redis is not checked", error=str(error), todo="hmem doctor")
 
     async def _warn_of_other_hosts(self) -> None:
         """Sessions are stored in the HOME of the host that began them: another host cannot resume them."""

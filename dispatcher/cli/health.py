@@ -94,7 +94,7 @@ def doctor(
     if fix:
         _repair(yes=yes)
     found = []
-    for finding in checks.examine(start()):
+    for finding in checks.examine(start(formats=False)):
         found.append(finding)
         if not json:
             print_bytes(checks.lines(finding).encode())

@@ -88,6 +88,11 @@ COMMANDS = (
         "dispatcher.cli.chat_data",
         "The owner's key, with which `hmem forget` signs; created if there is none. Prints the public half for the night.",
     ),
+    CommandEntry(
+        "upgrade",
+        "dispatcher.installation.upgrade.command",
+        "Install a newer version, keep the way back, and go back by itself if it does not work. Killed at any moment, run it again.",
+    ),
 )
 hmem = CommandGroup("hmem", __doc__, COMMANDS)
 
@@ -117,9 +122,10 @@ def run(
 
     from shared.config.ownership import OURS
     from shared.system.files import own_root
+    from shared.system.formats import claim
 
     settings = start("dispatcher")
-    own_root(settings.hmem_state_dir, OURS["hmem_state_dir"])
+    claim(own_root(settings.hmem_state_dir, OURS["hmem_state_dir"]), "hmem_state_dir")
     asyncio.run(_serve(settings))
 
 

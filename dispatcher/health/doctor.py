@@ -19,6 +19,7 @@ from redis.exceptions import NoPermissionError
 
 from dispatcher.health.checks.bot import check_bot, check_owners
 from dispatcher.health.checks.claude import check_claude, check_login
+from dispatcher.health.checks.formats import check_formats
 from dispatcher.health.checks.hcli import check_expiry, check_outbox, check_patience
 from dispatcher.health.checks.host import check_directories, check_disk, check_secret, check_state
 from dispatcher.health.checks.isolation import check_isolation
@@ -79,6 +80,7 @@ CHECKS: tuple[Check, ...] = (
     Check("state", check_state),
     Check("directories", check_directories),
     Check("disk", check_disk),
+    Check("formats", check_formats),
     Check("release", check_release),
     Check("pin", check_pin),
     Check("embedder", check_embedder),

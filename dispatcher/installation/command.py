@@ -24,7 +24,7 @@ def init_(
     user: Annotated[bool, typer.Option("--user", help="As root: install for root alone, in root's home.")] = False,
 ) -> None:
     """Set everything up and start it: Redis, settings, Claude, the bot, the services, a first night. Run again, it goes on or changes nothing."""
-    from dispatcher.installation.init.context import Installation
+    from dispatcher.installation.init.context import InitContext
     from dispatcher.installation.init.steps import install
     from dispatcher.installation.init.terminal import Terminal, is_for_people
     from dispatcher.installation.init.undo import undo as take_out
@@ -37,7 +37,7 @@ def init_(
             "(at least TELEGRAM_BOT_TOKEN and ALLOWED_CHATS)."
         )
     layout = layout_here(own_user=user)
-    installation = Installation(layout, Terminal(unattended=yes), InstallationJournal(layout.journal), {})
+    installation = InitContext(layout, Terminal(unattended=yes), InstallationJournal(layout.journal), {})
     try:
         raise typer.Exit((take_out if undo else install)(installation))
     except KeyboardInterrupt:

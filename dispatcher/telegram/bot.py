@@ -86,6 +86,7 @@ class Bot:
         settings = self._settings
         commands = Commands(self._state, self._secret, Rights(settings), settings.timezone, settings.report_at)
         intake = Intake(self._settings, self._telegram, self._state, commands, me, self._delivery.wake)
+        await until_redis_answers(self._state.refuse_newer)
         while True:
             await self._take_lease(me)
             try:

@@ -18,6 +18,7 @@ from redis.exceptions import NoPermissionError
 
 from dispatcher.queue.scripts import script_text
 from shared.config.settings import Settings
+from shared.system.formats import refuse_newer_redis
 from shared.turns.records import RESULT_BYTES, RecordRefused, Result, Task, dumps, loads_object
 from shared.wire import keys
 from shared.wire.client import BOT, open_async_redis
@@ -332,6 +333,15 @@ class BotState:
         await self._run("outbox", [keys.OUTBOX, keys.BOT_WAITING], [raw, field, record.to_json() if record else b""])
 
     # One bot per Redis.
+
+    async def refuse_newer(self) -> None:
+        """FormatNewer if a newer program wrote our keys."""
+        try:
+            raw = cast(bytes | None, await self._redis.get(keys.FORMAT))
+        except ResponseError as error:  # its rights are from an earlier version, or another program wrote the key
+            log.warning("the format of the keys in Redis is not checked", error=str(error), todo="hmem doctor")
+        else:
+            refuse_newer_redis(raw)
 
     async def own(self, process: str) -> bool:
         """Take or renew the lease of the bot; whether this process has it."""

@@ -29,7 +29,7 @@ from typing import Any, Protocol, TypeVar
 
 import orjson
 
-from shared.errors import ArchiveDamaged
+from shared.errors import ArchiveDamaged, FormatNewer
 from shared.system.archive_folder import archive_files, proven_hash, run_of
 from shared.system.files import atomic_writer
 from shared.turns.records import RecordRefused, Tombstone, Turn, chat_id_of, dumps, timestamp_of, turn_key
@@ -220,9 +220,9 @@ class Segment:
             if (run, kind) != (run_of(path.name), "texts" if is_texts(path.name) else "segment"):
                 raise ValueError(f"it contains another file: {kind} of run {run}")
             if self.header["format"] > ERASED_FORMAT:
-                raise ArchiveDamaged(
-                    f"Archive segment {path} has format {self.header['format']}; this program reads up to {ERASED_FORMAT}. "
-                    "Update hcli-memory on this host."
+                raise FormatNewer(
+                    f"Archive segment {path} has format {self.header['format']}, which a newer hcli-memory wrote; this program reads formats up "
+                    f"to {ERASED_FORMAT}, so it changed nothing. Install the newer one here, too (hmem upgrade)."
                 )
 
     @property

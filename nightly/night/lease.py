@@ -21,8 +21,10 @@ from redis import Redis
 
 from shared.config.ownership import OURS
 from shared.config.settings import Settings
-from shared.errors import LeaseLost, NightRunning, RedisUnavailable
+from shared.errors import LeaseLost, NightRunning, PublishFailed, RedisUnavailable
+from shared.release.manifest import FORMAT_VERSION
 from shared.system.files import own_root
+from shared.system.formats import claim, parse, refuse_newer_redis
 from shared.wire import keys
 from shared.wire.client import NIGHT, is_wrong_value, open_redis
 from shared.wire.values import RUNS, shown
@@ -114,19 +116,38 @@ class Lease:
             return  # it expires by itself
 
 
+def _refuse_newer_keys(client: Redis) -> None:
+    """FormatNewer if a newer program wrote our keys, or if the dispatcher could not read the releases that this program makes."""
+    try:
+        raw = cast(bytes | None, client.get(keys.FORMAT))
+    except (
+        redis.ResponseError
+    ):  # its rights are from an earlier version, or another program wrote the key: hmem doctor says so
+        return
+    refuse_newer_redis(raw)
+    found = parse(raw)
+    if found is not None and found.release is not None and found.release < FORMAT_VERSION:
+        raise PublishFailed(
+            f"The dispatcher (hcli-memory {found.program}) reads releases up to format {found.release}, but this night would make format "
+            f"{FORMAT_VERSION}, so it did not start. Upgrade the day host first (hmem upgrade there), and start its dispatcher."
+        )
+
+
 @contextmanager
 def night_lock(settings: Settings) -> Iterator[None]:
     """Hold the lock of the night directory, or NightRunning. The kernel releases it however its holder ends.
 
     StorageError if that directory, or one of ours in it, must not be used: every command that changes something there goes through here.
     """
-    with (own_root(settings.hmem_night_dir, OURS["hmem_night_dir"]) / "lock").open("w") as lock:
+    directory = own_root(settings.hmem_night_dir, OURS["hmem_night_dir"])
+    with (directory / "lock").open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             raise NightRunning(
                 f"A night is running on {settings.hmem_night_dir}. Wait until it ends; hmem-night status shows its steps."
             ) from error
+        claim(directory, "hmem_night_dir")
         yield
 
 
@@ -135,6 +156,7 @@ def only_night(settings: Settings) -> Iterator[tuple[Redis, Lease]]:
     """Hold the lock of the night directory and the lease in Redis, or NightRunning."""
     with night_lock(settings):
         client = connect(settings)
+        _refuse_newer_keys(client)
         lease = Lease(client, settings.hmem_night_dir)
         lease.take()
         try:

@@ -24,7 +24,7 @@ from shared.config.settings import Settings
 from shared.delivery.receiver import Receiver
 from shared.delivery.transfer import copy_command, moved_bytes
 from shared.errors import HmemError, PublishFailed, ReleaseRefused, SettingsError
-from shared.release.manifest import MANIFEST, Manifest, OlderFormat, parse_manifest
+from shared.release.manifest import FORMAT_VERSION, MANIFEST, Manifest, OlderFormat, parse_manifest
 from shared.system.files import sha256_file
 from shared.system.processes import last_line, run_bounded
 
@@ -134,6 +134,7 @@ class SshTarget:
 
     def standing(self) -> tuple[Manifest | None, int]:
         answer = self._ask("begin", fields=("current", "newest"))
+        _refuse_older(answer)
         return _manifest_of(answer["current"]), int(answer["newest"])
 
     def check(self, run: int) -> None:
@@ -212,6 +213,16 @@ def _parsed(answer: str, verb: str, fields: tuple[str, ...]) -> dict[str, Any]:
             f"The day host's answer to {verb!r} has no {missing[0]!r}: it runs an older version. Update hcli-memory on the day host."
         )
     return record
+
+
+def _refuse_older(answer: dict[str, Any]) -> None:
+    """PublishFailed if the day host could not read what this night would send. A day host from before this answer does not say."""
+    reads = answer.get("release_format")
+    if isinstance(reads, int) and reads < FORMAT_VERSION:
+        raise PublishFailed(
+            f"The day host runs hcli-memory {answer.get('program')}, which reads releases up to format {reads}, but this night would send format "
+            f"{FORMAT_VERSION}. Upgrade the day host first (hmem upgrade there), then run the night again."
+        )
 
 
 def _manifest_of(record: dict[str, Any] | None) -> Manifest | None:

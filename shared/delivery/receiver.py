@@ -1,7 +1,7 @@
 """How the day host receives a release. Six verbs; each may be repeated.
 
-    begin [RUN]                    reports which release is current, which run is the highest, and which server indexes are in use; with a run,
-                                   creates an empty incoming/<run>.<attempt>
+    begin [RUN]                    reports which release is current, which run is the highest, which server indexes are in use, and which format
+                                   of releases this program reads; with a run, creates an empty incoming/<run>.<attempt>
     lacking RUN ATTEMPT SHA256     reads the manifest that was sent there first, and names the files that no release here has: the others need not
                                    be sent (shared/release/objects.py)
     verify RUN 0                   hashes releases/<run> in place
@@ -42,6 +42,7 @@ from shared.delivery.takeover import received_manifest, take_over
 from shared.errors import InvalidInput, ReleaseRefused
 from shared.release import retention
 from shared.release.manifest import (
+    FORMAT_VERSION,
     RELEASES,
     Manifest,
     current_manifest,
@@ -65,6 +66,7 @@ from shared.system.files import (
     remove_halves,
     remove_tree,
 )
+from shared.system.formats import claim, program_version
 from shared.system.privileges import close_to_others
 from shared.system.processes import last_line, module_command, run_bounded
 from shared.vectors.aliases import named_in
@@ -92,6 +94,7 @@ def _one_at_a_time(method: Method) -> Method:
     @wraps(method)
     def locked(self: Receiver, *arguments: Any, **named: Any) -> Any:
         with locked_dir(own_root(self.directory, OURS["hmem_memory_dir"])):
+            claim(self.directory, "hmem_memory_dir", modes_of(self.directory))
             return method(self, *arguments, **named)
 
     return cast(Method, locked)
@@ -281,6 +284,8 @@ def handle(settings: Settings, request: str) -> dict[str, Any]:
             "attempt": attempt,
             "newest": receiver.newest(),
             "served": _served(receiver),
+            "release_format": FORMAT_VERSION,
+            "program": program_version(),
         }
     if verb == "lacking":
         return {"lacking": receiver.lacking(arguments[0], arguments[1], str(sealed))}

@@ -171,12 +171,14 @@ def start(
     *,
     children: tuple[str, ...] = (),
     logs: bool = True,
+    formats: bool = True,
 ) -> Settings:
     """Settings and logs of one command; without `logs` for one that imports nothing that logs.
 
     `part` is whose credentials it takes, `directory` the setting that names where its files are written: started by root, it goes on as the user
     who owns that (None: as root). `children` are the parts that it may start as their own users, and whose directories it reaches as those. What
-    only root may read (credentials, the owner's key) is read here, before the change of user.
+    only root may read (credentials, the owner's key) is read here, before the change of user. FormatNewer if a newer program wrote one of our
+    directories; without `formats` for a command that says so itself.
     """
     from shared.config import credentials
     from shared.config.settings import load_settings
@@ -187,6 +189,10 @@ def start(
     faults.arm(settings)
     if directory:
         _go_on_as_owner_of(getattr(settings, directory), settings, spanning=bool(children))
+    if formats:
+        from shared.system.formats import refuse_newer_directories
+
+        refuse_newer_directories(settings)
     if logs:
         from shared.system.logs import configure_logs
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 
-from shared.wire.users import USERS, Right, User
+from shared.wire.rights import Right, User
+from shared.wire.users import USERS
 
 
 def acl(passwords: Mapping[str, str] | None = None) -> str:

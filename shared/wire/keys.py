@@ -102,6 +102,9 @@ KEYS: tuple[Key, ...] = (
         "chat id → day of its last digest, for each chat that wants one", "bot, dispatcher, owner", "bot, dispatcher", "none"),
     Key("hcli:mem:claude", "hash",
         "first, last → times of the errors since Claude's last answer, in POSIX seconds", "dispatcher", "dispatcher", "none"),
+    Key("hcli:mem:format", "string",
+        "JSON {format, program, release}: the format of our keys, the version of the dispatcher that wrote it, the format of releases that it reads",
+        "dispatcher", "bot, dispatcher, night", "none"),
     Key("hcli:mem:vectors:release:{index}", "hash",
         "vectors of a release on a Redis 8: chat:{chat_id} → JSON of the parts that the chat has; release → JSON of its totals",
         "night, owner", "dispatcher, night", "none"),
@@ -116,6 +119,7 @@ KEYS: tuple[Key, ...] = (
 #: Every key of this system, as a pattern.
 ALL = "hcli:*"
 TASKS = "hcli:tasks"
+FORMAT = "hcli:mem:format"
 MEMORY_PREFIX = "hcli:memory:"
 WORKERS = "hcli:mem:workers"
 BUSY = "hcli:mem:busy"

@@ -8,10 +8,9 @@ and `scripts/docs`.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal
 
 from shared.wire import keys
+from shared.wire.rights import Right, User, both, reads, without_keys, writes
 
 TURNS = keys.MEMORY_PREFIX + "*"
 RESULTS, PENDING, STATS, CANCEL = keys.result("*"), keys.pending("*"), keys.stats("*"), keys.cancel("*")
@@ -33,63 +32,6 @@ VECTOR_RELEASES, VECTOR_PARTS, VECTOR_ALIASES = (
     keys.vector_alias("*"),
 )
 CHAT_STATS = keys.CHAT_STATS_PREFIX + "*"
-
-
-@dataclass(frozen=True)
-class Right:
-    """These commands on keys of these patterns, also several keys in one call; without patterns, commands that take no key.
-
-    `access` is what Redis allows on the keys: R reads, W writes and deletes, RW both. `why`: what the program needs it for.
-    """
-
-    commands: str
-    access: Literal["R", "W", "RW"]
-    patterns: tuple[str, ...]
-    why: str
-
-    @property
-    def names(self) -> list[str]:
-        """The commands as an ACL writes them: `get`, `script|load`."""
-        return self.commands.lower().split()
-
-
-@dataclass(frozen=True)
-class User:
-    """`scripts`: runs Lua. Redis checks each command inside a script against the same rights, so a script's keys are all keys of the user."""
-
-    name: str
-    what: str
-    rights: tuple[Right, ...]
-    scripts: bool = False
-    password: bool = True
-
-    @property
-    def keyless(self) -> list[str]:
-        """Commands that take no key."""
-        return [name for right in self.rights if not right.patterns for name in right.names]
-
-    @property
-    def selectors(self) -> tuple[Right, ...]:
-        """The rights on keys, including the right to run scripts on them."""
-        own = tuple(right for right in self.rights if right.patterns)
-        patterns = tuple(dict.fromkeys(pattern for right in own for pattern in right.patterns))
-        return (*own, Right("EVALSHA", "RW", patterns, "its scripts")) if self.scripts else own
-
-
-def without_keys(commands: str, why: str) -> Right:
-    return Right(commands, "R", (), why)
-
-
-def reads(commands: str, *patterns: str, why: str) -> Right:
-    return Right(commands, "R", patterns, why)
-
-
-def writes(commands: str, *patterns: str, why: str) -> Right:
-    return Right(commands, "W", patterns, why)
-
-
-def both(commands: str, *patterns: str, why: str) -> Right:
-    return Right(commands, "RW", patterns, why)
 
 
 _SCRIPTS = without_keys(
@@ -133,6 +75,7 @@ BOT = User(
         reads("GET", keys.NIGHT_LAST, why="`/status`: time of the last good night"),
         reads("GET STRLEN", keys.NIGHT_PICTURE, keys.NIGHT_REPORT, why="the picture of the morning report"),
         both("HGET HSETNX HDEL", keys.DIGESTS, why="`/digest`"),
+        reads("GET", keys.FORMAT, why="refuses values that a newer program wrote"),
     ),
     scripts=True,
 )
@@ -278,6 +221,7 @@ DISPATCHER = User(
         both("HGET HSET HDEL", keys.MORNING, why="one report a day, one heartbeat a night"),
         both("HGETALL HGET HSET", keys.DIGESTS, why="one digest a day for each chat that wants it"),
         both("HSET HSETNX HMGET DEL", keys.CLAUDE_ERRORS, why="notices that Claude only answers with errors"),
+        both("GET SET", keys.FORMAT, why="refuses values that a newer program wrote, and takes over older ones"),
     ),
     scripts=True,
 )
@@ -306,6 +250,11 @@ NIGHT = User(
         reads("SMEMBERS", keys.WORKERS, why="which dispatchers there are"),
         reads("EXISTS", LEASE, why="which of them are running"),
         reads("HGETALL", keys.RELEASE, why="whether they serve the new release"),
+        reads(
+            "GET",
+            keys.FORMAT,
+            why="refuses values that a newer program wrote, and makes no release that the day cannot read",
+        ),
     ),
     scripts=True,
 )

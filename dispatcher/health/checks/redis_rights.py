@@ -12,7 +12,8 @@ from redis import Redis
 from redis.exceptions import NoPermissionError, RedisError
 
 from dispatcher.health.findings import Fault, Finding, ok, problem
-from shared.wire.users import USERS, User
+from shared.wire.rights import User
+from shared.wire.users import USERS
 
 #: Refusals that are named.
 SHOWN = 4

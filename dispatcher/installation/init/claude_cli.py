@@ -12,7 +12,7 @@ from typing import Any
 
 from dispatcher.claude.client import find_cli
 from dispatcher.installation import environment
-from dispatcher.installation.init.context import Installation
+from dispatcher.installation.init.context import InitContext
 from dispatcher.installation.run import DOWNLOAD_SECONDS, as_account, run
 from shared.config.packages import TESTED_CLAUDE
 from shared.errors import ClaudeUnavailable, InstallationIncomplete
@@ -26,7 +26,7 @@ SERVER_VARIABLE = "ANTHROPIC_BASE_URL"
 LOGIN_TRIES = 3
 
 
-def provide_claude(installation: Installation) -> str:
+def provide_claude(installation: InitContext) -> str:
     """Find it or install it; CLAUDE_BIN is set, since a service has another PATH."""
     values = installation.values
     found = _usable(installation)
@@ -42,11 +42,11 @@ def provide_claude(installation: Installation) -> str:
     return f"{version} in {binary}"
 
 
-def _own_binary(installation: Installation) -> Path:
+def _own_binary(installation: InitContext) -> Path:
     return installation.layout.claude / "node_modules" / ".bin" / "claude"
 
 
-def _usable(installation: Installation) -> tuple[str, str] | None:
+def _usable(installation: InitContext) -> tuple[str, str] | None:
     """The first CLI that the dispatcher's account can start, and its version."""
     own = _own_binary(installation)
     candidates = [str(own)] if own.exists() else []
@@ -67,7 +67,7 @@ def _usable(installation: Installation) -> tuple[str, str] | None:
     return None
 
 
-def _install(installation: Installation) -> None:
+def _install(installation: InitContext) -> None:
     target = installation.layout.claude
     installation.make_directory(target, 0o755)
     how: dict[str, Any] = {"umask": 0o022, "cwd": target}
@@ -103,7 +103,7 @@ def _npm(target: Path, remedy: str, show: Any, how: dict[str, Any]) -> str:
     return str(place / "bin" / "npm")
 
 
-def log_in(installation: Installation) -> str:
+def log_in(installation: InitContext) -> str:
     """Wait until the CLI is logged in for the account that answers."""
     given = environment.given((*LOGIN_VARIABLES, SERVER_VARIABLE))
     if given:
@@ -122,7 +122,7 @@ def log_in(installation: Installation) -> str:
     )
 
 
-def _ask_for_login(installation: Installation) -> None:
+def _ask_for_login(installation: InitContext) -> None:
     terminal = installation.terminal
     terminal.explain("Claude answers in your name, so its CLI must be logged in once.")
     terminal.explain(
@@ -137,12 +137,12 @@ def _ask_for_login(installation: Installation) -> None:
         subprocess.run([installation.values["CLAUDE_BIN"], "auth", "login"], check=False, **_account(installation))
 
 
-def _by_hand(installation: Installation) -> str:
+def _by_hand(installation: InitContext) -> str:
     user, home = installation.layout.day_user, installation.layout.home
     return (f"sudo -u {user} HOME={home} " if user else "") + installation.values["CLAUDE_BIN"]
 
 
-def _login(installation: Installation) -> str | None:
+def _login(installation: InitContext) -> str | None:
     """By what it is logged in, or None. The provider is not asked."""
     command = [installation.values["CLAUDE_BIN"], "auth", "status"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, **_account(installation))
@@ -153,11 +153,11 @@ def _login(installation: Installation) -> str | None:
     return str(status.get("apiKeySource") or status.get("authMethod")) if status.get("loggedIn") is True else None
 
 
-def _account(installation: Installation) -> dict[str, Any]:
+def _account(installation: InitContext) -> dict[str, Any]:
     return as_account(installation.layout.day_user, installation.layout.home)
 
 
-def _save(installation: Installation, variables: dict[str, str]) -> None:
+def _save(installation: InitContext, variables: dict[str, str]) -> None:
     """Into the CLI's own settings of that account, which its calls read: no secret in a service's environment."""
     layout = installation.layout
     folder = layout.home / ".claude"

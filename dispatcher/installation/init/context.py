@@ -15,7 +15,7 @@ from shared.errors import InstallationIncomplete
 
 
 @dataclass
-class Installation:
+class InitContext:
     """`values` are the settings to be, by name in capitals; they are written at one point (steps.py). `fresh`: there were none before."""
 
     layout: Layout

@@ -7,7 +7,7 @@ import shutil
 from pathlib import Path
 
 from dispatcher.installation import environment
-from dispatcher.installation.init.context import Installation
+from dispatcher.installation.init.context import InitContext
 from dispatcher.installation.layout import BINARIES, account
 from dispatcher.installation.run import DOWNLOAD_SECONDS, as_account, run
 from shared.config.ownership import user_name
@@ -17,12 +17,12 @@ from shared.errors import InstallationIncomplete
 PACKAGES = {"redis-server": "redis-server", "rsync": "rsync"}
 
 
-def missing_packages(installation: Installation) -> list[str]:
+def missing_packages(installation: InitContext) -> list[str]:
     wanted = {**PACKAGES} if installation.own_redis else {"rsync": PACKAGES["rsync"]}
     return [package for program, package in wanted.items() if shutil.which(program) is None]
 
 
-def install_packages(installation: Installation) -> str:
+def install_packages(installation: InitContext) -> str:
     """apt, as root or by sudo. InstallationIncomplete with the command where neither can be used."""
     missing = missing_packages(installation)
     if not missing:
@@ -56,13 +56,13 @@ def _lists_are_there() -> bool:
     return any(Path("/var/lib/apt/lists").glob("*_Packages*"))
 
 
-def _not_started_by_apt(installation: Installation, missing: list[str]) -> None:
+def _not_started_by_apt(installation: InitContext, missing: list[str]) -> None:
     """Debian starts a Redis of its own; ours has other settings and rights, so that one is switched off again (services/systemd.py)."""
     for package in missing:
         installation.journal.add("package", package)
 
 
-def create_accounts(installation: Installation) -> str:
+def create_accounts(installation: InitContext) -> str:
     layout = installation.layout
     if not layout.accounts:
         return f"everything runs as you, {user_name(os.geteuid())}"
@@ -91,7 +91,7 @@ def create_accounts(installation: Installation) -> str:
     return f"created {', '.join(created)}" if created else "there already"
 
 
-def _refuse_closed_program(installation: Installation) -> None:
+def _refuse_closed_program(installation: InitContext) -> None:
     """The accounts must be able to run this program: a Python in /root, as pipx and pyenv have it, is closed to them."""
     run(
         [str(BINARIES / "hmem"), "--help"],
@@ -102,7 +102,7 @@ def _refuse_closed_program(installation: Installation) -> None:
     )
 
 
-def create_directories(installation: Installation) -> str:
+def create_directories(installation: InitContext) -> str:
     layout = installation.layout
     shared = 0o755 if layout.day_user else 0o700
     wanted = [

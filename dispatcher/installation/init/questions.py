@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from dispatcher.installation.init import machine
-from dispatcher.installation.init.context import Installation
+from dispatcher.installation.init.context import InitContext
 from dispatcher.installation.init.telegram_bot import Hello, prove_token, wait_for_hello
 from dispatcher.installation.settings_files import new_key
 from shared.config import values as value_checks
@@ -16,7 +16,7 @@ DEFAULT_NIGHT = "03:00"
 NO_MIRROR = "none"
 
 
-def ask_everything(installation: Installation) -> None:
+def ask_everything(installation: InitContext) -> None:
     """Fill in the settings to be, so that nothing has to be asked later (but the login, once the CLI is there)."""
     installation.settings()  # what is given must be right before anything is asked
     ask_bot(installation)
@@ -35,7 +35,7 @@ def ask_everything(installation: Installation) -> None:
     installation.settings()
 
 
-def ask_bot(installation: Installation) -> None:
+def ask_bot(installation: InitContext) -> None:
     """Token, chat and owner."""
     terminal, values = installation.terminal, installation.values
     names: list[str] = []
@@ -65,7 +65,7 @@ def ask_bot(installation: Installation) -> None:
     values.setdefault("REPORT_CHAT", chat)
 
 
-def _ask_chat(installation: Installation, bot: str) -> None:
+def _ask_chat(installation: InitContext, bot: str) -> None:
     """By a message, because nobody knows the number of a chat."""
     terminal = installation.terminal
     if terminal.unattended:
@@ -88,7 +88,7 @@ def _ask_chat(installation: Installation, bot: str) -> None:
     terminal.done("chat", f"{hello.chat} ({hello.name})")
 
 
-def ask_night(installation: Installation) -> None:
+def ask_night(installation: InitContext) -> None:
     """When the night runs, and by the clock of which time zone."""
     values = installation.values
     zone = values.get("CHAT_TIMEZONE") or machine.time_zone()
@@ -112,7 +112,7 @@ def ask_night(installation: Installation) -> None:
     values.update(found)
 
 
-def ask_embedder(installation: Installation) -> None:
+def ask_embedder(installation: InitContext) -> None:
     """Asked only where there is a choice."""
     if "EMBEDDER" in installation.values:
         return
@@ -131,7 +131,7 @@ def ask_embedder(installation: Installation) -> None:
     installation.values.update(choices[installation.terminal.ask("Embedding model", "shipped", checked)].values)
 
 
-def ask_mirror(installation: Installation) -> None:
+def ask_mirror(installation: InitContext) -> None:
     """Asked only where another disk is there."""
     if "ARCHIVE_MIRROR" in installation.values:
         return

@@ -16,7 +16,7 @@ from pathlib import Path
 from redis import Redis
 from redis.exceptions import RedisError
 
-from dispatcher.installation.init.context import Installation
+from dispatcher.installation.init.context import InitContext
 from dispatcher.installation.layout import Layout
 from dispatcher.installation.settings_files import new_key, write_redis_users
 from shared.errors import InstallationIncomplete
@@ -46,7 +46,7 @@ logfile ""
 """
 
 
-def choose_redis(installation: Installation) -> str:
+def choose_redis(installation: InitContext) -> str:
     """Which Redis will be used; a sentence for the plan."""
     given = installation.values.get("REDIS_URL")
     conf = installation.layout.redis / "redis.conf"
@@ -57,7 +57,7 @@ def choose_redis(installation: Installation) -> str:
     return "the Redis of REDIS_URL" if given else f"the Redis at {DEFAULT_URL}, which has a bot's keys already"
 
 
-def write_redis(installation: Installation) -> str:
+def write_redis(installation: InitContext) -> str:
     """The files of our own Redis, before it is started."""
     layout, values = installation.layout, installation.values
     conf = layout.redis / "redis.conf"
@@ -90,7 +90,7 @@ def _of_one_user(layout: Layout) -> tuple[str, str]:
     return f"bind 127.0.0.1\nport {port}\nrequirepass {password}", f"redis://:{password}@127.0.0.1:{port}/0"
 
 
-def check_redis(installation: Installation, url: str) -> str:
+def check_redis(installation: InitContext, url: str) -> str:
     """Wait until it answers; correct what memory needs of it. InstallationIncomplete if that cannot be done."""
     client = _wait(url, START_SECONDS if installation.own_redis else 5.0, installation.layout)
     with closing(client):
@@ -107,7 +107,7 @@ def check_redis(installation: Installation, url: str) -> str:
         return f"Redis {version} answers" + (f", changed {', '.join(wrong)}" if wrong else "")
 
 
-def _correct(installation: Installation, client: Redis, wrong: dict[str, str]) -> None:
+def _correct(installation: InitContext, client: Redis, wrong: dict[str, str]) -> None:
     shown = ", ".join(f"{name} {WANTED[name]} (now {now})" for name, now in wrong.items())
     by_hand = "; ".join(f"redis-cli config set {name} {WANTED[name]}" for name in wrong) + "; redis-cli config rewrite"
     if not installation.terminal.confirm(f"This Redis needs {shown}, or it could lose turns. Change it?"):

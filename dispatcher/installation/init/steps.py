@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from dispatcher.installation import environment
 from dispatcher.installation.init import claude_cli, host, redis_server, telegram_bot
-from dispatcher.installation.init.context import Installation
+from dispatcher.installation.init.context import InitContext
 from dispatcher.installation.init.questions import ask_everything
 from dispatcher.installation.layout import BINARIES
 from dispatcher.installation.run import run
@@ -32,10 +32,10 @@ class SetupStep(NamedTuple):
     """`run` returns what it did, for the step's line."""
 
     name: str
-    run: Callable[[Installation], str]
+    run: Callable[[InitContext], str]
 
 
-def install(installation: Installation) -> int:
+def install(installation: InitContext) -> int:
     """Ask, show what will be done, do it. The exit code: 0, or that of the first problem that the doctor found."""
     terminal = installation.terminal
     installation.values = given_settings(installation.layout)
@@ -59,7 +59,7 @@ def install(installation: Installation) -> int:
     return _examine(installation)
 
 
-def _carry_out(installation: Installation, step: SetupStep) -> None:
+def _carry_out(installation: InitContext, step: SetupStep) -> None:
     began = time.monotonic()
     try:
         outcome = step.run(installation)
@@ -74,7 +74,7 @@ def _carry_out(installation: Installation, step: SetupStep) -> None:
     installation.terminal.done(step.name, outcome, time.monotonic() - began)
 
 
-def _show_plan(installation: Installation, redis: str) -> None:
+def _show_plan(installation: InitContext, redis: str) -> None:
     layout, values = installation.layout, installation.values
     whom = {
         "three-users": "three accounts (hmem, hmem-night, hmem-bot) that cannot read each other's files",
@@ -95,7 +95,7 @@ def _show_plan(installation: Installation, redis: str) -> None:
         installation.terminal.say(f"  {name:14} {value}")
 
 
-def _redis(installation: Installation) -> str:
+def _redis(installation: InitContext) -> str:
     configured = redis_server.write_redis(installation)
     proven = {name: value for name, value in installation.values.items() if name != "CLAUDE_BIN"}
     write_settings(installation.layout, installation.journal, proven)
@@ -111,19 +111,19 @@ def _redis(installation: Installation) -> str:
     return answers if configured == "there already" else f"{configured}; {answers}"
 
 
-def _is_installed(installation: Installation) -> bool:
+def _is_installed(installation: InitContext) -> bool:
     """Whether an earlier run has come as far as the services."""
     return not installation.fresh and any(
         name.endswith((".service", "supervisord.conf")) for name in installation.journal.names("file")
     )
 
 
-def _settings(installation: Installation) -> str:
+def _settings(installation: InitContext) -> str:
     changed = write_settings(installation.layout, installation.journal, installation.values)
     return f"{'written to' if changed else 'unchanged in'} {installation.layout.settings_file}"
 
 
-def _services(installation: Installation) -> str:
+def _services(installation: InitContext) -> str:
     manager = services_of(installation.layout, installation.settings())
     changed = manager.install(installation.journal)
     stopped = manager.stopped()
@@ -136,7 +136,7 @@ def _services(installation: Installation) -> str:
     return f"{names}: {'started' if changed or stopped else 'running already'} (by {manager.name})"
 
 
-def _wait_for_programs(installation: Installation, manager: ServiceManager) -> None:
+def _wait_for_programs(installation: InitContext, manager: ServiceManager) -> None:
     """Until a dispatcher and the bot are at work in Redis."""
     end = time.monotonic() + START_SECONDS
     with installation.terminal.busy("Starting dispatcher and bot") as show:
@@ -156,7 +156,7 @@ def _wait_for_programs(installation: Installation, manager: ServiceManager) -> N
             time.sleep(0.5)
 
 
-def _greet(installation: Installation) -> str:
+def _greet(installation: InitContext) -> str:
     """Say hello to the owner's chat, once."""
     if not installation.fresh:
         return "was sent before"
@@ -165,7 +165,7 @@ def _greet(installation: Installation) -> str:
     return f"sent to chat {chat}"
 
 
-def _first_night(installation: Installation) -> str:
+def _first_night(installation: InitContext) -> str:
     """One night now, so that everything that it needs has been proven before it runs alone."""
     state = _status(installation)
     if state.get("last_night_run"):
@@ -180,7 +180,7 @@ def _first_night(installation: Installation) -> str:
     return said.strip().splitlines()[-1] if said.strip() else "ended well"
 
 
-def _wait_for_answer(installation: Installation) -> None:
+def _wait_for_answer(installation: InitContext) -> None:
     """The first message is being answered: let the night have it. It is no failure if that takes longer."""
     end = time.monotonic() + ANSWER_SECONDS
     with installation.terminal.busy("Waiting for the first answer") as show:
@@ -189,7 +189,7 @@ def _wait_for_answer(installation: Installation) -> None:
             time.sleep(1.0)
 
 
-def _examine(installation: Installation) -> int:
+def _examine(installation: InitContext) -> int:
     """The doctor's findings: the problems and warnings, and what to do."""
     terminal = installation.terminal
     with terminal.busy("Examining everything (hmem doctor)"):
@@ -212,11 +212,11 @@ def _examine(installation: Installation) -> int:
     return code
 
 
-def _status(installation: Installation) -> dict[str, Any]:
+def _status(installation: InitContext) -> dict[str, Any]:
     return _ask(installation, "status", "--json")
 
 
-def _ask(installation: Installation, *words: str) -> dict[str, Any]:
+def _ask(installation: InitContext, *words: str) -> dict[str, Any]:
     """What a command of ours prints as JSON; {} if it does not."""
     done = subprocess.run(
         [str(BINARIES / "hmem"), *words], capture_output=True, timeout=600, check=False, **_how(installation)
@@ -227,7 +227,7 @@ def _ask(installation: Installation, *words: str) -> dict[str, Any]:
         return {}
 
 
-def _how(installation: Installation) -> dict[str, Any]:
+def _how(installation: InitContext) -> dict[str, Any]:
     """In a clean environment; root's commands go on as the account that owns their directory."""
     return {"env": {**environment.clean(own=True), "HMEM_CONFIG": str(installation.layout.settings_file)}, "cwd": "/"}
 

@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from dispatcher.installation.init.context import Installation
+from dispatcher.installation.init.context import InitContext
 from shared.config.settings import Settings
 from shared.errors import InstallationIncomplete, SettingsError
 
@@ -45,7 +45,7 @@ def prove_token(settings: Settings) -> str:
     return _with_telegram(settings, ask)
 
 
-def wait_for_hello(installation: Installation, bot: str, refused: Sequence[Hello] = ()) -> Hello:
+def wait_for_hello(installation: InitContext, bot: str, refused: Sequence[Hello] = ()) -> Hello:
     """Whoever writes first, but for refused messages. It is not confirmed to Telegram, so the bot answers it as soon as it runs."""
     with installation.terminal.busy(f"Write hello to {bot} in Telegram; waiting") as show:
 

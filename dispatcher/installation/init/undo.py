@@ -8,7 +8,7 @@ from pathlib import Path
 
 from redis.exceptions import RedisError
 
-from dispatcher.installation.init.context import Installation
+from dispatcher.installation.init.context import InitContext
 from dispatcher.installation.journal import Created
 from dispatcher.installation.services.choose import services_of
 from dispatcher.installation.settings_files import given_settings
@@ -17,7 +17,7 @@ from shared.system.files import remove_tree
 from shared.wire.client import asking_once, open_redis
 
 
-def undo(installation: Installation) -> int:
+def undo(installation: InitContext) -> int:
     terminal, layout, journal = installation.terminal, installation.layout, installation.journal
     if journal.is_empty:
         terminal.say(
@@ -44,7 +44,7 @@ def undo(installation: Installation) -> int:
     return 0
 
 
-def _data(installation: Installation) -> list[Path]:
+def _data(installation: InitContext) -> list[Path]:
     layout = installation.layout
     return [
         path
@@ -53,7 +53,7 @@ def _data(installation: Installation) -> list[Path]:
     ]
 
 
-def _remove_services(installation: Installation) -> None:
+def _remove_services(installation: InitContext) -> None:
     try:
         services_of(installation.layout, installation.settings()).remove(installation.journal)
     except HmemError as error:
@@ -62,7 +62,7 @@ def _remove_services(installation: Installation) -> None:
         installation.terminal.done("services", "stopped and removed")
 
 
-def _restore_redis(installation: Installation) -> None:
+def _restore_redis(installation: InitContext) -> None:
     """The settings of somebody's Redis as they were."""
     changed = [name.split("=", 1) for name in installation.journal.names("redis")]
     if not changed:
@@ -78,7 +78,7 @@ def _restore_redis(installation: Installation) -> None:
         )
 
 
-def _removed(installation: Installation, one: Created) -> bool:
+def _removed(installation: InitContext, one: Created) -> bool:
     """Whether it is gone now."""
     path = Path(one.name)
     if one.what == "file":
@@ -95,7 +95,7 @@ def _removed(installation: Installation, one: Created) -> bool:
     return one.what == "redis"
 
 
-def _left(installation: Installation, kept: list[Created]) -> Iterator[str]:
+def _left(installation: InitContext, kept: list[Created]) -> Iterator[str]:
     names = {what: [one.name for one in kept if one.what == what] for what in ("directory", "account", "package")}
     if directories := [name for name in names["directory"] if Path(name) in _data(installation)]:
         yield f"The conversations, in {', '.join(directories)}. To delete them: rm -r, as root if they are another account's."

@@ -17,6 +17,7 @@ import structlog
 from sqlalchemy import URL, Connection, Engine, Text, create_engine, event, make_url, select, text
 from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 
+from dispatcher.memory.store.kept import kept_words
 from dispatcher.memory.store.migrate import copies, prepare_postgresql, prepare_sqlite
 from dispatcher.memory.store.tables import BATCH, metadata
 from shared.config.packages import how_to_add
@@ -97,13 +98,15 @@ class Database:
             self._dispose()
 
     def scrub(self) -> None:
-        """Remove deleted data from the files as well by rewriting them: rows, SQLite's write-ahead log and the copies made before migrations.
+        """Remove deleted data from the files as well by rewriting them: rows, SQLite's write-ahead log, the copies of migrations and upgrades.
         Call it after forgetting. With 200,000 turns it takes some seconds, in which other writers may have to wait.
 
         PostgreSQL's write-ahead log contains the data until the server has reused the space.
         """
         if self.path is None:
             self._vacuum_postgresql()
+            for copy in kept_words(self._ours):
+                copy.unlink(missing_ok=True)
             return
         with self._errors_named(), self._ready().connect() as connection:
             raw: Any = connection.connection.dbapi_connection
@@ -111,7 +114,7 @@ class Database:
             raw.execute("VACUUM")  # outside a transaction, as is the next line: else they do nothing
             busy = raw.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
             raw.execute(f"PRAGMA busy_timeout={int(_BUSY_SECONDS * 1000)}")
-            for copy in copies(self.path):
+            for copy in (*copies(self.path), *kept_words(self._ours)):
                 copy.unlink(missing_ok=True)
         if busy:
             raise StoreUnavailable(

@@ -15,9 +15,10 @@ from pathlib import Path
 import sqlalchemy as sa
 from sqlalchemy import Connection, Engine
 
+from dispatcher.memory.store.kept import back_up
 from dispatcher.memory.store.tables import HEAD, REVISIONS, VERSION_TABLE
 from shared.errors import StoreUnavailable
-from shared.system.files import fsync_dir, locked_file, make_dir, opened
+from shared.system.files import locked_file, make_dir, opened
 
 _BUSY_SECONDS = 5.0
 #: PostgreSQL's number of the lock for migrations (any number that only we use).
@@ -94,20 +95,7 @@ def upgrade(connection: Connection, target: str | None = None) -> None:
 def _copy(path: Path) -> None:
     """Copy the file as it was before the migration, and no older copy."""
     kept = path.with_name(f"{path.name}{_COPY}{HEAD}")
-    temporary = path.with_name(f".{kept.name}.tmp")
-    temporary.unlink(missing_ok=True)  # of a copy that a kill cut short
-    descriptor = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
-    try:
-        with (
-            closing(sqlite3.connect(path, timeout=_BUSY_SECONDS)) as source,
-            closing(sqlite3.connect(temporary)) as target,
-        ):
-            source.backup(target)
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-    temporary.replace(kept)
-    fsync_dir(path.parent)
+    back_up(path, kept)
     for old in copies(path):
         if old != kept:
             old.unlink(missing_ok=True)

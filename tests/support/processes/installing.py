@@ -13,7 +13,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from dispatcher.installation.init.context import Installation
+from dispatcher.installation.init.context import InitContext
 from dispatcher.installation.init.terminal import Terminal
 from dispatcher.installation.journal import InstallationJournal
 from dispatcher.installation.layout import Layout, of_host
@@ -50,10 +50,10 @@ def layout_in(root: Path) -> Layout:
     )
 
 
-def installation_in(root: Path, terminal: Terminal, values: dict[str, str] | None = None) -> Installation:
+def installation_in(root: Path, terminal: Terminal, values: dict[str, str] | None = None) -> InitContext:
     layout = layout_in(root)
     layout.config.mkdir(parents=True, exist_ok=True)
-    return Installation(layout, terminal, InstallationJournal(layout.journal), dict(values or {}))
+    return InitContext(layout, terminal, InstallationJournal(layout.journal), dict(values or {}))
 
 
 class NewHome:

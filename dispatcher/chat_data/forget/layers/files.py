@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from pathlib import Path
 
+from dispatcher.memory.store.kept import kept_words
 from shared.config.settings import Settings
 from shared.system.files import PrivateDir, remove_tree, safe_name
 
@@ -23,10 +24,11 @@ def remove_files(settings: Settings, chats: Collection[str]) -> int:
 
 
 def found_files(settings: Settings, chats: Collection[str]) -> list[Path]:
-    """Files and directories in the chats' working directories, and what the owner's page has of imports and exports."""
+    """Files and directories in the chats' working directories, what the owner's page has of imports and exports, and the
+    copies of the day store that upgrades keep."""
     state = settings.hmem_state_dir
     own = [path for chat in chats for path in _inside(state / "chats" / safe_name(chat))]
-    return [*own, *_inside(state / UPLOADS), *sorted(state.glob(f"{EXPORTS}*"))]
+    return [*own, *_inside(state / UPLOADS), *sorted(state.glob(f"{EXPORTS}*")), *kept_words(state)]
 
 
 def _inside(folder: Path) -> list[Path]:

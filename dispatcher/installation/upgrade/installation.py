@@ -1,0 +1,186 @@
+"""How this program was installed, and the commands that install another version of it in the same place."""
+
+from __future__ import annotations
+
+import importlib.util
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from dispatcher.installation.upgrade.package import NAME, installed_version, parts_there
+from shared.errors import UpgradeFailed
+from shared.system.faults import crash_point
+from shared.system.processes import last_line, run_bounded
+
+Kind = Literal["checkout", "pipx", "uv tool", "venv"]
+#: Seconds for one command; large packages over a slow network take long.
+COMMAND_SECONDS = 3_600.0
+_HOW: dict[Kind, str] = {"checkout": "as a checkout", "pipx": "by pipx", "uv tool": "as a uv tool", "venv": "by pip"}
+#: Of what is installed: the program holds no secrets, and dispatcher, bot and night may be users of their own. (Ours is 077.)
+UMASK = 0o022
+#: Beginnings of a git address.
+_GIT = ("git+", "https://", "http://", "ssh://", "git@", "file://")
+
+
+@dataclass(frozen=True)
+class Installation:
+    """`root`: the checkout, or the environment; `prefix`: the environment whose `bin` has the commands; `commit`: of a checkout; `installer`: what
+    installs in an environment."""
+
+    kind: Kind
+    root: Path
+    prefix: Path
+    version: str
+    commit: str | None = None
+    installer: Literal["pip", "uv"] = "pip"
+
+    @property
+    def python(self) -> Path:
+        return self.prefix / "bin" / "python"
+
+    @property
+    def hmem(self) -> Path:
+        return self.prefix / "bin" / "hmem"
+
+    @property
+    def sentence(self) -> str:
+        at = f", commit {self.commit[:12]}" if self.commit else ""
+        return f"{NAME} {self.version}{at}, installed {_HOW[self.kind]} in {self.root}"
+
+    def forward(self, target: str | None) -> list[list[str]]:
+        """The commands that install `target`: a wheel, a git address, or for a checkout None (the branch that it follows)."""
+        if self.kind == "checkout":
+            git, (address, _, reference) = ["git", "-C", str(self.root)], (target or "").partition("#")
+            get = [
+                [*git, "fetch", address.removeprefix("git+"), *([reference] if reference else [])],
+                [*git, "merge", "--ff-only", "FETCH_HEAD"],
+            ]
+            return [*(get if target else [[*git, "pull", "--ff-only"]]), self._setup]
+        parts = f"[{','.join(parts)}]" if (parts := parts_there()) else ""
+        return [[*self._pip_install, "--upgrade", f"{NAME}{parts} @ {_address(target or '')}"]]
+
+    def back(self, commit: str | None, wheel: Path | None) -> list[list[str]]:
+        """The commands that install what was there before."""
+        if self.kind == "checkout":
+            return [["git", "-C", str(self.root), "reset", "--keep", str(commit)], self._setup]
+        again = "--reinstall" if self.installer == "uv" else "--force-reinstall"
+        return [[*self._pip_install, "--no-deps", again, str(wheel)]]
+
+    @property
+    def _setup(self) -> list[str]:
+        return [str(self.root / "scripts" / "setup")]
+
+    @property
+    def _pip_install(self) -> list[str]:
+        """In place, so that the environment is never gone: uv and pipx themselves would remove it first."""
+        if self.installer == "uv":
+            return ["uv", "pip", "install", "--python", str(self.python)]
+        return [str(self.python), "-m", "pip", "--disable-pip-version-check", "install"]
+
+    def refuse_target(self, target: str | None) -> None:
+        """UpgradeFailed for a target that this kind of installation cannot take, or that is not newer."""
+        if self.kind == "checkout":
+            if target and not target.startswith(_GIT):
+                raise UpgradeFailed(
+                    f"This is a checkout in {self.root}, which takes a git address and no file. Run hmem upgrade without an argument."
+                )
+            return
+        if self.installer == "uv" and not shutil.which("uv"):
+            raise UpgradeFailed(
+                f"The environment {self.prefix} has no pip, and uv is not on PATH, so nothing can be installed there. Add one of them "
+                f"({self.python} -m ensurepip), then run hmem upgrade again."
+            )
+        if not target:
+            raise UpgradeFailed(
+                f"It is installed {_HOW[self.kind]}, so name what to install: hmem upgrade FILE.whl, or the git address."
+            )
+        if target.startswith(_GIT):
+            return
+        path = Path(target)
+        if path.suffix != ".whl" or not path.is_file():
+            raise UpgradeFailed(
+                f"{target} is no wheel (a file that ends in .whl) and no git address. Name one of them."
+            )
+        found = wheel_version(path)
+        if found is None or not path.name.startswith(NAME.replace("-", "_")):
+            raise UpgradeFailed(f"{path.name} is not a wheel of {NAME}. Name one that is.")
+        if as_numbers(found) <= as_numbers(self.version):
+            what = (
+                "is installed already" if found == self.version else f"is older than {self.version}, which is installed"
+            )
+            raise UpgradeFailed(f"{NAME} {found} {what}. To go back to the version before, run hmem upgrade --back.")
+
+
+def find_installation(code: Path, prefix: Path | None = None) -> Installation:
+    """`code`: the folder that the packages are in; UpgradeFailed if it is none that can be upgraded from inside."""
+    prefix = prefix or Path(sys.prefix)
+    if (code / ".git").exists() and (code / "scripts" / "setup").is_file():
+        return Installation("checkout", code, prefix, installed_version(), commit_of(code))
+    if not (prefix / "pyvenv.cfg").is_file():
+        raise UpgradeFailed(
+            f"{NAME} lies in {code}, which is neither a checkout with scripts/setup nor an environment of its own (pipx, uv tool, venv). In a "
+            "container start the newer image instead; else install it anew (docs/install.md)."
+        )
+    kind: Kind = "venv"
+    if (prefix / "pipx_metadata.json").is_file():
+        kind = "pipx"
+    elif (prefix / "uv-receipt.toml").is_file():
+        kind = "uv tool"
+    installer: Literal["pip", "uv"] = "pip" if importlib.util.find_spec("pip") else "uv"
+    return Installation(kind, prefix, prefix, installed_version(), installer=installer)
+
+
+def commit_of(root: Path) -> str:
+    """UpgradeFailed if git does not say."""
+    return _carried_out(["git", "-C", str(root), "rev-parse", "HEAD"]).strip()
+
+
+def carry_out(commands: list[list[str]], fault: str) -> Iterator[str]:
+    """Run them one after the other; yields each as text before it runs. UpgradeFailed with the last line of the first that fails.
+
+    `fault`: a crash point between two of them.
+    """
+    for number, command in enumerate(commands):
+        if number:
+            crash_point(fault)
+        yield shlex.join(command)
+        _carried_out(command)
+
+
+def _carried_out(command: list[str]) -> str:
+    if not shutil.which(command[0]):
+        raise UpgradeFailed(
+            f"{command[0]} is not installed or not on PATH. Install it, or add it to PATH, then run hmem upgrade again."
+        )
+    try:
+        done = run_bounded(command, COMMAND_SECONDS, umask=UMASK)
+    except subprocess.TimeoutExpired as error:
+        raise UpgradeFailed(
+            f"{shlex.join(command)} did not end within {COMMAND_SECONDS / 60:g} minutes. Check the network."
+        ) from error
+    if done.returncode:
+        raise UpgradeFailed(f"{shlex.join(command)} failed: {last_line(done)}.")
+    return done.stdout
+
+
+def wheel_version(path: Path) -> str | None:
+    """The version in a wheel's name."""
+    parts = path.name.split("-")
+    return parts[1] if len(parts) >= 5 else None
+
+
+def as_numbers(version: str) -> tuple[int, ...]:
+    """For comparison: 1.10.0 is after 1.9.2. Whatever is no number counts as 0."""
+    return tuple(int(part) if part.isdigit() else 0 for part in version.partition("+")[0].split("."))
+
+
+def _address(target: str) -> str:
+    """As a requirement names it."""
+    if target.startswith(_GIT):
+        return target if target.startswith(("git+", "file://")) else f"git+{target}"
+    return Path(target).resolve().as_uri()

@@ -1,0 +1,93 @@
+"""Copies of the day store that an upgrade keeps: consistent ones of a file in use, and the way back to one.
+
+They hold words of chats, so `hmem forget` removes them (`Database.scrub`), as it removes the copies made before migrations.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from shared.system.files import atomic_writer, fsync_dir, safe_name
+
+#: Below HMEM_STATE_DIR: one directory for each upgrade. All files there that hold words begin with the second name.
+UPGRADES, WORDS = "upgrades", "day-store"
+COPY, AFTER, READY = f"{WORDS}.sqlite", f"{WORDS}-after.sqlite", f"{WORDS}-ready.sqlite"
+_BUSY_SECONDS = 5.0
+#: Columns of a memory → their names in a file for `hmem memory import`.
+_FIELDS = {
+    "text": "text", "type": "type", "created": "created", "deadline": "deadline", "completed_at": "completed_at", "priority": "priority",
+    "importance": "importance", "category": "category", "reminded_at": "reminded",
+}  # fmt: skip
+
+
+def kept_words(state_dir: Path) -> list[Path]:
+    """Every file of an upgrade that holds words."""
+    return sorted((state_dir / UPGRADES).glob(f"*/{WORDS}*"))
+
+
+def back_up(source: Path, target: Path) -> None:
+    """A consistent copy of an SQLite file that may be in use; it appears under its name whole and durable, or not at all."""
+    temporary = target.with_name(f".{target.name}.tmp")
+    temporary.unlink(missing_ok=True)  # of a copy that a kill cut short
+    descriptor = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
+    try:
+        _copy(source, temporary)
+        with closing(sqlite3.connect(temporary)) as copy:  # one file, also while it is read
+            copy.execute("PRAGMA journal_mode=DELETE")
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+    temporary.replace(target)
+    fsync_dir(target.parent)
+
+
+def put_back(kept: Path, store: Path) -> None:
+    """Make `store` what `kept` is, in one transaction of SQLite, so that programs which have it open see one or the other."""
+    _copy(kept, store)
+
+
+def leave_out_removed(store: Path, after: Path) -> int:
+    """Remove from `store` the memories that `after`, which followed from it, has no more; returns how many."""
+    with closing(sqlite3.connect(store, timeout=_BUSY_SECONDS)) as connection, connection:
+        connection.execute("PRAGMA secure_delete=ON")
+        left = {number for (number,) in _rows(after, "SELECT memory_id FROM memories")}
+        known = {number for (number,) in connection.execute("SELECT memory_id FROM memories")}
+        gone = sorted(known - left)
+        connection.executemany("DELETE FROM memories WHERE memory_id = ?", [(number,) for number in gone])
+    return len(gone)
+
+
+def write_memories_since(kept: Path, after: Path) -> dict[str, Path]:
+    """Chat → file with its memories that are in `after` and not in `kept`, beside `kept`, for `hmem memory import`."""
+    known = {number for (number,) in _rows(kept, "SELECT memory_id FROM memories")}
+    columns = ", ".join(_FIELDS)
+    wanted = f"SELECT memory_id, chat_id, source_turn, {columns} FROM memories WHERE superseded_by IS NULL ORDER BY memory_id"  # noqa: S608
+    chats: dict[str, list[bytes]] = {}
+    for number, chat, sources, *values in _rows(after, wanted):
+        if number not in known:
+            record = {name: value for name, value in zip(_FIELDS.values(), values, strict=True) if value is not None}
+            chats.setdefault(chat, []).append(orjson.dumps(record | {"source_turns": (sources or "").split()}))
+    files = {chat: kept.with_name(f"{WORDS}-since-{safe_name(chat)}.jsonl") for chat in chats}
+    for chat, path in files.items():
+        with atomic_writer(path) as handle:
+            handle.write(b"\n".join(chats[chat]) + b"\n")
+    return files
+
+
+def _rows(path: Path, query: str) -> list[Any]:
+    with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True, timeout=_BUSY_SECONDS)) as connection:
+        return connection.execute(query).fetchall()
+
+
+def _copy(source: Path, target: Path) -> None:
+    with (
+        closing(sqlite3.connect(source, timeout=_BUSY_SECONDS)) as read,
+        closing(sqlite3.connect(target, timeout=_BUSY_SECONDS)) as written,
+    ):
+        read.backup(written)

@@ -1,0 +1,168 @@
+"""What `hmem upgrade` finds on a host: how the program was installed, its services, the room on its disks; and the copy of a PostgreSQL."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import subprocess
+from pathlib import Path
+from typing import NamedTuple
+
+import psycopg
+import pytest
+
+from dispatcher.installation.upgrade import postgresql
+from dispatcher.installation.upgrade.host import refuse_without_room
+from dispatcher.installation.upgrade.installation import Installation, as_numbers, find_installation, wheel_version
+from dispatcher.installation.upgrade.journal import FORMAT, NAME, UpgradeJournal, journals, packages_dir, read_journal
+from dispatcher.installation.upgrade.services import HostServices
+from dispatcher.memory.store.database import Database
+from shared.errors import FormatNewer, StorageError, UpgradeFailed
+from tests.support.stores import PostgreSQL, _programs
+from tests.support.world import REPOSITORY, World
+
+
+def environment(folder: Path, *marks: str) -> Path:
+    folder.mkdir()
+    for name in ("pyvenv.cfg", *marks):
+        (folder / name).touch()
+    return folder
+
+
+def test_how_it_was_installed_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = importlib.util.find_spec
+    code = tmp_path / "site-packages"
+    found = find_installation(REPOSITORY, environment(tmp_path / "venv"))
+    assert found.kind == "checkout"
+    assert found.forward(None)[0][-2:] == ["pull", "--ff-only"]
+    assert found.forward("https://example.org/us.git#next")[0][-3:] == ["fetch", "https://example.org/us.git", "next"]
+    assert find_installation(code, tmp_path / "venv").kind == "venv"
+    assert find_installation(code, environment(tmp_path / "px", "pipx_metadata.json")).kind == "pipx"
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None if name == "pip" else real(name))
+    uv = find_installation(code, environment(tmp_path / "uv", "uv-receipt.toml"))
+    assert (uv.kind, uv.installer) == ("uv tool", "uv")
+    assert uv.forward("git+https://example.org/us.git")[0][:3] == ["uv", "pip", "install"]
+    assert uv.forward("git+https://example.org/us.git")[0][-1].endswith(" @ git+https://example.org/us.git")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(UpgradeFailed, match="has no pip, and uv is not on PATH"):
+        uv.refuse_target("git+https://example.org/us.git")
+    with pytest.raises(UpgradeFailed, match=r"neither a checkout.*start the newer image"):
+        find_installation(code, tmp_path)
+
+
+def test_a_checkout_takes_no_file() -> None:
+    with pytest.raises(UpgradeFailed, match="takes a git address and no file"):
+        Installation("checkout", REPOSITORY, REPOSITORY, "0.1.0").refuse_target("hcli_memory-0.2.0-py3-none-any.whl")
+
+
+def test_versions_are_compared_as_numbers() -> None:
+    assert as_numbers("0.10.0") > as_numbers("0.9.12")
+    assert wheel_version(Path("hcli_memory-0.2.0-py3-none-any.whl")) == "0.2.0"
+    assert wheel_version(Path("hcli_memory.whl")) is None
+
+
+class Disk(NamedTuple):
+    total: int
+    free: int
+
+
+def test_a_disk_with_too_little_room_is_named(light: World) -> None:
+    installation = Installation("venv", light.root, light.root, "0.1.0")
+    refuse_without_room(light.settings(), installation, lambda _: Disk(1 << 40, 1 << 39))
+    with pytest.raises(
+        StorageError, match=r"has 1 MiB free, and an upgrade needs 512 MiB there, so nothing was changed"
+    ):
+        refuse_without_room(light.settings(), installation, lambda _: Disk(1 << 40, 1 << 20))
+
+
+MANAGER = """#!/bin/sh
+case "$*" in
+  {known}) echo "{answer}" ;;
+  "restart hmem-telegram") echo "$0 $*" >> {log} ;;
+  *) exit 3 ;;
+esac
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "known", "answer"),
+    [("systemctl", '"is-active hmem-telegram.service"', "active"), ("supervisorctl", '"status hmem-telegram"', "hmem-telegram   RUNNING   pid 7")],
+)  # fmt: skip
+def test_services_are_found_and_restarted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, known: str, answer: str
+) -> None:
+    for program in ("systemctl", "supervisorctl"):
+        (tmp_path / program).write_text("#!/bin/sh\nexit 1\n")
+    (tmp_path / name).write_text(MANAGER.format(known=known, answer=answer, log=tmp_path / "log"))
+    for program in ("systemctl", "supervisorctl"):
+        (tmp_path / program).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    assert HostServices().running() == ["hmem-telegram"]
+    HostServices().restart(["hmem-dispatcher", "hmem-telegram"])
+    assert (tmp_path / "log").read_text() == f"{tmp_path / name} restart hmem-telegram\n"
+
+
+def test_a_host_without_a_manager_has_no_services(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert HostServices().running() == []
+
+
+def test_a_journal_of_a_newer_program_is_refused(tmp_path: Path) -> None:
+    folder = tmp_path / "upgrades" / "20260101T000000"
+    folder.mkdir(parents=True)
+    made = UpgradeJournal(folder, folder, "0.1.0", None)
+    made.write()
+    made.write_packages()
+    assert read_journal(folder, tmp_path) == made
+    content = (folder / NAME).read_bytes().replace(b'"format": %d' % FORMAT, b'"format": 99')
+    (folder / NAME).write_bytes(content)
+    with pytest.raises(FormatNewer, match="written by a newer hcli-memory"):
+        read_journal(folder, tmp_path)
+    assert (folder / NAME).read_bytes() == content
+    (folder / NAME).write_bytes(b"{")
+    with pytest.raises(StorageError, match="it is unknown how far that upgrade came"):
+        read_journal(folder, tmp_path)
+    assert journals(folder, tmp_path) == []
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may give files away")
+def test_what_root_installs_does_not_lie_where_the_dispatcher_writes(tmp_path: Path) -> None:
+    folder = tmp_path / "state" / "upgrades" / "20260101T000000"
+    folder.mkdir(parents=True)
+    os.chown(tmp_path / "state", 65534, 65534)
+    packages = packages_dir(folder, tmp_path / "venv")
+    assert packages == tmp_path / "venv" / "hmem-upgrades" / "20260101T000000"
+    packages.mkdir(parents=True)
+    made = UpgradeJournal(folder, packages, "0.1.0", "/wheels/ours.whl", wheel="kept.whl")
+    made.write()
+    (folder / "packages.json").write_bytes(b'{"target": "/tmp/evil.whl", "commit": null, "wheel": "evil.whl"}')
+    with pytest.raises(StorageError, match=r"it is unknown what .* was to install"):
+        read_journal(folder, tmp_path / "venv")
+    made.write_packages()
+    found = read_journal(folder, tmp_path / "venv")
+    assert found is not None
+    assert (found.target, found.wheel_path) == ("/wheels/ours.whl", packages / "kept.whl")
+
+
+def test_a_day_store_on_postgresql_is_dumped_and_can_be_put_back(
+    tmp_path: Path, server: PostgreSQL, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = server.database()
+    database = Database(url, tmp_path)
+    with database.begin() as connection:
+        connection.exec_driver_sql("INSERT INTO chats (chat_id, epoch) VALUES ('9912', 'e')")
+    database.close()
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert "pg_dump is not installed, so there is no copy" in postgresql.keep(url, tmp_path)
+    monkeypatch.setenv("PATH", f"{_programs()}:/usr/bin:/bin")
+    assert "is copied to" in postgresql.keep(url, tmp_path)
+    dump = tmp_path / postgresql.DUMP
+    assert dump.stat().st_mode & 0o777 == 0o600
+    assert "pg_restore --clean" in postgresql.how_back(tmp_path)
+    with psycopg.connect(url, autocommit=True) as direct:
+        direct.execute("DELETE FROM chats")
+    subprocess.run([f"{_programs()}/pg_restore", "--clean", "--if-exists", f"--dbname={url}", str(dump)], check=True)
+    with psycopg.connect(url) as direct:
+        assert direct.execute("SELECT chat_id FROM chats").fetchall() == [("9912",)]
+    with pytest.raises(UpgradeFailed, match="pg_dump could not copy the day store"):
+        postgresql.keep(url.replace("/test_", "/gone_"), tmp_path)

@@ -1,0 +1,251 @@
+"""What earlier versions left is read or taken over; what a newer one wrote is refused in a sentence, and nothing is changed."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from typing import cast
+
+import orjson
+import pytest
+
+from dispatcher.health.checks import formats as checks
+from dispatcher.memory.store.tables import VERSION_TABLE
+from dispatcher.memory.tombstones import Forgotten
+from dispatcher.telegram.state import BotState, Waiting
+from dispatcher.telegram.state import connect as connect_bot
+from nightly.archive.segments import ERASED_FORMAT
+from nightly.archive.verification import verify
+from nightly.imports.staging import StagedImport, StagedUnreadable
+from nightly.night.progress import Reporter
+from nightly.night.target import _refuse_older
+from shared.delivery.receiver import Receiver, handle
+from shared.errors import FormatNewer, PublishFailed
+from shared.release.manifest import FORMAT_VERSION, current_manifest
+from shared.system.files import sha256_bytes
+from shared.system.formats import FORMATS, NAME, REDIS_FORMAT, program_version, read_format
+from shared.wire import keys
+from tests.end_to_end.old_formats import VERSIONS, set_up
+from tests.support.day.health import ask
+from tests.support.night.archives import archive, texts
+from tests.support.world import World
+
+CHAT = "9912"
+NEWER = orjson.dumps({"format": 99, "program": "9.9.9"})
+SENTENCE = "has format 99, which hcli-memory 9.9.9 wrote; this program .* reads formats up to 1, so it changed nothing. Install"
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    """Every file and its content."""
+    found = (path for path in folder.rglob("*") if path.is_file() and path.name != "lock")
+    return {str(path.relative_to(folder)): path.read_bytes() for path in found}
+
+
+# ── older ones ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_there_are_samples_of_this_version() -> None:
+    assert program_version() in VERSIONS, "make them: .venv/bin/python -m scripts.format_samples"
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_the_day_reads_what_an_earlier_version_left_before_any_night(world: World, version: str) -> None:
+    set_up(world, version)
+    found = world.command("hmem", "search", CHAT, "boiler code").stdout
+    assert "4711" in found
+    memories = world.command("hmem", "memory", "list", CHAT).stdout
+    assert "lives in Ghent" in memories
+    assert "paint the fence" in memories
+    assert "prefers short answers" in memories
+    assert {one.tombstone_id for one in Forgotten(world.settings().hmem_state_dir).all()} >= {"h1"}
+    waiting = world.redis.hgetall(keys.BOT_WAITING)
+    assert [Waiting.parse(cast(bytes, raw)).text for raw in waiting.values()] == ["The answer is on its way."]
+    assert "x1" in world.command("hmem", "dead", "list", "--json").stdout
+    assert "boiler" in world.command("hmem", "memory", "why", CHAT).stdout
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_night_takes_over_what_an_earlier_version_left(world: World, version: str) -> None:
+    set_up(world, version)
+    dispatcher = world.start_dispatcher()
+    world.command("hmem-night", "run")
+    found = texts(world)
+    recalled = "\n".join(found.values())
+    for words in ("4711", "sail on Saturday", "new fence is green", "bicycle is in the shed", "tent lies in the attic"):
+        assert words in recalled
+    assert "b1:user#1" in found
+    assert "a2:user#1" not in found, "it was forgotten"
+    assert world.redis.keys("hcli:memory:*") == []
+    assert dispatcher.stop() == 0
+    manifest = current_manifest(world.memory_dir)
+    assert manifest is not None
+    assert manifest.format_version == FORMAT_VERSION
+    for setting, number in FORMATS.items():
+        record = read_format(getattr(world.settings(), setting))
+        assert record is not None
+        assert record.number == number
+
+
+def test_directories_from_before_there_were_records_get_one(light: World) -> None:
+    light.say("t1", "said on day 1")
+    light.night()
+    for folder in (light.night_dir, light.memory_dir):
+        (folder / NAME).unlink()
+    light.redis.delete(keys.FORMAT)
+    light.say("t2", "said on day 2")
+    light.start_dispatcher().stop()
+    light.night()
+    assert orjson.loads((light.night_dir / NAME).read_bytes()) == {"format": 1, "program": program_version()}
+    assert orjson.loads((light.memory_dir / NAME).read_bytes())["format"] == 1
+    record = orjson.loads(light.redis.get(keys.FORMAT) or b"")
+    assert record == {"format": REDIS_FORMAT, "program": program_version(), "release": FORMAT_VERSION}
+
+
+def test_a_record_that_cannot_be_read_is_written_anew(light: World) -> None:
+    light.night_dir.mkdir(mode=0o700)
+    (light.night_dir / NAME).write_bytes(b"\x00 nothing")
+    assert "night unreadable" in ask(light)[1]["formats"].sentence
+    light.say("t1", "said on day 1")
+    light.night()
+    assert orjson.loads((light.night_dir / NAME).read_bytes())["format"] == 1
+
+
+# ── newer ones ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("place", ["state", "memory", "night"])
+def test_a_directory_of_a_newer_program_is_refused_and_left_alone(light: World, place: str) -> None:
+    light.say("t1", "said on day 1")
+    light.night()
+    folder = light.root / place
+    folder.mkdir(exist_ok=True, mode=0o700)
+    (folder / NAME).write_bytes(NEWER)
+    light.say("t2", "said on day 2")
+    before = files(light.root)
+    for command in (
+        ("hmem", "run"),
+        ("hmem", "memory", "list", CHAT),
+        ("hmem-night", "run"),
+        ("hmem", "search", CHAT, "day"),
+    ):
+        done = light.command(*command, check=False)
+        assert done.returncode == FormatNewer.exit_code, command
+        assert re.search(SENTENCE, done.stderr), done.stderr
+    assert files(light.root) == before
+    assert light.redis.exists("hcli:memory:t2:user")
+    code, found = ask(light)
+    assert code
+    assert f"Hcli-memory 9.9.9 wrote {place}" in found["formats"].sentence
+    assert "hmem upgrade --back" in found["formats"].fix
+
+
+def test_the_receiver_refuses_a_memory_directory_of_a_newer_program(light: World) -> None:
+    light.memory_dir.mkdir(mode=0o700)
+    (light.memory_dir / NAME).write_bytes(NEWER)
+    before = files(light.memory_dir)
+    for request in ("begin 1", "verify 1 0", "rollback 1", "prune"):
+        with pytest.raises(FormatNewer, match=SENTENCE):
+            handle(light.settings(), request)
+    assert files(light.memory_dir) == before
+
+
+def test_redis_of_a_newer_program_is_refused_and_left_alone(light: World) -> None:
+    light.redis.set(keys.FORMAT, NEWER)
+    light.say("t1", "said on day 1")
+    for command in (("hmem", "run"), ("hmem-night", "run")):
+        done = light.command(*command, check=False)
+        assert done.returncode == FormatNewer.exit_code, command
+        assert re.search(r"Redis \(REDIS_URL\) " + SENTENCE, done.stderr), done.stderr
+    assert sorted(light.redis.keys()) == [b"hcli:mem:format", b"hcli:memory:t1:user"]
+    assert "Hcli-memory 9.9.9 wrote Redis" in ask(light)[1]["formats"].sentence
+
+
+def test_the_bot_refuses_redis_of_a_newer_program(light: World) -> None:
+    async def look() -> None:
+        client = connect_bot(light.settings())
+        try:
+            await BotState(light.settings(), client, "secret").refuse_newer()
+        finally:
+            await client.aclose()
+
+    light.redis.set(keys.FORMAT, NEWER)
+    with pytest.raises(FormatNewer, match=SENTENCE):
+        asyncio.run(look())
+    light.redis.delete(keys.FORMAT)
+    asyncio.run(look())
+    light.redis.rpush(keys.FORMAT, "of another type")
+    asyncio.run(look())  # doctor's business: the bot goes on
+
+
+def test_a_night_makes_no_release_that_the_dispatcher_cannot_read(light: World) -> None:
+    light.redis.set(keys.FORMAT, orjson.dumps({"format": 1, "program": "0.0.9", "release": FORMAT_VERSION - 1}))
+    light.say("t1", "said on day 1")
+    with pytest.raises(PublishFailed, match=r"hcli-memory 0.0.9.*Upgrade the day host first"):
+        light.night()
+    assert light.redis.exists("hcli:memory:t1:user")
+    assert not archive(light).exists()
+
+
+def test_a_day_host_says_which_releases_it_reads(light: World) -> None:
+    light.memory_dir.mkdir(mode=0o700)
+    answer = handle(light.settings(), "begin")
+    assert (answer["release_format"], answer["program"]) == (FORMAT_VERSION, program_version())
+    _refuse_older(answer)
+    _refuse_older({})  # of a day host from before that
+    with pytest.raises(PublishFailed, match="Upgrade the day host first"):
+        _refuse_older(answer | {"release_format": FORMAT_VERSION - 1})
+
+
+def test_a_segment_of_a_newer_program_is_refused_and_never_repaired(light: World) -> None:
+    light.say("t1", "said on day 1")
+    light.night()
+    segment = archive(light) / "seg-1.jsonl"
+    header, *lines = segment.read_bytes().splitlines(keepends=True)
+    body = orjson.dumps(orjson.loads(header) | {"format": 99}) + b"\n" + b"".join(lines[:-1])
+    end = {"kind": "end", "lines": len(lines), "sha256": sha256_bytes(body)}
+    segment.write_bytes(body + orjson.dumps(end) + b"\n")
+    for command in (("hmem-night", "verify"), ("hmem-night", "verify", "--repair")):
+        done = light.command(*command, check=False, ARCHIVE_MIRROR=str(light.root / "mirror"))
+        assert done.returncode == FormatNewer.exit_code, done.stderr
+        assert "seg-1.jsonl has format 99, which a newer hcli-memory wrote" in done.stderr
+    with pytest.raises(FormatNewer):
+        verify(light.settings(), Reporter(quiet=True))
+    assert segment.read_bytes() == body + orjson.dumps(end) + b"\n"
+    assert "archive 99" in ask(light)[1]["formats"].sentence
+    assert checks.SEGMENT_FORMAT == ERASED_FORMAT
+
+
+def test_a_staged_import_of_a_newer_program_is_refused(tmp_path: Path) -> None:
+    content = orjson.dumps({"kind": "import", "format": 99, "source": "jsonl"}) + b"\n"
+    path = tmp_path / f"{sha256_bytes(content).removeprefix('sha256:')}.jsonl"
+    path.write_bytes(content)
+    with pytest.raises(StagedUnreadable, match="a newer program wrote it"):
+        StagedImport(path)
+    assert path.read_bytes() == content
+
+
+def test_a_day_store_of_a_newer_program_is_refused_and_named(light: World) -> None:
+    light.command("hmem", "memory", "add", CHAT, "lives in Ghent")
+    store = light.root / "state" / "day-store.sqlite"
+    with closing(sqlite3.connect(store)) as connection, connection:
+        connection.execute(f"UPDATE {VERSION_TABLE} SET version_num = '9999'")
+    before = store.read_bytes()
+    done = light.command("hmem", "memory", "list", CHAT, check=False)
+    assert done.returncode == 27
+    assert "has revision 9999, but this program supports revisions up to" in done.stderr
+    assert "day store 9999" in ask(light)[1]["formats"].sentence
+    assert store.read_bytes() == before
+
+
+def test_the_doctor_lists_what_is_there(light: World) -> None:
+    light.say("t1", "said on day 1")
+    light.start_dispatcher().stop()
+    light.night()
+    assert isinstance(Receiver(light.settings(), light.memory_dir).newest(), int)
+    found = ask(light)[1]["formats"]
+    assert found.state == "ok"
+    for there in ("state 1", "memory 1", "night 1", "Redis 1", f"release {FORMAT_VERSION}", "archive 1"):
+        assert there in found.sentence
