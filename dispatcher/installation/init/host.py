@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
 from pathlib import Path
 
 from dispatcher.installation import environment
 from dispatcher.installation.init.context import InitContext
-from dispatcher.installation.layout import BINARIES, account
+from dispatcher.installation.layout import BINARIES, account, systemd_runs
 from dispatcher.installation.run import DOWNLOAD_SECONDS, as_account, run
 from shared.config.ownership import user_name
 from shared.errors import InstallationIncomplete
@@ -36,7 +37,8 @@ def install_packages(installation: InitContext) -> str:
     root = [] if os.geteuid() == 0 else ["sudo", "-n"] if installation.terminal.unattended else ["sudo"]
     if root and shutil.which("sudo") is None:
         raise InstallationIncomplete(f"{' and '.join(missing)} are not installed, and this needs root. {by_hand}")
-    _not_started_by_apt(installation, missing)
+    for package in missing:
+        installation.journal.add("package", package)
     how = {"env": environment.whole(DEBIAN_FRONTEND="noninteractive"), "umask": 0o022}
     with installation.terminal.busy(f"Installing {', '.join(missing)}") as show:
         if not _lists_are_there():
@@ -49,6 +51,8 @@ def install_packages(installation: InitContext) -> str:
                 **how,
             )
         run([*root, *command], f"Installing {', '.join(missing)}", by_hand, seconds=DOWNLOAD_SECONDS, show=show, **how)
+    if PACKAGES["redis-server"] in missing:
+        _stop_debians_redis(root)
     return f"installed {', '.join(missing)}"
 
 
@@ -56,10 +60,11 @@ def _lists_are_there() -> bool:
     return any(Path("/var/lib/apt/lists").glob("*_Packages*"))
 
 
-def _not_started_by_apt(installation: InitContext, missing: list[str]) -> None:
-    """Debian starts a Redis of its own; ours has other settings and rights, so that one is switched off again (services/systemd.py)."""
-    for package in missing:
-        installation.journal.add("package", package)
+def _stop_debians_redis(root: list[str]) -> None:
+    """Debian starts the Redis that it installs. Nobody uses that one: ours has a password, and other settings."""
+    if systemd_runs():
+        command = [*root, "systemctl", "disable", "--now", "redis-server.service"]
+        subprocess.run(command, capture_output=True, check=False)
 
 
 def create_accounts(installation: InitContext) -> str:

@@ -6,6 +6,7 @@ Run again, it goes on where it stopped: what is there is not created again, and 
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import time
 from collections.abc import Callable, Sequence
@@ -206,9 +207,10 @@ def _examine(installation: InitContext) -> int:
     for note in installation.notes:
         terminal.note("note", note)
     terminal.title("Ready" if code == 0 else "Installed, but see the problems above (hmem doctor shows them again)")
-    terminal.say(
-        "  Write to your bot. hmem status: how it goes; hmem web: a page of yours; hmem init --undo: takes it out again."
-    )
+    hmem = "hmem" if shutil.which("hmem") == str(BINARIES / "hmem") else str(BINARIES / "hmem")
+    terminal.say("  Write to your bot. Then:")
+    for words, what in (("status", "how it goes"), ("web", "a page of yours"), ("init --undo", "takes it out again")):
+        terminal.say(f"    {hmem} {words:12} {what}")
     return code
 
 

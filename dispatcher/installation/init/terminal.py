@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import textwrap
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -16,6 +17,8 @@ from shared.errors import InstallationIncomplete
 #: Seconds after which a step's line says how long it took.
 LONG_SECONDS = 2.0
 TRIES = 5
+#: Characters of a step's name.
+NAME_WIDTH = 14
 
 
 class Terminal:
@@ -32,20 +35,29 @@ class Terminal:
     def explain(self, text: str) -> None:
         """What a question is about; not said if nobody is asked."""
         if not self.unattended:
-            self.say(f"  {text}")
+            self.say(textwrap.fill(text, self._console.width - 2, initial_indent="  ", subsequent_indent="  "))
 
     def title(self, text: str) -> None:
         self._console.print(f"\n[bold]{escape(text)}[/bold]")
 
     def done(self, name: str, outcome: str, seconds: float = 0.0) -> None:
-        took = f" [dim]({seconds:.0f} s)[/dim]" if seconds >= LONG_SECONDS else ""
-        self._console.print(f"[green]✓[/green] {escape(name):14} {escape(outcome)}{took}")
+        self._line("green", "✓", name, outcome + (f" ({seconds:.0f} s)" if seconds >= LONG_SECONDS else ""))
 
     def note(self, name: str, sentence: str) -> None:
-        self._console.print(f"[yellow]![/yellow] {escape(name):14} {escape(sentence)}")
+        self._line("yellow", "!", name, sentence)
 
     def failed(self, name: str, sentence: str) -> None:
-        self._console.print(f"[red]✗[/red] {escape(name):14} {escape(sentence)}")
+        self._line("red", "✗", name, sentence)
+
+    def _line(self, colour: str, mark: str, name: str, sentence: str) -> None:
+        """Wrapped on a terminal only: elsewhere a line stays one."""
+        text = sentence
+        if self._console.is_terminal:
+            indent = " " * (NAME_WIDTH + 3)
+            text = textwrap.fill(
+                sentence, self._console.width, initial_indent=indent, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+            ).lstrip()  # fmt: skip
+        self._console.print(f"[{colour}]{mark}[/{colour}] {escape(name):{NAME_WIDTH}} {escape(text)}")
 
     @contextmanager
     def busy(self, what: str) -> Iterator[Callable[[str], None]]:
