@@ -185,3 +185,9 @@ def test_figures_of_an_older_night_do_not_pass_for_the_last_ones(settings: Setti
     assert "97 of 100" not in text
     assert "12,345" not in text
     assert "The report of night 43 was not written; its log says why." in text
+
+
+def test_an_installation_of_today_reports_tomorrow(settings: Settings, redis: Redis) -> None:
+    noon = EIGHT + 4 * 3600
+    assert not send_report(host_at(settings, redis, noon, first_run=noon - 60))
+    assert send_report(host_at(settings, redis, EIGHT + 86_400, first_run=noon - 60))
