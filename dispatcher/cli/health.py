@@ -10,7 +10,7 @@ import typer
 from dispatcher.cli.arguments import Json, connect
 from shared.config.settings import Settings
 from shared.errors import HmemError, InvalidInput, MemoryStale
-from shared.system.command import application, end_with, print_bytes, print_json, start
+from shared.system.command import application, end_with, print_bytes, print_json, start, translate
 from shared.text.format import zoned_text
 
 if TYPE_CHECKING:
@@ -120,5 +120,12 @@ def _carry_out(wanted: list[Repair], *, yes: bool) -> bool:
     if wanted and not (yes or typer.confirm("Repair this?", err=True)):
         raise typer.Exit(1)
     for one in wanted:
-        one.carry_out()
+        try:
+            one.carry_out()
+        except (
+            Exception
+        ) as error:  # one that fails must not keep the others back; the doctor says next what is still wrong
+            if (ours := translate(error)) is None:
+                raise
+            typer.echo(f"not repaired: {one.sentence} {ours}", err=True)
     return bool(wanted)

@@ -16,9 +16,9 @@ from pathlib import Path
 from redis import Redis
 from redis.exceptions import RedisError
 
-from dispatcher.installation.init.redis_server import WANTED
+from dispatcher.installation.init.redis_server import WANTED, correct_conf
 from dispatcher.installation.journal import InstallationJournal
-from dispatcher.installation.layout import layout_here
+from dispatcher.installation.layout import Layout, layout_here
 from dispatcher.installation.services.choose import services_of
 from shared.config import credentials
 from shared.config.ownership import OURS, user_name
@@ -110,18 +110,24 @@ def _may_change(found: os.stat_result) -> bool:
 
 def _redis(settings: Settings) -> Iterator[Repair]:
     """What its administrator may set; where only others may, the doctor says the commands."""
-    url = settings.redis_admin_url or settings.redis_url
+    url = settings.redis_url
     with suppress(RedisError, ValueError), closing(open_redis(url, asking_once(5.0))) as client:
         for name, wanted in WANTED.items():
             now = client.config_get(name).get(name)
             if now is not None and now != wanted:
-                yield Repair(
-                    f"Redis has {name} {now}, and could lose turns: set it to {wanted}, and write that to its settings file.",
-                    _set(url, name, wanted),
+                sentence = (
+                    f"Redis has {name} {now}, and could lose turns: set it to {wanted}, also in its settings file."
                 )
+                yield Repair(sentence, _set(url, name, wanted))
+    yield from _leases(settings.redis_url)
+
+
+def _leases(url: str) -> Iterator[Repair]:
+    with suppress(RedisError, ValueError), closing(open_redis(url, asking_once(5.0))) as client:
         for key, what in ((keys.NIGHT_OWNER, "night"), (keys.BOT_OWNER, "bot")):
             if client.ttl(key) == -1:
-                sentence = f"{key} in Redis never ends, so no {what} can start: let it end in {keys.NIGHT_LEASE_TTL_SECONDS} s, unless it is renewed."
+                seconds = keys.NIGHT_LEASE_TTL_SECONDS
+                sentence = f"{key} in Redis never ends, so no {what} can start: let it end in {seconds} s, unless it is renewed."
                 yield Repair(sentence, _expire(url, key))
 
 
@@ -148,6 +154,11 @@ def _expire(url: str, key: str) -> Callable[[], None]:
     return carry_out
 
 
+def _says_otherwise(layout: Layout) -> bool:
+    conf = layout.redis / "redis.conf"
+    return conf.exists() and "\nmaxmemory-policy noeviction\n" not in conf.read_text(encoding="utf-8")
+
+
 def _services(settings: Settings) -> Iterator[Repair]:
     """Programs that `hmem init` has set up here, and that do not run."""
     try:
@@ -157,6 +168,9 @@ def _services(settings: Settings) -> Iterator[Repair]:
         manager = services_of(layout, settings)
     except HmemError:
         return
+    if settings.redis_admin_url and _says_otherwise(layout):  # there nobody may set it while it runs
+        sentence = f"{layout.redis / 'redis.conf'} has another maxmemory-policy than noeviction: correct it, and restart that Redis."
+        yield Repair(sentence, lambda: correct_conf(layout) and manager.restart(["redis"]))
     if stopped := manager.stopped():
         yield Repair(
             f"{', '.join(stopped)} of this installation {'does' if len(stopped) == 1 else 'do'} not run: start by {manager.name}.",

@@ -7,6 +7,7 @@ evicts, and writes its append-only file.
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import socket
 import time
@@ -90,6 +91,20 @@ def _of_one_user(layout: Layout) -> tuple[str, str]:
     return f"bind 127.0.0.1\nport {port}\nrequirepass {password}", f"redis://:{password}@127.0.0.1:{port}/0"
 
 
+def correct_conf(layout: Layout) -> bool:
+    """Make the settings file of our own Redis say noeviction again; whether it did not. It must then be restarted.
+
+    An append-only file that was switched off is not switched on here: started with `appendonly yes` and without such a file, Redis begins empty.
+    """
+    conf = layout.redis / "redis.conf"
+    before = conf.read_text(encoding="utf-8") if conf.exists() else ""
+    text = re.sub(r"(?m)^maxmemory-policy .*$", "maxmemory-policy noeviction", before)
+    if text != before:
+        write_atomic(conf, text.encode())
+        _give(conf, layout.redis_user)
+    return text != before
+
+
 def check_redis(installation: InitContext, url: str) -> str:
     """Wait until it answers; correct what memory needs of it. InstallationIncomplete if that cannot be done."""
     client = _wait(url, START_SECONDS if installation.own_redis else 5.0, installation.layout)
@@ -114,7 +129,7 @@ def _correct(installation: InitContext, client: Redis, wrong: dict[str, str]) ->
         raise InstallationIncomplete(
             f"Redis was left as it is, which could lose turns. Change it ({by_hand}), or unset REDIS_URL to get an own one."
         )
-    for name, now in wrong.items():
+    for name, now in () if installation.own_redis else wrong.items():
         installation.journal.add("redis", f"{name}={now}")
     try:
         for name in wrong:

@@ -104,9 +104,11 @@ def _redis(installation: InitContext) -> str:
     if installation.own_redis:
         manager = services_of(installation.layout, installation.settings())
         manager.programs = [program for program in manager.programs if program.name == "redis"]
-        if "redis" in manager.stopped() if _is_installed(installation) else True:
+        if not _is_installed(installation) or "redis" in manager.stopped():
             manager.install(installation.journal)
             manager.start(["redis"])
+        if redis_server.correct_conf(installation.layout):
+            manager.restart(["redis"])
     admin = installation.values.get("REDIS_ADMIN_URL") if installation.layout.kind == "three-users" else None
     answers = redis_server.check_redis(installation, admin or installation.values["REDIS_URL"])
     return answers if configured == "there already" else f"{configured}; {answers}"
