@@ -19,6 +19,7 @@ from redis.exceptions import RedisError
 from dispatcher.installation.init.redis_server import WANTED, correct_conf
 from dispatcher.installation.journal import InstallationJournal
 from dispatcher.installation.layout import Layout, layout_here
+from dispatcher.installation.services.base import ServiceManager
 from dispatcher.installation.services.choose import services_of
 from shared.config import credentials
 from shared.config.ownership import OURS, user_name
@@ -154,6 +155,11 @@ def _expire(url: str, key: str) -> Callable[[], None]:
     return carry_out
 
 
+def _correct_own_redis(layout: Layout, manager: ServiceManager) -> None:
+    if correct_conf(layout):
+        manager.restart(["redis"])
+
+
 def _says_otherwise(layout: Layout) -> bool:
     conf = layout.redis / "redis.conf"
     return conf.exists() and "\nmaxmemory-policy noeviction\n" not in conf.read_text(encoding="utf-8")
@@ -170,7 +176,7 @@ def _services(settings: Settings) -> Iterator[Repair]:
         return
     if settings.redis_admin_url and _says_otherwise(layout):  # there nobody may set it while it runs
         sentence = f"{layout.redis / 'redis.conf'} has another maxmemory-policy than noeviction: correct it, and restart that Redis."
-        yield Repair(sentence, lambda: correct_conf(layout) and manager.restart(["redis"]))
+        yield Repair(sentence, lambda: _correct_own_redis(layout, manager))
     if stopped := manager.stopped():
         yield Repair(
             f"{', '.join(stopped)} of this installation {'does' if len(stopped) == 1 else 'do'} not run: start by {manager.name}.",
