@@ -10,7 +10,7 @@ AHEAD = {
     "queue/queued": "queue/large_tasks",
     "queue/finish": "queue/existing_result",
     "queue/bury": "queue/existing_result",
-    "forget/layers/withdraw": "queue/existing_result",
+    "chat_data/forget/layers/withdraw": "queue/existing_result",
 }
 
 

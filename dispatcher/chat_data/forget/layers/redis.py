@@ -44,7 +44,7 @@ class RedisLayer:
 
     def __init__(self, client: Redis) -> None:
         self._redis: Any = client
-        self._erase = client.register_script(script_text("forget/layers/erase"))
+        self._erase = client.register_script(script_text("chat_data/forget/layers/erase"))
 
     def find(self, scope: Scope) -> Iterator[RedisEntry]:
         """Everything covered, except tasks that are queued or in flight (tasks.py)."""

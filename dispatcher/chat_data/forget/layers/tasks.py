@@ -54,7 +54,7 @@ class TasksLayer:
     def __init__(self, client: Redis, secret: str, task_bytes: int) -> None:
         self._redis: Any = client
         self._secret, self._task_bytes = secret, task_bytes
-        self._withdraw = client.register_script(script_text("forget/layers/withdraw"))
+        self._withdraw = client.register_script(script_text("chat_data/forget/layers/withdraw"))
         self._queued: Any = client.register_script(script_text("queue/queued"))
 
     def all(self) -> Iterator[Running]:
