@@ -107,7 +107,7 @@ def _repair(*, yes: bool) -> None:
     """As whoever started the command: root repairs what belongs to others, and becomes the dispatcher's user only for the checks."""
     from dispatcher.installation.repairs import of_files, repairs
 
-    done = _carry_out(list(of_files()), yes=yes)
+    done = _carry_out(list(of_files(unseen=yes)), yes=yes)
     done |= _carry_out(list(repairs(start(directory=None, logs=False))), yes=yes)
     if not done:
         typer.echo("Nothing here can be repaired by this command.", err=True)

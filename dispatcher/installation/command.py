@@ -37,9 +37,10 @@ def init_(
             "(at least TELEGRAM_BOT_TOKEN and ALLOWED_CHATS)."
         )
     layout = layout_here(own_user=user)
-    installation = InitContext(layout, Terminal(unattended=yes), InstallationJournal(layout.journal), {})
+    installation = InitContext(layout, Terminal(unattended=yes), InstallationJournal(layout.journal), {}, as_user=user)
     try:
         raise typer.Exit((take_out if undo else install)(installation))
     except KeyboardInterrupt:
-        installation.terminal.say("\nStopped. Run hmem init again: it goes on from here.")
+        again = "hmem init --undo" if undo else "hmem init"
+        installation.terminal.say(f"\nStopped. Run {again} again: it goes on from here.")
         raise typer.Exit(130) from None

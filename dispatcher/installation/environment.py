@@ -14,6 +14,7 @@ _KEPT = frozenset(
 _KEPT_OF_THIS_USER = frozenset(
     "HOME USER LOGNAME SHELL XDG_RUNTIME_DIR XDG_CONFIG_HOME XDG_DATA_HOME DBUS_SESSION_BUS_ADDRESS".split()
 )
+_OF_INSTALLERS = ("PIP_", "NPM_CONFIG_", "NODE_EXTRA_CA_CERTS", "DEBIAN_", "APT_")
 _DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
@@ -28,9 +29,10 @@ def variable(name: str) -> str:
     return os.environ.get(name, "")
 
 
-def whole(**more: str) -> dict[str, str]:
-    """All of it, for a program that runs here and now, such as a package manager."""
-    return {**os.environ, **more}
+def for_installers(**more: str) -> dict[str, str]:
+    """A clean one with the settings of package managers: their programs come from elsewhere, and need none of our secrets."""
+    kept = {name: value for name, value in os.environ.items() if name.upper().startswith(_OF_INSTALLERS)}
+    return {**clean(own=True), **kept, **more}
 
 
 def clean(*, own: bool) -> dict[str, str]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import pwd
+import re
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +20,8 @@ from shared.errors import InstallationIncomplete
 
 Kind = Literal["three-users", "one-user", "own-user"]
 
+#: supervisor's socket, beside the settings, and what a path of a socket may have at most (sun_path is 108 bytes).
+SOCKET, LONGEST_SOCKET = "supervisor.sock", 100
 #: The directory of hmem and hmem-night.
 BINARIES = Path(sys.executable).parent
 #: Names of the accounts, as systemd/README.md creates them.
@@ -80,10 +83,24 @@ def layout_here(*, own_user: bool = False) -> Layout:
     return of_user()
 
 
+def refuse_strange(*paths: str) -> None:
+    """InstallationIncomplete for a path that the settings of Redis, supervisor, systemd or cron would take for something else."""
+    for path in paths:
+        if strange := sorted(set(re.sub(r"[\w./+@-]", "", path, flags=re.ASCII))):
+            raise InstallationIncomplete(
+                f"{path} has characters that services cannot have in a path ({' '.join(map(repr, strange))}). Use another directory."
+            )
+
+
 def of_user() -> Layout:
     file, home = user_settings_file(), Path.home()
     if file is None:
         raise InstallationIncomplete("This user has no home directory. Set HOME, or run hmem init as root.")
+    refuse_strange(str(home), str(file))
+    if len(str(file.parent / SOCKET)) > LONGEST_SOCKET:
+        raise InstallationIncomplete(
+            f"The path {file.parent} is too long for a socket in it. Set XDG_CONFIG_HOME to a shorter one."
+        )
     data = Path(environment.variable("XDG_DATA_HOME") or home / ".local/share") / "hmem"
     return Layout(
         "own-user", file.parent, data / "state", data / "night", data / "memory", data / "redis", home, data / "logs", data / "claude"

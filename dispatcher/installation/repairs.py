@@ -11,9 +11,9 @@ import stat
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
-from redis import Redis
 from redis.exceptions import RedisError
 
 from dispatcher.installation.init.redis_server import WANTED, correct_conf
@@ -27,6 +27,7 @@ from shared.config.settings import Settings
 from shared.config.sources import secrets_in_file, settings_file
 from shared.errors import HmemError
 from shared.system.files import make_dir
+from shared.system.privileges import as_owner_of
 from shared.wire import keys
 from shared.wire.client import asking_once, open_redis
 
@@ -41,17 +42,13 @@ class Repair:
     carry_out: Callable[[], object]
 
 
-def of_files() -> Iterator[Repair]:
-    """Settings files that others may write, for which no command would start; and files of secrets that others may read."""
-    for path in (*filter(None, [settings_file()]), *_credential_files()):
+def of_files(*, unseen: bool = False) -> Iterator[Repair]:
+    """Settings files that others may write, for which no command would start. `unseen`: nobody looks at their contents first, so they are left."""
+    for path in () if unseen else (*filter(None, [settings_file()]), *_credential_files()):
         with suppress(OSError):  # it is not there, or another user's
-            mode = path.stat().st_mode
-            if mode & _OTHERS_WRITE:
-                yield _mode(
-                    path,
-                    mode & ~_OTHERS_WRITE,
-                    "may be changed by other users, who could choose the commands that run here",
-                )
+            if (mode := path.stat().st_mode) & _OTHERS_WRITE:
+                why = "may be changed by other users, who could choose the commands that run here. Look at its contents first, then"
+                yield _mode(path, mode & ~_OTHERS_WRITE, why)
 
 
 def _credential_files() -> Iterator[Path]:
@@ -78,35 +75,37 @@ def _secrets(settings: Settings) -> Iterator[Repair]:
 def _directories(settings: Settings) -> Iterator[Repair]:
     for setting, inner in OURS.items():
         root: Path = getattr(settings, setting)
-        if setting == "hmem_night_dir" and not root.exists() and settings.remote_target:
-            continue
         if not root.exists():
-            yield from _missing(root)
+            yield from _missing(root) if setting != "hmem_night_dir" else ()
             continue
         for path in (root, *(root / name for name in inner)):
             with suppress(OSError):
                 found = path.lstat()
-                if stat.S_ISDIR(found.st_mode) and found.st_mode & _OTHERS_WRITE and _may_change(found):
-                    yield _mode(
-                        path,
-                        found.st_mode & ~_OTHERS_WRITE,
-                        "may be changed by other users, who could put links into it",
+                if stat.S_ISDIR(found.st_mode) and found.st_mode & _OTHERS_WRITE and os.geteuid() in (0, found.st_uid):
+                    sentence = (
+                        f"{path} may be changed by other users, who could put links into it: take that right from them."
                     )
+                    yield Repair(sentence, partial(_close, root, path))
+
+
+def _close(root: Path, path: Path) -> None:
+    """As the owner of the directory, with its rights only: it could have put a link there meanwhile."""
+    with as_owner_of(root):
+        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+        try:
+            os.fchmod(descriptor, os.fstat(descriptor).st_mode & 0o2755)
+        finally:
+            os.close(descriptor)
 
 
 def _missing(root: Path) -> Iterator[Repair]:
-    """Root creates none here: to whom it would have to belong only `hmem init` knows, which creates it, too."""
-    above = next(path for path in root.parents if path.exists())
-    if os.geteuid() != 0 and os.access(above, os.W_OK | os.X_OK):
+    """Not the archive's, which is rather on a disk that is not mounted; and none by root: to whom it has to belong `hmem init` knows."""
+    if os.geteuid() != 0 and os.access(root.parent, os.W_OK | os.X_OK):
         yield Repair(f"{root} does not exist: create it, for {user_name(os.geteuid())} alone.", lambda: make_dir(root))
 
 
 def _mode(path: Path, mode: int, why: str) -> Repair:
-    return Repair(f"{path} {why}: set its mode to {stat.S_IMODE(mode):04o}.", lambda: path.chmod(stat.S_IMODE(mode)))
-
-
-def _may_change(found: os.stat_result) -> bool:
-    return os.geteuid() in (0, found.st_uid)
+    return Repair(f"{path} {why}: set its mode to {mode & 0o777:04o}.", lambda: path.chmod(mode & 0o777))
 
 
 def _redis(settings: Settings) -> Iterator[Repair]:
@@ -116,9 +115,7 @@ def _redis(settings: Settings) -> Iterator[Repair]:
         for name, wanted in WANTED.items():
             now = client.config_get(name).get(name)
             if now is not None and now != wanted:
-                sentence = (
-                    f"Redis has {name} {now}, and could lose turns: set it to {wanted}, also in its settings file."
-                )
+                sentence = f"Redis has {name} {now}, and could lose turns: set it to {wanted}, and write that to its settings file."
                 yield Repair(sentence, _set(url, name, wanted))
     yield from _leases(settings.redis_url)
 
@@ -136,15 +133,9 @@ def _set(url: str, name: str, value: str) -> Callable[[], None]:
     def carry_out() -> None:
         with closing(open_redis(url, asking_once(5.0))) as client:
             client.config_set(name, value)
-            _rewrite(client)
+            client.config_rewrite()
 
     return carry_out
-
-
-def _rewrite(client: Redis) -> None:
-    """So that it holds after a restart. A Redis without a settings file cannot keep it, which the doctor does not know either."""
-    with suppress(RedisError):
-        client.config_rewrite()
 
 
 def _expire(url: str, key: str) -> Callable[[], None]:

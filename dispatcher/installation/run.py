@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,8 @@ from shared.errors import InstallationIncomplete
 
 #: Seconds that a package manager may take.
 DOWNLOAD_SECONDS = 1800.0
+#: Seconds between TERM and KILL.
+END_SECONDS = 30.0
 #: Of a program that failed, what its error shows.
 LAST_CHARACTERS = 400
 
@@ -53,8 +57,15 @@ def run(
     lines: list[str] = []
     try:
         process = subprocess.Popen(
-            list(command), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", **how
-        )  # fmt: skip
+            list(command),
+            start_new_session="user" in how,  # an account must not reach root's terminal
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            **how,
+        )
     except OSError as error:
         raise InstallationIncomplete(
             f"{why} failed: {command[0]} cannot be started ({error.strerror}). {remedy}"
@@ -66,9 +77,7 @@ def run(
     except subprocess.TimeoutExpired:
         raise InstallationIncomplete(f"{why} did not end within {seconds:.0f} s. {remedy}") from None
     finally:
-        if process.poll() is None:
-            process.kill()
-            process.wait()
+        _end(process)
         reader.join(5)
         if process.stdout:
             process.stdout.close()
@@ -77,6 +86,16 @@ def run(
         said = " ".join(text.split())[-LAST_CHARACTERS:] or f"exit code {process.returncode}"
         raise InstallationIncomplete(f"{why} failed: {said.rstrip('.')}. {remedy}")
     return text
+
+
+def _end(process: subprocess.Popen[str]) -> None:
+    """Whatever ended the wait: first with TERM, since a package manager that is killed leaves things half done."""
+    for sign in (signal.SIGTERM, signal.SIGKILL):
+        if process.poll() is None:
+            with suppress(OSError):  # sudo's child is root's
+                process.send_signal(sign)
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(END_SECONDS)
 
 
 def _lines(process: subprocess.Popen[str]) -> Any:

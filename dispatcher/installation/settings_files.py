@@ -18,7 +18,7 @@ from dispatcher.installation import environment
 from dispatcher.installation.journal import InstallationJournal
 from dispatcher.installation.layout import Layout, account
 from shared.config.settings import Settings, setting_names
-from shared.errors import SettingsError
+from shared.errors import InstallationIncomplete, SettingsError
 from shared.system.files import write_atomic
 from shared.wire.acl import acl
 from shared.wire.users import USERS
@@ -53,25 +53,29 @@ def checked(values: Mapping[str, str]) -> Settings:
     return settings_from({name.lower(): value for name, value in values.items()})
 
 
-def write_settings(layout: Layout, journal: InstallationJournal, values: Mapping[str, str]) -> bool:
-    """Whether anything changed."""
+def write_settings(layout: Layout, journal: InstallationJournal, values: Mapping[str, str], *, own_redis: bool) -> bool:
+    """Whether anything changed. With three users, our own Redis has a user for each part: `write_redis_users` writes those."""
     if layout.kind != "three-users":
-        return write_values(layout.settings_file, journal, values, 0o600, layout.day_user)
+        mode = 0o640 if layout.day_user else 0o600  # root's, so that nothing of the account's can change it
+        return write_values(layout.settings_file, journal, values, mode, layout.day_user)
     secret = {*SHARED_SECRETS, "REDIS_URL", *(name for names in SECRETS.values() for name in names)}
     changed = write_values(layout.settings_file, journal, {k: v for k, v in values.items() if k not in secret}, 0o644)
     for part, names in SECRETS.items():
         wanted = {name: values[name] for name in (*names, *SHARED_SECRETS) if name in values}
+        if "REDIS_URL" in values and not own_redis:
+            wanted["REDIS_URL"] = values["REDIS_URL"]
         changed |= write_values(layout.secrets / f"{part}.toml", journal, wanted, 0o600)
     return changed
 
 
 def write_values(
-    path: Path, journal: InstallationJournal, values: Mapping[str, str], mode: int, owner: str | None = None
+    path: Path, journal: InstallationJournal, values: Mapping[str, str], mode: int, reader: str | None = None
 ) -> bool:
-    """Set values in a TOML file that belongs to this account (None: us); whether it changed."""
+    """Set values in a TOML file that this account may read (None: nobody else); whether it changed."""
     before = path.read_text(encoding="utf-8") if path.exists() else ""
     known = _values_of(path)
-    text = before or _HEAD
+    text = before if before.endswith("\n") or not before else f"{before}\n"
+    text = text or _HEAD
     for name, value in values.items():
         if str(known.get(name)) == value:
             continue
@@ -82,8 +86,18 @@ def write_values(
         _refuse_broken(path, text)
         journal.add("file", path)
         write_atomic(path, text.encode())
-    _own(path, mode, owner)
+    _own(path, mode, reader)
     return text != before
+
+
+def refuse_by_hand(layout: Layout, journal: InstallationJournal) -> None:
+    """InstallationIncomplete if somebody else wrote the settings: then what runs here is not known, and secrets could be in that file."""
+    path = layout.settings_file
+    if path.exists() and str(path) not in journal.names("file"):
+        raise InstallationIncomplete(
+            f"{path} exists, and hmem init did not write it, so this host was set up by hand. Keep it so; or stop its services, move the file "
+            "away, and give what you need of it in the environment."
+        )
 
 
 def new_key() -> str:
@@ -127,10 +141,10 @@ def _refuse_broken(path: Path, text: str) -> None:
         raise SettingsError(f"{path} could not be changed without breaking it ({error}). Change it by hand.") from error
 
 
-def _own(path: Path, mode: int, owner: str | None) -> None:
+def _own(path: Path, mode: int, reader: str | None) -> None:
     path.chmod(mode)
-    if owner and (user := account(owner)):
-        os.chown(path, user.pw_uid, user.pw_gid)
+    if reader and (user := account(reader)):
+        os.chown(path, 0, user.pw_gid)
 
 
 def _literally(line: str) -> str:

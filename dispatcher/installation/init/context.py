@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -16,7 +15,7 @@ from shared.errors import InstallationIncomplete
 
 @dataclass
 class InitContext:
-    """`values` are the settings to be, by name in capitals; they are written at one point (steps.py). `fresh`: there were none before."""
+    """`values` are the settings to be, by name in capitals. `fresh`: nothing was created before; `changed`: a settings file was."""
 
     layout: Layout
     terminal: Terminal
@@ -25,6 +24,8 @@ class InitContext:
     own_redis: bool = True
     hello: str = ""  # who wrote to the bot while it waited
     fresh: bool = True
+    changed: bool = False
+    as_user: bool = False  # root with --user
     notes: list[str] = field(default_factory=list)
 
     def settings(self, **more: str) -> Settings:
@@ -36,13 +37,15 @@ class InitContext:
     def make_directory(self, path: Path, mode: int, owner: str | None = None, group: str | None = None) -> bool:
         """Create a directory with this owner, or correct the mode of ours; whether it was not there."""
         created = not path.is_dir()
-        self._make_parents(path)
         try:
+            self._make_parents(path)
+            if path == self.layout.config:  # the journal is in it
+                path.mkdir(exist_ok=True)
             if created:
-                path.mkdir(parents=True, exist_ok=True)
                 self.journal.add("directory", path)
-            if created or path in self._known():
-                _own(path, owner, group)
+                path.mkdir(exist_ok=True)
+            if path in self._known():  # also after a kill between these lines
+                self._own(path, owner, group)
                 path.chmod(mode)
         except OSError as error:
             raise InstallationIncomplete(
@@ -60,10 +63,9 @@ class InitContext:
     def _known(self) -> set[Path]:
         return {Path(name) for name in self.journal.names("directory")}
 
-
-def _own(path: Path, owner: str | None, group: str | None) -> None:
-    user = account(owner) if owner else None
-    if user:
-        shutil.chown(path, user.pw_uid, group or user.pw_gid)
-    elif os.geteuid() == 0 and owner is None and group:
-        shutil.chown(path, 0, group)
+    def _own(self, path: Path, owner: str | None, group: str | None) -> None:
+        if self.layout.day_user is None:
+            return
+        user, of_group = account(owner or "root"), account(group or owner or "root")
+        if user and of_group:
+            os.chown(path, user.pw_uid, of_group.pw_gid)

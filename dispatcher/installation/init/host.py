@@ -39,7 +39,7 @@ def install_packages(installation: InitContext) -> str:
         raise InstallationIncomplete(f"{' and '.join(missing)} are not installed, and this needs root. {by_hand}")
     for package in missing:
         installation.journal.add("package", package)
-    how = {"env": environment.whole(DEBIAN_FRONTEND="noninteractive"), "umask": 0o022}
+    how = {"env": environment.for_installers(DEBIAN_FRONTEND="noninteractive"), "umask": 0o022}
     with installation.terminal.busy(f"Installing {', '.join(missing)}") as show:
         if not _lists_are_there():
             run(
@@ -115,7 +115,7 @@ def create_directories(installation: InitContext) -> str:
         (layout.state, 0o700, layout.day_user, None),
         (layout.night, 0o700, layout.night_user, None),
         (layout.memory, 0o2750 if layout.kind == "three-users" else 0o700, layout.night_user, layout.day_user),
-        (layout.logs, 0o700, layout.day_user, None),
+        (layout.logs, 0o700, None, None),  # supervisord writes there, as root where it is root's,
     ]
     if layout.kind == "three-users":
         wanted.append((layout.secrets, 0o700, None, None))

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import re
+import secrets
 from pathlib import Path
 
 from dispatcher.installation.init import machine
 from dispatcher.installation.init.context import InitContext
-from dispatcher.installation.init.telegram_bot import Hello, prove_token, wait_for_hello
+from dispatcher.installation.init.telegram_bot import prove_token, wait_for_hello
+from dispatcher.installation.layout import refuse_strange
 from dispatcher.installation.settings_files import new_key
 from shared.config import values as value_checks
 from shared.errors import InstallationIncomplete, SettingsError
+from shared.system.signing_key import signing_key
 
 DEFAULT_NIGHT = "03:00"
 NO_MIRROR = "none"
@@ -25,13 +28,18 @@ def ask_everything(installation: InitContext) -> None:
     ask_mirror(installation)
     values = installation.values
     values.setdefault("RESULT_HMAC_KEY", new_key())
+    signing_key(installation.settings(), "hmem run refuses to start")
     layout = installation.layout
     for name, path in (
         ("HMEM_STATE_DIR", layout.state),
         ("HMEM_NIGHT_DIR", layout.night),
         ("HMEM_MEMORY_DIR", layout.memory),
     ):
-        values.setdefault(name, str(path))
+        if values.setdefault(name, str(path)) != str(path):
+            raise InstallationIncomplete(
+                f"{name} is {values[name]}, but hmem init uses {path}. Unset it; to have the data on another disk, mount that there."
+            )
+    refuse_strange(*values.get("ARCHIVE_MIRROR", "").split(":")[-1:])
     installation.settings()
 
 
@@ -66,24 +74,18 @@ def ask_bot(installation: InitContext) -> None:
 
 
 def _ask_chat(installation: InitContext, bot: str) -> None:
-    """By a message, because nobody knows the number of a chat."""
+    """By a message, because nobody knows the number of a chat; with a number in it that only this terminal shows, because anybody may write to a
+    bot."""
     terminal = installation.terminal
     if terminal.unattended:
         raise InstallationIncomplete(
-            "ALLOWED_CHATS, the number of your chat, is not given, and with --yes a stranger's message could be taken for yours. Set it in the "
+            "ALLOWED_CHATS, the number of your chat, is not given, and with --yes nobody sees what to write to the bot. Set it in the "
             "environment, or run hmem init on a terminal."
         )
-    refused: list[Hello] = []
-    terminal.explain(
-        f"Now write hello to {bot} in Telegram, from your own account: so the bot learns which chat is yours."
-    )
-    while True:
-        hello = wait_for_hello(installation, bot, refused)
-        if terminal.confirm(f"{hello.name} wrote “{hello.text[:60]}”. Is that you?"):
-            break
-        refused.append(hello)
-        terminal.explain("Then that message is left out; write to the bot yourself.")
-    installation.values.update(ALLOWED_CHATS=str(hello.chat), OWNERS=str(hello.user), REPORT_CHAT=str(hello.chat))
+    code = f"{secrets.randbelow(1_000_000):06}"
+    terminal.say(f"  Now write to {bot} in Telegram, in your own chat with it: hello {code}")
+    hello = wait_for_hello(installation, bot, code)
+    installation.values.update(ALLOWED_CHATS=str(hello.chat), OWNERS=str(hello.chat), REPORT_CHAT=str(hello.chat))
     installation.hello = hello.name
     terminal.done("chat", f"{hello.chat} ({hello.name})")
 
@@ -92,7 +94,11 @@ def ask_night(installation: InitContext) -> None:
     """When the night runs, and by the clock of which time zone."""
     values = installation.values
     zone = values.get("CHAT_TIMEZONE") or machine.time_zone()
-    if "NIGHT_CRON" in values:
+    if given := values.get("NIGHT_CRON"):
+        if installation.layout.kind == "three-users" and not re.fullmatch(r"\d{1,2} \d{1,2} \* \* \*", given):
+            raise InstallationIncomplete(
+                f"NIGHT_CRON is {given!r}, but under systemd hmem init makes a timer for once a day. Write it like 0 3 * * *."
+            )
         values["CHAT_TIMEZONE"] = zone
         return
     installation.terminal.explain(

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import socket
 import time
 from contextlib import closing
@@ -18,8 +17,8 @@ from redis import Redis
 from redis.exceptions import RedisError
 
 from dispatcher.installation.init.context import InitContext
-from dispatcher.installation.layout import Layout
-from dispatcher.installation.settings_files import new_key, write_redis_users
+from dispatcher.installation.layout import LONGEST_SOCKET, Layout, account
+from dispatcher.installation.settings_files import new_key, write_redis_users, write_settings
 from shared.errors import InstallationIncomplete
 from shared.system.files import write_atomic
 from shared.wire import keys
@@ -27,8 +26,6 @@ from shared.wire.client import asking_once, is_too_old, open_redis
 
 DEFAULT_URL = "redis://127.0.0.1:6379/0"
 FIRST_PORT = 6379
-#: What a path of a socket may have at most (sun_path is 108 bytes).
-LONGEST_SOCKET = 100
 START_SECONDS = 60.0
 #: Settings of Redis that memory needs.
 WANTED = {"maxmemory-policy": "noeviction", "appendonly": "yes"}
@@ -48,10 +45,11 @@ logfile ""
 
 
 def choose_redis(installation: InitContext) -> str:
-    """Which Redis will be used; a sentence for the plan."""
-    given = installation.values.get("REDIS_URL")
+    """Which Redis will be used; a sentence for the plan. One that was found is not used where nobody can say that it may be."""
+    given, journal = installation.values.get("REDIS_URL"), installation.journal
     conf = installation.layout.redis / "redis.conf"
-    installation.own_redis = conf.exists() or (not given and not _has_our_keys(DEFAULT_URL))
+    found = not given and not installation.terminal.unattended and _has_our_keys(DEFAULT_URL)
+    installation.own_redis = str(conf) in journal.names("file") or not (given or found)
     if installation.own_redis:
         return "a Redis of its own, with a password"
     installation.values.setdefault("REDIS_URL", DEFAULT_URL)
@@ -59,24 +57,32 @@ def choose_redis(installation: InitContext) -> str:
 
 
 def write_redis(installation: InitContext) -> str:
-    """The files of our own Redis, before it is started."""
+    """The files of our own Redis, before it is started; all of them anew if a run was killed between two."""
     layout, values = installation.layout, installation.values
     conf = layout.redis / "redis.conf"
     if not installation.own_redis:
         return "uses the one of REDIS_URL"
-    if conf.exists():
+    if conf.exists() and values.get("REDIS_URL"):
         return "there already"
+    installation.journal.add("file", conf)
     if layout.kind == "three-users":
         port = _free_port()
+        (layout.config / "redis-users.acl").unlink(missing_ok=True)
         write_redis_users(layout, installation.journal, port)
         listen = f"bind 127.0.0.1\nport {port}\naclfile {layout.config / 'redis-users.acl'}"
         values.pop("REDIS_URL", None)
     else:
         listen, values["REDIS_URL"] = _of_one_user(layout)
-    installation.journal.add("file", conf)
+        _remember(installation)
     write_atomic(conf, CONF.format(directory=layout.redis, listen=listen).encode())
     _give(conf, layout.redis_user)
     return f"configured in {conf}"
+
+
+def _remember(installation: InitContext) -> None:
+    """The address before the file that it belongs to."""
+    layout = installation.layout
+    write_settings(layout, installation.journal, {"REDIS_URL": installation.values["REDIS_URL"]}, own_redis=True)
 
 
 def _of_one_user(layout: Layout) -> tuple[str, str]:
@@ -181,4 +187,5 @@ def _free_port() -> int:
 def _give(path: Path, owner: str | None) -> None:
     path.chmod(0o600)
     if owner and os.geteuid() == 0:
-        shutil.chown(path, owner, owner)
+        user = account(owner)
+        os.chown(path, user.pw_uid, user.pw_gid) if user else None

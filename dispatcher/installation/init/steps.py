@@ -9,7 +9,7 @@ import json
 import shutil
 import subprocess
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from dispatcher.installation import environment
@@ -20,7 +20,7 @@ from dispatcher.installation.layout import BINARIES
 from dispatcher.installation.run import run
 from dispatcher.installation.services.base import ServiceManager
 from dispatcher.installation.services.choose import services_of
-from dispatcher.installation.settings_files import given_settings, write_settings
+from dispatcher.installation.settings_files import given_settings, refuse_by_hand, write_settings
 from shared.errors import InstallationIncomplete
 from shared.system.command import translate
 
@@ -39,6 +39,7 @@ class SetupStep(NamedTuple):
 def install(installation: InitContext) -> int:
     """Ask, show what will be done, do it. The exit code: 0, or that of the first problem that the doctor found."""
     terminal = installation.terminal
+    refuse_by_hand(installation.layout, installation.journal)
     installation.values = given_settings(installation.layout)
     installation.fresh = installation.journal.is_empty
     terminal.title(
@@ -96,22 +97,42 @@ def _show_plan(installation: InitContext, redis: str) -> None:
         installation.terminal.say(f"  {name:14} {value}")
 
 
+def _directories(installation: InitContext) -> str:
+    """And the settings so far, so that no answer is lost if a later step fails."""
+    outcome = host.create_directories(installation)
+    proven = {name: value for name, value in installation.values.items() if name != "CLAUDE_BIN"}
+    _write(installation, proven)
+    return outcome
+
+
 def _redis(installation: InitContext) -> str:
     configured = redis_server.write_redis(installation)
     proven = {name: value for name, value in installation.values.items() if name != "CLAUDE_BIN"}
-    write_settings(installation.layout, installation.journal, proven)
+    _write(installation, proven)
     installation.values = {**given_settings(installation.layout), **installation.values}
     if installation.own_redis:
-        manager = services_of(installation.layout, installation.settings())
-        manager.programs = [program for program in manager.programs if program.name == "redis"]
-        if not _is_installed(installation) or "redis" in manager.stopped():
-            manager.install(installation.journal)
-            manager.start(["redis"])
-        if redis_server.correct_conf(installation.layout):
-            manager.restart(["redis"])
+        _start_redis(installation)
     admin = installation.values.get("REDIS_ADMIN_URL") if installation.layout.kind == "three-users" else None
     answers = redis_server.check_redis(installation, admin or installation.values["REDIS_URL"])
     return answers if configured == "there already" else f"{configured}; {answers}"
+
+
+def _start_redis(installation: InitContext) -> None:
+    """Alone the first time, because the others cannot work yet."""
+    manager = services_of(installation.layout, installation.settings())
+    if not _is_installed(installation):
+        manager.programs = [program for program in manager.programs if program.name == "redis"]
+    if "redis" in manager.stopped():
+        manager.install(installation.journal)
+        manager.start(["redis"])
+    if redis_server.correct_conf(installation.layout):
+        manager.restart(["redis"])
+
+
+def _write(installation: InitContext, values: Mapping[str, str]) -> bool:
+    changed = write_settings(installation.layout, installation.journal, values, own_redis=installation.own_redis)
+    installation.changed |= changed
+    return changed
 
 
 def _is_installed(installation: InitContext) -> bool:
@@ -122,7 +143,8 @@ def _is_installed(installation: InitContext) -> bool:
 
 
 def _settings(installation: InitContext) -> str:
-    changed = write_settings(installation.layout, installation.journal, installation.values)
+    _write(installation, installation.values)
+    changed = installation.changed
     return f"{'written to' if changed else 'unchanged in'} {installation.layout.settings_file}"
 
 
@@ -132,6 +154,10 @@ def _services(installation: InitContext) -> str:
     stopped = manager.stopped()
     if changed or stopped:
         manager.start([program.name for program in manager.programs])
+    if installation.changed and not installation.fresh:  # they read their settings when they start
+        manager.restart(
+            [program.name for program in manager.programs if program.name != "redis" and program.name not in stopped]
+        )
     _wait_for_programs(installation, manager)
     if note := manager.after_restart():
         installation.notes.append(note)
@@ -161,10 +187,11 @@ def _wait_for_programs(installation: InitContext, manager: ServiceManager) -> No
 
 def _greet(installation: InitContext) -> str:
     """Say hello to the owner's chat, once."""
-    if not installation.fresh:
+    chat = installation.values["ALLOWED_CHATS"].split(",")[0].strip()
+    if chat in installation.journal.names("greeted"):
         return "was sent before"
-    chat = installation.values["ALLOWED_CHATS"].split(",")[0]
     telegram_bot.send(installation.settings(), int(chat), telegram_bot.READY)
+    installation.journal.add("greeted", chat)
     return f"sent to chat {chat}"
 
 
@@ -211,8 +238,12 @@ def _examine(installation: InitContext) -> int:
     terminal.title("Ready" if code == 0 else "Installed, but see the problems above (hmem doctor shows them again)")
     hmem = "hmem" if shutil.which("hmem") == str(BINARIES / "hmem") else str(BINARIES / "hmem")
     terminal.say("  Write to your bot. Then:")
-    for words, what in (("status", "how it goes"), ("web", "a page of yours"), ("init --undo", "takes it out again")):
-        terminal.say(f"    {hmem} {words:12} {what}")
+    for words, what in (
+        ("status", "how it goes"),
+        ("web", "a page of yours"),
+        (f"init --undo{' --user' if installation.as_user else ''}", "takes it out again"),
+    ):
+        terminal.say(f"    {hmem} {words:20} {what}")
     return code
 
 
@@ -222,12 +253,11 @@ def _status(installation: InitContext) -> dict[str, Any]:
 
 def _ask(installation: InitContext, *words: str) -> dict[str, Any]:
     """What a command of ours prints as JSON; {} if it does not."""
-    done = subprocess.run(
-        [str(BINARIES / "hmem"), *words], capture_output=True, timeout=600, check=False, **_how(installation)
-    )
+    command = [str(BINARIES / "hmem"), *words]
     try:
+        done = subprocess.run(command, capture_output=True, timeout=600, check=False, **_how(installation))
         return dict(json.loads(done.stdout))
-    except ValueError:
+    except (ValueError, subprocess.TimeoutExpired):
         return {}
 
 
@@ -237,9 +267,9 @@ def _how(installation: InitContext) -> dict[str, Any]:
 
 
 STEPS: Sequence[SetupStep] = (
-    SetupStep("packages", host.install_packages),
     SetupStep("accounts", host.create_accounts),
-    SetupStep("directories", host.create_directories),
+    SetupStep("directories", _directories),
+    SetupStep("packages", host.install_packages),
     SetupStep("redis", _redis),
     SetupStep("claude", claude_cli.provide_claude),
     SetupStep("login", claude_cli.log_in),

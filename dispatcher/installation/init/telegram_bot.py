@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -27,11 +27,9 @@ READY = (
 
 @dataclass(frozen=True)
 class Hello:
-    """A message to the bot: its number, the chat, who wrote it, and how Telegram calls that person."""
+    """A message to the bot: the chat (a person's has that person's number), how Telegram calls who wrote it, and its text."""
 
-    id: int
     chat: int
-    user: int
     name: str
     text: str
 
@@ -45,18 +43,20 @@ def prove_token(settings: Settings) -> str:
     return _with_telegram(settings, ask)
 
 
-def wait_for_hello(installation: InitContext, bot: str, refused: Sequence[Hello] = ()) -> Hello:
-    """Whoever writes first, but for refused messages. It is not confirmed to Telegram, so the bot answers it as soon as it runs."""
-    with installation.terminal.busy(f"Write hello to {bot} in Telegram; waiting") as show:
+def wait_for_hello(installation: InitContext, bot: str, code: str) -> Hello:
+    """The first message of a private chat that holds this number. It is not confirmed to Telegram, so the bot answers it as soon as it runs."""
+    with installation.terminal.busy("Waiting for your message") as show:
 
         async def ask(telegram: Any) -> Hello:
             end, failed = time.monotonic() + HELLO_SECONDS, 0
             while time.monotonic() < end:
                 show("")
                 updates, failed = await _updates(telegram, failed)
-                if updates and refused:  # those that are waiting come at once, again and again
+                if updates:  # those that are waiting come at once, again and again
                     await asyncio.sleep(1.0)
-                if hello := next((one for one in map(_hello, updates) if one and one not in refused), None):
+                if hello := next(
+                    (one for one in map(_hello, updates) if one and one.chat > 0 and code in one.text), None
+                ):
                     return hello
             raise InstallationIncomplete(
                 f"Nobody wrote to {bot} within {HELLO_SECONDS / 60:.0f} minutes. Run hmem init again, and write to it then."
@@ -96,9 +96,7 @@ def _hello(update: dict[str, Any]) -> Hello | None:
         return None
     name = " ".join(filter(None, (person.get("first_name"), person.get("last_name"))))
     name += f" (@{person['username']})" if person.get("username") else ""
-    return Hello(
-        int(update["update_id"]), int(message["chat"]["id"]), int(person["id"]), name, str(message.get("text") or "")
-    )
+    return Hello(int(message["chat"]["id"]), "".join(filter(str.isprintable, name)), str(message.get("text") or ""))
 
 
 def _with_telegram(settings: Settings, ask: Callable[[Any], Awaitable[Found]]) -> Found:

@@ -8,11 +8,11 @@ from pathlib import Path
 
 from redis.exceptions import RedisError
 
+from dispatcher.installation.init.claude_cli import change_login
 from dispatcher.installation.init.context import InitContext
 from dispatcher.installation.journal import Created
 from dispatcher.installation.services.choose import services_of
 from dispatcher.installation.settings_files import given_settings
-from shared.errors import HmemError
 from shared.system.files import remove_tree
 from shared.wire.client import asking_once, open_redis
 
@@ -34,6 +34,9 @@ def undo(installation: InitContext) -> int:
     installation.values = given_settings(layout)
     _restore_redis(installation)
     _remove_services(installation)
+    if names := journal.names("login"):
+        change_login(layout, {}, removed=names)
+        terminal.done("login", f"removed {', '.join(names)} from the settings of the Claude CLI")
     kept = [one for one in reversed(list(journal.created)) if not _removed(installation, one)]
     for sentence in _left(installation, kept):
         terminal.note("stays", sentence)
@@ -54,12 +57,9 @@ def _data(installation: InitContext) -> list[Path]:
 
 
 def _remove_services(installation: InitContext) -> None:
-    try:
-        services_of(installation.layout, installation.settings()).remove(installation.journal)
-    except HmemError as error:
-        installation.terminal.note("services", str(error))
-    else:
-        installation.terminal.done("services", "stopped and removed")
+    """HmemError if one of them still runs: what it needs must not be removed then."""
+    services_of(installation.layout, installation.settings()).remove(installation.journal)
+    installation.terminal.done("services", "stopped and removed")
 
 
 def _restore_redis(installation: InitContext) -> None:
@@ -92,7 +92,7 @@ def _removed(installation: InitContext, one: Created) -> bool:
         with suppress(OSError):  # it holds data, or something of the owner's
             path.rmdir()
         return not path.exists()
-    return one.what == "redis"
+    return one.what in ("redis", "login", "greeted", "cron", "linger")
 
 
 def _left(installation: InitContext, kept: list[Created]) -> Iterator[str]:

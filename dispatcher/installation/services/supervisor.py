@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import signal
 import subprocess
+import time
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from dispatcher.installation import environment
 from dispatcher.installation.journal import InstallationJournal
-from dispatcher.installation.layout import BINARIES, Layout
+from dispatcher.installation.layout import BINARIES, SOCKET, Layout
 from dispatcher.installation.run import run
-from dispatcher.installation.services.base import Program
+from dispatcher.installation.services.base import DISPATCHER_STOPS, Program
 from shared.errors import InstallationIncomplete
 from shared.system.files import write_atomic
 
@@ -52,6 +56,8 @@ stdout_logfile={logs}/{name}.log
 stdout_logfile_maxbytes=10MB
 stdout_logfile_backups=3
 """
+#: Seconds within which all programs end: the dispatcher finishes its answers.
+END_SECONDS = DISPATCHER_STOPS + 60.0
 #: Marks our line in a crontab.
 _MARK = "# hcli-memory: start after a restart of this host (hmem init)"
 
@@ -65,7 +71,7 @@ class SupervisorServices:
         self.programs = programs
         self._layout = layout
         self._conf = layout.config / "supervisord.conf"
-        self._socket = layout.config / "supervisor.sock"
+        self._socket = layout.config / SOCKET
 
     def install(self, journal: InstallationJournal) -> bool:
         text = self._text()
@@ -98,14 +104,36 @@ class SupervisorServices:
         }
         return [program.name for program in self.programs if program.name not in running]
 
-    def remove(self, journal: InstallationJournal) -> None:
+    def remove(self, journal: InstallationJournal) -> None:  # noqa: ARG002 - what is ours shows here without it
         if self._runs():
             self._control("stop", "all")
             self._control("shutdown")
+        self._wait_until_ended()
         if _MARK in (crontab := _crontab()):
-            _write_crontab("\n".join(_without_ours(crontab)) + "\n")
-        journal.created = [one for one in journal.created if one.what != "cron"]
+            _write_crontab("".join(f"{line}\n" for line in _without_ours(crontab)))
         self._conf.unlink(missing_ok=True)
+
+    def _wait_until_ended(self) -> None:
+        """Also of one whose socket is gone, which cannot be asked any more."""
+        end = time.monotonic() + END_SECONDS
+        while pid := self._pid():
+            if not self._runs():
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGTERM)
+            if time.monotonic() > end:
+                raise InstallationIncomplete(
+                    f"supervisord (process {pid}) does not end, so its programs still run. End it (kill {pid}), then run hmem init --undo again."
+                )
+            time.sleep(0.5)
+
+    def _pid(self) -> int:
+        """The process of our supervisord, or 0 if it does not run."""
+        try:
+            pid = int((self._layout.config / "supervisord.pid").read_text(encoding="ascii"))
+            words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+        except (OSError, ValueError):
+            return 0
+        return pid if str(self._conf).encode() in words else 0
 
     def after_restart(self) -> str:
         if _MARK in _crontab():
@@ -180,9 +208,13 @@ def _cron_runs() -> bool:
 
 
 def _crontab() -> str:
+    """This user's, or nothing. InstallationIncomplete if there is one that cannot be read, since it would be lost."""
     if shutil.which("crontab") is None:
         return ""
-    return subprocess.run(["crontab", "-l"], capture_output=True, text=True, check=False).stdout
+    done = subprocess.run(["crontab", "-l"], capture_output=True, text=True, check=False)
+    if done.returncode != 0 and "no crontab" not in done.stderr.lower():
+        raise InstallationIncomplete(f"crontab -l fails ({done.stderr.strip()}). Correct that, then try again.")
+    return done.stdout
 
 
 def _without_ours(crontab: str) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 from collections.abc import Sequence
@@ -13,8 +14,10 @@ from dispatcher.installation import environment
 from dispatcher.installation.journal import InstallationJournal
 from dispatcher.installation.layout import BINARIES, REDIS_USER, Layout
 from dispatcher.installation.run import run
-from dispatcher.installation.services.base import Program
+from dispatcher.installation.services.base import DISPATCHER_STOPS, Program
+from shared.config.ownership import user_name
 from shared.config.settings import Settings
+from shared.errors import InstallationIncomplete
 from shared.system.files import write_atomic
 
 SYSTEM_UNITS = Path("/etc/systemd/system")
@@ -110,20 +113,21 @@ class SystemdServices:
             path = self._folder / name
             if path.exists() and path.read_text(encoding="utf-8") == text:
                 continue
+            if path.exists() and str(path) not in journal.names("file"):
+                raise InstallationIncomplete(
+                    f"{path} exists, and hmem init did not write it, so this host was set up by hand. Stop that service and move the file away, "
+                    "then run hmem init again."
+                )
             journal.add("file", path)
             write_atomic(path, text.encode())
             path.chmod(0o644)
             changed = True
         if changed:
             self._control("daemon-reload")
-        if not self._system and shutil.which("loginctl"):
-            journal.add("linger", environment.variable("USER"))
-            run(
-                ["loginctl", "enable-linger"],
-                "Letting services run without a login",
-                "Run it as root: loginctl enable-linger USER",
-                **_how(),
-            )
+        if not self._system and shutil.which("loginctl") and not _lingers():
+            remedy = f"Run it as root: loginctl enable-linger {user_name(os.geteuid())}; then run hmem init again."
+            run(["loginctl", "enable-linger"], "Letting services run without a login", remedy, **_how())
+            journal.add("linger", user_name(os.geteuid()))
         return changed
 
     def start(self, names: Sequence[str]) -> None:
@@ -138,14 +142,16 @@ class SystemdServices:
         return [program.name for program in self.programs if not self._is_active(self._unit(program.name))]
 
     def remove(self, journal: InstallationJournal) -> None:
+        ours = {name for name in self.units() if str(self._folder / name) in journal.names("file")}
         for program in reversed(self.programs):
             unit = self._unit(program.name)
-            if (self._folder / unit).exists():
+            if unit in ours and (self._folder / unit).exists():
                 self._control("disable", "--now", unit)
-        for name in self.units():
+        for name in ours:
             (self._folder / name).unlink(missing_ok=True)
         self._control("daemon-reload")
-        journal.created = [one for one in journal.created if one.what != "linger"]
+        if journal.names("linger"):
+            subprocess.run(["loginctl", "disable-linger"], capture_output=True, check=False, **_how())
 
     def after_restart(self) -> str:
         return ""
@@ -208,7 +214,13 @@ class SystemdServices:
             "journalctl" + ("" if self._system else " --user") + (f" -u {words[-1]} -n 20" if "." in words[-1] else "")
         )
         remedy = f"The reason is in its log: {journal}. Correct it, then run hmem init again."
-        run([*self._systemctl(), *words], f"systemctl {' '.join(words)}", remedy, seconds=120, **_how())
+        run(
+            [*self._systemctl(), *words],
+            f"systemctl {' '.join(words)}",
+            remedy,
+            seconds=DISPATCHER_STOPS + 60.0,
+            **_how(),
+        )
 
     def _systemctl(self) -> list[str]:
         return ["systemctl"] if self._system else ["systemctl", "--user"]
@@ -216,6 +228,10 @@ class SystemdServices:
 
 def _how() -> dict[str, Any]:
     return {"env": environment.clean(own=True), "cwd": "/"}
+
+
+def _lingers() -> bool:
+    return Path("/var/lib/systemd/linger", user_name(os.geteuid())).exists()
 
 
 def user_manager_runs() -> bool:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import re
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from dispatcher.installation.init import machine
+from dispatcher.installation.init.context import InitContext
 from dispatcher.installation.init.questions import ask_bot, ask_embedder, ask_everything, ask_mirror, ask_night
-from shared.errors import InstallationIncomplete, SettingsError
+from dispatcher.installation.layout import of_host
+from shared.errors import HmemError, InstallationIncomplete, SettingsError
 from tests.servers.telegram_api import TOKEN, TelegramApi
 from tests.support.machine import wait_for
 from tests.support.processes.installing import CHAT, ScriptedTerminal, installation_in
@@ -31,13 +34,28 @@ def _nothing_of_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(machine, "other_disk", lambda _settings: None)
 
 
-def test_token_chat_and_night_take_three_answers_and_a_confirmation(tmp_path: Path, api: TelegramApi) -> None:
-    api.say(CHAT, "hello", NOOR)
-    terminal = ScriptedTerminal(TOKEN, "y", "")
+def told_code(terminal: ScriptedTerminal) -> str:
+    """The number that the terminal shows to its owner alone."""
+    wait_for(lambda: re.search(r"hello (\d{6})", terminal.text), "the number")
+    found = re.search(r"hello (\d{6})", terminal.text)
+    assert found
+    return found[1]
+
+
+def asked_beside(installation: InitContext, question: Callable[[InitContext], None]) -> threading.Thread:
+    """While somebody writes to the bot. A thread that is left over must not keep the tests from ending."""
+    worker = threading.Thread(target=question, args=(installation,), daemon=True)
+    worker.start()
+    return worker
+
+
+def test_token_chat_and_night_take_two_answers_and_a_message(tmp_path: Path, api: TelegramApi) -> None:
+    terminal = ScriptedTerminal(TOKEN, "")
     installation = installation_in(tmp_path, terminal, {"TELEGRAM_API_URL": api.url})
-    ask_everything(installation)
-    assert terminal.answers == 3
-    assert "Noor (@noor) wrote “hello”. Is that you?" in terminal.asked[1]
+    worker = asked_beside(installation, ask_everything)
+    api.say(CHAT, f"hello {told_code(terminal)}", NOOR)
+    worker.join(300)
+    assert terminal.answers == 2
     values = installation.values
     assert (values["ALLOWED_CHATS"], values["OWNERS"], values["REPORT_CHAT"]) == (str(CHAT),) * 3
     assert (values["NIGHT_CRON"], values["CHAT_TIMEZONE"]) == ("0 3 * * *", "Europe/Berlin")
@@ -80,22 +98,24 @@ def test_telegram_out_of_reach_is_said_with_what_to_check(tmp_path: Path) -> Non
         ask_bot(installation)
 
 
-def test_a_strangers_message_is_not_the_owners(tmp_path: Path, api: TelegramApi) -> None:
-    api.say(666, "hi bot", STRANGER)
-    terminal = ScriptedTerminal("n", "y")
+def test_only_who_sees_the_number_is_the_owner_and_not_a_group(tmp_path: Path, api: TelegramApi) -> None:
+    terminal = ScriptedTerminal()
     installation = installation_in(tmp_path, terminal, {"TELEGRAM_API_URL": api.url, "TELEGRAM_BOT_TOKEN": TOKEN})
-    worker = threading.Thread(target=ask_bot, args=(installation,))
-    worker.start()
-    wait_for(lambda: terminal.asked, "the first question")
-    api.say(CHAT, "hello", NOOR)
-    worker.join(60)
+    worker = asked_beside(installation, ask_bot)
+    code = told_code(terminal)
+    api.say(666, "hello", STRANGER)
+    api.say(666, f"hello {int(code) ^ 1:06}", STRANGER)
+    api.say(-100, f"hello {code}", NOOR)
+    api.say(CHAT, f"Hello! {code}", NOOR | {"first_name": "No\x1b[2Kor"})
+    worker.join(300)
     assert installation.values["ALLOWED_CHATS"] == str(CHAT)
+    assert "\x1b" not in terminal.text
 
 
 def test_nobody_is_taken_for_the_owner_unattended(tmp_path: Path, api: TelegramApi) -> None:
     api.say(666, "hi bot", STRANGER)
     values = {"TELEGRAM_API_URL": api.url, "TELEGRAM_BOT_TOKEN": TOKEN}
-    with pytest.raises(InstallationIncomplete, match="a stranger's message"):
+    with pytest.raises(InstallationIncomplete, match="nobody sees what to write"):
         ask_bot(installation_in(tmp_path, ScriptedTerminal(unattended=True), values))
 
 
@@ -136,6 +156,36 @@ def test_what_is_given_is_not_asked_for(tmp_path: Path, api: TelegramApi) -> Non
     assert terminal.asked == []
     assert given.items() <= installation.values.items()
     assert "OWNERS" not in installation.values, "a group's number is nobody's"
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "why"),
+    [
+        ("RESULT_HMAC_KEY", "short", "RESULT_HMAC_KEY"),
+        ("HMEM_NIGHT_DIR", "/elsewhere", "mount that there"),
+        ("ARCHIVE_MIRROR", "/mnt/my disk", "characters that services cannot have"),
+    ],
+)
+def test_what_would_fail_later_is_said_at_once(
+    tmp_path: Path, api: TelegramApi, name: str, value: str, why: str
+) -> None:
+    given = {
+        "TELEGRAM_API_URL": api.url,
+        "TELEGRAM_BOT_TOKEN": TOKEN,
+        "ALLOWED_CHATS": "5",
+        "NIGHT_CRON": "0 3 * * *",
+        name: value,
+    }
+    with pytest.raises(HmemError, match=why):
+        ask_everything(installation_in(tmp_path, ScriptedTerminal(unattended=True), given))
+
+
+def test_a_timer_is_once_a_day(tmp_path: Path) -> None:
+    installation = installation_in(tmp_path, ScriptedTerminal(), {"NIGHT_CRON": "0 3 * * 0"})
+    ask_night(installation)
+    installation.layout = of_host("three-users", tmp_path)
+    with pytest.raises(InstallationIncomplete, match="once a day"):
+        ask_night(installation)
 
 
 def test_a_wrong_setting_is_said_before_anything_is_asked(tmp_path: Path) -> None:

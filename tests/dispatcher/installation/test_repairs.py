@@ -86,7 +86,7 @@ def test_the_doctor_alone_changes_nothing(host: Host, lax_redis: Redis) -> None:
 @pytest.mark.parametrize("mode", [0o644, 0o666, 0o660])
 def test_a_settings_file_is_closed_to_others(host: Host, mode: int) -> None:
     host.settings.chmod(mode)
-    host.doctor("--fix", "--yes")
+    host.doctor("--fix", answer="y\ny\ny\n")
     assert host.settings.stat().st_mode & 0o027 == 0, "others neither write nor, since it holds secrets, read"
 
 
@@ -95,9 +95,28 @@ def test_directories_are_closed_to_others(host: Host) -> None:
     (host.root / "night" / "archive").mkdir()
     (host.root / "night" / "archive").chmod(0o770)
     done = host.doctor("--fix", "--yes")
-    assert done.stderr.count("set its mode to") == 2
+    assert done.stderr.count("take that right from them") == 2
     assert (host.root / "state").stat().st_mode & 0o022 == 0
     assert (host.root / "night" / "archive").stat().st_mode & 0o022 == 0
+
+
+def test_a_file_that_others_may_have_changed_is_not_trusted_without_a_look(host: Host) -> None:
+    host.settings.chmod(0o666)
+    host.doctor("--fix", "--yes")
+    assert host.settings.stat().st_mode & 0o777 == 0o666
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root acts for others")
+def test_a_directory_that_becomes_a_link_before_the_answer_changes_nothing_of_roots(host: Host) -> None:
+    from dispatcher.installation.repairs import _close
+
+    state, roots = host.root / "state", host.root / "roots"
+    roots.mkdir(mode=0o700)
+    os.chown(state, 31_001, 31_001)
+    (state / "chats").symlink_to(roots)
+    with pytest.raises(OSError):
+        _close(state, state / "chats")
+    assert roots.stat().st_mode & 0o777 == 0o700
 
 
 def test_a_link_is_never_followed(host: Host) -> None:

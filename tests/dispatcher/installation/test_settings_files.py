@@ -10,8 +10,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dispatcher.installation.journal import InstallationJournal
-from dispatcher.installation.layout import of_host
-from dispatcher.installation.settings_files import given_settings, write_redis_users, write_settings, write_values
+from dispatcher.installation.layout import of_host, refuse_strange
+from dispatcher.installation.settings_files import (
+    given_settings,
+    refuse_by_hand,
+    write_redis_users,
+    write_settings,
+    write_values,
+)
 from shared.errors import InstallationIncomplete, SettingsError
 from shared.wire.users import USERS
 from tests.support.processes.installing import layout_in
@@ -55,7 +61,7 @@ def test_with_three_users_no_secret_is_where_others_read(tmp_path: Path) -> None
     layout.secrets.mkdir(parents=True)
     journal = InstallationJournal(layout.journal)
     write_redis_users(layout, journal, 6400)
-    write_settings(layout, journal, VALUES | {"QDRANT_API_KEY": "q"})
+    write_settings(layout, journal, VALUES | {"QDRANT_API_KEY": "q"}, own_redis=True)
     shared = layout.settings_file.read_text()
     assert layout.settings_file.stat().st_mode & 0o777 == 0o644
     assert "CHAT_TIMEZONE" in shared
@@ -66,6 +72,37 @@ def test_with_three_users_no_secret_is_where_others_read(tmp_path: Path) -> None
     assert "RESULT_HMAC_KEY" not in found["night"]
     assert len({values["REDIS_URL"] for values in found.values()}) == len([user for user in USERS if user.password]) - 1
     assert all(path.stat().st_mode & 0o077 == 0 for path in layout.secrets.glob("*.toml"))
+
+
+def test_with_three_users_a_given_redis_is_everybodys(tmp_path: Path) -> None:
+    layout = of_host("three-users", tmp_path)
+    layout.secrets.mkdir(parents=True)
+    write_settings(layout, InstallationJournal(layout.journal), VALUES, own_redis=False)
+    for part in ("dispatcher", "bot", "night", "owner"):
+        assert tomllib.loads((layout.secrets / f"{part}.toml").read_text())["REDIS_URL"] == VALUES["REDIS_URL"]
+
+
+def test_a_last_line_without_an_end_is_not_lost(tmp_path: Path) -> None:
+    path, journal = tmp_path / "hmem.toml", InstallationJournal(tmp_path / "installed.json")
+    path.write_text('LOG_LEVEL = "info" # mine')
+    write_values(path, journal, {"CHAT_TIMEZONE": "UTC"}, 0o600)
+    assert tomllib.loads(path.read_text()) == {"LOG_LEVEL": "info", "CHAT_TIMEZONE": "UTC"}
+
+
+def test_a_host_that_was_set_up_by_hand_is_left_alone(tmp_path: Path) -> None:
+    layout = layout_in(tmp_path)
+    layout.config.mkdir(parents=True)
+    journal = InstallationJournal(layout.journal)
+    refuse_by_hand(layout, journal)
+    layout.settings_file.write_text('RESULT_HMAC_KEY = "secret"\n')
+    with pytest.raises(InstallationIncomplete, match="set up by hand"):
+        refuse_by_hand(layout, journal)
+
+
+@pytest.mark.parametrize("path", ["/home/a b/c", "/home/a%b", "/home/ü", '/home/a"b', "/home/a\nb"])
+def test_a_path_that_services_cannot_have_is_refused(path: str) -> None:
+    with pytest.raises(InstallationIncomplete, match="cannot have in a path"):
+        refuse_strange(path)
 
 
 def test_passwords_are_kept(tmp_path: Path) -> None:
