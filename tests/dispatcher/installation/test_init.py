@@ -61,9 +61,7 @@ def test_from_nothing_to_a_remembered_message_and_out_again(home: NewHome) -> No
     assert "F28" in home.run("search", str(CHAT), "boiler code").stdout, "and are there for the next installation"
 
 
-@pytest.mark.parametrize(
-    "step", ["packages", "directories", "redis", "claude", "login", "settings", "services", "message"]
-)
+@pytest.mark.parametrize("step", ["directories", "redis", "login", "services"])
 def test_killed_after_any_step_it_goes_on(home: NewHome, step: str) -> None:
     process = home.start("--yes")
     assert process.stdout is not None
@@ -77,7 +75,7 @@ def test_killed_after_any_step_it_goes_on(home: NewHome, step: str) -> None:
     assert code == 0, output
     assert "stopped at" not in output
     home.telegram.say(CHAT, "Is anybody there?", {"id": CHAT, "is_bot": False, "first_name": "Noor"})
-    wait_for(lambda: any(shown.by_bot and shown.reply_to for shown in home.telegram.messages(CHAT)), "an answer")
+    wait_for(lambda: "All right." in home.telegram.texts(CHAT), "an answer")
 
 
 def test_what_breaks_is_said_with_its_cure_and_can_be_gone_on_from(
