@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -48,24 +49,28 @@ def run(
     *,
     seconds: float = 60.0,
     show: Callable[[str], None] | None = None,
+    given: str = "",
     **how: Any,
 ) -> str:
     """Run a program to its end; what it printed. InstallationIncomplete ("`why` failed: its last words. `remedy`") if it fails.
 
-    `show` gets its last line each second. `how`: further arguments for subprocess (as_account).
+    `show` gets its last line each second; `given` is its standard input. `how`: further arguments for subprocess (as_account).
     """
     lines: list[str] = []
     try:
-        process = subprocess.Popen(
-            list(command),
-            start_new_session="user" in how,  # an account must not reach root's terminal
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            errors="replace",
-            **how,
-        )
+        with tempfile.TemporaryFile() as standard_input:  # what is given may be secret, and longer than a pipe holds
+            standard_input.write(given.encode())
+            standard_input.seek(0)
+            process = subprocess.Popen(
+                list(command),
+                start_new_session="user" in how,  # an account must not reach root's terminal
+                stdin=standard_input,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                errors="replace",
+                **how,
+            )
     except OSError as error:
         raise InstallationIncomplete(
             f"{why} failed: {command[0]} cannot be started ({error.strerror}). {remedy}"

@@ -16,10 +16,15 @@ def acl(passwords: Mapping[str, str] | None = None) -> str:
 
 
 def acl_line(user: User, hashes: Mapping[str, str] | None = None) -> str:
+    return " ".join(["user", user.name, *acl_rules(user, hashes)])
+
+
+def acl_rules(user: User, hashes: Mapping[str, str] | None = None) -> list[str]:
+    """The same as arguments of ACL SETUSER, after the name."""
     placeholder = f"{user.name.upper().replace('-', '_')}_PASSWORD_SHA256"
     password = f"#{(hashes or {}).get(user.name, placeholder)}" if user.password else "nopass"
     keyless = [f"+{name}" for name in user.keyless]
-    return " ".join(["user", user.name, "reset", "on", password, *keyless, *map(selector, user.selectors)])
+    return ["reset", "on", password, *keyless, *map(selector, user.selectors)]
 
 
 def selector(right: Right) -> str:

@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 from pathlib import Path
+from typing import Any
 
 from dispatcher.installation import environment
 from dispatcher.installation.init.context import InitContext
@@ -13,6 +14,7 @@ from dispatcher.installation.layout import BINARIES, account, systemd_runs
 from dispatcher.installation.run import DOWNLOAD_SECONDS, as_account, run
 from shared.config.ownership import user_name
 from shared.errors import InstallationIncomplete
+from shared.system.archive_folder import moved_to
 
 #: Program → the package of Debian and Ubuntu that brings it.
 PACKAGES = {"redis-server": "redis-server", "rsync": "rsync"}
@@ -39,7 +41,7 @@ def install_packages(installation: InitContext) -> str:
         raise InstallationIncomplete(f"{' and '.join(missing)} are not installed, and this needs root. {by_hand}")
     for package in missing:
         installation.journal.add("package", package)
-    how = {"env": environment.for_installers(DEBIAN_FRONTEND="noninteractive"), "umask": 0o022}
+    how: dict[str, Any] = {"env": environment.for_installers(DEBIAN_FRONTEND="noninteractive"), "umask": 0o022}
     with installation.terminal.busy(f"Installing {', '.join(missing)}") as show:
         if not _lists_are_there():
             run(
@@ -113,10 +115,11 @@ def create_directories(installation: InitContext) -> str:
     wanted = [
         (layout.config, shared, None, None),
         (layout.state, 0o700, layout.day_user, None),
-        (layout.night, 0o700, layout.night_user, None),
         (layout.memory, 0o2750 if layout.kind == "three-users" else 0o700, layout.night_user, layout.day_user),
         (layout.logs, 0o700, None, None),  # supervisord writes there, as root where it is root's,
     ]
+    if not moved_to(layout.night):
+        wanted.append((layout.night, 0o700, layout.night_user, None))
     if layout.kind == "three-users":
         wanted.append((layout.secrets, 0o700, None, None))
     if layout.day_user:

@@ -57,11 +57,11 @@ def install(installation: InitContext) -> int:
     shared = 0o755 if installation.layout.day_user else 0o700
     installation.make_directory(installation.layout.config, shared)  # the journal is in it
     for step in STEPS:
-        _carry_out(installation, step)
+        carry_out(installation, step)
     return _examine(installation)
 
 
-def _carry_out(installation: InitContext, step: SetupStep) -> None:
+def carry_out(installation: InitContext, step: SetupStep, command: str = "hmem init") -> None:
     began = time.monotonic()
     try:
         outcome = step.run(installation)
@@ -71,7 +71,7 @@ def _carry_out(installation: InitContext, step: SetupStep) -> None:
             raise
         installation.terminal.failed(step.name, str(ours))
         raise InstallationIncomplete(
-            f"hmem init stopped at {step.name}. Do what its line says, then run hmem init again: it goes on from there."
+            f"{command} stopped at {step.name}. Do what its line says, then run {command} again: it goes on from there."
         ) from error
     installation.terminal.done(step.name, outcome, time.monotonic() - began)
 
@@ -171,7 +171,7 @@ def _wait_for_programs(installation: InitContext, manager: ServiceManager) -> No
     with installation.terminal.busy("Starting dispatcher and bot") as show:
         while True:
             show("")
-            state = _status(installation)
+            state = status_of(installation)
             if state.get("workers") and state.get("bot"):
                 return
             if time.monotonic() > end:
@@ -197,7 +197,7 @@ def _greet(installation: InitContext) -> str:
 
 def _first_night(installation: InitContext) -> str:
     """One night now, so that everything that it needs has been proven before it runs alone."""
-    state = _status(installation)
+    state = status_of(installation)
     if state.get("last_night_run"):
         return "has run before"
     if installation.hello:
@@ -205,7 +205,7 @@ def _first_night(installation: InitContext) -> str:
     command = [str(BINARIES / "hmem-night"), "run"]
     with installation.terminal.busy("Running a first night") as show:
         said = run(
-            command, "The first night", "hmem-night status shows more.", seconds=NIGHT_SECONDS, show=show, **_how(installation)
+            command, "The first night", "hmem-night status shows more.", seconds=NIGHT_SECONDS, show=show, **how_ours_run(installation)
         )  # fmt: skip
     return said.strip().splitlines()[-1] if said.strip() else "ended well"
 
@@ -214,25 +214,14 @@ def _wait_for_answer(installation: InitContext) -> None:
     """The first message is being answered: let the night have it. It is no failure if that takes longer."""
     end = time.monotonic() + ANSWER_SECONDS
     with installation.terminal.busy("Waiting for the first answer") as show:
-        while time.monotonic() < end and not _status(installation).get("turns_waiting"):
+        while time.monotonic() < end and not status_of(installation).get("turns_waiting"):
             show("")
             time.sleep(1.0)
 
 
 def _examine(installation: InitContext) -> int:
-    """The doctor's findings: the problems and warnings, and what to do."""
-    terminal = installation.terminal
-    with terminal.busy("Examining everything (hmem doctor)"):
-        report = _ask(installation, "doctor", "--json")
-    findings = report.get("findings", [])
-    for finding in findings:
-        if finding["state"] == "problem":
-            terminal.failed(finding["name"], f"{finding['sentence']} {finding['fix']}")
-        elif finding["state"] == "warning":
-            terminal.note(finding["name"], f"{finding['sentence']} {finding['fix']}")
-    code = int(report.get("exit_code", 1))
-    if code == 0:
-        terminal.done("doctor", f"{len(findings)} checks, no problem")
+    """The doctor's findings, and how it goes on."""
+    terminal, code = installation.terminal, show_findings(installation)
     for note in installation.notes:
         terminal.note("note", note)
     terminal.title("Ready" if code == 0 else "Installed, but see the problems above (hmem doctor shows them again)")
@@ -247,21 +236,38 @@ def _examine(installation: InitContext) -> int:
     return code
 
 
-def _status(installation: InitContext) -> dict[str, Any]:
-    return _ask(installation, "status", "--json")
+def show_findings(installation: InitContext) -> int:
+    """The problems and warnings of the doctor, and what to do; its exit code."""
+    terminal = installation.terminal
+    with terminal.busy("Examining everything (hmem doctor)"):
+        report = ask_hmem(installation, "doctor", "--json")
+    findings = report.get("findings", [])
+    for finding in findings:
+        if finding["state"] == "problem":
+            terminal.failed(finding["name"], f"{finding['sentence']} {finding['fix']}")
+        elif finding["state"] == "warning":
+            terminal.note(finding["name"], f"{finding['sentence']} {finding['fix']}")
+    code = int(report.get("exit_code", 1))
+    if code == 0:
+        terminal.done("doctor", f"{len(findings)} checks, no problem")
+    return code
 
 
-def _ask(installation: InitContext, *words: str) -> dict[str, Any]:
+def status_of(installation: InitContext) -> dict[str, Any]:
+    return ask_hmem(installation, "status", "--json")
+
+
+def ask_hmem(installation: InitContext, *words: str) -> dict[str, Any]:
     """What a command of ours prints as JSON; {} if it does not."""
     command = [str(BINARIES / "hmem"), *words]
     try:
-        done = subprocess.run(command, capture_output=True, timeout=600, check=False, **_how(installation))
+        done = subprocess.run(command, capture_output=True, timeout=600, check=False, **how_ours_run(installation))
         return dict(json.loads(done.stdout))
     except (ValueError, subprocess.TimeoutExpired):
         return {}
 
 
-def _how(installation: InitContext) -> dict[str, Any]:
+def how_ours_run(installation: InitContext) -> dict[str, Any]:
     """In a clean environment; root's commands go on as the account that owns their directory."""
     return {"env": {**environment.clean(own=True), "HMEM_CONFIG": str(installation.layout.settings_file)}, "cwd": "/"}
 

@@ -13,6 +13,8 @@ from dispatcher.installation.init.context import InitContext
 from dispatcher.installation.journal import Created
 from dispatcher.installation.services.choose import services_of
 from dispatcher.installation.settings_files import given_settings
+from shared.errors import InstallationIncomplete
+from shared.system.archive_folder import moved_to
 from shared.system.files import remove_tree
 from shared.wire.client import asking_once, open_redis
 
@@ -24,6 +26,10 @@ def undo(installation: InitContext) -> int:
             f"hmem init has created nothing here ({layout.journal} does not exist), so there is nothing to undo."
         )
         return 0
+    if host := moved_to(layout.night):
+        raise InstallationIncomplete(
+            f"The archive of this installation is on {host}. Bring it back first: hmem init --undo --night-host {host}."
+        )
     terminal.title(
         "This will be taken out: the services, the settings with their secrets, and the Claude CLI if hmem init installed it"
     )

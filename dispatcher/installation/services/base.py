@@ -41,6 +41,9 @@ class ServiceManager(Protocol):
     def restart(self, names: Sequence[str]) -> None:
         """Stop and start those."""
 
+    def stop(self, names: Sequence[str]) -> None:
+        """Stop those, also for the next start of this host."""
+
     def stopped(self) -> list[str]:
         """The installed programs that do not run."""
 

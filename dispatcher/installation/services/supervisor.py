@@ -97,6 +97,11 @@ class SupervisorServices:
         for name in names:
             self._control("restart", name)
 
+    def stop(self, names: Sequence[str]) -> None:
+        for name in names:
+            if self._runs() and name not in self.stopped():
+                self._control("stop", name)
+
     def stopped(self) -> list[str]:
         done = self._ask("status")
         running = {

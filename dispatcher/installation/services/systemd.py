@@ -29,6 +29,7 @@ UNITS = {
     "dispatcher": "hmem-dispatcher.service",
     "telegram": "hmem-telegram.service",
     "night": "hmem-night.timer",
+    "tunnel": "hmem-tunnel.service",
 }
 _USER_UNIT = """\
 # Written by hmem init, which writes it again: change it with `systemctl --user edit {unit}`.
@@ -96,6 +97,51 @@ SystemCallErrorNumber=EPERM
 WantedBy=multi-user.target
 """
 
+_TUNNEL_UNIT = """\
+# Written by hmem init, which writes it again: change it with `systemctl edit hmem-tunnel.service`.
+[Unit]
+Description={description}
+Wants=network-online.target
+After=network-online.target
+Before=hmem-night.service
+
+[Service]
+ExecStart={command}
+User={user}
+Group={user}
+UMask=0077
+LimitCORE=0
+Restart=on-failure
+RestartSec=5
+ProtectSystem=strict
+ReadWritePaths={directory}
+InaccessiblePaths=-/data/memory -/var/lib/hmem-night -/etc/hmem/secrets
+ProtectHome=yes
+PrivateTmp=yes
+PrivateDevices=yes
+ProtectProc=invisible
+NoNewPrivileges=yes
+CapabilityBoundingSet=
+RestrictSUIDSGID=yes
+RestrictNamespaces=yes
+RestrictRealtime=yes
+LockPersonality=yes
+MemoryDenyWriteExecute=yes
+ProtectClock=yes
+ProtectControlGroups=yes
+ProtectHostname=yes
+ProtectKernelLogs=yes
+ProtectKernelModules=yes
+ProtectKernelTunables=yes
+RestrictAddressFamilies=AF_UNIX AF_INET AF_INET6 AF_NETLINK
+SystemCallArchitectures=native
+SystemCallFilter=@system-service
+SystemCallErrorNumber=EPERM
+
+[Install]
+WantedBy=multi-user.target
+"""
+
 
 class SystemdServices:
     """The system's manager, or this user's."""
@@ -137,6 +183,11 @@ class SystemdServices:
     def restart(self, names: Sequence[str]) -> None:
         for name in names:
             self._control("restart", self._unit(name))
+
+    def stop(self, names: Sequence[str]) -> None:
+        for name in names:
+            if (self._folder / self._unit(name)).exists():
+                self._control("disable", "--now", self._unit(name))
 
     def stopped(self) -> list[str]:
         return [program.name for program in self.programs if not self._is_active(self._unit(program.name))]
@@ -183,6 +234,10 @@ class SystemdServices:
             found[UNITS["redis"]] = _REDIS_UNIT.format(
                 redis=redis, conf=self._layout.redis / "redis.conf", user=REDIS_USER, directory=self._layout.redis
             )
+        if tunnel := next((one for one in self.programs if one.name == "tunnel"), None):
+            found[UNITS["tunnel"]] = _TUNNEL_UNIT.format(
+                description=tunnel.description, command=" ".join(tunnel.command), user=tunnel.account, directory=self._layout.redis
+            )  # fmt: skip
         return found
 
     def _placed(self, text: str) -> str:

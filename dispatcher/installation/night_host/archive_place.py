@@ -1,0 +1,150 @@
+"""Where an archive is, on either host: copied beside its place, put into it, and marked as moved where it was.
+
+Exactly one host has an archive that nights may use. A marker beside a night's directory (shared/system/archive_folder.py) is the commit point: once
+it is there, no night runs in that directory; only then the other host puts the copy into its place.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+
+from dispatcher.installation.layout import account
+from shared.errors import InstallationIncomplete
+from shared.system.archive_folder import moved_marker
+from shared.system.files import fsync_dir, opened
+from shared.system.privileges import as_owner_of
+
+#: In a directory of nights since its first one (shared/system/formats.py).
+_USED = "format.json"
+#: What sshd needs of an account's home, which with three users is the night's directory.
+_SSH = ".ssh"
+#: What is not copied: the lock, and what belongs to the account of that host.
+NOT_COPIED = ("--exclude=/lock", f"--exclude=/{_SSH}")
+#: Seconds that a night which runs may still take.
+NIGHT_SECONDS = 8 * 3600.0
+
+
+def arriving(place: Path) -> Path:
+    """The copy that is not in its place yet."""
+    return place.with_name(f"{place.name}.arriving")
+
+
+def is_used(place: Path) -> bool:
+    return (place / _USED).exists()
+
+
+def kept(place: Path) -> list[Path]:
+    """Copies that stayed when the archive was moved, the newest last."""
+    return sorted(place.parent.glob(f"{place.name}.kept*"), key=lambda path: (len(path.name), path.name))
+
+
+def mark_moved(place: Path, to: str) -> None:
+    """The commit point. Every account may read it."""
+    marker = moved_marker(place)
+    temporary = marker.with_name(f".{marker.name}.tmp")
+    content = {"to": to, "at": datetime.now(UTC).isoformat(timespec="seconds")}
+    with temporary.open("w", encoding="utf-8") as file:
+        json.dump(content, file)
+        file.flush()
+        os.fchmod(file.fileno(), 0o644)
+        os.fsync(file.fileno())
+    temporary.replace(marker)
+    fsync_dir(marker.parent)
+
+
+def put_aside(place: Path) -> Path | None:
+    """Rename what was moved away, so that nobody takes it for the archive; None if that is done, or `place` is a disk of its own, which keeps its
+    name. It is never deleted here."""
+    if not is_used(place) or os.path.ismount(place):
+        return None
+    number = len(kept(place)) + 1
+    target = place.with_name(f"{place.name}.kept" + (f"-{number}" if number > 1 else ""))
+    found = place.stat()
+    place.rename(target)
+    if (target / _SSH).is_dir():
+        place.mkdir(mode=0o700)
+        os.chown(place, found.st_uid, found.st_gid)
+        (target / _SSH).rename(place / _SSH)
+    fsync_dir(place.parent)
+    return target
+
+
+def put_in_place(place: Path) -> None:
+    """The copy becomes the archive: first its name, then the marker is removed, after which nights may use it. Repeatable."""
+    copy = arriving(place)
+    if copy.is_dir():
+        if is_used(place):  # from before it was moved away
+            put_aside(place)
+        _clear_home(place, copy)
+        copy.rename(place)
+        fsync_dir(place.parent)
+    if not is_used(place):
+        raise InstallationIncomplete(
+            f"{place} has no archive, although one should have been copied there. Look for {copy} and {place.name}.kept beside it."
+        )
+    moved_marker(place).unlink(missing_ok=True)
+    fsync_dir(place.parent)
+
+
+def _clear_home(place: Path, copy: Path) -> None:
+    """An empty directory, or an account's home with its .ssh, gives way; the latter goes along."""
+    if not place.exists():
+        return
+    if (place / _SSH).is_dir() and not (copy / _SSH).exists():
+        (place / _SSH).rename(copy / _SSH)
+    (place / "lock").unlink(missing_ok=True)
+    try:
+        place.rmdir()
+    except OSError as error:
+        raise InstallationIncomplete(
+            f"{place} is in the way of the archive and not empty ({error.strerror}). Move it away, then go on."
+        ) from error
+
+
+def give(place: Path, owner: str | None) -> None:
+    """Everything below it to this account; None is this user."""
+    user = account(owner) if owner else None
+    if user is None:
+        return
+    for folder, _, names in os.walk(place):
+        for path in (folder, *(os.path.join(folder, name) for name in names)):
+            os.chown(path, user.pw_uid, user.pw_gid, follow_symlinks=False)
+
+
+def size_of(place: Path) -> int:
+    """Bytes of all files."""
+    return sum(os.lstat(os.path.join(folder, name)).st_size for folder, _, names in os.walk(place) for name in names)
+
+
+@contextmanager
+def no_night(place: Path, wait: Callable[[], object]) -> Iterator[None]:
+    """Meanwhile no night begins in this directory; waits for one that runs, calling `wait` each second."""
+    with as_owner_of(place), opened(place / "lock", os.O_RDWR | os.O_CREAT) as lock:
+        descriptor = os.dup(lock.fileno())
+    try:
+        end = time.monotonic() + NIGHT_SECONDS
+        while not _locked(descriptor):
+            if time.monotonic() > end:
+                raise InstallationIncomplete(
+                    "A night runs on this host and does not end. Look at hmem-night status, then go on."
+                )
+            wait()
+            time.sleep(1.0)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _locked(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
