@@ -11,7 +11,7 @@ import json
 import os
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -113,30 +113,27 @@ def give(place: Path, owner: str | None) -> None:
     user = account(owner) if owner else None
     if user is None:
         return
-    for folder, _, names in os.walk(place):
-        for path in (folder, *(os.path.join(folder, name) for name in names)):
-            os.chown(path, user.pw_uid, user.pw_gid, follow_symlinks=False)
+    for path in (
+        *sorted(place.rglob("*"), reverse=True),
+        place,
+    ):  # the directory last: until then nobody else can lay a link into it
+        os.chown(path, user.pw_uid, user.pw_gid, follow_symlinks=False)
 
 
 def size_of(place: Path) -> int:
     """Bytes of all files."""
-    return sum(os.lstat(os.path.join(folder, name)).st_size for folder, _, names in os.walk(place) for name in names)
+    return sum(path.lstat().st_size for path in place.rglob("*"))
 
 
 @contextmanager
-def no_night(place: Path, wait: Callable[[], object]) -> Iterator[None]:
-    """Meanwhile no night begins in this directory; waits for one that runs, calling `wait` each second."""
+def no_night(place: Path, waiting: Callable[[], AbstractContextManager[Callable[[str], None]]]) -> Iterator[None]:
+    """Meanwhile no night begins in this directory; waits for one that runs, inside `waiting` (Terminal.busy)."""
     with as_owner_of(place), opened(place / "lock", os.O_RDWR | os.O_CREAT) as lock:
         descriptor = os.dup(lock.fileno())
     try:
-        end = time.monotonic() + NIGHT_SECONDS
-        while not _locked(descriptor):
-            if time.monotonic() > end:
-                raise InstallationIncomplete(
-                    "A night runs on this host and does not end. Look at hmem-night status, then go on."
-                )
-            wait()
-            time.sleep(1.0)
+        if not _locked(descriptor):
+            with waiting() as show:
+                _wait(descriptor, show)
         yield
     finally:
         os.close(descriptor)
@@ -148,3 +145,12 @@ def _locked(descriptor: int) -> bool:
     except BlockingIOError:
         return False
     return True
+
+
+def _wait(descriptor: int, show: Callable[[str], None]) -> None:
+    end = time.monotonic() + NIGHT_SECONDS
+    while not _locked(descriptor):
+        if time.monotonic() > end:
+            raise InstallationIncomplete("A night runs and does not end. Look at hmem-night status, then go on.")
+        show("")
+        time.sleep(1.0)

@@ -13,7 +13,7 @@ from typing import Any
 
 from dispatcher.installation import environment
 from dispatcher.installation.init.terminal import Terminal
-from dispatcher.installation.night_host import bootstrap
+from dispatcher.installation.night_host.there import bootstrap
 from dispatcher.installation.run import DOWNLOAD_SECONDS, run
 from shared.config.ownership import user_name
 from shared.errors import InstallationIncomplete
@@ -33,7 +33,7 @@ done
 echo "no-python: $(python3 --version 2>&1)"
 exit 96
 """
-_AGENT = "dispatcher.installation.night_host.agent"
+_AGENT = "dispatcher.installation.night_host.there.agent"
 #: What ssh says → what to do; `{0}` is the destination.
 _REMEDIES = (
     ("Host key verification failed", "its host key is not known here. Run ssh {0} once, compare the fingerprint that it shows, and accept it"),
