@@ -21,10 +21,6 @@ _OLLAMA = "OLLAMA_URL"
 _HERE = ("127.0.0.1", "localhost", "::1", None)
 
 
-def path_of(text: str) -> Path:
-    return Path(text)
-
-
 def for_night_host(installation: InitContext) -> tuple[dict[str, str], list[str]]:
     """The values, and what the owner has to know about those that could not be given."""
     values, notes = installation.values, []
@@ -58,4 +54,4 @@ def _owner_key(installation: InitContext) -> str:
         raise InstallationIncomplete(
             "hmem owner-key does not work on this host, and says why. Correct that, then go on."
         )
-    return str(json.loads(json.dumps(public)))
+    return str(public)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -30,13 +31,7 @@ def take_nights_back(installation: InitContext, name: str) -> int:
     if not terminal.confirm("Go ahead?"):
         terminal.say("Nothing was changed.")
         return 0
-    for step_name, step in (
-        ("ssh", _connect),
-        ("archive", bring_back),
-        ("schedule", _schedule),
-        ("there", _remove_there),
-        ("here", _remove_here),
-    ):
+    for step_name, step in STEPS:
         carry_out(installation, SetupStep(step_name, partial(_of_move, step, move)), move.remote.command)
     for note in installation.notes:
         terminal.note("stays", note)
@@ -44,8 +39,8 @@ def take_nights_back(installation: InitContext, name: str) -> int:
     return 0
 
 
-def _of_move(step, move: NightMove, _installation: InitContext) -> str:  # type: ignore[no-untyped-def]
-    return str(step(move))
+def _of_move(step: Callable[[NightMove], str], move: NightMove, _installation: InitContext) -> str:
+    return step(move)
 
 
 def _connect(move: NightMove) -> str:
@@ -89,3 +84,12 @@ def _remove_here(move: NightMove) -> str:
     if moved_to(layout.night) is None:
         (layout.config / JOURNAL).unlink(missing_ok=True)
     return "the keys are not accepted any more"
+
+
+STEPS: Sequence[tuple[str, Callable[[NightMove], str]]] = (
+    ("ssh", _connect),
+    ("archive", bring_back),
+    ("schedule", _schedule),
+    ("there", _remove_there),
+    ("here", _remove_here),
+)

@@ -1,4 +1,4 @@
-"""The night host's half: `python -m dispatcher.installation.night_host.there.agent VERB`, started over ssh by `hmem init --night-host` on the day host.
+"""The night host's half: `python -m dispatcher.installation.night_host.there.agent VERB`, started over ssh by the day host.
 
 It reads a JSON object on standard input and ends with one on standard output: what it found, or `error` with a sentence. Each verb may be repeated.
 """
@@ -12,6 +12,7 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from rich.console import Console
@@ -129,7 +130,7 @@ def stop(side: NightSide, given: dict[str, Any]) -> dict[str, Any]:
     place = side.layout.night
     manager = side.manager(tunnel=given["tunnel"])
     if archive_place.is_used(place) and moved_to(place) is None:
-        with archive_place.no_night(place, lambda: None):
+        with archive_place.no_night(place, partial(side.context.terminal.busy, "Waiting for the night")):
             _stop(manager)
             archive_place.mark_moved(place, given["to"])
     else:
