@@ -150,8 +150,8 @@ def refuse_moved(night_dir: Path) -> None:
     """SettingsError if the archive of this directory is on another host now: two archives would each lack what the other one has."""
     if host := moved_to(night_dir):
         raise SettingsError(
-            f"The archive of {night_dir} was moved to {host}, so nights run there and none runs here. On the day host "
-            f"hmem init --undo --night-host {host} brings both back."
+            f"The archive of {night_dir} was moved to {host}, so nights run there and none runs here. To bring both back, run "
+            "hmem init --undo --night-host on the day host (docs/two-hosts.md)."
         )
 
 

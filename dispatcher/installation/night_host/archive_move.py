@@ -37,7 +37,7 @@ def move_archive(move: NightMove) -> str:
         counts = _verified_here(move)
         waiting = partial(move.installation.terminal.busy, "Waiting for the end of the night that runs")
         with archive_place.no_night(place, waiting), _stopped_schedule(move):
-            _refuse_running(move)
+            refuse_running(move)
             _try_keys(move, thorough=True)
             _copy_there(move, counts)
             crash_point("night-host:copied")
@@ -84,8 +84,8 @@ def _stopped_schedule(move: NightMove) -> Iterator[None]:
             manager.start(["night"])
 
 
-def _refuse_running(move: NightMove) -> None:
-    """Of a host that has no archive of this installation, but its Redis."""
+def refuse_running(move: NightMove) -> None:
+    """InstallationIncomplete if a night of this installation runs on another host: what it uses must not change meanwhile."""
     url = move.installation.values["REDIS_URL"]
     with closing(open_redis(url, asking_once(5.0))) as client:
         owner = client.get(keys.NIGHT_OWNER)
@@ -132,7 +132,7 @@ def bring_back(move: NightMove) -> str:
     if moved_to(place) is None:
         return "is here"
     state = move.ask(
-        "stop", f"Stopping the nights on {move.remote.name}", NIGHT_SECONDS, to=f"{move.remote.name}'s day host", tunnel=move.tunnel
+        "stop", f"Stopping the nights on {move.remote.name}", NIGHT_SECONDS, to="the day host", tunnel=move.tunnel
     )  # fmt: skip
     if state["moved"]:
         copy = archive_place.arriving(place)

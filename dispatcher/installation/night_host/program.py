@@ -26,8 +26,8 @@ _HALVES = ("day", "night")
 _LOCK = "night-host.lock"
 
 
-def provide_program(remote: RemoteHost, survey: dict[str, Any]) -> str:
-    """Copy it and install its packages; only what differs."""
+def provide_program(remote: RemoteHost, survey: dict[str, Any]) -> tuple[str, bool]:
+    """Copy it and install its packages, only what differs; what was done, and whether anything was."""
     with tempfile.TemporaryDirectory(prefix="hmem-program-") as folder:
         staged = Path(folder) / "program"
         staged.mkdir()
@@ -36,7 +36,7 @@ def provide_program(remote: RemoteHost, survey: dict[str, Any]) -> str:
         place = survey["program"]
         remote.python = f"{place}/.venv/bin/python"
         if (survey["stamp"], survey["packages"]) == (stamp, packages):
-            return f"there already in {place}"
+            return f"there already in {place}", False
         again = f"Then run {remote.command} again."
         given = {"program": place, "stamp": stamp, "packages": packages, "pip": _pip(staged)}
         remote.script("make-room", given, f"Making room in {place}", again)
@@ -51,7 +51,7 @@ def provide_program(remote: RemoteHost, survey: dict[str, Any]) -> str:
         remote.script(
             "install", given, f"Installing the packages on {remote.name}", f"Check its network and disk. {again}", DOWNLOAD_SECONDS * 2
         )  # fmt: skip
-    return f"installed in {place}"
+    return f"installed in {place}", True
 
 
 def stage(folder: Path) -> None:

@@ -12,7 +12,7 @@ from dispatcher.installation.init.terminal import Terminal
 from dispatcher.installation.journal import InstallationJournal
 from dispatcher.installation.layout import Layout
 from dispatcher.installation.night_host import day_access, night_settings
-from dispatcher.installation.night_host.archive_move import archive_here, move_archive
+from dispatcher.installation.night_host.archive_move import archive_here, move_archive, refuse_running
 from dispatcher.installation.night_host.archive_place import NIGHT_SECONDS, size_of
 from dispatcher.installation.night_host.move import (
     JOURNAL,
@@ -29,6 +29,7 @@ from dispatcher.installation.services.choose import services_of
 from dispatcher.installation.settings_files import given_settings
 from shared.errors import InstallationIncomplete
 from shared.system import faults
+from shared.system.archive_folder import moved_to
 
 #: Bytes that must be left beside the archive.
 SPARE_BYTES = 1 << 30
@@ -107,6 +108,8 @@ def check_day(move: NightMove) -> str:
     if not status_of(installation):
         raise InstallationIncomplete("hmem status does not work on this host, and says why. Correct that, then go on.")
     day_access.host_keys(_host_key(move))
+    if moved_to(installation.layout.night):
+        refuse_running(move)
     return "set up by hmem init, and its parts work"
 
 
@@ -147,7 +150,10 @@ def _fetch(move: NightMove, found: dict[str, Any]) -> dict[str, Any]:
 
 
 def put_program(move: NightMove) -> str:
-    return provide_program(move.remote, move.survey)
+    """Services that run an older one are started again."""
+    outcome, installed = provide_program(move.remote, move.survey)
+    move.changed |= installed
+    return outcome
 
 
 def exchange_keys(move: NightMove) -> str:

@@ -68,7 +68,9 @@ class TwoHomes:
     def with_key(self, name: str, *words: str, before: tuple[str, ...] = ()) -> subprocess.CompletedProcess[str]:
         """ssh to the day host with one of the night host's keys."""
         command = ["ssh", "-F", str(self.config / "night-host/ssh_config"), *before, f"hmem-day-{name}", *words]
-        return subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=120, check=False)
+        return subprocess.run(
+            command, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=120, check=False
+        )
 
     def say(self, text: str) -> None:
         """To the bot by day; returns when it is answered."""
@@ -140,7 +142,9 @@ class TwoHomes:
 
     def _sshd(self, name: str) -> subprocess.Popen[bytes]:
         with (self.folder / f"{name}.log").open("wb") as log:
-            return subprocess.Popen([str(SSHD), "-D", "-e", "-f", str(self.folder / f"{name}.conf")], stderr=log, start_new_session=True)
+            return subprocess.Popen(
+                [str(SSHD), "-D", "-e", "-f", str(self.folder / f"{name}.conf")], stderr=log, start_new_session=True
+            )
 
     def _write_ssh(self) -> None:
         host = f"HostName 127.0.0.1\n User {getpass.getuser()}\n IdentitiesOnly yes\n LogLevel ERROR\n"

@@ -5,11 +5,16 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from redis import Redis
+from redis.exceptions import NoPermissionError, RedisError
 
+from tests.support.machine import wait_for
 from tests.support.night.night_host import TwoHomes, install_day, two_homes
 from tests.support.processes.installing import CHAT
 
@@ -29,7 +34,10 @@ def files_below(*places: Path) -> dict[str, bytes]:
         str(path): path.read_bytes()
         for place in places
         for path in place.rglob("*")
-        if path.is_file() and path.suffix not in (".pid", ".log") and "__pycache__" not in path.parts and "nights" not in path.parts
+        if path.is_file()
+        and path.suffix not in (".pid", ".log")
+        and "__pycache__" not in path.parts
+        and "nights" not in path.parts
     }
 
 
@@ -53,7 +61,10 @@ def test_the_nights_move_and_come_back(hosts: TwoHomes) -> None:
     assert refused.returncode == 10
     assert "was moved to gpu" in refused.stderr
     assert hosts.day.run("doctor").returncode == 0
-    assert "night" not in hosts.day.run("-c", f"{hosts.day.config}/supervisord.conf", "status", program="supervisorctl").stdout
+    assert (
+        "night"
+        not in hosts.day.run("-c", f"{hosts.day.config}/supervisord.conf", "status", program="supervisorctl").stdout
+    )
 
     hosts.say("The spare key is under the blue pot.")
     night = hosts.there("run")
@@ -86,7 +97,10 @@ def test_the_nights_move_and_come_back(hosts: TwoHomes) -> None:
     night = hosts.day.run("run", program="hmem-night")
     assert night.returncode == 0, night.stderr
     assert "4711" in hosts.day.run("search", str(CHAT), "meter").stdout
-    assert "night                            RUNNING" in hosts.day.run("-c", f"{hosts.day.config}/supervisord.conf", "status", program="supervisorctl").stdout
+    assert (
+        "night                            RUNNING"
+        in hosts.day.run("-c", f"{hosts.day.config}/supervisord.conf", "status", program="supervisorctl").stdout
+    )
     assert "nothing to undo" in hosts.init("--undo")[1]
 
 
@@ -103,19 +117,22 @@ def test_the_keys_can_do_nothing_else(hosts: TwoHomes) -> None:
     assert not marker.exists()
     socket = f"{hosts.day.config}/supervisor.sock"
     for name in ("transfer", "verbs", "redis"):
-        for forward in (("-W", f"127.0.0.1:{hosts.day_port}"), ("-N", "-o", "ExitOnForwardFailure=yes", "-R", "0:127.0.0.1:1")):
+        for forward in (
+            ("-W", f"127.0.0.1:{hosts.day_port}"),
+            ("-N", "-o", "ExitOnForwardFailure=yes", "-R", "0:127.0.0.1:1"),
+        ):
             assert hosts.with_key(name, before=forward).returncode != 0, (name, forward)
         assert hosts.with_key(name, before=("-tt",)).returncode != 0 or name == "redis"
         assert not through(hosts, name, socket), "no socket of that account"
     url = next(line for line in (hosts.config / "hmem.toml").read_text().splitlines() if line.startswith("REDIS_URL"))
-    assert refused_by_redis(json.loads(url.partition(" = ")[2]), hosts.data / "redis/redis.sock")
+    login = json.loads(url.partition(" = ")[2])
+    refused_by_redis(login, hosts.data / "redis/redis.sock")
+    hosts.day.run("-c", f"{hosts.day.config}/supervisord.conf", "restart", "redis", program="supervisorctl")
+    refused_by_redis(login, hosts.data / "redis/redis.sock")
 
 
 def through(hosts: TwoHomes, name: str, target: str) -> bool:
     """Whether this key forwards to a socket of the day host."""
-    import subprocess
-    import time
-
     here = hosts.folder / f"forwarded-{name}"
     command = ["ssh", "-F", f"{hosts.config}/night-host/ssh_config", "-N", "-L", f"{here}:{target}", f"hmem-day-{name}"]
     with subprocess.Popen(command, stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as forward:
@@ -127,18 +144,21 @@ def through(hosts: TwoHomes, name: str, target: str) -> bool:
     return bool(done.stdout)
 
 
-def refused_by_redis(url: str, socket: Path) -> bool:
-    """The night's login reads no task and writes no settings."""
-    from redis import Redis
-    from redis.exceptions import NoPermissionError
-
+def refused_by_redis(url: str, socket: Path) -> None:
+    """The night's login, also after a restart, reads no task and changes no settings."""
     assert str(socket) in url
     with Redis.from_url(url) as client:
-        assert client.ping()
+        wait_for(lambda: answers(client), "Redis")
         for command in (("LRANGE", "hcli:tasks", "0", "-1"), ("CONFIG", "GET", "dir"), ("ACL", "LIST"), ("FLUSHALL",)):
             with pytest.raises(NoPermissionError):
                 client.execute_command(*command)  # type: ignore[no-untyped-call]
-    return True
+
+
+def answers(client: Redis) -> bool:
+    try:
+        return bool(client.ping())
+    except RedisError:
+        return False
 
 
 @pytest.mark.parametrize("direction", ["there", "back"])
@@ -149,7 +169,11 @@ def test_killed_anywhere_it_goes_on(hosts: TwoHomes, direction: str) -> None:
         assert hosts.init(*hosts.options)[0] == 0
         before = archive(hosts.data / "night")
     words = ["--undo"] if direction == "back" else hosts.options
-    steps = ("ssh", "archive", "schedule", "there") if direction == "back" else ("program", "keys", "archive", "settings", "services")
+    steps = (
+        ("ssh", "archive", "schedule", "there")
+        if direction == "back"
+        else ("program", "keys", "archive", "settings", "services")
+    )
     points = ("night-host:brought",) if direction == "back" else ("night-host:copied", "night-host:marked")
     for step in steps:
         kill_after(hosts, step, *words)
@@ -199,7 +223,9 @@ def test_what_is_wrong_is_one_sentence(hosts: TwoHomes) -> None:
         assert code != 0, output
         assert why in output, output
         assert "Traceback" not in output, output
-        assert files_below(hosts.day.data / "night" / "archive") == {name: held for name, held in before.items() if "archive" in name}
+        assert files_below(hosts.day.data / "night" / "archive") == {
+            name: held for name, held in before.items() if "archive" in name
+        }
 
     refused("there is no such name", host="gpu.invalid")
     refused("Run ssh-copy-id gpu-without-key", host="gpu-without-key")
@@ -210,12 +236,14 @@ def test_what_is_wrong_is_one_sentence(hosts: TwoHomes) -> None:
     hosts.break_python()
     refused("has only Python 3.9.2, and 3.11 or newer is needed")
     hosts.mend()
-    refused("is not reached" if False else "cannot be reached at 127.0.0.1:9", "--day-address", "127.0.0.1:9", *hosts.options[2:])
+    refused("cannot be reached at 127.0.0.1:9", "--day-address", "127.0.0.1:9", *hosts.options[2:])
     refused("another host answers there", "--day-host-key", f"{hosts.folder}/stranger.pub", *hosts.options[:2])
     hosts.day.run("-c", f"{hosts.day.config}/supervisord.conf", "stop", "telegram", program="supervisorctl")
     refused("telegram of this installation does not run")
     hosts.day.run("-c", f"{hosts.day.config}/supervisord.conf", "start", "telegram", program="supervisorctl")
-    running = hosts.day.run("-c", f"{hosts.day.config}/supervisord.conf", "status", "night", program="supervisorctl").stdout
+    running = hosts.day.run(
+        "-c", f"{hosts.day.config}/supervisord.conf", "status", "night", program="supervisorctl"
+    ).stdout
     assert "RUNNING" in running or "STARTING" in running, "the schedule goes on after a failure"
     code, output = hosts.init(*hosts.options)
     assert code == 0, output
