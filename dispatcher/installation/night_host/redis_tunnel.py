@@ -1,6 +1,7 @@
 """Redis for the night host, through ssh: a socket there, and behind each connection to it one ssh whose forced command here leads to Redis.
 
-No port is forwarded: a key that may forward reaches every socket of its account (`permitopen` limits ports only). This one reaches Redis alone.
+Nothing is forwarded by sshd itself: `permitopen` can name a port, but not a socket, on which the Redis of one user is; without it the key would
+reach every socket of its account, such as supervisor's.
 
 `python -m dispatcher.installation.night_host.redis_tunnel listen SOCKET SSH_CONFIG` is the service on the night host, `… relay ADDRESS` the forced
 command on the day host, where ADDRESS is `unix:PATH` or `HOST:PORT`.

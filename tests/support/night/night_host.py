@@ -26,7 +26,8 @@ from tests.support.world import BINARIES
 
 SYSTEM_PATH = "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"
 _PROGRAMS = {
-    "hmem": "dispatcher.cli.main", "hmem-night": "nightly.cli.main", "supervisord": "supervisor.supervisord", "supervisorctl": "supervisor.supervisorctl",
+    "hmem": "dispatcher.cli.main", "hmem-night": "nightly.cli.main",
+    "supervisord": "supervisor.supervisord", "supervisorctl": "supervisor.supervisorctl",
 }  # fmt: skip
 
 
@@ -107,10 +108,27 @@ class TwoHomes:
         for path in self.night_path.iterdir():
             path.unlink()
 
-    def hide(self, program: str) -> None:
-        """The night host has no such program; its sshd is started again with another PATH."""
-        hidden = path_without(self.folder / f"without-{program}", program)
+    @contextmanager
+    def without(self, program: str) -> Iterator[None]:
+        """Meanwhile the night host has no such program, and no apt-get."""
+        hidden = path_without(self.folder / f"without-{program}", program, "apt-get")
         self._write_sshd("night", self.night_port, self.night, f"{self.night_path}:{hidden}")
+        self._servers["night"].send_signal(signal.SIGHUP)
+        wait_for(lambda: self._finds_no(program), "the other PATH")
+        yield
+        self._write_sshd("night", self.night_port, self.night, f"{self.night_path}:{SYSTEM_PATH}")
+        self._servers["night"].send_signal(signal.SIGHUP)
+        wait_for(lambda: not self._finds_no(program), "the PATH")
+
+    def _finds_no(self, program: str) -> bool:
+        done = subprocess.run(
+            [str(self.folder / "bin/ssh"), "gpu", f"command -v {program} || exit 3"], capture_output=True, check=False
+        )
+        return done.returncode == 3
+
+    def control(self, *words: str) -> str:
+        """supervisorctl on the day host."""
+        return self.day.run("-c", f"{self.day.config}/supervisord.conf", *words, program="supervisorctl").stdout
 
     def _write_sshd(self, name: str, port: int, home: Path, path: str) -> None:
         keys = self.folder / "owner.pub" if name == "night" else home / ".ssh/authorized_keys"
@@ -132,11 +150,11 @@ class TwoHomes:
         self._write_sshd("day", self.day_port, self.day.home, SYSTEM_PATH)
         self._write_sshd("night", self.night_port, self.night, f"{self.night_path}:{SYSTEM_PATH}")
         Path("/run/sshd").mkdir(exist_ok=True)
-        servers = [self._sshd("day"), self._sshd("night")]
+        self._servers = {name: self._sshd(name) for name in ("day", "night")}
         try:
             yield
         finally:
-            for server in servers:
+            for server in self._servers.values():
                 server.terminate()
                 server.wait()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import time
@@ -61,10 +62,7 @@ def test_the_nights_move_and_come_back(hosts: TwoHomes) -> None:
     assert refused.returncode == 10
     assert "was moved to gpu" in refused.stderr
     assert hosts.day.run("doctor").returncode == 0
-    assert (
-        "night"
-        not in hosts.day.run("-c", f"{hosts.day.config}/supervisord.conf", "status", program="supervisorctl").stdout
-    )
+    assert "night" not in hosts.control("status")
 
     hosts.say("The spare key is under the blue pot.")
     night = hosts.there("run")
@@ -97,10 +95,7 @@ def test_the_nights_move_and_come_back(hosts: TwoHomes) -> None:
     night = hosts.day.run("run", program="hmem-night")
     assert night.returncode == 0, night.stderr
     assert "4711" in hosts.day.run("search", str(CHAT), "meter").stdout
-    assert (
-        "night                            RUNNING"
-        in hosts.day.run("-c", f"{hosts.day.config}/supervisord.conf", "status", program="supervisorctl").stdout
-    )
+    assert "night                            RUNNING" in hosts.control("status")
     assert "nothing to undo" in hosts.init("--undo")[1]
 
 
@@ -127,7 +122,7 @@ def test_the_keys_can_do_nothing_else(hosts: TwoHomes) -> None:
     url = next(line for line in (hosts.config / "hmem.toml").read_text().splitlines() if line.startswith("REDIS_URL"))
     login = json.loads(url.partition(" = ")[2])
     refused_by_redis(login, hosts.data / "redis/redis.sock")
-    hosts.day.run("-c", f"{hosts.day.config}/supervisord.conf", "restart", "redis", program="supervisorctl")
+    hosts.control("restart", "redis")
     refused_by_redis(login, hosts.data / "redis/redis.sock")
 
 
@@ -151,7 +146,7 @@ def refused_by_redis(url: str, socket: Path) -> None:
         wait_for(lambda: answers(client), "Redis")
         for command in (("LRANGE", "hcli:tasks", "0", "-1"), ("CONFIG", "GET", "dir"), ("ACL", "LIST"), ("FLUSHALL",)):
             with pytest.raises(NoPermissionError):
-                client.execute_command(*command)  # type: ignore[no-untyped-call]
+                client.execute_command(*command)
 
 
 def answers(client: Redis) -> bool:
@@ -236,18 +231,19 @@ def test_what_is_wrong_is_one_sentence(hosts: TwoHomes) -> None:
     hosts.break_python()
     refused("has only Python 3.9.2, and 3.11 or newer is needed")
     hosts.mend()
+    with hosts.without("rsync"):
+        refused("rsync is missing on gpu. Install it there (sudo apt-get install rsync)")
     refused("cannot be reached at 127.0.0.1:9", "--day-address", "127.0.0.1:9", *hosts.options[2:])
     refused("another host answers there", "--day-host-key", f"{hosts.folder}/stranger.pub", *hosts.options[:2])
-    hosts.day.run("-c", f"{hosts.day.config}/supervisord.conf", "stop", "telegram", program="supervisorctl")
+    hosts.control("stop", "telegram")
     refused("telegram of this installation does not run")
-    hosts.day.run("-c", f"{hosts.day.config}/supervisord.conf", "start", "telegram", program="supervisorctl")
-    running = hosts.day.run(
-        "-c", f"{hosts.day.config}/supervisord.conf", "status", "night", program="supervisorctl"
-    ).stdout
-    assert "RUNNING" in running or "STARTING" in running, "the schedule goes on after a failure"
+    hosts.control("start", "telegram")
+    assert re.search("RUNNING|STARTING", hosts.control("status", "night")), "the schedule goes on after a failure"
     code, output = hosts.init(*hosts.options)
     assert code == 0, output
-    refused("belong to gpu. Bring them back first", host="gpu-off")
+    code, output = hosts.init(*hosts.options, host="gpu-off")
+    assert code != 0
+    assert "belong to gpu. Bring them back first" in output
 
 
 def test_a_host_that_init_did_not_set_up() -> None:
