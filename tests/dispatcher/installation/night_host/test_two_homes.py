@@ -16,8 +16,8 @@ from redis import Redis
 from redis.exceptions import NoPermissionError, RedisError
 
 from tests.support.machine import wait_for
-from tests.support.night.night_host import TwoHomes, install_day, two_homes
 from tests.support.processes.installing import CHAT
+from tests.support.processes.two_homes import TwoHomes, install_day, two_homes
 
 pytestmark = pytest.mark.slow  # each installs and starts everything
 
