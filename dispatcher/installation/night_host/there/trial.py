@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+import tempfile
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -44,6 +45,7 @@ class KeyTrial:
     def thoroughly(self) -> str:
         """Every verb, and what must be refused. Only while no night runs."""
         current = self.briefly()
+        self._send()
         for request in _REFUSED:
             self._expect(request, refused=True)
         for request in _HARMLESS:
@@ -81,6 +83,17 @@ class KeyTrial:
             raise InstallationIncomplete(
                 f"Redis on the day host does not answer through ssh ({error}). Check that it runs there (hmem doctor), then go on."
             ) from error
+
+    def _send(self) -> None:
+        """A file into incoming/, which `prune` removes."""
+        with tempfile.NamedTemporaryFile(prefix="hmem-trial-") as file:
+            Path(file.name).chmod(0o644)  # the account of the nights reads it
+            command = ["rsync", "-e", f"ssh -F {self.config}", file.name, f"{TRANSFER}:hmem-trial"]
+            done = subprocess.run(
+                command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, **self.how
+            )
+        if done.returncode:
+            raise self._failed("transfer", done)
 
     def _expect(self, request: str, *, refused: bool) -> None:
         done = self._ssh(VERBS, request)

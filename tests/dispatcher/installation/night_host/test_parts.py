@@ -140,7 +140,7 @@ def test_a_redis_that_keeps_users_gets_one_with_the_rights_of_a_night(tmp_path: 
     installation = installation_in(tmp_path, ScriptedTerminal(unattended=True), {"REDIS_URL": world.url})
     login = redis_login(installation, InstallationJournal(tmp_path / "journal.json"), keep=False)
     assert "keeps no other users" in login.sentence
-    assert world.redis.acl_users() == [b"default"]
+    assert world.redis.acl_users() == ["default"]
 
 
 def test_what_both_must_agree_on_is_given_and_what_names_this_host_is_not(
