@@ -6,7 +6,6 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import datetime
-from enum import StrEnum
 from pathlib import Path
 from typing import IO
 from zoneinfo import ZoneInfo
@@ -14,14 +13,6 @@ from zoneinfo import ZoneInfo
 from shared.errors import InvalidInput
 from shared.system.files import PrivateDir, commit_dir, make_dir, remove_tree
 from shared.turns.records import RecordRefused, loads_object, turn_key
-
-
-class Form(StrEnum):
-    """What an export is written for: to read and to process, or for Obsidian, too."""
-
-    FILES = "files"
-    OBSIDIAN = "obsidian"
-
 
 README = "README.txt"
 #: First line of every export's README.txt: what has it may be replaced.
