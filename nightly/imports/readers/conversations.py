@@ -20,7 +20,7 @@ from nightly.imports.containers.opening import Export, opened_export
 from nightly.imports.json_stream import JsonStream
 from shared.text.format import one_line, shorten
 from shared.turns.message_origin import Origin
-from shared.turns.records import CONVERSATION, RecordRefused, Turn, dumps, loads_object
+from shared.turns.records import ANSWERS, CONVERSATION, RecordRefused, Turn, dumps, loads_object
 
 #: The longest title that is kept.
 TITLE_CHARACTERS = 200
@@ -223,21 +223,30 @@ class _Reading:
             if isinstance(said, str):
                 yield ReadCandidate(self.done, left_out=said)
                 continue
-            at = before = said.at if said.at is not None else before
+            at = before = _later(said.at, before)
             if at is None:
                 yield ReadCandidate(self.done, unreadable="it has no valid time", place=f"{place}, message {number}")
                 continue
             own = made_up_id(self._assistant.prefix, self._wanted.chat, conversation.identity, node)
-            task_id = asked if asked and said.role == "asst" else own
-            asked = own if said.role == "user" else None
-            turn = self._turn(task_id, said, at, conversation.title)
+            question, asked = (None, own) if said.role == "user" else (asked, None)
+            turn = self._turn(own, question, said, at, conversation.title)
             yield taken_or_left(self._wanted, self.done, turn_candidate(self._assistant.source, self._unit, turn))
 
-    def _turn(self, task_id: str, said: ShownMessage, at: float, title: str) -> Turn:
+    def _turn(self, task_id: str, question: str | None, said: ShownMessage, at: float, title: str) -> Turn:
+        """Its id is its own node's alone, so an answer that was made anew is another turn, in whichever export it comes."""
         extra: dict[str, Any] = {CONVERSATION: title} if title else {}
+        if question:
+            extra[ANSWERS] = question
         if said.role == "user" and said.attachment:
             extra |= Origin.parse({"attachment": said.attachment}).to_json()
         return Turn(task_id, said.role, self._wanted.chat or "", said.text, at, extra=extra)
+
+
+def _later(at: float | None, before: float | None) -> float | None:
+    """The time of a message: its own. Without one, or at the same instant as the message before, just after that, so that their order stays."""
+    if before is None or (at is not None and at != before):
+        return at
+    return before + 0.001
 
 
 def title_of(value: object) -> str:

@@ -46,8 +46,9 @@ def test_chatgpt_keeps_what_was_shown(tmp_path: Path) -> None:
     reads = read("chatgpt", written(tmp_path / "conversations.json", [talk]))
     assert said(reads) == [("user", "what is this? 🦉"), ("asst", "a heron"), ("asst", "It stands in water.")]
     question, answer, more = turns(reads)
-    assert [turn.timestamp for turn in (question, answer, more)] == [NOON, NOON + 4, NOON + 4]
-    assert question.task_id == answer.task_id != more.task_id
+    assert [turn.timestamp for turn in (question, answer, more)] == [NOON, NOON + 4, NOON + 4.001]
+    assert question.exchange == answer.exchange != more.exchange
+    assert len({turn.task_id for turn in (question, answer, more)}) == 3
     assert question.origin.attachment is not None
     assert question.origin.attachment.kind == "photo"
     assert [turn.extra["conversation"] for turn in turns(reads)] == ["Boiler"] * 3
@@ -77,6 +78,18 @@ def test_of_an_edited_conversation_only_the_last_branch_comes_in(tmp_path: Path)
     assert left(read("chatgpt", path)) == [OTHER_BRANCH] * 3
     lost = written(tmp_path / "lost.json", [gpt_conversation(*nodes, leaf="gone")])
     assert said(read("chatgpt", lost)) == [("user", "second wording"), ("asst", "another answer")], "the newest"
+
+
+def test_an_answer_that_was_made_anew_is_another_turn_of_the_same_question(tmp_path: Path) -> None:
+    asked = gpt_node("q", "root", "user", "first wording")
+    first, anew = (gpt_node(name, "q", "assistant", f"answer {name}") for name in "ab")
+    ways = [[asked, first], [asked, first, anew], [asked, anew]]
+    found = [turns(read("chatgpt", written(tmp_path / "c.json", [gpt_conversation(*way)]))) for way in ways]
+    answers = [answer for _, answer in found]
+    assert len({question.turn_id for question, _ in found}) == 1
+    assert answers[0].turn_id != answers[1].turn_id == answers[2].turn_id
+    assert {turn.exchange for way in found for turn in way} == {found[0][0].task_id}
+    assert all(question.timestamp < answer.timestamp for question, answer in found), "of one instant, in their order"
 
 
 def test_a_circle_in_the_tree_ends(tmp_path: Path) -> None:
