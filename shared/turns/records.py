@@ -27,8 +27,8 @@ from shared.wire.ids import CHAT_ID_LENGTH, TASK_ID, chat_id_of, moment_of, task
 from shared.wire.json import RecordRefused, dumps, loads_object, well_formed
 
 __all__ = [
-    "ANSWERS", "CHAT_ID_LENGTH", "CONVERSATION", "MODELS", "RESULT_BYTES", "ROLES", "RecordRefused", "Result", "Task", "Tombstone", "Turn", "chat_id_of",
-    "dumps", "loads_object", "task_id_of", "timestamp_of", "turn_key", "user_id_of", "well_formed",
+    "ANSWERS", "CHAT_ID_LENGTH", "CONVERSATION", "MODELS", "RESULT_BYTES", "ROLES", "RecordRefused", "Result", "Task", "Tombstone", "Turn",
+    "chat_id_of", "dumps", "loads_object", "task_id_of", "timestamp_of", "turn_key", "user_id_of", "well_formed",
 ]  # fmt: skip
 
 ROLES = ("user", "asst")

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Literal
 from zoneinfo import ZoneInfo
 
-from nightly.imports.candidates import ReadCandidate, Wanted, made_up_id, taken_or_left, turn_candidate
+from nightly.imports.candidates import ReadCandidate, Wanted, made_up_id, read_turn
 from nightly.imports.containers.members import Member, MemberStream
 from nightly.imports.containers.opening import Export, opened_export
 from nightly.imports.json_stream import JsonStream
@@ -230,7 +230,8 @@ class _Reading:
             own = made_up_id(self._assistant.prefix, self._wanted.chat, conversation.identity, node)
             question, asked = (None, own) if said.role == "user" else (asked, None)
             turn = self._turn(own, question, said, at, conversation.title)
-            yield taken_or_left(self._wanted, self.done, turn_candidate(self._assistant.source, self._unit, turn))
+            where = f"{place}, message {number}"
+            yield read_turn(self._wanted, self.done, where, self._assistant.source, self._unit, turn)
 
     def _turn(self, task_id: str, question: str | None, said: ShownMessage, at: float, title: str) -> Turn:
         """Its id is its own node's alone, so an answer that was made anew is another turn, in whichever export it comes."""
