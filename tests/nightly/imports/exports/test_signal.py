@@ -56,8 +56,57 @@ def test_an_account_of_several_chats_needs_the_name_of_one(tmp_path: Path) -> No
     path = own(tmp_path / "main.jsonl", signal_item("2", "for Ann alone"), signal_item("2", "for all", chat="11"))
     with pytest.raises(InvalidInput, match="--only"):
         read("signal", path)
-    assert said(read("signal", path, only="family")) == [("user", "for all")]
+    for name in ("family", "#11", "11"):
+        assert said(read("signal", path, only=name)) == [("user", "for all")]
     assert left(read("signal", path, only="Bob B")) == [OTHER_CONVERSATION]
+
+
+def test_chats_of_one_name_or_of_none_do_not_mix(tmp_path: Path) -> None:
+    people: dict[str, dict[str, object]] = {
+        "2": {"contact": {"profileGivenName": "Bob"}},
+        "3": {"contact": {"profileGivenName": "Bob\u202e"}},
+        "4": {"contact": {"username": "eve.01"}},
+        "5": {"contact": {}},
+        "6": {"group": {"snapshot": {}}},
+        "1": {"self": {}},
+    }
+    frames: list[dict[str, object]] = [{"recipient": {"id": name, **one}} for name, one in people.items()]
+    frames += [{"recipient": {"id": "7", "contact": {"profileGivenName": "Bob"}}}]
+    frames += [{"chat": {"id": f"1{name}", "recipientId": name}} for name in (*people, "7")]
+    frames += [{"chatItem": signal_item("2", f"in 1{name}", chat=f"1{name}")} for name in (*people, "7")]
+    frames += [{"chatItem": signal_item("2", "again", chat="17")}]
+    path = written(tmp_path / "main.jsonl", "\n".join(map(json.dumps, frames)))
+    with pytest.raises(InvalidInput, match="--only") as refused:
+        read("signal", path)
+    told = str(refused.value)
+    for listed in ("#17 (Bob; a person; 2 messages)", "#14 (eve.01; a person", "#15 (without a name; a person", "#16 (without a name; a group",
+                   "#11 (Note to Self; notes to oneself", "#12 (Bob; a person; 1 messages)"):  # fmt: skip
+        assert listed in told
+    assert told.isprintable()
+    with pytest.raises(InvalidInput, match=r"that --only fits: #17 .*; #12 ") as refused:
+        read("signal", path, only="bob")
+    assert "#14" not in str(refused.value)
+    assert said(read("signal", path, only="#17")) == [("user", "in 17"), ("user", "again")]
+    assert said(read("signal", path, only="note to self")) == [("user", "in 11")]
+    assert said(read("signal", path, only="nobody")) == []
+    for name in ("a/Bob", "b/Bob"):
+        row = {"date": "2026-02-09T13:00:00", "sender": "Bob", "body": f"in {name}"}
+        written(tmp_path / "out" / name / "data.json", json.dumps(row))
+    with pytest.raises(InvalidInput, match=r"a/Bob \(Bob; a directory of sigexport; 1 messages\)"):
+        read("signal", tmp_path / "out", only="Bob")
+    assert said(read("signal", tmp_path / "out", only="b/Bob")) == [("user", "in b/Bob")]
+
+
+def test_times_of_sigexport_may_name_their_zone(tmp_path: Path) -> None:
+    rows = [{"date": f"2026-02-09T12:00:0{n}{zone}", "sender": "Bob", "body": f"{n}"}
+            for n, zone in enumerate(("+00:00", "Z", "+02:00"))]  # fmt: skip
+    reads = read("signal", written(tmp_path / "data.json", "\n".join(map(json.dumps, rows))))
+    assert [turn.timestamp for turn in turns(reads)] == [NOON, NOON + 1, NOON + 2 - 7200]
+
+
+def test_equal_messages_are_told_apart_when_times_go_back(tmp_path: Path) -> None:
+    path = own(tmp_path / "main.jsonl", *(signal_item("2", "ok", NOON + second) for second in (0, 60, 0, -4000, 0)))
+    assert len({turn.turn_id for turn in turns(read("signal", path))}) == 5
 
 
 def test_sigexport_in_both_its_forms(tmp_path: Path) -> None:
