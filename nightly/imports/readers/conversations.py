@@ -6,6 +6,7 @@ of one conversation are kept in a temporary database while it is read: what says
 
 from __future__ import annotations
 
+import re
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -26,6 +27,9 @@ from shared.turns.records import ANSWERS, CONVERSATION, RecordRefused, Turn, dum
 TITLE_CHARACTERS = 200
 OTHER_BRANCH = "of a branch that was edited or answered anew"
 OTHER_CONVERSATION = "of another conversation than --only"
+
+#: The parent of a first message, as Claude writes it.
+_ZERO = re.compile(r"0{8}-0{4}-[04]0{3}-[08]0{3}-0{12}\Z")
 
 _SCHEMA = """CREATE TABLE nodes (
   node TEXT PRIMARY KEY, parent TEXT, number INTEGER NOT NULL, kind TEXT NOT NULL, body BLOB NOT NULL, place INTEGER
@@ -99,6 +103,7 @@ class _Tree:
         self._connection = sqlite3.connect("", isolation_level=None)
         self._connection.execute(_SCHEMA)
         self._connection.execute("CREATE INDEX by_place ON nodes (place)")
+        self._connection.execute("CREATE INDEX by_number ON nodes (number)")
         self._connection.execute("BEGIN")
         self._number = 0
 
@@ -130,7 +135,17 @@ class _Tree:
         place = 0
         while node is not None and self._one("SELECT 1 FROM nodes WHERE node = ? AND place IS NULL", node):
             self._connection.execute("UPDATE nodes SET place = ? WHERE node = ?", (place, node))
-            node, place = self._one("SELECT parent FROM nodes WHERE node = ?", node), place + 1
+            node, place = self._before(node), place + 1
+
+    def _before(self, node: str) -> str | None:
+        """The message before this one: its parent or, where that is not in the file, the one that stands ahead of it there. A parent without an id
+        costs only itself, and not all that was said before it."""
+        parent = self._one("SELECT parent FROM nodes WHERE node = ?", node)
+        if parent is None or _ZERO.match(parent) or self._one("SELECT 1 FROM nodes WHERE node = ?", parent):
+            return None if parent is None else str(parent)
+        sql = "SELECT node FROM nodes WHERE number < (SELECT number FROM nodes WHERE node = ?) ORDER BY number DESC LIMIT 1"
+        ahead = self._one(sql, node)
+        return None if ahead is None else str(ahead)
 
     def branch(self) -> Iterator[tuple[str, int, ShownMessage | str]]:
         """(id, number, what was said or why it is left out) along the branch."""

@@ -179,6 +179,44 @@ def test_what_is_wrong_in_one_conversation_costs_no_other(tmp_path: Path) -> Non
     assert all("still here" not in why for why in unread(reads))
 
 
+def test_chatgpts_marks_are_no_words(tmp_path: Path) -> None:
+    cite, entity = (
+        "\ue200cite\ue202turn0search1\ue202turn0search2\ue201",
+        '\ue200entity\ue202["city","Rome","Italy"]\ue201',
+    )
+    talk = gpt_conversation(
+        gpt_node("q", "root", "user", "where?"),
+        gpt_node("a", "q", "assistant", f"In {entity}, by train {cite}. \ue200entity\ue202[\ue201Tea", NOON + 1),
+        gpt_node("b", "a", "assistant", cite, NOON + 2),
+    )
+    reads = read("chatgpt", written(tmp_path / "c.json", [talk]))
+    assert said(reads) == [("user", "where?"), ("asst", "In Rome, by train.Tea")]
+
+
+def test_claudes_placeholder_is_no_message(tmp_path: Path) -> None:
+    text = "```\nThis block is not supported on your current device yet.\n```"
+    thought = [{"type": "thinking", "thinking": "hm"}, {"type": "tool_use", "name": "web", "input": {}}]
+    talk = claude_conversation(
+        claude_message("m1", "assistant", text, content=thought),
+        claude_message("m2", "assistant", f"before\n{text}\nafter", content=[]),
+        claude_message("m3", "assistant", text),
+        claude_message("m4", "human", f"Why does it say: {text}"),
+    )
+    reads = read("claude", written(tmp_path / "c.json", [talk]))
+    assert said(reads) == [("asst", "before\n\nafter"), ("user", f"Why does it say: {text}")]
+    assert len(left(reads)) == 2
+
+
+def test_a_message_of_claude_without_an_id_costs_only_itself(tmp_path: Path) -> None:
+    messages = [claude_message(f"m{n}", "human", f"word {n}", parent_message_uuid=f"m{n - 1}") for n in range(5)]
+    messages[0]["parent_message_uuid"] = "00000000-0000-4000-8000-000000000000"
+    del messages[2]["uuid"]
+    reads = read("claude", written(tmp_path / "c.json", [claude_conversation(*messages)]))
+    assert said(reads) == [("user", f"word {n}") for n in (0, 1, 3, 4)]
+    assert unread(reads) == ["message 3 has no uuid"]
+    assert left(reads) == []
+
+
 def test_a_file_that_was_cut_off_gives_what_is_whole(tmp_path: Path) -> None:
     talk = gpt_conversation(gpt_node("q", "root", "user", "hello"))
     whole = json.dumps([talk, {**talk, "conversation_id": "c-2"}]).encode()
