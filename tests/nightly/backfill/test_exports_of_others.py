@@ -166,6 +166,8 @@ def test_the_commands_take_their_options_and_name_what_is_wrong(light: World) ->
         backfill(light, "whatsapp", str(path), "--chat", "9912", "--dates", "mdy", "--bot", "AI", "--json").stdout
     )
     assert found["new"] == 2
+    told = backfill(light, "whatsapp", str(path), "--chat", "9912", "--dates", "mdy", "--dry-run").stdout
+    assert "dates are read as month, day, year (--dates mdy); 2 of 2 dates fit" in told
     assert sorted(turn_id.rpartition(":")[2] for turn_id in archived(light)) == ["asst", "user"]
     frames = signal_frames(signal_item("2", "a"), signal_item("2", "b", chat="11"))
     account = written(light.root / "main.jsonl", "\n".join(map(json.dumps, frames)))

@@ -32,9 +32,7 @@ from shared.turns.records import RecordRefused
 OPENCLAW, BASIC_MEMORY = "openclaw", "basic-memory"
 
 _DAY = re.compile(r"(\d{4}-\d{2}-\d{2})(?:-[^/]*)?\.md\Z", re.IGNORECASE)
-_CLOCK = re.compile(
-    r"[\W_]{0,4}([01]?\d|2[0-3]):([0-5]\d)(?::[0-5]\d)?(?:[ \t]?(?P<half>[ap])\.?m)?\b", re.IGNORECASE
-)
+_CLOCK = re.compile(r"[\W_]{0,4}([01]?\d|2[0-3]):([0-5]\d)(?::[0-5]\d)?(?:[ \t]?(?P<half>[ap])\.?m)?\b", re.IGNORECASE)
 #: Headings that only name the kind of what stands below them.
 _KINDS = ("observations", "relations")
 
