@@ -9,6 +9,8 @@ import typer
 from shared.system.command import CommandEntry, CommandGroup, application, run_command, start
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from shared.config.settings import Settings
 
 #: Every command, with the first paragraph of its docstring (or its group's help).
@@ -122,11 +124,22 @@ def run(
 
     from shared.config.ownership import OURS
     from shared.system.files import own_root
-    from shared.system.formats import claim
 
     settings = start("dispatcher")
-    claim(own_root(settings.hmem_state_dir, OURS["hmem_state_dir"]), "hmem_state_dir")
+    _claim_format(own_root(settings.hmem_state_dir, OURS["hmem_state_dir"]))
     asyncio.run(_serve(settings))
+
+
+def _claim_format(state: Path) -> None:
+    """FormatNewer if a newer program wrote the directory. On a full disk people get answers all the same."""
+    import structlog
+
+    from shared.system.formats import claim
+
+    try:
+        claim(state, "hmem_state_dir")
+    except OSError as error:
+        structlog.get_logger().warning("the format of HMEM_STATE_DIR cannot be recorded", error=str(error))
 
 
 async def _serve(settings: Settings) -> None:

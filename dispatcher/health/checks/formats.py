@@ -122,7 +122,7 @@ def _day_store(settings: Settings) -> Iterator[FormatThere]:
 def _release(memory: Path) -> Iterator[FormatThere]:
     try:
         release = current_release(memory) if _is_dir(memory) else None
-    except ReleaseRefused:  # the check of the release says what is wrong
+    except (OSError, ReleaseRefused):  # the check of the release says what is wrong
         return
     if release is None:
         return

@@ -136,7 +136,17 @@ def _ask_for_login(installation: InitContext) -> None:
     elif answer.startswith("sk-"):
         _save(installation, {"ANTHROPIC_API_KEY": answer})
     else:
-        subprocess.run([installation.values["CLAUDE_BIN"], "auth", "login"], check=False, **_account(installation))
+        _log_in_here(installation)
+
+
+def _log_in_here(installation: InitContext) -> None:
+    """The CLI's own login on this terminal. Another account gets a terminal of its own: into root's it could type commands (TIOCSTI)."""
+    user, command = installation.layout.day_user, [installation.values["CLAUDE_BIN"], "auth", "login"]
+    if user is None:
+        subprocess.run(command, check=False, **_account(installation))
+        return
+    as_user = ["runuser", "--pty", "-u", user, "--", "env", f"HOME={installation.layout.home}"]
+    subprocess.run([*as_user, *command], check=False, env=environment.clean(own=False), cwd="/")
 
 
 def _by_hand(installation: InitContext) -> str:

@@ -36,8 +36,8 @@ def install_packages(installation: InitContext) -> str:
         raise InstallationIncomplete(
             f"{' and '.join(missing)} are not installed, and this system has no apt-get. Install them, then run hmem init again."
         )
-    root = [] if os.geteuid() == 0 else ["sudo", "-n"] if installation.terminal.unattended else ["sudo"]
-    if root and shutil.which("sudo") is None:
+    root = _as_root(installation)
+    if root is None:
         raise InstallationIncomplete(f"{' and '.join(missing)} are not installed, and this needs root. {by_hand}")
     for package in missing:
         installation.journal.add("package", package)
@@ -56,6 +56,17 @@ def install_packages(installation: InitContext) -> str:
     if PACKAGES["redis-server"] in missing:
         _stop_debians_redis(root)
     return f"installed {', '.join(missing)}"
+
+
+def _as_root(installation: InitContext) -> list[str] | None:
+    """What a command of root begins with; None where there is no way. sudo asks for its password here, before anything else is shown."""
+    if os.geteuid() == 0:
+        return []
+    if shutil.which("sudo") is None:
+        return None
+    if not installation.terminal.unattended:
+        subprocess.run(["sudo", "--validate"], check=False)  # if it refuses, the command says so
+    return ["sudo", "--non-interactive"]
 
 
 def _lists_are_there() -> bool:

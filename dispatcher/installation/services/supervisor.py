@@ -58,6 +58,8 @@ stdout_logfile_backups=3
 """
 #: Seconds within which all programs end: the dispatcher finishes its answers.
 END_SECONDS = DISPATCHER_STOPS + 60.0
+#: What supervisorctl answers about a program that runs, or is between two tries.
+_STARTED_ALREADY = "ERROR (already started)"
 #: Marks our line in a crontab.
 _MARK = "# hcli-memory: start after a restart of this host (hmem init)"
 
@@ -177,6 +179,8 @@ class SupervisorServices:
 
     def _control(self, *words: str) -> None:
         done = self._ask(*words)
+        if _STARTED_ALREADY in done.stdout and words[0] == "start":  # supervisor itself has, since it was asked
+            return
         if done.returncode != 0 or "ERROR" in done.stdout:
             said = " ".join((done.stdout + done.stderr).split())[-300:]
             log = self._layout.logs / f"{words[-1]}.log"

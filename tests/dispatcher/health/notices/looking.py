@@ -14,7 +14,9 @@ from redis import Redis
 
 from dispatcher.health.findings import Usage
 from dispatcher.health.notices.alarms import Host
+from dispatcher.health.stale_alarm import FIRST_RUN
 from shared.config.settings import Settings
+from shared.system.files import make_dir, write_atomic
 
 BERLIN = ZoneInfo("Europe/Berlin")
 OWNER = "9912"
@@ -48,6 +50,11 @@ def host_at(
 
 def good_night(client: Redis, ended: float, run: int = 7) -> None:
     client.set("hcli:mem:night:last", json.dumps({"run": run, "finished_at": ended}))
+
+
+def ran_long_ago(state: Path) -> None:
+    """A dispatcher looked here first long before today's report was due."""
+    write_atomic(make_dir(state) / FIRST_RUN, b"0")
 
 
 def failed_night(client: Redis, ended: float, run: int = 8) -> None:

@@ -15,10 +15,8 @@ from redis.asyncio import Redis as AsyncRedis
 from dispatcher.health.notices import claude_errors, watch
 from dispatcher.health.notices.claude_errors import errors_since, note_outcome
 from dispatcher.health.notices.watch import send_alarms
-from dispatcher.health.stale_alarm import FIRST_RUN
 from dispatcher.memory.day.memory import DayMemory
 from shared.config.settings import Settings
-from shared.system.files import make_dir, write_atomic
 from shared.wire.client import open_async_redis
 from tests.dispatcher.health.notices.looking import (
     DAY,
@@ -32,6 +30,7 @@ from tests.dispatcher.health.notices.looking import (
     host_at,
     night,
     outbox,
+    ran_long_ago,
     set_report,
     taken,
 )
@@ -253,7 +252,7 @@ def test_an_outage_is_logged_once_and_the_looks_go_on(
     monkeypatch.setattr(watch, "FIRST_SECONDS", 0.0)
     monkeypatch.setattr(watch, "LOOK_SECONDS", 0.05)
     away = light.settings(report_chat=OWNER, redis_url=f"redis://127.0.0.1:{free_port()}/0", allowed_chats="5")
-    write_atomic(make_dir(away.hmem_state_dir) / FIRST_RUN, b"0")  # one of today sends no report before tomorrow
+    ran_long_ago(away.hmem_state_dir)  # one of today sends no report before tomorrow
 
     async def watched() -> bool:
         with closing(DayMemory(away, nullcontext)) as day:

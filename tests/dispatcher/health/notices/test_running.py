@@ -18,7 +18,15 @@ from dispatcher.health.notices.watch import NoticeWatch
 from dispatcher.memory.day.memory import DayMemory
 from dispatcher.memory.store.memories import MemoryType
 from shared.wire.client import open_async_redis
-from tests.dispatcher.health.notices.looking import OWNER, failed_night, night, outbox, set_report
+from tests.dispatcher.health.notices.looking import (
+    OWNER,
+    failed_night,
+    good_night,
+    night,
+    outbox,
+    ran_long_ago,
+    set_report,
+)
 from tests.servers.heartbeat import HeartbeatServer
 from tests.servers.telegram_messages import PICTURE
 from tests.support.day.hcli_bot import Bot as HcliBot
@@ -44,6 +52,7 @@ def impatient(stage: Stage, number: int, **more: str) -> subprocess.Popen[bytes]
 def test_two_dispatchers_tell_the_owner_once_and_answer(redis_url: str, tmp_path: Path) -> None:
     with staged(redis_url, tmp_path) as stage, HeartbeatServer() as service:
         now = time.time()
+        ran_long_ago(stage.world.root / "state")
         failed_night(stage.redis, now - 60)
         set_report(stage.redis, night(7, now - 7200))
         stage.redis.set("hcli:mem:night:picture", PICTURE)
@@ -91,6 +100,8 @@ def test_alarms_report_heartbeat_and_digests_as_the_user_dispatcher(light: World
 
 
 def tell_all(world: World, guarded: Guarded, admin: Redis) -> None:
+    ran_long_ago(world.root / "state")
+    good_night(admin, time.time() - 120)
     failed_night(admin, time.time() - 60)
     admin.hset("hcli:mem:digests", "9912", "2026-01-01")
     with HeartbeatServer() as service, closing(guarded.client("dispatcher")) as client:
