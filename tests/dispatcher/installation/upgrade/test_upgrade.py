@@ -185,6 +185,19 @@ def test_what_is_forgotten_is_in_no_copy_that_an_upgrade_keeps(light: World, ins
     assert not [path for path in state.rglob("*") if path.is_file() and b"Ghent" in path.read_bytes()]
 
 
+def test_what_is_forgotten_is_in_no_half_made_copy_of_a_killed_upgrade(light: World, installed: Installed) -> None:
+    killed = installed.command("upgrade", str(make_wheel(light.root / "wheels", NEW)), HMEM_CRASH_AT="store:copied")
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    state, folder = light.root / "state", upgrades(light)[-1]
+    assert [path.name for path in kept_words(state)] == [".day-store.sqlite.tmp"]
+    for name in (".day-store.sqlite.tmp-journal", ".day-store.dump.tmp", ".day-store-since-9912.jsonl.0123.tmp"):
+        (folder / name).write_bytes(b"lives in Ghent")
+    (state / ".day-store.sqlite.before-0002.tmp").write_bytes(b"lives in Ghent")
+    light.command("hmem", "forget", "--matching", "Ghent", "--chat", CHAT, "--yes", "--later", check=False)
+    assert kept_words(state) == []
+    assert not [path for path in state.rglob("*") if path.is_file() and b"Ghent" in path.read_bytes()]
+
+
 @pytest.mark.parametrize(
     ("name", "sentence"),
     [("", "so name what to install"), ("nothing.whl", "is no wheel"), (f"hcli_memory-{OLD}-py3-none-any.whl", "is installed already"),
