@@ -268,6 +268,20 @@ def test_images_are_pinned_by_what_docker_says_they_are(pinning: Path) -> None:
         assert f"${{{name}:-" in compose
 
 
+def test_pinning_shows_no_secret_and_leaves_the_file_to_its_owner(pinning: Path) -> None:
+    (pinning / ".env").write_text("TELEGRAM_BOT_TOKEN=123456789:AAE_secret\n")
+    done = pin(pinning)
+    assert done.returncode == 0
+    assert "AAE_secret" not in done.stdout + done.stderr
+    assert [line.split("=")[0] for line in done.stderr.splitlines()] == ["NODE_IMAGE", "PYTHON_IMAGE", "REDIS_IMAGE"]
+    assert "TELEGRAM_BOT_TOKEN=123456789:AAE_secret" in (pinning / ".env").read_text()
+    assert (pinning / ".env").stat().st_mode & 0o777 == 0o600
+    for name in ("README.md", "compose.yaml", "env.example"):
+        text = (DEPLOY / name).read_text(encoding="utf-8")
+        assert "install -m 600 deploy/env.example deploy/.env" in text
+        assert "cp deploy/env.example" not in text, "anyone could read the token"
+
+
 @pytest.mark.parametrize("trouble", ["BROKEN", "ODD"])
 def test_an_image_that_docker_cannot_name_changes_nothing(pinning: Path, trouble: str) -> None:
     (pinning / ".env").write_text("REDIS_IMAGE=redis:7@sha256:before\n")
