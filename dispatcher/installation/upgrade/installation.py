@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Literal
 
 from dispatcher.installation.upgrade.package import NAME, installed_version, parts_there
+from shared.config.installation import IMAGE_MARKER
 from shared.errors import UpgradeFailed
 from shared.system.faults import crash_point
 from shared.system.processes import last_line, run_bounded
@@ -119,12 +120,19 @@ class Installation:
 def find_installation(code: Path, prefix: Path | None = None) -> Installation:
     """`code`: the folder that the packages are in; UpgradeFailed if it is none that can be upgraded from inside."""
     prefix = prefix or Path(sys.prefix)
+    if (
+        prefix / IMAGE_MARKER
+    ).is_file():  # such an image has an environment, but what is installed there is gone with the container
+        raise UpgradeFailed(
+            f"{NAME} runs in a container here, and an upgrade inside would be lost with it. Build the newer image and start that (deploy/README.md, "
+            "under Upgrades)."
+        )
     if (code / ".git").exists() and (code / "scripts" / "setup").is_file():
         return Installation("checkout", code, prefix, installed_version(), commit_of(code))
     if not (prefix / "pyvenv.cfg").is_file():
         raise UpgradeFailed(
-            f"{NAME} lies in {code}, which is neither a checkout with scripts/setup nor an environment of its own (pipx, uv tool, venv). In a "
-            "container start the newer image instead; else install it anew (docs/install.md)."
+            f"{NAME} lies in {code}, which is neither a checkout with scripts/setup nor an environment of its own (pipx, uv tool, venv). Install it "
+            "anew (docs/install.md)."
         )
     kind: Kind = "venv"
     if (prefix / "pipx_metadata.json").is_file():

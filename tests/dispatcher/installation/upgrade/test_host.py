@@ -17,6 +17,7 @@ from dispatcher.installation.upgrade.installation import Installation, as_number
 from dispatcher.installation.upgrade.journal import FORMAT, NAME, UpgradeJournal, journals, packages_dir, read_journal
 from dispatcher.installation.upgrade.services import HostServices
 from dispatcher.memory.store.database import Database
+from shared.config.installation import IMAGE_MARKER
 from shared.errors import FormatNewer, StorageError, UpgradeFailed
 from tests.support.stores import PostgreSQL, _programs
 from tests.support.world import REPOSITORY, World
@@ -46,8 +47,15 @@ def test_how_it_was_installed_is_found(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(UpgradeFailed, match="has no pip, and uv is not on PATH"):
         uv.refuse_target("git+https://example.org/us.git")
-    with pytest.raises(UpgradeFailed, match=r"neither a checkout.*start the newer image"):
+    with pytest.raises(UpgradeFailed, match=r"neither a checkout.*Install it anew"):
         find_installation(code, tmp_path)
+
+
+def test_in_an_image_nothing_is_installed(tmp_path: Path) -> None:
+    """The image's environment looks like one that pip could upgrade."""
+    prefix = environment(tmp_path / "venv", IMAGE_MARKER)
+    with pytest.raises(UpgradeFailed, match="Build the newer image"):
+        find_installation(tmp_path / "site-packages", prefix)
 
 
 def test_a_checkout_takes_no_file() -> None:

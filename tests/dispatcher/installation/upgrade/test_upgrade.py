@@ -12,6 +12,7 @@ import orjson
 import pytest
 
 from dispatcher.memory.store.kept import kept_words
+from shared.config.installation import IMAGE_MARKER
 from shared.errors import NightRunning, UpgradeFailed
 from shared.system.formats import NAME
 from tests.dispatcher.installation.upgrade.installed import (
@@ -210,6 +211,15 @@ def test_what_cannot_be_installed_is_refused(light: World, installed: Installed,
     assert done.returncode == UpgradeFailed.exit_code
     assert sentence in done.stderr
     assert not upgrades(light)
+
+
+def test_in_an_image_it_refuses_and_notes_nothing(light: World, installed: Installed) -> None:
+    (installed.prefix / IMAGE_MARKER).touch()
+    for arguments in ([str(make_wheel(light.root / "wheels", NEW))], ["--back"], ["--dry-run"]):
+        done = installed.command("upgrade", *arguments)
+        assert done.returncode == UpgradeFailed.exit_code
+        assert "Build the newer image and start that" in done.stderr
+    assert not (light.root / "state/upgrades").exists()
 
 
 def test_no_upgrade_while_a_night_runs(light: World, installed: Installed) -> None:
