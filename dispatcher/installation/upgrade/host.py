@@ -17,7 +17,8 @@ from redis import Redis, RedisError
 
 from dispatcher.health.checks.formats import FormatThere, formats_there
 from dispatcher.health.findings import Usage
-from dispatcher.installation.upgrade.installation import Installation, as_numbers, wheel_version
+from dispatcher.installation.upgrade.installation import Installation
+from dispatcher.installation.upgrade.versions import precedence, wheel_version
 from dispatcher.memory.store.database import Database
 from shared.config.credentials import for_child
 from shared.config.settings import Settings
@@ -88,7 +89,7 @@ def other_host(settings: Settings, target: str | None) -> str:
         )
     to = wheel_version(Path(target)) if target else None
     day = _day_program(settings)
-    if to and day and as_numbers(day) < as_numbers(to):
+    if to and day and precedence(day) < precedence(to):
         raise UpgradeFailed(
             f"The night on this host publishes to {settings.remote_target}, whose dispatcher is hcli-memory {day}: it might not read the releases "
             f"of {to}. Run hmem upgrade on the day host first, then here."

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Literal
 
 from dispatcher.installation.upgrade.package import NAME, installed_version, parts_there
+from dispatcher.installation.upgrade.versions import precedence, wheel_version
 from shared.config.installation import IMAGE_MARKER
 from shared.errors import UpgradeFailed
 from shared.system.faults import crash_point
@@ -110,10 +111,9 @@ class Installation:
         found = wheel_version(path)
         if found is None or not path.name.startswith(NAME.replace("-", "_")):
             raise UpgradeFailed(f"{path.name} is not a wheel of {NAME}. Name one that is.")
-        if as_numbers(found) <= as_numbers(self.version):
-            what = (
-                "is installed already" if found == self.version else f"is older than {self.version}, which is installed"
-            )
+        wanted, present = precedence(found), precedence(self.version)
+        if wanted <= present:
+            what = "is installed already" if wanted == present else f"is older than {self.version}, which is installed"
             raise UpgradeFailed(f"{NAME} {found} {what}. To go back to the version before, run hmem upgrade --back.")
 
 
@@ -174,17 +174,6 @@ def _carried_out(command: list[str]) -> str:
     if done.returncode:
         raise UpgradeFailed(f"{shlex.join(command)} failed: {last_line(done)}.")
     return done.stdout
-
-
-def wheel_version(path: Path) -> str | None:
-    """The version in a wheel's name."""
-    parts = path.name.split("-")
-    return parts[1] if len(parts) >= 5 else None
-
-
-def as_numbers(version: str) -> tuple[int, ...]:
-    """For comparison: 1.10.0 is after 1.9.2. Whatever is no number counts as 0."""
-    return tuple(int(part) if part.isdigit() else 0 for part in version.partition("+")[0].split("."))
 
 
 def _address(target: str) -> str:

@@ -13,9 +13,10 @@ import pytest
 
 from dispatcher.installation.upgrade import postgresql
 from dispatcher.installation.upgrade.host import refuse_without_room
-from dispatcher.installation.upgrade.installation import Installation, as_numbers, find_installation, wheel_version
+from dispatcher.installation.upgrade.installation import Installation, find_installation
 from dispatcher.installation.upgrade.journal import FORMAT, NAME, UpgradeJournal, journals, packages_dir, read_journal
 from dispatcher.installation.upgrade.services import HostServices
+from dispatcher.installation.upgrade.versions import precedence, wheel_version
 from dispatcher.memory.store.database import Database
 from shared.config.installation import IMAGE_MARKER
 from shared.errors import FormatNewer, StorageError, UpgradeFailed
@@ -63,8 +64,24 @@ def test_a_checkout_takes_no_file() -> None:
         Installation("checkout", REPOSITORY, REPOSITORY, "0.1.0").refuse_target("hcli_memory-0.2.0-py3-none-any.whl")
 
 
-def test_versions_are_compared_as_numbers() -> None:
-    assert as_numbers("0.10.0") > as_numbers("0.9.12")
+def test_versions_are_compared_as_python_does() -> None:
+    order = ["", "0.1.0", "0.2.0.dev2", "0.2.0a1", "0.2.0b2", "0.2.0rc1.dev3", "0.2.0rc1", "0.2.0rc10", "0.2.0", "0.2.0.post1.dev1", "0.2.0.post1",
+             "0.9.12", "0.10.0"]  # fmt: skip
+    assert sorted(order[::-1], key=precedence) == order
+    assert precedence("0.2") == precedence("0.2.0") == precedence("0.2.0+local.3")
+
+
+def test_a_final_version_comes_after_its_candidate(tmp_path: Path) -> None:
+    wheel = tmp_path / "hcli_memory-0.2.0-py3-none-any.whl"
+    wheel.touch()
+    Installation("venv", tmp_path, tmp_path, "0.2.0rc1").refuse_target(str(wheel))
+    with pytest.raises(UpgradeFailed, match="is installed already"):
+        Installation("venv", tmp_path, tmp_path, "0.2.0").refuse_target(str(wheel))
+    with pytest.raises(UpgradeFailed, match="is older than"):
+        Installation("venv", tmp_path, tmp_path, "0.3.0a1").refuse_target(str(wheel))
+
+
+def test_the_version_is_in_the_name_of_a_wheel() -> None:
     assert wheel_version(Path("hcli_memory-0.2.0-py3-none-any.whl")) == "0.2.0"
     assert wheel_version(Path("hcli_memory.whl")) is None
 
