@@ -98,7 +98,7 @@ def plan(
         return [f"It would {what} {found.from_version} ({found.folder}). Nothing was changed."]
     installation.refuse_target(target)
     host.refuse_without_room(settings, installation)
-    note, running = host.other_host(settings, target), list(services.running())
+    note, running = host.other_host(settings, installation, target), list(services.running())
     store = host.store_path(settings)
     lines = [note] if note else []
     lines += [
@@ -120,7 +120,7 @@ def _begun(settings: Settings, installation: Installation, target: str | None, s
     """A new upgrade, noted; refused before anything is changed if it cannot be done here."""
     installation.refuse_target(target)
     host.refuse_without_room(settings, installation)
-    if note := host.other_host(settings, target):
+    if note := host.other_host(settings, installation, target):
         say(note)
     wheel = Path(target) if target and target.endswith(".whl") else None
     content = wheel.read_bytes() if wheel else b""

@@ -7,6 +7,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -57,21 +58,40 @@ class Installation:
     def forward(self, target: str | None) -> list[list[str]]:
         """The commands that install `target`: a wheel, a git address, or for a checkout None (the branch that it follows)."""
         if self.kind == "checkout":
-            git, (address, _, reference) = ["git", "-C", str(self.root)], (target or "").partition("#")
-            get = [
-                [*git, "fetch", address.removeprefix("git+"), *([reference] if reference else [])],
-                [*git, "merge", "--ff-only", "FETCH_HEAD"],
-            ]
-            return [*(get if target else [[*git, "pull", "--ff-only"]]), self._setup]
+            get = [self._fetch(target), [*self._git, "merge", "--ff-only", "FETCH_HEAD"]]
+            return [*(get if target else [[*self._git, "pull", "--ff-only"]]), self._setup]
         parts = f"[{','.join(parts)}]" if (parts := parts_there()) else ""
         return [[*self._pip_install, "--upgrade", f"{NAME}{parts} @ {_address(target or '')}"]]
 
     def back(self, commit: str | None, wheel: Path | None) -> list[list[str]]:
         """The commands that install what was there before."""
         if self.kind == "checkout":
-            return [["git", "-C", str(self.root), "reset", "--keep", str(commit)], self._setup]
+            return [[*self._git, "reset", "--keep", str(commit)], self._setup]
         again = "--reinstall" if self.installer == "uv" else "--force-reinstall"
         return [[*self._pip_install, "--no-deps", again, str(wheel)]]
+
+    def version_of(self, target: str | None) -> str | None:
+        """The version that `target` is, as far as that is known before it is installed: by a wheel's name, or by what a checkout fetches for it."""
+        if self.kind == "checkout":
+            _carried_out(self._fetch(target))
+            fetched = "FETCH_HEAD" if target else "@{upstream}"
+            described = _carried_out([*self._git, "show", f"{fetched}:pyproject.toml"])
+            return str(tomllib.loads(described)["project"]["version"])
+        return wheel_version(Path(target)) if target and not target.startswith(_GIT) else None
+
+    def _fetch(self, target: str | None) -> list[str]:
+        """Without a target: what the branch follows."""
+        address, _, reference = (target or "").partition("#")
+        return [
+            *self._git,
+            "fetch",
+            *([address.removeprefix("git+")] if address else []),
+            *([reference] if reference else []),
+        ]
+
+    @property
+    def _git(self) -> list[str]:
+        return ["git", "-C", str(self.root)]
 
     @property
     def _setup(self) -> list[str]:

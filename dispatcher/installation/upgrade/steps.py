@@ -156,6 +156,8 @@ class Upgrade:
         self.say("Installing.")
         for command in carry_out(self.installation.forward(self.journal.target), "upgrade:halfway"):
             self.say(f"  {command}")
+        # Of a git address in an environment, only now is it known which version it is.
+        host.refuse_before_day(self.settings, host.version_of(self.installation.python))
 
     def _migrate(self) -> None:
         """By the new version, in a process of its own."""

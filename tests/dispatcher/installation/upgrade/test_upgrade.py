@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import signal
 import sqlite3
 import subprocess
@@ -244,6 +245,20 @@ def test_the_night_host_comes_second(light: World, installed: Installed) -> None
     assert installed.command("upgrade", str(wheel), **more).returncode == 0
 
 
+def test_the_night_host_goes_back_from_an_address_whose_version_is_newer(light: World, installed: Installed) -> None:
+    """What an address has is known once it is installed."""
+    light.redis.set("hcli:mem:format", orjson.dumps({"format": 1, "program": OLD, "release": 7}))
+    wheel = make_wheel(light.root / "wheels", NEW)
+    address = (
+        f"{wheel.as_uri()}#sha256={hashlib.sha256(wheel.read_bytes()).hexdigest()}"  # as a git address: no file's name
+    )
+    done = installed.command("upgrade", address, PUBLISH_TARGET="day.example:", RELEASE_COMMAND="ssh day.example")
+    assert done.returncode == UpgradeFailed.exit_code, done.stdout
+    assert "The upgrade failed and was undone" in done.stderr
+    assert "Run hmem upgrade on the day host first" in done.stderr
+    assert installed.version == OLD
+
+
 # ── a checkout, and services ─────────────────────────────────────────────────────────────────────────────────────────
 
 SYSTEMCTL = """#!/bin/sh
@@ -329,3 +344,24 @@ def test_a_pull_that_cannot_be_done_leaves_all_as_it_was(light: World) -> None:
     assert done.returncode == UpgradeFailed.exit_code
     assert git(light.root / "checkout", "rev-parse", "HEAD") == first
     assert (light.root / "checkout/news").read_text() == "of the owner"
+
+
+@pytest.mark.parametrize("named", [False, True])
+def test_a_checkout_on_the_night_host_is_asked_for_its_version_first(light: World, *, named: bool) -> None:
+    installed, origin = in_a_checkout(light)
+    light.redis.set("hcli:mem:format", orjson.dumps({"format": 1, "program": OLD, "release": 7}))
+    first = git(origin, "rev-parse", "HEAD")
+    second = change(origin, {"pyproject.toml": f'[project]\nversion = "{NEW}"\n'})
+    target, more = (
+        [f"{origin.as_uri()}#main"] if named else [],
+        {"PUBLISH_TARGET": "day.example:", "RELEASE_COMMAND": "ssh day.example"},
+    )
+    done = installed.command("upgrade", *target, **more)
+    assert done.returncode == UpgradeFailed.exit_code, done.stdout
+    assert "Run hmem upgrade on the day host first" in done.stderr
+    assert git(light.root / "checkout", "rev-parse", "HEAD") == first
+    assert not upgrades(light), "nothing was changed"
+    light.redis.set("hcli:mem:format", orjson.dumps({"format": 1, "program": NEW, "release": 7}))
+    done = installed.command("upgrade", *target, **more)
+    assert done.returncode == 0, done.stderr
+    assert git(light.root / "checkout", "rev-parse", "HEAD") == second
