@@ -54,11 +54,14 @@ def refuse_without_room(
 
 
 @contextmanager
-def no_night(settings: Settings) -> Iterator[None]:
-    """Meanwhile no night begins on this host; NightRunning if one runs. Where this user may not see the lock, nothing is held."""
+def no_night(settings: Settings) -> Iterator[tuple[int, ...]]:
+    """Meanwhile no night begins on this host; NightRunning if one runs. Where this user may not see the lock, nothing is held.
+
+    The lock's descriptor, if it is held: whoever else has it keeps nights away until it ends, too.
+    """
     descriptor = _night_lock(settings.hmem_night_dir / "lock")
     try:
-        yield
+        yield () if descriptor is None else (descriptor,)
     finally:
         if descriptor is not None:
             os.close(descriptor)

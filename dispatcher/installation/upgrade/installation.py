@@ -91,7 +91,8 @@ class Installation:
 
     @property
     def _git(self) -> list[str]:
-        return ["git", "-C", str(self.root)]
+        """Without the clean-up that git leaves running in the background: it would keep our locks."""
+        return ["git", "-c", "maintenance.auto=false", "-C", str(self.root)]
 
     @property
     def _setup(self) -> list[str]:
@@ -168,25 +169,25 @@ def commit_of(root: Path) -> str:
     return _carried_out(["git", "-C", str(root), "rev-parse", "HEAD"]).strip()
 
 
-def carry_out(commands: list[list[str]], fault: str) -> Iterator[str]:
+def carry_out(commands: list[list[str]], fault: str, locks: tuple[int, ...] = ()) -> Iterator[str]:
     """Run them one after the other; yields each as text before it runs. UpgradeFailed with the last line of the first that fails.
 
-    `fault`: a crash point between two of them.
+    `fault`: a crash point between two of them; `locks`: descriptors of locks that last as long as each of them runs, even if we are killed.
     """
     for number, command in enumerate(commands):
         if number:
             crash_point(fault)
         yield shlex.join(command)
-        _carried_out(command)
+        _carried_out(command, locks)
 
 
-def _carried_out(command: list[str]) -> str:
+def _carried_out(command: list[str], locks: tuple[int, ...] = ()) -> str:
     if not shutil.which(command[0]):
         raise UpgradeFailed(
             f"{command[0]} is not installed or not on PATH. Install it, or add it to PATH, then run hmem upgrade again."
         )
     try:
-        done = run_bounded(command, COMMAND_SECONDS, umask=UMASK)
+        done = run_bounded(command, COMMAND_SECONDS, descriptors=locks, umask=UMASK)
     except subprocess.TimeoutExpired as error:
         raise UpgradeFailed(
             f"{shlex.join(command)} did not end within {COMMAND_SECONDS / 60:g} minutes. Check the network."

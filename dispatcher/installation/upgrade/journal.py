@@ -21,6 +21,7 @@ import orjson
 from dispatcher.memory.store.kept import UPGRADES
 from shared.errors import FormatNewer, InvalidInput, StorageError
 from shared.system.files import locked_file, own_dir, read_own, write_atomic
+from shared.system.processes import died_here, process_name
 
 FORMAT, NAME, LOCK, PACKAGES = 1, "upgrade.json", "lock", "packages.json"
 #: In the environment, where the packages may not lie in the state directory.
@@ -137,12 +138,23 @@ def to_prune(state_dir: Path, prefix: Path) -> list[Path]:
 
 
 @contextmanager
-def alone(state_dir: Path) -> Iterator[None]:
-    """One upgrade at a time on this host."""
+def alone(state_dir: Path) -> Iterator[int]:
+    """One upgrade at a time on this host. The lock's descriptor is for the programs that it starts: if it is killed, they still hold the lock."""
+    path = own_dir(state_dir, UPGRADES) / LOCK
     try:
-        with locked_file(own_dir(state_dir, UPGRADES) / LOCK, wait=False):
-            yield
+        with locked_file(path, wait=False) as lock:
+            lock.truncate(0)
+            lock.write(process_name().encode())
+            lock.flush()
+            yield lock.fileno()
     except BlockingIOError as error:
-        raise InvalidInput(
-            "Another hmem upgrade is running on this host. Wait until it ends, then run this one again."
-        ) from error
+        raise InvalidInput(_who_runs(path)) from error
+
+
+def _who_runs(lock: Path) -> str:
+    if died_here(read_own(lock).decode("utf-8", "replace")):
+        return (
+            "An earlier hmem upgrade was killed, but a program that it had started (such as pip or scripts/setup) still runs. Wait until that ends, "
+            "then run this one again: it goes on where the earlier one was."
+        )
+    return "Another hmem upgrade is running on this host. Wait until it ends, then run this one again."

@@ -43,13 +43,18 @@ BACK = ("reinstall", "restart back", "store", "memories")
 
 @dataclass
 class Upgrade:
-    """One upgrade, forward or back; `say` is told of each step in a sentence."""
+    """One upgrade, forward or back; `say` is told of each step in a sentence.
+
+    `locks`: descriptors of what keeps other upgrades and nights away. Each program that writes something has them, too: should we be killed, it
+    runs on in its session, and nobody else may begin until it has ended.
+    """
 
     settings: Settings
     installation: Installation
     services: Services
     journal: UpgradeJournal
     say: Callable[[str], None]
+    locks: tuple[int, ...] = ()
     settling: float = host.SETTLING_SECONDS
 
     def run(self) -> None:
@@ -134,7 +139,7 @@ class Upgrade:
                 back_up(store, folder / COPY)
                 self.journal.revision = store_revision(folder / COPY)
             elif self.settings.has_day_store and store is None:
-                self.say(postgresql.keep(self.settings.day_store_url or "", folder))
+                self.say(postgresql.keep(self.settings.day_store_url or "", folder, self.locks))
             if (file := settings_file()) and file.exists():
                 with suppress(PermissionError):  # what the dispatcher's user may not read is not copied to where it may
                     copy_atomic(file, folder / SETTINGS)
@@ -154,7 +159,7 @@ class Upgrade:
 
     def _install(self) -> None:
         self.say("Installing.")
-        for command in carry_out(self.installation.forward(self.journal.target), "upgrade:halfway"):
+        for command in carry_out(self.installation.forward(self.journal.target), "upgrade:halfway", self.locks):
             self.say(f"  {command}")
         # Of a git address in an environment, only now is it known which version it is.
         host.refuse_before_day(self.settings, host.version_of(self.installation.python))
@@ -164,7 +169,9 @@ class Upgrade:
         self.say("Taking over the formats.")
         with for_child("dispatcher") as (environment, descriptors):
             command = [str(self.installation.python), "-P", "-m", MIGRATION]
-            done = run_bounded(command, MIGRATION_SECONDS, environment=environment, descriptors=descriptors)
+            done = run_bounded(
+                command, MIGRATION_SECONDS, environment=environment, descriptors=(*descriptors, *self.locks)
+            )
         if done.returncode:
             raise UpgradeFailed(f"The formats could not be taken over: {last_line(done)}")
 
@@ -222,7 +229,7 @@ class Upgrade:
     def _reinstall(self) -> None:
         self.say(f"Installing {self.journal.from_version} again.")
         for command in carry_out(
-            self.installation.back(self.journal.commit, self.journal.wheel_path), "upgrade:halfway back"
+            self.installation.back(self.journal.commit, self.journal.wheel_path), "upgrade:halfway back", self.locks
         ):
             self.say(f"  {command}")
 
@@ -252,7 +259,9 @@ class Upgrade:
         for chat, path in files.items():
             with for_child() as (environment, descriptors):
                 command = [str(self.installation.hmem), "memory", "import", "--", chat, str(path)]
-                done = run_bounded(command, MIGRATION_SECONDS, environment=environment, descriptors=descriptors)
+                done = run_bounded(
+                    command, MIGRATION_SECONDS, environment=environment, descriptors=(*descriptors, *self.locks)
+                )
             if done.returncode:
                 self.say(f"To do: hmem memory import -- {chat} {path} (it failed: {last_line(done)})")
         self.say(f"The memories that {len(files)} chats got since the upgrade are imported.")

@@ -14,7 +14,8 @@ import pytest
 
 from dispatcher.memory.store.kept import kept_words
 from shared.config.installation import IMAGE_MARKER
-from shared.errors import NightRunning, UpgradeFailed
+from shared.errors import InvalidInput, NightRunning, UpgradeFailed
+from shared.system.files import locked_file
 from shared.system.formats import NAME
 from tests.dispatcher.installation.upgrade.installed import (
     BROKEN,
@@ -28,6 +29,7 @@ from tests.dispatcher.installation.upgrade.installed import (
     in_an_environment,
     make_wheel,
 )
+from tests.support.machine import wait_for
 from tests.support.world import World
 
 CHAT = "9912"
@@ -365,3 +367,37 @@ def test_a_checkout_on_the_night_host_is_asked_for_its_version_first(light: Worl
     done = installed.command("upgrade", *target, **more)
     assert done.returncode == 0, done.stderr
     assert git(light.root / "checkout", "rev-parse", "HEAD") == second
+
+
+def test_what_a_killed_upgrade_started_keeps_others_away_until_it_ends(light: World) -> None:
+    from nightly.night.lease import night_lock
+
+    with night_lock(light.settings()):
+        pass  # its file is there
+    installed, origin = in_a_checkout(light)
+    started, go = light.root / "started", light.root / "go"
+    second = change(origin, {"scripts/setup": f"#!/bin/sh\ntouch {started}\nwhile [ ! -e {go} ]; do sleep 0.1; done\n"})
+    with subprocess.Popen(
+        [str(installed.hmem), "upgrade"], env=light.variables(), stdout=subprocess.DEVNULL
+    ) as process:
+        wait_for(started.exists, "scripts/setup")
+        process.kill()
+    refused = installed.command("upgrade")
+    assert refused.returncode == InvalidInput.exit_code, refused.stdout
+    assert "An earlier hmem upgrade was killed, but a program that it had started" in refused.stderr
+    with pytest.raises(NightRunning), night_lock(light.settings()):
+        pass
+    go.touch()
+    wait_for(lambda: free(light), "scripts/setup to end")
+    done = installed.command("upgrade")
+    assert done.returncode == 0, done.stderr
+    assert git(light.root / "checkout", "rev-parse", "HEAD") == second
+
+
+def free(world: World) -> bool:
+    """Whether nobody holds the lock of upgrades."""
+    try:
+        with locked_file(world.root / "state/upgrades/lock", wait=False):
+            return True
+    except BlockingIOError:
+        return False
