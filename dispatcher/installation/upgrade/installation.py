@@ -7,6 +7,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+import time
 import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -26,6 +27,8 @@ COMMAND_SECONDS = 3_600.0
 _HOW: dict[Kind, str] = {"checkout": "as a checkout", "pipx": "by pipx", "uv tool": "as a uv tool", "venv": "by pip"}
 #: Of what is installed: the program holds no secrets, and dispatcher, bot and night may be users of their own. (Ours is 077.)
 UMASK = 0o022
+#: Beginning of the branches with commits of a checkout that an upgrade did not bring.
+ASIDE = "hmem-before-back-"
 #: Beginnings of a git address.
 _GIT = ("git+", "https://", "http://", "ssh://", "git@", "file://")
 
@@ -69,6 +72,18 @@ class Installation:
             return [[*self._git, "reset", "--keep", str(commit)], self._setup]
         again = "--reinstall" if self.installer == "uv" else "--force-reinstall"
         return [[*self._pip_install, "--no-deps", again, str(wheel)]]
+
+    def fetched(self) -> str | None:
+        """Of a checkout: the commit that the last fetch was for."""
+        return commit_of(self.root, "FETCH_HEAD") if self.kind == "checkout" else None
+
+    def set_aside(self, known: tuple[str | None, ...]) -> str | None:
+        """Of a checkout that is at none of these commits: a new branch that keeps what `back` would drop."""
+        if self.kind != "checkout" or commit_of(self.root) in known:
+            return None
+        branch = time.strftime(f"{ASIDE}%Y%m%dT%H%M%S", time.gmtime())
+        _carried_out([*self._git, "branch", branch])
+        return branch
 
     def version_of(self, target: str | None) -> str | None:
         """The version that `target` is, as far as that is known before it is installed: by a wheel's name, or by what a checkout fetches for it."""
@@ -164,9 +179,9 @@ def find_installation(code: Path, prefix: Path | None = None) -> Installation:
     return Installation(kind, prefix, prefix, installed_version(), installer=installer)
 
 
-def commit_of(root: Path) -> str:
+def commit_of(root: Path, name: str = "HEAD") -> str:
     """UpgradeFailed if git does not say."""
-    return _carried_out(["git", "-C", str(root), "rev-parse", "HEAD"]).strip()
+    return _carried_out(["git", "-C", str(root), "rev-parse", name]).strip()
 
 
 def carry_out(commands: list[list[str]], fault: str, locks: tuple[int, ...] = ()) -> Iterator[str]:

@@ -26,7 +26,7 @@ from shared.system.processes import died_here, process_name
 FORMAT, NAME, LOCK, PACKAGES = 1, "upgrade.json", "lock", "packages.json"
 #: In the environment, where the packages may not lie in the state directory.
 IN_ENVIRONMENT = "hmem-upgrades"
-_OF_PACKAGES = ("target", "commit", "wheel")
+_OF_PACKAGES = ("target", "commit", "wheel", "reached")
 #: Finished upgrades that are kept, the newest: one to go back to, and one more.
 KEPT = 2
 
@@ -35,7 +35,10 @@ Outcome = Literal["", "done", "back"]
 
 @dataclass
 class UpgradeJournal:
-    """`step`: the next one to do; `back`: the way is back; `outcome`: "" until it is finished. Formats: place → number before it began."""
+    """`step`: the next one to do; `back`: the way is back; `outcome`: "" until it is finished. Formats: place → number before it began.
+
+    Of a checkout: `commit` is the one before, `reached` the one that the upgrade brought.
+    """
 
     folder: Path
     packages: Path
@@ -43,6 +46,7 @@ class UpgradeJournal:
     target: str | None
     commit: str | None = None
     wheel: str | None = None
+    reached: str | None = None
     revision: str | None = None
     formats: dict[str, int] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
@@ -95,10 +99,12 @@ def read_journal(folder: Path, prefix: Path) -> UpgradeJournal | None:
             raise FormatNewer(
                 f"{path} was written by a newer hcli-memory, so this one cannot go on. Install that version, then run it there."
             )
+        for name in _OF_PACKAGES:  # only what lies beside the packages counts
+            record.pop(name, None)
         packages = packages_dir(folder, prefix)
         if (packages / PACKAGES).exists():
             noted = orjson.loads(read_own(packages / PACKAGES))
-            record |= {name: noted[name] for name in _OF_PACKAGES}
+            record |= {name: noted.get(name) for name in _OF_PACKAGES}
         elif not record["outcome"]:
             raise StorageError(
                 f"{packages / PACKAGES} is missing, so it is unknown what {folder} was to install. Run this as who began it, or move {folder} away."

@@ -294,6 +294,26 @@ def test_a_checkout_follows_its_branch_and_services_are_restarted(light: World) 
     assert git(checkout, "rev-parse", "HEAD") == first
     assert (checkout / ".venv/setups").read_text().split() == [second, first]
     assert (light.root / "restarts").read_text().count("restart") == 2
+    assert git(checkout, "branch", "--list", "hmem-*") == ""
+
+
+@pytest.mark.parametrize("by_script", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_commits_that_an_upgrade_did_not_bring_stay_in_a_branch(light: World, *, by_script: bool) -> None:
+    installed, origin = in_a_checkout(light)
+    checkout, first = light.root / "checkout", git(origin, "rev-parse", "HEAD")
+    change(origin, {"news": "second"})
+    assert installed.command("upgrade").returncode == 0
+    own = change(checkout, {"of the owner": "a local change"})
+    if by_script:
+        subprocess.run(["sh", str(upgrades(light)[-1] / "back.sh")], check=True, capture_output=True)
+    done = installed.command("upgrade", "--back")
+    assert done.returncode == 0, done.stderr
+    assert (
+        by_script or "commits that the upgrade did not bring. They stay in the branch hmem-before-back-" in done.stdout
+    )
+    assert git(checkout, "rev-parse", "HEAD") == first
+    (branch,) = git(checkout, "branch", "--list", "hmem-before-back-*").split()
+    assert git(checkout, "rev-parse", branch) == own
 
 
 @pytest.mark.parametrize("point", points("halfway", "install", "restart"))
