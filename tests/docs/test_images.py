@@ -69,11 +69,17 @@ HALVES = {"dispatcher": "day", "night": "night"}
 
 def test_compose_has_the_services_and_they_their_images() -> None:
     assert set(SERVICES) == {"secrets", "redis", "telegram", "owner", *HALVES}
-    for name in set(SERVICES) - {"redis"}:
+    built = {"secrets": "day", "night": "night"}
+    assert {name for name in SERVICES if "build" in SERVICES[name]} == set(built), "each image once"
+    for name, half in built.items():
         build = SERVICES[name]["build"]
         assert (DEPLOY / build["context"]).resolve() == REPOSITORY
-        assert (REPOSITORY / build["dockerfile"]).name == f"Dockerfile.{HALVES.get(name, 'day')}"
+        assert (REPOSITORY / build["dockerfile"]).name == f"Dockerfile.{half}"
         assert (REPOSITORY / build["dockerfile"]).is_file()
+    for name in set(SERVICES) - {"redis"}:
+        assert SERVICES[name]["image"] == f"hcli-memory-{HALVES.get(name, 'day')}", "no service keeps an older version"
+        assert SERVICES[name]["pull_policy"] == "never", "it is in no registry"
+        assert name == "secrets" or "secrets" in SERVICES[name]["depends_on"], "so each start builds the day's image"
     assert [name for name in SERVICES if "profiles" in SERVICES[name]] == ["owner"], "the rest starts by itself"
 
 
