@@ -14,7 +14,7 @@ from dispatcher.cli.arguments import Json, connect, given_chat
 from shared.config.settings import Settings
 from shared.errors import ForgetIncomplete, InvalidInput, SettingsError
 from shared.system.command import application, print_json, start
-from shared.system.export_form import Form
+from shared.system.export_folder import Form
 from shared.system.files import safe_name
 from shared.text.times import given_moment
 

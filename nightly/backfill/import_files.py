@@ -36,6 +36,8 @@ from shared.wire import keys
 
 #: Unreadable places that are shown; those that `--json` has, which are in memory.
 SHOWN_PLACES, KEPT_PLACES = 20, 10_000
+#: Notes that are kept: a few for each file.
+KEPT_NOTES = 1_000
 #: Chats that are shown.
 SHOWN_CHATS = 20
 
@@ -68,6 +70,7 @@ class ImportFindings:
     unreadable: int = 0
     places: list[dict[str, str]] = field(default_factory=list)  # the first of them
     left_out: Counter[str] = field(default_factory=Counter)
+    notes: list[str] = field(default_factory=list)  # how the files were read
 
     def add(self, read: ReadCandidate) -> None:
         if read.unreadable is not None:
@@ -76,6 +79,8 @@ class ImportFindings:
                 self.places.append({"place": read.place, "reason": read.unreadable})
         elif read.left_out is not None:
             self.left_out[read.left_out] += 1
+        elif read.note is not None:
+            self.notes += [read.note] if len(self.notes) < KEPT_NOTES else []
         elif read.candidate is not None:
             self.turns += read.candidate.turn is not None
             self.others += read.candidate.turn is None
@@ -87,6 +92,7 @@ class ImportFindings:
             "unreadable": self.unreadable,
             "unreadable_places": self.places,
             "left_out": dict(self.left_out),
+            "notes": self.notes,
         }
 
 
@@ -273,6 +279,7 @@ def lines(report: dict[str, Any], zone: ZoneInfo, *, dry: bool = False) -> list[
     ]
     if others := [f"{report[name]} {name}" for name in ("tombstones", "texts") if report[name]]:
         text.append(f"  also new: {', '.join(others)}")
+    text += [f"  {note}" for note in report.get("notes", [])[:SHOWN_PLACES]]
     text += [f"  left out: {count} × {reason}" for reason, count in report["left_out"].items()]
     for chat, counts in [*report["chats"].items()][:SHOWN_CHATS]:
         text.append(f"  chat {shorten(chat, 40)}: " + ", ".join(f"{count} {name}" for name, count in counts.items()))

@@ -144,7 +144,7 @@ Only = Annotated[
     str | None,
     typer.Option(
         "--only",
-        help="Only this conversation, by its title or the name of the contact or group; of mem0, only this user_id.",
+        help="Only this conversation, by its title or the name of the contact or group, or the number that is listed; of mem0, only this user_id.",
     ),
 ]
 

@@ -10,7 +10,7 @@ import typer
 from nightly.cli.arguments import Json
 from shared.errors import InvalidInput
 from shared.system.command import print_json, start_night
-from shared.system.export_form import Form
+from shared.system.export_folder import Form
 
 When = Annotated[str | None, typer.Option(help="ISO 8601 (in CHAT_TIMEZONE if it names no zone) or POSIX seconds.")]
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -22,6 +23,9 @@ from shared.turns.records import RecordRefused, Tombstone, Turn, dumps
 from shared.wire import keys
 
 BOM = b"\xef\xbb\xbf"
+
+#: Clocks differ, and a file of local times names no zone: what is later than now by more than this is no time at which anything was said.
+_AHEAD_SECONDS = 86_400
 
 #: The only source whose bytes are those in Redis. Of the others, only the words are original.
 VERBATIM = "jsonl"
@@ -104,13 +108,15 @@ def made_up_id(prefix: str, *parts: object) -> str:
 
 @dataclass(frozen=True)
 class ReadCandidate:
-    """The result for one place in a file: a candidate, or why it is unreadable or left out. `done`: bytes of the file read so far."""
+    """The result for one place in a file: a candidate, or why it is unreadable or left out, or a note on the whole file. `done`: bytes of the file
+    read so far."""
 
     done: int
     candidate: Candidate | None = None
     unreadable: str | None = None
     left_out: str | None = None
     place: str = ""
+    note: str | None = None
 
 
 @dataclass(frozen=True)
@@ -135,6 +141,13 @@ class Wanted:
         ):
             return "outside --since and --until"
         return None
+
+
+def read_turn(wanted: Wanted, done: int, place: str, source: str, unit: int, turn: Turn) -> ReadCandidate:
+    """A turn of another format, as the result for its place; unreadable if its time is still to come."""
+    if turn.timestamp > time.time() + _AHEAD_SECONDS:
+        return ReadCandidate(done, unreadable="its time is still to come", place=place)
+    return taken_or_left(wanted, done, turn_candidate(source, unit, turn))
 
 
 def taken_or_left(wanted: Wanted, done: int, candidate: Candidate) -> ReadCandidate:

@@ -214,7 +214,7 @@ class OpenRelease:
             name = None if chunk.speaker in ("user", "assistant") else chunk.speaker
             text = "\n".join(one.text for one in sorted(passages, key=lambda one: one.passage))
             found[chunk.turn_ids[0]] = Turn(
-                chunk.exchange,
+                chunk.task_id,
                 chunk.role,
                 chat_id,
                 text,

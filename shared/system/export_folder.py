@@ -6,13 +6,21 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import datetime
+from enum import StrEnum
 from pathlib import Path
 from typing import IO
 from zoneinfo import ZoneInfo
 
 from shared.errors import InvalidInput
 from shared.system.files import PrivateDir, commit_dir, make_dir, remove_tree
-from shared.turns.records import RecordRefused, loads_object, turn_key
+
+
+class Form(StrEnum):
+    """What an export is written for: to read and to process, or for Obsidian, too."""
+
+    FILES = "files"
+    OBSIDIAN = "obsidian"
+
 
 README = "README.txt"
 #: First line of every export's README.txt: what has it may be replaced.
@@ -81,6 +89,12 @@ def bare_line(key: bytes, value: bytes) -> bytes | None:
     """
     if value[:1] != b"{" or value[-1:] != b"}" or b"\n" in value or b"\r" in value:
         return None
+    from shared.turns.records import (  # not for each command that has an option of ours
+        RecordRefused,
+        loads_object,
+        turn_key,
+    )
+
     try:
         record = loads_object(value)
         named = turn_key(key)

@@ -43,6 +43,11 @@ class Chunk:
         return said_by(label(self.role, self.speaker, mark), self.origin)
 
     @property
+    def task_id(self) -> str:
+        """That of its turn; an answer of another assistant has not that of its question."""
+        return self.turn_ids[0].rpartition(":")[0]
+
+    @property
     def sayings(self) -> tuple[str, ...]:
         """Its text, and that which it replies to."""
         return (self.text, self.origin.quote.text) if self.origin.quote else (self.text,)

@@ -102,7 +102,7 @@ def chunks_of(turn: Turn) -> list[Chunk]:
         Chunk(
             chunk_id=f"{turn.turn_id}#{number}",
             chat_id=turn.chat_id,
-            exchange=turn.task_id,
+            exchange=turn.exchange,
             turn_ids=(turn.turn_id,),
             role=turn.role,
             speaker=" ".join(clean(turn.speaker).split())[:80] or turn.role,

@@ -27,8 +27,8 @@ from shared.wire.ids import CHAT_ID_LENGTH, TASK_ID, chat_id_of, moment_of, task
 from shared.wire.json import RecordRefused, dumps, loads_object, well_formed
 
 __all__ = [
-    "CHAT_ID_LENGTH", "CONVERSATION", "MODELS", "RESULT_BYTES", "ROLES", "RecordRefused", "Result", "Task", "Tombstone", "Turn", "chat_id_of",
-    "dumps", "loads_object", "task_id_of", "timestamp_of", "turn_key", "user_id_of", "well_formed",
+    "ANSWERS", "CHAT_ID_LENGTH", "CONVERSATION", "MODELS", "RESULT_BYTES", "ROLES", "RecordRefused", "Result", "Task", "Tombstone", "Turn",
+    "chat_id_of", "dumps", "loads_object", "task_id_of", "timestamp_of", "turn_key", "user_id_of", "well_formed",
 ]  # fmt: skip
 
 ROLES = ("user", "asst")
@@ -37,6 +37,9 @@ MODELS = ("opus", "sonnet", "haiku")
 
 #: The field of an imported turn's record that holds the title of the conversation in which it was said.
 CONVERSATION = "conversation"
+#: The field of an imported answer's record that holds the task id of its question. An answer of ours has the task id of its question itself; one of
+#: another assistant has an id of its own, because there a question may be answered anew.
+ANSWERS = "answers"
 
 #: No answer is larger: what Claude may print, written as JSON once more.
 RESULT_BYTES = 32 << 20
@@ -158,6 +161,12 @@ class Turn:
     @property
     def turn_id(self) -> str:
         return f"{self.task_id}:{self.role}"
+
+    @property
+    def exchange(self) -> str:
+        """The task id that pairs question and answer."""
+        asked = self.extra.get(ANSWERS) if self.role == "asst" else None
+        return asked if isinstance(asked, str) and TASK_ID.match(asked) else self.task_id
 
     @property
     def speaker(self) -> str:

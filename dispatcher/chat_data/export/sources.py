@@ -184,7 +184,7 @@ def _from_release(release: OpenRelease, found: Gathered, known: set[str]) -> boo
     release.open_texts()
     if release.text_missing:
         raise ReleaseRefused(release.text_missing)
-    sql = f"SELECT {COLUMNS} FROM chunks WHERE chat_id = ? ORDER BY exchange, role, passage"  # noqa: S608 - constants
+    sql = f"SELECT {COLUMNS} FROM chunks WHERE chat_id = ? ORDER BY turn_ids, passage"  # noqa: S608 - constants
     for part in part_files(release.path / LEXICAL):  # all passages of a turn are in one
         with closing(open_closed(part)) as connection:
             chunks = [chunk_of(row) for row in connection.execute(sql, (found.chat_id,))]
@@ -193,7 +193,7 @@ def _from_release(release: OpenRelease, found: Gathered, known: set[str]) -> boo
             text = "\n".join(chunk.text for chunk in (first, *more))
             extra = first.origin.to_json()
             plain = Turn(
-                first.exchange, first.role, first.chat_id, text, first.started_at, user_id=first.user_id, extra=extra
+                first.task_id, first.role, first.chat_id, text, first.started_at, user_id=first.user_id, extra=extra
             )
             turn = plain if first.speaker == plain.speaker else replace(plain, name=first.speaker)
             if turn.turn_id not in known:

@@ -13,6 +13,8 @@ no part of what was said.
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -28,6 +30,8 @@ _INTERNAL = ("thoughts", "reasoning_recap", "user_editable_context", "model_edit
 _HIDDEN = ("is_visually_hidden_from_conversation", "is_user_system_message")
 #: The content types of parts that are no text → the kind of attachment.
 _ATTACHED = {"image_asset_pointer": "photo", "audio_asset_pointer": "voice", "video_container_asset_pointer": "video"}
+#: Marks that ChatGPT draws as something else: `\ue200cite\ue202turn0search1\ue201`, `\ue200entity\ue202["city","Rome"]\ue201`.
+_MARK = re.compile("[ ]?\ue200(?P<kind>[^\ue200-\ue202]*)(?:\ue202(?P<values>[^\ue200\ue201]*))?\ue201")
 #: Later than any time in seconds: some exports have milliseconds.
 _MILLISECONDS = 1e11
 
@@ -85,7 +89,19 @@ def _text(content: dict[str, Any]) -> str:
     )
     texts = [text for text in found if isinstance(text, str) and text.strip()]
     whole = content.get("text")
-    return "\n".join(texts) if texts else whole if isinstance(whole, str) else ""
+    return _MARK.sub(_drawn, "\n".join(texts) if texts else whole if isinstance(whole, str) else "")
+
+
+def _drawn(mark: re.Match[str]) -> str:
+    """What is shown in the place of a mark, as far as it is words: the name of an entity. A source is no part of what was said."""
+    if mark["kind"] != "entity":
+        return ""
+    try:
+        values = json.loads(mark["values"] or "")
+    except (ValueError, RecursionError):
+        return ""
+    name = values[1] if isinstance(values, list) and len(values) > 1 else ""
+    return f"{' ' if mark[0].startswith(' ') else ''}{name}" if isinstance(name, str) else ""
 
 
 def _attachment(content: dict[str, Any], metadata: dict[str, Any]) -> dict[str, str] | None:

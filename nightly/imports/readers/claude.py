@@ -7,13 +7,15 @@
 Times are ISO 8601. Anthropic documents the export, not its fields. They are read as public readers of it describe them:
 github.com/Sinity/polylogue (docs/providers/claude-ai.md), github.com/TomzxCode/llm-conversations-viewer (docs/formats.md).
 
-Of a message its text blocks count, or `text` where it has none; thoughts and calls of tools are left out. What Claude read out of an attached file
+Of a message its text blocks count, or `text` where it has no blocks at all; thoughts and calls of tools are left out, and so is what `text` has in
+their place. What Claude read out of an attached file
 follows the message's text under the file's name: a long paste has no other place. `parent_message_uuid` is not in every export; where it is, the
 conversation is the branch of `current_leaf_message_uuid`, or of the last message.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -24,6 +26,8 @@ from shared.wire.ids import moment_of
 SOURCE = "claude"
 
 _ROLES = {"human": "user", "user": "user", "assistant": "asst"}
+#: What stands in `text`, and in some blocks, for thoughts and calls of tools.
+_PLACEHOLDER = re.compile(r"(?:```\s*)?This block is not supported on your current device yet\.(?:\s*```)?")
 
 
 def _members(conversation: Conversation, stream: JsonStream, name: str, event: str, value: Any) -> Iterator[Node]:
@@ -73,10 +77,13 @@ def _content(message: dict[str, Any]) -> ShownMessage | str | None:
 
 
 def _text(message: dict[str, Any]) -> str:
-    blocks = [one for one in _list(message.get("content")) if one.get("type") == "text"]
-    texts = [one["text"] for one in blocks if isinstance(one.get("text"), str)]
-    whole = message.get("text")
-    said = "\n\n".join(text for text in texts if text.strip()) or (whole if isinstance(whole, str) else "")
+    blocks, whole = _list(message.get("content")), message.get("text")
+    texts = [one["text"] for one in blocks if one.get("type") == "text" and isinstance(one.get("text"), str)]
+    if not blocks and isinstance(whole, str):
+        texts = [whole]
+    if message.get("sender") == "assistant":
+        texts = [_PLACEHOLDER.sub("", text).strip() if _PLACEHOLDER.search(text) else text for text in texts]
+    said = "\n\n".join(text for text in texts if text.strip())
     files = [
         f"[{one.get('file_name') or 'attached text'}]\n{one['extracted_content']}"
         for one in _list(message.get("attachments"))

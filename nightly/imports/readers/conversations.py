@@ -6,6 +6,7 @@ of one conversation are kept in a temporary database while it is read: what says
 
 from __future__ import annotations
 
+import re
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -14,18 +15,21 @@ from pathlib import Path
 from typing import Any, Literal
 from zoneinfo import ZoneInfo
 
-from nightly.imports.candidates import ReadCandidate, Wanted, made_up_id, taken_or_left, turn_candidate
+from nightly.imports.candidates import ReadCandidate, Wanted, made_up_id, read_turn
 from nightly.imports.containers.members import Member, MemberStream
 from nightly.imports.containers.opening import Export, opened_export
 from nightly.imports.json_stream import JsonStream
 from shared.text.format import one_line, shorten
 from shared.turns.message_origin import Origin
-from shared.turns.records import CONVERSATION, RecordRefused, Turn, dumps, loads_object
+from shared.turns.records import ANSWERS, CONVERSATION, RecordRefused, Turn, dumps, loads_object
 
 #: The longest title that is kept.
 TITLE_CHARACTERS = 200
 OTHER_BRANCH = "of a branch that was edited or answered anew"
 OTHER_CONVERSATION = "of another conversation than --only"
+
+#: The parent of a first message, as Claude writes it.
+_ZERO = re.compile(r"0{8}-0{4}-[04]0{3}-[08]0{3}-0{12}\Z")
 
 _SCHEMA = """CREATE TABLE nodes (
   node TEXT PRIMARY KEY, parent TEXT, number INTEGER NOT NULL, kind TEXT NOT NULL, body BLOB NOT NULL, place INTEGER
@@ -99,6 +103,7 @@ class _Tree:
         self._connection = sqlite3.connect("", isolation_level=None)
         self._connection.execute(_SCHEMA)
         self._connection.execute("CREATE INDEX by_place ON nodes (place)")
+        self._connection.execute("CREATE INDEX by_number ON nodes (number)")
         self._connection.execute("BEGIN")
         self._number = 0
 
@@ -130,7 +135,17 @@ class _Tree:
         place = 0
         while node is not None and self._one("SELECT 1 FROM nodes WHERE node = ? AND place IS NULL", node):
             self._connection.execute("UPDATE nodes SET place = ? WHERE node = ?", (place, node))
-            node, place = self._one("SELECT parent FROM nodes WHERE node = ?", node), place + 1
+            node, place = self._before(node), place + 1
+
+    def _before(self, node: str) -> str | None:
+        """The message before this one: its parent or, where that is not in the file, the one that stands ahead of it there. A parent without an id
+        costs only itself, and not all that was said before it."""
+        parent = self._one("SELECT parent FROM nodes WHERE node = ?", node)
+        if parent is None or _ZERO.match(parent) or self._one("SELECT 1 FROM nodes WHERE node = ?", parent):
+            return None if parent is None else str(parent)
+        sql = "SELECT node FROM nodes WHERE number < (SELECT number FROM nodes WHERE node = ?) ORDER BY number DESC LIMIT 1"
+        ahead = self._one(sql, node)
+        return None if ahead is None else str(ahead)
 
     def branch(self) -> Iterator[tuple[str, int, ShownMessage | str]]:
         """(id, number, what was said or why it is left out) along the branch."""
@@ -223,21 +238,31 @@ class _Reading:
             if isinstance(said, str):
                 yield ReadCandidate(self.done, left_out=said)
                 continue
-            at = before = said.at if said.at is not None else before
+            at = before = _later(said.at, before)
             if at is None:
                 yield ReadCandidate(self.done, unreadable="it has no valid time", place=f"{place}, message {number}")
                 continue
             own = made_up_id(self._assistant.prefix, self._wanted.chat, conversation.identity, node)
-            task_id = asked if asked and said.role == "asst" else own
-            asked = own if said.role == "user" else None
-            turn = self._turn(task_id, said, at, conversation.title)
-            yield taken_or_left(self._wanted, self.done, turn_candidate(self._assistant.source, self._unit, turn))
+            question, asked = (None, own) if said.role == "user" else (asked, None)
+            turn = self._turn(own, question, said, at, conversation.title)
+            where = f"{place}, message {number}"
+            yield read_turn(self._wanted, self.done, where, self._assistant.source, self._unit, turn)
 
-    def _turn(self, task_id: str, said: ShownMessage, at: float, title: str) -> Turn:
+    def _turn(self, task_id: str, question: str | None, said: ShownMessage, at: float, title: str) -> Turn:
+        """Its id is its own node's alone, so an answer that was made anew is another turn, in whichever export it comes."""
         extra: dict[str, Any] = {CONVERSATION: title} if title else {}
+        if question:
+            extra[ANSWERS] = question
         if said.role == "user" and said.attachment:
             extra |= Origin.parse({"attachment": said.attachment}).to_json()
         return Turn(task_id, said.role, self._wanted.chat or "", said.text, at, extra=extra)
+
+
+def _later(at: float | None, before: float | None) -> float | None:
+    """The time of a message: its own. Without one, or at the same instant as the message before, just after that, so that their order stays."""
+    if before is None or (at is not None and at != before):
+        return at
+    return before + 0.001
 
 
 def title_of(value: object) -> str:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from nightly.imports.candidates import ReadCandidate, Wanted, lines_of, taken_or_left, turn_candidate
+from nightly.imports.candidates import ReadCandidate, Wanted, lines_of, read_turn
 from shared.errors import InvalidInput
 from shared.text.times import moment
 from shared.turns.records import RecordRefused, Turn, chat_id_of, loads_object, task_id_of, timestamp_of, user_id_of
@@ -77,7 +77,7 @@ class Log:
         user = user_id_of(record.get("user_id")) if role == "user" else None
         turn = Turn(task_id, role, chat_id, content, _time(record), user_id=user)
         self._known.execute("INSERT INTO seen VALUES (?,?)", (task_id, role))
-        return taken_or_left(self._wanted, done, turn_candidate(SOURCE, unit, turn))
+        return read_turn(self._wanted, done, place, SOURCE, unit, turn)
 
     def _chat(self, task_id: str, place: str) -> str | None:
         """A task belongs to a private chat only if its user is known to have asked it; to a group, always."""

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from nightly.imports.candidates import BOM, ReadCandidate, Wanted, made_up_id, open_input, taken_or_left, turn_candidate
+from nightly.imports.candidates import BOM, ReadCandidate, Wanted, made_up_id, open_input, read_turn
 from shared.errors import InvalidInput
 from shared.turns.records import RecordRefused, Turn, chat_id_of
 
@@ -124,7 +124,7 @@ def _turns(path: Path, unit: int, wanted: Wanted, chat_id: str, blocks: list[Blo
         if turn.role == "asst" and asked:
             turn = Turn(asked, "asst", chat_id, turn.content, turn.timestamp)
         asked = turn.task_id if turn.role == "user" else None
-        yield taken_or_left(wanted, block.done, turn_candidate(SOURCE, unit, turn))
+        yield read_turn(wanted, block.done, place, SOURCE, unit, turn)
 
 
 def _turn(chat_id: str, block: Block, equal: Counter[str]) -> Turn | None:

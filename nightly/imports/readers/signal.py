@@ -11,7 +11,10 @@ texts there:
 
 **sigexport** (github.com/carderne/signal-export, which reads Signal Desktop): a directory for each chat, with `data.json`, a line for each message
 ({"date", "sender", "body", "quote", "attachments": [{"name"}], ...}), and `chat.md` (`[2019-05-29 15:04:05] Me: text`), which is read only where
-there is no `data.json`. Its times are local, taken as those of CHAT_TIMEZONE.
+there is no `data.json`. Its times are local, taken as those of CHAT_TIMEZONE, unless they name their zone.
+
+A chat is told by its id, for sigexport its directory, and never by its name: two people may have one name, and some have none. The files are read
+twice, first to find out which chats are in them.
 
 Signal's encrypted backups are not read. A turn's id is made of its second, its words, and its number among equal ones of that second.
 """
@@ -21,6 +24,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import chain
@@ -28,11 +32,13 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from nightly.imports.candidates import ReadCandidate, Wanted, made_up_id, taken_or_left, turn_candidate
+from nightly.imports.candidates import ReadCandidate, Wanted, made_up_id, read_turn
 from nightly.imports.containers.members import Member
 from nightly.imports.containers.opening import Export, opened_export
 from nightly.imports.readers.conversations import OTHER_CONVERSATION, plain
+from nightly.imports.repetitions import Repetitions
 from shared.errors import InvalidInput
+from shared.text.format import one_line, shorten
 from shared.turns.message_origin import Origin
 from shared.turns.records import RecordRefused, Turn, loads_object, timestamp_of
 
@@ -41,13 +47,36 @@ SOURCE = "signal"
 _HEAD = re.compile(r"\[(\d{4}-\d\d-\d\d),? (\d\d:\d\d(?::\d\d)?)\] ([^:\n]{1,200}): ?(.*)\Z", re.DOTALL)
 #: Recipients and chats of an account that are kept; nobody has as many.
 _MOST_PEOPLE = 100_000
+#: As Signal names a person's chat with himself.
+_OWN_NOTES = "Note to Self"
+#: What kinds of recipients there are, by the name of their field.
+_KINDS = {
+    "self": "notes to oneself", "contact": "a person", "group": "a group", "distributionList": "a list for stories", "releaseNotes": "news of Signal",
+    "callLink": "a call link",
+}  # fmt: skip
+#: Chats that are listed where one must be chosen.
+_SHOWN_CHATS = 20
+
+
+@dataclass(frozen=True)
+class _Chat:
+    """`file`: where it is, `number`: what tells it there, and is taken by --only. `name`: as Signal shows it; "" if it has none."""
+
+    file: str
+    number: str
+    name: str = field(compare=False)
+    kind: str = field(compare=False)
+
+    def shown(self, messages: int) -> str:
+        """As a terminal may show it."""
+        name = "".join(letter if letter.isprintable() else "\ufffd" for letter in shorten(one_line(self.name), 40))
+        number = "".join(letter if letter.isprintable() else "\ufffd" for letter in self.number)
+        return f"{number} ({name or 'without a name'}; {self.kind}; {messages} messages)"
 
 
 @dataclass(frozen=True)
 class _Message:
-    """`chat`: the name of the conversation that it is in."""
-
-    chat: str
+    chat: _Chat
     sender: str
     text: str
     at: float
@@ -61,9 +90,11 @@ _Read = _Message | tuple[str | None, str | None]
 
 @dataclass
 class _Account:
-    """What the frames ahead of the messages say: names by recipient, recipients by chat. `me`: the owner's recipient."""
+    """What the frames ahead of the messages say: names and kinds by recipient, recipients by chat. `me`: the owner's recipient."""
 
+    file: str
     names: dict[str, str] = field(default_factory=dict)
+    kinds: dict[str, str] = field(default_factory=dict)
     chats: dict[str, str] = field(default_factory=dict)
     me: str | None = None
     own_name: str = "Me"
@@ -84,8 +115,15 @@ class _Account:
         identity, contact = str(recipient.get("id")), _object(recipient.get("contact"))
         title = _object(_object(_object(recipient.get("group")).get("snapshot")).get("title")).get("title")
         self.names[identity] = _name_of(contact) or (title if isinstance(title, str) else "")
+        self.kinds[identity] = next((kind for name, kind in _KINDS.items() if name in recipient), "of another kind")
         if "self" in recipient:
-            self.me = identity
+            self.me, self.names[identity] = identity, _OWN_NOTES
+
+    def _chat(self, item: dict[str, Any]) -> _Chat:
+        number = str(item.get("chatId"))
+        recipient = self.chats.get(number, "")
+        kind = self.kinds.get(recipient, "of an unknown recipient")
+        return _Chat(self.file, f"#{number}", self.names.get(recipient, ""), kind)
 
     def _message(self, item: dict[str, Any]) -> _Read:
         message, author = _object(item.get("standardMessage")), str(item.get("authorId"))
@@ -97,9 +135,8 @@ class _Account:
         except (ValueError, OverflowError):
             return None, "its time is not valid"
         outgoing = "outgoing" in item or author == self.me
-        chat = self.names.get(self.chats.get(str(item.get("chatId")), ""), "")
         sender = self.own_name if outgoing else self.names.get(author, "")
-        return _Message(chat, sender, body, at, self._quote(message), _pointer(message))
+        return _Message(self._chat(item), sender, body, at, self._quote(message), _pointer(message))
 
     def _quote(self, message: dict[str, Any]) -> dict[str, Any] | None:
         quote = _object(message.get("quote"))
@@ -111,41 +148,28 @@ class _Account:
 
 @dataclass
 class _Import:
-    """One import. `only`: the conversation that is wanted; `bot`: the sender who is the assistant."""
+    """One import. `chat`: the one that is wanted, None if there is none; `bot`: the sender who is the assistant."""
 
-    export: Export
     unit: int
     wanted: Wanted
-    only: str | None
+    chat: _Chat | None
     bot: str | None
-    conversations: set[str] = field(default_factory=set)
-    equal: Counter[tuple[int, str]] = field(default_factory=Counter)
-    second: int = 0
+    equal: Repetitions = field(default_factory=Repetitions)
 
     def take(self, read: _Read, done: int, place: str) -> ReadCandidate:
         if not isinstance(read, _Message):
             left_out, unreadable = read
             return ReadCandidate(done, left_out=left_out, unreadable=unreadable, place=place)
-        if self.only is not None and plain(read.chat) != plain(self.only):
+        if read.chat != self.chat:
             return ReadCandidate(done, left_out=OTHER_CONVERSATION)
-        self.conversations.add(read.chat)
-        if len(self.conversations) > 1:
-            raise InvalidInput(
-                f"{self.export.path} has several chats. Name the one that belongs to --chat with --only NAME, as Signal shows it; "
-                "nothing was imported."
-            )
         try:
-            return taken_or_left(self.wanted, done, turn_candidate(SOURCE, self.unit, self._turn(read)))
+            return read_turn(self.wanted, done, place, SOURCE, self.unit, self._turn(read))
         except RecordRefused as error:
             return ReadCandidate(done, unreadable=str(error), place=place)
 
     def _turn(self, message: _Message) -> Turn:
-        second, words = int(message.at), " ".join(message.text.split())
-        if second != self.second:
-            self.second = second
-            self.equal.clear()
-        self.equal[second, words] += 1
-        task_id = made_up_id("signal", self.wanted.chat, second, words, self.equal[second, words])
+        same = (self.wanted.chat, int(message.at), " ".join(message.text.split()))
+        task_id = made_up_id("signal", *same, self.equal.number(message.at, made_up_id("signal", *same)))
         by_bot = self.bot is not None and plain(message.sender) == plain(self.bot)
         origin = {} if by_bot else Origin.parse({"quote": message.quote, "attachment": message.attachment}).to_json()
         name = None if by_bot or not message.sender.strip() else message.sender
@@ -158,10 +182,11 @@ class _Import:
 def read(
     path: Path, unit: int, wanted: Wanted, zone: ZoneInfo, bot: str | None, only: str | None
 ) -> Iterator[ReadCandidate]:
-    """`bot`: the name of the sender who is the assistant; None: nobody is. InvalidInput if there are several chats, and `only` names none."""
+    """`bot`: the name of the sender who is the assistant; None: nobody is. `only`: the name or number of the chat; InvalidInput if
+    several are left."""
     with opened_export(path, zone) as export:
-        taking = _Import(export, unit, wanted, only, bot)
         members = _chosen(export)
+        taking = _Import(unit, wanted, _wanted_chat(export, members, zone, only), bot)
         for name, why in export.refused:
             yield ReadCandidate(0, unreadable=why, place=export.place_of(name))
         for index, member in enumerate(members):
@@ -184,23 +209,53 @@ def _chosen(export: Export) -> list[Member]:
     ]
 
 
+def _wanted_chat(export: Export, members: list[Member], zone: ZoneInfo, only: str | None) -> _Chat | None:
+    """The chat that is imported; None if nothing is. InvalidInput, with those to choose from, if it is not clear which."""
+    counts = Counter[_Chat]()
+    for member in members:
+        with suppress(RecordRefused):  # what cannot be read is reported when it is imported
+            for _, message, _ in _messages(member, zone):
+                if isinstance(message, _Message) and (message.chat in counts or len(counts) < _MOST_PEOPLE):
+                    counts[message.chat] += 1
+    found = [*counts] if only is None else _named([*counts], only)
+    if len(found) <= 1:
+        return found[0] if found else None
+    shown = "; ".join(one.shown(counts[one]) for one in sorted(found, key=lambda one: -counts[one])[:_SHOWN_CHATS])
+    more = "; …" if len(found) > _SHOWN_CHATS else ""
+    raise InvalidInput(
+        f"{export.path} has several chats{'' if only is None else ' that --only fits'}: {shown}{more}. Name the one that belongs to --chat with "
+        "--only NAME, as Signal shows it, or with its number as above; nothing was imported."
+    )
+
+
+def _named(chats: list[_Chat], only: str) -> list[_Chat]:
+    """By the number as it is listed, else by the name, else by the number alone."""
+    return (
+        [one for one in chats if one.number == only.strip()]
+        or [one for one in chats if plain(one.name) == plain(only)]
+        or [one for one in chats if one.number == f"#{only.strip()}"]
+    )
+
+
 def _messages(member: Member, zone: ZoneInfo) -> Iterator[tuple[int, _Read, int]]:
     """(line, message or why there is none, bytes so far), by the form of its first line."""
     lines = member.lines()
     first = next(lines, None)
     if first is None:
         raise RecordRefused("it is empty")
+    folder = str(PurePosixPath(member.name).parent)
+    chat = _Chat("", folder, member.folder, "a directory of sigexport")
     if (first[1] or "").startswith("["):
-        yield from _markdown(first, lines, member.folder, zone)
+        yield from _markdown(first, lines, chat, zone)
         return
-    account = _Account()
+    account = _Account(member.name)
     for number, line, done in chain([first], lines):
         if line is not None and not line.strip():
             continue
-        yield number, _json(line, account, member.folder, zone), done
+        yield number, _json(line, account, chat, zone), done
 
 
-def _json(line: str | None, account: _Account, folder: str, zone: ZoneInfo) -> _Read:
+def _json(line: str | None, account: _Account, chat: _Chat, zone: ZoneInfo) -> _Read:
     """A line of Signal's own export, or of sigexport's `data.json`."""
     if line is None:
         return None, "the line is too long"
@@ -214,7 +269,7 @@ def _json(line: str | None, account: _Account, folder: str, zone: ZoneInfo) -> _
     if not isinstance(body, str) or not body.strip() or record.get("deleted") is True:
         return "without text (media, a call, a notice)", None
     try:
-        at = timestamp_of(datetime.fromisoformat(str(record.get("date"))).replace(tzinfo=zone).timestamp())
+        at = _moment(str(record.get("date")), zone)
     except (ValueError, OverflowError):
         return None, "its time is not valid"
     quote = record.get("quote")
@@ -222,11 +277,11 @@ def _json(line: str | None, account: _Account, folder: str, zone: ZoneInfo) -> _
     files = record.get("attachments")
     names = [_object(one).get("name") for one in files] if isinstance(files, list) else []
     attachment = next(({"kind": "document", "name": name} for name in names if isinstance(name, str)), None)
-    return _Message(folder, sender if isinstance(sender, str) else "", body, at, quoted, attachment)
+    return _Message(chat, sender if isinstance(sender, str) else "", body, at, quoted, attachment)
 
 
 def _markdown(
-    first: tuple[int, str | None, int], rest: Iterator[tuple[int, str | None, int]], folder: str, zone: ZoneInfo
+    first: tuple[int, str | None, int], rest: Iterator[tuple[int, str | None, int]], chat: _Chat, zone: ZoneInfo
 ) -> Iterator[tuple[int, _Read, int]]:
     """sigexport's `chat.md`: a message goes on until the next line with a date. What replies and reactions look like in it stays as it is."""
     head: re.Match[str] | None = None
@@ -237,21 +292,27 @@ def _markdown(
             parts.append(line or "")
             continue
         if head:
-            yield begun, _written(head, parts, folder, zone), before
+            yield begun, _written(head, parts, chat, zone), before
         head, begun, parts, before = found, number, [found[4]], done
     if head:
-        yield begun, _written(head, parts, folder, zone), before
+        yield begun, _written(head, parts, chat, zone), before
 
 
-def _written(head: re.Match[str], parts: list[str], folder: str, zone: ZoneInfo) -> _Read:
+def _written(head: re.Match[str], parts: list[str], chat: _Chat, zone: ZoneInfo) -> _Read:
     text = "\n".join(part.rstrip() for part in parts).strip()
     if not text:
         return "without text (media, a call, a notice)", None
     try:
-        at = timestamp_of(datetime.fromisoformat(f"{head[1]} {head[2]}").replace(tzinfo=zone).timestamp())
+        at = _moment(f"{head[1]} {head[2]}", zone)
     except (ValueError, OverflowError):
         return None, "its time is not valid"
-    return _Message(folder, head[3], text, at)
+    return _Message(chat, head[3], text, at)
+
+
+def _moment(written: str, zone: ZoneInfo) -> float:
+    """POSIX seconds; ValueError or OverflowError if it is no time."""
+    at = datetime.fromisoformat(written)
+    return timestamp_of((at if at.tzinfo else at.replace(tzinfo=zone)).timestamp())
 
 
 def _full_name(record: dict[str, Any], ahead: str) -> str:
@@ -263,8 +324,9 @@ def _full_name(record: dict[str, Any], ahead: str) -> str:
 def _name_of(contact: dict[str, Any]) -> str:
     nickname = _object(contact.get("nickname"))
     nick = " ".join(value for value in (nickname.get("given"), nickname.get("family")) if isinstance(value, str))
-    number = contact.get("e164")
-    return nick or _full_name(contact, "system") or _full_name(contact, "profile") or (f"+{number}" if number else "")
+    number, username = contact.get("e164"), contact.get("username")
+    named = nick or _full_name(contact, "system") or _full_name(contact, "profile")
+    return named or (f"+{number}" if number else username if isinstance(username, str) else "")
 
 
 def _pointer(message: dict[str, Any]) -> dict[str, str] | None:

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from nightly.imports.candidates import ReadCandidate, Wanted, made_up_id, open_input, taken_or_left, turn_candidate
+from nightly.imports.candidates import ReadCandidate, Wanted, made_up_id, open_input, read_turn
 from nightly.imports.readers.telegram_file import Account, TelegramChat, TelegramFile, plain, sender_of
 from nightly.night.scratch import scratch_database
 from shared.errors import InvalidInput
@@ -237,7 +237,7 @@ def _read(talk: Talk, message: object, wanted: Wanted, done: int, place: str) ->
         return ReadCandidate(done, unreadable=str(error), place=place)
     if isinstance(turn, str):
         return ReadCandidate(done, left_out=turn)
-    return taken_or_left(wanted, done, turn_candidate(SOURCE, talk.unit, turn))
+    return read_turn(wanted, done, place, SOURCE, talk.unit, turn)
 
 
 def _find_bot(path: Path, account: Account, bot: str | None, token: str | None) -> BotAccount:

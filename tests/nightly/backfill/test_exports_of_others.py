@@ -99,6 +99,33 @@ def test_an_export_comes_in_once_and_a_larger_one_adds_what_is_new(light: World,
     assert lines_in_archive(light) == 4
 
 
+@pytest.mark.parametrize("with_first", [True, False])
+@pytest.mark.parametrize("source", ["chatgpt", "claude"])
+def test_an_answer_that_was_made_anew_comes_in_after_the_earlier_one(
+    light: World, source: str, with_first: bool
+) -> None:
+    anew, thanks = "A grey heron, to be exact.", "thanks for the heron"
+    if source == "chatgpt":
+        nodes = [gpt_node("q", "root", "user", "what stands there?"), gpt_node("a", "q", "assistant", ANSWER, NOON + 5)]
+        more = [gpt_node("b", "q", "assistant", anew, NOON + 60), gpt_node("q2", "b", "user", thanks, NOON + 70)]
+        made = gpt_conversation
+    else:
+        root = "00000000-0000-4000-8000-000000000000"
+        nodes = [claude_message("q", "human", "what stands there?", parent_message_uuid=root),
+                 claude_message("a", "assistant", ANSWER, "2026-02-09T12:00:05Z", parent_message_uuid="q")]  # fmt: skip
+        more = [claude_message("b", "assistant", anew, "2026-02-09T12:01:00Z", parent_message_uuid="q"),
+                claude_message("q2", "human", thanks, "2026-02-09T12:01:10Z", parent_message_uuid="b")]  # fmt: skip
+        made = claude_conversation
+    first = written(light.root / "conversations.json", [made(*nodes)])
+    assert fates(report(light, source, str(first), "--chat", "9912")) == (2, 0, 0, 0)
+    second = written(light.root / "conversations.json", [made(*nodes[: 2 if with_first else 1], *more)])
+    assert fates(report(light, source, str(second), "--chat", "9912")) == (2, 1, 0, 0)
+    history = json.loads(light.command("hmem", "history", "9912", "--json").stdout)
+    assert [turn["text"] for turn in history["turns"]] == ["what stands there?", ANSWER, anew, thanks]
+    hits = json.loads(light.command("hmem", "search", "9912", "grey heron", "--json").stdout)["hits"]
+    assert {hit.get("question") for hit in hits if hit["text"] == anew} == {"what stands there?"}
+
+
 @pytest.mark.parametrize("source", MAKERS)
 def test_what_was_forgotten_of_an_export_does_not_come_back(light: World, source: str) -> None:
     path = MAKERS[source](light.root, False)
@@ -139,6 +166,8 @@ def test_the_commands_take_their_options_and_name_what_is_wrong(light: World) ->
         backfill(light, "whatsapp", str(path), "--chat", "9912", "--dates", "mdy", "--bot", "AI", "--json").stdout
     )
     assert found["new"] == 2
+    told = backfill(light, "whatsapp", str(path), "--chat", "9912", "--dates", "mdy", "--dry-run").stdout
+    assert "dates are read as month, day, year (--dates mdy); 2 of 2 dates fit" in told
     assert sorted(turn_id.rpartition(":")[2] for turn_id in archived(light)) == ["asst", "user"]
     frames = signal_frames(signal_item("2", "a"), signal_item("2", "b", chat="11"))
     account = written(light.root / "main.jsonl", "\n".join(map(json.dumps, frames)))

@@ -174,7 +174,7 @@ def test_what_a_session_file_may_lack(tmp_path: Path) -> None:
 
 WORDS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\r")).filter(str.strip)
 BLOCKS = st.lists(
-    st.tuples(st.integers(0, 4_000_000_000).map(float), st.sampled_from(["USER", "ASSISTANT"]), WORDS),
+    st.tuples(st.integers(0, 1_770_000_000).map(float), st.sampled_from(["USER", "ASSISTANT"]), WORDS),
     min_size=1,
     max_size=6,
 )

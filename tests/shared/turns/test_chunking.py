@@ -11,7 +11,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from shared.turns.chunking import PASSAGE_CHARACTERS, chunks_of, clean, indexed_text, passages, sentences
-from shared.turns.records import Turn
+from shared.turns.records import ANSWERS, Turn
 
 PROPERTY = settings(max_examples=60, deadline=None)
 BLOB = base64.b64encode(b"".join(hashlib.sha256(bytes([n])).digest() for n in range(16))).decode()
@@ -143,6 +143,15 @@ def test_a_short_turn_is_one_chunk_that_says_where_it_comes_from() -> None:
     assert (chunk.chunk_id, chunk.turn_ids, chunk.exchange, chunk.chat_id) == ("t1:user#1", ("t1:user",), "t1", "9912")
     assert (chunk.text, chunk.speaker, chunk.role) == ("the code is 4711", "Anna # Maria", "user")
     assert (chunk.started_at, chunk.ended_at, chunk.passage, chunk.passages) == (1_707_500_000.0, 1_707_500_000.0, 1, 1)
+
+
+@pytest.mark.parametrize(
+    ("role", "answers", "exchange"),
+    [("asst", "q1", "q1"), ("asst", "not an id", "t1"), ("asst", 3, "t1"), ("user", "q1", "t1")],
+)
+def test_an_answer_with_an_id_of_its_own_is_shown_with_its_question(role: str, answers: object, exchange: str) -> None:
+    (chunk,) = chunks_of(Turn("t1", role, "9912", "said", 1.0, extra={ANSWERS: answers}))
+    assert (chunk.exchange, chunk.task_id) == (exchange, "t1")
 
 
 @pytest.mark.slow

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
-from nightly.imports.candidates import ReadCandidate, Wanted, made_up_id, taken_or_left, turn_candidate
+from nightly.imports.candidates import ReadCandidate, Wanted, made_up_id, read_turn
 from shared.turns.message_origin import Forward, Origin
 from shared.turns.records import RecordRefused, Turn, timestamp_of
 
@@ -39,4 +39,4 @@ class ImportedFacts:
         task_id = same if number == 1 else made_up_id(self.source, self.wanted.chat, where, words, number)
         extra = Origin(forward=Forward(self.program)).to_json()
         turn = Turn(task_id, "user", self.wanted.chat or "", words.strip(), said_at, extra=extra)
-        return taken_or_left(self.wanted, done, turn_candidate(self.source, self.unit, turn))
+        return read_turn(self.wanted, done, place, self.source, self.unit, turn)

@@ -67,7 +67,7 @@ def _read(value: Any, member: Member, facts: ImportedFacts, only: str | None, do
 
 def _one_user(export: Export, value: Any, only: str | None, users: set[str]) -> None:
     if only is None and isinstance(value, dict):
-        users.add(_user(value))
+        users.update(filter(None, [_user(value)]))
         if len(users) > 1:
             raise InvalidInput(
                 f"{export.path} has memories of several users. Name the one whose chat it is with --only USER; nothing was imported."
@@ -75,7 +75,9 @@ def _one_user(export: Export, value: Any, only: str | None, users: set[str]) -> 
 
 
 def _user(value: dict[str, Any]) -> str:
-    return str(value.get("user_id", ""))
+    """ "" where it is of no user, but of an agent or a run."""
+    user = value.get("user_id")
+    return "" if user is None else str(user)
 
 
 def _memories(member: Member) -> Iterator[tuple[int, Any, int]]:

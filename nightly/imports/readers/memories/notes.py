@@ -6,7 +6,8 @@ with; the others have the time of their file. `DREAMS.md`, which a model writes 
 
 **Basic Memory** (github.com/basicmachines-co/basic-memory, docs/NOTE-FORMAT.md): notes with front matter (`title`, `created`, …), observations
 `- [category] content #tag (context)` and relations `- relation_type [[Other note]] (context)`. Each of them, and every other paragraph, is kept word
-for word behind its note's title; its time is the note's `created` or `date`, or that of its file.
+for word behind its note's title; its time is the note's `created` or `date`, or that of its file. A note is told by its title: its path depends on
+which directory is named, and its permalink may be added later or follow the file.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from shared.turns.records import RecordRefused
 OPENCLAW, BASIC_MEMORY = "openclaw", "basic-memory"
 
 _DAY = re.compile(r"(\d{4}-\d{2}-\d{2})(?:-[^/]*)?\.md\Z", re.IGNORECASE)
-_CLOCK = re.compile(r"[\W_]{0,4}([01]?\d|2[0-3]):([0-5]\d)(?::[0-5]\d)?\b")
+_CLOCK = re.compile(r"[\W_]{0,4}([01]?\d|2[0-3]):([0-5]\d)(?::[0-5]\d)?(?:[ \t]?(?P<half>[ap])\.?m)?\b", re.IGNORECASE)
 #: Headings that only name the kind of what stands below them.
 _KINDS = ("observations", "relations")
 
@@ -66,7 +67,7 @@ def read_basic_memory(path: Path, unit: int, wanted: Wanted, zone: ZoneInfo) -> 
             (at for name in ("created", "created_at", "date") if (at := _time(fields.get(name), zone))), None
         )
         at = member.modified if written is None else written
-        return _Note(fields.get("permalink") or member.name, body, before, lambda _: at, title)
+        return _Note(title.casefold(), body, before, lambda _: at, title)
 
     facts = ImportedFacts(BASIC_MEMORY, "Basic Memory", unit, wanted)
     return _read(path, zone, facts, lambda name: name.lower().endswith(".md"), "*.md", note)
@@ -127,7 +128,12 @@ def _noon(day: str, zone: ZoneInfo) -> datetime | None:
 def _at_clock(piece: Piece, noon: datetime) -> float:
     """The time of day that the piece or the innermost heading with one begins with, or noon."""
     found = next((one for text in (piece.text, *reversed(piece.headings)) if (one := _CLOCK.match(text))), None)
-    return (noon.replace(hour=int(found[1]), minute=int(found[2])) if found else noon).timestamp()
+    if found is None:
+        return noon.timestamp()
+    hour = int(found[1])
+    if found["half"] and 1 <= hour <= 12:
+        hour = hour % 12 + 12 * (found["half"].lower() == "p")
+    return noon.replace(hour=hour, minute=int(found[2])).timestamp()
 
 
 def _time(value: str | None, zone: ZoneInfo) -> float | None:

@@ -17,7 +17,7 @@ from dispatcher.memory.store.memories import MemoryType, new_memory
 from dispatcher.memory.store.summaries import SessionSummary
 from dispatcher.memory.tombstones import Forgotten
 from shared.errors import InvalidInput
-from shared.turns.records import Tombstone, Turn
+from shared.turns.records import ANSWERS, Tombstone, Turn
 from tests.support.day.talking import CLAUDE, Talk
 from tests.support.machine import free_port
 from tests.support.samples import ODD_CHATS
@@ -181,12 +181,15 @@ def test_without_the_archive_the_release_speaks(here: World) -> None:
     here.say("t1", "\x1b[31mred\x1b[0m  herring")
     here.say("t1", long, role="asst", timestamp=1_707_500_001.0)
     here.say("t2", "mine", chat_id="other")
+    anew = long.replace("long", "new")
+    here.say("a1", anew, role="asst", timestamp=1_707_500_002.0, extra={ANSWERS: "t1"})
     here.night()
     folder, told = export(here, hmem_night_dir=here.root / "elsewhere")
-    first, second = contents(folder)
+    first, second, third = contents(folder)
     assert first == "red herring", "cleaned"
     assert second.split() == long.split(), "all passages, in their order"
-    assert told["sources"] == {"archive": 0, "redis": 0, "day": 0, "release": 2}
+    assert third.split() == anew.split(), "of another answer to the same question, too"
+    assert told["sources"] == {"archive": 0, "redis": 0, "day": 0, "release": 3}
     assert "the release: cleaned text" in (folder / "README.txt").read_text(encoding="utf-8")
     assert b"mine" not in everything(folder)
 

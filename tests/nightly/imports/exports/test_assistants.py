@@ -46,8 +46,9 @@ def test_chatgpt_keeps_what_was_shown(tmp_path: Path) -> None:
     reads = read("chatgpt", written(tmp_path / "conversations.json", [talk]))
     assert said(reads) == [("user", "what is this? 🦉"), ("asst", "a heron"), ("asst", "It stands in water.")]
     question, answer, more = turns(reads)
-    assert [turn.timestamp for turn in (question, answer, more)] == [NOON, NOON + 4, NOON + 4]
-    assert question.task_id == answer.task_id != more.task_id
+    assert [turn.timestamp for turn in (question, answer, more)] == [NOON, NOON + 4, NOON + 4.001]
+    assert question.exchange == answer.exchange != more.exchange
+    assert len({turn.task_id for turn in (question, answer, more)}) == 3
     assert question.origin.attachment is not None
     assert question.origin.attachment.kind == "photo"
     assert [turn.extra["conversation"] for turn in turns(reads)] == ["Boiler"] * 3
@@ -77,6 +78,18 @@ def test_of_an_edited_conversation_only_the_last_branch_comes_in(tmp_path: Path)
     assert left(read("chatgpt", path)) == [OTHER_BRANCH] * 3
     lost = written(tmp_path / "lost.json", [gpt_conversation(*nodes, leaf="gone")])
     assert said(read("chatgpt", lost)) == [("user", "second wording"), ("asst", "another answer")], "the newest"
+
+
+def test_an_answer_that_was_made_anew_is_another_turn_of_the_same_question(tmp_path: Path) -> None:
+    asked = gpt_node("q", "root", "user", "first wording")
+    first, anew = (gpt_node(name, "q", "assistant", f"answer {name}") for name in "ab")
+    ways = [[asked, first], [asked, first, anew], [asked, anew]]
+    found = [turns(read("chatgpt", written(tmp_path / "c.json", [gpt_conversation(*way)]))) for way in ways]
+    answers = [answer for _, answer in found]
+    assert len({question.turn_id for question, _ in found}) == 1
+    assert answers[0].turn_id != answers[1].turn_id == answers[2].turn_id
+    assert {turn.exchange for way in found for turn in way} == {found[0][0].task_id}
+    assert all(question.timestamp < answer.timestamp for question, answer in found), "of one instant, in their order"
 
 
 def test_a_circle_in_the_tree_ends(tmp_path: Path) -> None:
@@ -164,6 +177,44 @@ def test_what_is_wrong_in_one_conversation_costs_no_other(tmp_path: Path) -> Non
     assert said(reads) == [("user", "still here")]
     assert len(unread(reads)) == 6
     assert all("still here" not in why for why in unread(reads))
+
+
+def test_chatgpts_marks_are_no_words(tmp_path: Path) -> None:
+    cite, entity = (
+        "\ue200cite\ue202turn0search1\ue202turn0search2\ue201",
+        '\ue200entity\ue202["city","Rome","Italy"]\ue201',
+    )
+    talk = gpt_conversation(
+        gpt_node("q", "root", "user", "where?"),
+        gpt_node("a", "q", "assistant", f"In {entity}, by train {cite}. \ue200entity\ue202[\ue201Tea", NOON + 1),
+        gpt_node("b", "a", "assistant", cite, NOON + 2),
+    )
+    reads = read("chatgpt", written(tmp_path / "c.json", [talk]))
+    assert said(reads) == [("user", "where?"), ("asst", "In Rome, by train.Tea")]
+
+
+def test_claudes_placeholder_is_no_message(tmp_path: Path) -> None:
+    text = "```\nThis block is not supported on your current device yet.\n```"
+    thought = [{"type": "thinking", "thinking": "hm"}, {"type": "tool_use", "name": "web", "input": {}}]
+    talk = claude_conversation(
+        claude_message("m1", "assistant", text, content=thought),
+        claude_message("m2", "assistant", f"before\n{text}\nafter", content=[]),
+        claude_message("m3", "assistant", text),
+        claude_message("m4", "human", f"Why does it say: {text}"),
+    )
+    reads = read("claude", written(tmp_path / "c.json", [talk]))
+    assert said(reads) == [("asst", "before\n\nafter"), ("user", f"Why does it say: {text}")]
+    assert len(left(reads)) == 2
+
+
+def test_a_message_of_claude_without_an_id_costs_only_itself(tmp_path: Path) -> None:
+    messages = [claude_message(f"m{n}", "human", f"word {n}", parent_message_uuid=f"m{n - 1}") for n in range(5)]
+    messages[0]["parent_message_uuid"] = "00000000-0000-4000-8000-000000000000"
+    del messages[2]["uuid"]
+    reads = read("claude", written(tmp_path / "c.json", [claude_conversation(*messages)]))
+    assert said(reads) == [("user", f"word {n}") for n in (0, 1, 3, 4)]
+    assert unread(reads) == ["message 3 has no uuid"]
+    assert left(reads) == []
 
 
 def test_a_file_that_was_cut_off_gives_what_is_whole(tmp_path: Path) -> None:

@@ -63,6 +63,15 @@ def test_openclaws_memory(tmp_path: Path) -> None:
     assert first.extra["source"] == "openclaw"
 
 
+def test_a_time_of_day_may_name_its_half(tmp_path: Path) -> None:
+    lines = ["## 2:30 PM standup", "- moved the release", "## 12:05 a.m.", "- could not sleep", "- 11:05 pm slept", "- 12:10 p.m. ate",
+             "- 9:15 amount paid", "- 14:30 pm odd", "- 23:01"]  # fmt: skip
+    written(tmp_path / "memory" / "2026-02-08.md", "\n".join(lines))
+    midnight = NOON - 86_400 - 3600 - 12 * 3600
+    hours = [(turn.timestamp - midnight) / 3600 for turn in turns(read("openclaw", tmp_path))]
+    assert [round(hour * 60) for hour in hours] == [870, 5, 23 * 60 + 5, 730, 555, 870, 23 * 60 + 1]
+
+
 def test_a_memory_that_was_moved_or_grew_has_the_same_ids(tmp_path: Path) -> None:
     before = {turn.turn_id for turn in turns(read("openclaw", workspace(tmp_path / "a")))}
     moved = workspace(tmp_path / "b" / "deep")
@@ -111,6 +120,22 @@ def test_basic_memorys_notes(tmp_path: Path) -> None:
         ("plain: [fact] without front matter", NOON),
     ]
     assert unread(reads) == []
+
+
+def test_a_note_has_the_same_ids_from_wherever_it_is_named(tmp_path: Path) -> None:
+    note = "- [fact] without front matter"
+    root = tmp_path / "bm"
+    written(root / "notes" / "plain.md", note)
+    written(root / "notes" / "coffee.md", NOTE.replace("permalink: coffee/brewing\n", ""))
+    files = {f"bm/notes/{one.name}": one.read_bytes() for one in (root / "notes").iterdir()}
+    ways = [root, root / "notes", tmp_path, written(tmp_path / "bm.zip", zipped(files))]
+    found = [sorted(turn.turn_id for turn in turns(read("basic-memory", way))) for way in ways]
+    written(root / "notes" / "coffee.md", NOTE)
+    found.append(sorted(turn.turn_id for turn in turns(read("basic-memory", root))))
+    assert all(ids == found[0] for ids in found)
+    assert len(found[0]) == 5
+    written(root / "other" / "plain.md", note)
+    assert len({turn.turn_id for turn in turns(read("basic-memory", root))}) == 6, "two notes of one title are two"
 
 
 def test_front_matter_is_read_for_single_values_only() -> None:
@@ -183,6 +208,16 @@ def test_memories_of_several_users_do_not_mix(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match="--only"):
         read("mem0", path)
     assert said(read("mem0", path, only="b")) == [("user", "fact 1")]
+
+
+def test_a_memory_of_no_user_is_of_no_further_one(tmp_path: Path) -> None:
+    users: list[dict[str, str | None]] = [{}, {"user_id": None}, {"user_id": "ann"}]
+    at = "2026-02-09T12:00:00Z"
+    rows = [{"id": str(n), "memory": f"fact {n}", "created_at": at, **user} for n, user in enumerate(users)]
+    path = written(tmp_path / "a.json", rows)
+    assert len(turns(read("mem0", path))) == 3
+    assert said(read("mem0", path, only="ann")) == [("user", "fact 2")]
+    assert said(read("mem0", path, only="None")) == []
 
 
 def test_what_is_no_memory_is_named(tmp_path: Path) -> None:

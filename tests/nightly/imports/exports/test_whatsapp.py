@@ -1,8 +1,7 @@
-"""WhatsApp's and Signal's exports: every line format, who said it, and when."""
+"""WhatsApp's exports: every line format, who said it, and when."""
 
 from __future__ import annotations
 
-import json
 from datetime import datetime
 from pathlib import Path
 
@@ -10,17 +9,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from nightly.imports.candidates import Wanted
-from nightly.imports.readers.conversations import OTHER_CONVERSATION
 from shared.errors import InvalidInput
 from tests.nightly.imports.exports.builders import (
     BERLIN,
-    NOON,
     left,
     read,
     said,
-    signal_frames,
-    signal_item,
     turns,
     unread,
     written,
@@ -28,7 +22,7 @@ from tests.nightly.imports.exports.builders import (
 )
 
 AT = datetime(2023, 12, 31, 23, 59, tzinfo=BERLIN).timestamp()
-LRM, NARROW = "\u200e", "\u202f"
+LRM, RLM, NARROW = "\u200e", "\u200f", "\u202f"
 
 
 @pytest.mark.parametrize(
@@ -54,6 +48,17 @@ LRM, NARROW = "\u200e", "\u202f"
         (f"{LRM}[12/31/23, 11:59:07{NARROW}PM] ~{NARROW}Ann: hello", 7),
         ("[31/12/2023 à 23:59:07] Ann : hello", 7),
         ("[2023-12-31, 11:59:07 p.m.] Ann: hello", 7),
+        ("31.12.2023 ÖS 11:59 - Ann: hello", 0),
+        ("2023. 12. 31. du. 11:59 - Ann: hello", 0),
+        ("31.12.2023, 11:59 nachm. - Ann: hello", 0),
+        ("31/12/2023, 11:59 PTG - Ann: hello", 0),
+        ("2023-12-31 kl. 11:59 em - Ann: hello", 0),
+        ("31/12/2023 às 23:59 - Ann: hello", 0),
+        ("31.12.23, 11:59 μ.μ. - Ann: hello", 0),
+        ("2023/12/31 晚上11:59 - Ann: hello", 0),
+        (f"{RLM}31{RLM}/12{RLM}/2023، 11:59 م - {RLM}Ann: hello", 0),
+        (f"[{RLM}31{RLM}/12{RLM}/2023، 11:59:07 م] Ann: hello", 7),
+        ("31/12/2566 23:59 - Ann: hello", 0),
     ],
 )
 def test_each_way_to_write_a_line(tmp_path: Path, line: str, second: int) -> None:
@@ -170,82 +175,3 @@ def test_any_words_come_back(tmp_path: Path, messages: list[tuple[str, str]], io
     assert {turn.name for turn in kept} <= {who.strip("~") for who, _ in messages}
     for turn in kept:
         assert any("".join(turn.content.split()) in "".join(text.split()) for _, text in messages)
-
-
-# ------------------------------------------------------------------------------------------------------------- Signal
-
-
-def own(path: Path, *items: dict[str, object]) -> Path:
-    return written(path, "".join(json.dumps(line) + "\n" for line in signal_frames(*items)))
-
-
-def test_signals_own_export(tmp_path: Path) -> None:
-    reply = {"quote": {"authorId": "2", "targetSentTimestamp": "1", "text": {"body": "are you there?"}}}
-    items = [
-        signal_item("2", "are you there?"),
-        {**signal_item("1", "yes 🦉", NOON + 1), "standardMessage": {"text": {"body": "yes 🦉"}, **reply}},
-        signal_item("2", "", NOON + 2),
-        {"chatId": "10", "authorId": "2", "dateSent": "1", "updateMessage": {"simpleUpdate": {}}},
-        {**signal_item("2", "when?"), "dateSent": "soon"},
-    ]
-    own(tmp_path / "export" / "main.jsonl", *items)
-    written(tmp_path / "export" / "metadata.json", "{}")
-    reads = read("signal", tmp_path / "export")
-    assert [(turn.name, turn.content, turn.timestamp) for turn in turns(reads)] == [
-        ("Bob B", "are you there?", NOON),
-        ("Ann Example", "yes 🦉", NOON + 1),
-    ]
-    quote = turns(reads)[1].origin.quote
-    assert quote is not None
-    assert (quote.name, quote.text) == ("Bob B", "are you there?")
-    assert unread(reads) == ["its time is not valid"]
-    assert len(left(reads)) == 2
-    bot = read("signal", tmp_path / "export", bot="bob b")
-    assert [turn.role for turn in turns(bot)] == ["asst", "user"]
-
-
-def test_an_account_of_several_chats_needs_the_name_of_one(tmp_path: Path) -> None:
-    path = own(tmp_path / "main.jsonl", signal_item("2", "for Ann alone"), signal_item("2", "for all", chat="11"))
-    with pytest.raises(InvalidInput, match="--only"):
-        read("signal", path)
-    assert said(read("signal", path, only="family")) == [("user", "for all")]
-    assert left(read("signal", path, only="Bob B")) == [OTHER_CONVERSATION]
-
-
-def test_sigexport_in_both_its_forms(tmp_path: Path) -> None:
-    rows = [
-        {"date": "2026-02-09T13:00:00.250000", "sender": "Bob", "body": "hello  ", "quote": "", "sticker": None, "attachments": []},
-        {"date": "2026-02-09T13:00:05", "sender": "Me", "body": "two\nlines", "quote": "\n\n> hello\n\n",
-         "attachments": [{"name": "a.pdf", "path": "media/a.pdf"}]},
-        {"date": "2026-02-09T13:00:06", "sender": "Me", "body": "", "quote": "", "attachments": [{"name": "b.jpg", "path": "media/b.jpg"}]},
-        {"date": "x", "sender": "Me", "body": "odd"},
-    ]  # fmt: skip
-    chat = tmp_path / "out" / "Bob"
-    written(chat / "data.json", "".join(json.dumps(row) + "\n" for row in rows))
-    markdown = "[2026-02-09 13:00:00] Bob: hello  \n\n[2026-02-09, 13:00:05] Me: two\nlines  \n\n"
-    written(chat / "chat.md", markdown)
-    reads = read("signal", tmp_path / "out")
-    assert [(turn.name, turn.content, turn.timestamp) for turn in turns(reads)] == [
-        ("Bob", "hello", NOON + 0.25),
-        ("Me", "two\nlines", NOON + 5),
-    ]
-    assert turns(reads)[1].origin.quote is not None
-    assert unread(reads) == ["its time is not valid"]
-    again = read("signal", written(tmp_path / "chat.md", markdown))
-    assert [turn.turn_id for turn in turns(again)] == [turn.turn_id for turn in turns(reads)]
-    official = own(
-        tmp_path / "main.jsonl", signal_item("2", "hello", NOON + 0.25), signal_item("1", "two\nlines", NOON + 5)
-    )
-    assert [turn.turn_id for turn in turns(read("signal", official))] == [turn.turn_id for turn in turns(reads)]
-    late = read("signal", tmp_path / "out", Wanted(since=NOON + 1, chat="9912"))
-    assert said(late) == [("user", "two\nlines")]
-
-
-def test_broken_lines_of_signal_cost_no_other(tmp_path: Path) -> None:
-    path = own(tmp_path / "main.jsonl", signal_item("2", "one"))
-    path.write_bytes(
-        path.read_bytes() + b"{broken\n[]\n3\n" + json.dumps({"chatItem": signal_item("2", "two")}).encode()
-    )
-    reads = read("signal", path)
-    assert said(reads) == [("user", "one"), ("user", "two")]
-    assert len(unread(reads)) == 3

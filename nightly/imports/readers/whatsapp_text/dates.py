@@ -1,0 +1,149 @@
+"""In which order a WhatsApp export writes day, month and year: decided over the whole file, because any one line may be pasted."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from nightly.imports.containers.members import Member
+from nightly.imports.readers.whatsapp_text.lines import Head, UnknownWords, head_of
+from shared.errors import InvalidInput
+from shared.text.format import one_line, shorten
+from shared.turns.records import RecordRefused
+
+#: The orders in which a date may be written, as --dates names them: where year, month and day stand.
+ORDERS = {"dmy": (2, 1, 0), "mdy": (2, 0, 1), "ymd": (0, 1, 2)}
+_NAMES = {"dmy": "day, month, year", "mdy": "month, day, year", "ymd": "year, month, day"}
+#: A trace is at most this share of a file's messages, and of a few messages none.
+_TRACE_SHARE, _TRACE_FROM = 50, 10
+#: Different unknown words that are kept.
+_MOST_WORDS = 1_000
+
+
+@dataclass
+class DateVotes:
+    """What the lines of a file say. `given`: the order that the person named. By order: `valid`, the dates that it allows; `back`, how often they go
+    back in it."""
+
+    given: str | None
+    heads: int = 0
+    buddhist: int = 0
+    differ: bool = False
+    valid: Counter[str] = field(default_factory=Counter)
+    back: Counter[str] = field(default_factory=Counter)
+    unknown: Counter[str] = field(default_factory=Counter)
+    _last: dict[str, datetime] = field(default_factory=dict)
+
+    def add(self, head: Head) -> None:
+        moments = {
+            name: at for name, order in ORDERS.items() if self._may_be(name, head) and (at := head.moment(order))
+        }
+        if not moments:
+            return  # in no order: a line of a message that looks like a head, or a time that does not exist
+        self.heads += 1
+        self.buddhist += head.buddhist
+        self.differ |= len({*moments.values()}) > 1
+        for name, at in moments.items():
+            self.valid[name] += 1
+            self.back[name] += name in self._last and at < self._last[name]
+            self._last[name] = at
+
+    def _may_be(self, name: str, head: Head) -> bool:
+        return name == self.given or is_usual(name, head)
+
+    def add_unknown(self, words: str) -> None:
+        if words in self.unknown or len(self.unknown) < _MOST_WORDS:
+            self.unknown[words] += 1
+
+    def against(self, order: str) -> int:
+        """How many dates an order does not allow."""
+        return self.heads - self.valid[order]
+
+    @property
+    def trace(self) -> int:
+        return 0 if self.heads < _TRACE_FROM else max(1, self.heads // _TRACE_SHARE)
+
+    def best(self) -> list[str]:
+        """The orders against which least speaks. A date that one order does not allow, and that goes back in the other, speaks against both."""
+        contradicted = {name: self.against(name) + self.back[name] for name in ORDERS}
+        least = min(contradicted.values())
+        return [name for name, count in contradicted.items() if count == least]
+
+
+@dataclass(frozen=True)
+class Dates:
+    """How the dates of a file are read, and what is to be said of it. `fits`: whether no more than a trace of them contradicts the order."""
+
+    order: str
+    fits: bool
+    notes: tuple[str, ...]
+
+    def moment(self, head: Head) -> datetime | None:
+        return head.moment(ORDERS[self.order])
+
+    def is_pasted(self, head: Head) -> bool:
+        """Whether its date is one in another order alone: a line that somebody pasted from another export, so it is part of a message."""
+        others = (name for name in ORDERS if name != self.order and is_usual(name, head))
+        return self.fits and self.moment(head) is None and any(head.moment(ORDERS[name]) for name in others)
+
+
+def dates_of(member: Member, place: str, given: str | None) -> Dates:
+    """`given`: as --dates names it. InvalidInput if it must be named; RecordRefused if the file cannot be read without guessing."""
+    votes, some = DateVotes(given), False
+    for _, line, _ in member.lines():
+        head = None if line is None else head_of(line)
+        if isinstance(head, UnknownWords):
+            votes.add_unknown(head.words)
+        elif head is not None:
+            some = True
+            votes.add(head)
+    if words := votes.unknown.most_common(1):
+        _judge_unknown(votes, *words[0])
+    if not some:
+        raise RecordRefused("no line of it begins with a date and a time, so it is no export of a WhatsApp chat")
+    order = given or _order_of(votes, place)
+    return Dates(order, votes.against(order) <= votes.trace, tuple(_notes(votes, order, place)))
+
+
+def _judge_unknown(votes: DateVotes, words: str, count: int) -> None:
+    """A word that many lines have ahead of the time is no accident. A trace of them is text that people wrote."""
+    if votes.unknown.total() > votes.trace:
+        raise RecordRefused(
+            f"between date and time, or behind it, stands {_shown(words)} ({count} lines), and it is not known which half of the day that is. "
+            "Nothing of it was read. Please report the word"
+        )
+
+
+def _order_of(votes: DateVotes, place: str) -> str:
+    found = votes.best()
+    if (len(found) > 1 and votes.differ) or votes.against(found[0]) > votes.trace:
+        counts = ", ".join(f"{name} fits {votes.valid[name]}" for name in ORDERS)
+        raise InvalidInput(
+            f"{place} does not show in which order day, month and year are written (of {votes.heads} dates, {counts}). Name it with --dates dmy, mdy "
+            "or ymd; nothing was imported."
+        )
+    return found[0]
+
+
+def _notes(votes: DateVotes, order: str, place: str) -> list[str]:
+    fit = f"{votes.valid[order]} of {votes.heads} dates fit"
+    found = [f"{place}: dates are read as {_NAMES[order]} (--dates {order}); {fit}"]
+    if votes.buddhist:
+        found.append(f"{place}: {votes.buddhist} years are of the Buddhist era, and were converted")
+    if count := votes.unknown.total():
+        words = ", ".join(_shown(one) for one, _ in votes.unknown.most_common(3))
+        found.append(
+            f"{place}: {count} lines with {words} between date and time are read as text of the message before"
+        )
+    return found
+
+
+def _shown(words: str) -> str:
+    """As a terminal may show it."""
+    return repr(shorten("".join(letter if letter.isprintable() else "\ufffd" for letter in one_line(words)), 40))
+
+
+def is_usual(order: str, head: Head) -> bool:
+    """No region writes the month first with dots; and a year of two digits stands first in so few that it must be said."""
+    return not (order == "mdy" and head.dotted) and not (order == "ymd" and len(head.numbers[0]) != 4)
