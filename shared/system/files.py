@@ -110,11 +110,14 @@ def read_own(path: Path) -> bytes:
 
 
 @contextmanager
-def locked_file(path: Path, *, wait: bool = True) -> Iterator[None]:
-    """Hold the lock of a file, made if it is not there; BlockingIOError if another process holds it and we do not wait."""
+def locked_file(path: Path, *, wait: bool = True) -> Iterator[IO[bytes]]:
+    """Hold the lock of a file, made if it is not there; BlockingIOError if another process holds it and we do not wait.
+
+    It lasts until every process that was given the descriptor has ended.
+    """
     with opened(path, os.O_RDWR | os.O_CREAT) as lock:
         fcntl.flock(lock, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-        yield
+        yield lock
 
 
 @dataclass(frozen=True)

@@ -69,11 +69,17 @@ HALVES = {"dispatcher": "day", "night": "night"}
 
 def test_compose_has_the_services_and_they_their_images() -> None:
     assert set(SERVICES) == {"secrets", "redis", "telegram", "owner", *HALVES}
-    for name in set(SERVICES) - {"redis"}:
+    built = {"secrets": "day", "night": "night"}
+    assert {name for name in SERVICES if "build" in SERVICES[name]} == set(built), "each image once"
+    for name, half in built.items():
         build = SERVICES[name]["build"]
         assert (DEPLOY / build["context"]).resolve() == REPOSITORY
-        assert (REPOSITORY / build["dockerfile"]).name == f"Dockerfile.{HALVES.get(name, 'day')}"
+        assert (REPOSITORY / build["dockerfile"]).name == f"Dockerfile.{half}"
         assert (REPOSITORY / build["dockerfile"]).is_file()
+    for name in set(SERVICES) - {"redis"}:
+        assert SERVICES[name]["image"] == f"hcli-memory-{HALVES.get(name, 'day')}", "no service keeps an older version"
+        assert SERVICES[name]["pull_policy"] == "never", "it is in no registry"
+        assert name == "secrets" or "secrets" in SERVICES[name]["depends_on"], "so each start builds the day's image"
     assert [name for name in SERVICES if "profiles" in SERVICES[name]] == ["owner"], "the rest starts by itself"
 
 
@@ -230,51 +236,6 @@ def test_who_makes_the_secrets_is_in_the_groups_that_read_them() -> None:
         )
     copied = next(rest for rest in of("day", "COPY") if "container-secrets" in rest)
     assert SERVICES["secrets"]["entrypoint"] == [f"{copied.split()[-1]}container-secrets"]
-
-
-@pytest.fixture
-def pinning(tmp_path: Path) -> Path:
-    """A copy of what pin-images reads and writes, and a `docker` that answers with a digest for each image."""
-    for name in ("pin-images", "compose.yaml"):
-        shutil.copy(DEPLOY / name, tmp_path / name)
-    docker = tmp_path / "bin" / "docker"
-    docker.parent.mkdir()
-    docker.write_text(
-        '#!/bin/sh\nimage=$6\n[ "$*" = "buildx imagetools inspect --format {{.Manifest.Digest}} $image" ] || exit 9\n'
-        'case $image in "$BROKEN") echo "no such tag" >&2; exit 1;; "$ODD") echo latest;;\n'
-        '*) echo "sha256:$(printf %s "$image" | sha256sum | cut -c1-64)";; esac\n'
-    )
-    docker.chmod(0o755)
-    return tmp_path
-
-
-def pin(place: Path, **more: str) -> subprocess.CompletedProcess[str]:
-    variables = {"PATH": f"{place / 'bin'}:/usr/bin:/bin", "BROKEN": "-", "ODD": "-"} | more
-    return subprocess.run([place / "pin-images"], env=variables, capture_output=True, text=True, check=False)
-
-
-def test_images_are_pinned_by_what_docker_says_they_are(pinning: Path) -> None:
-    (pinning / ".env").write_text("HMEM_MEMORY=/srv/memory\nREDIS_IMAGE=redis:6\n")
-    for _ in range(2):
-        assert pin(pinning).returncode == 0
-        pinned = dict(line.split("=", 1) for line in (pinning / ".env").read_text().splitlines())
-        assert set(pinned) == {"REDIS_IMAGE", "PYTHON_IMAGE", "NODE_IMAGE", "HMEM_MEMORY"}
-        assert pinned["HMEM_MEMORY"] == "/srv/memory"
-        for name, tag in (("REDIS_IMAGE", "redis:7"), ("PYTHON_IMAGE", "python:3.11-slim-bookworm")):
-            assert re.fullmatch(rf"{re.escape(tag)}@sha256:[0-9a-f]{{64}}", pinned[name])
-    assert ".env" in (DEPLOY / ".gitignore").read_text().split()
-    compose = (DEPLOY / "compose.yaml").read_text()
-    for name in ("REDIS_IMAGE", "PYTHON_IMAGE", "NODE_IMAGE"):
-        assert f"${{{name}:-" in compose
-
-
-@pytest.mark.parametrize("trouble", ["BROKEN", "ODD"])
-def test_an_image_that_docker_cannot_name_changes_nothing(pinning: Path, trouble: str) -> None:
-    (pinning / ".env").write_text("REDIS_IMAGE=redis:7@sha256:before\n")
-    done = pin(pinning, **{trouble: "python:3.11-slim-bookworm"})
-    assert (done.returncode, "pin-images: docker" in done.stderr) == (1, True)
-    assert (pinning / ".env").read_text() == "REDIS_IMAGE=redis:7@sha256:before\n"
-    assert not list(pinning.glob(".env.*"))
 
 
 def test_the_images_have_the_claude_cli_that_was_tested() -> None:

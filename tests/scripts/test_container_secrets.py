@@ -13,6 +13,7 @@ import pytest
 
 from shared.config.settings import load_settings
 from tests.support.redis_users import DEPLOY
+from tests.support.world import BINARIES
 
 PARTS = ("redis", "dispatcher", "owner", "night", "bot")
 TOKEN = "123456789:AAE_x-y"
@@ -26,11 +27,15 @@ def place(tmp_path: Path) -> Path:
     return tmp_path / "secrets"
 
 
-def secrets(place: Path, *arguments: str, token: str = TOKEN, given: str = "") -> subprocess.CompletedProcess[str]:
-    variables = {"PATH": "/usr/bin:/bin", "HMEM_SECRETS": str(place), "TELEGRAM_BOT_TOKEN": token}
-    return subprocess.run(
-        [DEPLOY / "container-secrets", *arguments], env=variables, input=given, capture_output=True, text=True, check=False
-    )  # fmt: skip
+def secrets(
+    place: Path, *arguments: str, token: str = TOKEN, given: str | bytes = ""
+) -> subprocess.CompletedProcess[str]:
+    variables = {"PATH": f"{BINARIES}:/usr/bin:/bin", "HMEM_SECRETS": str(place), "TELEGRAM_BOT_TOKEN": token}
+    content = given if isinstance(given, bytes) else given.encode()
+    done = subprocess.run(
+        [DEPLOY / "container-secrets", *arguments], env=variables, input=content, capture_output=True, check=False
+    )
+    return subprocess.CompletedProcess(done.args, done.returncode, done.stdout.decode(), done.stderr.decode())
 
 
 def of(place: Path, part: str) -> dict[str, str]:
@@ -98,7 +103,9 @@ def test_the_program_reads_what_was_set(place: Path, monkeypatch: pytest.MonkeyP
 @pytest.mark.parametrize(
     ("words", "given"),
     [
-        (("set", "redis", "X"), "x"), (("set", "night", "x y"), "x"), (("set", "night", "X"), ""), (("set",), ""),
+        (("set", "redis", "X"), "x"), (("set", "night", "x y"), "x"), (("set", "night", "DAY_STORE_URL"), ""), (("set",), ""),
+        (("set", "night", "NO_SUCH_SETTING"), "x"), (("set", "dispatcher", "REDIS_URL"), "redis://other"),
+        (("set", "bot", "TELEGRAM_BOT_TOKEN"), "1:a"), (("unset", "night", "DAY_STORE_URL"), ""), (("unset",), ""),
         (("show", "../../etc/passwd"), ""), (("show", "nobody"), ""), (("show",), ""), (("frob",), ""),
     ],
 )  # fmt: skip
@@ -108,6 +115,36 @@ def test_wrong_words_are_refused_in_a_sentence(place: Path, words: tuple[str, ..
     done = secrets(place, *words, given=given)
     assert (done.returncode, done.stdout, done.stderr.startswith("secrets: ")) == (2, "", True)
     assert sorted(path.name for path in place.rglob("*")) == before
+
+
+@pytest.mark.parametrize(
+    "given", [b"two\nlines\n", b"two\n\n", b"a\rb\n", b"a\tb", b"\x7f", b"a\x1b[0m", b"\xff", b"\n", b"\r\n"]
+)
+def test_a_value_that_the_service_could_not_read_changes_nothing(place: Path, given: bytes) -> None:
+    assert secrets(place, "set", "dispatcher", "DAY_STORE_URL", given="before").returncode == 0
+    before = {path: path.read_bytes() for path in place.rglob("*") if path.is_file()}
+    done = secrets(place, "set", "dispatcher", "DAY_STORE_URL", given=given)
+    assert (done.returncode, done.stderr.startswith("secrets: ")) == (2, True), done.stderr
+    assert {path: path.read_bytes() for path in place.rglob("*") if path.is_file()} == before
+
+
+def test_a_line_of_windows_is_a_value_without_its_end(place: Path) -> None:
+    assert secrets(place, "set", "night", "DAY_STORE_URL", given="postgresql://u:p@db/x\r\n").returncode == 0
+    assert of(place, "night")["DAY_STORE_URL"] == "postgresql://u:p@db/x"
+
+
+def test_what_was_set_can_be_removed_also_where_it_broke_the_file(place: Path) -> None:
+    assert secrets(place, "set", "dispatcher", "DAY_STORE_URL", given="postgresql://u:p@db/x").returncode == 0
+    with (place / "all" / "more" / "dispatcher.toml").open("a") as more:
+        more.write('REDIS_URL = "of an earlier version, which took it"\n')
+    assert secrets(place).returncode == 0
+    with pytest.raises(tomllib.TOMLDecodeError):
+        of(place, "dispatcher")
+    done = secrets(place, "unset", "dispatcher", "REDIS_URL")
+    assert (done.returncode, "REDIS_URL is unset for dispatcher" in done.stderr) == (0, True)
+    assert of(place, "dispatcher")["REDIS_URL"].startswith("redis://dispatcher:")
+    assert secrets(place, "unset", "dispatcher", "DAY_STORE_URL").returncode == 0
+    assert "DAY_STORE_URL" not in of(place, "dispatcher")
 
 
 def test_programs_outside_are_shown_theirs(place: Path) -> None:

@@ -45,8 +45,9 @@ def upgrade(
         return
     with ExitStack() as held:
         with as_owner_of(settings.hmem_state_dir):
-            held.enter_context(journal.alone(make_dir(settings.hmem_state_dir)))
-        carry_on(settings, installation, services, wanted or None, typer.echo, back=back)
+            lock = held.enter_context(journal.alone(make_dir(settings.hmem_state_dir)))
+        locks = (lock, *held.enter_context(host.no_night(settings)))
+        carry_on(settings, installation, services, wanted or None, typer.echo, locks, back=back)
 
 
 def carry_on(
@@ -55,31 +56,31 @@ def carry_on(
     services: Services,
     target: str | None,
     say: Say,
+    locks: tuple[int, ...],
     *,
     back: bool = False,
 ) -> None:
     """Go on with an unfinished upgrade, or begin one, or go back; to its end."""
-    with host.no_night(settings):
-        found = (
-            _to_go_back(settings, installation)
-            if back
-            else journal.unfinished(settings.hmem_state_dir, installation.prefix)
-        )
-        if found is None:
-            found = _begun(settings, installation, target, say)
-        elif not back:
-            _refuse_another(found, target)
-            way = "back" if found.back else "on"
-            say(f"An upgrade of {found.from_version} was interrupted before its step {found.step!r}; it goes {way}.")
-        doing = Upgrade(settings, installation, services, found, say)
-        if back:
-            doing.go_back()
-        else:
-            doing.run()
-            if not found.back:
-                say(
-                    f"Done: {found.from_version} is now {host.version_of(installation.python)}. The way back: hmem upgrade --back"
-                )
+    found = (
+        _to_go_back(settings, installation)
+        if back
+        else journal.unfinished(settings.hmem_state_dir, installation.prefix)
+    )
+    if found is None:
+        found = _begun(settings, installation, target, say)
+    elif not back:
+        _refuse_another(found, target)
+        way = "back" if found.back else "on"
+        say(f"An upgrade of {found.from_version} was interrupted before its step {found.step!r}; it goes {way}.")
+    doing = Upgrade(settings, installation, services, found, say, locks)
+    if back:
+        doing.go_back()
+    else:
+        doing.run()
+        if not found.back:
+            say(
+                f"Done: {found.from_version} is now {host.version_of(installation.python)}. The way back: hmem upgrade --back"
+            )
     for path in journal.to_prune(settings.hmem_state_dir, installation.prefix):
         remove_tree(path)
 
@@ -98,7 +99,7 @@ def plan(
         return [f"It would {what} {found.from_version} ({found.folder}). Nothing was changed."]
     installation.refuse_target(target)
     host.refuse_without_room(settings, installation)
-    note, running = host.other_host(settings, target), list(services.running())
+    note, running = host.other_host(settings, installation, target), list(services.running())
     store = host.store_path(settings)
     lines = [note] if note else []
     lines += [
@@ -120,7 +121,7 @@ def _begun(settings: Settings, installation: Installation, target: str | None, s
     """A new upgrade, noted; refused before anything is changed if it cannot be done here."""
     installation.refuse_target(target)
     host.refuse_without_room(settings, installation)
-    if note := host.other_host(settings, target):
+    if note := host.other_host(settings, installation, target):
         say(note)
     wheel = Path(target) if target and target.endswith(".whl") else None
     content = wheel.read_bytes() if wheel else b""

@@ -17,7 +17,8 @@ from redis import Redis, RedisError
 
 from dispatcher.health.checks.formats import FormatThere, formats_there
 from dispatcher.health.findings import Usage
-from dispatcher.installation.upgrade.installation import Installation, as_numbers, wheel_version
+from dispatcher.installation.upgrade.installation import Installation
+from dispatcher.installation.upgrade.versions import precedence
 from dispatcher.memory.store.database import Database
 from shared.config.credentials import for_child
 from shared.config.settings import Settings
@@ -53,11 +54,14 @@ def refuse_without_room(
 
 
 @contextmanager
-def no_night(settings: Settings) -> Iterator[None]:
-    """Meanwhile no night begins on this host; NightRunning if one runs. Where this user may not see the lock, nothing is held."""
+def no_night(settings: Settings) -> Iterator[tuple[int, ...]]:
+    """Meanwhile no night begins on this host; NightRunning if one runs. Where this user may not see the lock, nothing is held.
+
+    The lock's descriptor, if it is held: whoever else has it keeps nights away until it ends, too.
+    """
     descriptor = _night_lock(settings.hmem_night_dir / "lock")
     try:
-        yield
+        yield () if descriptor is None else (descriptor,)
     finally:
         if descriptor is not None:
             os.close(descriptor)
@@ -78,23 +82,29 @@ def _night_lock(path: Path) -> int | None:
     return None
 
 
-def other_host(settings: Settings, target: str | None) -> str:
-    """What to know about the other host; "" if there is none. UpgradeFailed if this one is the night host and the day host is older than `target`."""
+def other_host(settings: Settings, installation: Installation, target: str | None) -> str:
+    """What to know about the other host; "" if there is none. UpgradeFailed if this one is the night host and the day host is older than `target`,
+    where its version is known before it is installed."""
     if not settings.remote_target:
         return (
             ""
             if (settings.hmem_night_dir / "archive").exists()
             else "If nights run on another host, upgrade that one after this one."
         )
-    to = wheel_version(Path(target)) if target else None
-    day = _day_program(settings)
-    if to and day and as_numbers(day) < as_numbers(to):
-        raise UpgradeFailed(
-            f"The night on this host publishes to {settings.remote_target}, whose dispatcher is hcli-memory {day}: it might not read the releases "
-            f"of {to}. Run hmem upgrade on the day host first, then here."
-        )
+    day = refuse_before_day(settings, installation.version_of(target))
     known = f" (its dispatcher is hcli-memory {day})" if day else ""
     return f"The night on this host publishes to {settings.remote_target}{known}. The day host is upgraded first; do that before you go on here."
+
+
+def refuse_before_day(settings: Settings, version: str | None) -> str:
+    """UpgradeFailed if nights here publish to another host whose dispatcher is older than `version`; the dispatcher's version, as far as known."""
+    day = _day_program(settings) if settings.remote_target else ""
+    if version and day and precedence(day) < precedence(version):
+        raise UpgradeFailed(
+            f"The night on this host publishes to {settings.remote_target}, whose dispatcher is hcli-memory {day}: it might not read the releases "
+            f"of {version}. Run hmem upgrade on the day host first, then here."
+        )
+    return day
 
 
 def _day_program(settings: Settings) -> str:

@@ -21,11 +21,12 @@ import orjson
 from dispatcher.memory.store.kept import UPGRADES
 from shared.errors import FormatNewer, InvalidInput, StorageError
 from shared.system.files import locked_file, own_dir, read_own, write_atomic
+from shared.system.processes import died_here, process_name
 
 FORMAT, NAME, LOCK, PACKAGES = 1, "upgrade.json", "lock", "packages.json"
 #: In the environment, where the packages may not lie in the state directory.
 IN_ENVIRONMENT = "hmem-upgrades"
-_OF_PACKAGES = ("target", "commit", "wheel")
+_OF_PACKAGES = ("target", "commit", "wheel", "reached")
 #: Finished upgrades that are kept, the newest: one to go back to, and one more.
 KEPT = 2
 
@@ -34,7 +35,10 @@ Outcome = Literal["", "done", "back"]
 
 @dataclass
 class UpgradeJournal:
-    """`step`: the next one to do; `back`: the way is back; `outcome`: "" until it is finished. Formats: place → number before it began."""
+    """`step`: the next one to do; `back`: the way is back; `outcome`: "" until it is finished. Formats: place → number before it began.
+
+    Of a checkout: `commit` is the one before, `reached` the one that the upgrade brought.
+    """
 
     folder: Path
     packages: Path
@@ -42,6 +46,7 @@ class UpgradeJournal:
     target: str | None
     commit: str | None = None
     wheel: str | None = None
+    reached: str | None = None
     revision: str | None = None
     formats: dict[str, int] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
@@ -94,10 +99,12 @@ def read_journal(folder: Path, prefix: Path) -> UpgradeJournal | None:
             raise FormatNewer(
                 f"{path} was written by a newer hcli-memory, so this one cannot go on. Install that version, then run it there."
             )
+        for name in _OF_PACKAGES:  # only what lies beside the packages counts
+            record.pop(name, None)
         packages = packages_dir(folder, prefix)
         if (packages / PACKAGES).exists():
             noted = orjson.loads(read_own(packages / PACKAGES))
-            record |= {name: noted[name] for name in _OF_PACKAGES}
+            record |= {name: noted.get(name) for name in _OF_PACKAGES}
         elif not record["outcome"]:
             raise StorageError(
                 f"{packages / PACKAGES} is missing, so it is unknown what {folder} was to install. Run this as who began it, or move {folder} away."
@@ -137,12 +144,23 @@ def to_prune(state_dir: Path, prefix: Path) -> list[Path]:
 
 
 @contextmanager
-def alone(state_dir: Path) -> Iterator[None]:
-    """One upgrade at a time on this host."""
+def alone(state_dir: Path) -> Iterator[int]:
+    """One upgrade at a time on this host. The lock's descriptor is for the programs that it starts: if it is killed, they still hold the lock."""
+    path = own_dir(state_dir, UPGRADES) / LOCK
     try:
-        with locked_file(own_dir(state_dir, UPGRADES) / LOCK, wait=False):
-            yield
+        with locked_file(path, wait=False) as lock:
+            lock.truncate(0)
+            lock.write(process_name().encode())
+            lock.flush()
+            yield lock.fileno()
     except BlockingIOError as error:
-        raise InvalidInput(
-            "Another hmem upgrade is running on this host. Wait until it ends, then run this one again."
-        ) from error
+        raise InvalidInput(_who_runs(path)) from error
+
+
+def _who_runs(lock: Path) -> str:
+    if died_here(read_own(lock).decode("utf-8", "replace")):
+        return (
+            "An earlier hmem upgrade was killed, but a program that it had started (such as pip or scripts/setup) still runs. Wait until that ends, "
+            "then run this one again: it goes on where the earlier one was."
+        )
+    return "Another hmem upgrade is running on this host. Wait until it ends, then run this one again."

@@ -19,8 +19,11 @@ DUMP = f"{WORDS}.dump"
 DUMP_SECONDS = 3_600.0
 
 
-def keep(url: str, folder: Path) -> str:
-    """Dump our tables into `folder`; what was done, as a sentence. UpgradeFailed if pg_dump is there and fails."""
+def keep(url: str, folder: Path, locks: tuple[int, ...] = ()) -> str:
+    """Dump our tables into `folder`; what was done, as a sentence. UpgradeFailed if pg_dump is there and fails.
+
+    `locks`: descriptors of locks that last as long as pg_dump runs.
+    """
     if shutil.which("pg_dump") is None:
         return (
             "pg_dump is not installed, so there is no copy of the day store: going back is possible only as long as its format stays. Install the "
@@ -35,7 +38,7 @@ def keep(url: str, folder: Path) -> str:
     temporary = folder / f".{DUMP}.tmp"
     command = ["pg_dump", "--format=custom", f"--file={temporary}", *tables, place]
     try:
-        done = run_bounded(command, DUMP_SECONDS, environment=_environment() | secret)
+        done = run_bounded(command, DUMP_SECONDS, environment=_environment() | secret, descriptors=locks)
     except subprocess.TimeoutExpired as error:
         raise UpgradeFailed(f"pg_dump did not end within {DUMP_SECONDS / 60:g} minutes. Check the server.") from error
     if done.returncode:

@@ -17,10 +17,11 @@ import subprocess
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 
 from dispatcher.health.checks.formats import store_revision
 from dispatcher.installation.upgrade import host, postgresql
-from dispatcher.installation.upgrade.installation import Installation, carry_out
+from dispatcher.installation.upgrade.installation import ASIDE, Installation, carry_out
 from dispatcher.installation.upgrade.journal import UpgradeJournal
 from dispatcher.installation.upgrade.package import keep_wheel
 from dispatcher.installation.upgrade.services import NAMES, Services
@@ -43,13 +44,18 @@ BACK = ("reinstall", "restart back", "store", "memories")
 
 @dataclass
 class Upgrade:
-    """One upgrade, forward or back; `say` is told of each step in a sentence."""
+    """One upgrade, forward or back; `say` is told of each step in a sentence.
+
+    `locks`: descriptors of what keeps other upgrades and nights away. Each program that writes something has them, too: should we be killed, it
+    runs on in its session, and nobody else may begin until it has ended.
+    """
 
     settings: Settings
     installation: Installation
     services: Services
     journal: UpgradeJournal
     say: Callable[[str], None]
+    locks: tuple[int, ...] = ()
     settling: float = host.SETTLING_SECONDS
 
     def run(self) -> None:
@@ -70,6 +76,8 @@ class Upgrade:
             self._note(lambda: self.journal.finish("back"))
             self.say(f"Nothing had been changed: {self.journal.from_version} is installed.")
             return
+        if not self.journal.back or self.journal.step == BACK[0]:
+            self._refuse_without_package()
         if not self.journal.back:
             self._refuse_unreadable()
             self.journal.back, self.journal.why, self.journal.outcome, self.journal.step = True, why, "", BACK[0]
@@ -134,7 +142,7 @@ class Upgrade:
                 back_up(store, folder / COPY)
                 self.journal.revision = store_revision(folder / COPY)
             elif self.settings.has_day_store and store is None:
-                self.say(postgresql.keep(self.settings.day_store_url or "", folder))
+                self.say(postgresql.keep(self.settings.day_store_url or "", folder, self.locks))
             if (file := settings_file()) and file.exists():
                 with suppress(PermissionError):  # what the dispatcher's user may not read is not copied to where it may
                     copy_atomic(file, folder / SETTINGS)
@@ -148,21 +156,29 @@ class Upgrade:
         if made.commit is None:
             made.wheel = keep_wheel(packages).name
         made.write_packages()
-        write_atomic(
-            packages / BACK_SCRIPT, _script(self.installation.back(made.commit, made.wheel_path), made.from_version)
-        )
+        back = self.installation.back(made.commit, made.wheel_path)
+        write_atomic(packages / BACK_SCRIPT, _script(back, made.from_version, self.installation.root, made.commit))
 
     def _install(self) -> None:
         self.say("Installing.")
-        for command in carry_out(self.installation.forward(self.journal.target), "upgrade:halfway"):
+        for number, command in enumerate(
+            carry_out(self.installation.forward(self.journal.target), "upgrade:halfway", self.locks)
+        ):
+            if number:  # the first has fetched
+                self.journal.reached = self.installation.fetched()
+                self.journal.write_packages()
             self.say(f"  {command}")
+        # Of a git address in an environment, only now is it known which version it is.
+        host.refuse_before_day(self.settings, host.version_of(self.installation.python))
 
     def _migrate(self) -> None:
         """By the new version, in a process of its own."""
         self.say("Taking over the formats.")
         with for_child("dispatcher") as (environment, descriptors):
             command = [str(self.installation.python), "-P", "-m", MIGRATION]
-            done = run_bounded(command, MIGRATION_SECONDS, environment=environment, descriptors=descriptors)
+            done = run_bounded(
+                command, MIGRATION_SECONDS, environment=environment, descriptors=(*descriptors, *self.locks)
+            )
         if done.returncode:
             raise UpgradeFailed(f"The formats could not be taken over: {last_line(done)}")
 
@@ -204,12 +220,6 @@ class Upgrade:
                 f"{before} could not read what is in {', '.join(raised)} since the upgrade, so there is no way back, and nothing was changed. "
                 "Stay with this version, and report what does not work."
             )
-        kept = self.journal.wheel_path
-        if self.journal.commit is None and not (kept and kept.exists()):
-            raise UpgradeFailed(
-                f"The package of {before} is not kept any more ({kept or self.journal.packages}), so there is no way back, and nothing was changed. "
-                "Install it from elsewhere."
-            )
         store = host.store_path(self.settings)
         raised_store = store and self.journal.revision and store_revision(store) not in (None, self.journal.revision)
         if raised_store and not (self.journal.folder / COPY).exists():
@@ -217,10 +227,24 @@ class Upgrade:
                 f"The day store has a newer format than {before} reads, and its copy is gone: hmem forget removed it. Stay with this version."
             )
 
+    def _refuse_without_package(self) -> None:
+        """Whatever the journal says: it lies where the dispatcher writes, and what is installed lies where it does not."""
+        before = self.journal.from_version
+        kept = self.journal.wheel_path
+        if self.journal.commit is None and not (kept and kept.exists()):
+            raise UpgradeFailed(
+                f"The package of {before} is not kept any more ({kept or self.journal.packages}), so there is no way back, and nothing was changed. "
+                "Install it from elsewhere."
+            )
+
     def _reinstall(self) -> None:
+        if branch := self.installation.set_aside((self.journal.commit, self.journal.reached)):
+            self.say(
+                f"{self.installation.root} has commits that the upgrade did not bring. They stay in the branch {branch}."
+            )
         self.say(f"Installing {self.journal.from_version} again.")
         for command in carry_out(
-            self.installation.back(self.journal.commit, self.journal.wheel_path), "upgrade:halfway back"
+            self.installation.back(self.journal.commit, self.journal.wheel_path), "upgrade:halfway back", self.locks
         ):
             self.say(f"  {command}")
 
@@ -247,19 +271,26 @@ class Upgrade:
             return
         with as_owner_of(self.settings.hmem_state_dir):
             files = write_memories_since(folder / COPY, folder / AFTER)
+        failed = 0
         for chat, path in files.items():
             with for_child() as (environment, descriptors):
                 command = [str(self.installation.hmem), "memory", "import", "--", chat, str(path)]
-                done = run_bounded(command, MIGRATION_SECONDS, environment=environment, descriptors=descriptors)
+                done = run_bounded(
+                    command, MIGRATION_SECONDS, environment=environment, descriptors=(*descriptors, *self.locks)
+                )
             if done.returncode:
+                failed += 1
                 self.say(f"To do: hmem memory import -- {chat} {path} (it failed: {last_line(done)})")
-        self.say(f"The memories that {len(files)} chats got since the upgrade are imported.")
+        self.say(f"Chats whose memories since the upgrade are imported: {len(files) - failed} of {len(files)}.")
 
 
-def _script(commands: list[list[str]], version: str) -> bytes:
+def _script(commands: list[list[str]], version: str, root: Path, commit: str | None) -> bytes:
     lines = [
         "#!/bin/sh",
         f"# Installs hcli-memory {version} again, where an interrupted upgrade left nothing that starts. Then: hmem upgrade --back",
         "set -e",
     ]
+    if commit:  # what was committed since stays in a branch
+        git = shlex.join(["git", "-C", str(root)])
+        lines.append(f'[ "$({git} rev-parse HEAD)" = {commit} ] || {git} branch "{ASIDE}$(date -u +%Y%m%dT%H%M%S)"')
     return "\n".join([*lines, *map(shlex.join, commands), ""]).encode()

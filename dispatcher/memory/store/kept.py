@@ -13,6 +13,7 @@ from typing import Any
 
 import orjson
 
+from shared.system.faults import crash_point
 from shared.system.files import atomic_writer, fsync_dir, safe_name
 
 #: Below HMEM_STATE_DIR: one directory for each upgrade. All files there that hold words begin with the second name.
@@ -27,14 +28,16 @@ _FIELDS = {
 
 
 def kept_words(state_dir: Path) -> list[Path]:
-    """Every file of an upgrade that holds words."""
-    return sorted((state_dir / UPGRADES).glob(f"*/{WORDS}*"))
+    """Every file of an upgrade that holds words: also the half-made ones of a killed upgrade (`.day-store….tmp`), with SQLite's files beside them."""
+    base = state_dir / UPGRADES
+    return sorted([*base.glob(f"*/{WORDS}*"), *base.glob(f"*/.{WORDS}*")])
 
 
 def back_up(source: Path, target: Path) -> None:
     """A consistent copy of an SQLite file that may be in use; it appears under its name whole and durable, or not at all."""
     temporary = target.with_name(f".{target.name}.tmp")
-    temporary.unlink(missing_ok=True)  # of a copy that a kill cut short
+    for left in target.parent.glob(f"{temporary.name}*"):  # of a copy that a kill cut short, and its journal
+        left.unlink()
     descriptor = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
     try:
         _copy(source, temporary)
@@ -43,6 +46,7 @@ def back_up(source: Path, target: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+    crash_point("store:copied")
     temporary.replace(target)
     fsync_dir(target.parent)
 

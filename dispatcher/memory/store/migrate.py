@@ -102,5 +102,5 @@ def _copy(path: Path) -> None:
 
 
 def copies(path: Path) -> list[Path]:
-    """The copies made before migrations."""
-    return sorted(path.parent.glob(f"{path.name}{_COPY}*"))
+    """The copies made before migrations, and what a kill left of half-made ones."""
+    return sorted(found for dot in ("", ".") for found in path.parent.glob(f"{dot}{path.name}{_COPY}*"))

@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from importlib.metadata import distribution
 from pathlib import Path
 
+import pytest
+
 from tests.support.world import REPOSITORY, World
 
 PACKAGES = ("dispatcher", "nightly", "shared")
@@ -156,3 +158,12 @@ def change(origin: Path, changes: Mapping[str, str]) -> str:
     git(origin, "add", "--all")
     git(origin, "commit", "--quiet", "--message=second")
     return git(origin, "rev-parse", "HEAD")
+
+
+def upgrades(world: World) -> list[Path]:
+    return sorted(path for path in (world.root / "state/upgrades").iterdir() if path.is_dir())
+
+
+def points(quick: str, *others: str) -> list[object]:
+    """Crash points; those that take the same way as the first are slow tests."""
+    return [quick, *(pytest.param(one, marks=pytest.mark.slow) for one in others)]

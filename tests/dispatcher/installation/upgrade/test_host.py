@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import subprocess
+from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
@@ -13,10 +14,14 @@ import pytest
 
 from dispatcher.installation.upgrade import postgresql
 from dispatcher.installation.upgrade.host import refuse_without_room
-from dispatcher.installation.upgrade.installation import Installation, as_numbers, find_installation, wheel_version
+from dispatcher.installation.upgrade.installation import Installation, find_installation
 from dispatcher.installation.upgrade.journal import FORMAT, NAME, UpgradeJournal, journals, packages_dir, read_journal
 from dispatcher.installation.upgrade.services import HostServices
+from dispatcher.installation.upgrade.steps import Upgrade
+from dispatcher.installation.upgrade.versions import precedence, wheel_version
 from dispatcher.memory.store.database import Database
+from dispatcher.memory.store.kept import AFTER
+from shared.config.installation import IMAGE_MARKER
 from shared.errors import FormatNewer, StorageError, UpgradeFailed
 from tests.support.stores import PostgreSQL, _programs
 from tests.support.world import REPOSITORY, World
@@ -46,8 +51,15 @@ def test_how_it_was_installed_is_found(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(UpgradeFailed, match="has no pip, and uv is not on PATH"):
         uv.refuse_target("git+https://example.org/us.git")
-    with pytest.raises(UpgradeFailed, match=r"neither a checkout.*start the newer image"):
+    with pytest.raises(UpgradeFailed, match=r"neither a checkout.*Install it anew"):
         find_installation(code, tmp_path)
+
+
+def test_in_an_image_nothing_is_installed(tmp_path: Path) -> None:
+    """The image's environment looks like one that pip could upgrade."""
+    prefix = environment(tmp_path / "venv", IMAGE_MARKER)
+    with pytest.raises(UpgradeFailed, match="Build the newer image"):
+        find_installation(tmp_path / "site-packages", prefix)
 
 
 def test_a_checkout_takes_no_file() -> None:
@@ -55,8 +67,24 @@ def test_a_checkout_takes_no_file() -> None:
         Installation("checkout", REPOSITORY, REPOSITORY, "0.1.0").refuse_target("hcli_memory-0.2.0-py3-none-any.whl")
 
 
-def test_versions_are_compared_as_numbers() -> None:
-    assert as_numbers("0.10.0") > as_numbers("0.9.12")
+def test_versions_are_compared_as_python_does() -> None:
+    order = ["", "0.1.0", "0.2.0.dev2", "0.2.0a1", "0.2.0b2", "0.2.0rc1.dev3", "0.2.0rc1", "0.2.0rc10", "0.2.0", "0.2.0.post1.dev1", "0.2.0.post1",
+             "0.9.12", "0.10.0"]  # fmt: skip
+    assert all(precedence(one) < precedence(following) for one, following in pairwise(order))
+    assert precedence("0.2") == precedence("0.2.0") == precedence("0.2.0+local.3")
+
+
+def test_a_final_version_comes_after_its_candidate(tmp_path: Path) -> None:
+    wheel = tmp_path / "hcli_memory-0.2.0-py3-none-any.whl"
+    wheel.touch()
+    Installation("venv", tmp_path, tmp_path, "0.2.0rc1").refuse_target(str(wheel))
+    with pytest.raises(UpgradeFailed, match="is installed already"):
+        Installation("venv", tmp_path, tmp_path, "0.2.0").refuse_target(str(wheel))
+    with pytest.raises(UpgradeFailed, match="is older than"):
+        Installation("venv", tmp_path, tmp_path, "0.3.0a1").refuse_target(str(wheel))
+
+
+def test_the_version_is_in_the_name_of_a_wheel() -> None:
     assert wheel_version(Path("hcli_memory-0.2.0-py3-none-any.whl")) == "0.2.0"
     assert wheel_version(Path("hcli_memory.whl")) is None
 
@@ -144,6 +172,24 @@ def test_what_root_installs_does_not_lie_where_the_dispatcher_writes(tmp_path: P
     assert (found.target, found.wheel_path) == ("/wheels/ours.whl", packages / "kept.whl")
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may give files away")
+@pytest.mark.parametrize("back", ["true", "false"])
+def test_a_made_up_upgrade_leads_root_to_no_package(light: World, back: str) -> None:
+    folder = light.root / "state" / "upgrades" / "20260101T000000"
+    folder.mkdir(parents=True)
+    for path in (light.root / "state", folder.parent, folder):
+        os.chown(path, 65534, 65534)
+    (folder / NAME).write_text(
+        f'{{"format": 1, "from_version": "0.0.1", "step": "reinstall", "back": {back}, "outcome": "done", "wheel": "{light.root}/evil.whl"}}'
+    )
+    (light.root / "evil.whl").touch()
+    found = read_journal(folder, light.root / "venv")
+    assert found is not None
+    installation = Installation("venv", light.root / "venv", light.root / "venv", "0.1.0")
+    with pytest.raises(UpgradeFailed, match="is not kept any more"):
+        Upgrade(light.settings(), installation, HostServices(), found, print).go_back()
+
+
 def test_a_day_store_on_postgresql_is_dumped_and_can_be_put_back(
     tmp_path: Path, server: PostgreSQL, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -166,3 +212,26 @@ def test_a_day_store_on_postgresql_is_dumped_and_can_be_put_back(
         assert direct.execute("SELECT chat_id FROM chats").fetchall() == [("9912",)]
     with pytest.raises(UpgradeFailed, match="pg_dump could not copy the day store"):
         postgresql.keep(url.replace("/test_", "/gone_"), tmp_path)
+
+
+def test_only_imports_that_worked_are_reported_as_done(light: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    hmem = light.root / "venv" / "bin" / "hmem"
+    hmem.parent.mkdir(parents=True)
+    hmem.write_text('#!/bin/sh\n[ "$4" = 1 ] || { echo "refused" >&2; exit 24; }\n')
+    hmem.chmod(0o755)
+    (light.root / AFTER).touch()
+    files = {"1": light.root / "since-1.jsonl", "2": light.root / "since-2.jsonl"}
+    monkeypatch.setattr("dispatcher.installation.upgrade.steps.write_memories_since", lambda *_: files)
+    said, made = list[str](), UpgradeJournal(light.root, light.root, "0.1.0", None)
+    doing = Upgrade(
+        light.settings(),
+        Installation("venv", light.root, light.root / "venv", "0.1.0"),
+        HostServices(),
+        made,
+        said.append,
+    )
+    doing._import_since()
+    assert said == [
+        f"To do: hmem memory import -- 2 {files['2']} (it failed: refused)",
+        "Chats whose memories since the upgrade are imported: 1 of 2.",
+    ]

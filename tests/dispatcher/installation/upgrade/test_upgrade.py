@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
 import signal
 import sqlite3
 import subprocess
 from contextlib import closing
-from pathlib import Path
 
 import orjson
 import pytest
 
 from dispatcher.memory.store.kept import kept_words
+from shared.config.installation import IMAGE_MARKER
 from shared.errors import NightRunning, UpgradeFailed
 from shared.system.formats import NAME
 from tests.dispatcher.installation.upgrade.installed import (
@@ -20,20 +21,14 @@ from tests.dispatcher.installation.upgrade.installed import (
     OLD,
     RAISED,
     Installed,
-    change,
-    git,
-    in_a_checkout,
     in_an_environment,
     make_wheel,
+    points,
+    upgrades,
 )
 from tests.support.world import World
 
 CHAT = "9912"
-
-
-def points(quick: str, *others: str) -> list[object]:
-    """Crash points; those that take the same way as the first are slow tests."""
-    return [quick, *(pytest.param(one, marks=pytest.mark.slow) for one in others)]
 
 
 FORWARD = points("install", "keep", "migrate", "restart", "check")
@@ -46,15 +41,6 @@ def installed(light: World) -> Installed:
     made = in_an_environment(light, make_wheel(light.root / "wheels", OLD))
     assert made.command("memory", "add", CHAT, "lives in Ghent").returncode == 0
     return made
-
-
-def upgrades(world: World) -> list[Path]:
-    return sorted(path for path in (world.root / "state/upgrades").iterdir() if path.is_dir())
-
-
-def journal(world: World) -> dict[str, object]:
-    found: dict[str, object] = orjson.loads((upgrades(world)[-1] / "upgrade.json").read_bytes())
-    return found
 
 
 def revision(world: World) -> str:
@@ -185,6 +171,19 @@ def test_what_is_forgotten_is_in_no_copy_that_an_upgrade_keeps(light: World, ins
     assert not [path for path in state.rglob("*") if path.is_file() and b"Ghent" in path.read_bytes()]
 
 
+def test_what_is_forgotten_is_in_no_half_made_copy_of_a_killed_upgrade(light: World, installed: Installed) -> None:
+    killed = installed.command("upgrade", str(make_wheel(light.root / "wheels", NEW)), HMEM_CRASH_AT="store:copied")
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    state, folder = light.root / "state", upgrades(light)[-1]
+    assert [path.name for path in kept_words(state)] == [".day-store.sqlite.tmp"]
+    for name in (".day-store.sqlite.tmp-journal", ".day-store.dump.tmp", ".day-store-since-9912.jsonl.0123.tmp"):
+        (folder / name).write_bytes(b"lives in Ghent")
+    (state / ".day-store.sqlite.before-0002.tmp").write_bytes(b"lives in Ghent")
+    light.command("hmem", "forget", "--matching", "Ghent", "--chat", CHAT, "--yes", "--later", check=False)
+    assert kept_words(state) == []
+    assert not [path for path in state.rglob("*") if path.is_file() and b"Ghent" in path.read_bytes()]
+
+
 @pytest.mark.parametrize(
     ("name", "sentence"),
     [("", "so name what to install"), ("nothing.whl", "is no wheel"), (f"hcli_memory-{OLD}-py3-none-any.whl", "is installed already"),
@@ -197,6 +196,15 @@ def test_what_cannot_be_installed_is_refused(light: World, installed: Installed,
     assert done.returncode == UpgradeFailed.exit_code
     assert sentence in done.stderr
     assert not upgrades(light)
+
+
+def test_in_an_image_it_refuses_and_notes_nothing(light: World, installed: Installed) -> None:
+    (installed.prefix / IMAGE_MARKER).touch()
+    for arguments in ([str(make_wheel(light.root / "wheels", NEW))], ["--back"], ["--dry-run"]):
+        done = installed.command("upgrade", *arguments)
+        assert done.returncode == UpgradeFailed.exit_code
+        assert "Build the newer image and start that" in done.stderr
+    assert not (light.root / "state/upgrades").exists()
 
 
 def test_no_upgrade_while_a_night_runs(light: World, installed: Installed) -> None:
@@ -221,88 +229,15 @@ def test_the_night_host_comes_second(light: World, installed: Installed) -> None
     assert installed.command("upgrade", str(wheel), **more).returncode == 0
 
 
-# ── a checkout, and services ─────────────────────────────────────────────────────────────────────────────────────────
-
-SYSTEMCTL = """#!/bin/sh
-case "$*" in
-  "is-active hmem-dispatcher.service") echo active ;;
-  "restart hmem-dispatcher") echo "$*" >> {log}; exit {code} ;;
-  *) echo inactive; exit 3 ;;
-esac
-"""
-
-
-def systemctl(world: World, code: int = 0) -> dict[str, str]:
-    """A systemctl that knows the dispatcher's unit as running, and notes restarts."""
-    folder = world.root / "bin"
-    folder.mkdir(exist_ok=True)
-    (folder / "systemctl").write_text(SYSTEMCTL.format(log=world.root / "restarts", code=code))
-    (folder / "systemctl").chmod(0o755)
-    return {"PATH": f"{folder}:{world.variables()['PATH']}"}
-
-
-def test_a_checkout_follows_its_branch_and_services_are_restarted(light: World) -> None:
-    installed, origin = in_a_checkout(light)
-    checkout, first = light.root / "checkout", git(origin, "rev-parse", "HEAD")
-    second = change(origin, {"news": "second"})
-    done = installed.command("upgrade", **systemctl(light))
-    assert done.returncode == 0, done.stderr
-    assert git(checkout, "rev-parse", "HEAD") == second
-    assert (light.root / "restarts").read_text() == "restart hmem-dispatcher\n"
-    back = installed.command("upgrade", "--back", **systemctl(light))
-    assert back.returncode == 0, back.stderr
-    assert git(checkout, "rev-parse", "HEAD") == first
-    assert (checkout / ".venv/setups").read_text().split() == [second, first]
-    assert (light.root / "restarts").read_text().count("restart") == 2
-
-
-@pytest.mark.parametrize("point", points("halfway", "install", "restart"))
-def test_a_checkout_killed_on_the_way_goes_on(light: World, point: str) -> None:
-    installed, origin = in_a_checkout(light)
-    second = change(origin, {"news": "second"})
-    killed = installed.command("upgrade", HMEM_CRASH_AT=f"upgrade:{point}", **systemctl(light))
-    assert killed.returncode == -signal.SIGKILL, killed.stderr
-    done = installed.command("upgrade", **systemctl(light))
-    assert done.returncode == 0, done.stderr
-    assert git(light.root / "checkout", "rev-parse", "HEAD") == second
-    assert (light.root / "checkout/.venv/setups").read_text().split()[-1] == second
-
-
-@pytest.mark.parametrize("point", points("halfway back", "reinstall"))
-def test_a_checkout_killed_on_the_way_back_goes_on_going_back(light: World, point: str) -> None:
-    installed, origin = in_a_checkout(light)
-    first = git(origin, "rev-parse", "HEAD")
-    change(origin, {"news": "second"})
-    assert installed.command("upgrade", **systemctl(light)).returncode == 0
-    killed = installed.command("upgrade", "--back", HMEM_CRASH_AT=f"upgrade:{point}", **systemctl(light))
-    assert killed.returncode == -signal.SIGKILL, killed.stderr
-    done = installed.command("upgrade", **systemctl(light))
-    assert done.returncode == 0, done.stderr
-    assert git(light.root / "checkout", "rev-parse", "HEAD") == first
-    assert (light.root / "checkout/.venv/setups").read_text().split()[-1] == first
-
-
-def test_a_service_that_does_not_come_back_undoes_the_upgrade(light: World) -> None:
-    installed, origin = in_a_checkout(light)
-    first = git(origin, "rev-parse", "HEAD")
-    change(origin, {"news": "second"})
-    done = installed.command("upgrade", **systemctl(light, code=1))
-    assert done.returncode == UpgradeFailed.exit_code
-    assert "could not be restarted" in done.stderr
-    assert git(light.root / "checkout", "rev-parse", "HEAD") == first
-
-
-def test_a_pull_that_cannot_be_done_leaves_all_as_it_was(light: World) -> None:
-    installed, origin = in_a_checkout(light)
-    first = git(origin, "rev-parse", "HEAD")
-    change(origin, {"scripts/setup": "#!/bin/sh\nexit 1\n"})
-    done = installed.command("upgrade")
-    assert done.returncode == UpgradeFailed.exit_code
-    assert "scripts/setup failed" in done.stderr
-    assert git(light.root / "checkout", "rev-parse", "HEAD") == first
-    (light.root / "checkout/news").write_text("of the owner")
-    change(origin, {"news": "second"})
-    done = installed.command("upgrade")
-    assert done.returncode == UpgradeFailed.exit_code
-    assert git(light.root / "checkout", "rev-parse", "HEAD") == first
-    assert (light.root / "checkout/news").read_text() == "of the owner"
+def test_the_night_host_goes_back_from_an_address_whose_version_is_newer(light: World, installed: Installed) -> None:
+    """What an address has is known once it is installed."""
+    light.redis.set("hcli:mem:format", orjson.dumps({"format": 1, "program": OLD, "release": 7}))
+    wheel = make_wheel(light.root / "wheels", NEW)
+    address = (
+        f"{wheel.as_uri()}#sha256={hashlib.sha256(wheel.read_bytes()).hexdigest()}"  # as a git address: no file's name
+    )
+    done = installed.command("upgrade", address, PUBLISH_TARGET="day.example:", RELEASE_COMMAND="ssh day.example")
+    assert done.returncode == UpgradeFailed.exit_code, done.stdout
+    assert "The upgrade failed and was undone" in done.stderr
+    assert "Run hmem upgrade on the day host first" in done.stderr
+    assert installed.version == OLD
