@@ -186,7 +186,6 @@ def _begin(context: ForgetContext, asked: ForgetRequest, *, yes: bool, later: bo
     from dispatcher.chat_data.forget.request import Scope
     from dispatcher.chat_data.forget.select import Selector
     from shared.system.byte_scan import Needles
-    from shared.vectors.aliases import servers
 
     journal = Journal(Scope(asked, []), Needles(), later=later)
     selector = Selector(context.settings, context.client, context.store, context.tasks)
@@ -197,7 +196,7 @@ def _begin(context: ForgetContext, asked: ForgetRequest, *, yes: bool, later: bo
             selection,
             night,
             places(context.settings, selection.scope, night),
-            what_stays(not_rewritten(context.settings), context.store, asked.kind, servers(context.settings)),
+            what_stays(not_rewritten(context.settings), context.store, asked.kind, context.settings),
         )
         if json:
             print_json({"preview": shown, "done": False})

@@ -146,6 +146,11 @@ def moved_to(night_dir: Path) -> str | None:
         return "another host"
 
 
+def kept_copies(night_dir: Path) -> list[Path]:
+    """Copies of the archive that stayed on this host when it was moved, the newest last. Nothing keeps them up to date."""
+    return sorted(night_dir.parent.glob(f"{night_dir.name}.kept*"), key=lambda path: (len(path.name), path.name))
+
+
 def refuse_moved(night_dir: Path) -> None:
     """SettingsError if the archive of this directory is on another host now: two archives would each lack what the other one has."""
     if host := moved_to(night_dir):

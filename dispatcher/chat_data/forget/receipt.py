@@ -10,8 +10,11 @@ import orjson
 
 from dispatcher.chat_data.forget.journal import Journal
 from dispatcher.chat_data.forget.layers.store import StoreLayer
+from shared.config.settings import Settings
+from shared.system.archive_folder import kept_copies
 from shared.system.files import make_dir, read_own, write_atomic
 from shared.text.format import zoned_text
+from shared.vectors.aliases import servers
 
 FOLDER = "receipts"
 
@@ -50,20 +53,28 @@ def receipts(state_dir: Path) -> list[dict[str, Any]]:
 
 
 def what_stays(
-    redis: list[dict[str, str]], store: StoreLayer | None, kind: str, servers: list[str]
+    redis: list[dict[str, str]], store: StoreLayer | None, kind: str, settings: Settings
 ) -> list[dict[str, str]]:
     """Where the text may remain out of reach of our commands, and what the owner can do about it.
 
-    `redis`: such places that redis_files.py names. `servers`: vector servers in use.
+    `redis`: such places that redis_files.py names.
     """
     stays = [*redis]
+    stays += [
+        _stays(
+            f"the old copy of the archive in {copy}",
+            "hmem init --night-host left it there when it moved the archive, and no night works on it",
+            "remove it (rm -r) once you trust the archive that is in use, and its backup",
+        )
+        for copy in kept_copies(settings.hmem_night_dir)
+    ]
     stays += [
         _stays(
             f"snapshots, logs and backups of the vector server {name}",
             "it keeps removed vectors until it rewrites its files; a vector is not text, but shows what the text was about",
             "rewrite or remove them there (Redis: BGREWRITEAOF; PostgreSQL: CHECKPOINT and SELECT pg_switch_wal())",
         )
-        for name in servers
+        for name in servers(settings)
     ]
     if store and not store.database.is_sqlite:
         stays.append(
@@ -73,7 +84,14 @@ def what_stays(
                 "run CHECKPOINT and SELECT pg_switch_wal(), and remove archived logs and dumps from before now",
             )
         )
-    stays += [
+    stays += _always_out_of_reach()
+    if kind == "matching":
+        stays.append(_stays("your shell's history", "the text was typed there", "remove the line (history -d)"))
+    return stays
+
+
+def _always_out_of_reach() -> list[dict[str, str]]:
+    return [
         _stays(
             "backups that you made of any of these directories, and files that hmem export or hmem-night export-archive wrote",
             "they are your own copies",
@@ -100,9 +118,6 @@ def what_stays(
             "nothing needs to be done",
         ),
     ]
-    if kind == "matching":
-        stays.append(_stays("your shell's history", "the text was typed there", "remove the line (history -d)"))
-    return stays
 
 
 def _stays(what: str, why: str, do: str) -> dict[str, str]:

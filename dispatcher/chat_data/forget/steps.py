@@ -43,7 +43,6 @@ from shared.system.files import own_root
 from shared.system.owner_key import Signing, open_signing
 from shared.system.signing_key import signing_key
 from shared.turns.records import Tombstone
-from shared.vectors.aliases import servers
 from shared.wire import keys
 
 Say = Callable[[str], None]
@@ -98,7 +97,7 @@ def carry_out(context: ForgetContext, journal: Journal, *, accept: bool = False)
         step()
     pending = [*work.running, *filter(None, [work.night()]), *work.drop_caches()]
     scan = work.scan()
-    stays = what_stays(work.rewrite(), context.store, journal.scope.asked.kind, servers(context.settings))
+    stays = what_stays(work.rewrite(), context.store, journal.scope.asked.kind, context.settings)
     record = receipt(journal, scan, stays, pending, accept=accept)
     write_receipt(context.settings.hmem_state_dir, record)
     crash_point("forget:receipt")

@@ -15,7 +15,7 @@ from dispatcher.installation.night_host.move import NightMove
 from dispatcher.installation.run import run
 from dispatcher.installation.services.choose import services_of
 from shared.errors import InstallationIncomplete
-from shared.system.archive_folder import moved_to
+from shared.system.archive_folder import kept_copies, moved_to
 from shared.system.faults import crash_point
 from shared.wire import keys
 from shared.wire.client import asking_once, open_redis
@@ -49,7 +49,7 @@ def move_archive(move: NightMove) -> str:
         outcome = "there already" if move.there["arrived"] else "moved"
     move.there |= move.ask("arrive", "Putting the archive in its place there")
     _let_go_here(move)
-    if kept := archive_place.kept(place):
+    if kept := kept_copies(place):
         move.installation.notes.append(
             f"A copy of the archive stays in {', '.join(map(str, kept))}. It is not kept up to date, and what hmem forget erases stays in it: delete "
             "it once you trust the night host and its backup (rm -r)."
@@ -165,7 +165,7 @@ def _verify_copy(move: NightMove) -> None:
 def _use_kept(move: NightMove) -> None:
     """It was given away here, but never put in its place there: then what stayed here is the archive."""
     place = move.installation.layout.night
-    copies = archive_place.kept(place)
+    copies = kept_copies(place)
     if move.ask("state", "Looking for the archive there")["arrived"] or not copies:
         raise InstallationIncomplete(
             f"The archive is neither here nor on {move.remote.name} as it should be. Look for {place.name}.kept and {place.name}.arriving."

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from dispatcher.installation.layout import account
 from shared.errors import InstallationIncomplete
-from shared.system.archive_folder import moved_marker
+from shared.system.archive_folder import kept_copies, moved_marker
 from shared.system.files import fsync_dir, opened
 from shared.system.privileges import as_owner_of
 
@@ -40,11 +40,6 @@ def is_used(place: Path) -> bool:
     return (place / _USED).exists()
 
 
-def kept(place: Path) -> list[Path]:
-    """Copies that stayed when the archive was moved, the newest last."""
-    return sorted(place.parent.glob(f"{place.name}.kept*"), key=lambda path: (len(path.name), path.name))
-
-
 def mark_moved(place: Path, to: str) -> None:
     """The commit point. Every account may read it."""
     marker = moved_marker(place)
@@ -64,7 +59,7 @@ def put_aside(place: Path) -> Path | None:
     name. It is never deleted here."""
     if not is_used(place) or os.path.ismount(place):
         return None
-    number = len(kept(place)) + 1
+    number = len(kept_copies(place)) + 1
     target = place.with_name(f"{place.name}.kept" + (f"-{number}" if number > 1 else ""))
     found = place.stat()
     place.rename(target)

@@ -26,7 +26,7 @@ from dispatcher.installation.night_host.there.setup import NightSide
 from dispatcher.installation.run import run
 from dispatcher.installation.services.base import ServiceManager
 from shared.errors import InstallationIncomplete
-from shared.system.archive_folder import moved_marker, moved_to
+from shared.system.archive_folder import kept_copies, moved_marker, moved_to
 from shared.system.command import translate
 from shared.system.files import remove_tree
 from shared.system.privileges import close_to_others
@@ -155,7 +155,7 @@ def remove(side: NightSide, given: dict[str, Any]) -> dict[str, Any]:
     if not archive_place.is_used(place):  # else it is a disk of its own
         moved_marker(place).unlink(missing_ok=True)
     night_setup.remove_places(side)
-    return {"kept": [str(path) for path in archive_place.kept(place)], "account": side.journal.names("account")}
+    return {"kept": [str(path) for path in kept_copies(place)], "account": side.journal.names("account")}
 
 
 def _how(side: NightSide, **more: str) -> dict[str, Any]:

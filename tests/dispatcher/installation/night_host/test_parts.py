@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from dispatcher.chat_data.forget.receipt import what_stays
 from dispatcher.installation.journal import InstallationJournal
 from dispatcher.installation.layout import of_host
 from dispatcher.installation.night_host import day_access, night_settings
 from dispatcher.installation.night_host.archive_place import (
     arriving,
-    kept,
     mark_moved,
     put_aside,
     put_in_place,
@@ -27,7 +27,7 @@ from dispatcher.installation.services.systemd import SystemdServices
 from nightly.night.lease import night_lock
 from shared.config.settings import settings_from
 from shared.errors import InstallationIncomplete, SettingsError
-from shared.system.archive_folder import moved_marker, moved_to
+from shared.system.archive_folder import kept_copies, moved_marker, moved_to
 from tests.support.processes.installing import ScriptedTerminal, installation_in
 from tests.support.world import World
 
@@ -51,7 +51,9 @@ def test_where_it_was_moved_from_no_night_begins(tmp_path: Path) -> None:
         with pytest.raises(SettingsError, match=r"moved to user@gpu"), night_lock(settings):
             pass
         put_aside(place)
-    assert [path.name for path in kept(place)] == ["night.kept"]
+    assert [path.name for path in kept_copies(place)] == ["night.kept"]
+    stays = what_stays([], None, "chat", settings)
+    assert f"the old copy of the archive in {place}.kept" in [one["what"] for one in stays], "a receipt names it"
     assert not place.exists()
     moved_marker(place).write_text("damaged")
     assert moved_to(place) == "another host", "rather no night than two"
@@ -72,7 +74,7 @@ def test_a_copy_gets_its_place_and_only_then_nights_may_use_it(tmp_path: Path) -
     mark_moved(place, "user@gpu")
     used(arriving(place), "of tomorrow")
     put_in_place(place)
-    assert [path.name for path in kept(place)] == ["night.kept", "night.kept-2"], "nothing is ever deleted"
+    assert [path.name for path in kept_copies(place)] == ["night.kept", "night.kept-2"], "nothing is ever deleted"
 
 
 def test_the_account_keeps_its_keys_where_its_home_is_the_archive(tmp_path: Path) -> None:
