@@ -19,12 +19,15 @@ from dispatcher.installation.layout import account
 from shared.errors import InstallationIncomplete
 from shared.system.archive_folder import kept_copies, moved_marker
 from shared.system.files import fsync_dir, opened
+from shared.system.owner_key import TRUSTED
 from shared.system.privileges import as_owner_of
 
 #: In a directory of nights since its first one (shared/system/formats.py).
 _USED = "format.json"
 #: What sshd needs of an account's home, which with three users is the night's directory.
 _SSH = ".ssh"
+#: What stays where it is when the archive moves: also the public half of the owner's key, which `hmem owner-key` writes there.
+_OF_THIS_HOST = (_SSH, TRUSTED)
 #: What is not copied: the lock, and what belongs to the account of that host.
 NOT_COPIED = ("--exclude=/lock", f"--exclude=/{_SSH}")
 #: Seconds that a night which runs may still take.
@@ -89,17 +92,19 @@ def put_in_place(place: Path) -> None:
 
 
 def _clear_home(place: Path, copy: Path) -> None:
-    """An empty directory, or an account's home with its .ssh, gives way; the latter goes along."""
+    """An empty directory, or an account's home with what belongs to this host, gives way; the latter goes along."""
     if not place.exists():
         return
-    if (place / _SSH).is_dir() and not (copy / _SSH).exists():
-        (place / _SSH).rename(copy / _SSH)
+    for name in _OF_THIS_HOST:
+        if (place / name).exists() and not (copy / name).is_dir():
+            (place / name).rename(copy / name)
     (place / "lock").unlink(missing_ok=True)
     try:
         place.rmdir()
     except OSError as error:
+        found = ", ".join(sorted(path.name for path in place.iterdir())) or error.strerror
         raise InstallationIncomplete(
-            f"{place} is in the way of the archive and not empty ({error.strerror}). Move it away, then go on."
+            f"{place} is in the way of the archive and not empty ({found}). Move that away, then run the same command again."
         ) from error
 
 

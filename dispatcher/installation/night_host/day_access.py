@@ -132,7 +132,8 @@ def _give_shell(layout: Layout, journal: InstallationJournal) -> None:
     user = owner_of_releases(layout)
     if layout.night_user and Path(user.pw_shell).name in ("nologin", "false"):
         journal.add("shell", f"{user.pw_name}={user.pw_shell}")
-        command = ["usermod", "--shell", LOGIN_SHELL, user.pw_name]
+        # "*" is no password that anybody could type; with useradd's "!" an sshd without PAM takes the account for locked.
+        command = ["usermod", "--shell", LOGIN_SHELL, "--password", "*", user.pw_name]
         run(command, f"Giving {user.pw_name} a shell for its forced commands", f"Run it by hand: {' '.join(command)}")
 
 

@@ -77,6 +77,20 @@ def test_a_copy_gets_its_place_and_only_then_nights_may_use_it(tmp_path: Path) -
     assert [path.name for path in kept_copies(place)] == ["night.kept", "night.kept-2"], "nothing is ever deleted"
 
 
+def test_what_belongs_to_this_host_stays_where_the_archive_comes_back(tmp_path: Path) -> None:
+    place = tmp_path / "hmem-night"
+    (place / ".ssh").mkdir(parents=True)
+    for name in ("owner.pub", "lock", "notes"):
+        (place / name).write_text("of this host")
+    (used(arriving(place), "words") / "owner.pub").write_text("of the other host")
+    with pytest.raises(InstallationIncomplete, match=r"not empty \(notes\)\. Move that away"):
+        put_in_place(place)
+    (place / "notes").unlink()
+    put_in_place(place)
+    assert sorted(path.name for path in place.iterdir()) == [".ssh", "archive", "format.json", "owner.pub"]
+    assert (place / "owner.pub").read_text() == "of this host"
+
+
 def test_the_account_keeps_its_keys_where_its_home_is_the_archive(tmp_path: Path) -> None:
     place = used(tmp_path / "hmem-night", "words")
     (place / ".ssh").mkdir()
