@@ -14,12 +14,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from dispatcher.installation.run import LAST_CHARACTERS
 from dispatcher.installation.upgrade.package import NAME, installed_version, parts_there
 from dispatcher.installation.upgrade.versions import precedence, wheel_version
 from shared.config.installation import IMAGE_MARKER
 from shared.errors import UpgradeFailed
 from shared.system.faults import crash_point
-from shared.system.processes import last_line, run_bounded
+from shared.system.processes import run_bounded
 
 Kind = Literal["checkout", "pipx", "uv tool", "venv"]
 #: Seconds for one command; large packages over a slow network take long.
@@ -185,7 +186,7 @@ def commit_of(root: Path, name: str = "HEAD") -> str:
 
 
 def carry_out(commands: list[list[str]], fault: str, locks: tuple[int, ...] = ()) -> Iterator[str]:
-    """Run them one after the other; yields each as text before it runs. UpgradeFailed with the last line of the first that fails.
+    """Run them one after the other; yields each as text before it runs. UpgradeFailed with the last words of the first that fails.
 
     `fault`: a crash point between two of them; `locks`: descriptors of locks that last as long as each of them runs, even if we are killed.
     """
@@ -208,7 +209,8 @@ def _carried_out(command: list[str], locks: tuple[int, ...] = ()) -> str:
             f"{shlex.join(command)} did not end within {COMMAND_SECONDS / 60:g} minutes. Check the network."
         ) from error
     if done.returncode:
-        raise UpgradeFailed(f"{shlex.join(command)} failed: {last_line(done)}.")
+        said = " ".join((done.stderr or done.stdout or "").split())[-LAST_CHARACTERS:] or f"exit {done.returncode}"
+        raise UpgradeFailed(f"{shlex.join(command)} failed: {said.rstrip('.')}.")
     return done.stdout
 
 

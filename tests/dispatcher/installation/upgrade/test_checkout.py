@@ -117,6 +117,7 @@ def test_a_pull_that_cannot_be_done_leaves_all_as_it_was(light: World) -> None:
     assert done.returncode == UpgradeFailed.exit_code
     assert git(light.root / "checkout", "rev-parse", "HEAD") == first
     assert (light.root / "checkout/news").read_text() == "of the owner"
+    assert "news" in done.stderr, "git says which file is in the way"
 
 
 @pytest.mark.parametrize("named", [False, True])
