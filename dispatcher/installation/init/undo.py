@@ -14,7 +14,7 @@ from dispatcher.installation.journal import Created
 from dispatcher.installation.services.choose import services_of
 from dispatcher.installation.settings_files import given_settings
 from shared.errors import InstallationIncomplete
-from shared.system.archive_folder import moved_to
+from shared.system.archive_folder import kept_copies, moved_to
 from shared.system.files import remove_tree
 from shared.wire.client import asking_once, open_redis
 
@@ -54,10 +54,11 @@ def undo(installation: InitContext) -> int:
 
 
 def _data(installation: InitContext) -> list[Path]:
+    """Where conversations are, also a copy that stayed when the archive was moved."""
     layout = installation.layout
     return [
         path
-        for path in (layout.night, layout.memory, layout.state, layout.redis, layout.home)
+        for path in (layout.night, *kept_copies(layout.night), layout.memory, layout.state, layout.redis, layout.home)
         if path.is_dir() and path != Path.home()
     ]
 
@@ -103,7 +104,8 @@ def _removed(installation: InitContext, one: Created) -> bool:
 
 def _left(installation: InitContext, kept: list[Created]) -> Iterator[str]:
     names = {what: [one.name for one in kept if one.what == what] for what in ("directory", "account", "package")}
-    if directories := [name for name in names["directory"] if Path(name) in _data(installation)]:
+    copies = [str(path) for path in kept_copies(installation.layout.night)]
+    if directories := [name for name in names["directory"] if Path(name) in _data(installation)] + copies:
         yield f"The conversations, in {', '.join(directories)}. To delete them: rm -r, as root if they are another account's."
     if names["account"]:
         yield f"The accounts {', '.join(names['account'])}, which own them. To delete those: userdel NAME."

@@ -50,11 +50,13 @@ def test_from_nothing_to_a_remembered_message_and_out_again(home: NewHome) -> No
     assert code == 0, output
     assert (files_of(home), set(home.processes())) == (before, running), "run again it changes nothing"
 
+    (home.data / "night.kept").mkdir()  # as a move of the nights to another host leaves it
     code, output = home.init("--undo", "--yes", given=False)
     assert code == 0, output
     assert home.processes() == []
     assert not home.config.exists()
     assert (home.data / "night" / "archive").is_dir(), "the conversations stay"
+    assert str(home.data / "night.kept") in output
 
     code, output = home.init("--yes")
     assert code == 0, output
