@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from nightly.imports.candidates import BOM, ReadCandidate, Wanted, made_up_id, open_input, taken_or_left, turn_candidate
+from nightly.imports.candidates import BOM, ReadCandidate, Wanted, made_up_id, open_input, read_turn
 from nightly.imports.readers import telegram
 from nightly.imports.readers.telegram import BotAccount
 from nightly.imports.readers.telegram_file import plain as _plain
@@ -140,7 +140,7 @@ def _read(talk: Talk, message: object, wanted: Wanted, done: int, place: str) ->
         return ReadCandidate(done, unreadable=str(error), place=place)
     if isinstance(turn, str):
         return ReadCandidate(done, left_out=turn)
-    return taken_or_left(wanted, done, turn_candidate(telegram.SOURCE, talk.reader.unit, turn))
+    return read_turn(wanted, done, place, telegram.SOURCE, talk.reader.unit, turn)
 
 
 def _load(path: Path) -> Account:
