@@ -136,11 +136,7 @@ def moved_to(night_dir: Path) -> str | None:
     """The host to which `hmem init --night-host` has moved the nights of this directory; None if they run here."""
     try:
         return str(orjson.loads(moved_marker(night_dir).read_bytes())["to"])
-    except (
-        FileNotFoundError,
-        NotADirectoryError,
-        PermissionError,
-    ):  # the last: of a directory that this user cannot reach either
+    except (FileNotFoundError, NotADirectoryError, PermissionError):  # what this user may not see it cannot use either
         return None
     except (OSError, ValueError, KeyError, TypeError):  # damaged: rather no night than two
         return "another host"

@@ -89,11 +89,8 @@ def bare_line(key: bytes, value: bytes) -> bytes | None:
     """
     if value[:1] != b"{" or value[-1:] != b"}" or b"\n" in value or b"\r" in value:
         return None
-    from shared.turns.records import (  # not for each command that has an option of ours
-        RecordRefused,
-        loads_object,
-        turn_key,
-    )
+    # Here, because every command that only offers an export imports this module.
+    from shared.turns.records import RecordRefused, loads_object, turn_key
 
     try:
         record = loads_object(value)

@@ -6,19 +6,18 @@ it is there, no night runs in that directory; only then the other host puts the 
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
 from dispatcher.installation.layout import account
 from shared.errors import InstallationIncomplete
 from shared.system.archive_folder import kept_copies, moved_marker
-from shared.system.files import fsync_dir, opened
+from shared.system.files import fsync_dir, locked_file
 from shared.system.owner_key import TRUSTED
 from shared.system.privileges import as_owner_of
 
@@ -113,10 +112,8 @@ def give(place: Path, owner: str | None) -> None:
     user = account(owner) if owner else None
     if user is None:
         return
-    for path in (
-        *sorted(place.rglob("*"), reverse=True),
-        place,
-    ):  # the directory last: until then nobody else can lay a link into it
+    # The directory last: until then nobody else can lay a link into it.
+    for path in (*sorted(place.rglob("*"), reverse=True), place):
         os.chown(path, user.pw_uid, user.pw_gid, follow_symlinks=False)
 
 
@@ -128,29 +125,29 @@ def size_of(place: Path) -> int:
 @contextmanager
 def no_night(place: Path, waiting: Callable[[], AbstractContextManager[Callable[[str], None]]]) -> Iterator[None]:
     """Meanwhile no night begins in this directory; waits for one that runs, inside `waiting` (Terminal.busy)."""
-    with as_owner_of(place), opened(place / "lock", os.O_RDWR | os.O_CREAT) as lock:
-        descriptor = os.dup(lock.fileno())
-    try:
-        if not _locked(descriptor):
+    with ExitStack() as held:
+        if not _taken(held, place):
             with waiting() as show:
-                _wait(descriptor, show)
+                _wait(held, place, show)
         yield
-    finally:
-        os.close(descriptor)
 
 
-def _locked(descriptor: int) -> bool:
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
+def _taken(held: ExitStack, place: Path) -> bool:
+    """Whether the lock of the nights is ours now."""
+    with as_owner_of(place):
+        try:
+            held.enter_context(locked_file(place / "lock", wait=False))
+        except BlockingIOError:
+            return False
     return True
 
 
-def _wait(descriptor: int, show: Callable[[str], None]) -> None:
+def _wait(held: ExitStack, place: Path, show: Callable[[str], None]) -> None:
     end = time.monotonic() + NIGHT_SECONDS
-    while not _locked(descriptor):
+    while not _taken(held, place):
         if time.monotonic() > end:
-            raise InstallationIncomplete("A night runs and does not end. Look at hmem-night status, then go on.")
+            raise InstallationIncomplete(
+                "A night runs and does not end. Look at hmem-night status, then run the same command again."
+            )
         show("")
         time.sleep(1.0)

@@ -53,7 +53,7 @@ def host_keys(given: str) -> list[str]:
         found = [" ".join(path.read_text(encoding="ascii").split()[:2]) for path in paths]
     except (OSError, UnicodeDecodeError) as error:
         raise InstallationIncomplete(
-            f"The host key {given or _HOST_KEYS} cannot be read ({error}). Correct it (--day-host-key), then go on."
+            f"The host key {given or _HOST_KEYS} cannot be read ({error}). Correct it (--day-host-key), then run the same command again."
         ) from error
     if not found:
         raise InstallationIncomplete(

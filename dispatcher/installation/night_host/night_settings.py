@@ -52,6 +52,6 @@ def _owner_key(installation: InitContext) -> str:
     public = ask_hmem(installation, "owner-key", "--json").get("public")
     if not public:
         raise InstallationIncomplete(
-            "hmem owner-key does not work on this host, and says why. Correct that, then go on."
+            "hmem owner-key does not work on this host, and says why. Correct that, then run the same command again."
         )
     return str(public)

@@ -97,16 +97,19 @@ def check_day(move: NightMove) -> str:
     installation = move.installation
     if not archive_here(move):
         raise InstallationIncomplete(
-            f"No night has run here yet, so there is no archive in {installation.layout.night}. Run hmem init, which runs one, then go on."
+            f"No night has run here yet, so there is no archive in {installation.layout.night}. Run hmem init, which runs one, then run the same "
+            "command again."
         )
     stopped = [name for name in services_of(installation.layout, installation.settings()).stopped() if name != "night"]
     if stopped:
         raise InstallationIncomplete(
             f"{', '.join(stopped)} of this installation {'does' if len(stopped) == 1 else 'do'} not run. Run hmem init (or hmem doctor --fix), "
-            "then go on."
+            "then run the same command again."
         )
     if not status_of(installation):
-        raise InstallationIncomplete("hmem status does not work on this host, and says why. Correct that, then go on.")
+        raise InstallationIncomplete(
+            "hmem status does not work on this host, and says why. Correct that, then run the same command again."
+        )
     day_access.host_keys(_host_key(move))
     if moved_to(installation.layout.night):
         refuse_running(move)

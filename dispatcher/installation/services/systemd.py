@@ -51,26 +51,9 @@ TimeoutStopSec={stop_seconds}
 [Install]
 WantedBy=default.target
 """
-_REDIS_UNIT = """\
-# Written by hmem init, which writes it again: change it with `systemctl edit hmem-redis.service`.
-[Unit]
-Description=Redis of hcli-memory
-Before=hmem-dispatcher.service hmem-telegram.service hmem-night.service
-
-[Service]
-Type=notify
-ExecStart={redis} {conf} --supervised systemd
-User={user}
-Group={user}
-UMask=0077
-LimitNOFILE=65535
-Restart=on-failure
-RestartSec=5
-TimeoutStopSec=60
-MemoryMax=2G
+#: What each of our own units is denied.
+_CONFINED = """\
 ProtectSystem=strict
-ReadWritePaths={directory}
-InaccessiblePaths=-/data/memory -/var/lib/hmem -/var/lib/hmem-home -/var/lib/hmem-night -/etc/hmem/secrets
 ProtectHome=yes
 PrivateTmp=yes
 PrivateDevices=yes
@@ -88,10 +71,30 @@ ProtectHostname=yes
 ProtectKernelLogs=yes
 ProtectKernelModules=yes
 ProtectKernelTunables=yes
-RestrictAddressFamilies=AF_UNIX AF_INET
 SystemCallArchitectures=native
 SystemCallFilter=@system-service
 SystemCallErrorNumber=EPERM
+"""
+_REDIS_UNIT = """\
+# Written by hmem init, which writes it again: change it with `systemctl edit hmem-redis.service`.
+[Unit]
+Description=Redis of hcli-memory
+Before=hmem-dispatcher.service hmem-telegram.service hmem-night.service
+
+[Service]
+Type=notify
+ExecStart={redis} {conf} --supervised systemd
+User={user}
+Group={user}
+UMask=0077
+LimitNOFILE=65535
+Restart=on-failure
+RestartSec=5
+TimeoutStopSec=60
+MemoryMax=2G
+ReadWritePaths={directory}
+InaccessiblePaths=-/data/memory -/var/lib/hmem -/var/lib/hmem-home -/var/lib/hmem-night -/etc/hmem/secrets
+{confined}RestrictAddressFamilies=AF_UNIX AF_INET
 
 [Install]
 WantedBy=multi-user.target
@@ -113,30 +116,9 @@ UMask=0077
 LimitCORE=0
 Restart=on-failure
 RestartSec=5
-ProtectSystem=strict
 ReadWritePaths={directory}
 InaccessiblePaths=-/data/memory -/var/lib/hmem-night -/etc/hmem/secrets
-ProtectHome=yes
-PrivateTmp=yes
-PrivateDevices=yes
-ProtectProc=invisible
-NoNewPrivileges=yes
-CapabilityBoundingSet=
-RestrictSUIDSGID=yes
-RestrictNamespaces=yes
-RestrictRealtime=yes
-LockPersonality=yes
-MemoryDenyWriteExecute=yes
-ProtectClock=yes
-ProtectControlGroups=yes
-ProtectHostname=yes
-ProtectKernelLogs=yes
-ProtectKernelModules=yes
-ProtectKernelTunables=yes
-RestrictAddressFamilies=AF_UNIX AF_INET AF_INET6 AF_NETLINK
-SystemCallArchitectures=native
-SystemCallFilter=@system-service
-SystemCallErrorNumber=EPERM
+{confined}RestrictAddressFamilies=AF_UNIX AF_INET AF_INET6 AF_NETLINK
 
 [Install]
 WantedBy=multi-user.target
@@ -232,12 +214,20 @@ class SystemdServices:
         if UNITS["redis"] in wanted:
             redis = shutil.which("redis-server") or "/usr/bin/redis-server"
             found[UNITS["redis"]] = _REDIS_UNIT.format(
-                redis=redis, conf=self._layout.redis / "redis.conf", user=REDIS_USER, directory=self._layout.redis
+                redis=redis,
+                conf=self._layout.redis / "redis.conf",
+                user=REDIS_USER,
+                directory=self._layout.redis,
+                confined=_CONFINED,
             )
         if tunnel := next((one for one in self.programs if one.name == "tunnel"), None):
             found[UNITS["tunnel"]] = _TUNNEL_UNIT.format(
-                description=tunnel.description, command=" ".join(tunnel.command), user=tunnel.account, directory=self._layout.redis
-            )  # fmt: skip
+                description=tunnel.description,
+                command=" ".join(tunnel.command),
+                user=tunnel.account,
+                directory=self._layout.redis,
+                confined=_CONFINED,
+            )
         return found
 
     def _placed(self, text: str) -> str:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import fcntl
-import os
 import shutil
 import subprocess
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any, cast
 
@@ -23,7 +21,7 @@ from dispatcher.memory.store.database import Database
 from shared.config.credentials import for_child
 from shared.config.settings import Settings
 from shared.errors import NightRunning, StorageError, UpgradeFailed
-from shared.system.files import opened
+from shared.system.files import locked_file
 from shared.system.formats import parse
 from shared.system.privileges import as_owner_of
 from shared.system.processes import last_line, run_bounded
@@ -59,26 +57,19 @@ def no_night(settings: Settings) -> Iterator[tuple[int, ...]]:
 
     The lock's descriptor, if it is held: whoever else has it keeps nights away until it ends, too.
     """
-    descriptor = _night_lock(settings.hmem_night_dir / "lock")
-    try:
-        yield () if descriptor is None else (descriptor,)
-    finally:
-        if descriptor is not None:
-            os.close(descriptor)
+    with ExitStack() as held:
+        lock = _night_lock(held, settings.hmem_night_dir)
+        yield () if lock is None else (lock,)
 
 
-def _night_lock(path: Path) -> int | None:
-    with as_owner_of(path.parent), suppress(FileNotFoundError, PermissionError, NotADirectoryError):
-        with opened(path, os.O_RDWR) as lock:
-            descriptor = os.dup(lock.fileno())
+def _night_lock(held: ExitStack, folder: Path) -> int | None:
+    with as_owner_of(folder), suppress(FileNotFoundError, PermissionError, NotADirectoryError):
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return held.enter_context(locked_file(folder / "lock", wait=False)).fileno()
         except BlockingIOError as error:
-            os.close(descriptor)
             raise NightRunning(
                 "A night is running on this host, so nothing was changed. Run hmem upgrade when it has ended (hmem-night status)."
             ) from error
-        return descriptor
     return None
 
 

@@ -157,9 +157,8 @@ class Installation:
 def find_installation(code: Path, prefix: Path | None = None) -> Installation:
     """`code`: the folder that the packages are in; UpgradeFailed if it is none that can be upgraded from inside."""
     prefix = prefix or Path(sys.prefix)
-    if (
-        prefix / IMAGE_MARKER
-    ).is_file():  # such an image has an environment, but what is installed there is gone with the container
+    # An image has an environment, too, but what is installed there is gone with the container.
+    if (prefix / IMAGE_MARKER).is_file():
         raise UpgradeFailed(
             f"{NAME} runs in a container here, and an upgrade inside would be lost with it. Build the newer image and start that (deploy/README.md, "
             "under Upgrades)."

@@ -1,4 +1,4 @@
-"""The login of the Claude CLI in another account, on a terminal that root uses."""
+"""What `hmem init` does on a terminal that root uses, or sudo: the login of the Claude CLI in another account, and passwords."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from dispatcher.installation.init import claude_cli
+from dispatcher.installation.init import claude_cli, host
 from tests.support.processes.installing import ScriptedTerminal, installation_in, script
 from tests.support.world import REPOSITORY
 
@@ -60,3 +60,18 @@ def test_another_account_logs_in_on_a_terminal_of_its_own(folder: Path) -> None:
     assert said.startswith(f"as {ACCOUNT} in {folder}/home on /dev/pts/"), said
     assert said.endswith(": auth login, key none"), said
     assert f" on {ours}:" not in said, said
+
+
+@pytest.mark.parametrize("unattended", [False, True])
+def test_sudo_asks_for_its_password_before_a_step_shows_anything(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, unattended: bool
+) -> None:
+    log = tmp_path / "calls"
+    programs = script(tmp_path / "bin", "sudo", [f'echo "$@" >>{log}']).parent
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    monkeypatch.setenv("PATH", str(programs))
+    made = installation_in(tmp_path, ScriptedTerminal(unattended=unattended))
+    assert host._as_root(made) == ["sudo", "--non-interactive"]
+    assert log.exists() is not unattended, "with --yes nobody is asked"
+    monkeypatch.setenv("PATH", "")
+    assert host._as_root(made) is None

@@ -145,3 +145,25 @@ def test_without_cron_a_restart_is_spoken_of(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setenv("PATH", path_without(tmp_path / "bin", "crontab"))
     layout = layout_in(tmp_path)
     assert "nothing starts after a restart" in SupervisorServices(layout, []).after_restart()
+
+
+@pytest.mark.parametrize("said", ["already started", "spawn error"])
+def test_a_program_that_supervisor_has_started_itself_meanwhile_is_no_failure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: str
+) -> None:
+    """Between our two questions: it was between two tries when we asked for its state."""
+    layout = layout_in(tmp_path)
+    layout.config.mkdir(parents=True)
+    (layout.config / "supervisor.sock").touch()
+    answers = [
+        '[ "$3" = status ] && echo "redis BACKOFF Exited too quickly"',
+        f'[ "$3" = start ] && echo "redis: ERROR ({said})"',
+        "exit 0",
+    ]
+    monkeypatch.setattr(supervisor, "BINARIES", script(tmp_path / "bin", "supervisorctl", answers).parent)
+    manager = SupervisorServices(layout, programs_of(layout, own_redis=True)[:1])
+    if said == "already started":
+        manager.start(["redis"])
+    else:
+        with pytest.raises(InstallationIncomplete, match=r"spawn error\)\. The program's log is .*redis\.log"):
+            manager.start(["redis"])

@@ -81,7 +81,8 @@ class KeyTrial:
             if done.returncode == 255:
                 raise self._failed("redis", done) from error
             raise InstallationIncomplete(
-                f"Redis on the day host does not answer through ssh ({error}). Check that it runs there (hmem doctor), then go on."
+                f"Redis on the day host does not answer through ssh ({error}). Check that it runs there (hmem doctor), then run the "
+                "same command again."
             ) from error
 
     def _send(self) -> None:
@@ -124,14 +125,14 @@ class KeyTrial:
             )  # fmt: skip
         except subprocess.TimeoutExpired as error:
             raise InstallationIncomplete(
-                f"The day host did not answer within {_SECONDS:.0f} s ({' '.join(words)}). Check the network, then go on."
+                f"The day host did not answer within {_SECONDS:.0f} s ({' '.join(words)}). Check the network, then run the same command again."
             ) from error
 
     def _failed(self, request: str, done: subprocess.CompletedProcess[str]) -> InstallationIncomplete:
         said = " ".join(done.stderr.split())[-300:] or f"exit code {done.returncode}"
         if done.returncode != 255:
             return InstallationIncomplete(
-                f"The day host could not carry out {request!r}: {said.rstrip('.')}. Correct that, then go on."
+                f"The day host could not carry out {request!r}: {said.rstrip('.')}. Correct that, then run the same command again."
             )
         if "Permission denied" in said:
             why = "its sshd does not accept the key: it must allow that account (AllowUsers) to use ~/.ssh/authorized_keys"

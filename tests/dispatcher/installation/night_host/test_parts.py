@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import pwd
 import shutil
 import subprocess
 from dataclasses import replace
@@ -28,7 +30,7 @@ from nightly.night.lease import night_lock
 from shared.config.settings import settings_from
 from shared.errors import InstallationIncomplete, SettingsError
 from shared.system.archive_folder import kept_copies, moved_marker, moved_to
-from tests.support.processes.installing import ScriptedTerminal, installation_in
+from tests.support.processes.installing import ScriptedTerminal, installation_in, script
 from tests.support.world import World
 
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIExample hmem-x"
@@ -217,3 +219,18 @@ def test_systemd_takes_the_unit_of_the_tunnel(tmp_path: Path) -> None:
         [analyze, "verify", *(str(tmp_path / name) for name in units)], capture_output=True, text=True, check=False
     )
     assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root changes accounts")
+def test_the_account_gets_a_shell_and_is_not_locked_and_gets_its_shell_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = tmp_path / "calls"
+    folder = script(tmp_path / "bin", "usermod", [f'echo "$@" >>{log}']).parent
+    monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
+    layout = replace(of_host("three-users", tmp_path), night_user="nobody")
+    journal = InstallationJournal(tmp_path / "journal.json")
+    day_access._give_shell(layout, journal)
+    day_access.restore_shell(journal)
+    before = pwd.getpwnam("nobody").pw_shell
+    assert log.read_text().splitlines() == ["--shell /bin/sh --password * nobody", f"--shell {before} nobody"]
