@@ -23,7 +23,8 @@ from urllib.parse import quote
 import redis
 
 from shared.config.settings import setting_names
-from shared.turns.records import RecordRefused, Result, dumps
+from shared.turns.records import RecordRefused, dumps
+from shared.turns.results import Result
 from shared.wire import keys
 
 SCRIPTS = Path(__file__).resolve().parent

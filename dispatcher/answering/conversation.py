@@ -19,7 +19,7 @@ from uuid import uuid4
 import structlog
 
 from dispatcher.answering.ask_claude import ClaudeCaller
-from dispatcher.answering.explanation import why_record
+from dispatcher.answering.commands.explanation import why_record
 from dispatcher.answering.results import ResultBuilder, said_at
 from dispatcher.answering.retry import keep_trying
 from dispatcher.answering.tag_actions import TagActions

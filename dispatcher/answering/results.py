@@ -6,12 +6,14 @@ import time
 from dataclasses import replace
 from datetime import UTC, datetime
 
+from dispatcher.answering.commands.command import CommandReply
 from dispatcher.claude.reply import TRY_AGAIN, Answer, spent
 from dispatcher.queue.existing_values import is_signed
 from dispatcher.queue.tasks import Begun, Finished
 from shared.config.settings import Settings
 from shared.system.signing_key import signing_key
-from shared.turns.records import Result, Task, Turn
+from shared.turns.records import Task, Turn
+from shared.turns.results import Keyboard, Result
 
 #: How far another host's clock may be ahead.
 CLOCK_SLACK_SECONDS = 300.0
@@ -31,9 +33,18 @@ class ResultBuilder:
         self._secret = signing_key(settings, "no answer could be signed")
         self._session_ttl = settings.session_ttl
 
-    def sign(self, task_id: str, output: str, usage: dict[str, object] | None = None, *, error: bool = False) -> Result:
+    def sign(
+        self,
+        task_id: str,
+        output: str,
+        usage: dict[str, object] | None = None,
+        *,
+        error: bool = False,
+        buttons: Keyboard = (),
+    ) -> Result:
         """`error`: the output is not an answer but the reason why there is none."""
-        return Result.sign(self._secret, task_id, output, datetime.now(UTC).isoformat(), usage or None, error=error)
+        now = datetime.now(UTC).isoformat()
+        return Result.sign(self._secret, task_id, output, now, usage or None, error=error, buttons=buttons)
 
     def signed(self, task_id: str, raw: bytes) -> bool:
         """Whether an existing result was signed by the bot or by us, rather than written by another program."""
@@ -86,11 +97,11 @@ class ResultBuilder:
         finished = self._unanswered(task, claimed_at, POISON.format(count=deaths), errors="1")
         return replace(finished, dead_reason=f"its worker died {deaths} times", outcome="dead_lettered")
 
-    def reply(self, task: Task, output: str, *, forget: bool = False, error: bool = False) -> Finished:
+    def reply(self, task: Task, reply: CommandReply) -> Finished:
         """A command's answer; none of it is stored as a turn."""
         counters = [("tasks", "1")]
-        signed = self.sign(task.task_id, output, error=error)
-        return Finished(task, signed, [], NO_SESSION, "", self._session_ttl, counters, forget=forget)
+        signed = self.sign(task.task_id, reply.text, error=reply.error, buttons=reply.buttons)
+        return Finished(task, signed, [], NO_SESSION, "", self._session_ttl, counters, forget=reply.forgotten)
 
     def _unanswered(self, task: Task, claimed_at: float, output: str, errors: str = "0") -> Finished:
         """Only the message is stored, and the session is not changed."""
@@ -108,7 +119,8 @@ class ResultBuilder:
 def _user_turn(task: Task, claimed_at: float, session: str | None) -> Turn:
     at = said_at(task, claimed_at)
     name = task.as_said.get("name", task.name)
-    return Turn(task.task_id, "user", task.chat_id, task.said, at, name, session, task.origin.to_json(), task.user_id)
+    more = task.origin.to_json() | ({"media": [one.to_json() for one in task.media]} if task.media else {})
+    return Turn(task.task_id, "user", task.chat_id, task.said, at, name, session, more, task.user_id)
 
 
 def said_at(task: Task, claimed_at: float) -> float:

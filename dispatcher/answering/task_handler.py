@@ -1,6 +1,6 @@
 """The path of one task: begun in Redis, answered, and finished there with everything that it leaves behind.
 
-    parse ─ forgotten? seen before? cancelled? ─ /memory? ─ answer (conversation.py) ─ finish
+    parse ─ forgotten? seen before? cancelled? ─ a command? ─ answer (conversation.py) ─ finish
       └ bury (dead letter, with the reason)
 
 A task is begun before Claude is asked, and one script writes everything that it leaves: a crash in between has written nothing.
@@ -17,10 +17,11 @@ from uuid import uuid4
 import structlog
 from redis.asyncio import Redis
 
-from dispatcher.answering import memory_command
 from dispatcher.answering.ask_claude import ClaudeCaller
+from dispatcher.answering.commands.command import CommandReply
+from dispatcher.answering.commands.memory import MemoryCommands
+from dispatcher.answering.commands.registry import CommandRegistry
 from dispatcher.answering.conversation import ConversationAnswerer, MessageContexts
-from dispatcher.answering.memory_command import MemoryCommands
 from dispatcher.answering.results import ResultBuilder
 from dispatcher.answering.retry import keep_trying
 from dispatcher.answering.tag_actions import TagActions
@@ -61,7 +62,7 @@ class TaskHandler:
         self.cache_dropper = CacheDropper(served, day)
         rights = Rights(settings)
         tags = TagActions(settings, self.queue, day, rights, self._results)
-        self._commands = MemoryCommands(self.queue, day, rights, enabled=tags.enabled)
+        self._commands = CommandRegistry({"memory": MemoryCommands(self.queue, day, rights, enabled=tags.enabled)})
         self._contexts = MessageContexts(settings, day, served, self.cache_dropper, metrics)
         self._claude = ClaudeCaller(settings, claude, metrics, partial(note_outcome, client), remembers=tags.enabled)
         replays = settings.session_mode == "replay"
@@ -110,11 +111,11 @@ class TaskHandler:
 
     async def _answer(self, task: Task, started: float, run: Run) -> Finished:
         tombstones = self._contexts.tombstones(task)
-        erased, command = erases(tombstones, task, started), _command_of(task)
+        erased, command = erases(tombstones, task, started), self._commands.of(task)
         begun = await self._begin(task, run, tombstones, with_session=command is None, erased=erased)
         if erased:  # an old copy of Redis brought it back
             log.warning("a task is not answered, because it was forgotten")
-            finished = self._results.reply(task, FORGOTTEN, error=True)
+            finished = self._results.reply(task, CommandReply(FORGOTTEN, error=True))
         elif begun.done is not None and begun.done != task.digest:
             raise RecordRefused(USED_ID)
         elif begun.done or begun.deaths >= MAX_ATTEMPTS:
@@ -124,7 +125,7 @@ class TaskHandler:
             finished = self._results.cancelled(task, started, begun)
         elif command:
             reply = await self._commands.reply_to(task, command, started)
-            finished = self._results.reply(task, reply.text, forget=reply.forgotten, error=reply.error)
+            finished = self._results.reply(task, reply)
         else:
             finished = await self._conversation.answer(task, started, begun, run)
         return replace(finished, existing_turns=named(begun.turns))
@@ -184,11 +185,6 @@ def _parsed(claim: Claim, task_bytes: int) -> Task:
     if claim.lock.decode("utf-8", "replace") != task.chat_id:
         raise RecordRefused("chat_id is written in an ambiguous way")
     return task
-
-
-def _command_of(task: Task) -> memory_command.Command | None:
-    """The command of a message, if any; a forwarded command does not count."""
-    return None if task.origin.forward else memory_command.parse(task.message)
 
 
 def _addressable(raw: bytes) -> str | None:

@@ -17,12 +17,15 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+import orjson
 import structlog
 
+from dispatcher.claude.events import Progress, ProgressReader
 from dispatcher.claude.model import default_model
 from dispatcher.claude.process import OutputTooLarge, run
 from dispatcher.claude.reply import SESSION_ID, TELL_OWNER, WORD_JOINER, Answer, cannot_start, failed, read_answer
@@ -42,6 +45,9 @@ DENY_READING = '{"permissions":{"deny":["Read(//**)"]}}'
 OWNERS_FILES_ONLY = ("--setting-sources", "user", "--strict-mcp-config")
 #: Commands and skills from files are off, unless the tool that runs skills is allowed by name.
 NO_COMMANDS, SKILL_TOOL = "--disable-slash-commands", "Skill"
+#: How the answer is printed: whole at the end, or also each part as it is written (events.py).
+ONE_OBJECT = ("--output-format", "json")
+STREAMING = ("--output-format", "stream-json", "--verbose", "--include-partial-messages")
 #: A larger output of the CLI is not a chat answer.
 MAX_OUTPUT_BYTES = 16 << 20
 #: Seconds that `claude --help` may take.
@@ -69,7 +75,8 @@ _PASSED_PREFIXES = ("LC_", "XDG_", "ANTHROPIC_", "CLAUDE_", "AWS_", "VERTEX_", "
 @dataclass(frozen=True)
 class ClaudeRequest:
     """One call: the bare message, the chat's session and whether it exists, the prompt file (None: nothing to add), and what this call has in
-    addition to the settings: files that name MCP servers, tools that may be used."""
+    addition to the settings: files that name MCP servers, tools that may be used. `blocks`: content ahead of the message, as the Messages API has
+    it (images, documents); text in them is not disarmed here."""
 
     message: str
     session: str
@@ -79,6 +86,7 @@ class ClaudeRequest:
     prompt_file: Path | None
     mcp_config_files: tuple[Path, ...] = ()
     more_tools: tuple[str, ...] = ()
+    blocks: tuple[dict[str, Any], ...] = ()
 
     @property
     def files(self) -> tuple[Path, ...]:
@@ -93,6 +101,19 @@ def as_plain_text(message: str) -> str:
     """
     disarmed = _FILE_MARK.sub("@" + WORD_JOINER, message)
     return disarmed if _PLAIN_START.match(disarmed) else WORD_JOINER + disarmed
+
+
+def _input(question: ClaudeRequest) -> bytes:
+    """What the CLI reads: the text, or one message with its blocks as JSON."""
+    text = as_plain_text(question.message).encode("utf-8", "replace")
+    if not question.blocks:
+        return text
+    content = [*question.blocks, {"type": "text", "text": text.decode("utf-8")}]
+    return orjson.dumps({"type": "user", "message": {"role": "user", "content": content}}) + b"\n"
+
+
+def _nobody(_: Progress) -> None:
+    """For a call whose progress nobody follows."""
 
 
 def built_in_tools(allowed: str) -> tuple[str, ...]:
@@ -154,24 +175,30 @@ class ClaudeCli:
         self._flags_of: int | None = None
         self._asking = asyncio.Lock()
 
-    async def ask(self, question: ClaudeRequest) -> Answer:
-        """Run the CLI once. Never raises for what the CLI does; a cancelled call ends the whole process group."""
+    async def ask(self, question: ClaudeRequest, report: Callable[[Progress], None] | None = None) -> Answer:
+        """Run the CLI once; `report` gets the answer while it is written. Never raises for what the CLI does; a cancelled call ends the whole
+        process group."""
         if not question.message.strip():
             return failed("the message is empty", advice="Please write something.")
         if not SESSION_ID.fullmatch(question.session):  # it could be read as an option
             return failed(
                 "the earlier conversation is gone", f"not a session id: {question.session!r}", session_lost=True
             )
-        arguments = [*self._walls.around(question.files), *self._arguments(question, await self.flags())]
+        streams = report is not None or bool(question.blocks)
+        arguments = [
+            *self._walls.around(question.files),
+            *self._arguments(question, await self.flags(), streams=streams),
+        ]
         limit = self._settings.task_timeout
         try:
             ended = await run(
                 arguments,
-                as_plain_text(question.message).encode("utf-8", "replace"),
+                _input(question),
                 directory=question.directory,
                 environment=self._environment_for(question),
                 seconds=limit,
                 most_bytes=MAX_OUTPUT_BYTES,
+                on_line=ProgressReader(report or _nobody) if streams else None,
             )
         except TimeoutError:
             return failed(f"no answer within {limit:g} s")
@@ -219,7 +246,7 @@ class ClaudeCli:
         own = self._settings.claude_mcp_config
         return [*([own] if own else []), *question.mcp_config_files]
 
-    def _arguments(self, question: ClaudeRequest, flags: tuple[str, ...]) -> list[str]:
+    def _arguments(self, question: ClaudeRequest, flags: tuple[str, ...], *, streams: bool) -> list[str]:
         """Options with several values come last, each followed by another option, so that none takes the values of another."""
         settings = self._settings
         allowed = settings.claude_allowed_tools or ""
@@ -227,8 +254,8 @@ class ClaudeCli:
         arguments = [
             self._binary,
             "-p",
-            "--output-format",
-            "json",
+            *(STREAMING if streams else ONE_OBJECT),
+            *(("--input-format", "stream-json") if question.blocks else ()),
             "--settings",
             DENY_READING,
             *OWNERS_FILES_ONLY,

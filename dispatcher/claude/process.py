@@ -11,11 +11,14 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
+
+#: Is given each complete line of a program's output, without its end, and says whether the line is part of the result.
+LineReader = Callable[[bytes], bool]
 
 #: Seconds between TERM and KILL for the process group, and as many for the kernel to report its end.
 KILL_GRACE_SECONDS = 5.0
@@ -58,12 +61,16 @@ async def run(
     environment: Mapping[str, str],
     seconds: float,
     most_bytes: int,
+    on_line: LineReader | None = None,
 ) -> Ended:
-    """Run a program to its end. OSError if it cannot be started, TimeoutError, OutputTooLarge; in any case none of its processes is left."""
+    """Run a program to its end. OSError if it cannot be started, TimeoutError, OutputTooLarge; in any case none of its processes is left.
+
+    `on_line` sees each line of the output while the program runs, and decides which ones the result holds; only those count for `most_bytes`.
+    """
     loop = asyncio.get_running_loop()
     starting = asyncio.ensure_future(
         loop.subprocess_exec(
-            lambda: _Child(loop, most_bytes),
+            lambda: _Child(loop, most_bytes, on_line),
             *arguments,
             cwd=directory,
             env=environment,
@@ -91,9 +98,10 @@ async def run(
 class _Child(asyncio.SubprocessProtocol):
     """`over` is set when the program has ended and its pipes are read, or when it printed too much."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, most_bytes: int) -> None:
-        self._loop, self._most_bytes = loop, most_bytes
+    def __init__(self, loop: asyncio.AbstractEventLoop, most_bytes: int, on_line: LineReader | None) -> None:
+        self._loop, self._most_bytes, self._on_line = loop, most_bytes, on_line
         self.printed = {1: bytearray(), 2: bytearray()}
+        self._read_up_to = 0  # lines of the output before this were given to on_line
         self.too_large = False
         self.over, self._exited = asyncio.Event(), asyncio.Event()
         self._reading = set(self.printed)
@@ -110,10 +118,20 @@ class _Child(asyncio.SubprocessProtocol):
 
     def pipe_data_received(self, fd: int, data: bytes) -> None:
         self.printed[fd] += data
+        if fd == 1 and self._on_line is not None and b"\n" in data:
+            self._read_lines(self._on_line)
         if len(self.printed[fd]) > self._most_bytes:
             self.too_large = True
             cast(asyncio.ReadTransport, self._transport.get_pipe_transport(fd)).pause_reading()
             self.over.set()
+
+    def _read_lines(self, on_line: LineReader) -> None:
+        """Give the new lines to their reader, and drop those that it does not keep."""
+        output = self.printed[1]
+        *lines, rest = bytes(output[self._read_up_to :]).split(b"\n")
+        kept = b"".join(line + b"\n" for line in lines if on_line(line))
+        output[self._read_up_to :] = kept + rest
+        self._read_up_to += len(kept)
 
     def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:  # noqa: ARG002 - the library's signature
         self._reading.discard(fd)

@@ -123,7 +123,7 @@ def forget(chat: Chat, which: Which, json: Json = False) -> None:
 
     The current conversation ends, since it may contain what is forgotten.
     """
-    from dispatcher.answering.memory_command import forget_for_owner
+    from dispatcher.answering.commands.memory import forget_for_owner
 
     settings, chat_id = start(), given_chat(chat)
     with _day(settings, vectors=True) as day, closing(connect(settings)) as client:
@@ -135,7 +135,7 @@ def forget(chat: Chat, which: Which, json: Json = False) -> None:
 @app.command(context_settings=DASHES)
 def why(chat: Chat, json: Json = False) -> None:
     """What was injected for the last answer."""
-    from dispatcher.answering.explanation import why_text
+    from dispatcher.answering.commands.explanation import why_text
 
     settings, chat_id = start(), given_chat(chat)
     with closing(connect(settings)) as client:

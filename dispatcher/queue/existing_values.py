@@ -20,7 +20,8 @@ from contextlib import suppress
 
 import structlog
 
-from shared.turns.records import RESULT_BYTES, ROLES, RecordRefused, Result, Task, Turn
+from shared.turns.records import ROLES, RecordRefused, Task, Turn
+from shared.turns.results import RESULT_BYTES, Result
 from shared.wire import keys
 
 log = structlog.get_logger()

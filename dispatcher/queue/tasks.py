@@ -24,16 +24,8 @@ from dispatcher.queue.refused import USED_ID, dead_letter
 from dispatcher.queue.scripts import script_text
 from shared.system.processes import died_here, host_of, process_name
 from shared.text.format import tokens
-from shared.turns.records import (
-    RESULT_BYTES,
-    RecordRefused,
-    Result,
-    Task,
-    Tombstone,
-    Turn,
-    dumps,
-    turns_of,
-)
+from shared.turns.records import RecordRefused, Task, Tombstone, Turn, dumps, turns_of
+from shared.turns.results import RESULT_BYTES, Result
 from shared.wire import keys
 
 #: A task whose worker died this often is dead-lettered.

@@ -16,9 +16,11 @@ from aiogram.types import User
 
 from dispatcher.queue.rights import Rights
 from dispatcher.telegram.client import Telegram, Unauthorized
-from dispatcher.telegram.commands import MENU, Commands
-from dispatcher.telegram.delivery import Delivery
-from dispatcher.telegram.intake import Intake
+from dispatcher.telegram.commands.answers import MENU, Commands
+from dispatcher.telegram.incoming.intake import Intake
+from dispatcher.telegram.incoming.pressed import Pressed
+from dispatcher.telegram.incoming.presses import Presses
+from dispatcher.telegram.outgoing.delivery import Delivery
 from dispatcher.telegram.retry import until_redis_answers, until_telegram_answers
 from dispatcher.telegram.state import BotState, connect
 from shared.config.settings import Settings
@@ -60,7 +62,8 @@ class Bot:
     def __init__(self, settings: Settings, telegram: Telegram, state: BotState, secret: str) -> None:
         self._settings, self._telegram, self._state, self._secret = settings, telegram, state, secret
         self._process = process_name()
-        self._delivery = Delivery(telegram, state, settings.allowed)
+        self._presses = Presses(secret)
+        self._delivery = Delivery(telegram, state, settings.allowed, self._presses)
 
     async def run(self, stop: asyncio.Event) -> None:
         if not self._settings.allowed:
@@ -85,7 +88,8 @@ class Bot:
         me = await until_telegram_answers(self._telegram.me)
         settings = self._settings
         commands = Commands(self._state, self._secret, Rights(settings), settings.timezone, settings.report_at)
-        intake = Intake(self._settings, self._telegram, self._state, commands, me, self._delivery.wake)
+        pressed = Pressed(settings, self._telegram, self._state, commands, self._presses, me)
+        intake = Intake(self._settings, self._telegram, self._state, commands, pressed, me, self._delivery.wake)
         await until_redis_answers(self._state.refuse_newer)
         while True:
             await self._take_lease(me)

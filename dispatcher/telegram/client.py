@@ -7,6 +7,7 @@ their text. Updates are fetched as plain objects and parsed one by one, so that 
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any, TypeVar
 
 from aiogram import Bot
@@ -23,12 +24,30 @@ from aiogram.exceptions import (
     TelegramRetryAfter,
     TelegramUnauthorizedError,
 )
-from aiogram.methods import DeleteWebhook, EditMessageText, GetMe, SendChatAction, SendMessage, SendPhoto, SetMyCommands
+from aiogram.methods import (
+    AnswerCallbackQuery,
+    DeleteWebhook,
+    EditMessageText,
+    GetMe,
+    SendChatAction,
+    SendMessage,
+    SendPhoto,
+    SetMyCommands,
+)
 from aiogram.methods.base import TelegramMethod
-from aiogram.types import BotCommand, BufferedInputFile, LinkPreviewOptions, MessageEntity, ReplyParameters, User
+from aiogram.types import (
+    BotCommand,
+    BufferedInputFile,
+    InlineKeyboardButton,
+    InlineKeyboardMarkup,
+    LinkPreviewOptions,
+    MessageEntity,
+    ReplyParameters,
+    User,
+)
 from aiogram.utils.token import TokenValidationError
 
-from dispatcher.telegram.rendering import MessagePart
+from dispatcher.telegram.outgoing.rendering import MessagePart
 from shared.config.settings import Settings
 from shared.errors import SettingsError
 from shared.turns.records import well_formed
@@ -36,7 +55,10 @@ from shared.turns.records import well_formed
 #: Seconds for which Telegram holds a request for updates, and that any request may take in addition.
 POLL_SECONDS = 50
 REQUEST_SECONDS = 20
-UPDATES = ["message", "edited_message"]
+UPDATES = ["message", "edited_message", "callback_query"]
+
+#: Rows of buttons: what each shows, and what Telegram returns at a press.
+ButtonRows = Sequence[Sequence[tuple[str, str]]]
 
 #: Links in an answer get no preview: the fetch could leak data that a message made the model put into the link.
 _NO_PREVIEW = LinkPreviewOptions(is_disabled=True)
@@ -124,7 +146,13 @@ class Telegram:
         return await self._ask(method, seconds + REQUEST_SECONDS)
 
     async def send(
-        self, chat: int, part: MessagePart, *, thread: int | None = None, reply_to: int | None = None
+        self,
+        chat: int,
+        part: MessagePart,
+        *,
+        thread: int | None = None,
+        reply_to: int | None = None,
+        buttons: ButtonRows = (),
     ) -> int:
         """Send a message; its id."""
         method = SendMessage(
@@ -136,6 +164,7 @@ class Telegram:
             reply_parameters=ReplyParameters(message_id=reply_to, allow_sending_without_reply=True)
             if reply_to
             else None,
+            reply_markup=_keyboard(buttons),
         )
         return (await self._ask(method)).message_id
 
@@ -150,7 +179,8 @@ class Telegram:
         )
         return (await self._ask(method)).message_id
 
-    async def edit(self, chat: int, message: int, part: MessagePart) -> None:
+    async def edit(self, chat: int, message: int, part: MessagePart, buttons: ButtonRows = ()) -> None:
+        """Replace a message, and its buttons."""
         await self._ask(
             EditMessageText(
                 chat_id=chat,
@@ -158,8 +188,13 @@ class Telegram:
                 text=part.text,
                 entities=_entities(part),
                 link_preview_options=_NO_PREVIEW,
+                reply_markup=_keyboard(buttons),
             )
         )
+
+    async def answer_press(self, press: str, text: str = "") -> None:
+        """End the waiting sign of a pressed button; a text is shown for a moment."""
+        await self._ask(AnswerCallbackQuery(callback_query_id=press, text=text or None))
 
     async def typing(self, chat: int, thread: int | None) -> None:
         await self._ask(SendChatAction(chat_id=chat, action="typing", message_thread_id=thread))
@@ -193,6 +228,11 @@ class Telegram:
 
 def _entities(part: MessagePart) -> list[MessageEntity] | None:
     return [MessageEntity(**entity) for entity in part.entities] or None
+
+
+def _keyboard(rows: ButtonRows) -> InlineKeyboardMarkup | None:
+    made = [[InlineKeyboardButton(text=label, callback_data=data) for label, data in row] for row in rows]
+    return InlineKeyboardMarkup(inline_keyboard=made) if made else None
 
 
 def _loads(text: str) -> Any:

@@ -19,7 +19,8 @@ from redis.exceptions import NoPermissionError
 from dispatcher.queue.scripts import script_text
 from shared.config.settings import Settings
 from shared.system.formats import refuse_newer_redis
-from shared.turns.records import RESULT_BYTES, RecordRefused, Result, Task, dumps, loads_object
+from shared.turns.records import RecordRefused, Task, dumps, loads_object
+from shared.turns.results import RESULT_BYTES, Result
 from shared.wire import keys
 from shared.wire.client import BOT, open_async_redis
 
@@ -49,6 +50,7 @@ class Waiting:
     moved: str | None = None  # chat that the group has become
     user: str | None = None  # who asked, as the task has it
     picture: bool | None = None  # the text is the caption of the picture of the nights
+    buttons: list[list[dict[str, str]]] | None = None  # below the text (results.py)
     digest: bool | None = None  # the text repeats what was said: `hmem forget` removes it whole
 
     @property
@@ -302,6 +304,10 @@ class BotState:
         if raw:
             Result.verified(self._secret, task_id, raw)
         return raw
+
+    def verified(self, task_id: str, raw: bytes) -> Result:
+        """A result of `results`: without its buttons, if another program wrote those."""
+        return Result.verified(self._secret, task_id, raw)
 
     def _log_junk(self, task_id: str, reason: str) -> None:
         if task_id not in self._junk:

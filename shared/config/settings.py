@@ -13,6 +13,7 @@ from zoneinfo import ZoneInfo
 from pydantic import ConfigDict, Field, SecretStr, ValidationError, ValidationInfo, field_validator
 
 from shared.config import sources, values
+from shared.config.chat_settings import ChatSettings
 from shared.config.owner_settings import OwnerSettings
 from shared.config.values import AbsolutePath, ClockTime, MemoryBackend, NightWorkers, listen_address
 from shared.errors import SettingsError
@@ -21,7 +22,7 @@ from shared.errors import SettingsError
 INDEXES = ("sqlite", "chroma", "lancedb", "qdrant", "redis", "pgvector")
 
 
-class Settings(OwnerSettings):
+class Settings(ChatSettings, OwnerSettings):
     """One field a setting; the name in capitals is the one in the environment and in the file."""
 
     model_config = ConfigDict(

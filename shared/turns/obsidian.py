@@ -117,7 +117,7 @@ def _value(text: str) -> str:
 def inline(text: str) -> str:
     """A text within a line of ours."""
     shown = "".join(letter for letter in one_line(_UNWRITABLE.sub("", text)) if letter.isprintable())
-    return _MARKS.sub(r"\\\g<0>", shown) or "\ufffd"
+    return _without_beginning(_MARKS.sub(r"\\\g<0>", shown)) or "\ufffd"  # the line may be an item of a list
 
 
 def quoted(text: str) -> str:
@@ -131,11 +131,12 @@ def _line(line: str) -> str:
     bare = line.strip().expandtabs(4)
     indent = _NO_BREAK * (len(line.expandtabs(4)) - len(line.expandtabs(4).lstrip()))
     shown = _MARKS.sub(r"\\\g<0>", bare)
-    return (
-        f"{indent}{_BEGINNING.sub(_escaped_beginning, shown, count=1) if _BEGINNING.match(shown) else shown}  "
-        if bare
-        else ""
-    )
+    return f"{indent}{_without_beginning(shown)}  " if bare else ""
+
+
+def _without_beginning(shown: str) -> str:
+    """The text, if it begins like an item of a list, so that it is none."""
+    return _BEGINNING.sub(_escaped_beginning, shown, count=1) if _BEGINNING.match(shown) else shown
 
 
 def _escaped_beginning(found: re.Match[str]) -> str:

@@ -1,4 +1,4 @@
-"""The records that cross the wire: Task, Turn, Result, Tombstone. What cannot be trusted is refused here, with a reason.
+"""The records that cross the wire: Task, Turn, Tombstone (Result: results.py). What cannot be trusted is refused here, with a reason.
 
 Identity: a task id names a task, `task_id:role` names a turn, and both come from the Redis key or the task, never from a clock.
 A record is read from bytes. Reading is strict where isolation or addressing depends on it (ids, role, chat) and lenient with the
@@ -12,7 +12,6 @@ Redis and the archive hold stays as it came.
 from __future__ import annotations
 
 import hashlib
-import hmac
 import json
 import re
 from collections.abc import Iterable
@@ -20,14 +19,15 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from shared.turns.media import Media, media_of, media_words
 from shared.turns.message_origin import NOWHERE, Origin
 from shared.turns.speakers import UNNAMED
 from shared.wire import keys
 from shared.wire.ids import CHAT_ID_LENGTH, TASK_ID, chat_id_of, moment_of, task_id_of, timestamp_of, user_id_of
-from shared.wire.json import RecordRefused, dumps, loads_object, well_formed
+from shared.wire.json import RecordRefused, dumps, loads_object, text_of, well_formed
 
 __all__ = [
-    "ANSWERS", "CHAT_ID_LENGTH", "CONVERSATION", "MODELS", "RESULT_BYTES", "ROLES", "RecordRefused", "Result", "Task", "Tombstone", "Turn",
+    "ANSWERS", "CHAT_ID_LENGTH", "CONVERSATION", "MODELS", "ROLES", "RecordRefused", "Task", "Tombstone", "Turn",
     "chat_id_of", "dumps", "loads_object", "task_id_of", "timestamp_of", "turn_key", "user_id_of", "well_formed",
 ]  # fmt: skip
 
@@ -41,14 +41,9 @@ CONVERSATION = "conversation"
 #: another assistant has an id of its own, because there a question may be answered anew.
 ANSWERS = "answers"
 
-#: No answer is larger: what Claude may print, written as JSON once more.
-RESULT_BYTES = 32 << 20
-
 _SIGNATURE = re.compile(r"[0-9a-f]{128}\Z")
 #: Names of models, as the Claude CLI takes them: `opus`, `claude-opus-4-5`, `sonnet[1m]`, those of Bedrock and Vertex. No option begins like this.
 _MODEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@\[\]-]{0,127}\Z")
-#: What `datetime.now(UTC).isoformat()` writes, on both sides of the wire.
-_COMPLETED_AT = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{6})?\+00:00")
 
 
 def _make_well_formed(record: Task | Turn, *names: str) -> None:
@@ -58,13 +53,6 @@ def _make_well_formed(record: Task | Turn, *names: str) -> None:
         if said is not None and (text := well_formed(said)) != said:
             object.__setattr__(record, name, text)
             record.as_said[name] = said
-
-
-def _text_of(record: dict[str, Any], name: str) -> str:
-    value = record.get(name)
-    if not isinstance(value, str):
-        raise RecordRefused(f"{name} is missing" if value is None else f"{name} has type {type(value).__name__}")
-    return value
 
 
 @dataclass(frozen=True)
@@ -79,6 +67,7 @@ class Task:
     model: str | None = None
     name: str | None = None  # the speaker's display name
     origin: Origin = NOWHERE
+    media: tuple[Media, ...] = ()
     as_said: dict[str, str] = field(default_factory=dict, init=False, compare=False)  # what held a lone surrogate
 
     def __post_init__(self) -> None:
@@ -92,18 +81,20 @@ class Task:
     @property
     def words(self) -> str:
         """All that it holds of anybody's words: the message, and what that replies to or came with."""
-        return "\n".join((self.message, *self.origin.texts))
+        return "\n".join((self.message, *self.origin.texts, *media_words(self.media)))
 
     @property
     def digest(self) -> str:
         """What tells a repeated task from another one under the same id."""
-        content = f"{self.chat_id}\x00{self.said}".encode("utf-8", "surrogatepass")
+        content = "\x00".join((self.chat_id, self.said, *(one.sha256 for one in self.media))).encode(
+            "utf-8", "surrogatepass"
+        )
         return hashlib.sha256(content).hexdigest()
 
     @classmethod
     def parse(cls, raw: bytes) -> Task:
         record = loads_object(raw)
-        message = _text_of(record, "message" if "message" in record else "command")
+        message = text_of(record, "message" if "message" in record else "command")
         if not message.strip():
             raise RecordRefused("message is empty")
         model = record.get("model")
@@ -119,6 +110,7 @@ class Task:
             model=model,
             name=speaker if isinstance(speaker, str) and speaker.strip() else None,
             origin=Origin.parse(record),
+            media=media_of(record),
         )
 
 
@@ -141,16 +133,18 @@ class Turn:
     user_id: str | None = None
     as_said: dict[str, str] = field(default_factory=dict, init=False, compare=False)  # what held a lone surrogate
     origin: Origin = field(default=NOWHERE, init=False)
+    media: tuple[Media, ...] = field(default=(), init=False)
 
     def __post_init__(self) -> None:
         _make_well_formed(self, "content", "name", "session")
         if self.extra and self.role == "user":
             object.__setattr__(self, "origin", Origin.parse(self.extra))
+            object.__setattr__(self, "media", media_of(self.extra))
 
     @property
     def words(self) -> str:
         """All that it holds of anybody's words: what was said, and what that replies to or came with."""
-        return "\n".join((self.content, *self.origin.texts))
+        return "\n".join((self.content, *self.origin.texts, *media_words(self.media)))
 
     @property
     def title(self) -> str:
@@ -206,7 +200,7 @@ class Turn:
             task_id=task_id,
             role=role,
             chat_id=chat_id_of(record.get("chat_id")),
-            content=_text_of(record, "content"),
+            content=text_of(record, "content"),
             timestamp=timestamp_of(record.get("timestamp")),
             name=name if isinstance(name, str) and name.strip() else None,
             session=session if isinstance(session, str) else None,
@@ -324,73 +318,3 @@ class Tombstone:
             said_at={turn_id: timestamp_of(at) for turn_id, at in said_at.items()},
             signature=signature,
         )
-
-
-@dataclass(frozen=True)
-class Result:
-    """An answer on its way to the bot, signed so that nobody else with Redis access can speak for us.
-
-    What is signed, `task_id:output:completed_at`, has colons in all its parts, so a signature alone does not say where the answer ends.
-    `completed_at` is therefore taken only as `YYYY-MM-DDTHH:MM:SS[.ffffff]+00:00`. No text of that form ends with another one, and a task
-    id has no colon, so there is one way at most to split what was signed, whatever the answer ends with.
-
-    `error`: the output says why there is no answer. It stands beside what is signed, like `usage`, and is left out where it is false: whoever can
-    write to Redis may change how `hmem ask` ends by it, and never what is shown.
-    """
-
-    output: str
-    completed_at: str
-    signature: str
-    usage: dict[str, Any] | None = None
-    error: bool = False
-
-    @classmethod
-    def sign(
-        cls,
-        key: str,
-        task_id: str,
-        output: str,
-        completed_at: str,
-        usage: dict[str, Any] | None = None,
-        *,
-        error: bool = False,
-    ) -> Result:
-        return cls(output, completed_at, _signature(key, task_id, output, completed_at), usage, error)
-
-    @classmethod
-    def verified(cls, key: str, task_id: str, raw: bytes) -> Result:
-        """The result that was signed for this task; RecordRefused for anything else."""
-        if len(raw) > RESULT_BYTES:
-            raise RecordRefused(f"{len(raw)} bytes are more than any answer has")
-        result = cls.parse(raw)
-        if not result.verify(key, task_id):
-            raise RecordRefused("its signature is wrong")
-        return result
-
-    def verify(self, key: str, task_id: str) -> bool:
-        """Whether exactly this answer was signed for this task."""
-        if not _COMPLETED_AT.fullmatch(self.completed_at):
-            return False
-        expected = _signature(key, task_id, self.output, self.completed_at)
-        return hmac.compare_digest(expected.encode("ascii"), self.signature.encode("utf-8", "surrogatepass"))
-
-    def to_json(self) -> bytes:
-        record: dict[str, Any] = {"output": self.output, "completed_at": self.completed_at, "hmac": self.signature}
-        return dumps(record | ({"usage": self.usage} if self.usage else {}) | ({"error": True} if self.error else {}))
-
-    @classmethod
-    def parse(cls, raw: bytes) -> Result:
-        record = loads_object(raw)
-        usage = record.get("usage")
-        return cls(
-            _text_of(record, "output"),
-            _text_of(record, "completed_at"),
-            _text_of(record, "hmac"),
-            usage if isinstance(usage, dict) else None,
-            record.get("error") is True,
-        )
-
-
-def _signature(key: str, task_id: str, output: str, completed_at: str) -> str:
-    message = f"{task_id}:{output}:{completed_at}".encode("utf-8", "surrogatepass")
-    return hmac.new(key.encode("utf-8"), message, hashlib.sha256).hexdigest()

@@ -53,3 +53,11 @@ def well_formed(text: str) -> str:
     except UnicodeEncodeError:
         return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
     return text
+
+
+def text_of(record: dict[str, Any], name: str) -> str:
+    """A field that must be text, or RecordRefused."""
+    value = record.get(name)
+    if not isinstance(value, str):
+        raise RecordRefused(f"{name} is missing" if value is None else f"{name} has type {type(value).__name__}")
+    return value

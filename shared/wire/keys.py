@@ -77,7 +77,7 @@ KEYS: tuple[Key, ...] = (
     Key("hcli:mem:bot:told:{chat_id}", "string", "this stranger was told that the bot is private", "bot", "none", "24 h"),
     Key("hcli:mem:outbox", "list",
         "messages for the bot to send without a question: JSON {id, chat_id, text, created_at}; photo: with the picture of the nights; "
-        "digest: it repeats what was said", "bot, dispatcher, owner", "bot, dispatcher", "none"),
+        "digest: it repeats what was said; buttons: below it, for user_id", "bot, dispatcher, owner", "bot, dispatcher", "none"),
     Key("hcli:mem:reminded:{memory}", "string", "this memory's (id and time of creation) reminder is in the outbox", "dispatcher", "none", "30 days"),
     Key("hcli:mem:release", "hash", "worker → run of the release it serves, 0 for none", "dispatcher", "bot, night", "none"),
     Key("hcli:mem:tombstones", "list", "tombstone JSON: which turns to forget", "dispatcher, owner", "dispatcher, night", "none"),

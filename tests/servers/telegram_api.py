@@ -17,6 +17,7 @@ from typing import Any
 from tests.servers.loopback import Loopback
 from tests.servers.telegram_messages import (
     ApiError,
+    buttons_of,
     command,
     params_of,
     photo_of,
@@ -26,6 +27,7 @@ from tests.servers.telegram_messages import (
 )
 
 TOKEN = "4242:AAtest-token-of-the-loopback-server"
+ADA = {"id": 7, "is_bot": False, "first_name": "Ada", "last_name": "Byron"}
 BOT = {"id": 4242, "is_bot": True, "first_name": "Memory", "username": "memory_bot"}
 #: Seconds that a poll may wait here whatever it asks for.
 LONGEST_POLL = 60.0
@@ -44,6 +46,7 @@ class Shown:
     entities: list[dict[str, Any]] = field(default_factory=list)
     edits: list[str] = field(default_factory=list)
     photo: bytes | None = None  # then the text is its caption
+    buttons: list[list[dict[str, str]]] = field(default_factory=list)  # rows of {text, callback_data}
 
 
 @dataclass(frozen=True)
@@ -143,6 +146,25 @@ class TelegramApi(Loopback):
             ((kind, content),) = update.items()
             return self._update(kind, content)
 
+    def press(self, chat: int, label: str, user: dict[str, Any] | None = None, *, data: str | None = None) -> int:
+        """A person presses the newest button of that label (or sends other data than it has); the update's id."""
+        with self._change:
+            shown, button = next(
+                (message, one)
+                for message in reversed(self._chats[chat])
+                for row in message.buttons
+                for one in row
+                if one["text"] == label
+            )
+            query = {
+                "id": f"press-{self._next_update}",
+                "from": user or ADA,
+                "chat_instance": "1",
+                "message": self._as_sent(chat, shown),
+                "data": button["callback_data"] if data is None else data,
+            }
+            return self._update("callback_query", query)
+
     def delete(self, chat: int, message: int) -> None:
         with self._change:
             self._chats[chat] = [one for one in self._chats.get(chat, []) if one.id != message]
@@ -198,6 +220,7 @@ class TelegramApi(Loopback):
             "sendphoto": self._send_photo,
             "editmessagetext": self._edit,
             "sendchataction": lambda _: True,
+            "answercallbackquery": lambda _: True,
             "setmycommands": lambda _: True,
             "deletewebhook": lambda _: True,
         }
@@ -249,7 +272,7 @@ class TelegramApi(Loopback):
         with self._change:
             shown = Shown(
                 self._message_id(), text, True, reply.get("message_id"), int(thread) if thread else None,
-                str(params.get("disable_notification")).lower() == "true", entities,
+                str(params.get("disable_notification")).lower() == "true", entities, buttons=buttons_of(params),
             )  # fmt: skip
             self._chats.setdefault(chat, []).append(shown)
             return self._as_sent(chat, shown)
@@ -271,14 +294,15 @@ class TelegramApi(Loopback):
             shown = self._find(int(params["chat_id"]), int(params["message_id"]))
             if shown is None or not shown.by_bot:
                 raise ApiError(400, "Bad Request: message to edit not found")
-            if (shown.text, shown.entities) == (text, entities):
+            buttons = buttons_of(params)
+            if (shown.text, shown.entities, shown.buttons) == (text, entities, buttons):
                 raise ApiError(
                     400,
                     "Bad Request: message is not modified: specified new message content and reply markup are exactly "
                     "the same as a current content and reply markup of the message",
                 )
             shown.edits.append(shown.text)
-            shown.text, shown.entities = text, entities
+            shown.text, shown.entities, shown.buttons = text, entities, buttons
             return self._as_sent(int(params["chat_id"]), shown)
 
     def _as_sent(self, chat: int, shown: Shown) -> dict[str, Any]:
@@ -296,7 +320,7 @@ class TelegramApi(Loopback):
     def _message(
         self, chat: int, message: int, text: str | None, user: dict[str, Any] | None, more: dict[str, Any]
     ) -> dict[str, Any]:
-        person = user or {"id": 7, "is_bot": False, "first_name": "Ada", "last_name": "Byron"}
+        person = user or ADA
         made = {"message_id": message, "date": int(time.time()), "chat": _chat(chat), "from": person}
         if text is not None:
             made["text"] = text

@@ -65,6 +65,17 @@ def text_and_entities(params: dict[str, Any]) -> tuple[str, list[dict[str, Any]]
     return text, entities
 
 
+def buttons_of(params: dict[str, Any]) -> list[list[dict[str, str]]]:
+    """Rows of buttons as Telegram takes them, or its refusal."""
+    rows: list[list[dict[str, str]]] = json.loads(params.get("reply_markup") or "{}").get("inline_keyboard", [])
+    for one in (one for row in rows for one in row):
+        if not 1 <= len(one.get("callback_data", "").encode()) <= 64:
+            raise ApiError(400, "Bad Request: BUTTON_DATA_INVALID")
+        if not one.get("text"):
+            raise ApiError(400, "Bad Request: can't parse inline keyboard button: text is empty")
+    return rows
+
+
 def params_of(kind: str, body: bytes) -> dict[str, Any]:
     """The parameters of a request, as JSON, as a form or, with files (bytes), as a form of several parts."""
     if kind.startswith("application/json"):

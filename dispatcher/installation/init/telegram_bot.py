@@ -66,7 +66,7 @@ def wait_for_hello(installation: InitContext, bot: str, code: str) -> Hello:
 
 
 def send(settings: Settings, chat: int, text: str) -> None:
-    from dispatcher.telegram.rendering import MessagePart
+    from dispatcher.telegram.outgoing.rendering import MessagePart
 
     async def ask(telegram: Any) -> None:
         await telegram.send(chat, MessagePart(text, []))

@@ -9,49 +9,52 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dispatcher.answering.explanation import CHARACTERS, LINES, why_text
-from dispatcher.answering.memory_command import USAGE, Command, parse
+from dispatcher.answering.commands.command import read_command
+from dispatcher.answering.commands.explanation import CHARACTERS, LINES, why_text
+from dispatcher.answering.commands.memory import USAGE, MemoryRequest, parse
 from shared.turns.records import dumps
 from tests.support.world import Dispatcher, World
 
 
 @pytest.mark.parametrize(("message", "command"), [
-    ("/memory", Command("show")),
-    ("  /memory \n", Command("show")),
-    ("/memory@hcli_bot", Command("show")),
-    ("/memory@hcli_bot why", Command("why")),
-    ("/memory why", Command("why")),
-    ("/memory add The code is\n7731", Command("add", "The code is\n7731")),
-    ("/memory  add   x", Command("add", "x")),
-    ("/memory forget 12", Command("forget", number=12)),
-    ("/memory forget 0012", Command("forget", number=12)),
-    ("/memory why not", Command("usage")),
-    ("/memory add", Command("usage")),
-    ("/memory forget", Command("usage")),
-    ("/memory forget the cat", Command("usage")),
-    ("/memory forget -1", Command("usage")),
-    ("/memory forget 1234567890", Command("usage")),
-    ("/memory help", Command("usage")),
-    ("/Memory", Command("show")),
-    ("/MEMORY ADD x", Command("add", "x")),
-    ("/memory\nwhy", Command("why")),
-    ("/memory add\nlikes tea", Command("add", "likes tea")),
+    ("/memory", MemoryRequest("show")),
+    ("  /memory \n", MemoryRequest("show")),
+    ("/memory@hcli_bot", MemoryRequest("show")),
+    ("/memory@hcli_bot why", MemoryRequest("why")),
+    ("/memory why", MemoryRequest("why")),
+    ("/memory add The code is\n7731", MemoryRequest("add", "The code is\n7731")),
+    ("/memory  add   x", MemoryRequest("add", "x")),
+    ("/memory forget 12", MemoryRequest("forget", number=12)),
+    ("/memory forget 0012", MemoryRequest("forget", number=12)),
+    ("/memory why not", MemoryRequest("usage")),
+    ("/memory add", MemoryRequest("usage")),
+    ("/memory forget", MemoryRequest("usage")),
+    ("/memory forget the cat", MemoryRequest("usage")),
+    ("/memory forget -1", MemoryRequest("usage")),
+    ("/memory forget 1234567890", MemoryRequest("usage")),
+    ("/memory help", MemoryRequest("usage")),
+    ("/Memory", MemoryRequest("show")),
+    ("/MEMORY ADD x", MemoryRequest("add", "x")),
+    ("/memory\nwhy", MemoryRequest("why")),
+    ("/memory add\nlikes tea", MemoryRequest("add", "likes tea")),
     ("memory", None),
     ("/memoryless", None),
     ("what does /memory do?", None),
     ("/memory@", None),
     ("", None),
 ])  # fmt: skip
-def test_what_is_a_command(message: str, command: Command | None) -> None:
-    assert parse(message) == command
+def test_what_is_a_command(message: str, command: MemoryRequest | None) -> None:
+    read = read_command(message)
+    assert (parse(read.text) if read and read.name == "memory" else None) == command
 
 
 @given(st.text())
 def test_no_other_message_is_one(message: str) -> None:
-    found = parse(message)
-    assert found is None or message.strip().lower().startswith("/memory")
-    shown = parse(f"/memory add x{message}")
-    assert shown == Command("add", f"x{message}".strip())
+    found = read_command(message)
+    assert found is None or message.strip().startswith("/")
+    shown = read_command(f"/memory add x{message}")
+    assert shown
+    assert parse(shown.text) == MemoryRequest("add", f"x{message}".strip())
 
 
 def test_why_is_told_in_sentences() -> None:

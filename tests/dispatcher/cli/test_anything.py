@@ -7,7 +7,7 @@ import contextlib
 import json
 import shutil
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -16,15 +16,17 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from dispatcher.answering import memory_command
+from dispatcher.answering.commands.command import read_command
 from dispatcher.answering.results import ResultBuilder
 from dispatcher.answering.task_handler import TaskHandler
 from dispatcher.answering.worker import Worker, connect
 from dispatcher.claude.client import ClaudeCli, ClaudeRequest
+from dispatcher.claude.events import Progress
 from dispatcher.claude.reply import Answer
 from dispatcher.health.metrics import Metrics
 from dispatcher.memory.day.memory import DayMemory
 from dispatcher.memory.session_summary import SummaryWriter, in_thread
+from dispatcher.queue.command_names import DISPATCHER_COMMANDS
 from dispatcher.releases.served import ServedRelease
 from nightly.archive import export
 from nightly.archive.segments import RawRecord, WrittenText, read_segment, segment_name, write_segment
@@ -36,7 +38,8 @@ from shared.release.manifest import current_release, parse_manifest, read_manife
 from shared.search.recall import OpenRelease
 from shared.search.types import Query
 from shared.system.files import sha256_bytes
-from shared.turns.records import RecordRefused, Result, Task, Tombstone, Turn, dumps
+from shared.turns.records import RecordRefused, Task, Tombstone, Turn, dumps
+from shared.turns.results import Result
 from tests.support.day.anything import EXAMPLES, damaged, drawn, tasks, through
 from tests.support.day.forgetting_world import hmem
 from tests.support.machine import wait_for
@@ -62,8 +65,8 @@ ERASED = {"kind": "erased", "key": "hcli:memory:t:user", "chat_id": "8", "timest
 class Echo(ClaudeCli):
     """In place of the CLI's process, which carries nothing of this further: it answers with the message."""
 
-    async def ask(self, request: ClaudeRequest) -> Answer:
-        return Answer(f"You said: {request.message}".encode("utf-8", "replace").decode(), session_cost=None)
+    async def ask(self, question: ClaudeRequest, report: Callable[[Progress], None] | None = None) -> Answer:
+        return Answer(f"You said: {question.message}".encode("utf-8", "replace").decode(), session_cost=None)
 
     async def flags(self) -> tuple[str, ...]:
         return ()
@@ -122,12 +125,17 @@ def taken(raw: bytes) -> Task | None:
     return None
 
 
+def _is_command(message: str) -> bool:
+    command = read_command(message)
+    return command is not None and command.name in DISPATCHER_COMMANDS
+
+
 def said(world: World, raws: list[bytes]) -> dict[str, Task]:
     """Queue them and have them answered; the tasks that became turns, by id. Each other one is a dead letter, or was a command."""
     for raw in raws:
         world.redis.rpush("hcli:tasks", raw)
     answer_all(world)
-    found = {task.task_id: task for raw in raws if (task := taken(raw)) and memory_command.parse(task.message) is None}
+    found = {task.task_id: task for raw in raws if (task := taken(raw)) and not _is_command(task.message)}
     assert world.redis.llen("hcli:mem:dead") >= sum(taken(raw) is None for raw in raws)
     for task in found.values():
         stored = json.loads(world.redis.get(f"hcli:memory:{task.task_id}:user") or b"null")

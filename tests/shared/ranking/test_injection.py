@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dispatcher.answering.explanation import why_record, why_text
+from dispatcher.answering.commands.explanation import why_record, why_text
 from dispatcher.memory.day.context import DayContext
 from dispatcher.memory.tombstones import Forgotten
 from dispatcher.prompt.assemble import PromptRequest, prompt_input

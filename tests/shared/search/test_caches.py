@@ -16,7 +16,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import event
 
-from dispatcher.answering.explanation import why_record
+from dispatcher.answering.commands.explanation import why_record
 from dispatcher.memory.day.context import DayContext
 from dispatcher.memory.day.memory import DayMemory
 from dispatcher.memory.store.memories import MemoryType

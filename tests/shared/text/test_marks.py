@@ -13,7 +13,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from dispatcher.answering.explanation import why_record
+from dispatcher.answering.commands.explanation import why_record
 from dispatcher.memory import session_summary as summaries
 from dispatcher.memory.session_history import HistoryEntry
 from dispatcher.prompt.budget import compose

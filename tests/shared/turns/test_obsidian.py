@@ -105,6 +105,7 @@ SHOWN = {
 @given(st.one_of(st.text(max_size=80), st.text("ab1 .)\\`*_[]<>{}&|~$=%^#:!-+/\n\t\r\"'w", max_size=60)))
 @example(HOSTILE[0])
 @example("\n".join(HOSTILE))
+@example("0)")
 def test_no_text_becomes_anything_but_text(text: str) -> None:
     shown = quoted(text)
     assert _kinds(shown) <= SHOWN

@@ -18,7 +18,6 @@ from hypothesis import strategies as st
 
 from shared.turns.records import (
     RecordRefused,
-    Result,
     Task,
     Tombstone,
     Turn,
@@ -28,6 +27,7 @@ from shared.turns.records import (
     task_id_of,
     turn_key,
 )
+from shared.turns.results import Result
 
 PROPERTY = settings(max_examples=60, deadline=None)
 TASK: dict[str, Any] = {"task_id": "t1", "chat_id": 7, "message": "hello"}

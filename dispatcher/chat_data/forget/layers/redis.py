@@ -19,7 +19,8 @@ from dispatcher.chat_data.forget.request import Scope
 from dispatcher.memory.tombstones import FORGOTTEN
 from dispatcher.queue.scripts import script_text
 from shared.turns.message_origin import Origin
-from shared.turns.records import RecordRefused, Result, Task, Turn, loads_object
+from shared.turns.records import RecordRefused, Task, Turn, loads_object
+from shared.turns.results import Result
 from shared.wire import keys
 
 #: Keys read, and values removed, in one call.

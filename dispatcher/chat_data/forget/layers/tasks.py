@@ -20,7 +20,8 @@ from dispatcher.chat_data.forget.request import Scope, chat_in
 from dispatcher.memory.tombstones import FORGOTTEN
 from dispatcher.queue.existing_values import ExistingResult, is_signed
 from dispatcher.queue.scripts import script_text
-from shared.turns.records import ROLES, RecordRefused, Result, Task, Turn
+from shared.turns.records import ROLES, RecordRefused, Task, Turn
+from shared.turns.results import Result
 from shared.wire import keys
 
 #: How long to wait for running tasks to end, and between two checks. Seconds.

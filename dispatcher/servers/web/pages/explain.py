@@ -9,8 +9,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from redis.exceptions import RedisError
 from starlette.responses import Response
 
+from dispatcher.answering.commands.explanation import MISSING
 from dispatcher.answering.consolidation import waiting
-from dispatcher.answering.explanation import MISSING
 from dispatcher.prompt.budget import TITLES
 from dispatcher.prompt.preview import preview
 from dispatcher.servers.web.asked import Asked
@@ -44,7 +44,7 @@ class _HitShown(_Shown):
 
 
 class Explanation(_Shown):
-    """A record of `answering/explanation.py`, as it is shown: whoever may write to Redis may have written it."""
+    """A record of `answering/commands/explanation.py`, as it is shown: whoever may write to Redis may have written it."""
 
     parts: list[_Part]
     hits: list[_HitShown]

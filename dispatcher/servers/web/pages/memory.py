@@ -7,7 +7,7 @@ from typing import Any
 
 from starlette.responses import Response
 
-from dispatcher.answering.memory_command import forget_for_owner
+from dispatcher.answering.commands.memory import forget_for_owner
 from dispatcher.memory.dates.user_dates import deadline_of
 from dispatcher.memory.day.requests import owner_task
 from dispatcher.memory.typed.text import line

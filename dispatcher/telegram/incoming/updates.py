@@ -11,7 +11,7 @@ from typing import Literal
 
 from aiogram.types import Message, MessageEntity, User
 
-from dispatcher.telegram.origins import UNREADABLE, origin_of, shown_name
+from dispatcher.telegram.incoming.origins import UNREADABLE, origin_of, shown_name
 from shared.turns.message_origin import NOWHERE, Origin
 
 

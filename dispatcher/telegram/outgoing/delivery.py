@@ -25,12 +25,14 @@ from typing import Any
 
 import structlog
 
-from dispatcher.telegram.client import Gone, Moved, Refused, Telegram, TelegramError
-from dispatcher.telegram.rendering import MessagePart, parts_of, plain_parts
+from dispatcher.telegram.client import ButtonRows, Gone, Moved, Refused, Telegram, TelegramError
+from dispatcher.telegram.incoming.presses import Presses
+from dispatcher.telegram.outgoing.rendering import MessagePart, parts_of, plain_parts
 from dispatcher.telegram.retry import until_redis_answers, until_telegram_takes_it
 from dispatcher.telegram.state import BotState, Waiting
 from shared.system.faults import crash_point
-from shared.turns.records import RecordRefused, Result, chat_id_of, loads_object
+from shared.turns.records import RecordRefused, chat_id_of, loads_object, user_id_of
+from shared.turns.results import Keyboard, keyboard_json, keyboard_of
 
 log = structlog.get_logger()
 
@@ -79,8 +81,9 @@ class Delivery:
         telegram: Telegram,
         state: BotState,
         allowed: frozenset[int],
+        presses: Presses,
     ) -> None:
-        self._telegram, self._state, self._allowed = telegram, state, allowed
+        self._telegram, self._state, self._allowed, self._presses = telegram, state, allowed, presses
         self._chats: dict[int, asyncio.Task[None]] = {}  # one task for each chat with work
         self._typing: asyncio.Task[None] | None = None
         self._typed_at = 0.0
@@ -186,9 +189,12 @@ class Delivery:
     async def _deliver(self, job: Job) -> None:
         record = job.record
         if record.text is not None:
-            await self._show(job, plain_parts(record.text, captioned=bool(record.picture)))
+            parts = plain_parts(record.text, captioned=bool(record.picture))
+            await self._show(job, parts, keyboard_of(record.buttons))
         elif job.result is not None:
-            await self._show(job, await asyncio.to_thread(_answer, job.result))
+            result = self._state.verified(job.name, job.result)
+            parts = await asyncio.to_thread(parts_of, result.output)
+            await self._show(job, parts or plain_parts(EMPTY_ANSWER), result.buttons)
         elif _expired(record):
             log.warning("no answer came for two days", task=job.name)
             await self._show(job, plain_parts(NO_ANSWER))
@@ -203,15 +209,19 @@ class Delivery:
             crash_point("telegram:placeholder-sent")
             await self._note(job.name, replace(record, placeholder=message))
 
-    async def _show(self, job: Job, parts: list[MessagePart]) -> None:
+    async def _show(self, job: Job, parts: list[MessagePart], keyboard: Keyboard = ()) -> None:
+        """The parts that were not sent yet; the buttons are below the last one."""
         record = job.record
         for number in range(record.parts_sent, len(parts)):
+            buttons = self._buttons(record, keyboard) if number == len(parts) - 1 else []
             if number == 0 and record.placeholder is not None:
-                await self._edit(record, parts[0])
+                await self._edit(record, parts[0], buttons)
                 crash_point("telegram:answer-edited")
             else:
-                send = self._send_picture if number == 0 and record.picture else self._send
-                message = await send(record, parts[number], first=number == 0)
+                if number == 0 and record.picture:
+                    message = await self._send_picture(record, parts[number])
+                else:
+                    message = await self._send(record, parts[number], first=number == 0, buttons=buttons)
                 crash_point(f"telegram:part-{number}-sent")
                 if number == 0:
                     record = replace(record, placeholder=message)
@@ -228,12 +238,17 @@ class Delivery:
 
     # Sending.
 
-    async def _edit(self, record: Waiting, part: MessagePart) -> None:
+    def _buttons(self, record: Waiting, keyboard: Keyboard) -> list[list[tuple[str, str]]]:
+        """For the person who asked; in a private chat the person is the chat."""
+        user = record.user or (record.chat if record.target > 0 else "")
+        return [[(one.label, self._presses.data(one, record.target, user)) for one in row] for row in keyboard if user]
+
+    async def _edit(self, record: Waiting, part: MessagePart, buttons: ButtonRows = ()) -> None:
         """Replace the placeholder with a text; as a new message if the placeholder is gone."""
         for tried in (part, part.plain):
             try:
                 await until_telegram_takes_it(
-                    lambda: self._telegram.edit(record.target, record.placeholder or 0, tried)  # noqa: B023 - awaited immediately
+                    lambda: self._telegram.edit(record.target, record.placeholder or 0, tried, buttons)  # noqa: B023 - awaited immediately
                 )
             except Refused as error:
                 if "not modified" in str(error):
@@ -242,9 +257,9 @@ class Delivery:
                     break
             else:
                 return
-        await self._send(record, part)
+        await self._send(record, part, buttons=buttons)
 
-    async def _send(self, record: Waiting, part: MessagePart, *, first: bool = True) -> int:
+    async def _send(self, record: Waiting, part: MessagePart, *, first: bool = True, buttons: ButtonRows = ()) -> int:
         """Send a message, if necessary without its formatting, then without its topic; returns its id."""
         reply_to = record.reply_to if first else record.placeholder  # other answers may be in between
         tries = [(part, record.thread)]
@@ -255,11 +270,11 @@ class Delivery:
         for tried, thread in [*tries, (MessagePart(NOT_SHOWN), None)]:
             with contextlib.suppress(Refused):
                 return await until_telegram_takes_it(
-                    lambda: self._telegram.send(record.target, tried, thread=thread, reply_to=reply_to)  # noqa: B023
+                    lambda: self._telegram.send(record.target, tried, thread=thread, reply_to=reply_to, buttons=buttons)  # noqa: B023
                 )
         raise Refused("Telegram accepts no message in this chat")
 
-    async def _send_picture(self, record: Waiting, caption: MessagePart, *, first: bool = True) -> int:
+    async def _send_picture(self, record: Waiting, caption: MessagePart) -> int:
         """Send the picture of the nights with its caption; the caption as a message if the picture is gone by now, or Telegram refuses it."""
         picture = await until_redis_answers(self._state.picture)
         if picture is not None:
@@ -269,7 +284,7 @@ class Delivery:
                 )
             except Refused as error:
                 log.warning("Telegram refused the picture of the nights", error=str(error))
-        return await self._send(record, caption, first=first)
+        return await self._send(record, caption)
 
     # Outbox and typing signals.
 
@@ -295,7 +310,8 @@ class Delivery:
             log.error("a message of the outbox is removed: its chat is not allowed, or it is empty", chat=chat)
             return None
         picture, digest = message.get("photo") == "night" or None, message.get("digest") is True or None
-        return Waiting(str(chat), time.time(), text=text, picture=picture, digest=digest)
+        buttons, user = keyboard_json(keyboard_of(message.get("buttons"))) or None, user_id_of(message.get("user_id"))
+        return Waiting(str(chat), time.time(), text=text, user=user, picture=picture, digest=digest, buttons=buttons)
 
     def _show_typing(self, waiting: list[Waiting]) -> None:
         if (
@@ -312,11 +328,6 @@ class Delivery:
         for chat, thread in chats:
             with contextlib.suppress(TelegramError):
                 await self._telegram.typing(chat, thread)
-
-
-def _answer(raw: bytes) -> list[MessagePart]:
-    """The messages of a signed result. The waiting record decides where they are sent."""
-    return parts_of(Result.parse(raw).output) or plain_parts(EMPTY_ANSWER)
 
 
 def _due(job: Job) -> bool:

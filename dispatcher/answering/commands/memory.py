@@ -1,4 +1,4 @@
-"""`/memory` as a message: answered by the dispatcher itself, before Claude, and not stored as a turn."""
+"""`/memory`: what is stored of the chat, why it was injected, and how to change it."""
 
 from __future__ import annotations
 
@@ -8,10 +8,9 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import structlog
-
+from dispatcher.answering.commands.command import CommandReply
+from dispatcher.answering.commands.explanation import why_text
 from dispatcher.answering.consolidation import waiting
-from dispatcher.answering.explanation import why_text
 from dispatcher.answering.retry import keep_trying
 from dispatcher.answering.tag_actions import FORGETTING, store_waiting
 from dispatcher.memory.day.memory import DayMemory
@@ -19,7 +18,6 @@ from dispatcher.memory.day.requests import owner_task
 from dispatcher.memory.tombstones import announce, end_conversation
 from dispatcher.queue.rights import Rights
 from dispatcher.queue.tasks import TaskQueue
-from shared.errors import HmemError
 from shared.turns.records import Task
 
 if TYPE_CHECKING:
@@ -27,9 +25,6 @@ if TYPE_CHECKING:
 
     from dispatcher.memory.typed.actions import Outcome
 
-log = structlog.get_logger()
-
-UNAVAILABLE = "Sorry, my memory is not available at the moment. Please try again later."
 USAGE = "\n".join(
     [
         "/memory shows facts, goals and preferences",
@@ -38,11 +33,10 @@ USAGE = "\n".join(
         "/memory forget N forgets the entry with that number, and the message it came from",
     ]
 )
-_COMMAND = re.compile(r"\A/memory(?:@\w+)?(?:\s+(?P<rest>.*))?\Z", re.DOTALL | re.IGNORECASE)
 
 
 @dataclass(frozen=True)
-class Command:
+class MemoryRequest:
     """`show`, `why`, `add` with its text, `forget` with its number, or `usage`."""
 
     name: str
@@ -50,31 +44,19 @@ class Command:
     number: int = 0
 
 
-def parse(message: str) -> Command | None:
-    """The command that a message is; None for any other message."""
-    found = _COMMAND.match(message.strip())
-    if found is None:
-        return None
-    words = (found["rest"] or "").split(maxsplit=1)
+def parse(text: str) -> MemoryRequest:
+    """What follows `/memory`."""
+    words = text.split(maxsplit=1)
     if not words:
-        return Command("show")
+        return MemoryRequest("show")
     word, rest = words[0].lower(), words[1].strip() if len(words) > 1 else ""
     if word == "why" and not rest:
-        return Command("why")
+        return MemoryRequest("why")
     if word == "add" and rest:
-        return Command("add", rest)
+        return MemoryRequest("add", rest)
     if word == "forget" and re.fullmatch(r"[0-9]{1,9}", rest):
-        return Command("forget", number=int(rest))
-    return Command("usage")
-
-
-@dataclass(frozen=True)
-class CommandReply:
-    """The answer to a command; `forgotten`: whether something was forgotten."""
-
-    text: str
-    forgotten: bool = False
-    error: bool = False
+        return MemoryRequest("forget", number=int(rest))
+    return MemoryRequest("usage")
 
 
 def forget_for_owner(day: DayMemory, client: Redis, chat_id: str, number: int) -> Outcome:
@@ -96,15 +78,8 @@ class MemoryCommands:
     def __init__(self, queue: TaskQueue, day: DayMemory, rights: Rights, *, enabled: bool) -> None:
         self._queue, self._day, self._rights, self._enabled = queue, day, rights, enabled
 
-    async def reply_to(self, task: Task, command: Command, now: float) -> CommandReply:
-        """Never fails: a store that cannot be reached is answered with an apology."""
-        try:
-            return await self._carried_out(task, command, now)
-        except HmemError as error:
-            log.error("a command could not be carried out", reason=str(error))
-            return CommandReply(UNAVAILABLE, error=True)
-
-    async def _carried_out(self, task: Task, command: Command, now: float) -> CommandReply:
+    async def reply_to(self, task: Task, text: str, now: float) -> CommandReply:
+        command = parse(text)
         if command.name == "usage":
             return CommandReply(USAGE)
         if command.name == "why":

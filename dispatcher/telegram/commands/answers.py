@@ -12,9 +12,10 @@ import redis
 import structlog
 
 from dispatcher.queue.rights import Rights
+from dispatcher.telegram.incoming.updates import IncomingMessage
 from dispatcher.telegram.state import BotState, Waiting
-from dispatcher.telegram.updates import IncomingMessage
-from shared.turns.records import MODELS, RecordRefused, Result, loads_object
+from shared.turns.records import MODELS, RecordRefused, loads_object
+from shared.turns.results import Result
 from shared.wire import keys
 
 log = structlog.get_logger()

@@ -16,14 +16,16 @@ from collections.abc import Callable
 from typing import Any
 
 import structlog
-from aiogram.types import Message, User
+from aiogram.types import CallbackQuery, Message, User
 
-from dispatcher.telegram import commands
+from dispatcher.queue.command_names import DISPATCHER_COMMANDS
 from dispatcher.telegram.client import Telegram
-from dispatcher.telegram.commands import Commands, task_of
+from dispatcher.telegram.commands import answers as commands
+from dispatcher.telegram.commands.answers import Commands, task_of
+from dispatcher.telegram.incoming.pressed import Pressed
+from dispatcher.telegram.incoming.updates import IncomingMessage, read_message
 from dispatcher.telegram.retry import until_redis_answers, until_telegram_answers
 from dispatcher.telegram.state import BotState, Mark, Waiting, digest
-from dispatcher.telegram.updates import IncomingMessage, read_message
 from shared.config.settings import Settings
 from shared.system.faults import crash_point
 from shared.turns.records import dumps
@@ -41,12 +43,13 @@ class Intake:
         telegram: Telegram,
         state: BotState,
         commands: Commands,
+        pressed: Pressed,
         me: User,
         arrived: Callable[[], None],
     ) -> None:
         self._task_bytes = settings.task_bytes
         self._allowed, self._telegram, self._state, self._commands = settings.allowed, telegram, state, commands
-        self._me, self._arrived = me, arrived
+        self._pressed, self._me, self._arrived = pressed, me, arrived
         self._strangers: set[int] = set()  # groups that were logged
         self._captioned: set[str] = set()  # albums whose caption came in the same batch of updates
 
@@ -76,11 +79,16 @@ class Intake:
     async def handle(self, number: int, update: dict[str, Any]) -> None:
         """One update; may be repeated."""
         task_id = f"tg-{self._me.id}-{number}"
-        raw, edited = update.get("message"), False
-        if raw is None:
-            raw, edited = update.get("edited_message"), True
-        if raw is None or await self._state.taken(task_id):
+        if await self._state.taken(task_id):
             return
+        if (press := update.get("callback_query")) is not None:
+            await self._pressed.handle(task_id, CallbackQuery.model_validate(press))
+        elif (raw := update.get("message")) is not None:
+            await self._message(task_id, raw, edited=False)
+        elif (raw := update.get("edited_message")) is not None:
+            await self._message(task_id, raw, edited=True)
+
+    async def _message(self, task_id: str, raw: dict[str, Any], *, edited: bool) -> None:
         message = Message.model_validate(raw)
         if message.chat.id not in self._allowed:
             await self._refuse_stranger(message, edited)
@@ -113,8 +121,8 @@ class Intake:
             log.warning("a stranger was refused: ALLOWED_CHATS does not contain this chat", chat=chat)
 
     async def _command(self, task_id: str, incoming: IncomingMessage) -> None:
-        if incoming.command == "memory":
-            await self._question(task_id, incoming, f"/memory {incoming.text}".strip())
+        if incoming.command in DISPATCHER_COMMANDS:
+            await self._question(task_id, incoming, f"/{incoming.command} {incoming.text}".strip())
             return
         answer = await self._commands.answer(incoming)
         if answer is None and incoming.private:

@@ -1,0 +1,37 @@
+"""Which commands the dispatcher carries out, and by what."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import structlog
+
+from dispatcher.answering.commands.command import ChatCommand, CommandReply, Handler, read_command
+from shared.errors import HmemError
+from shared.turns.records import Task
+
+log = structlog.get_logger()
+
+UNAVAILABLE = "Sorry, my memory is not available at the moment. Please try again later."
+
+
+class CommandRegistry:
+    """One per dispatcher. The names are those of DISPATCHER_COMMANDS (dispatcher/queue/command_names.py), by which the bot passes them on."""
+
+    def __init__(self, handlers: Mapping[str, Handler]) -> None:
+        self._handlers = handlers
+
+    def of(self, task: Task) -> ChatCommand | None:
+        """The command of a message, if it is one of ours; a forwarded command does not count."""
+        if task.origin.forward or task.media:
+            return None
+        command = read_command(task.message)
+        return command if command and command.name in self._handlers else None
+
+    async def reply_to(self, task: Task, command: ChatCommand, now: float) -> CommandReply:
+        """Never fails: a store that cannot be reached is answered with an apology."""
+        try:
+            return await self._handlers[command.name].reply_to(task, command.text, now)
+        except HmemError as error:
+            log.error("a command could not be carried out", command=command.name, reason=str(error))
+            return CommandReply(UNAVAILABLE, error=True)

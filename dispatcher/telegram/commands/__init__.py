@@ -1,0 +1,1 @@
+"""What the bot answers by itself, without the dispatcher."""

@@ -1,0 +1,1 @@
+"""What comes from Telegram: updates, and what a message means to the bot."""

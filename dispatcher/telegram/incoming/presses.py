@@ -1,0 +1,47 @@
+"""What Telegram returns at the press of a button (64 bytes at most): the command, until when it may be pressed, and a signature.
+
+    <16 characters of the signature>.<end of validity, POSIX seconds in hex>.<command without its slash>
+
+The signature is an HMAC over chat, person, end and command: of another chat, by another person, or changed on the way, a press is refused. Telegram
+says who presses and where; so neither stands in the data.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import time
+
+from shared.turns.results import Button
+
+#: How long a button may be pressed. Seconds.
+VALID_SECONDS = 2 * 86_400
+_SIGNATURE_BYTES = 12
+
+
+class Presses:
+    """Makes and reads the data of buttons; `secret` signs them."""
+
+    def __init__(self, secret: str) -> None:
+        self._key = hashlib.sha256(b"buttons of hmem telegram\n" + secret.encode()).digest()
+
+    def data(self, button: Button, chat: int, user: str, valid_seconds: float = VALID_SECONDS) -> str:
+        """For this person in this chat."""
+        ends = f"{int(time.time() + valid_seconds):x}"
+        command = button.command.removeprefix("/")
+        return f"{self._sign(chat, user, ends, command)}.{ends}.{command}"
+
+    def command(self, data: str, chat: int, user: str) -> str | None:
+        """The command, with its slash, that this person may give in this chat; "" if it has expired, None if it was not made for them."""
+        signature, _, rest = data.partition(".")
+        ends, _, command = rest.partition(".")
+        expected = self._sign(chat, user, ends, command)
+        if not hmac.compare_digest(signature.encode("utf-8", "replace"), expected.encode()):
+            return None
+        return f"/{command}" if time.time() <= int(ends, 16) else ""
+
+    def _sign(self, chat: int, user: str, ends: str, command: str) -> str:
+        message = "\n".join((str(chat), user, ends, command)).encode("utf-8", "surrogatepass")
+        made = hmac.new(self._key, message, hashlib.sha256).digest()[:_SIGNATURE_BYTES]
+        return base64.urlsafe_b64encode(made).decode()

@@ -1,0 +1,1 @@
+"""What goes to Telegram: answers, and the bot's own messages."""

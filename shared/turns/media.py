@@ -1,0 +1,84 @@
+"""What came with a message as a file: its bytes are stored by their hash (shared/media/), never in a task.
+
+    media    [{"kind", "sha256", "size", "mime", "name", "seconds", "text"}, …]: kind as Telegram calls it (photo, voice, document, …)
+
+A field of a task and of the turn that it becomes. An entry of another form is left out: a message is never refused over it.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any, Self, TypeGuard
+
+from shared.text.format import shorten
+from shared.turns.message_origin import FILE_NAME_CHARACTERS
+from shared.wire.json import well_formed
+
+#: An album has ten at most.
+MEDIA_MOST = 10
+#: The longest text that is remembered of one.
+TEXT_CHARACTERS = 40_000
+
+_KIND = re.compile(r"[a-z][a-z_]{0,31}\Z")
+_SHA256 = re.compile(r"[0-9a-f]{64}\Z")
+_MIME = re.compile(r"[a-z]{1,20}/[A-Za-z0-9.+-]{1,100}\Z")
+
+
+@dataclass(frozen=True)
+class Media:
+    """One file. `size` in bytes; `seconds`: the length of a recording, 0 where unknown; `name`: as the sender named it; `text`: what is remembered
+    of its content, written by the dispatcher (words that were heard, what a picture shows, the text of a document)."""
+
+    kind: str
+    sha256: str
+    size: int
+    mime: str = "application/octet-stream"
+    name: str | None = None
+    seconds: int = 0
+    text: str = ""
+
+    @classmethod
+    def parse(cls, value: object) -> Self | None:
+        if not isinstance(value, dict):
+            return None
+        kind, sha256, size, mime = (value.get(name) for name in ("kind", "sha256", "size", "mime"))
+        if not (isinstance(kind, str) and _KIND.match(kind) and isinstance(sha256, str) and _SHA256.match(sha256)):
+            return None
+        if not _is_count(size):
+            return None
+        seconds = value.get("seconds")
+        return cls(
+            kind,
+            sha256,
+            size,
+            mime if isinstance(mime, str) and _MIME.match(mime) else cls.mime,
+            _text(value.get("name"), FILE_NAME_CHARACTERS) or None,
+            seconds if _is_count(seconds) else 0,
+            _text(value.get("text"), TEXT_CHARACTERS),
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        record: dict[str, Any] = {"kind": self.kind, "sha256": self.sha256, "size": self.size, "mime": self.mime}
+        more = {"name": self.name, "seconds": self.seconds, "text": self.text}
+        return record | {name: value for name, value in more.items() if value}
+
+
+def media_of(record: dict[str, Any]) -> tuple[Media, ...]:
+    """The files of a task's or turn's record."""
+    listed = record.get("media")
+    found = [Media.parse(one) for one in listed] if isinstance(listed, list) else []
+    return tuple(one for one in found if one is not None)[:MEDIA_MOST]
+
+
+def _text(value: object, most: int) -> str:
+    return shorten(well_formed(value), most) if isinstance(value, str) and value.strip() else ""
+
+
+def _is_count(value: object) -> TypeGuard[int]:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 40
+
+
+def media_words(media: tuple[Media, ...]) -> tuple[str, ...]:
+    """All words in them that people wrote or said: whoever looks for words in a turn looks for them here, too."""
+    return tuple(word for one in media for word in (one.name, one.text) if word)

@@ -1,0 +1,143 @@
+"""The Result, as it crosses the wire: an answer on its way to the bot, and the buttons below it."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import re
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+from shared.wire.json import RecordRefused, dumps, loads_object, text_of
+
+#: No answer is larger: what Claude may print, written as JSON once more.
+RESULT_BYTES = 32 << 20
+#: The most buttons in all, and in a row.
+BUTTONS_MOST, ROW_MOST = 40, 8
+#: The longest label, and the longest command (it must fit into what Telegram returns at a press). Characters.
+LABEL_CHARACTERS, COMMAND_CHARACTERS = 64, 38
+
+#: What `datetime.now(UTC).isoformat()` writes, on both sides of the wire.
+_COMPLETED_AT = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{6})?\+00:00")
+_COMMAND = re.compile(r"/[a-z]{1,16}( [\x21-\x7e]+)*\Z")
+
+
+@dataclass(frozen=True)
+class Button:
+    """A button below a message. A press does what `command` does as a message of the same person: `/memory forget 3`."""
+
+    label: str
+    command: str
+
+    @classmethod
+    def parse(cls, value: object) -> Self | None:
+        if not isinstance(value, dict):
+            return None
+        label, command = value.get("label"), value.get("command")
+        if not (isinstance(label, str) and label.strip() and isinstance(command, str)):
+            return None
+        fits = len(command) <= COMMAND_CHARACTERS and _COMMAND.match(command)
+        return cls(label[:LABEL_CHARACTERS], command) if fits else None
+
+
+#: Rows of buttons.
+Keyboard = tuple[tuple[Button, ...], ...]
+
+
+def keyboard_of(value: object) -> Keyboard:
+    """The rows in a record; what has another form is left out."""
+    listed = value if isinstance(value, list) else []
+    rows = [[Button.parse(one) for one in row][:ROW_MOST] for row in listed[:BUTTONS_MOST] if isinstance(row, list)]
+    return tuple(found for row in rows if (found := tuple(one for one in row if one is not None)))
+
+
+def keyboard_json(keyboard: Keyboard) -> list[list[dict[str, str]]]:
+    return [[{"label": one.label, "command": one.command} for one in row] for row in keyboard]
+
+
+@dataclass(frozen=True)
+class Result:
+    """An answer on its way to the bot, signed so that nobody else with Redis access can speak for us.
+
+    What is signed, `task_id:output:completed_at`, has colons in all its parts, so a signature alone does not say where the answer ends.
+    `completed_at` is therefore taken only as `YYYY-MM-DDTHH:MM:SS[.ffffff]+00:00`. No text of that form ends with another one, and a task
+    id has no colon, so there is one way at most to split what was signed, whatever the answer ends with.
+
+    `error`: the output says why there is no answer. It stands beside what is signed, like `usage`, and is left out where it is false: whoever can
+    write to Redis may change how `hmem ask` ends by it, and never what is shown.
+    """
+
+    output: str
+    completed_at: str
+    signature: str
+    usage: dict[str, Any] | None = None
+    error: bool = False
+    buttons: Keyboard = ()
+    buttons_signature: str = ""
+
+    @classmethod
+    def sign(
+        cls,
+        key: str,
+        task_id: str,
+        output: str,
+        completed_at: str,
+        usage: dict[str, Any] | None = None,
+        *,
+        error: bool = False,
+        buttons: Keyboard = (),
+    ) -> Result:
+        signed = _buttons_signature(key, task_id, buttons) if buttons else ""
+        return cls(output, completed_at, _signature(key, task_id, output, completed_at), usage, error, buttons, signed)
+
+    @classmethod
+    def verified(cls, key: str, task_id: str, raw: bytes) -> Result:
+        """The result that was signed for this task; RecordRefused for anything else."""
+        if len(raw) > RESULT_BYTES:
+            raise RecordRefused(f"{len(raw)} bytes are more than any answer has")
+        result = cls.parse(raw)
+        if not result.verify(key, task_id):
+            raise RecordRefused("its signature is wrong")
+        expected = _buttons_signature(key, task_id, result.buttons).encode()
+        return (
+            result if hmac.compare_digest(expected, result.buttons_signature.encode()) else replace(result, buttons=())
+        )
+
+    def verify(self, key: str, task_id: str) -> bool:
+        """Whether exactly this answer was signed for this task."""
+        if not _COMPLETED_AT.fullmatch(self.completed_at):
+            return False
+        expected = _signature(key, task_id, self.output, self.completed_at)
+        return hmac.compare_digest(expected.encode("ascii"), self.signature.encode("utf-8", "surrogatepass"))
+
+    def to_json(self) -> bytes:
+        record: dict[str, Any] = {"output": self.output, "completed_at": self.completed_at, "hmac": self.signature}
+        below = {"buttons": keyboard_json(self.buttons), "buttons_hmac": self.buttons_signature} if self.buttons else {}
+        return dumps(
+            record | ({"usage": self.usage} if self.usage else {}) | ({"error": True} if self.error else {}) | below
+        )
+
+    @classmethod
+    def parse(cls, raw: bytes) -> Result:
+        record = loads_object(raw)
+        usage, signed = record.get("usage"), record.get("buttons_hmac")
+        return cls(
+            text_of(record, "output"),
+            text_of(record, "completed_at"),
+            text_of(record, "hmac"),
+            usage if isinstance(usage, dict) else None,
+            record.get("error") is True,
+            keyboard_of(record.get("buttons")),
+            signed if isinstance(signed, str) and signed.isascii() else "",
+        )
+
+
+def _signature(key: str, task_id: str, output: str, completed_at: str) -> str:
+    message = f"{task_id}:{output}:{completed_at}".encode("utf-8", "surrogatepass")
+    return hmac.new(key.encode("utf-8"), message, hashlib.sha256).hexdigest()
+
+
+def _buttons_signature(key: str, task_id: str, buttons: Keyboard) -> str:
+    message = f"buttons:{task_id}:{json.dumps(keyboard_json(buttons))}".encode("utf-8", "surrogatepass")
+    return hmac.new(key.encode("utf-8"), message, hashlib.sha256).hexdigest()
