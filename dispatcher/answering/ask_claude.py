@@ -11,6 +11,7 @@ from uuid import uuid4
 
 import structlog
 
+from dispatcher.answering.partial import PartialAnswers
 from dispatcher.claude.client import ClaudeCli, ClaudeRequest
 from dispatcher.claude.memory_server import MemoryServer, allowed_tools
 from dispatcher.claude.reply import Answer
@@ -36,13 +37,21 @@ class NoteOutcome(Protocol):
 
 
 class ClaudeCaller:
-    """Passes one message to Claude; one per dispatcher. `remembers`: the rules for tags are part of the prompt; `note`: notes each outcome."""
+    """Passes one message to Claude; one per dispatcher. `remembers`: the rules for tags are part of the prompt; `note`: notes each outcome;
+    `partial_answers`: take each answer while it is written, None if nobody is shown that."""
 
     def __init__(
-        self, settings: Settings, claude: ClaudeCli, metrics: Metrics, note: NoteOutcome, *, remembers: bool
+        self,
+        settings: Settings,
+        claude: ClaudeCli,
+        metrics: Metrics,
+        note: NoteOutcome,
+        partial_answers: PartialAnswers | None,
+        *,
+        remembers: bool,
     ) -> None:
         self._settings, self._claude, self._metrics, self._note = settings, claude, metrics, note
-        self._remembers = remembers
+        self._partial_answers, self._remembers = partial_answers, remembers
         self._noting: set[asyncio.Task[None]] = set()  # a task that nobody holds may be collected while it runs
         rules = tags.INSTRUCTIONS if remembers else ""
         self._base_text = "\n\n".join(part for part in (_base_prompt(settings), rules) if part)
@@ -72,7 +81,7 @@ class ClaudeCaller:
                 more_tools=allowed_tools(self._settings) if server else (),
             )
             began = time.perf_counter()
-            answer = await self._claude.ask(request)
+            answer = await self._answer(request, task, code)
             self._metrics.claude(time.perf_counter() - began, task.model)
             if not (resume and answer.session_lost):  # else a new session is tried at once
                 # The answer does not wait for it.
@@ -85,6 +94,12 @@ class ClaudeCaller:
                 prompt_file.unlink(missing_ok=True)
             if server:
                 server.close()
+
+    async def _answer(self, request: ClaudeRequest, task: Task, code: str) -> Answer:
+        if self._partial_answers is None:
+            return await self._claude.ask(request)
+        async with self._partial_answers.of(task, code) as report:
+            return await self._claude.ask(request, report)
 
     def _memory_server(self, task: Task) -> MemoryServer | None:
         """The server that gives Claude this chat's memory as tools; None if MEMORY_MCP is off or the server fails."""

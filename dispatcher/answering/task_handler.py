@@ -22,6 +22,7 @@ from dispatcher.answering.commands.command import CommandReply
 from dispatcher.answering.commands.memory import MemoryCommands
 from dispatcher.answering.commands.registry import CommandRegistry
 from dispatcher.answering.conversation import ConversationAnswerer, MessageContexts
+from dispatcher.answering.partial import PartialAnswers
 from dispatcher.answering.results import ResultBuilder
 from dispatcher.answering.retry import keep_trying
 from dispatcher.answering.tag_actions import TagActions
@@ -64,7 +65,9 @@ class TaskHandler:
         tags = TagActions(settings, self.queue, day, rights, self._results)
         self._commands = CommandRegistry({"memory": MemoryCommands(self.queue, day, rights, enabled=tags.enabled)})
         self._contexts = MessageContexts(settings, day, served, self.cache_dropper, metrics)
-        self._claude = ClaudeCaller(settings, claude, metrics, partial(note_outcome, client), remembers=tags.enabled)
+        shown = PartialAnswers(settings, client, remembers=tags.enabled) if settings.stream else None
+        note = partial(note_outcome, client)
+        self._claude = ClaudeCaller(settings, claude, metrics, note, shown, remembers=tags.enabled)
         replays = settings.session_mode == "replay"
         self._conversation = ConversationAnswerer(
             self.queue, self._claude, self._contexts, tags, self._results, replays=replays

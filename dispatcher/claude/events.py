@@ -43,7 +43,7 @@ class ProgressReader:
             return bool(line.strip()) and not line.lstrip().startswith(
                 b"{"
             )  # words that explain why there is no answer
-        if not isinstance(record, dict) or record.get("type") == "result":
+        if not isinstance(record, dict) or record.get("type", "result") == "result":  # without a type: one object alone
             return True
         event = record.get("event")
         if record.get("type") == "stream_event" and not record.get(_SUBAGENT) and isinstance(event, dict):

@@ -265,6 +265,7 @@ class TaskQueue:
             keys.DEAD_LENGTH,
             result.to_json() if result else "",
             keys.RESULT_TTL_SECONDS,
+            keys.partial(task_id or "none"),
         ]
         return await self._past_existing("bury", names, arguments, task_id or "none") >= 0
 
@@ -357,6 +358,7 @@ def _effects(finished: Finished, claim: Claim) -> dict[str, Any]:
         "tokens": sum(tokens(turn.content) for turn in finished.turns),
         "spent_ttl": max(keys.SPENT_TTL_SECONDS, finished.session_ttl),
         "tags": finished.tags.decode(),
+        "partial": keys.partial(finished.task.task_id),
         "why": finished.why.decode(),
         "why_kept": [keys.WHY_LENGTH, keys.WHY_TTL_SECONDS, datetime.now(UTC).timestamp() - keys.WHY_TTL_SECONDS],
         "forget": finished.forget,

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 
 class ChatSettings(BaseModel):
     """A part of `Settings`."""
+
+    stream: bool = Field(
+        True,
+        description="show an answer while it is written: in private chats as a draft, elsewhere by edits; false: only when it is complete",
+    )

@@ -63,6 +63,8 @@ KEYS: tuple[Key, ...] = (
     Key("hcli:mem:served", "sorted set",
         "chat → number of its last claim (newest 1,000): the chat served longest ago comes first", "dispatcher", "dispatcher", "none"),
     Key("hcli:mem:cancel:{task_id}", "string", "this task is to be cancelled, even while it runs", "bot, owner", "dispatcher", "1 h"),
+    Key("hcli:mem:partial:{task_id}", "string",
+        "signed JSON of an answer that is being written: {chat_id, number, text, doing, tool, hmac}", "dispatcher, owner", "bot", "60 s"),
     Key("hcli:mem:bot:waiting", "hash",
         "task id → JSON: where its answer goes, who asked, and how much of it is delivered", "bot, owner", "bot", "none"),
     Key("hcli:mem:bot:seen:{task_id}", "string",
@@ -166,6 +168,7 @@ REMINDED_TTL_SECONDS = 30 * 86_400
 NIGHT_LEASE_TTL_SECONDS = 90
 NIGHT_REPORT_TTL_SECONDS = 14 * 86_400
 CANCEL_TTL_SECONDS = 3_600
+PARTIAL_TTL_SECONDS = 60
 PATIENCE_TTL_SECONDS = 7 * 86_400
 BOT_SEEN_TTL_SECONDS = 2 * 86_400
 BOT_OWNER_TTL_SECONDS = 30
@@ -262,6 +265,10 @@ def teach_turns(chat_id: str) -> str:
 
 def cancel(task_id: str) -> str:
     return f"hcli:mem:cancel:{task_id}"
+
+
+def partial(task_id: str) -> str:
+    return f"hcli:mem:partial:{task_id}"
 
 
 def bot_seen(task_id: str) -> str:

@@ -25,7 +25,7 @@ CONVERSATION = tuple(keys.conversation("*"))
 INFLIGHT, LEASE, ATTEMPTS, DONE = keys.inflight("*"), keys.lease("*"), keys.attempts("*"), keys.done("*")
 UNCONSOLIDATED, CONSOLIDATING, REMINDED = keys.unconsolidated("*"), keys.consolidating("*"), keys.reminded("*")
 SEEN, TOLD, MODEL, NEW = keys.bot_seen("*"), keys.bot_told("*"), keys.bot_model("*"), keys.bot_new("*")
-TEACH = keys.teach("*")
+TEACH, PARTIAL = keys.teach("*"), keys.partial("*")
 VECTOR_RELEASES, VECTOR_PARTS, VECTOR_ALIASES = (
     keys.vector_release("*"),
     keys.VECTOR_PARTS_PREFIX + "*",
@@ -55,6 +55,7 @@ BOT = User(
         reads("LRANGE", PENDING, why="counts them against the limit of the chat"),
         reads("GET MGET STRLEN", RESULTS, why="fetches answers; skips values that are too large for an answer"),
         writes("SET DEL", RESULTS, why="answers a message that `/cancel` removed; removes delivered answers"),
+        reads("GETRANGE", PARTIAL, why="shows answers while they are written"),
         writes("DEL", SESSION, why="`/new` ends the conversation"),
         writes("SET", NEW, why="has the dispatcher end it"),
         reads("HGETALL", CHAT_STATS, why="`/stats`"),
@@ -168,6 +169,7 @@ DISPATCHER = User(
         reads("MGET", CANCEL, RESULTS, why="ends a running answer when it is cancelled, or answered by the bot itself"),
         reads("GET STRLEN", RESULTS, why="leaves the bot's answer to `/cancel` unchanged"),
         writes("SET", RESULTS, why="answers"),
+        writes("SET DEL", PARTIAL, why="what it has of an answer that is being written"),
         writes(
             "SET",
             TURNS,
@@ -275,6 +277,7 @@ OWNER = User(
         writes("SET", keys.FORGOTTEN, why="`hmem forget` has running dispatchers drop their caches"),
         writes("DEL", *CONVERSATION, why="both end the conversation, in one transaction"),
         writes("DEL", TURNS, RESULTS, SEEN, why="`hmem forget` removes what is covered, if it has not changed since it was read"),
+        writes("DEL", PARTIAL, why="… and what is written of their answers"),
         writes("LREM LSET", keys.TASKS, why="… removes queued messages, and truncates one that is too large"),
         writes("HDEL", INFLIGHT, keys.BUSY, why="… and those that a dead dispatcher had claimed"),
         writes("DEL", CHAT_STATS, why="… and a whole chat's counters"),

@@ -88,6 +88,11 @@ _KINDS = "|".join(TagKind)
 _OPENING = re.compile(
     rf"\[(?P<kind>{_KINDS})(?:[^\S{_BREAKS}]++(?P<code>[0-9A-Za-z]{{1,{LONGEST_CODE}}}+))?+[^\S{_BREAKS}]*+:"
 )
+#: The end of a text that may become the beginning of a tag.
+_BEGINNING = re.compile(
+    rf"\[(?:{'|'.join(sorted({kind[:end] for kind in TagKind for end in range(len(kind))}))}"
+    rf"|(?:{_KINDS})[^\S{_BREAKS}]*+(?:(?<=\s)[0-9A-Za-z]{{1,{LONGEST_CODE}}}+[^\S{_BREAKS}]*+)?+)\Z"
+)
 _DEADLINE = re.compile(r"\|\s*DEADLINE\s*:", re.IGNORECASE)
 _PRIORITY = re.compile(r"\|\s*PRIORITY\s*:\s*(?P<priority>[0-9])\s*(?=\||$)", re.IGNORECASE)
 
@@ -124,6 +129,21 @@ def parse(answer: str, code: str) -> Parsed:
     if [_content(place.tag) for place in _places(text, code)[0]] != [_content(tag) for tag in left]:
         return Parsed(answer, (), tuple(place.tag for place in places), strange)
     return Parsed(text, tuple(place.tag for place in taken), left, strange)
+
+
+def without_tags_so_far(answer: str, code: str) -> str:
+    """What of an answer that is still being written is certainly no part of a tag with this code: what follows may complete one.
+
+    Such a tag that stays in the answer in the end, as an example in code, hides what is behind it until then. Without a code there are no tags.
+    """
+    if not code:
+        return answer
+    text = parse(answer, code).text
+    if left := next((found for found in _OPENING.finditer(text) if found["code"] == code), None):
+        text = text[: left.start()]
+    if unfinished := _BEGINNING.search(text):
+        text = text[: unfinished.start()]
+    return text.rstrip() if text != answer else text
 
 
 def _content(tag: Tag) -> tuple[str, str, str | None, int]:

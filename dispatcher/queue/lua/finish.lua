@@ -6,7 +6,7 @@
 --       18 hcli:mem:stats:<day>:<chat>  19 hcli:mem:stats:<day>:0 (all chats)
 -- ARGV  1 claim token  2 chat (its lock)  3 JSON: {user, asst, history, size, stats, digest, session_was, session, session_ttl, turn_ids, dead,
 --       history_ttl, history_length, stats_ttl, done_ttl, unconsolidated_length, dead_length, result, result_ttl, chat, tokens,
---       spent_ttl, tags, why, why_kept (how many, for how long, those from when on), forget, session_cost, existing_turns}; "" = absent; forget: the conversation so far is not to be replayed;
+--       spent_ttl, tags, partial (its key, which is removed), why, why_kept (how many, for how long, those from when on), forget, session_cost, existing_turns}; "" = absent; forget: the conversation so far is not to be replayed;
 --       session_cost: what the session has cost so far; existing_turns: SHA-1 of each turn that existed when it was begun and is this task's
 --       4 5 6 of the existing result (existing_result.lua, ahead of this)
 -- Returns 1 if this call finished it, 0 if it was finished before (by this worker or by one that took the task over); -1 if its id is
@@ -37,6 +37,7 @@ if e.asst ~= '' then redis.call('SET', KEYS[5], e.asst) end
 if not stays then redis.call('SET', KEYS[11], e.result, 'EX', e.result_ttl) end
 redis.call('SET', KEYS[3], e.digest, 'EX', e.done_ttl)
 redis.call('DEL', KEYS[13])
+redis.pcall('DEL', e.partial)
 
 -- The session advances only if it was not ended meanwhile (/new deletes it): else this exchange belongs to the conversation that ended.
 local session = redis.pcall('GET', KEYS[9])

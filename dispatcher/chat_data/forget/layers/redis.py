@@ -51,6 +51,7 @@ class RedisLayer:
         """Everything covered, except tasks that are queued or in flight (tasks.py)."""
         yield from self._turns(scope)
         yield from self._results(scope)
+        yield from self._partial_answers(scope)
         yield from self._dead_letters(scope)
         yield from self._tags(scope)
         yield from self._outbox(scope)
@@ -129,6 +130,14 @@ class RedisLayer:
             everywhere = scope.asked.chat_id is None and scope.asked.holds(output)
             if output != FORGOTTEN and (task_id in scope.tasks or everywhere):
                 yield RedisEntry("redis: answers", key, raw, "value", (output,))
+
+    def _partial_answers(self, scope: Scope) -> Iterator[RedisEntry]:
+        """What is written of answers: all of these chats, as a running answer may repeat what is forgotten."""
+        for key, raw in self.scan(f"{keys.partial('')}*"):
+            record = _record(raw)
+            chat_id, text = record.get("chat_id"), str(record.get("text", ""))
+            if chat_id in scope.chats or chat_id is None or (scope.asked.chat_id is None and scope.asked.holds(text)):
+                yield RedisEntry("redis: answers being written", key, b"", "key")
 
     def _dead_letters(self, scope: Scope) -> Iterator[RedisEntry]:
         for raw in self._entries(keys.DEAD):
