@@ -3,7 +3,8 @@
 
 It accepts the CLI's arguments and stores sessions like the CLI (filed by working directory; an unknown id is refused). It answers a message of
 the file CLAUDE_STAND_IN_SAMPLE with the answer in that file (CODE becomes the tag code of the request), and any other message with the memory
-that was injected. Used by the demo and by tests; it needs no account and no network.
+that was injected. With `--output-format stream-json` it prints its answer in pieces, CLAUDE_STAND_IN_PAUSE seconds apart. Used by the demo and by
+tests; it needs no account and no network.
 """
 
 import argparse
@@ -39,6 +40,18 @@ def session_file(session: str) -> Path:
     return folder / f"{session}.jsonl"
 
 
+def print_pieces(answer: str) -> None:
+    """The lines that the CLI prints while it answers, a few words each."""
+    pause = float(os.environ.get("CLAUDE_STAND_IN_PAUSE") or 0)
+    block = {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}}
+    for event in ({"type": "message_start", "message": {"role": "assistant"}}, block):
+        print(json.dumps({"type": "stream_event", "event": event}), flush=True)
+    for piece in re.findall(r"(?:\S+\s*){1,4}|\s+", answer):
+        delta = {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": piece}}
+        print(json.dumps({"type": "stream_event", "event": delta}), flush=True)
+        time.sleep(pause)
+
+
 def fail(text: str) -> None:
     sys.stderr.write(text + "\n")
     raise SystemExit(1)
@@ -55,6 +68,7 @@ def main() -> None:
     parser.add_argument("-p", "--print", action="store_true")
     for name in (
         "output-format",
+        "input-format",
         "settings",
         "setting-sources",
         "session-id",
@@ -66,10 +80,12 @@ def main() -> None:
     ):
         parser.add_argument(f"--{name}")
     parser.add_argument("--mcp-config", nargs="+")
-    for name in ("strict-mcp-config", "disable-slash-commands"):
+    for name in ("strict-mcp-config", "disable-slash-commands", "verbose", "include-partial-messages"):
         parser.add_argument(f"--{name}", action="store_true")
     given = parser.parse_args()
     message = sys.stdin.read().replace("\u2060", "")
+    if given.input_format == "stream-json":
+        message = json.loads(message)["message"]["content"][-1]["text"]
     session = given.resume or given.session_id
     history = session_file(session)
     if given.resume and not history.exists():
@@ -85,6 +101,8 @@ def main() -> None:
         handle.write(
             json.dumps({"cwd": str(Path.cwd()), "at": time.time(), "message": message, "memory": memory}) + "\n"
         )
+    if given.output_format == "stream-json":
+        print_pieces(answer)
     print(
         json.dumps(
             {

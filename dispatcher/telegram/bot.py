@@ -21,6 +21,7 @@ from dispatcher.telegram.incoming.intake import Intake
 from dispatcher.telegram.incoming.pressed import Pressed
 from dispatcher.telegram.incoming.presses import Presses
 from dispatcher.telegram.outgoing.delivery import Delivery
+from dispatcher.telegram.outgoing.partials import Partials
 from dispatcher.telegram.retry import until_redis_answers, until_telegram_answers
 from dispatcher.telegram.state import BotState, connect
 from shared.config.settings import Settings
@@ -63,7 +64,8 @@ class Bot:
         self._settings, self._telegram, self._state, self._secret = settings, telegram, state, secret
         self._process = process_name()
         self._presses = Presses(secret)
-        self._delivery = Delivery(telegram, state, settings.allowed, self._presses)
+        self._partials = Partials(telegram, state) if settings.stream else None
+        self._delivery = Delivery(telegram, state, settings.allowed, self._presses, self._partials)
 
     async def run(self, stop: asyncio.Event) -> None:
         if not self._settings.allowed:
@@ -119,7 +121,8 @@ class Bot:
 
     async def _while_owner(self, intake: Intake) -> None:
         """Run until the lease is lost or one of the parts ends with an error."""
-        parts = [asyncio.create_task(part) for part in (intake.run(), self._delivery.run(), self._renew())]
+        work = [intake.run(), self._delivery.run(), self._renew(), *([self._partials.run()] if self._partials else [])]
+        parts = [asyncio.create_task(part) for part in work]
         try:
             done, _ = await asyncio.wait(parts, return_when=asyncio.FIRST_COMPLETED)
             for part in done:

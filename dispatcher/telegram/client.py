@@ -31,6 +31,7 @@ from aiogram.methods import (
     GetMe,
     SendChatAction,
     SendMessage,
+    SendMessageDraft,
     SendPhoto,
     SetMyCommands,
 )
@@ -96,6 +97,10 @@ class Moved(TelegramError):
 
 class Refused(TelegramError):
     """Telegram rejected the request itself; the text is Telegram's."""
+
+
+class Unsupported(TelegramError):
+    """This Bot API does not have the method."""
 
 
 class Unauthorized(TelegramError):
@@ -179,7 +184,21 @@ class Telegram:
         )
         return (await self._ask(method)).message_id
 
-    async def edit(self, chat: int, message: int, part: MessagePart, buttons: ButtonRows = ()) -> None:
+    async def draft(self, chat: int, draft: int, part: MessagePart, thread: int | None, seconds: int) -> None:
+        """Show a text that is not a message yet, in a private chat, in place of the draft of the same id. Unsupported before Bot API 9.3."""
+        method = SendMessageDraft(
+            chat_id=chat, draft_id=draft, text=part.text, entities=_entities(part), message_thread_id=thread
+        )
+        try:
+            await self._bot(method, request_timeout=seconds)
+        except TelegramNotFound:
+            raise Unsupported("this Bot API has no sendMessageDraft") from None
+        except (AiogramError, OSError, UnicodeError) as error:
+            raise self._ours(error) from None
+
+    async def edit(
+        self, chat: int, message: int, part: MessagePart, buttons: ButtonRows = (), seconds: int = REQUEST_SECONDS
+    ) -> None:
         """Replace a message, and its buttons."""
         await self._ask(
             EditMessageText(
@@ -189,7 +208,8 @@ class Telegram:
                 entities=_entities(part),
                 link_preview_options=_NO_PREVIEW,
                 reply_markup=_keyboard(buttons),
-            )
+            ),
+            seconds,
         )
 
     async def answer_press(self, press: str, text: str = "") -> None:

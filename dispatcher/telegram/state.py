@@ -19,6 +19,7 @@ from redis.exceptions import NoPermissionError
 from dispatcher.queue.scripts import script_text
 from shared.config.settings import Settings
 from shared.system.formats import refuse_newer_redis
+from shared.turns.partial import PARTIAL_BYTES, PartialAnswer
 from shared.turns.records import RecordRefused, Task, dumps, loads_object
 from shared.turns.results import RESULT_BYTES, Result
 from shared.wire import keys
@@ -308,6 +309,18 @@ class BotState:
     def verified(self, task_id: str, raw: bytes) -> Result:
         """A result of `results`: without its buttons, if another program wrote those."""
         return Result.verified(self._secret, task_id, raw)
+
+    async def partials(self, task_ids: list[str]) -> dict[str, bytes]:
+        """What is written of these answers, unverified: at most the size that one can have, whatever is stored there."""
+        async with self._redis.pipeline(transaction=False) as pipe:
+            for one in task_ids:
+                pipe.getrange(keys.partial(one), 0, PARTIAL_BYTES)
+            found = await pipe.execute(raise_on_error=False) if task_ids else []
+        return {one: raw for one, raw in zip(task_ids, found, strict=True) if isinstance(raw, bytes) and raw}
+
+    def verified_partial(self, task_id: str, raw: bytes) -> PartialAnswer:
+        """RecordRefused for what the dispatcher has not signed for this task."""
+        return PartialAnswer.verified(self._secret, task_id, raw)
 
     def _log_junk(self, task_id: str, reason: str) -> None:
         if task_id not in self._junk:

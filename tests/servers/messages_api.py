@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler
+from io import BufferedIOBase
 from typing import Any
 from uuid import uuid4
 
@@ -22,7 +25,18 @@ class ToolCall:
     call_id: str = "toolu_1"
 
 
-Reply = str | ToolCall
+@dataclass(frozen=True)
+class Streamed:
+    """A reply that comes in pieces, `pause` seconds apart: text, the thinking ahead of it, and a call of a tool at its end."""
+
+    pieces: tuple[str, ...] = ()
+    pause: float = 0.0
+    thinking: tuple[str, ...] = ()
+    call: ToolCall | None = None
+
+
+Reply = str | ToolCall | Streamed
+Event = tuple[str, dict[str, Any]]
 
 
 class MessagesApi(Loopback):
@@ -30,6 +44,7 @@ class MessagesApi(Loopback):
 
     def __init__(self, reply: Callable[[dict[str, Any]], Reply] = lambda _: "All right.") -> None:
         self.requests: list[dict[str, Any]] = []
+        self.first_words_at: list[float] = []  # time.monotonic() of the first words of each reply that is streamed
         api = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -40,7 +55,18 @@ class MessagesApi(Loopback):
                 if not self.path.startswith("/v1/messages") or "count_tokens" in self.path:
                     return self._send(b'{"input_tokens": 10}', "application/json")
                 api.requests.append(body)
-                return self._send(_events(reply(body), body.get("model", "")), "text/event-stream")
+                said = reply(body)
+                if isinstance(said, Streamed):
+                    return self._stream(said, body.get("model", ""))
+                return self._send(_sent(_events(said, body.get("model", ""))), "text/event-stream")
+
+            def _stream(self, said: Streamed, model: str) -> None:
+                self.send_response(200)
+                self.send_header("Content-Type", "text/event-stream")
+                self.send_header("Connection", "close")
+                self.end_headers()
+                self.close_connection = True
+                api.stream(self.wfile, said, model)
 
             def do_GET(self) -> None:
                 self._send(b"{}", "application/json")
@@ -60,6 +86,19 @@ class MessagesApi(Loopback):
 
         super().__init__(Handler)
 
+    def stream(self, out: BufferedIOBase, said: Streamed, model: str) -> None:
+        """Write a reply in its pieces."""
+        worded = False
+        with contextlib.suppress(OSError):  # the CLI was ended meanwhile
+            for name, data in _streamed_events(said, model):
+                if data.get("delta", {}).get("type") == "text_delta" and not worded:
+                    self.first_words_at.append(time.monotonic())
+                    worded = True
+                out.write(_sent([(name, data)]))
+                out.flush()
+                if name == "content_block_delta":
+                    time.sleep(said.pause)
+
 
 def tool_results(request: dict[str, Any]) -> list[dict[str, Any]]:
     """The results of tool calls that the last message of a request carries."""
@@ -76,7 +115,13 @@ def tag_code(request: dict[str, Any]) -> str:
     return str(re.findall(r"^Tag code of this request: (\w+)$", f"{message}\n{system}", re.MULTILINE)[-1])
 
 
-def _events(reply: Reply, model: str) -> bytes:
+def _events(reply: str | ToolCall, model: str) -> list[Event]:
+    if isinstance(reply, str):
+        return _streamed_events(Streamed((reply,)), model)
+    return _streamed_events(Streamed(call=reply), model)
+
+
+def _streamed_events(said: Streamed, model: str) -> list[Event]:
     message: dict[str, Any] = {
         "id": f"msg_{uuid4().hex}",  # the CLI takes two of one id for one message
         "type": "message",
@@ -87,21 +132,28 @@ def _events(reply: Reply, model: str) -> bytes:
         "stop_sequence": None,
         "usage": {"input_tokens": 10, "output_tokens": 1},
     }
-    begun, delta, reason = _block(reply)
-    events: list[tuple[str, dict[str, Any]]] = [
-        ("message_start", {"message": message}),
-        ("content_block_start", {"index": 0, "content_block": begun}),
-        ("content_block_delta", {"index": 0, "delta": delta}),
-        ("content_block_stop", {"index": 0}),
+    blocks: list[tuple[dict[str, Any], list[dict[str, Any]]]] = []
+    if said.thinking:
+        deltas = [{"type": "thinking_delta", "thinking": piece} for piece in said.thinking]
+        signed = {"type": "signature_delta", "signature": "c2lnbmVk"}
+        blocks.append(({"type": "thinking", "thinking": "", "signature": ""}, [*deltas, signed]))
+    if said.pieces:
+        blocks.append(({"type": "text", "text": ""}, [{"type": "text_delta", "text": piece} for piece in said.pieces]))
+    if said.call:
+        begun = {"type": "tool_use", "id": said.call.call_id, "name": said.call.name, "input": {}}
+        blocks.append((begun, [{"type": "input_json_delta", "partial_json": json.dumps(said.call.arguments)}]))
+    reason = "tool_use" if said.call else "end_turn"
+    events: list[Event] = [("message_start", {"message": message})]
+    for index, (begun, deltas) in enumerate(blocks):
+        events.append(("content_block_start", {"index": index, "content_block": begun}))
+        events += [("content_block_delta", {"index": index, "delta": delta}) for delta in deltas]
+        events.append(("content_block_stop", {"index": index}))
+    return [
+        *events,
         ("message_delta", {"delta": {"stop_reason": reason, "stop_sequence": None}, "usage": {"output_tokens": 5}}),
         ("message_stop", {}),
     ]
+
+
+def _sent(events: list[Event]) -> bytes:
     return b"".join(f"event: {name}\ndata: {json.dumps({'type': name} | data)}\n\n".encode() for name, data in events)
-
-
-def _block(reply: Reply) -> tuple[dict[str, Any], dict[str, Any], str]:
-    """(the block as it begins, all that is added to it, why the message ends)."""
-    if isinstance(reply, str):
-        return {"type": "text", "text": ""}, {"type": "text_delta", "text": reply}, "end_turn"
-    begun = {"type": "tool_use", "id": reply.call_id, "name": reply.name, "input": {}}
-    return begun, {"type": "input_json_delta", "partial_json": json.dumps(reply.arguments)}, "tool_use"

@@ -4,7 +4,8 @@
 `$HOME/answers.json` maps a message to its answer; any other message gets "All right.". Where an answer says CODE, the tag code of the request
 stands, as a model would write it. `$HOME/requests.jsonl` gets a line for each request:
 system (the file of --append-system-prompt-file), message, history (of a resumed session, all its messages and raw answers, as the CLI would send
-them), session, resumed. While `$HOME/hold` exists, no answer is given.
+them), session, resumed. While `$HOME/hold` exists, no answer is given. With `--output-format stream-json` the answer comes word by word;
+while `$HOME/hold-after` exists, which holds a number, only so many words of it.
 """
 
 import json
@@ -35,10 +36,23 @@ def tag_code(system: str, message: str) -> str:
     return found[0] if found else "CODE"
 
 
+def print_words(answer: str) -> None:
+    """As the CLI does while it answers."""
+    words = re.findall(r"\S+\s*|\s+", answer)
+    for number, word in enumerate(words):
+        held = HOME / "hold-after"
+        while held.exists() and number >= int(held.read_text() or 0):
+            time.sleep(0.02)
+        delta = {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": word}}
+        print(json.dumps({"type": "stream_event", "event": delta}), flush=True)
+
+
 def main() -> None:
     if "--help" in sys.argv:
         return
     message = sys.stdin.read().replace("\u2060", "")
+    if given("--input-format") == "stream-json":
+        message = json.loads(message)["message"]["content"][-1]["text"]
     resumed, session = given("--resume"), given("--resume") or given("--session-id")
     kept = history_of(session)
     if resumed and not kept.exists():
@@ -66,6 +80,8 @@ def main() -> None:
     answer = known[max(ends, key=len)] if ends else "All right."
     answer = answer.replace("CODE", tag_code(str(request["system"]), message))
     kept.write_text(json.dumps([*history, {"message": message, "answer": answer}]))
+    if given("--output-format") == "stream-json":
+        print_words(answer)
     usage = {"input_tokens": len(message) // 4, "output_tokens": len(answer) // 4}
     record = {"type": "result", "subtype": "success", "is_error": False, "result": answer, "session_id": session}
     print(json.dumps(record | {"total_cost_usd": 0.0, "duration_ms": 1, "num_turns": 1, "usage": usage}))

@@ -17,7 +17,10 @@ from typing import Any
 from tests.servers.loopback import Loopback
 from tests.servers.telegram_messages import (
     ApiError,
+    Fault,
+    FloodLimits,
     buttons_of,
+    chat_of,
     command,
     params_of,
     photo_of,
@@ -31,6 +34,8 @@ ADA = {"id": 7, "is_bot": False, "first_name": "Ada", "last_name": "Byron"}
 BOT = {"id": 4242, "is_bot": True, "first_name": "Memory", "username": "memory_bot"}
 #: Seconds that a poll may wait here whatever it asks for.
 LONGEST_POLL = 60.0
+#: Methods that count against Telegram's limits.
+COUNTED = ("sendMessage", "sendMessageDraft", "sendPhoto", "editMessageText")
 
 
 @dataclass
@@ -57,20 +62,6 @@ class Call:
     status: int
 
 
-@dataclass
-class Fault:
-    """What happens to the next `times` calls of a method (in a chat), after `after` of them went through."""
-
-    method: str
-    status: int = 500
-    description: str = "Internal Server Error"
-    chat: int | None = None
-    times: int = 1
-    after: int = 0
-    parameters: dict[str, Any] | None = None
-    drop: str = ""  # "before" or "after" the effect, the connection is closed without an answer
-
-
 class TelegramApi(Loopback):
     """`with TelegramApi() as api:` serves at `api.url` for the token TOKEN."""
 
@@ -80,6 +71,9 @@ class TelegramApi(Loopback):
         self.offset = 0  # updates below it are confirmed
         self.polls = 0  # polls that wait now
         self.unauthorized = False
+        self.has_drafts = True  # a Bot API of before 9.3 has none
+        self.limits: FloodLimits | None = None  # none are enforced
+        self.drafts: dict[int, tuple[int, str, list[dict[str, Any]]]] = {}  # chat → id, text and entities of its draft
         self._chats: dict[int, list[Shown]] = {}
         self._sent: dict[tuple[int, int], dict[str, Any]] = {}  # (chat, message id) → as an update has it
         self._newest: dict[int, int] = {}  # chat → id of what a person sent last
@@ -213,6 +207,9 @@ class TelegramApi(Loopback):
             raise ApiError(fault.status, fault.description, fault.parameters)
         if self.unauthorized:
             raise ApiError(401, "Unauthorized")
+        if self.limits and method in COUNTED:
+            with self._change:
+                self.limits.take(int(params["chat_id"]), time.monotonic())
         known: dict[str, Callable[[dict[str, Any]], Any]] = {
             "getme": lambda _: BOT | {"can_join_groups": True},
             "getupdates": self._get_updates,
@@ -223,7 +220,7 @@ class TelegramApi(Loopback):
             "answercallbackquery": lambda _: True,
             "setmycommands": lambda _: True,
             "deletewebhook": lambda _: True,
-        }
+        } | ({"sendmessagedraft": self._draft} if self.has_drafts else {})
         if method.lower() not in known:
             raise ApiError(404, "Not Found: method not found")
         result = known[method.lower()](params)
@@ -274,8 +271,21 @@ class TelegramApi(Loopback):
                 self._message_id(), text, True, reply.get("message_id"), int(thread) if thread else None,
                 str(params.get("disable_notification")).lower() == "true", entities, buttons=buttons_of(params),
             )  # fmt: skip
+            self.drafts.pop(chat, None)
             self._chats.setdefault(chat, []).append(shown)
             return self._as_sent(chat, shown)
+
+    def _draft(self, params: dict[str, Any]) -> bool:
+        """Kept apart from the messages, until the next one of the bot."""
+        chat, draft = int(params["chat_id"]), int(params.get("draft_id") or 0)
+        if chat < 0:
+            raise ApiError(400, "Bad Request: message drafts can be sent only to private chats")
+        if not draft:
+            raise ApiError(400, "Bad Request: draft identifier must be non-zero")
+        text, entities = text_and_entities(params)
+        with self._change:
+            self.drafts[chat] = (draft, text, entities)
+        return True
 
     def _send_photo(self, params: dict[str, Any]) -> dict[str, Any]:
         photo, chat, thread = photo_of(params), int(params["chat_id"]), params.get("message_thread_id")
@@ -306,7 +316,13 @@ class TelegramApi(Loopback):
             return self._as_sent(int(params["chat_id"]), shown)
 
     def _as_sent(self, chat: int, shown: Shown) -> dict[str, Any]:
-        made = {"message_id": shown.id, "date": int(time.time()), "chat": _chat(chat), "from": BOT, "text": shown.text}
+        made = {
+            "message_id": shown.id,
+            "date": int(time.time()),
+            "chat": chat_of(chat),
+            "from": BOT,
+            "text": shown.text,
+        }
         self._sent[chat, shown.id] = made
         return made
 
@@ -321,7 +337,7 @@ class TelegramApi(Loopback):
         self, chat: int, message: int, text: str | None, user: dict[str, Any] | None, more: dict[str, Any]
     ) -> dict[str, Any]:
         person = user or ADA
-        made = {"message_id": message, "date": int(time.time()), "chat": _chat(chat), "from": person}
+        made = {"message_id": message, "date": int(time.time()), "chat": chat_of(chat), "from": person}
         if text is not None:
             made["text"] = text
             if text.startswith("/") and "entities" not in more:
@@ -333,11 +349,6 @@ class TelegramApi(Loopback):
         self._updates.append({"update_id": self._next_update, kind: content})
         self._change.notify_all()
         return self._next_update
-
-
-def _chat(chat: int) -> dict[str, Any]:
-    kind = "private" if chat > 0 else "supergroup" if str(chat).startswith("-100") else "group"
-    return {"id": chat, "type": kind} | ({} if chat > 0 else {"title": "Group"})
 
 
 def _handler(api: TelegramApi) -> type[BaseHTTPRequestHandler]:

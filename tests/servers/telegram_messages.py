@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import html
 import json
+import math
 import re
+from dataclasses import dataclass
 from email.parser import BytesParser
 from email.policy import HTTP
 from io import BufferedIOBase
@@ -21,6 +23,49 @@ class ApiError(Exception):
     def __init__(self, status: int, description: str, parameters: dict[str, Any] | None = None) -> None:
         super().__init__(description)
         self.status, self.description, self.parameters = status, description, parameters
+
+
+@dataclass
+class Fault:
+    """What happens to the next `times` calls of a method (in a chat), after `after` of them went through."""
+
+    method: str
+    status: int = 500
+    description: str = "Internal Server Error"
+    chat: int | None = None
+    times: int = 1
+    after: int = 0
+    parameters: dict[str, Any] | None = None
+    drop: str = ""  # "before" or "after" the effect, the connection is closed without an answer
+
+
+class FloodLimits:
+    """Telegram's limits as its FAQ has them, over a sliding window: of a chat a message a second (a short burst is let through), of a group
+    twenty a minute, thirty a second in all. An edit and a draft count as a message."""
+
+    def __init__(self) -> None:
+        self.refused = 0
+        self._at: dict[int | None, list[float]] = {}
+
+    def take(self, chat: int, now: float) -> None:
+        """ApiError with `retry_after` where a call goes beyond them."""
+        limits: list[tuple[int | None, int, float]] = [(chat, 13, 10.0), (None, 30, 1.0)]
+        if chat < 0:
+            limits.append((chat, 20, 60.0))
+        for one, most, seconds in limits:
+            times = [at for at in self._at.get(one, []) if at > now - seconds]
+            if len(times) >= most:
+                self.refused += 1
+                wait = max(1, math.ceil(times[0] + seconds - now))
+                raise ApiError(429, f"Too Many Requests: retry after {wait}", {"retry_after": wait})
+        for one in (chat, None):
+            self._at[one] = [at for at in self._at.get(one, []) if at > now - 60] + [now]
+
+
+def chat_of(chat: int) -> dict[str, Any]:
+    """A chat as an update has it."""
+    kind = "private" if chat > 0 else "supergroup" if str(chat).startswith("-100") else "group"
+    return {"id": chat, "type": kind} | ({} if chat > 0 else {"title": "Group"})
 
 
 def command(text: str) -> dict[str, Any]:

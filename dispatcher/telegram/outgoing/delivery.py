@@ -12,6 +12,14 @@ Each step is noted in the waiting record after it was done, so a crash between t
 
 The same applies to a request whose reply was lost on the network. Ready answers of a chat are sent in the order of their tasks. A ready answer
 does not wait for an earlier one that is not ready (the placeholder keeps its place in the chat): a lost task must not silence a chat.
+
+With STREAM an answer is shown while it is written (partials.py), in a private chat as a draft: there the placeholder is sent only when the result, or
+a notice, is there. An edit may be repeated and a message may not, so the answer itself always comes by an edit, whenever the bot dies:
+
+    draft ─ … ─ result ─ nothing partial any more ─ placeholder (the draft goes) ─ note its id ─ edit ─ note ─ as above
+
+    partial text shown             nothing is noted of it; the next one, or the answer, takes its place
+    placeholder sent, not noted    as above: a second one is sent, and the first stays
 """
 
 from __future__ import annotations
@@ -27,6 +35,7 @@ import structlog
 
 from dispatcher.telegram.client import ButtonRows, Gone, Moved, Refused, Telegram, TelegramError
 from dispatcher.telegram.incoming.presses import Presses
+from dispatcher.telegram.outgoing.partials import PLACEHOLDER, Partials
 from dispatcher.telegram.outgoing.rendering import MessagePart, parts_of, plain_parts
 from dispatcher.telegram.retry import until_redis_answers, until_telegram_takes_it
 from dispatcher.telegram.state import BotState, Waiting
@@ -50,7 +59,6 @@ DEFECT_SECONDS = 30.0
 #: Messages taken from the outbox at one look.
 OUTBOX_BATCH = 20
 
-PLACEHOLDER = "…"
 UNSIGNED = (
     "I received a result that does not have my signature, so I do not show it and keep waiting. If this persists, the owner "
     "should check that RESULT_HMAC_KEY is the same for the bot and the dispatcher."
@@ -73,6 +81,7 @@ class Job:
     result: bytes | None = None  # signed
     junk: bool = False  # an unsigned result is in its place
     unattended: bool = False  # no dispatcher is running to take it, which its chat does not know yet
+    drafted: bool = False  # it is shown as a draft, so it has no placeholder yet
 
 
 class Delivery:
@@ -82,8 +91,10 @@ class Delivery:
         state: BotState,
         allowed: frozenset[int],
         presses: Presses,
+        partials: Partials | None,
     ) -> None:
         self._telegram, self._state, self._allowed, self._presses = telegram, state, allowed, presses
+        self._partials = partials  # None: answers are shown only when they are complete
         self._chats: dict[int, asyncio.Task[None]] = {}  # one task for each chat with work
         self._typing: asyncio.Task[None] | None = None
         self._typed_at = 0.0
@@ -128,10 +139,12 @@ class Delivery:
         if new := results.keys() - self._answered:
             await self._state.note_who_answers(new)
         self._answered = set(results)
+        if self._partials:
+            self._partials.follow(open_ones, results.keys())
         unattended = await self._unattended({name: one for name, one in open_ones.items() if name not in results})
         work: dict[int, list[Job]] = {}
         for name, record in waiting.items():
-            job = Job(name, record, results.get(name), name in junk, name in unattended)
+            job = Job(name, record, results.get(name), name in junk, name in unattended, self._drafted(record))
             if record.target not in busy and _due(job):
                 work.setdefault(record.target, []).append(job)
         if not self._closing.is_set():
@@ -142,11 +155,15 @@ class Delivery:
     async def _unattended(self, waiting: dict[str, Waiting]) -> set[str]:
         """Tasks whose chat should be told that no dispatcher is running."""
         long = time.time() - UNATTENDED_SECONDS
-        names = {name for name, one in waiting.items() if one.at < long and one.placeholder and not one.unattended}
+        long_ago = {name: one for name, one in waiting.items() if one.at < long and not one.unattended}
+        names = {name for name, one in long_ago.items() if one.placeholder or self._drafted(one)}
         if not names or time.monotonic() - self._attendance_at < ATTENDANCE_SECONDS:
             return set()
         self._attendance_at = time.monotonic()
         return await self._state.unattended(names)
+
+    def _drafted(self, record: Waiting) -> bool:
+        return self._partials is not None and self._partials.drafts(record)
 
     def _start(self, chat: int, work: Coroutine[Any, Any, None]) -> None:
         task = self._chats[chat] = asyncio.create_task(work)
@@ -187,6 +204,9 @@ class Delivery:
                 await self._closing.wait()
 
     async def _deliver(self, job: Job) -> None:
+        if self._partials and job.record.text is None:
+            await self._partials.settle(job.name, job.record)
+            job = job if job.record.parts_sent else await self._placed(job)
         record = job.record
         if record.text is not None:
             parts = plain_parts(record.text, captioned=bool(record.picture))
@@ -200,14 +220,28 @@ class Delivery:
             await self._show(job, plain_parts(NO_ANSWER))
         elif job.unattended:
             await self._edit(record, MessagePart(UNATTENDED))
-            await self._note(job.name, replace(record, unattended=True))
-        elif record.placeholder is not None:
+            await self._goes_on(job, replace(record, unattended=True))
+        elif job.junk and record.placeholder is not None and not record.warned:
             await self._edit(record, MessagePart(UNSIGNED))
-            await self._note(job.name, replace(record, warned=True))
+            await self._goes_on(job, replace(record, warned=True))
         else:
-            message = await self._send(record, MessagePart(PLACEHOLDER))  # with a notification sound: the edit has none
-            crash_point("telegram:placeholder-sent")
-            await self._note(job.name, replace(record, placeholder=message))
+            await self._goes_on(job, (await self._placed(job)).record)
+
+    async def _placed(self, job: Job) -> Job:
+        """The job with a placeholder, which is sent if there is none."""
+        if job.record.placeholder is not None:
+            return job
+        message = await self._send(job.record, MessagePart(PLACEHOLDER))  # with a notification sound: the edit has none
+        crash_point("telegram:placeholder-sent")
+        record = replace(job.record, placeholder=message)
+        await self._note(job.name, record)
+        return replace(job, record=record)
+
+    async def _goes_on(self, job: Job, record: Waiting) -> None:
+        """What was sent was not the answer."""
+        await self._note(job.name, record)
+        if self._partials:
+            self._partials.resume(job.name)
 
     async def _show(self, job: Job, parts: list[MessagePart], keyboard: Keyboard = ()) -> None:
         """The parts that were not sent yet; the buttons are below the last one."""
@@ -332,7 +366,7 @@ class Delivery:
 
 def _due(job: Job) -> bool:
     record = job.record
-    needs_placeholder = record.placeholder is None and record.parts_sent == 0
+    needs_placeholder = record.placeholder is None and record.parts_sent == 0 and not job.drafted
     needs_warning = job.junk and not record.warned
     ready = record.text is not None or job.result is not None or job.unattended
     return ready or needs_placeholder or needs_warning or _expired(record)

@@ -60,6 +60,28 @@ def parts_of(answer: str) -> list[MessagePart]:
     return _split(*(_formatted(text) or (text, [])))
 
 
+def last_part(answer: str, doing: str = "") -> MessagePart:
+    """What is shown of an answer in Markdown while it is written: the end of it that fits, and below, in italics, what is being done."""
+    text, line = readable(answer.rstrip()), readable(doing)
+    shown, entities = _formatted(text) or (text, [])
+    start = _start_of_end(shown, LONGEST - units(line) - 2)
+    part = _part(shown, start, len(shown), entities, units(shown[:start]))
+    if not line:
+        return part
+    above = f"{part.text}\n\n" if part.text.strip() else ""
+    italic = {"type": "italic", "offset": units(above), "length": units(line)}
+    return MessagePart(above + line, [*(part.entities if above else []), italic])
+
+
+def _start_of_end(text: str, longest: int) -> int:
+    """Where the end of a text begins that fits. It moves in steps, and to a new line: what is read stays where it is."""
+    start = 0
+    while units(text[start:]) > longest:
+        start += longest // 2
+    line = text.find("\n", start, start + longest // 4) if start else -1
+    return line + 1 if line > 0 else start
+
+
 def plain_parts(text: str, *, captioned: bool = False) -> list[MessagePart]:
     """The messages of a plain text; with `captioned`, the first one fits as the caption of a picture."""
     return _split(readable(text), [], LONGEST_CAPTION if captioned else LONGEST)

@@ -1,4 +1,7 @@
-"""A running bot, the loopback Telegram that it talks to, and a dispatcher of a few lines that answers as h-cli's does."""
+"""A running bot, the loopback Telegram that it talks to, and a dispatcher of a few lines that answers as h-cli's does.
+
+The bot has STREAM=false unless a test says otherwise: then a placeholder is there at once, in private chats too.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +19,7 @@ from typing import Any, cast
 
 from redis import Redis
 
+from shared.turns.partial import Doing, PartialAnswer
 from tests.servers.telegram_api import TOKEN, TelegramApi
 from tests.support.machine import wait_for
 from tests.support.processes.forked import ForkedProcess
@@ -35,6 +39,7 @@ class Bot:
         environment = {
             "TELEGRAM_BOT_TOKEN": TOKEN,
             "TELEGRAM_API_URL": api.url,
+            "STREAM": "false",
             "ALLOWED_CHATS": ",".join(map(str, [*ALLOWED, *(GROUP - number for number in range(20))])),
             **more,
         }
@@ -71,6 +76,7 @@ class Stage:
         self.world, self.api, self.redis = world, api, world.redis
         self._ended = ExitStack()
         self._last_chat = ALLOWED[0]
+        self._written = time.time_ns() // 1_000_000
 
     def bot(self, **more: Any) -> Bot:
         made = Bot(self.world, self.api, **more)
@@ -121,7 +127,19 @@ class Stage:
         result = {"output": output, "completed_at": moment, "hmac": signature}
         self.redis.set(f"hcli:results:{task_id}", json.dumps(result), ex=600)
 
+    def write(self, task_id: str, chat: int, text: str, doing: Doing = "writing", tool: str = "") -> None:
+        """What is there of an answer that is being written, as our dispatcher has it."""
+        self._written += 1
+        partial = PartialAnswer(str(chat), self._written, text, doing, tool)
+        self.redis.set(f"hcli:mem:partial:{task_id}", partial.to_json(SECRET, task_id), ex=60)
+
     # What is seen.
+
+    def drafted(self, chat: int, *texts: str) -> None:
+        """Until one of these is the draft in the chat."""
+        wait_until(
+            lambda: self.api.drafts.get(chat, (0, ""))[1] in texts, lambda: f"{self.api.drafts.get(chat)} to be {texts}"
+        )
 
     def shows(self, chat: int, *texts: str) -> None:
         """Until these are the bot's messages in the chat, in this order and no others."""
