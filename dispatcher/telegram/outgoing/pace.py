@@ -5,13 +5,14 @@ Telegram allows about a message a second in a chat, twenty a minute in a group, 
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 
 #: Shows a second in all chats together, and at once: the rest of what Telegram allows is for answers.
 SHOWS_A_SECOND, SHOWS_AT_ONCE = 20.0, 5.0
-#: Seconds between two shows in a private chat, and in a group: 15 of its 20 messages a minute.
-PRIVATE_SECONDS, GROUP_SECONDS = 1.25, 4.0
-#: Shows that a chat may have at once after a while without any: what is being done, and the first words.
+#: Seconds between two shows in a chat; and on average in a group, which leaves 5 of its 20 messages a minute.
+CHAT_SECONDS, GROUP_SECONDS = 1.25, 4.0
+#: Shows that a chat may have in a short time after a while without any: what is being done, and the first words.
 AT_ONCE = 3.0
 
 
@@ -44,16 +45,19 @@ class Pace:
 
     def take(self, chat: int, now: float, talking: int, *, first_words: bool) -> bool:
         """Whether a chat may be shown something now, while so many chats have something to be shown; the first words of an answer need no pause."""
-        between = PRIVATE_SECONDS if chat > 0 else GROUP_SECONDS
-        own = self._chats.setdefault(chat, _Allowance(AT_ONCE, 1 / between))
+        own = self._chats.setdefault(chat, _Allowance(AT_ONCE, 1 / (CHAT_SECONDS if chat > 0 else GROUP_SECONDS)))
         if now < self._paused.get(chat, 0.0) or min(own.refill(now), self._all.refill(now)) < 1:
             return False
-        if not first_words and now - self._last.get(chat, -between) < max(between, talking / SHOWS_A_SECOND):
+        if not first_words and now - self._last.get(chat, -math.inf) < max(CHAT_SECONDS, talking / SHOWS_A_SECOND):
             return False
         own.left -= 1
         self._all.left -= 1
         self._last[chat] = now
         return True
+
+    def spend(self, messages: int) -> None:
+        """So many messages are sent that are more important."""
+        self._all.left -= messages
 
     def pause(self, chat: int, until: float) -> None:
         """Telegram wants nothing more for this chat until then."""

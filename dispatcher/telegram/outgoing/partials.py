@@ -35,6 +35,8 @@ REQUEST_SECONDS = 5
 DRAFT_SECONDS = 20.0
 #: The answers that are followed: the oldest ones of a chat (usually the first is being written), and in all.
 FOLLOWED_IN_CHAT, FOLLOWED = 3, 300
+#: Messages that an answer usually takes in the end: the placeholder, and its edit.
+ANSWER_MESSAGES = 2
 #: The most chats that are shown that an answer is awaited before anything is known of it.
 WAITING_CHATS = 20
 
@@ -113,6 +115,7 @@ class Partials:
     async def settle(self, name: str, record: Waiting) -> None:
         """From now on nothing more of this answer is shown, and no request is under way in its chat that could overtake the next one."""
         self._settled.add(name)
+        self._pace.spend(ANSWER_MESSAGES)
         self._followed.pop(name, None)
         if showing := self._showing.get(record.target):
             await asyncio.wait({showing})

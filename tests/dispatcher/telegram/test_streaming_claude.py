@@ -1,0 +1,96 @@
+"""The whole way of an answer that grows, with the real Claude CLI: the model's words at a loopback API, thinking, a tool, and what the chat shows."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from shared.turns.partial import PartialAnswer
+from tests.servers.messages_api import MessagesApi, Streamed, ToolCall, tag_code
+from tests.servers.telegram_api import Call
+from tests.servers.telegram_messages import mention
+from tests.support.day.telegram_bot import GROUP, Stage, staged, wait_until
+from tests.support.machine import wait_for
+from tests.support.world import BINARIES, SECRET
+
+#: Seconds between two pieces of what the model says.
+PAUSE = 0.3
+
+
+def model(request: dict[str, Any]) -> Streamed:
+    """It thinks, looks something up, and answers with a tag."""
+    newest = str([one for one in request["messages"] if one["role"] == "user"][-1])
+    if "What is new?" in newest:
+        return Streamed(("Again ", "**here**."), PAUSE)
+    if "tool_result" not in newest:
+        call = ToolCall("Bash", {"command": "sleep 1.5; echo 4711", "description": "looks"})
+        return Streamed(("Let me ", "look. "), PAUSE, thinking=("Hm, ", "a boiler."), call=call)
+    tag = f"[REMEMBER {tag_code(request)}: the code of the boiler is 4711]"
+    return Streamed(
+        ("The code ", "is **47", "11**.", "\n\n", *(tag[at : at + 9] for at in range(0, len(tag), 9))), PAUSE
+    )
+
+
+@pytest.fixture
+def stage(redis_url: str, tmp_path: Path) -> Iterator[Stage]:
+    with staged(redis_url, tmp_path) as made, MessagesApi(model) as claude:
+        made.world.start_dispatcher(
+            CLAUDE_BIN=str(BINARIES / "claude"),
+            ANTHROPIC_BASE_URL=claude.url,
+            ANTHROPIC_API_KEY="test",
+            CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC="1",
+            CLAUDE_ALLOWED_TOOLS="Bash(sleep *),Bash(echo *)",
+        )
+        made.bot(STREAM="true")
+        yield made
+
+
+def shown(calls: list[Call]) -> list[str]:
+    """What the chat showed, one after the other, without repetitions."""
+    texts = [call.params["text"] for call in calls if "text" in call.params and call.status == 200]
+    return [text for number, text in enumerate(texts) if not number or text != texts[number - 1]]
+
+
+@pytest.mark.parametrize("chat", [9950, GROUP])
+def test_it_grows_as_the_model_speaks_and_ends_formatted(stage: Stage, chat: int) -> None:
+    question = "@memory_bot What is the code of the boiler?"
+    stage.api.say(chat, question, entities=mention(question))
+    wait_until(
+        lambda: stage.api.texts(chat) == ["The code is 4711."],
+        lambda: f"{stage.api.texts(chat)}, {stage.world.dispatchers[0].log.read_text()[-2000:]}",
+    )
+    stage.quiet()
+    calls = [call for call in list(stage.api.calls) if str(call.params.get("chat_id")) == str(chat)]
+    seen = shown(calls)
+    assert seen[0] in ("…", "Thinking…")
+    words = [text for text in seen[:-1] if text not in ("…", "Thinking…")]
+    assert words[0].startswith("Let me"), "the first words are shown, whatever the pace"
+    assert any(text.endswith("Using Bash…") for text in words)
+    assert seen[-1] == "The code is 4711."
+    assert not [text for text in seen if "REMEMBER" in text or "[" in text], seen
+    assert [one.text for one in stage.api.messages(chat) if one.by_bot] == ["The code is 4711."]
+    stage.api.say(chat, question.replace("the code of the boiler", "new"), entities=mention(question))
+    wait_until(lambda: stage.api.texts(chat)[1:] == ["Again here."], lambda: str(stage.api.texts(chat)))
+    assert not list(stage.redis.scan_iter(match="hcli:mem:partial:*")), "they go with the result"
+
+
+def test_what_is_written_is_in_redis_for_any_bot(stage: Stage) -> None:
+    stage.world.enqueue("task-1", "What is the code of the boiler?", chat_id=5)
+    found: list[PartialAnswer] = []
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline and not stage.redis.exists("hcli:results:task-1"):
+        if raw := stage.redis.get("hcli:mem:partial:task-1"):
+            partial = PartialAnswer.verified(SECRET, "task-1", raw)
+            if not found or partial.number != found[-1].number:
+                found.append(partial)
+        time.sleep(0.01)
+    assert found[0].doing == "thinking"
+    assert ("tool", "Bash") in {(one.doing, one.tool) for one in found}
+    assert found[-1].text == "The code is **4711**."
+    assert {one.chat_id for one in found} == {"5"}
+    assert [one.number for one in found] == sorted({one.number for one in found})
+    wait_for(lambda: not stage.redis.exists("hcli:mem:partial:task-1"), "it to be removed")
