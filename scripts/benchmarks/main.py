@@ -25,12 +25,14 @@ from scripts.benchmarks.answer import answer
 from scripts.benchmarks.given_notes import given_notes
 from scripts.benchmarks.indexes.command import indexes
 from scripts.benchmarks.start import start
+from scripts.benchmarks.stream import stream
 from scripts.benchmarks.world import BINARIES, describe_machine, hmem, load_turns, own_world
 
 app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, add_completion=False, help=__doc__)
 app.command()(indexes)
 app.command()(answer)
 app.command()(start)
+app.command()(stream)
 Set = Annotated[Path, typer.Option("--set", help="Folder with turns.jsonl.", exists=True, file_okay=False)]
 
 

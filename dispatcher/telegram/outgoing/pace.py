@@ -46,7 +46,8 @@ class Pace:
     def take(self, chat: int, now: float, talking: int, *, first_words: bool) -> bool:
         """Whether a chat may be shown something now, while so many chats have something to be shown; the first words of an answer need no pause."""
         own = self._chats.setdefault(chat, _Allowance(AT_ONCE, 1 / (CHAT_SECONDS if chat > 0 else GROUP_SECONDS)))
-        if now < self._paused.get(chat, 0.0) or min(own.refill(now), self._all.refill(now)) < 1:
+        enough = own.refill(now) >= (1 if first_words else 2) and self._all.refill(now) >= 1
+        if not enough or now < self._paused.get(chat, 0.0):
             return False
         if not first_words and now - self._last.get(chat, -math.inf) < max(CHAT_SECONDS, talking / SHOWS_A_SECOND):
             return False

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import json
+import signal
+from pathlib import Path
+from typing import Any
+
 import pytest
 
 from dispatcher.answering.partial import _shown
 from dispatcher.memory.typed import tags
 from shared.turns.partial import PARTIAL_BYTES, TEXT_CHARACTERS, PartialAnswer
 from shared.turns.records import RecordRefused
+from tests.servers import scripted_claude
+from tests.support.day.hcli_bot import Bot
+from tests.support.machine import wait_for
+from tests.support.world import SECRET, World
 
 CODE = "3f9c01d2"
 ANSWER = f"""Of course, [Ann] said [1] so.
@@ -77,3 +86,70 @@ def test_a_partial_answer_is_its_writers_and_of_its_task() -> None:
 def test_the_largest_one_is_read_whole() -> None:
     raw = PartialAnswer("1", 1, "\x01" * TEXT_CHARACTERS, "tool", "\x01" * 80).to_json("secret", "task-1")
     assert len(raw) < PARTIAL_BYTES
+
+
+def scripted(world: World, words: int) -> dict[str, str]:
+    """A Claude that says five words, and holds after so many of them; the variables of its dispatcher."""
+    (world.root / "answers.json").write_text(json.dumps({"hello": "one two three four five [REMEMBER CODE: a fact]"}))
+    (world.root / "hold-after").write_text(str(words))
+    return {"CLAUDE_BIN": str(Path(scripted_claude.__file__)), "HOME": str(world.root)}
+
+
+def written(world: World, task: str) -> str | None:
+    """What is there of an answer."""
+    raw: Any = world.redis.get(f"hcli:mem:partial:{task}")
+    return PartialAnswer.verified(SECRET, task, raw).text.rstrip() if raw else None
+
+
+def test_what_a_dead_dispatcher_wrote_expires_and_the_next_one_goes_on(light: World) -> None:
+    bot = Bot(light.redis)
+    first = light.start_dispatcher(**scripted(light, 3))
+    task = bot.send("hello", 9912)
+    wait_for(lambda: written(light, task) == "one two three", "three words")
+    assert 0 < light.redis.ttl(f"hcli:mem:partial:{task}") <= 60
+    before = json.loads(light.redis.get(f"hcli:mem:partial:{task}") or b"")["number"]
+    first.stop(signal.SIGKILL)
+    (light.root / "hold-after").write_text("2")
+    second = light.start_dispatcher(**scripted(light, 2))
+    wait_for(lambda: written(light, task) == "one two", "the second attempt")
+    assert json.loads(light.redis.get(f"hcli:mem:partial:{task}") or b"")["number"] > before, "the bot shows it"
+    (light.root / "hold-after").unlink()
+    assert bot.receive(task)["output"] == "one two three four five"
+    assert not light.redis.exists(f"hcli:mem:partial:{task}")
+    assert second.stop() == 0
+
+
+def test_with_the_rights_of_an_earlier_version_the_answer_comes_all_the_same(light: World) -> None:
+    patterns = ("hcli:[^m]*", "hcli:memory:*", "hcli:mem:[^p]*", "hcli:mem:patience")
+    light.redis.acl_setuser(
+        "early", enabled=True, passwords=["+early"], categories=["+@all"], keys=list(patterns), reset=True
+    )
+    try:
+        url = light.url.replace("redis://", "redis://early:early@")
+        running = light.start_dispatcher(**scripted(light, 99), REDIS_URL=url)
+        bot = Bot(light.redis)
+        task = bot.send("hello", 9912)
+        assert bot.receive(task)["output"] == "one two three four five"
+        assert "cannot be shown while it is written" in running.log.read_text()
+        assert not light.redis.hlen("hcli:mem:busy")
+        assert running.stop() == 0
+    finally:
+        light.redis.acl_deluser("early")
+
+
+def test_without_stream_it_is_not_asked_for(light: World) -> None:
+    bot = Bot(light.redis)
+    running = light.start_dispatcher(**scripted(light, 2), STREAM="false")
+    assert bot.ask("hello", 9912) == "one two three four five", "else it would hold after two words"
+    assert running.stop() == 0
+
+
+def test_a_cancelled_answer_leaves_nothing(light: World) -> None:
+    bot = Bot(light.redis)
+    running = light.start_dispatcher(**scripted(light, 3))
+    task = bot.send("hello", 9912)
+    wait_for(lambda: written(light, task) == "one two three", "three words")
+    light.redis.set(f"hcli:mem:cancel:{task}", "1")
+    assert "ancelled" in bot.receive(task)["output"]
+    assert not light.redis.exists(f"hcli:mem:partial:{task}")
+    assert running.stop() == 0

@@ -16,6 +16,7 @@ from dispatcher.memory.store.summaries import SessionSummary
 from dispatcher.memory.store.turns import StoredTurn
 from dispatcher.queue.refused import dead_letter
 from shared.system.files import safe_name
+from shared.turns.partial import PartialAnswer
 from shared.turns.records import Turn, dumps, loads_object
 from shared.turns.results import Result
 from tests.support.world import SECRET, World
@@ -50,6 +51,7 @@ def plant_redis(world: World, chat: str, texts: list[str]) -> None:
         task = f"new-{chat}-{number}"
         world.say(task, text, chat_id=chat, timestamp=now, session=f"session-{chat}")
         redis.set(f"hcli:results:{task}", Result.sign(SECRET, task, text, "now").to_json())
+        redis.set(f"hcli:mem:partial:{task}", PartialAnswer(chat, 1, text).to_json(SECRET, task))
         redis.rpush(f"hcli:mem:unconsolidated:{chat}", f"{task}:user")
         redis.rpush("hcli:mem:dead", dead_letter(dumps({"task_id": task, "chat_id": chat, "message": text}), "odd"))
         redis.rpush(
