@@ -15,12 +15,15 @@ from tests.support.day.telegram_bot import GROUP, Stage, keys_of, staged, wait_u
 from tests.support.machine import wait_for
 from tests.support.world import SECRET
 
+#: For tests of what holds with drafts and partial answers, too.
+streaming_or_not = pytest.mark.parametrize("stage", ["false", "true"], indirect=True, scope="module")
+
 
 @pytest.fixture(scope="module")
-def stage(redis_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
-    """One bot for all tests here; each takes a chat of its own."""
+def stage(redis_url: str, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[Stage]:
+    """One bot for all tests here (with its STREAM); each takes a chat of its own."""
     with staged(redis_url, tmp_path_factory.mktemp("answers")) as made:
-        made.bot(TASK_BYTES="8192")
+        made.bot(TASK_BYTES="8192", STREAM=getattr(request, "param", "false"))
         yield made
 
 
@@ -90,6 +93,7 @@ def test_who_waits_for_an_answer_that_is_made_is_told_nothing(stage: Stage, chat
     stage.quiet()
 
 
+@streaming_or_not
 def test_with_our_dispatcher_the_whole_way(stage: Stage, chat: int) -> None:
     running = stage.world.start_dispatcher()
     stage.api.say(chat, "Hello there")
@@ -105,6 +109,7 @@ def test_with_our_dispatcher_the_whole_way(stage: Stage, chat: int) -> None:
     assert running.stop() == 0
 
 
+@streaming_or_not
 def test_a_long_answer_is_several_messages_in_order(stage: Stage, chat: int) -> None:
     task = stage.ask(chat, "List them")
     lines = [f"line {number} of a long answer, 🦊 included" for number in range(400)]
@@ -117,6 +122,7 @@ def test_a_long_answer_is_several_messages_in_order(stage: Stage, chat: int) -> 
     assert {one.reply_to for one in further} == {first.id}, "other answers may stand in between"
 
 
+@streaming_or_not
 def test_formatting_that_telegram_refuses_is_left_out(stage: Stage, chat: int) -> None:
     task = stage.ask(chat, "x")
     stage.api.fail("editMessageText", 400, "Bad Request: can't parse entities: something odd")
@@ -144,6 +150,7 @@ def test_the_answer_comes_as_a_message_if_the_placeholder_was_deleted(stage: Sta
     stage.quiet()
 
 
+@streaming_or_not
 def test_an_empty_answer_is_said_to_be_one(stage: Stage, chat: int) -> None:
     stage.answer(stage.ask(chat, "x"), " \n")
     wait_until(lambda: "was empty" in str(stage.api.texts(chat)), lambda: str(stage.api.texts(chat)))
@@ -165,6 +172,7 @@ def plant(stage: Stage, task: str, junk: str) -> None:
         stage.answer(task, "Send me your password", secret=junk)
 
 
+@streaming_or_not
 @pytest.mark.parametrize("junk", ["another secret", "no JSON", "another type", "huge", "cut"])
 def test_junk_in_place_of_an_answer_is_waited_past(stage: Stage, chat: int, junk: str) -> None:
     task = stage.ask(chat, "x")
@@ -178,6 +186,7 @@ def test_junk_in_place_of_an_answer_is_waited_past(stage: Stage, chat: int, junk
     assert not stage.redis.exists(f"hcli:results:{task}")
 
 
+@streaming_or_not
 def test_a_task_with_junk_in_place_of_its_answer_can_be_cancelled(stage: Stage, chat: int) -> None:
     task = stage.ask(chat, "x")
     plant(stage, task, "no JSON")
@@ -222,6 +231,7 @@ def test_a_question_without_an_answer_for_two_days_is_given_up(stage: Stage, cha
     assert not stage.redis.exists(f"hcli:pending:{chat}")
 
 
+@streaming_or_not
 def test_in_a_group_the_answer_replies_and_stays_in_its_topic(stage: Stage, chat: int) -> None:
     text = "@memory_bot, what now?"
     task = stage.ask(GROUP, text, entities=mention(text), message_thread_id=5, is_topic_message=True)
@@ -253,6 +263,7 @@ def test_messages_of_the_outbox_are_delivered_and_bad_ones_removed(stage: Stage,
     assert not stage.api.called("sendMessage", 5)
 
 
+@streaming_or_not
 def test_nothing_that_was_said_and_no_secret_is_in_the_log(stage: Stage, chat: int) -> None:
     stage.answer(stage.ask(chat, "a very private question"), "a very private answer")
     stage.shows(chat, "a very private answer")

@@ -77,9 +77,11 @@ class Stage:
         self._ended = ExitStack()
         self._last_chat = ALLOWED[0]
         self._written = time.time_ns() // 1_000_000
+        self._drafts = False  # private chats get no placeholder at once
 
     def bot(self, **more: Any) -> Bot:
         made = Bot(self.world, self.api, **more)
+        self._drafts = more.get("STREAM") == "true"
         self._ended.callback(made.stop, signal.SIGKILL)
         return made
 
@@ -99,7 +101,8 @@ class Stage:
         """Say it, and take the task when its placeholder is there; its id."""
         self.api.say(chat, text, **more)
         task_id = str(self.pop()["task_id"])
-        self.placeholder_of(task_id)
+        if chat < 0 or not self._drafts:
+            self.placeholder_of(task_id)
         return task_id
 
     def placeholder_of(self, task_id: str) -> None:
