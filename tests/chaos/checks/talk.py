@@ -1,9 +1,9 @@
 """kill -9 by day: people chat with the Telegram bot while its process, three dispatchers, their children and Redis' connections are killed.
 
-A round is a message. Real parts but for two: Telegram is a loopback server, and Claude a script that answers each message by repeating it after a
-moment. Every few tenths of a second something dies: the bot, a dispatcher (its lease must run out before another takes its tasks over), a
-dispatcher together with its Claude children, one Claude child alone, all connections of Redis, now and then Redis itself (it comes back with its
-append-only file). When all is said, nothing more is killed, and every message must have its answer.
+A round is a message. Real parts but for two: Telegram is a loopback server, and Claude a script that begins to write, and after a moment answers
+each message by repeating it; the chats see both (STREAM). Every few tenths of a second something dies: the bot, a dispatcher (its lease must run out
+before another takes its tasks over), a dispatcher together with its Claude children, one Claude child alone, all connections of Redis, now and then
+Redis itself (it comes back with its append-only file). When all is said, nothing more is killed, and every message must have its answer.
 
 `lost`: a message without an answer in its chat, or a turn that is not stored. `doubled`: a turn or a line of the conversation that is there twice.
 `torn`: answers of one chat in another order than its messages, or in another chat. Duplicates *in the chat* are counted and told as a note: between
@@ -50,9 +50,11 @@ CLAUDE = r"""#!/bin/sh
 while [ $# -gt 0 ]; do case "$1" in --session-id|--resume) session=$2 ;; esac; shift; done
 message=$(tail -n 1)  # ahead of it there are lines of ours
 echo "$message" >>"$HOME/asked"
+text="{\"type\": \"text_delta\", \"text\": \"writing about $message\"}"
+echo "{\"type\": \"stream_event\", \"event\": {\"type\": \"content_block_delta\", \"delta\": $text}}"
 n=$(od -An -N1 -tu1 /dev/urandom)
 sleep $((n / 100)).$((n % 10))
-answer=$(printf '"result": "answer to %s"' "$message")
+answer=$(printf '"type": "result", "result": "answer to %s"' "$message")
 echo "{\"is_error\": false, $answer, \"session_id\": \"$session\", \"total_cost_usd\": 0.0, \"num_turns\": 1, \"usage\": {}}"
 """
 
@@ -287,6 +289,9 @@ def run(bench: Bench) -> Outcome:
             outcome.found("torn", f"a process did not end as it should: {codes}")
         outcome.faults = sum(faults.counts.values())
         seen = judge(world, api, said, faults.counts["claude"], outcome)
+        seen["partial answers shown"] = sum("writing about" in str(call.params.get("text")) for call in list(api.calls))
+        if not seen["partial answers shown"]:
+            outcome.found("torn", "no answer was shown while it was written")
         seen["runs of Claude"] = len((world.root / "asked").read_text().splitlines())
     summary = {"messages": bench.rounds, "faults": dict(faults.counts), **seen}
     outcome.notes.append(json.dumps(summary))
