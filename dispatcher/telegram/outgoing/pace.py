@@ -57,8 +57,8 @@ class Pace:
         return True
 
     def spend(self, messages: int) -> None:
-        """So many messages are sent that are more important."""
-        self._all.left -= messages
+        """So many messages are sent that are more important; of many at once, what is partial waits for a second at most."""
+        self._all.left = max(self._all.left - messages, -SHOWS_A_SECOND)
 
     def pause(self, chat: int, until: float) -> None:
         """Telegram wants nothing more for this chat until then."""
