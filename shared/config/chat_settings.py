@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 
 class ChatSettings(BaseModel):
     """A part of `Settings`."""
+
+    buttons: bool = Field(
+        True,
+        description="Why? and Retry below the newest answer in a private chat, Stop below a placeholder; lists and questions always have buttons",
+    )

@@ -66,7 +66,8 @@ KEYS: tuple[Key, ...] = (
     Key("hcli:mem:bot:waiting", "hash",
         "task id → JSON: where its answer goes, who asked, and how much of it is delivered", "bot, owner", "bot", "none"),
     Key("hcli:mem:bot:seen:{task_id}", "string",
-        "this update was processed; under <chat>-<message>: JSON {task, digest, told}, for its edits; under album-…: its notice was sent",
+        "this update was processed; under <chat>-<message>: JSON {task, digest, told}, for its edits; under album-…: its notice was sent; under "
+        "press-…: this button was just pressed; under reply-…: the command that a reply is; under row-…: the message with the buttons of the answer",
         "bot, owner", "bot", "2 days"),
     Key("hcli:mem:bot:model:{chat_id}", "string", "the model that a chat chose", "bot", "bot", "none"),
     Key("hcli:mem:bot:new:{chat_id}", "string",
@@ -85,6 +86,8 @@ KEYS: tuple[Key, ...] = (
         "number of the last hmem forget, raised when everything is hidden and again when all layers are empty: a dispatcher drops its caches "
         "when it changes",
         "owner", "dispatcher", "none"),
+    Key("hcli:mem:selection:{digest}:{chat_id}", "string",
+        "JSON of what a person was shown by /forget and may confirm: user, kind, before, ids of the turns", "dispatcher", "dispatcher", "10 min"),
     Key("hcli:mem:night:owner", "string", "lease of the running night, with its fencing token", "night", "night", "90 s"),
     Key("hcli:mem:night:run", "string", "counter of runs and fencing tokens", "night", "night", "none"),
     Key("hcli:mem:night:last", "string", "JSON of the last good night", "night", "bot, dispatcher", "none"),
@@ -169,6 +172,7 @@ CANCEL_TTL_SECONDS = 3_600
 PATIENCE_TTL_SECONDS = 7 * 86_400
 BOT_SEEN_TTL_SECONDS = 2 * 86_400
 BOT_OWNER_TTL_SECONDS = 30
+SELECTION_TTL_SECONDS = 600
 BOT_TOLD_TTL_SECONDS = 86_400
 
 #: Lengths of bounded lists.
@@ -278,6 +282,10 @@ def bot_new(chat_id: str) -> str:
 
 def bot_told(chat_id: str) -> str:
     return f"hcli:mem:bot:told:{chat_id}"
+
+
+def selection(digest: str, chat_id: str) -> str:
+    return f"hcli:mem:selection:{digest}:{chat_id}"
 
 
 def vector_release(index: str) -> str:
