@@ -146,8 +146,17 @@ class TelegramApi(Loopback):
             ((kind, content),) = update.items()
             return self._update(kind, content)
 
-    def press(self, chat: int, label: str, user: dict[str, Any] | None = None, *, data: str | None = None) -> int:
-        """A person presses the newest button of that label (or sends other data than it has); the update's id."""
+    def press(
+        self,
+        chat: int,
+        label: str,
+        user: dict[str, Any] | None = None,
+        *,
+        data: str | None = None,
+        inaccessible: bool = False,
+    ) -> int:
+        """A person presses the newest button of that label (or sends other data than it has); the update's id. Of an old message Telegram no
+        longer tells the content (`inaccessible`)."""
         with self._change:
             shown, button = next(
                 (message, one)
@@ -160,7 +169,9 @@ class TelegramApi(Loopback):
                 "id": f"press-{self._next_update}",
                 "from": user or ADA,
                 "chat_instance": "1",
-                "message": self._as_sent(chat, shown),
+                "message": {"chat": _chat(chat), "message_id": shown.id, "date": 0}
+                if inaccessible
+                else self._as_sent(chat, shown),
                 "data": button["callback_data"] if data is None else data,
             }
             return self._update("callback_query", query)
@@ -219,6 +230,7 @@ class TelegramApi(Loopback):
             "sendmessage": self._send,
             "sendphoto": self._send_photo,
             "editmessagetext": self._edit,
+            "editmessagereplymarkup": self._edit_buttons,
             "sendchataction": lambda _: True,
             "answercallbackquery": lambda _: True,
             "setmycommands": lambda _: True,
@@ -304,6 +316,17 @@ class TelegramApi(Loopback):
             shown.edits.append(shown.text)
             shown.text, shown.entities, shown.buttons = text, entities, buttons
             return self._as_sent(int(params["chat_id"]), shown)
+
+    def _edit_buttons(self, params: dict[str, Any]) -> dict[str, Any]:
+        with self._change:
+            chat, buttons = int(params["chat_id"]), buttons_of(params)
+            shown = self._find(chat, int(params["message_id"]))
+            if shown is None or not shown.by_bot:
+                raise ApiError(400, "Bad Request: message to edit not found")
+            if shown.buttons == buttons:
+                raise ApiError(400, "Bad Request: message is not modified")
+            shown.buttons = buttons
+            return self._as_sent(chat, shown)
 
     def _as_sent(self, chat: int, shown: Shown) -> dict[str, Any]:
         made = {"message_id": shown.id, "date": int(time.time()), "chat": _chat(chat), "from": BOT, "text": shown.text}
