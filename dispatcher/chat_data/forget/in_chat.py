@@ -41,6 +41,11 @@ class ChatTurn:
     def role(self) -> str:
         return self.turn_ids[0].rpartition(":")[2]
 
+    @property
+    def exchanges(self) -> set[str]:
+        """The tasks that it belongs to."""
+        return {turn_id.rpartition(":")[0] for turn_id in self.turn_ids}
+
 
 @dataclass(frozen=True)
 class ChatSelection:
@@ -126,9 +131,11 @@ def _meant(turns: list[ChatTurn], asked: ChatSelection, words: str, since: float
         return [turn for turn in turns if since is None or turn.at >= since]
     if asked.kind == "all":
         return [turn for turn in turns if asked.before is None or turn.at < asked.before]
-    newest = next((turn for turn in reversed(turns) if turn.role == "user"), None)
-    exchange = {one.rpartition(":")[0] for one in newest.turn_ids} if newest else set()
-    return [turn for turn in turns if exchange & {one.rpartition(":")[0] for one in turn.turn_ids}]
+    if not turns:
+        return []
+    # Telegram tells the time of a message in whole seconds, so an answer tells better which exchange is the last one.
+    newest = max(turns, key=lambda turn: (turn.at, len(turn.turn_ids[0]), turn.turn_ids[0]))
+    return [turn for turn in turns if newest.exchanges & turn.exchanges]
 
 
 def _known(settings: Settings, day: DayMemory, waiting: Iterable[Turn], chat_id: str) -> Iterator[ChatTurn]:

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from dispatcher.telegram.incoming.presses import Presses
+from shared.config.settings import Settings
 from shared.turns.records import dumps, loads_object
 from shared.turns.results import Button, Result, keyboard_of
+from tests.support.day.buttons import toasts
 from tests.support.day.telegram_bot import GROUP, Stage, staged, wait_until
 from tests.support.world import SECRET
 
@@ -99,3 +105,141 @@ def test_buttons_with_a_wrong_signature_are_not_shown(stage: Stage) -> None:
     with_buttons(stage, stage.ask(chat, "hello"), "hi", FORGET, secret="somebody else's secret")
     stage.shows(chat, "hi")
     assert not stage.api.messages(chat)[-1].buttons
+
+
+# What is pressed at the wrong time, too often, or was never made by us.
+
+
+def presses(stage: Stage, chat: int, label: str, **more: Any) -> str:
+    """Press; what is shown for a moment."""
+    before = len(toasts(stage))
+    stage.api.press(chat, label, **more)
+    wait_until(lambda: len(toasts(stage)) > before, lambda: "an answer to the press")
+    return toasts(stage)[before]
+
+
+def shown_with(stage: Stage, chat: int, *buttons: Button, user: dict[str, Any] | None = None) -> None:
+    """A message with these buttons, and nothing else that waits."""
+    stage.redis.delete("hcli:mem:bot:waiting")
+    with_buttons(stage, stage.ask(chat, "/memory" if chat > 0 else "/memory@memory_bot", user=user), "list", *buttons)
+    wait_until(lambda: stage.api.texts(chat)[-1] == "list", lambda: str(stage.api.texts(chat)))
+    stage.quiet()
+
+
+def test_a_double_press_counts_once(stage: Stage) -> None:
+    chat = stage.new_chat()
+    ada = ADA | {"id": chat}
+    shown_with(stage, chat, FORGET, user=ada)
+    assert [presses(stage, chat, "Forget", user=ada) for _ in range(3)] == ["", *["I am already doing this."] * 2]
+    assert stage.pop()["message"] == "/memory forget 12"
+    assert not stage.queued()
+    stage.redis.delete("hcli:mem:bot:waiting")
+
+
+def test_a_press_after_a_restart_and_of_a_message_that_is_gone(stage: Stage) -> None:
+    chat = stage.new_chat()
+    ada = ADA | {"id": chat}
+    shown_with(stage, chat, FORGET, user=ada)
+    stage.close()
+    message = stage.api.messages(chat)[-1]
+    stage.api.press(chat, "Forget", ada)
+    stage.api.delete(chat, message.id)
+    stage.bot_again()
+    stage.answer(stage.pop()["task_id"], "Forgotten.")
+    stage.shows(chat, "Forgotten.")  # as a new message, since the pressed one was deleted
+    stage.quiet()
+
+
+def test_a_press_of_a_message_whose_content_telegram_no_longer_tells(stage: Stage) -> None:
+    chat = stage.new_chat()
+    ada = ADA | {"id": chat}
+    shown_with(stage, chat, FORGET, user=ada)
+    assert presses(stage, chat, "Forget", user=ada, inaccessible=True) == ""
+    stage.answer(stage.pop()["task_id"], "Forgotten.")
+    stage.shows(chat, "list", "Forgotten.")
+    stage.quiet()
+
+
+def test_expired_and_forged_presses_change_nothing(stage: Stage) -> None:
+    chat = stage.new_chat()
+    ada = ADA | {"id": chat}
+    shown_with(stage, chat, FORGET, user=ada)
+    old = Presses(SECRET).data(FORGET, chat, str(chat), valid_seconds=-1)
+    assert "expired" in presses(stage, chat, "Forget", user=ada, data=old)
+    others = Presses(SECRET).data(FORGET, chat, "8")
+    for data in (others, "", "x", "a.b.c", "\U0001f642" * 16, old.replace("forget", "xorget"), "A" * 64):
+        assert "somebody else" in presses(stage, chat, "Forget", user=ada, data=data)
+    assert not stage.queued()
+    assert stage.api.texts(chat) == ["list"]
+
+
+def test_a_press_is_refused_while_the_queue_is_full_and_works_later(stage: Stage) -> None:
+    chat = stage.new_chat()
+    ada = ADA | {"id": chat}
+    shown_with(stage, chat, FORGET, Button("Edit", "/memory edit 12"), user=ada)
+    for _ in range(Settings.model_fields["chat_queue_limit"].default):
+        stage.api.say(chat, "wait", ada)
+    limit = Settings.model_fields["chat_queue_limit"].default
+    wait_until(lambda: len(stage.queued()) == limit, lambda: f"{len(stage.queued())} of {limit}")
+    assert "Please press the button again later" in presses(stage, chat, "Forget", user=ada)
+    assert not any("Too many messages" in text for text in stage.api.texts(chat)), "nothing is said in the chat"
+    stage.redis.delete("hcli:tasks", "hcli:mem:bot:waiting", f"hcli:pending:{chat}")
+    assert presses(stage, chat, "Edit", user=ada) == ""
+    assert stage.pop()["message"] == "/memory edit 12"
+    stage.redis.delete("hcli:mem:bot:waiting")
+
+
+def test_a_press_is_answered_in_time_though_redis_is_not(stage: Stage) -> None:
+    chat = stage.new_chat()
+    ada = ADA | {"id": chat}
+    shown_with(stage, chat, FORGET, user=ada)
+    stage.redis.client_pause(6_000, all=True)
+    began = time.monotonic()
+    assert presses(stage, chat, "Forget", user=ada) == ""
+    answered = time.monotonic() - began
+    assert stage.pop()["message"] == "/memory forget 12"
+    assert time.monotonic() - began > answered, "it was carried out after the answer"
+    assert len([one for one in stage.api.called("answerCallbackQuery") if one.at > began]) == 1
+    stage.redis.delete("hcli:mem:bot:waiting")
+
+
+@given(st.text(max_size=64), st.integers(), st.text(max_size=20))
+def test_no_data_that_we_did_not_make_is_a_command(data: str, chat: int, user: str) -> None:
+    assert Presses(SECRET).command(data, chat, user) is None
+
+
+@given(st.integers(0, 60), st.characters(), st.integers(0, 1))
+def test_no_change_of_our_data_is_a_command(at: int, character: str, longer: int) -> None:
+    data = Presses(SECRET).data(FORGET, CHAT, "7")
+    changed = data[:at] + character + data[at + 1 - longer :]
+    found = Presses(SECRET).command(changed, CHAT, "7")
+    assert found is None or (found == FORGET.command and changed == data)
+
+
+@given(
+    st.lists(
+        st.recursive(
+            st.none() | st.text() | st.integers(),
+            lambda x: st.lists(x) | st.dictionaries(st.sampled_from(["label", "command"]), x),
+        )
+    )
+)
+def test_any_record_of_buttons_is_read_or_left_out(record: list[Any]) -> None:
+    for row in keyboard_of(record):
+        for one in row:
+            assert one.label.strip()
+            assert one.command.startswith("/")
+            assert len(Presses(SECRET).data(one, -1001234567890123, "123456789").encode()) <= 64
+
+
+def test_a_reply_command_is_signed_with_the_buttons() -> None:
+    made = Result.sign(SECRET, "t-1", "x", "2026-11-26T08:00:00+00:00", reply_command="/memory edit 3")
+    assert Result.verified(SECRET, "t-1", made.to_json()).reply_command == "/memory edit 3"
+    for changed in (
+        {"reply_command": "/memory edit 4"},
+        {"buttons_hmac": "x"},
+        {"reply_command": "rm"},
+        {"reply_command": 3},
+    ):
+        raw = dumps(loads_object(made.to_json()) | changed)
+        assert Result.verified(SECRET, "t-1", raw).reply_command == ""
