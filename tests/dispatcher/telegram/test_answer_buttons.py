@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -59,7 +60,8 @@ def test_retry_asks_the_same_message_again_and_says_so(stage: Stage, chat: int) 
     assert "This message is asked again" in asked["message"]
     assert "This message is asked again" not in requests(stage)[-2]["message"]
     keys = keys_of(stage.redis, "hcli:memory:*:user")
-    turns = [loads_object(stage.redis.get(key) or b"") for key in keys]
+    raws: Any = stage.redis.mget(keys)
+    turns = [loads_object(raw) for raw in raws]
     here = sorted((one for one in turns if one["chat_id"] == str(chat)), key=lambda one: "retries" in one)
     assert [one["content"] for one in here] == ["a riddle please"] * 2
     assert here[1]["retries"] == here[0]["task_id"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -55,8 +56,8 @@ def test_the_row_of_the_answer_before_is_removed_also_after_a_death(redis_url: s
         hold.touch()
         stage.api.say(chat, "two", person(chat))
         wait_until(lambda: stage.api.texts(chat)[1:] == ["…"], lambda: str(stage.api.texts(chat)))
-        (waiting,) = stage.redis.hkeys("hcli:mem:bot:waiting")  # type: ignore[misc]
-        stage.placeholder_of(waiting.decode())
+        waiting: Any = stage.redis.hkeys("hcli:mem:bot:waiting")
+        stage.placeholder_of(waiting[0].decode())
         stage.close()
         hold.unlink()
         assert stage.bot_again(wait=False, HMEM_CRASH_AT=f"telegram:{point}").died() == -signal.SIGKILL

@@ -137,9 +137,9 @@ def test_a_confirmation_is_for_this_chat_this_person_and_a_while(stage: Stage, c
     other = stage.new_chat()
     assert "no longer valid" in say(stage, other, f"/forget yes {digest}", "no longer valid").text
     (key,) = keys_of(stage.redis, f"hcli:mem:selection:{digest}:*")
-    assert 0 < stage.redis.ttl(key) <= 600  # type: ignore[operator]
-    assert b"4711" not in (stage.redis.get(key) or b""), "ids, no words"  # type: ignore[operator]
-    changed = json.loads(stage.redis.get(key) or b"")  # type: ignore[arg-type]
+    assert 0 < stage.redis.ttl(key) <= 600
+    assert b"4711" not in (stage.redis.get(key) or b""), "ids, no words"
+    changed = json.loads(stage.redis.get(key) or b"")
     changed["turn_ids"].append("tg-1-1:user")
     stage.redis.set(key, json.dumps(changed))
     press(stage, chat, "Forget these 1", "no longer valid")

@@ -77,9 +77,9 @@ def test_pages_of_a_long_list(stage: Stage, chat: int) -> None:
     assert labels(first)[-1] == "More ›"
     assert len(labels(first)) == 9
     second = press(stage, chat, "More ›", "Page 2 of 2.")
-    (number, back) = labels(second)
+    (left, back) = labels(second)
     assert back == "‹ Back"
-    press(stage, chat, number, f"{number}. Fact")
+    press(stage, chat, left, f"{left}. Fact")
     assert "Page 2 of 2" in press(stage, chat, "‹ Back", "Page 2").text, "back to the page of the entry"
     assert "Page 2 of 2" in say(stage, chat, "/memory page 99", "Page 2").text
 
