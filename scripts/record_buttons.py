@@ -19,8 +19,7 @@ sys.path.insert(0, str(ROOT))
 
 from redis import Redis  # noqa: E402 - after the path
 
-from tests.support.day.buttons import last, newest, person, sees, talking  # noqa: E402
-from tests.support.day.telegram_bot import Stage, wait_until  # noqa: E402
+from tests.support.day.telegram_bot import Stage, last, newest, person, sees, talking, wait_until  # noqa: E402  # noqa: E402
 from tests.support.machine import answers, free_port, wait_for  # noqa: E402
 
 TARGET = ROOT / "docs" / "recordings" / "telegram-buttons.txt"

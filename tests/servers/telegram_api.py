@@ -230,7 +230,7 @@ class TelegramApi(Loopback):
             "sendmessage": self._send,
             "sendphoto": self._send_photo,
             "editmessagetext": self._edit,
-            "editmessagereplymarkup": self._edit_buttons,
+            "editmessagereplymarkup": lambda params: self._edit(params, whole=False),
             "sendchataction": lambda _: True,
             "answercallbackquery": lambda _: True,
             "setmycommands": lambda _: True,
@@ -300,12 +300,13 @@ class TelegramApi(Loopback):
             del made["text"]
             return made | {"photo": [size], "caption": caption}
 
-    def _edit(self, params: dict[str, Any]) -> dict[str, Any]:
-        text, entities = text_and_entities(params)
+    def _edit(self, params: dict[str, Any], *, whole: bool = True) -> dict[str, Any]:
+        """Of the `whole` message, or of its buttons."""
         with self._change:
             shown = self._find(int(params["chat_id"]), int(params["message_id"]))
             if shown is None or not shown.by_bot:
                 raise ApiError(400, "Bad Request: message to edit not found")
+            text, entities = text_and_entities(params) if whole else (shown.text, shown.entities)
             buttons = buttons_of(params)
             if (shown.text, shown.entities, shown.buttons) == (text, entities, buttons):
                 raise ApiError(
@@ -313,20 +314,9 @@ class TelegramApi(Loopback):
                     "Bad Request: message is not modified: specified new message content and reply markup are exactly "
                     "the same as a current content and reply markup of the message",
                 )
-            shown.edits.append(shown.text)
+            shown.edits += [shown.text] if whole else []
             shown.text, shown.entities, shown.buttons = text, entities, buttons
             return self._as_sent(int(params["chat_id"]), shown)
-
-    def _edit_buttons(self, params: dict[str, Any]) -> dict[str, Any]:
-        with self._change:
-            chat, buttons = int(params["chat_id"]), buttons_of(params)
-            shown = self._find(chat, int(params["message_id"]))
-            if shown is None or not shown.by_bot:
-                raise ApiError(400, "Bad Request: message to edit not found")
-            if shown.buttons == buttons:
-                raise ApiError(400, "Bad Request: message is not modified")
-            shown.buttons = buttons
-            return self._as_sent(chat, shown)
 
     def _as_sent(self, chat: int, shown: Shown) -> dict[str, Any]:
         made = {"message_id": shown.id, "date": int(time.time()), "chat": _chat(chat), "from": BOT, "text": shown.text}

@@ -131,7 +131,11 @@ class ForgetCommands:
             return CommandReply(TOO_MANY.format(count=len(found.turn_ids), most=MOST_TURNS))
         digest = found.digest(task.chat_id)
         await keep_trying(lambda: self._records.keep_selection(digest, task.chat_id, found.to_json()))
-        return CommandReply(self._preview(found, command.text), buttons=_choice(found, digest))
+        confirm = "You can confirm this for ten minutes."
+        if task.origin.chat_type is None:  # of another bot, which shows no buttons
+            confirm = f"To confirm this, send /forget yes {digest} within ten minutes."
+        text = f"{self._preview(found, command.text)}\n\n{confirm}"
+        return CommandReply(text, buttons=_choice(found, digest))
 
     def _preview(self, found: ChatSelection, words: str) -> str:
         of = {
@@ -148,7 +152,7 @@ class ForgetCommands:
         ]
         left = found.messages - sum(len(turn.turn_ids) for turn in found.shown)
         lines += [f"… and {left} more"] if left > 0 else []
-        return "\n".join([*lines, "", "You can confirm this for ten minutes."])
+        return "\n".join(lines)
 
     async def _confirmed(self, task: Task, command: ForgetCommand, now: float) -> CommandReply:
         """Forget what was shown under this digest; the whole chat only after a second question."""
@@ -164,6 +168,8 @@ class ForgetCommands:
             return CommandReply(EXPIRED)
         if selection.kind == "all" and command.name != "really":
             question = f"Really forget this whole chat, {_what(selection)}? I will know nothing of it any more."
+            if task.origin.chat_type is None:
+                question += f" To confirm this, send /forget really {digest}."
             choice = row_of(("Yes, forget everything", f"/forget really {digest}"), ("No", f"/forget no {digest}"))
             return CommandReply(question, buttons=keyboard(choice))
         await store_waiting(self._queue, self._day, task) if self._day.wanted else None

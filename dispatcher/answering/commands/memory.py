@@ -168,7 +168,8 @@ class MemoryCommands:
         if entry is None or not entry.valid:
             return CommandReply((REPLACED if entry else NO_ENTRY).format(number=number))
         asked = (
-            f"Reply to this message with the new text of number {number}; it then replaces the old one.\n\n"
+            f"Reply to this message with the new text of number {number} (or send /memory edit {number} and the text); it then replaces the "
+            f"old one.\n\n"
             f"{shorten(one_line(entry.text.partition(chr(10))[0]), QUOTED)}"
         )
         return CommandReply(asked, buttons=back, reply_command=f"/memory edit {number}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.support.day.buttons import labels, say, talking
+from tests.support.day.telegram_bot import labels, say, talking
 
 
 def test_the_row_can_be_switched_off(redis_url: str, tmp_path: Path) -> None:

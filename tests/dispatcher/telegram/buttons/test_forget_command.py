@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dispatcher.answering.commands.forget import ForgetCommand, parse
-from tests.support.day.buttons import labels, last, press, requests, say, talking
-from tests.support.day.telegram_bot import GROUP, Stage, keys_of
+from tests.support.day.telegram_bot import GROUP, Stage, keys_of, labels, last, press, requests, say, talking
 from tests.support.machine import wait_for
 
 OWNER, MEMBER = ({"id": number, "is_bot": False, "first_name": name} for number, name in ((7, "Ada"), (8, "Bea")))

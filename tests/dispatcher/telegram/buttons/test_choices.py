@@ -6,8 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.support.day.buttons import labels, press, say
-from tests.support.day.telegram_bot import GROUP, Stage, staged
+from tests.support.day.telegram_bot import GROUP, Stage, labels, press, say, staged
 
 
 @pytest.fixture(scope="module")

@@ -6,8 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.support.day.buttons import labels, last, press, say, talking
-from tests.support.day.telegram_bot import GROUP, Stage
+from tests.support.day.telegram_bot import GROUP, Stage, labels, last, press, say, talking
 
 OWNER, MEMBER = {"id": 7, "is_bot": False, "first_name": "Ada"}, {"id": 8, "is_bot": False, "first_name": "Bea"}
 

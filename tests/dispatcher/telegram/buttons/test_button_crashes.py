@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.day.buttons import labels, last, person, say, sees, talking
-from tests.support.day.telegram_bot import staged, wait_until
+from tests.support.day.telegram_bot import labels, last, person, say, sees, staged, talking, wait_until
 from tests.support.machine import wait_for
 
 

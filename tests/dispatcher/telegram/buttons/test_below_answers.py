@@ -9,8 +9,20 @@ import pytest
 
 from shared.turns.records import loads_object
 from tests.servers.telegram_messages import mention
-from tests.support.day.buttons import labels, last, person, press, requests, say, talking, toasts
-from tests.support.day.telegram_bot import GROUP, Stage, keys_of, wait_until
+from tests.support.day.telegram_bot import (
+    GROUP,
+    Stage,
+    keys_of,
+    labels,
+    last,
+    person,
+    press,
+    requests,
+    say,
+    talking,
+    toasts,
+    wait_until,
+)
 
 ADA = {"id": 7, "is_bot": False, "first_name": "Ada"}
 

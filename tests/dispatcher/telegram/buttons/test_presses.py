@@ -14,8 +14,7 @@ from dispatcher.telegram.incoming.presses import Presses
 from shared.config.settings import Settings
 from shared.turns.records import dumps, loads_object
 from shared.turns.results import Button, Result, keyboard_of
-from tests.support.day.buttons import toasts
-from tests.support.day.telegram_bot import GROUP, Stage, staged, wait_until
+from tests.support.day.telegram_bot import GROUP, Stage, staged, toasts, wait_until
 from tests.support.world import SECRET
 
 
