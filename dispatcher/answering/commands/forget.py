@@ -178,11 +178,10 @@ class ForgetCommands:
         return CommandReply(FORGOTTEN.format(what=_what(selection), bytes=BYTES), forgotten=True)
 
     def _hide(self, selection: ChatSelection, chat_id: str, now: float) -> None:
-        tombstone = selection.tombstone(chat_id, now)
-        if self._day.wanted:
-            self._day.requests.forget_turns(tombstone)
-        else:
+        for tombstone in selection.tombstones(chat_id, now):
             self._day.forgotten.add(tombstone)
+            if self._day.wanted:
+                self._day.requests.forget_turns(tombstone, selection.before)
 
 
 def _choice(found: ChatSelection, digest: str) -> Keyboard:

@@ -49,7 +49,9 @@ class ChatTurn:
 
 @dataclass(frozen=True)
 class ChatSelection:
-    """`turn_ids` are sorted; of the whole chat there are none, and everything said before `before` (POSIX seconds) is meant.
+    """`turn_ids` are sorted. Of the whole chat everything said before the second of `before` (POSIX seconds) is meant, and `turn_ids` are those
+    that were shown with a later time: Telegram tells the time of a message in whole seconds, so one that is said after the preview may have an
+    earlier time than it.
 
     `messages` and `memories`: how many there are. `shown` and the times `first` and `last` are only for the preview.
     """
@@ -68,9 +70,13 @@ class ChatSelection:
         """Names exactly this selection of this person in this chat."""
         return hashlib.sha256(dumps([chat_id, self.to_json()])).hexdigest()[:16]
 
-    def tombstone(self, chat_id: str, now: float) -> Tombstone:
-        ids = frozenset(self.turn_ids) if self.kind != "all" else None
-        return Tombstone(f"chat-{self.digest(chat_id)}", chat_id, now, self.before, ids)
+    def tombstones(self, chat_id: str, now: float) -> list[Tombstone]:
+        """One, and of a whole chat a second one for the turns that have a later time. Their ids are the same whenever they are made."""
+        name, ids = f"chat-{self.digest(chat_id)}", frozenset(self.turn_ids)
+        if self.before is None:
+            return [Tombstone(name, chat_id, now, turn_ids=ids)]
+        late = [Tombstone(f"{name}-late", chat_id, now, turn_ids=ids)] if ids else []
+        return [Tombstone(name, chat_id, now, float(int(self.before))), *late]
 
     def to_json(self) -> dict[str, Any]:
         """Ids and numbers, no words."""
@@ -83,7 +89,7 @@ class ChatSelection:
         kind, user, before, ids = (record.get(name) for name in ("kind", "user", "before", "turn_ids"))
         if kind not in KINDS or not isinstance(user, str) or not isinstance(ids, list):
             raise RecordRefused("it is not a selection")
-        if not all(isinstance(one, str) for one in ids) or bool(ids) is (kind == "all"):
+        if not all(isinstance(one, str) for one in ids) or not (ids or kind == "all"):
             raise RecordRefused("its turns are not those of its kind")
         messages, memories = (
             value if isinstance(value := record.get(name), int) else 0 for name in ("messages", "memories")
@@ -108,12 +114,13 @@ def select(
     """
     turns = sorted(_known(settings, day, waiting, chat_id), key=lambda turn: (turn.at, turn.role != "user"))
     meant = _meant(turns, asked, words, since)
+    everything, began = asked.kind == "all", int(asked.before or 0)
     ids = sorted({turn_id for turn in meant for turn_id in turn.turn_ids})
-    everything = asked.kind == "all"
+    late = sorted({turn_id for turn in meant if turn.at >= began for turn_id in turn.turn_ids})
     memories = day.requests.made_of(chat_id, None if everything else ids) if day.wanted else []
     return replace(
         asked,
-        turn_ids=() if everything else tuple(ids),
+        turn_ids=tuple(late if everything else ids),
         messages=len(ids),
         memories=len(memories),
         shown=tuple(meant[:SHOWN_TURNS]),
@@ -129,10 +136,8 @@ def _meant(turns: list[ChatTurn], asked: ChatSelection, words: str, since: float
         return [turn for turn in turns if folded(words) in folded(turn.words)]
     if asked.kind == "today":
         return [turn for turn in turns if since is None or turn.at >= since]
-    if asked.kind == "all":
-        return [turn for turn in turns if asked.before is None or turn.at < asked.before]
-    if not turns:
-        return []
+    if asked.kind == "all" or not turns:
+        return turns
     # Telegram tells the time of a message in whole seconds, so an answer tells better which exchange is the last one.
     newest = max(turns, key=lambda turn: (turn.at, len(turn.turn_ids[0]), turn.turn_ids[0]))
     return [turn for turn in turns if newest.exchanges & turn.exchanges]

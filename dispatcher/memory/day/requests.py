@@ -104,28 +104,25 @@ class MemoryRequests:
         every = self._remembering.of_chat(chat_id).shown
         return [one for one in every if turn_ids is None or (sources_of(one) and set(sources_of(one)) <= set(turn_ids))]
 
-    def forget_turns(self, tombstone: Tombstone) -> int:
-        """Hide what a tombstone covers, with the memories that came from it; returns how many memories. May be repeated.
+    def forget_turns(self, tombstone: Tombstone, made_before: float | None) -> None:
+        """Remove the day's copies of the turns that a tombstone hides, and the memories that came from them. May be repeated.
 
-        Of a whole chat these are all that were made before the tombstone's time.
+        Of a whole chat these are all memories that were made before that time (POSIX seconds).
         """
         from dispatcher.memory.typed.actions import sources_of
 
-        self._forgotten.add(tombstone)
-        chat_id, memories, removed = tombstone.chat_id, self._stores.memories, 0
+        chat_id, memories = tombstone.chat_id, self._stores.memories
         with memories.transaction() as connection:
             for one in memories.list(chat_id, connection=connection):
                 sources = sources_of(one)
                 left = [turn for turn in sources if turn not in tombstone.named]
-                whole = tombstone.turn_ids is None and one.created < (tombstone.before or tombstone.created_at)
+                whole = tombstone.turn_ids is None and made_before is not None and one.created < made_before
                 if whole or (sources and not left):
                     memories.delete(chat_id, one.memory_id, connection=connection)
-                    removed += 1
                 elif len(left) < len(sources):
                     memories.set_sources(chat_id, one.memory_id, " ".join(left), connection=connection)
         times = self._stores.turns.times(chat_id)
         self._stores.forget_copies(chat_id, [turn for turn, at in times.items() if tombstone.reaches(turn, at)])
-        return removed
 
     def forget_number(self, task: Task, number: int, now: float) -> Outcome:
         """`/memory forget N`, including the day's copies of the turns."""

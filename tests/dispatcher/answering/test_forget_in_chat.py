@@ -57,7 +57,8 @@ def test_a_selection_names_exactly_what_was_shown(light: World) -> None:
     again = ChatSelection.parse(found.to_json())
     assert again.digest("9912") == found.digest("9912")
     assert again.digest("77") != found.digest("9912")
-    assert again.tombstone("9912", 5.0).turn_ids == frozenset(found.turn_ids)
+    (tombstone,) = again.tombstones("9912", 5.0)
+    assert tombstone.turn_ids == frozenset(found.turn_ids)
     assert "message" not in str(found.to_json().values()).replace("messages", "")
 
 
@@ -68,6 +69,19 @@ def test_the_last_exchange_is_the_one_that_was_answered_last(light: World) -> No
     assert selected(light, "last").turn_ids == ()
 
 
+def test_the_whole_chat_is_what_was_shown_and_not_what_is_said_in_the_same_second(light: World) -> None:
+    settings, shown = light.settings(), turns(3)
+    answer = Turn("t2", "asst", "9912", "yes", 1_790_000_002.4)
+    with open_memory(settings) as memory:
+        asked = ChatSelection("all", "7", before=1_790_000_002.5)
+        found = select(settings, memory.day, [*shown, answer], "9912", asked)
+    assert (found.messages, found.turn_ids) == (4, ("t2:asst", "t2:user"))
+    stones = found.tombstones("9912", 1_790_000_009.0)
+    assert all(any(stone.covers(turn) for stone in stones) for turn in (*shown, answer))
+    later = Turn("t3", "user", "9912", "after the preview, with the time of a whole second", 1_790_000_002.0)
+    assert not any(stone.covers(later) for stone in stones)
+
+
 def test_too_many_turns_are_found_and_counted(light: World) -> None:
     found = selected(light, "words", "message", turns(MOST_TURNS + 1))
     assert len(found.turn_ids) == MOST_TURNS + 1
@@ -75,7 +89,7 @@ def test_too_many_turns_are_found_and_counted(light: World) -> None:
 
 
 @pytest.mark.parametrize("record", [
-    {}, {"kind": "words", "user": "7", "turn_ids": []}, {"kind": "all", "user": "7", "turn_ids": ["t:user"], "before": 1.0},
+    {}, {"kind": "words", "user": "7", "turn_ids": []}, {"kind": "all", "user": "7", "turn_ids": ["t:user"], "before": "x"},
     {"kind": "all", "user": "7", "turn_ids": [], "before": None}, {"kind": "rm", "user": "7", "turn_ids": ["t:user"]},
     {"kind": "words", "user": 7, "turn_ids": ["t:user"]}, {"kind": "words", "user": "7", "turn_ids": [3]},
 ])  # fmt: skip
