@@ -46,10 +46,13 @@ Keyboard = tuple[tuple[Button, ...], ...]
 
 
 def keyboard_of(value: object) -> Keyboard:
-    """The rows in a record; what has another form is left out."""
-    listed = value if isinstance(value, list) else []
-    rows = [[Button.parse(one) for one in row][:ROW_MOST] for row in listed[:BUTTONS_MOST] if isinstance(row, list)]
-    return tuple(found for row in rows if (found := tuple(one for one in row if one is not None)))
+    """The rows in a record; what has another form, or is too much, is left out."""
+    rows, left = list[tuple[Button, ...]](), BUTTONS_MOST
+    for row in value if isinstance(value, list) else []:
+        read = [Button.parse(one) for one in row[: min(ROW_MOST, left)]] if isinstance(row, list) else []
+        rows.append(tuple(one for one in read if one is not None))
+        left -= len(rows[-1])
+    return keyboard(*rows)
 
 
 def keyboard_json(keyboard: Keyboard) -> list[list[dict[str, str]]]:

@@ -270,6 +270,8 @@ class Delivery:
                 return await until_telegram_takes_it(
                     lambda: self._telegram.send(record.target, tried, thread=thread, reply_to=reply_to, buttons=buttons)  # noqa: B023
                 )
+        if buttons:  # it is they that Telegram refuses
+            return await self._send(record, part, first=first)
         raise Refused("Telegram accepts no message in this chat")
 
     async def _send_picture(self, record: Waiting, caption: MessagePart) -> int:

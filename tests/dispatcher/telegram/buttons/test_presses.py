@@ -242,3 +242,19 @@ def test_a_reply_command_is_signed_with_the_buttons() -> None:
     ):
         raw = dumps(loads_object(made.to_json()) | changed)
         assert Result.verified(SECRET, "t-1", raw).reply_command == ""
+
+
+def test_no_more_buttons_than_a_message_may_have() -> None:
+    row = [{"label": "x", "command": "/new"}] * 12
+    assert [len(one) for one in keyboard_of([row] * 9)] == [8] * 5
+    assert keyboard_of([[]] * 1_000 + [row[:1]]) == ((Button("x", "/new"),),)
+
+
+def test_an_answer_is_shown_though_telegram_refuses_its_buttons(stage: Stage) -> None:
+    chat = stage.new_chat()
+    task = stage.ask(chat, "hello")
+    stage.api.fail("editMessageText", 400, "Bad Request: BUTTON_DATA_INVALID", chat=chat)
+    stage.api.fail("sendMessage", 400, "Bad Request: BUTTON_DATA_INVALID", chat=chat, times=2)
+    with_buttons(stage, task, "hi there", FORGET)
+    wait_until(lambda: stage.api.texts(chat)[-1] == "hi there", lambda: str(stage.api.texts(chat)))
+    assert not stage.api.messages(chat)[-1].buttons
