@@ -138,7 +138,7 @@ class Intake:
 
     async def _meant(self, incoming: IncomingMessage) -> str:
         """The text; of a reply to a message that asks for a text, the command that it completes."""
-        if incoming.replied is None or incoming.kind != "text":
+        if incoming.replied is None or incoming.kind != "text" or incoming.origin.forward:
             return incoming.text
         command = await self._marks.reply_command(incoming.chat, incoming.replied, incoming.own_id or "")
         return f"{command} {incoming.text}" if command else incoming.text

@@ -14,6 +14,8 @@ from dispatcher.telegram.incoming.presses import Presses
 from shared.config.settings import Settings
 from shared.turns.records import dumps, loads_object
 from shared.turns.results import Button, Result, keyboard_of
+from tests.servers.telegram_api import BOT
+from tests.servers.telegram_messages import forwarded_from, mention
 from tests.support.day.telegram_bot import GROUP, Stage, staged, toasts, wait_until
 from tests.support.world import SECRET
 
@@ -258,3 +260,37 @@ def test_an_answer_is_shown_though_telegram_refuses_its_buttons(stage: Stage) ->
     with_buttons(stage, task, "hi there", FORGET)
     wait_until(lambda: stage.api.texts(chat)[-1] == "hi there", lambda: str(stage.api.texts(chat)))
     assert not stage.api.messages(chat)[-1].buttons
+
+
+def asks_for_a_text(stage: Stage, chat: int, user: dict[str, Any]) -> int:
+    """A message that asks for the new text of entry 3; its id."""
+    task = stage.ask(chat, "/memory edit 3" if chat > 0 else "/memory@memory_bot edit 3", user=user)
+    made = Result.sign(SECRET, task, "Reply to this", "2026-11-26T08:00:00+00:00", reply_command="/memory edit 3")
+    stage.redis.set(f"hcli:results:{task}", made.to_json(), ex=600)
+    wait_until(lambda: stage.api.texts(chat)[-1] == "Reply to this", lambda: str(stage.api.texts(chat)))
+    stage.quiet()
+    return [one.id for one in stage.api.messages(chat) if one.by_bot][-1]
+
+
+def test_a_reply_completes_the_command_also_when_it_is_edited(stage: Stage) -> None:
+    chat = stage.new_chat()
+    ada = ADA | {"id": chat}
+    stage.redis.delete("hcli:mem:bot:waiting")
+    asked = asks_for_a_text(stage, chat, ada)
+    stage.api.reply(chat, asked, "tee", ada)
+    wait_until(lambda: bool(stage.queued()), lambda: "the reply")
+    message = stage.api.newest(chat)
+    original = {"message_id": asked, "date": 1, "chat": {"id": chat, "type": "private"}, "from": BOT, "text": "x"}
+    stage.confirmed(stage.api.edit(chat, message, "tea", ada, reply_to_message=original))
+    assert stage.pop()["message"] == "/memory edit 3 tea"
+    stage.redis.delete("hcli:mem:bot:waiting")
+
+
+def test_a_forward_or_somebody_elses_reply_completes_nothing(stage: Stage) -> None:
+    stage.redis.delete("hcli:mem:bot:waiting")
+    asked = asks_for_a_text(stage, GROUP, ADA)
+    forward: dict[str, Any] = {"forward_origin": forwarded_from({"id": 9, "is_bot": False, "first_name": "Eve"})}
+    for user, more in ((BOB, dict[str, Any]()), (ADA, forward)):
+        stage.api.reply(GROUP, asked, "@memory_bot tea", user, entities=mention("@memory_bot tea"), **more)
+        assert "edit 3" not in stage.pop()["message"]
+    stage.redis.delete("hcli:mem:bot:waiting")
