@@ -152,6 +152,7 @@ CLAUDE_ERRORS = "hcli:mem:claude"
 #: Stands for all chats; no record can have it as its chat id.
 EVERY_CHAT = "0"
 CHAT_STATS_PREFIX = "hcli:mem:stats:"
+SELECTION_PREFIX = "hcli:mem:selection:"
 VECTOR_PARTS_PREFIX = "hcli:mem:vectors:part:"
 
 #: Expiries in seconds.
@@ -285,7 +286,7 @@ def bot_told(chat_id: str) -> str:
 
 
 def selection(digest: str, chat_id: str) -> str:
-    return f"hcli:mem:selection:{digest}:{chat_id}"
+    return f"{SELECTION_PREFIX}{digest}:{chat_id}"
 
 
 def vector_release(index: str) -> str:

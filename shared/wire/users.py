@@ -25,7 +25,7 @@ CONVERSATION = tuple(keys.conversation("*"))
 INFLIGHT, LEASE, ATTEMPTS, DONE = keys.inflight("*"), keys.lease("*"), keys.attempts("*"), keys.done("*")
 UNCONSOLIDATED, CONSOLIDATING, REMINDED = keys.unconsolidated("*"), keys.consolidating("*"), keys.reminded("*")
 SEEN, TOLD, MODEL, NEW = keys.bot_seen("*"), keys.bot_told("*"), keys.bot_model("*"), keys.bot_new("*")
-TEACH, SELECTION = keys.teach("*"), keys.selection("*", "*")
+TEACH, SELECTION = keys.teach("*"), keys.SELECTION_PREFIX + "*"
 VECTOR_RELEASES, VECTOR_PARTS, VECTOR_ALIASES = (
     keys.vector_release("*"),
     keys.VECTOR_PARTS_PREFIX + "*",
