@@ -9,11 +9,12 @@ from datetime import UTC, datetime
 from dispatcher.answering.commands.command import CommandReply
 from dispatcher.claude.reply import TRY_AGAIN, Answer, spent
 from dispatcher.queue.existing_values import is_signed
+from dispatcher.queue.rights import in_group
 from dispatcher.queue.tasks import Begun, Finished
 from shared.config.settings import Settings
 from shared.system.signing_key import signing_key
 from shared.turns.records import Task, Turn
-from shared.turns.results import Keyboard, Result
+from shared.turns.results import Keyboard, Result, keyboard, row_of
 
 #: How far another host's clock may be ahead.
 CLOCK_SLACK_SECONDS = 300.0
@@ -31,7 +32,7 @@ class ResultBuilder:
 
     def __init__(self, settings: Settings) -> None:
         self._secret = signing_key(settings, "no answer could be signed")
-        self._session_ttl = settings.session_ttl
+        self._session_ttl, self._has_row = settings.session_ttl, settings.buttons
 
     def sign(
         self,
@@ -41,10 +42,20 @@ class ResultBuilder:
         *,
         error: bool = False,
         buttons: Keyboard = (),
+        reply_command: str = "",
     ) -> Result:
         """`error`: the output is not an answer but the reason why there is none."""
         now = datetime.now(UTC).isoformat()
-        return Result.sign(self._secret, task_id, output, now, usage or None, error=error, buttons=buttons)
+        return Result.sign(
+            self._secret,
+            task_id,
+            output,
+            now,
+            usage or None,
+            error=error,
+            buttons=buttons,
+            reply_command=reply_command,
+        )
 
     def signed(self, task_id: str, raw: bytes) -> bool:
         """Whether an existing result was signed by the bot or by us, rather than written by another program."""
@@ -67,7 +78,7 @@ class ResultBuilder:
         counters = [("tasks", "1"), ("errors", str(int(answer.error is not None)))]
         return Finished(
             task,
-            self.sign(task.task_id, output, usage, error=answer.error is not None),
+            self.sign(task.task_id, output, usage, error=answer.error is not None, buttons=self._row(task, answer)),
             turns,
             begun.session,
             used,
@@ -100,8 +111,21 @@ class ResultBuilder:
     def reply(self, task: Task, reply: CommandReply) -> Finished:
         """A command's answer; none of it is stored as a turn."""
         counters = [("tasks", "1")]
-        signed = self.sign(task.task_id, reply.text, error=reply.error, buttons=reply.buttons)
+        signed = self.sign(
+            task.task_id,
+            reply.text,
+            error=reply.error,
+            buttons=reply.buttons,
+            reply_command=reply.reply_command,
+        )
         return Finished(task, signed, [], NO_SESSION, "", self._session_ttl, counters, forget=reply.forgotten)
+
+    def _row(self, task: Task, answer: Answer) -> Keyboard:
+        """The buttons below an answer in a private chat. In a group they would be in everybody's way, and only one person could press them."""
+        if not self._has_row or in_group(task.chat_id):
+            return ()
+        why = [] if answer.error is not None else [("Why?", f"/why {task.task_id}")]
+        return keyboard(row_of(*why, ("Retry", f"/retry {task.task_id}")))
 
     def _unanswered(self, task: Task, claimed_at: float, output: str, errors: str = "0") -> Finished:
         """Only the message is stored, and the session is not changed."""
@@ -120,6 +144,7 @@ def _user_turn(task: Task, claimed_at: float, session: str | None) -> Turn:
     at = said_at(task, claimed_at)
     name = task.as_said.get("name", task.name)
     more = task.origin.to_json() | ({"media": [one.to_json() for one in task.media]} if task.media else {})
+    more |= {"retries": task.retries} if task.retries else {}
     return Turn(task.task_id, "user", task.chat_id, task.said, at, name, session, more, task.user_id)
 
 

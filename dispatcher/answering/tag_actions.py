@@ -64,7 +64,7 @@ class TagActions:
         noted_already = notes and not parsed.text.strip() and notes[0].startswith("Noted;")  # once is enough
         output = "\n\n".join(notes if noted_already else [text, *notes])
         turns = [replace(turn, content=text) if turn.role == "asst" else turn for turn in finished.turns]
-        result = self._results.sign(task.task_id, output, finished.result.usage)
+        result = self._results.sign(task.task_id, output, finished.result.usage, buttons=finished.result.buttons)
         return replace(finished, result=result, turns=turns, tags=later, forget=bool(forgotten))
 
     def _allowed(self, task: Task, requested: Sequence[tags.Tag]) -> tuple[list[tags.Tag], str]:

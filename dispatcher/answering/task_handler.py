@@ -18,12 +18,14 @@ import structlog
 from redis.asyncio import Redis
 
 from dispatcher.answering.ask_claude import ClaudeCaller
-from dispatcher.answering.commands.command import CommandReply
+from dispatcher.answering.commands.again import RetryCommand, WhyCommand
+from dispatcher.answering.commands.command import ChatCommand, CommandReply
+from dispatcher.answering.commands.forget import ForgetCommands
 from dispatcher.answering.commands.memory import MemoryCommands
 from dispatcher.answering.commands.registry import CommandRegistry
 from dispatcher.answering.conversation import ConversationAnswerer, MessageContexts
 from dispatcher.answering.partial import PartialAnswers
-from dispatcher.answering.results import ResultBuilder
+from dispatcher.answering.results import CANCELLED, ResultBuilder
 from dispatcher.answering.retry import keep_trying
 from dispatcher.answering.tag_actions import TagActions
 from dispatcher.claude.client import ClaudeCli
@@ -33,12 +35,14 @@ from dispatcher.memory.cache_dropping import CacheDropper
 from dispatcher.memory.day.memory import DayMemory
 from dispatcher.memory.tombstones import FORGOTTEN, erases
 from dispatcher.queue.cancellation import Run
+from dispatcher.queue.chat_records import ChatRecords
 from dispatcher.queue.existing_values import ANY, LOOKS, NO_TURNS, are_own, named, sha1
 from dispatcher.queue.refused import USED_ID, TooLarge
 from dispatcher.queue.rights import Rights
 from dispatcher.queue.tasks import MAX_ATTEMPTS, Begun, Claim, Finished, TaskQueue
 from dispatcher.releases.served import ServedRelease
 from shared.config.settings import Settings
+from shared.errors import HmemError
 from shared.turns.records import RecordRefused, Task, Tombstone, loads_object, task_id_of
 
 log = structlog.get_logger()
@@ -63,7 +67,16 @@ class TaskHandler:
         self.cache_dropper = CacheDropper(served, day)
         rights = Rights(settings)
         tags = TagActions(settings, self.queue, day, rights, self._results)
-        self._commands = CommandRegistry({"memory": MemoryCommands(self.queue, day, rights, enabled=tags.enabled)})
+        records = ChatRecords(client)
+        self._retry = RetryCommand(records, day)
+        self._commands = CommandRegistry(
+            {
+                "memory": MemoryCommands(self.queue, day, rights, enabled=tags.enabled),
+                "forget": ForgetCommands(settings, self.queue, records, day, rights),
+                "why": WhyCommand(records),
+                "retry": self._retry,
+            }
+        )
         self._contexts = MessageContexts(settings, day, served, self.cache_dropper, metrics)
         shown = PartialAnswers(settings, client, remembers=tags.enabled) if settings.stream else None
         note = partial(note_outcome, client)
@@ -115,7 +128,10 @@ class TaskHandler:
     async def _answer(self, task: Task, started: float, run: Run) -> Finished:
         tombstones = self._contexts.tombstones(task)
         erased, command = erases(tombstones, task, started), self._commands.of(task)
-        begun = await self._begin(task, run, tombstones, with_session=command is None, erased=erased)
+        asked = await self._asked(task, command)
+        if command and command.name == "retry" and asked.retries:  # a question like any other from here on
+            command = None
+        begun = await self._begin(asked, run, tombstones, with_session=command is None, erased=erased)
         if erased:  # an old copy of Redis brought it back
             log.warning("a task is not answered, because it was forgotten")
             finished = self._results.reply(task, CommandReply(FORGOTTEN, error=True))
@@ -123,15 +139,28 @@ class TaskHandler:
             raise RecordRefused(USED_ID)
         elif begun.done or begun.deaths >= MAX_ATTEMPTS:
             log.warning("task not run again", deaths=begun.deaths)
-            finished = self._results.not_again(task, started, begun.deaths)
+            finished = self._results.not_again(asked, started, begun.deaths)
+        elif run.cancelled and command:  # nothing of a command is stored
+            finished = self._results.reply(task, CommandReply(CANCELLED, error=True))
         elif run.cancelled:
-            finished = self._results.cancelled(task, started, begun)
+            finished = self._results.cancelled(asked, started, begun)
         elif command:
             reply = await self._commands.reply_to(task, command, started)
             finished = self._results.reply(task, reply)
         else:
-            finished = await self._conversation.answer(task, started, begun, run)
-        return replace(finished, existing_turns=named(begun.turns))
+            finished = await self._conversation.answer(asked, started, begun, run)
+        # Whatever was asked, it is the task of the queue that is finished.
+        return replace(finished, task=task, existing_turns=named(begun.turns))
+
+    async def _asked(self, task: Task, command: ChatCommand | None) -> Task:
+        """The task with the message that Claude is asked: of `/retry`, an earlier message."""
+        if command is None or command.name != "retry":
+            return task
+        try:
+            found = await self._retry.question(task, command)
+        except HmemError:  # the command apologises
+            return task
+        return found if isinstance(found, Task) else task
 
     async def _begin(
         self, task: Task, run: Run, tombstones: Sequence[Tombstone], *, with_session: bool, erased: bool

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from shared.turns.records import Task
 
 CHATS = {"private": "Private chat", "group": "Group chat"}
+ASKED_AGAIN = "This message is asked again, because its answer did not help or never came. Answer it anew; what you say now counts."
 #: An id that is safe to show; anything else could be more than an id.
 _ID = re.compile(r"[A-Za-z0-9_.@+-]{1,64}\Z")
 
@@ -54,6 +55,8 @@ def moment_text(timestamp: float, zone: ZoneInfo) -> str:
 
 def _lines(task: Task, who: str, zone: ZoneInfo) -> Iterator[str]:
     quote, forward, attachment = task.origin.quote, task.origin.forward, task.origin.attachment
+    if task.retries:
+        yield ASKED_AGAIN
     if quote:
         yield f"In reply to {_replied(quote)}"
         if quote.text:

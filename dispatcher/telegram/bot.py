@@ -15,12 +15,14 @@ import structlog
 from aiogram.types import User
 
 from dispatcher.queue.rights import Rights
+from dispatcher.telegram.chat_marks import ChatMarks
 from dispatcher.telegram.client import Telegram, Unauthorized
 from dispatcher.telegram.commands.answers import MENU, Commands
 from dispatcher.telegram.incoming.intake import Intake
 from dispatcher.telegram.incoming.pressed import Pressed
 from dispatcher.telegram.incoming.presses import Presses
 from dispatcher.telegram.outgoing.delivery import Delivery
+from dispatcher.telegram.outgoing.keyboard import Keyboards
 from dispatcher.telegram.outgoing.partials import Partials
 from dispatcher.telegram.retry import until_redis_answers, until_telegram_answers
 from dispatcher.telegram.state import BotState, connect
@@ -46,7 +48,7 @@ async def serve(settings: Settings) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    bot = Bot(settings, telegram, BotState(settings, client, secret), secret)
+    bot = Bot(settings, telegram, BotState(settings, client, secret), ChatMarks(client), secret)
     try:
         await bot.run(stop)
     except Unauthorized:
@@ -60,12 +62,13 @@ async def serve(settings: Settings) -> None:
 
 
 class Bot:
-    def __init__(self, settings: Settings, telegram: Telegram, state: BotState, secret: str) -> None:
+    def __init__(self, settings: Settings, telegram: Telegram, state: BotState, marks: ChatMarks, secret: str) -> None:
         self._settings, self._telegram, self._state, self._secret = settings, telegram, state, secret
         self._process = process_name()
-        self._presses = Presses(secret)
-        self._partials = Partials(telegram, state) if settings.stream else None
-        self._delivery = Delivery(telegram, state, settings.allowed, self._presses, self._partials)
+        self._presses, self._marks = Presses(secret), marks
+        keyboards = Keyboards(telegram, marks, self._presses, stops=settings.buttons)
+        self._partials = Partials(telegram, state, keyboards) if settings.stream else None
+        self._delivery = Delivery(telegram, state, settings.allowed, keyboards, self._partials)
 
     async def run(self, stop: asyncio.Event) -> None:
         if not self._settings.allowed:
@@ -90,8 +93,10 @@ class Bot:
         me = await until_telegram_answers(self._telegram.me)
         settings = self._settings
         commands = Commands(self._state, self._secret, Rights(settings), settings.timezone, settings.report_at)
-        pressed = Pressed(settings, self._telegram, self._state, commands, self._presses, me)
-        intake = Intake(self._settings, self._telegram, self._state, commands, pressed, me, self._delivery.wake)
+        pressed = Pressed(settings, self._telegram, self._state, commands, self._presses, self._marks, me)
+        intake = Intake(
+            self._settings, self._telegram, self._state, self._marks, commands, pressed, me, self._delivery.wake
+        )
         await until_redis_answers(self._state.refuse_newer)
         while True:
             await self._take_lease(me)

@@ -27,6 +27,7 @@ from aiogram.exceptions import (
 from aiogram.methods import (
     AnswerCallbackQuery,
     DeleteWebhook,
+    EditMessageReplyMarkup,
     EditMessageText,
     GetMe,
     SendChatAction,
@@ -211,6 +212,10 @@ class Telegram:
             ),
             seconds,
         )
+
+    async def remove_buttons(self, chat: int, message: int) -> None:
+        """Remove the buttons below a message; the message stays."""
+        await self._ask(EditMessageReplyMarkup(chat_id=chat, message_id=message))
 
     async def answer_press(self, press: str, text: str = "") -> None:
         """End the waiting sign of a pressed button; a text is shown for a moment."""

@@ -52,6 +52,8 @@ class Waiting:
     user: str | None = None  # who asked, as the task has it
     picture: bool | None = None  # the text is the caption of the picture of the nights
     buttons: list[list[dict[str, str]]] | None = None  # below the text (results.py)
+    row: int | None = None  # message that was sent last, with the buttons
+    command: bool | None = None  # answered at once: its placeholder has no button to stop it
     digest: bool | None = None  # the text repeats what was said: `hmem forget` removes it whole
 
     @property
@@ -111,8 +113,10 @@ class BotState:
         """Whether this update was taken before."""
         return bool(await self._redis.exists(keys.bot_seen(task_id)))
 
-    async def take(self, task_id: str, record: Waiting, task: bytes, message: str, mark: Mark, refusal: Waiting) -> int:
-        """Queue a task, unless too much is waiting (then -1, and the chat is told) or it was taken before (0)."""
+    async def take(
+        self, task_id: str, record: Waiting, task: bytes, message: str, mark: Mark, refusal: Waiting | None
+    ) -> int:
+        """Queue a task, unless too much is waiting (then -1, and the chat is told by `refusal`) or it was taken before (0)."""
         return int(
             await self._run(
                 "intake",
@@ -131,8 +135,8 @@ class BotState:
                     self._settings.chat_queue_limit,
                     keys.BOT_SEEN_TTL_SECONDS,
                     mark.to_json(),
-                    f"full-{record.chat}",
-                    refusal.to_json(),
+                    f"full-{record.chat}" if refusal else "",
+                    refusal.to_json() if refusal else "",
                 ],
             )
         )

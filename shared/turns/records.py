@@ -68,6 +68,7 @@ class Task:
     name: str | None = None  # the speaker's display name
     origin: Origin = NOWHERE
     media: tuple[Media, ...] = ()
+    retries: str | None = None  # the task whose message is asked again here: set by the dispatcher
     as_said: dict[str, str] = field(default_factory=dict, init=False, compare=False)  # what held a lone surrogate
 
     def __post_init__(self) -> None:

@@ -46,14 +46,34 @@ Keyboard = tuple[tuple[Button, ...], ...]
 
 
 def keyboard_of(value: object) -> Keyboard:
-    """The rows in a record; what has another form is left out."""
-    listed = value if isinstance(value, list) else []
-    rows = [[Button.parse(one) for one in row][:ROW_MOST] for row in listed[:BUTTONS_MOST] if isinstance(row, list)]
-    return tuple(found for row in rows if (found := tuple(one for one in row if one is not None)))
+    """The rows in a record; what has another form, or is too much, is left out."""
+    rows, left = list[tuple[Button, ...]](), BUTTONS_MOST
+    for row in value if isinstance(value, list) else []:
+        read = [Button.parse(one) for one in row[: min(ROW_MOST, left)]] if isinstance(row, list) else []
+        rows.append(tuple(one for one in read if one is not None))
+        left -= len(rows[-1])
+    return keyboard(*rows)
 
 
 def keyboard_json(keyboard: Keyboard) -> list[list[dict[str, str]]]:
     return [[{"label": one.label, "command": one.command} for one in row] for row in keyboard]
+
+
+def row_of(*buttons: tuple[str, str]) -> tuple[Button, ...]:
+    """A row of buttons (label, command), without those whose command is too long to come back at a press."""
+    return tuple(
+        Button(label[:LABEL_CHARACTERS], command) for label, command in buttons if len(command) <= COMMAND_CHARACTERS
+    )
+
+
+def keyboard(*rows: tuple[Button, ...]) -> Keyboard:
+    """The rows that have a button."""
+    return tuple(row for row in rows if row)
+
+
+def reply_command_of(value: object) -> str:
+    """The command in a record; "" for anything else."""
+    return value if isinstance(value, str) and len(value) <= COMMAND_CHARACTERS and _COMMAND.fullmatch(value) else ""
 
 
 @dataclass(frozen=True)
@@ -66,6 +86,8 @@ class Result:
 
     `error`: the output says why there is no answer. It stands beside what is signed, like `usage`, and is left out where it is false: whoever can
     write to Redis may change how `hmem ask` ends by it, and never what is shown.
+
+    `reply_command`: a reply of the same person to this message is this command with the reply's text: `/memory edit 3`.
     """
 
     output: str
@@ -75,6 +97,7 @@ class Result:
     error: bool = False
     buttons: Keyboard = ()
     buttons_signature: str = ""
+    reply_command: str = ""
 
     @classmethod
     def sign(
@@ -87,9 +110,11 @@ class Result:
         *,
         error: bool = False,
         buttons: Keyboard = (),
+        reply_command: str = "",
     ) -> Result:
-        signed = _buttons_signature(key, task_id, buttons) if buttons else ""
-        return cls(output, completed_at, _signature(key, task_id, output, completed_at), usage, error, buttons, signed)
+        signed = _buttons_signature(key, task_id, buttons, reply_command) if buttons or reply_command else ""
+        signature = _signature(key, task_id, output, completed_at)
+        return cls(output, completed_at, signature, usage, error, buttons, signed, reply_command)
 
     @classmethod
     def verified(cls, key: str, task_id: str, raw: bytes) -> Result:
@@ -99,10 +124,10 @@ class Result:
         result = cls.parse(raw)
         if not result.verify(key, task_id):
             raise RecordRefused("its signature is wrong")
-        expected = _buttons_signature(key, task_id, result.buttons).encode()
-        return (
-            result if hmac.compare_digest(expected, result.buttons_signature.encode()) else replace(result, buttons=())
-        )
+        expected = _buttons_signature(key, task_id, result.buttons, result.reply_command).encode()
+        if hmac.compare_digest(expected, result.buttons_signature.encode()):
+            return result
+        return replace(result, buttons=(), reply_command="")
 
     def verify(self, key: str, task_id: str) -> bool:
         """Whether exactly this answer was signed for this task."""
@@ -113,7 +138,9 @@ class Result:
 
     def to_json(self) -> bytes:
         record: dict[str, Any] = {"output": self.output, "completed_at": self.completed_at, "hmac": self.signature}
-        below = {"buttons": keyboard_json(self.buttons), "buttons_hmac": self.buttons_signature} if self.buttons else {}
+        below: dict[str, Any] = {"buttons": keyboard_json(self.buttons)} if self.buttons else {}
+        below |= {"reply_command": self.reply_command} if self.reply_command else {}
+        below |= {"buttons_hmac": self.buttons_signature} if below else {}
         return dumps(
             record | ({"usage": self.usage} if self.usage else {}) | ({"error": True} if self.error else {}) | below
         )
@@ -130,6 +157,7 @@ class Result:
             record.get("error") is True,
             keyboard_of(record.get("buttons")),
             signed if isinstance(signed, str) and signed.isascii() else "",
+            reply_command_of(record.get("reply_command")),
         )
 
 
@@ -138,6 +166,8 @@ def _signature(key: str, task_id: str, output: str, completed_at: str) -> str:
     return hmac.new(key.encode("utf-8"), message, hashlib.sha256).hexdigest()
 
 
-def _buttons_signature(key: str, task_id: str, buttons: Keyboard) -> str:
-    message = f"buttons:{task_id}:{json.dumps(keyboard_json(buttons))}".encode("utf-8", "surrogatepass")
+def _buttons_signature(key: str, task_id: str, buttons: Keyboard, reply_command: str) -> str:
+    """JSON ends where its list ends, so there is one way to read what is signed."""
+    below = json.dumps(keyboard_json(buttons)) + (f":{reply_command}" if reply_command else "")
+    message = f"buttons:{task_id}:{below}".encode("utf-8", "surrogatepass")
     return hmac.new(key.encode("utf-8"), message, hashlib.sha256).hexdigest()

@@ -68,7 +68,8 @@ KEYS: tuple[Key, ...] = (
     Key("hcli:mem:bot:waiting", "hash",
         "task id → JSON: where its answer goes, who asked, and how much of it is delivered", "bot, owner", "bot", "none"),
     Key("hcli:mem:bot:seen:{task_id}", "string",
-        "this update was processed; under <chat>-<message>: JSON {task, digest, told}, for its edits; under album-…: its notice was sent",
+        "this update was processed; under <chat>-<message>: JSON {task, digest, told}, for its edits; under album-…: its notice was sent; under "
+        "press-…: this button was just pressed; under reply-…: the command that a reply is; under row-…: the message with the buttons of the answer",
         "bot, owner", "bot", "2 days"),
     Key("hcli:mem:bot:model:{chat_id}", "string", "the model that a chat chose", "bot", "bot", "none"),
     Key("hcli:mem:bot:new:{chat_id}", "string",
@@ -87,6 +88,8 @@ KEYS: tuple[Key, ...] = (
         "number of the last hmem forget, raised when everything is hidden and again when all layers are empty: a dispatcher drops its caches "
         "when it changes",
         "owner", "dispatcher", "none"),
+    Key("hcli:mem:selection:{digest}:{chat_id}", "string",
+        "JSON of what a person was shown by /forget and may confirm: user, kind, before, ids of the turns", "dispatcher", "dispatcher", "10 min"),
     Key("hcli:mem:night:owner", "string", "lease of the running night, with its fencing token", "night", "night", "90 s"),
     Key("hcli:mem:night:run", "string", "counter of runs and fencing tokens", "night", "night", "none"),
     Key("hcli:mem:night:last", "string", "JSON of the last good night", "night", "bot, dispatcher", "none"),
@@ -151,6 +154,7 @@ CLAUDE_ERRORS = "hcli:mem:claude"
 #: Stands for all chats; no record can have it as its chat id.
 EVERY_CHAT = "0"
 CHAT_STATS_PREFIX = "hcli:mem:stats:"
+SELECTION_PREFIX = "hcli:mem:selection:"
 VECTOR_PARTS_PREFIX = "hcli:mem:vectors:part:"
 
 #: Expiries in seconds.
@@ -172,6 +176,7 @@ PARTIAL_TTL_SECONDS = 60
 PATIENCE_TTL_SECONDS = 7 * 86_400
 BOT_SEEN_TTL_SECONDS = 2 * 86_400
 BOT_OWNER_TTL_SECONDS = 30
+SELECTION_TTL_SECONDS = 600
 BOT_TOLD_TTL_SECONDS = 86_400
 
 #: Lengths of bounded lists.
@@ -285,6 +290,10 @@ def bot_new(chat_id: str) -> str:
 
 def bot_told(chat_id: str) -> str:
     return f"hcli:mem:bot:told:{chat_id}"
+
+
+def selection(digest: str, chat_id: str) -> str:
+    return f"{SELECTION_PREFIX}{digest}:{chat_id}"
 
 
 def vector_release(index: str) -> str:

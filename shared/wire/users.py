@@ -25,7 +25,7 @@ CONVERSATION = tuple(keys.conversation("*"))
 INFLIGHT, LEASE, ATTEMPTS, DONE = keys.inflight("*"), keys.lease("*"), keys.attempts("*"), keys.done("*")
 UNCONSOLIDATED, CONSOLIDATING, REMINDED = keys.unconsolidated("*"), keys.consolidating("*"), keys.reminded("*")
 SEEN, TOLD, MODEL, NEW = keys.bot_seen("*"), keys.bot_told("*"), keys.bot_model("*"), keys.bot_new("*")
-TEACH, PARTIAL = keys.teach("*"), keys.partial("*")
+TEACH, PARTIAL, SELECTION = keys.teach("*"), keys.partial("*"), keys.SELECTION_PREFIX + "*"
 VECTOR_RELEASES, VECTOR_PARTS, VECTOR_ALIASES = (
     keys.vector_release("*"),
     keys.VECTOR_PARTS_PREFIX + "*",
@@ -193,6 +193,7 @@ DISPATCHER = User(
             WHY,
             why="what was injected for the last answers: `/memory why`, the owner's page",
         ),
+        both("GET SET DEL", SELECTION, why="`/forget`: what was shown, until it is confirmed"),
         writes("DEL", *CONVERSATION, why="ends a session or the whole conversation, in one transaction"),
         both("HINCRBY HINCRBYFLOAT EXPIRE", STATS, CHAT_STATS, why="counters of the day, and of each chat"),
         both("RPUSH LTRIM LLEN", keys.DEAD, why="moves what it cannot process to the dead letters; metrics"),

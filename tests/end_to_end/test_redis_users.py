@@ -100,11 +100,24 @@ def test_our_bot_as_the_user_bot(installed: World, guarded: Guarded, admin: Redi
     with TelegramApi() as api:
         bot = TelegramBot(people, api, ALLOWED_CHATS="9912")
         try:
-            for text in ("hello", "/status", "/model opus", "/stats", "/cancel", "/new", "/memory"):
+            for text in (
+                "hello",
+                "/why",
+                "/retry",
+                "/status",
+                "/model opus",
+                "/stats",
+                "/cancel",
+                "/new",
+                "/memory",
+                "/forget today",
+            ):
                 before = len(api.texts(9912))
                 last = api.say(9912, text)
                 wait_until(lambda: len(api.texts(9912)) > before, lambda: f"an answer to {text}")  # noqa: B023
                 wait_until(lambda: "…" not in api.texts(9912), lambda: f"the end of {api.texts(9912)}")
+            last = api.press(9912, "haiku")
+            wait_until(lambda: any("haiku from" in text for text in api.texts(9912)), lambda: "the pressed choice")
             admin.rpush(
                 "hcli:mem:outbox", json.dumps({"id": "r", "chat_id": "9912", "text": "Remember", "created_at": 1.0})
             )

@@ -10,15 +10,16 @@ import json
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler
 from typing import Any
 
 from tests.servers.loopback import Loopback
 from tests.servers.telegram_messages import (
     ApiError,
+    Call,
     Fault,
     FloodLimits,
+    Shown,
     buttons_of,
     chat_of,
     command,
@@ -36,30 +37,6 @@ BOT = {"id": 4242, "is_bot": True, "first_name": "Memory", "username": "memory_b
 LONGEST_POLL = 60.0
 #: Methods that count against Telegram's limits.
 COUNTED = ("sendMessage", "sendMessageDraft", "sendPhoto", "editMessageText")
-
-
-@dataclass
-class Shown:
-    """A message as people in the chat see it. `edits` are its earlier texts."""
-
-    id: int
-    text: str
-    by_bot: bool
-    reply_to: int | None = None
-    thread: int | None = None
-    silent: bool = False
-    entities: list[dict[str, Any]] = field(default_factory=list)
-    edits: list[str] = field(default_factory=list)
-    photo: bytes | None = None  # then the text is its caption
-    buttons: list[list[dict[str, str]]] = field(default_factory=list)  # rows of {text, callback_data}
-
-
-@dataclass(frozen=True)
-class Call:
-    method: str
-    params: dict[str, Any]
-    at: float  # time.monotonic()
-    status: int
 
 
 class TelegramApi(Loopback):
@@ -140,8 +117,17 @@ class TelegramApi(Loopback):
             ((kind, content),) = update.items()
             return self._update(kind, content)
 
-    def press(self, chat: int, label: str, user: dict[str, Any] | None = None, *, data: str | None = None) -> int:
-        """A person presses the newest button of that label (or sends other data than it has); the update's id."""
+    def press(
+        self,
+        chat: int,
+        label: str,
+        user: dict[str, Any] | None = None,
+        *,
+        data: str | None = None,
+        inaccessible: bool = False,
+    ) -> int:
+        """A person presses the newest button of that label (or sends other data than it has); the update's id. Of an old message Telegram no
+        longer tells the content (`inaccessible`)."""
         with self._change:
             shown, button = next(
                 (message, one)
@@ -154,7 +140,9 @@ class TelegramApi(Loopback):
                 "id": f"press-{self._next_update}",
                 "from": user or ADA,
                 "chat_instance": "1",
-                "message": self._as_sent(chat, shown),
+                "message": {"chat": chat_of(chat), "message_id": shown.id, "date": 0}
+                if inaccessible
+                else self._as_sent(chat, shown),
                 "data": button["callback_data"] if data is None else data,
             }
             return self._update("callback_query", query)
@@ -216,6 +204,7 @@ class TelegramApi(Loopback):
             "sendmessage": self._send,
             "sendphoto": self._send_photo,
             "editmessagetext": self._edit,
+            "editmessagereplymarkup": lambda params: self._edit(params, whole=False),
             "sendchataction": lambda _: True,
             "answercallbackquery": lambda _: True,
             "setmycommands": lambda _: True,
@@ -298,12 +287,13 @@ class TelegramApi(Loopback):
             del made["text"]
             return made | {"photo": [size], "caption": caption}
 
-    def _edit(self, params: dict[str, Any]) -> dict[str, Any]:
-        text, entities = text_and_entities(params)
+    def _edit(self, params: dict[str, Any], *, whole: bool = True) -> dict[str, Any]:
+        """Of the `whole` message, or of its buttons."""
         with self._change:
             shown = self._find(int(params["chat_id"]), int(params["message_id"]))
             if shown is None or not shown.by_bot:
                 raise ApiError(400, "Bad Request: message to edit not found")
+            text, entities = text_and_entities(params) if whole else (shown.text, shown.entities)
             buttons = buttons_of(params)
             if (shown.text, shown.entities, shown.buttons) == (text, entities, buttons):
                 raise ApiError(
@@ -311,7 +301,7 @@ class TelegramApi(Loopback):
                     "Bad Request: message is not modified: specified new message content and reply markup are exactly "
                     "the same as a current content and reply markup of the message",
                 )
-            shown.edits.append(shown.text)
+            shown.edits += [shown.text] if whole else []
             shown.text, shown.entities, shown.buttons = text, entities, buttons
             return self._as_sent(int(params["chat_id"]), shown)
 

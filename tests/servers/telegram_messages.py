@@ -6,7 +6,7 @@ import html
 import json
 import math
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from email.parser import BytesParser
 from email.policy import HTTP
 from io import BufferedIOBase
@@ -17,6 +17,30 @@ LONGEST, LONGEST_CAPTION = 4096, 1024
 #: How a PNG begins; and what this server takes for one.
 PNG = b"\x89PNG\r\n\x1a\n"
 PICTURE = PNG + bytes(range(256)) * 40
+
+
+@dataclass(frozen=True)
+class Call:
+    method: str
+    params: dict[str, Any]
+    at: float  # time.monotonic()
+    status: int
+
+
+@dataclass
+class Shown:
+    """A message as people in the chat see it. `edits` are its earlier texts."""
+
+    id: int
+    text: str
+    by_bot: bool
+    reply_to: int | None = None
+    thread: int | None = None
+    silent: bool = False
+    entities: list[dict[str, Any]] = field(default_factory=list)
+    edits: list[str] = field(default_factory=list)
+    photo: bytes | None = None  # then the text is its caption
+    buttons: list[list[dict[str, str]]] = field(default_factory=list)  # rows of {text, callback_data}
 
 
 class ApiError(Exception):

@@ -22,12 +22,16 @@ class ChatCommand:
 
 @dataclass(frozen=True)
 class CommandReply:
-    """The answer to a command; `forgotten`: whether something was forgotten; `error`: the text says why it could not be carried out."""
+    """The answer to a command; `forgotten`: whether something was forgotten; `error`: the text says why it could not be carried out.
+
+    `reply_command`: a reply to this answer is this command with the reply's text.
+    """
 
     text: str
     forgotten: bool = False
     error: bool = False
     buttons: Keyboard = ()
+    reply_command: str = ""
 
 
 class Handler(Protocol):

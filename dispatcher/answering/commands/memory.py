@@ -1,4 +1,10 @@
-"""`/memory`: what is stored of the chat, why it was injected, and how to change it."""
+"""`/memory`: what is stored of the chat, why it was injected, and how to change it; with buttons to look through it.
+
+the list ─ a number ─ the entry ─ Forget: asks once, forgets, the list again
+                                ├ Edit: a reply with the new text replaces it
+                                ├ Done (an open goal): the list again
+                                └ Back: the page of the list
+"""
 
 from __future__ import annotations
 
@@ -6,7 +12,7 @@ import asyncio
 import re
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from dispatcher.answering.commands.command import CommandReply
 from dispatcher.answering.commands.explanation import why_text
@@ -18,7 +24,9 @@ from dispatcher.memory.day.requests import owner_task
 from dispatcher.memory.tombstones import announce, end_conversation
 from dispatcher.queue.rights import Rights
 from dispatcher.queue.tasks import TaskQueue
+from shared.text.format import one_line, shorten
 from shared.turns.records import Task
+from shared.turns.results import keyboard, row_of
 
 if TYPE_CHECKING:
     from redis import Redis
@@ -27,17 +35,38 @@ if TYPE_CHECKING:
 
 USAGE = "\n".join(
     [
-        "/memory shows facts, goals and preferences",
+        "/memory shows facts, goals and preferences; /memory page 2 the next ones",
+        "/memory show N shows all that I know of the entry with that number",
         "/memory why shows what memory I was given for my last answer",
         "/memory add TEXT stores a fact",
-        "/memory forget N forgets the entry with that number, and the message it came from",
+        "/memory edit N TEXT replaces the text of that entry",
+        "/memory done N marks a goal as done",
+        "/memory forget N forgets that entry, and the message it came from",
     ]
 )
+NO_ENTRY = "There is no memory number {number}. /memory shows the numbers."
+EDITING = "change an entry of my memory"
+REPLACED = (
+    "Number {number} was replaced by a newer entry already, so it cannot be changed. /memory shows the newer one."
+)
+#: The longest that an entry is quoted in a question.
+QUOTED = 300
+
+_NUMBER = r"[0-9]{1,9}"
+#: Names with what follows them: a number, and what may follow that.
+_NUMBERED = {
+    "page": re.compile(rf"({_NUMBER})()\Z"),
+    "show": re.compile(rf"({_NUMBER})()\Z"),
+    "done": re.compile(rf"({_NUMBER})()\Z"),
+    "forget": re.compile(rf"({_NUMBER})(?:\s+(ask|yes))?\Z"),
+    "edit": re.compile(rf"({_NUMBER})(?:\s+(.*))?\Z", re.DOTALL),
+}
 
 
 @dataclass(frozen=True)
 class MemoryRequest:
-    """`show`, `why`, `add` with its text, `forget` with its number, or `usage`."""
+    """`show` (the list, at the page `number`), `why`, `add` with its text, `usage`; with the number of an entry `entry`, `done`, `edit` with the
+    new text ("": ask for it), `forget` (`text`: `ask` only asks, `yes` answers that question, "" is typed)."""
 
     name: str
     text: str = ""
@@ -54,8 +83,9 @@ def parse(text: str) -> MemoryRequest:
         return MemoryRequest("why")
     if word == "add" and rest:
         return MemoryRequest("add", rest)
-    if word == "forget" and re.fullmatch(r"[0-9]{1,9}", rest):
-        return MemoryRequest("forget", number=int(rest))
+    if word in _NUMBERED and (found := _NUMBERED[word].match(rest)):
+        name = {"show": "entry", "page": "show"}.get(word, word)
+        return MemoryRequest(name, (found[2] or "").strip(), int(found[1]))
     return MemoryRequest("usage")
 
 
@@ -77,25 +107,91 @@ class MemoryCommands:
 
     def __init__(self, queue: TaskQueue, day: DayMemory, rights: Rights, *, enabled: bool) -> None:
         self._queue, self._day, self._rights, self._enabled = queue, day, rights, enabled
+        self._handlers: dict[str, Any] = {
+            "show": self._list,
+            "entry": self._entry,
+            "add": self._add,
+            "edit": self._edit,
+            "done": self._done,
+            "forget": self._forget,
+        }
 
     async def reply_to(self, task: Task, text: str, now: float) -> CommandReply:
-        command = parse(text)
-        if command.name == "usage":
+        request = parse(text)
+        if request.name == "usage":
             return CommandReply(USAGE)
-        if command.name == "why":
+        if request.name == "why":
             return CommandReply(why_text(await keep_trying(lambda: self._queue.why(task))))
         if not self._enabled:
             return CommandReply("I do not store memories: DAY_STORE_URL or MEMORY_TOKENS switches it off.")
-        if command.name == "show":
-            return CommandReply(await asyncio.to_thread(self._day.requests.listing, task.chat_id, now))
-        if command.name == "add":
-            outcome = await asyncio.to_thread(self._day.requests.add, task, command.text, now)
-            return CommandReply(outcome.say, bool(outcome.forgotten))
-        return await self._forget(task, command.number, now)
+        reply: CommandReply = await self._handlers[request.name](task, request, now)
+        return reply
 
-    async def _forget(self, task: Task, number: int, now: float) -> CommandReply:
+    async def _list(
+        self, task: Task, request: MemoryRequest, now: float, said: str = "", *, forgotten: bool = False
+    ) -> CommandReply:
+        """The list at a page, below what was `said`."""
+        page = await asyncio.to_thread(self._day.requests.page, task.chat_id, request.number, now)
+        numbers = row_of(*((str(number), f"/memory show {number}") for number in page.numbers))
+        earlier = [("‹ Back", f"/memory page {page.page - 1}")] if page.page > 1 else []
+        later = [("More ›", f"/memory page {page.page + 1}")] if page.page < page.pages else []
+        text = "\n\n".join(filter(None, [said, page.text]))
+        return CommandReply(text, forgotten, buttons=keyboard(numbers, row_of(*earlier, *later)))
+
+    async def _entry(self, task: Task, request: MemoryRequest, now: float) -> CommandReply:
+        entry = await asyncio.to_thread(self._day.requests.entry, task.chat_id, request.number, now)
+        if entry is None:
+            return CommandReply(NO_ENTRY.format(number=request.number))
+        number, offered = entry.number, list[tuple[str, str]]()
+        if self._rights.unlimited(task.chat_id, task.user_id):
+            offered.append(("Forget", f"/memory forget {number} ask"))
+            offered += [("Edit", f"/memory edit {number}")] if entry.valid else []
+        offered += [("Done", f"/memory done {number}")] if entry.open_goal else []
+        return CommandReply(
+            entry.text, buttons=keyboard(row_of(*offered), row_of(("‹ Back", f"/memory page {entry.page}")))
+        )
+
+    async def _add(self, task: Task, request: MemoryRequest, now: float) -> CommandReply:
+        outcome = await asyncio.to_thread(self._day.requests.add, task, request.text, now)
+        return CommandReply(outcome.say, bool(outcome.forgotten))
+
+    async def _edit(self, task: Task, request: MemoryRequest, now: float) -> CommandReply:
+        """With a text it replaces the entry; without one it asks for the text."""
+        number = request.number
+        if refusal := self._rights.refusal(EDITING, task.chat_id, task.user_id):
+            return CommandReply(refusal)
+        back = keyboard(row_of(("‹ Back", f"/memory show {number}")))
+        if request.text:
+            outcome = await asyncio.to_thread(self._day.requests.correct, task, number, request.text, now)
+            return CommandReply(outcome.say, buttons=keyboard(row_of(("Show all", "/memory"))))
+        entry = await asyncio.to_thread(self._day.requests.entry, task.chat_id, number, now)
+        if entry is None or not entry.valid:
+            return CommandReply((REPLACED if entry else NO_ENTRY).format(number=number))
+        asked = (
+            f"Reply to this message with the new text of number {number} (or send /memory edit {number} and the text); it then replaces the "
+            f"old one.\n\n"
+            f"{shorten(one_line(entry.text.partition(chr(10))[0]), QUOTED)}"
+        )
+        return CommandReply(asked, buttons=back, reply_command=f"/memory edit {number}")
+
+    async def _done(self, task: Task, request: MemoryRequest, now: float) -> CommandReply:
+        outcome = await asyncio.to_thread(self._day.requests.done, task, request.number, now)
+        return CommandReply(outcome.say, buttons=keyboard(row_of(("Show all", "/memory"))))
+
+    async def _forget(self, task: Task, request: MemoryRequest, now: float) -> CommandReply:
         if refusal := self._rights.refusal(FORGETTING, task.chat_id, task.user_id):
             return CommandReply(refusal)
+        number = request.number
+        entry = await asyncio.to_thread(self._day.requests.entry, task.chat_id, number, now) if request.text else None
+        if request.text == "ask":
+            if entry is None:
+                return CommandReply(NO_ENTRY.format(number=number))
+            question = f"Forget this, with the parts of messages that state it?\n\n{shorten(entry.text.partition(chr(10))[0], QUOTED)}"
+            choice = row_of(("Yes, forget it", f"/memory forget {number} yes"), ("No", f"/memory show {number}"))
+            return CommandReply(question, buttons=keyboard(choice))
         await store_waiting(self._queue, self._day, task)
         outcome = await asyncio.to_thread(self._day.requests.forget_number, task, number, now)
+        if request.text == "yes":
+            page = MemoryRequest("show", number=entry.page if entry else 1)
+            return await self._list(task, page, now, outcome.say, forgotten=bool(outcome.forgotten))
         return CommandReply(outcome.say, bool(outcome.forgotten))

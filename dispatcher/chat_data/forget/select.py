@@ -168,6 +168,11 @@ def released_chunks(settings: Settings, chat_id: str | None = None) -> Iterator[
     return _chunks_in(settings, LEXICAL, chat_id)
 
 
+def released_turns(settings: Settings, chat_id: str) -> list[list[Chunk]]:
+    """The turns of a chat in the release in use, each as its passages in their order."""
+    return _by_turn(released_chunks(settings, chat_id))
+
+
 def released_notes(settings: Settings) -> Iterator[Chunk]:
     """All notes of turns in the release in use, each as a chunk of its turn, chat by chat."""
     return _chunks_in(settings, NOTES)

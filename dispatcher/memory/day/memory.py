@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from dispatcher.memory.today import DayTurns
     from dispatcher.memory.typed.actions import Acting
     from dispatcher.memory.typed.memories import Remembering
+    from dispatcher.memory.withholding import TurnTexts
     from dispatcher.releases.served import ReadRelease
     from shared.search.day_items import DayItems
     from shared.search.recall import DayRecall, OpenRelease
@@ -105,16 +106,22 @@ class DayMemory:
         return DayTurns(self.settings, self.embedder, self.turns, self.summaries, self.recall)
 
     @cached_property
-    def acting(self) -> Acting:
-        from dispatcher.memory.typed.actions import Acting
+    def _texts(self) -> TurnTexts:
         from dispatcher.memory.withholding import TurnTexts
 
-        zone, texts = self.settings.timezone, TurnTexts(self.turns, self._read_release)
-        return Acting(self.memories, self.actions, self.remembering, self.forgotten, zone, self.repeating, texts)
+        return TurnTexts(self.turns, self._read_release)
+
+    @cached_property
+    def acting(self) -> Acting:
+        from dispatcher.memory.typed.actions import Acting
+
+        zone = self.settings.timezone
+        return Acting(self.memories, self.actions, self.remembering, self.forgotten, zone, self.repeating, self._texts)
 
     @cached_property
     def requests(self) -> MemoryRequests:
-        return MemoryRequests(self._stores, self.remembering, self.acting, self.forgotten, self.settings.timezone)
+        zone = self.settings.timezone
+        return MemoryRequests(self._stores, self.remembering, self.acting, self.forgotten, self._texts, zone)
 
     @cached_property
     def upkeep(self) -> DayUpkeep:
@@ -148,7 +155,7 @@ class DayMemory:
 
     def renew(self) -> None:
         """Drop everything that was read or searched so far. Running reads finish with what they started with."""
-        for name in ("remembering", "recall", "_day_turns", "acting", "requests", "upkeep", "_reader"):
+        for name in ("remembering", "recall", "_day_turns", "_texts", "acting", "requests", "upkeep", "_reader"):
             self.__dict__.pop(name, None)  # each is built on the ones before it
         self.embedder.renew()
         self._stores.disconnect()

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 from zoneinfo import ZoneInfo
 
 from dispatcher.memory.day.stores import DayStores
 from dispatcher.memory.tombstones import Forgotten
-from shared.turns.records import Task
+from shared.turns.records import Task, Tombstone
 
 if TYPE_CHECKING:
+    from dispatcher.memory.store.memories import Memory
     from dispatcher.memory.typed.actions import Acted, Acting, Outcome
     from dispatcher.memory.typed.memories import Remembering
+    from dispatcher.memory.typed.pages import MemoryEntry, MemoryPage
+    from dispatcher.memory.withholding import TurnTexts
 
 
 def owner_task(chat_id: str) -> Task:
@@ -25,10 +28,16 @@ class MemoryRequests:
     """Thread-safe. StoreUnavailable if a request cannot be carried out now."""
 
     def __init__(
-        self, stores: DayStores, remembering: Remembering, acting: Acting, forgotten: Forgotten, zone: ZoneInfo
+        self,
+        stores: DayStores,
+        remembering: Remembering,
+        acting: Acting,
+        forgotten: Forgotten,
+        texts: TurnTexts,
+        zone: ZoneInfo,
     ) -> None:
         self._stores, self._remembering, self._acting = stores, remembering, acting
-        self._forgotten, self._zone = forgotten, zone
+        self._forgotten, self._texts, self._zone = forgotten, texts, zone
 
     def act(self, task: Task, session: str, tags: Sequence[Any], now: float) -> Acted:
         """Act on an answer's tags, each once. Tags of an erased exchange are ignored."""
@@ -49,7 +58,7 @@ class MemoryRequests:
         return self.act(task, session, tags, answered_at)
 
     def listing(self, chat_id: str, now: float) -> str:
-        """The answer to `/memory`."""
+        """All memories of a chat with their numbers."""
         from dispatcher.memory.typed.text import listing
 
         known = self._remembering.of_chat(chat_id)
@@ -57,9 +66,63 @@ class MemoryRequests:
         newer = {memory_id: every[by] for memory_id, by in known.superseded.items()}
         return listing(known.shown, now, self._zone, newer)
 
+    def page(self, chat_id: str, number: int, now: float) -> MemoryPage:
+        """A page of that list."""
+        from dispatcher.memory.typed.pages import memory_page
+
+        return memory_page(self._remembering.of_chat(chat_id), number, now, self._zone)
+
+    def entry(self, chat_id: str, number: int, now: float) -> MemoryEntry | None:
+        """All that is known of one memory; None if the chat has none of that number."""
+        from dispatcher.memory.typed.actions import sources_of
+        from dispatcher.memory.typed.pages import memory_entry
+
+        known = self._remembering.of_chat(chat_id)
+        memory = next((one for one in known.shown if one.number == number), None)
+        if memory is None:
+            return None
+        turns = self._texts.read(chat_id, sources_of(memory)).values()
+        sources = sorted((one for one in turns if not self._forgotten.covers(one)), key=lambda turn: turn.timestamp)
+        return memory_entry(known, memory, sources, now, self._zone)
+
     def add(self, task: Task, text: str, now: float) -> Outcome:
         """`/memory add`."""
         return self._acting.add(task, text, now)
+
+    def correct(self, task: Task, number: int, text: str, now: float) -> Outcome:
+        """`/memory edit N TEXT`: a new memory with this text replaces the old one."""
+        return self._acting.correct(task, number, text, now, source_turn=f"{task.task_id}:user")
+
+    def done(self, task: Task, number: int, now: float) -> Outcome:
+        """`/memory done N`."""
+        return self._acting.done(task, number, now)
+
+    def made_of(self, chat_id: str, turn_ids: Collection[str] | None) -> list[Memory]:
+        """The memories that come from these turns and no others; of None all."""
+        from dispatcher.memory.typed.actions import sources_of
+
+        every = self._remembering.of_chat(chat_id).shown
+        return [one for one in every if turn_ids is None or (sources_of(one) and set(sources_of(one)) <= set(turn_ids))]
+
+    def forget_turns(self, tombstone: Tombstone, made_before: float | None) -> None:
+        """Remove the day's copies of the turns that a tombstone hides, and the memories that came from them. May be repeated.
+
+        Of a whole chat these are all memories that were made before that time (POSIX seconds).
+        """
+        from dispatcher.memory.typed.actions import sources_of
+
+        chat_id, memories = tombstone.chat_id, self._stores.memories
+        with memories.transaction() as connection:
+            for one in memories.list(chat_id, connection=connection):
+                sources = sources_of(one)
+                left = [turn for turn in sources if turn not in tombstone.named]
+                whole = tombstone.turn_ids is None and made_before is not None and one.created < made_before
+                if whole or (sources and not left):
+                    memories.delete(chat_id, one.memory_id, connection=connection)
+                elif len(left) < len(sources):
+                    memories.set_sources(chat_id, one.memory_id, " ".join(left), connection=connection)
+        times = self._stores.turns.times(chat_id)
+        self._stores.forget_copies(chat_id, [turn for turn, at in times.items() if tombstone.reaches(turn, at)])
 
     def forget_number(self, task: Task, number: int, now: float) -> Outcome:
         """`/memory forget N`, including the day's copies of the turns."""

@@ -115,8 +115,9 @@ class Acting:
 
         return self._once(task, 0, "add", plan, now)
 
-    def correct(self, task: Task, number: int, text: str, now: float) -> Outcome:
-        """`hmem memory correct N`: a new memory replaces this one, which stays known as what was believed before. A goal keeps its deadline."""
+    def correct(self, task: Task, number: int, text: str, now: float, source_turn: str | None = None) -> Outcome:
+        """`hmem memory correct N`, `/memory edit N`: a new memory replaces this one, which stays known as what was believed before. A goal keeps
+        its deadline."""
 
         def plan() -> Effect:
             known = self._remembering.of_chat(task.chat_id)
@@ -124,7 +125,12 @@ class Acting:
             if old is None:
                 return _sentence_only(f"There is no memory number {number}.")
             until = old.deadline if old.type != "fact" else ends(text, now, self._zone)
-            more = {"deadline": until, "importance": old.importance, "priority": old.priority}
+            more = {
+                "deadline": until,
+                "importance": old.importance,
+                "priority": old.priority,
+                "source_turn": source_turn,
+            }
             planned = self._remembering.plan(task.chat_id, old.type, text, now=now, **more)
             planned = replace(planned, same=None, replaces=False, corrected=(old,))
 

@@ -126,27 +126,32 @@ def listing(
 ) -> str:
     """The answer to `/memory`: each memory with the number that `/memory forget` takes. `superseded`: memory id → its replacement."""
     replaced = superseded or {}
-    valid = [memory for memory in memories if memory.memory_id not in replaced]
-    ordered = prompt_order(valid)
-    facts = ordered["Facts:"]
-    parts = {
-        "Facts:": [one for one in facts if not _over(one, now)],
-        "Active Goals:": ordered["Active Goals:"],
-        "Preferences:": ordered["Preferences:"],
-        "Completed goals:": [memory for memory in valid if memory.type == "completed_goal"],
-        "Past:": [one for one in facts if _over(one, now)],
-        "Superseded:": [memory for memory in memories if memory.memory_id in replaced],
-    }
     found: list[str] = []
-    for title, some in parts.items():
+    for title, some in listed(memories, now, replaced).items():
         if not some and title in ("Completed goals:", "Past:", "Superseded:"):
             continue
-        lines = [_numbered(memory, replaced.get(memory.memory_id), now, zone) for memory in some] or ["(none)"]
+        lines = [numbered(memory, replaced.get(memory.memory_id), now, zone) for memory in some] or ["(none)"]
         found.append("\n".join([title, *lines]))
     return "\n\n".join(found)
 
 
-def _numbered(memory: Memory, newer: Memory | None, now: float, zone: ZoneInfo) -> str:
+def listed(memories: Sequence[Memory], now: float, superseded: Mapping[int, Memory]) -> dict[str, list[Memory]]:
+    """Headings of the list with their memories, in its order."""
+    valid = [memory for memory in memories if memory.memory_id not in superseded]
+    ordered = prompt_order(valid)
+    facts = ordered["Facts:"]
+    return {
+        "Facts:": [one for one in facts if not is_over(one, now)],
+        "Active Goals:": ordered["Active Goals:"],
+        "Preferences:": ordered["Preferences:"],
+        "Completed goals:": [memory for memory in valid if memory.type == "completed_goal"],
+        "Past:": [one for one in facts if is_over(one, now)],
+        "Superseded:": [memory for memory in memories if memory.memory_id in superseded],
+    }
+
+
+def numbered(memory: Memory, newer: Memory | None, now: float, zone: ZoneInfo) -> str:
+    """A line of the list; `newer` has replaced it."""
     text = f"{memory.number}. {line(memory, now, zone).removeprefix('- ')}"
     if memory.priority:
         text += f" [priority {memory.priority}]"
@@ -160,6 +165,6 @@ def _numbered(memory: Memory, newer: Memory | None, now: float, zone: ZoneInfo) 
     return text
 
 
-def _over(memory: Memory, now: float) -> bool:
+def is_over(memory: Memory, now: float) -> bool:
     """Whether the date of a fact has passed."""
     return memory.type == "fact" and memory.deadline is not None and memory.deadline < now

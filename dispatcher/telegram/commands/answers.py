@@ -1,8 +1,9 @@
-"""What the bot answers by itself: /start, /help, /new, /status, /stats, /cancel, /model, and its fixed replies."""
+"""What the bot answers by itself: /start, /help, /new, /status, /stats, /cancel, /stop, /model, /digest, and its fixed replies."""
 
 from __future__ import annotations
 
 import time
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from datetime import time as clock
 from typing import Any
@@ -15,7 +16,7 @@ from dispatcher.queue.rights import Rights
 from dispatcher.telegram.incoming.updates import IncomingMessage
 from dispatcher.telegram.state import BotState, Waiting
 from shared.turns.records import MODELS, RecordRefused, loads_object
-from shared.turns.results import Result
+from shared.turns.results import Keyboard, Result, keyboard, row_of
 from shared.wire import keys
 
 log = structlog.get_logger()
@@ -25,6 +26,9 @@ MENU = {
     "help": "what I can do",
     "new": "start a new conversation",
     "memory": "what I remember about you",
+    "forget": "forget messages of this chat",
+    "why": "what my last answer was based on",
+    "retry": "answer your last message again",
     "status": "whether I am running",
     "stats": "usage of today",
     "cancel": "cancel messages that are not answered yet",
@@ -52,6 +56,8 @@ BUSY = (
 TOO_LONG = "This message is too long, so I did not accept it. Please split it into several shorter messages."
 EDITED = "I had already taken the earlier text, so I did not read the change. Please send the new text as a message."
 CANCELLED = "Cancelled."
+STOPPING = "I stop as soon as I can."
+ANSWERED = "That message is answered already, so there is nothing to stop."
 DIGEST_ON = (
     "The digest is on: each morning at {at} I send what was said here yesterday, the goals that are due, and what is new in my memory. "
     "On days with nothing to say I send nothing. /digest off ends it."
@@ -66,6 +72,14 @@ def stranger(chat: int) -> str:
     )
 
 
+@dataclass(frozen=True)
+class BotAnswer:
+    """What the bot says to a command, with buttons for who sent it."""
+
+    text: str
+    buttons: Keyboard = ()
+
+
 class Commands:
     """Answers to commands; None for an unknown command."""
 
@@ -74,7 +88,11 @@ class Commands:
         self._state, self._secret, self._rights, self._zone = state, secret, rights, zone
         self._report_at = report_at
 
-    async def answer(self, incoming: IncomingMessage) -> str | None:
+    async def answer(self, incoming: IncomingMessage) -> BotAnswer | None:
+        answer = await self._answer(incoming)
+        return BotAnswer(answer) if isinstance(answer, str) else answer
+
+    async def _answer(self, incoming: IncomingMessage) -> BotAnswer | str | None:
         chat, user = str(incoming.chat), incoming.own_id
         if incoming.command in ("start", "help"):
             return HELP
@@ -86,14 +104,16 @@ class Commands:
             return await self._stats(chat, user)
         if incoming.command == "cancel":
             return await self._cancel(chat, user)
+        if incoming.command == "stop":
+            return await self.stop(chat, user, incoming.text.strip())
         if incoming.command == "model":
             wanted = incoming.text.strip().lower()
-            refusal = self._rights.refusal("change the model", chat, user) if wanted else ""
-            return refusal or await self._model(chat, wanted)
+            refusal = self._rights.refusal("change the model", chat, user)
+            return refusal if refusal and wanted else await self._model(chat, wanted, may=not refusal)
         if incoming.command == "digest":
             wanted = incoming.text.strip().lower()
-            refusal = self._rights.refusal("switch the digest on or off", chat, user) if wanted else ""
-            return refusal or await self._digest(chat, wanted)
+            refusal = self._rights.refusal("switch the digest on or off", chat, user)
+            return refusal if refusal and wanted else await self._digest(chat, wanted, may=not refusal)
         return None
 
     async def _new(self, chat: str) -> str:
@@ -144,6 +164,23 @@ class Commands:
             else f"{text} {self._rights.refusal('cancel the messages of others', chat, user)}"
         )
 
+    async def stop(self, chat: str, user: str | None, task_id: str) -> str:
+        """Cancel one message; without an id as `/cancel`."""
+        if not task_id:
+            return await self._cancel(chat, user)
+        one = (await self._unanswered()).get(task_id)
+        if one is None or one.chat != chat:
+            return ANSWERED
+        if not (self._rights.unlimited(chat, user) or (user is not None and one.user == user)):
+            return self._rights.refusal("cancel the messages of others", chat, user)
+        for raw, task in await self._state.queued():
+            if task.task_id == task_id:
+                result = Result.sign(self._secret, task_id, CANCELLED, datetime.now(UTC).isoformat(), error=True)
+                if await self._state.cancel_queued(raw, task_id, result):
+                    return CANCELLED
+        await self._state.cancel_running(task_id)
+        return STOPPING
+
     async def _unanswered(self) -> dict[str, Waiting]:
         """Deliveries whose result has not arrived yet."""
         found = [name for name, one in (await self._state.waiting()).items() if one.text is None]
@@ -152,16 +189,19 @@ class Commands:
         left = await self._state.waiting() if found else {}
         return {name: one for name, one in left.items() if one.text is None and name in found and name not in answered}
 
-    async def _model(self, chat: str, wanted: str) -> str:
+    async def _model(self, chat: str, wanted: str, *, may: bool) -> BotAnswer | str:
         names = ", ".join((*MODELS, "default"))
         if not wanted:
-            return f"The model here is {await self._state.model(chat) or 'default'}. To change it, send /model with one of {names}."
+            chosen = await self._state.model(chat) or "default"
+            text = f"The model here is {chosen}. To change it, send /model with one of {names}."
+            return BotAnswer(text, _choice("model", (*MODELS, "default"), chosen) if may else ())
         if wanted not in (*MODELS, "default"):
             return f"I do not know a model of that name. Choose one of {names}, for example /model {MODELS[0]}."
         await self._state.choose_model(chat, None if wanted == "default" else wanted)
-        return f"The model here is {wanted} from the next message on."
+        text = f"The model here is {wanted} from the next message on."
+        return BotAnswer(text, _choice("model", (*MODELS, "default"), wanted))
 
-    async def _digest(self, chat: str, wanted: str) -> str:
+    async def _digest(self, chat: str, wanted: str, *, may: bool) -> BotAnswer | str:
         """Switched on, the first one comes at the next REPORT_AT."""
         if wanted not in ("", "on", "off"):
             return "Write /digest on or /digest off, or /digest to see which it is."
@@ -174,7 +214,13 @@ class Commands:
             on = await self._state.has_digest(chat)
         except redis.exceptions.NoPermissionError:
             return "I cannot do this here: Redis does not give me the right to. My owner has to update its users (docs/redis-keys.md)."
-        return (DIGEST_ON if on else DIGEST_OFF).format(at=f"{self._report_at} ({self._zone.key})")
+        text = (DIGEST_ON if on else DIGEST_OFF).format(at=f"{self._report_at} ({self._zone.key})")
+        return BotAnswer(text, _choice("digest", ("on", "off"), "on" if on else "off") if may else ())
+
+
+def _choice(command: str, values: tuple[str, ...], chosen: str) -> Keyboard:
+    """A row of buttons, the chosen one marked."""
+    return keyboard(row_of(*((f"✓ {one}" if one == chosen else one, f"/{command} {one}") for one in values)))
 
 
 def cancel_text(taken_back: int, asked: int) -> str:

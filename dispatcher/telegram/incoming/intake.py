@@ -13,15 +13,17 @@ from __future__ import annotations
 import time
 import traceback
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import structlog
 from aiogram.types import CallbackQuery, Message, User
 
 from dispatcher.queue.command_names import DISPATCHER_COMMANDS
+from dispatcher.telegram.chat_marks import ChatMarks
 from dispatcher.telegram.client import Telegram
 from dispatcher.telegram.commands import answers as commands
-from dispatcher.telegram.commands.answers import Commands, task_of
+from dispatcher.telegram.commands.answers import BotAnswer, Commands, task_of
 from dispatcher.telegram.incoming.pressed import Pressed
 from dispatcher.telegram.incoming.updates import IncomingMessage, read_message
 from dispatcher.telegram.retry import until_redis_answers, until_telegram_answers
@@ -29,6 +31,7 @@ from dispatcher.telegram.state import BotState, Mark, Waiting, digest
 from shared.config.settings import Settings
 from shared.system.faults import crash_point
 from shared.turns.records import dumps
+from shared.turns.results import keyboard_json
 from shared.wire import keys
 
 log = structlog.get_logger()
@@ -42,6 +45,7 @@ class Intake:
         settings: Settings,
         telegram: Telegram,
         state: BotState,
+        marks: ChatMarks,
         commands: Commands,
         pressed: Pressed,
         me: User,
@@ -49,7 +53,7 @@ class Intake:
     ) -> None:
         self._task_bytes = settings.task_bytes
         self._allowed, self._telegram, self._state, self._commands = settings.allowed, telegram, state, commands
-        self._pressed, self._me, self._arrived = pressed, me, arrived
+        self._marks, self._pressed, self._me, self._arrived = marks, pressed, me, arrived
         self._strangers: set[int] = set()  # groups that were logged
         self._captioned: set[str] = set()  # albums whose caption came in the same batch of updates
 
@@ -72,7 +76,8 @@ class Intake:
 
     async def _take(self, number: int, update: dict[str, Any]) -> None:
         try:
-            await until_redis_answers(lambda: self.handle(number, update))
+            async with self._pressed.answered_in_time(update):
+                await until_redis_answers(lambda: self.handle(number, update))
         except Exception as error:  # noqa: BLE001 - an update that stops us would stop everyone
             log.error("an update could not be processed and is skipped", update=number, error=_where(error))
 
@@ -103,7 +108,7 @@ class Intake:
         elif incoming.kind == "command":
             await self._command(task_id, incoming)
         elif incoming.text:
-            await self._question(task_id, incoming, incoming.text)
+            await self._question(task_id, incoming, await self._meant(incoming))
         else:
             await self._say(task_id, incoming, commands.EMPTY)
 
@@ -126,12 +131,20 @@ class Intake:
             return
         answer = await self._commands.answer(incoming)
         if answer is None and incoming.private:
-            answer = commands.UNKNOWN
+            answer = BotAnswer(commands.UNKNOWN)
         if answer is not None:
-            await self._say(task_id, incoming, answer)
+            record = _record(incoming, answer.text)
+            await self._state.say(task_id, replace(record, buttons=keyboard_json(answer.buttons) or None))
+
+    async def _meant(self, incoming: IncomingMessage) -> str:
+        """The text; of a reply to a message that asks for a text, the command that it completes."""
+        if incoming.replied is None or incoming.kind != "text" or incoming.origin.forward:
+            return incoming.text
+        command = await self._marks.reply_command(incoming.chat, incoming.replied, incoming.own_id or "")
+        return f"{command} {incoming.text}" if command else incoming.text
 
     async def _question(self, task_id: str, incoming: IncomingMessage, text: str) -> None:
-        record = _record(incoming)
+        record = replace(_record(incoming), command=_answered_at_once(text))
         task = dumps(task_of(incoming, task_id, text, await self._state.model(record.chat)))
         if len(task) > self._task_bytes:
             await self._say(task_id, incoming, commands.TOO_LONG)
@@ -158,7 +171,8 @@ class Intake:
 
     async def _edit(self, task_id: str, incoming: IncomingMessage) -> None:
         mark = await self._state.mark_of(incoming.label)
-        text = f"/{incoming.command} {incoming.text}".strip() if incoming.kind == "command" else incoming.text
+        text = f"/{incoming.command} {incoming.text}".strip() if incoming.kind == "command" else ""
+        text = text or await self._meant(incoming)
         if mark is None or not text or digest(text) == mark.digest:
             return
         notice = Waiting(str(incoming.chat), time.time(), incoming.thread, incoming.message, text=commands.EDITED)
@@ -167,6 +181,12 @@ class Intake:
 
     async def _say(self, task_id: str, incoming: IncomingMessage, text: str) -> None:
         await self._state.say(task_id, _record(incoming, text))
+
+
+def _answered_at_once(text: str) -> bool | None:
+    """Whether it is a command of the dispatcher that does not ask Claude."""
+    name = text.split(maxsplit=1)[0]
+    return (name.startswith("/") and name[1:] in DISPATCHER_COMMANDS and name != "/retry") or None
 
 
 def _album(incoming: IncomingMessage) -> str:

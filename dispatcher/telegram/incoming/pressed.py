@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import time
+from collections.abc import AsyncIterator
+from dataclasses import replace
 from datetime import UTC, datetime
+from typing import Any
 
 import structlog
 from aiogram.types import CallbackQuery, Message, User
 
 from dispatcher.queue.command_names import DISPATCHER_COMMANDS
+from dispatcher.telegram.chat_marks import ChatMarks
 from dispatcher.telegram.client import Telegram, TelegramError
 from dispatcher.telegram.commands.answers import Commands, task_of
 from dispatcher.telegram.incoming.origins import shown_name
@@ -17,61 +22,117 @@ from dispatcher.telegram.incoming.presses import Presses
 from dispatcher.telegram.incoming.updates import IncomingMessage
 from dispatcher.telegram.state import BotState, Mark, Waiting, digest
 from shared.config.settings import Settings
+from shared.system.faults import crash_point
 from shared.turns.message_origin import Origin
 from shared.turns.records import dumps
+from shared.turns.results import keyboard_json
 
 log = structlog.get_logger()
 
 NOT_YOURS = "This button is for somebody else, or no longer valid."
 NOT_NOW = "Too many messages are waiting for an answer. Please press the button again later."
 EXPIRED = "This button has expired. Send the command again."
+ALREADY = "I am already doing this."
+#: Seconds after which a press is answered without a text, whatever Redis does: Telegram shows a waiting sign until then, and forgets the press soon.
+ANSWER_SECONDS = 2.0
+#: The longest text that is shown for a moment.
+TOAST_CHARACTERS = 200
+#: Commands whose answer is a message of its own: the pressed message is an answer of Claude's, and stays.
+APART = frozenset({"retry", "why"})
 
 
 class Pressed:
     """One per bot."""
 
     def __init__(
-        self, settings: Settings, telegram: Telegram, state: BotState, commands: Commands, presses: Presses, me: User
+        self,
+        settings: Settings,
+        telegram: Telegram,
+        state: BotState,
+        commands: Commands,
+        presses: Presses,
+        marks: ChatMarks,
+        me: User,
     ) -> None:
         self._allowed, self._telegram, self._state = settings.allowed, telegram, state
-        self._commands, self._presses, self._me = commands, presses, me
+        self._commands, self._presses, self._marks, self._me = commands, presses, marks, me
+        self._answered = set[str]()  # presses of the update that is being processed
+
+    @contextlib.asynccontextmanager
+    async def answered_in_time(self, update: dict[str, Any]) -> AsyncIterator[None]:
+        """While the update is processed: if it is a press, it is answered in time, and once."""
+        press = update.get("callback_query")
+        press_id = press.get("id") if isinstance(press, dict) else None
+        if not isinstance(press_id, str):
+            yield
+            return
+        timer = asyncio.create_task(self._answer_after(ANSWER_SECONDS, press_id))
+        try:
+            yield
+            await self._answer(press_id)
+        finally:
+            timer.cancel()
+            self._answered.discard(press_id)
 
     async def handle(self, task_id: str, press: CallbackQuery) -> None:
         """One press; may be repeated."""
-        message = press.message
+        message, data = press.message, press.data or ""
         if message is None or message.chat.id not in self._allowed:
-            await self._end(press, NOT_YOURS)
+            await self._answer(press.id, NOT_YOURS)
             return
-        command = self._presses.command(press.data or "", message.chat.id, str(press.from_user.id))
+        command = self._presses.command(data, message.chat.id, str(press.from_user.id))
         if not command:
             log.warning("a press was refused", chat=message.chat.id, expired=command == "")
-            await self._end(press, NOT_YOURS if command is None else EXPIRED)
+            await self._answer(press.id, NOT_YOURS if command is None else EXPIRED)
             return
-        await self._carry_out(task_id, _as_message(press, message.chat.id, command), press)
-        await self._end(press)
+        if not await self._marks.first_press(task_id, message.chat.id, message.message_id, data):
+            await self._answer(press.id, ALREADY)
+            return
+        crash_point("telegram:press-marked")
+        await self._answer(
+            press.id, await self._carry_out(task_id, _as_message(press, message.chat.id, command), press)
+        )
 
-    async def _carry_out(self, task_id: str, incoming: IncomingMessage, press: CallbackQuery) -> None:
-        """The answer replaces the message that was pressed."""
+    async def _carry_out(self, task_id: str, incoming: IncomingMessage, press: CallbackQuery) -> str:
+        """Its answer replaces the message that was pressed, or is a message of its own; returns what is shown for a moment."""
+        chat, user = str(incoming.chat), incoming.own_id
+        if incoming.command == "stop":
+            return await self._commands.stop(chat, user, incoming.text)
+        apart = incoming.command in APART
+        reply_to = incoming.message or None if apart else None
         record = Waiting(
-            str(incoming.chat), time.time(), incoming.thread, placeholder=incoming.message or None, user=incoming.own_id
+            chat,
+            time.time(),
+            incoming.thread,
+            reply_to,
+            None if apart else incoming.message or None,
+            user=user,
+            command=incoming.command != "retry" or None,
         )
         if incoming.command not in DISPATCHER_COMMANDS:
             answer = await self._commands.answer(incoming)
             if answer is not None:
-                await self._state.say(
-                    task_id, Waiting(record.chat, record.at, record.thread, text=answer, user=record.user)
-                )
-            return
+                buttons = keyboard_json(answer.buttons) or None
+                await self._state.say(task_id, replace(record, text=answer.text, buttons=buttons))
+            return ""
         text = f"/{incoming.command} {incoming.text}".strip()
-        task = dumps(task_of(incoming, task_id, text, None))
-        refusal = Waiting(record.chat, record.at, incoming.thread, text=NOT_NOW)
-        label = f"press-{press.id}"
-        await self._state.take(task_id, record, task, label, Mark(task_id, digest(text)), refusal)
+        model = await self._state.model(chat) if incoming.command == "retry" else None
+        task = dumps(task_of(incoming, task_id, text, model))
+        mark = Mark(task_id, digest(text))
+        taken = await self._state.take(task_id, record, task, f"press-{press.id}", mark, None)
+        return NOT_NOW if taken < 0 else ""
 
-    async def _end(self, press: CallbackQuery, text: str = "") -> None:
-        """Telegram forgets a press after a while: then there is no one to show it to."""
+    async def _answer_after(self, seconds: float, press_id: str) -> None:
+        await asyncio.sleep(seconds)
+        await self._answer(press_id)
+
+    async def _answer(self, press_id: str, text: str = "") -> None:
+        """End the waiting sign, once. Telegram forgets a press after a while: then there is no one to show a text to."""
+        if press_id in self._answered:
+            return
+        self._answered.add(press_id)
         with contextlib.suppress(TelegramError):
-            await self._telegram.answer_press(press.id, text)
+            await self._telegram.answer_press(press_id, text[:TOAST_CHARACTERS])
 
 
 def _as_message(press: CallbackQuery, chat: int, command: str) -> IncomingMessage:

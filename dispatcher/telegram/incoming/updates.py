@@ -33,6 +33,7 @@ class IncomingMessage:
     album: str | None = None
     captioned: bool = False
     origin: Origin = NOWHERE
+    replied: int | None = None  # the bot's message to which it replies
 
     @property
     def own_id(self) -> str | None:
@@ -81,7 +82,7 @@ def _after_first_word(text: str) -> str:
 def _incoming(
     message: Message, me: User, kind: Literal["text", "command", "unreadable"], *, text: str = "", command: str = ""
 ) -> IncomingMessage:
-    speaker = message.sender_chat or message.from_user
+    speaker, replied = message.sender_chat or message.from_user, message.reply_to_message
     return IncomingMessage(
         chat=message.chat.id,
         private=message.chat.type == "private",
@@ -96,6 +97,7 @@ def _incoming(
         album=message.media_group_id,
         captioned=bool(message.caption),
         origin=origin_of(message, me),
+        replied=replied.message_id if replied and replied.from_user and replied.from_user.id == me.id else None,
     )
 
 

@@ -34,7 +34,7 @@ from typing import Any
 import structlog
 
 from dispatcher.telegram.client import ButtonRows, Gone, Moved, Refused, Telegram, TelegramError
-from dispatcher.telegram.incoming.presses import Presses
+from dispatcher.telegram.outgoing.keyboard import Keyboards
 from dispatcher.telegram.outgoing.partials import PLACEHOLDER, Partials
 from dispatcher.telegram.outgoing.rendering import MessagePart, parts_of, plain_parts
 from dispatcher.telegram.retry import until_redis_answers, until_telegram_takes_it
@@ -90,10 +90,10 @@ class Delivery:
         telegram: Telegram,
         state: BotState,
         allowed: frozenset[int],
-        presses: Presses,
+        keyboards: Keyboards,
         partials: Partials | None,
     ) -> None:
-        self._telegram, self._state, self._allowed, self._presses = telegram, state, allowed, presses
+        self._telegram, self._state, self._allowed, self._keyboards = telegram, state, allowed, keyboards
         self._partials = partials  # None: answers are shown only when they are complete
         self._chats: dict[int, asyncio.Task[None]] = {}  # one task for each chat with work
         self._typing: asyncio.Task[None] | None = None
@@ -214,15 +214,15 @@ class Delivery:
         elif job.result is not None:
             result = self._state.verified(job.name, job.result)
             parts = await asyncio.to_thread(parts_of, result.output)
-            await self._show(job, parts or plain_parts(EMPTY_ANSWER), result.buttons)
+            await self._show(job, parts or plain_parts(EMPTY_ANSWER), result.buttons, result.reply_command)
         elif _expired(record):
             log.warning("no answer came for two days", task=job.name)
             await self._show(job, plain_parts(NO_ANSWER))
         elif job.unattended:
-            await self._edit(record, MessagePart(UNATTENDED))
+            await self._edit(record, MessagePart(UNATTENDED), self._keyboards.stop(job.name, record))
             await self._goes_on(job, replace(record, unattended=True))
         elif job.junk and record.placeholder is not None and not record.warned:
-            await self._edit(record, MessagePart(UNSIGNED))
+            await self._edit(record, MessagePart(UNSIGNED), self._keyboards.stop(job.name, record))
             await self._goes_on(job, replace(record, warned=True))
         else:
             await self._goes_on(job, (await self._placed(job)).record)
@@ -231,7 +231,8 @@ class Delivery:
         """The job with a placeholder, which is sent if there is none."""
         if job.record.placeholder is not None:
             return job
-        message = await self._send(job.record, MessagePart(PLACEHOLDER))  # with a notification sound: the edit has none
+        stop = [] if job.result else self._keyboards.stop(job.name, job.record)
+        message = await self._send(job.record, MessagePart(PLACEHOLDER), buttons=stop)  # it sounds: the edit does not
         crash_point("telegram:placeholder-sent")
         record = replace(job.record, placeholder=message)
         await self._note(job.name, record)
@@ -243,13 +244,13 @@ class Delivery:
         if self._partials:
             self._partials.resume(job.name)
 
-    async def _show(self, job: Job, parts: list[MessagePart], keyboard: Keyboard = ()) -> None:
+    async def _show(self, job: Job, parts: list[MessagePart], keyboard: Keyboard = (), reply_command: str = "") -> None:
         """The parts that were not sent yet; the buttons are below the last one."""
         record = job.record
         for number in range(record.parts_sent, len(parts)):
-            buttons = self._buttons(record, keyboard) if number == len(parts) - 1 else []
+            buttons = self._keyboards.below(record, keyboard) if number == len(parts) - 1 else []
             if number == 0 and record.placeholder is not None:
-                await self._edit(record, parts[0], buttons)
+                message = await self._edit(record, parts[0], buttons)
                 crash_point("telegram:answer-edited")
             else:
                 if number == 0 and record.picture:
@@ -259,8 +260,9 @@ class Delivery:
                 crash_point(f"telegram:part-{number}-sent")
                 if number == 0:
                     record = replace(record, placeholder=message)
-            record = replace(record, parts_sent=number + 1)
+            record = replace(record, parts_sent=number + 1, row=message)
             await self._note(job.name, record)
+        await self._keyboards.sent(record, keyboard, reply_command)
         crash_point("telegram:all-sent")
         await self._end(job)
 
@@ -272,26 +274,22 @@ class Delivery:
 
     # Sending.
 
-    def _buttons(self, record: Waiting, keyboard: Keyboard) -> list[list[tuple[str, str]]]:
-        """For the person who asked; in a private chat the person is the chat."""
-        user = record.user or (record.chat if record.target > 0 else "")
-        return [[(one.label, self._presses.data(one, record.target, user)) for one in row] for row in keyboard if user]
-
-    async def _edit(self, record: Waiting, part: MessagePart, buttons: ButtonRows = ()) -> None:
-        """Replace the placeholder with a text; as a new message if the placeholder is gone."""
+    async def _edit(self, record: Waiting, part: MessagePart, buttons: ButtonRows = ()) -> int:
+        """Replace the placeholder with a text; as a new message if the placeholder is gone. The message's id."""
+        placeholder = record.placeholder or 0
         for tried in (part, part.plain):
             try:
                 await until_telegram_takes_it(
-                    lambda: self._telegram.edit(record.target, record.placeholder or 0, tried, buttons)  # noqa: B023 - awaited immediately
+                    lambda: self._telegram.edit(record.target, placeholder, tried, buttons)  # noqa: B023 - awaited immediately
                 )
             except Refused as error:
                 if "not modified" in str(error):
-                    return
+                    return placeholder
                 if not tried.entities:
                     break
             else:
-                return
-        await self._send(record, part, buttons=buttons)
+                return placeholder
+        return await self._send(record, part, buttons=buttons)
 
     async def _send(self, record: Waiting, part: MessagePart, *, first: bool = True, buttons: ButtonRows = ()) -> int:
         """Send a message, if necessary without its formatting, then without its topic; returns its id."""
@@ -306,6 +304,8 @@ class Delivery:
                 return await until_telegram_takes_it(
                     lambda: self._telegram.send(record.target, tried, thread=thread, reply_to=reply_to, buttons=buttons)  # noqa: B023
                 )
+        if buttons:  # it is they that Telegram refuses
+            return await self._send(record, part, first=first)
         raise Refused("Telegram accepts no message in this chat")
 
     async def _send_picture(self, record: Waiting, caption: MessagePart) -> int:

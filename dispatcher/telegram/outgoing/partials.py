@@ -18,6 +18,7 @@ import structlog
 from redis.exceptions import RedisError
 
 from dispatcher.telegram.client import Flood, Gone, Moved, Refused, Telegram, TelegramError, Unsupported
+from dispatcher.telegram.outgoing.keyboard import Keyboards
 from dispatcher.telegram.outgoing.pace import Pace
 from dispatcher.telegram.outgoing.rendering import MessagePart, last_part
 from dispatcher.telegram.state import BotState, Waiting
@@ -78,8 +79,8 @@ def shown_now(partial: PartialAnswer) -> tuple[str, str]:
 class Partials:
     """One per bot."""
 
-    def __init__(self, telegram: Telegram, state: BotState) -> None:
-        self._telegram, self._state, self._pace = telegram, state, Pace()
+    def __init__(self, telegram: Telegram, state: BotState, keyboards: Keyboards) -> None:
+        self._telegram, self._state, self._keyboards, self._pace = telegram, state, keyboards, Pace()
         self._followed: dict[str, _Followed] = {}
         self._settled = set[str]()  # answers of which nothing more is shown
         self._showing: dict[int, asyncio.Task[None]] = {}  # by chat
@@ -224,7 +225,8 @@ class Partials:
         if record.placeholder is None:
             await self._telegram.draft(record.target, _draft_id(one.name), part, record.thread, REQUEST_SECONDS)
         else:
-            await self._telegram.edit(record.target, record.placeholder, part, seconds=REQUEST_SECONDS)
+            stop = self._keyboards.stop(one.name, record)
+            await self._telegram.edit(record.target, record.placeholder, part, stop, seconds=REQUEST_SECONDS)
 
     def _refused(self, one: _Followed, part: MessagePart, error: Refused) -> None:
         if "not modified" in str(error):

@@ -13,8 +13,7 @@ import pytest
 
 from dispatcher.telegram.outgoing.rendering import LONGEST, units
 from shared.turns.partial import PartialAnswer
-from tests.servers.telegram_api import Shown
-from tests.servers.telegram_messages import FloodLimits, mention
+from tests.servers.telegram_messages import FloodLimits, Shown, mention
 from tests.support.day.telegram_bot import GROUP, Bot, Stage, staged, wait_until
 from tests.support.machine import wait_for
 from tests.support.world import SECRET

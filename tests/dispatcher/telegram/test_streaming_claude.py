@@ -11,8 +11,7 @@ import pytest
 
 from shared.turns.partial import PartialAnswer
 from tests.servers.messages_api import MessagesApi, Streamed, ToolCall, tag_code
-from tests.servers.telegram_api import Call
-from tests.servers.telegram_messages import mention
+from tests.servers.telegram_messages import Call, mention
 from tests.support.day.telegram_bot import GROUP, Stage, staged, wait_until
 from tests.support.machine import wait_for
 from tests.support.world import BINARIES, SECRET

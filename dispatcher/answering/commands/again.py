@@ -1,0 +1,84 @@
+"""`/why` and `/retry`: the buttons below an answer, also as typed commands. Without a task id they mean the last answer."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+
+from dispatcher.answering.commands.command import ChatCommand, CommandReply
+from dispatcher.answering.commands.explanation import why_text
+from dispatcher.answering.retry import keep_trying
+from dispatcher.memory.day.memory import DayMemory
+from dispatcher.queue.chat_records import ChatRecords
+from dispatcher.queue.rights import in_group
+from shared.turns.records import Task, Turn
+from shared.wire.ids import TASK_ID
+
+WHY_USAGE = (
+    "/why shows what memory I was given for my last answer. Below an answer, its button does the same for that answer."
+)
+RETRY_USAGE = "/retry has me answer your last message anew. Below an answer, its button does the same for that message."
+NOTHING_TO_RETRY = "There is no message of yours here that I could answer anew. Please send it again."
+ELSEWHERE = "That message is somebody else's, so I do not answer it anew for you."
+
+
+class WhyCommand:
+    """`/why [task id]`; one per dispatcher."""
+
+    def __init__(self, records: ChatRecords) -> None:
+        self._records = records
+
+    async def reply_to(self, task: Task, text: str, now: float) -> CommandReply:  # noqa: ARG002
+        if text and not TASK_ID.match(text):
+            return CommandReply(WHY_USAGE)
+        known = await keep_trying(lambda: self._records.explanations(task.chat_id))
+        return CommandReply(why_text(known.get(text) if text else next(iter(known.values()), None)))
+
+
+class RetryCommand:
+    """`/retry [task id]`: the same message is asked again, by the task of the command. One per dispatcher.
+
+    The earlier exchange stays as it was: it was said. The new one is stored beside it, and its question names the task that it repeats.
+    """
+
+    def __init__(self, records: ChatRecords, day: DayMemory) -> None:
+        self._records, self._day = records, day
+
+    async def question(self, task: Task, command: ChatCommand) -> Task | CommandReply:
+        """The task with the message to be asked again, or why there is none. A forgotten message is not asked again."""
+        named = command.text
+        if named and not TASK_ID.match(named):
+            return CommandReply(RETRY_USAGE)
+        if not named:
+            newest = await keep_trying(lambda: self._records.explanations(task.chat_id))
+            for task_id in newest:
+                asked = await self._turn(task, task_id)
+                if asked is not None and _may(task, asked):
+                    return _again(task, asked)
+            return CommandReply(NOTHING_TO_RETRY)
+        asked = await self._turn(task, named)
+        if asked is None:
+            return CommandReply(NOTHING_TO_RETRY)
+        return _again(task, asked) if _may(task, asked) else CommandReply(ELSEWHERE)
+
+    async def reply_to(self, task: Task, text: str, now: float) -> CommandReply:  # noqa: ARG002
+        """Only for a command that cannot become a question."""
+        asked = await self.question(task, ChatCommand("retry", text))
+        return asked if isinstance(asked, CommandReply) else CommandReply(RETRY_USAGE)
+
+    async def _turn(self, task: Task, task_id: str) -> Turn | None:
+        turn = await keep_trying(lambda: self._records.question(task.chat_id, task_id))
+        if turn is None and self._day.wanted:  # the night has taken it out of Redis
+            named = await asyncio.to_thread(self._day.turns.named, task.chat_id, [f"{task_id}:user"])
+            turn = named[0].turn if named else None
+        return None if turn is None or self._day.forgotten.covers(turn) else turn
+
+
+def _may(task: Task, turn: Turn) -> bool:
+    """In a group only one's own message: it will be stored as said by who asks again."""
+    return not in_group(task.chat_id) or (turn.user_id is not None and turn.user_id == task.user_id)
+
+
+def _again(task: Task, turn: Turn) -> Task:
+    name = turn.name or task.name
+    return replace(task, message=turn.content, name=name, origin=turn.origin, media=turn.media, retries=turn.task_id)

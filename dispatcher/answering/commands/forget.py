@@ -1,0 +1,196 @@
+"""`/forget`: messages of this chat are hidden, after a preview and a question.
+
+    /forget WORDS │ last │ today │ all ─ what is meant is read ─ preview ─ "Forget these" ─ hidden, the conversation ends
+                                                                  └ kept in Redis for ten minutes under a digest of it, which the button names
+
+Only exactly what was shown is forgotten, and only by the person who was shown it. A command that is carried out twice, after a crash or by a second
+press, changes nothing the second time: the tombstone is named by the same digest.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from dataclasses import dataclass
+from datetime import datetime
+from datetime import time as clock
+from typing import TYPE_CHECKING
+
+import structlog
+from redis.exceptions import NoPermissionError
+
+from dispatcher.answering.commands.command import CommandReply
+from dispatcher.answering.retry import keep_trying
+from dispatcher.answering.tag_actions import FORGETTING, store_waiting
+from dispatcher.memory.day.memory import DayMemory
+from dispatcher.queue.chat_records import ChatRecords
+from dispatcher.queue.rights import Rights
+from dispatcher.queue.tasks import TaskQueue
+from shared.config.settings import Settings
+from shared.system.faults import crash_point
+from shared.text.format import one_line, shorten, time_text
+from shared.turns.records import RecordRefused, Task
+from shared.turns.results import Keyboard, keyboard, row_of
+
+if TYPE_CHECKING:
+    from dispatcher.chat_data.forget.in_chat import ChatSelection
+
+log = structlog.get_logger()
+
+USAGE = "\n".join(
+    [
+        "I forget messages of this chat after I have shown you which ones, and you have confirmed it:",
+        "",
+        "/forget WORDS - the messages that contain these words, and no others",
+        "/forget last - the last message and its answer",
+        "/forget today - everything since midnight",
+        "/forget all - this whole chat, after a second question",
+        "",
+        "What I made of these messages (/memory) goes with them. I then no longer use them, and the conversation starts anew. They are hidden, "
+        "not erased: the person who runs me can erase them with hmem forget.",
+    ]
+)
+FORGOTTEN = "Forgotten: {what}. I no longer use this, and our conversation starts anew. {bytes}"
+BYTES = "It is hidden, not erased: the person who runs me can erase the stored bytes with hmem forget."
+NOTHING = "I found nothing to forget. Nothing was changed."
+EXPIRED = "This is no longer valid: what I showed you may be forgotten for ten minutes. Please send /forget again."
+CANCELLED = "Nothing was forgotten."
+SHORT = "Please give me at least three letters to look for. /forget explains what else I can forget."
+TOO_MANY = "These are {count} messages, and I forget at most {most} at once. Use more words, or /forget all."
+NO_RIGHT = (
+    "I cannot do this here: Redis does not give me the right to. My owner has to update its users (docs/redis-keys.md)."
+)
+#: The shortest text that is looked for, and the longest line of a preview.
+SHORTEST, LINE_CHARACTERS = 3, 120
+
+_CONFIRMED = re.compile(r"(yes|really|no) ([0-9a-f]{16})\Z")
+
+
+@dataclass(frozen=True)
+class ForgetCommand:
+    """`explain`; `words`, `last`, `today`, `all`, which select; `yes`, `really`, `no` with the digest of what was shown."""
+
+    name: str
+    text: str = ""
+
+
+def parse(text: str) -> ForgetCommand:
+    """What follows `/forget`. Words in quotation marks are never one of the names."""
+    if not text:
+        return ForgetCommand("explain")
+    if found := _CONFIRMED.match(text):
+        return ForgetCommand(found[1], found[2])
+    if text.lower() in ("last", "today", "all"):
+        return ForgetCommand(text.lower())
+    quoted = re.fullmatch(r'["“„«](.*)["”“»]', text, re.DOTALL)
+    return ForgetCommand("words", one_line(quoted[1] if quoted else text))
+
+
+class ForgetCommands:
+    """One per dispatcher."""
+
+    def __init__(
+        self, settings: Settings, queue: TaskQueue, records: ChatRecords, day: DayMemory, rights: Rights
+    ) -> None:
+        self._settings, self._zone = settings, settings.timezone
+        self._queue, self._records, self._day, self._rights = queue, records, day, rights
+
+    async def reply_to(self, task: Task, text: str, now: float) -> CommandReply:
+        if refusal := self._rights.refusal(FORGETTING, task.chat_id, task.user_id):
+            return CommandReply(refusal)
+        command = parse(text)
+        if command.name == "explain":
+            choice = row_of(("The last message", "/forget last"), ("Today", "/forget today"), ("All", "/forget all"))
+            return CommandReply(USAGE, buttons=keyboard(choice))
+        try:
+            if command.name in ("yes", "really"):
+                return await self._confirmed(task, command, now)
+            if command.name == "no":
+                await keep_trying(lambda: self._records.drop_selection(command.text, task.chat_id))
+                return CommandReply(CANCELLED)
+            return await self._shown(task, command, now)
+        except NoPermissionError:
+            log.error("/forget needs a right of the dispatcher's Redis user that it lacks", todo="hmem doctor")
+            return CommandReply(NO_RIGHT, error=True)
+
+    async def _shown(self, task: Task, command: ForgetCommand, now: float) -> CommandReply:
+        """The preview, with the buttons that confirm exactly it."""
+        from dispatcher.chat_data.forget.in_chat import MOST_TURNS, ChatSelection, select
+
+        if command.name == "words" and len(command.text) < SHORTEST:
+            return CommandReply(SHORT)
+        today = datetime.combine(datetime.fromtimestamp(now, self._zone).date(), clock(), self._zone).timestamp()
+        asked = ChatSelection(command.name, task.user_id or "", before=now if command.name == "all" else None)
+        waiting = await keep_trying(lambda: self._queue.waiting(task))
+        found = await asyncio.to_thread(
+            lambda: select(self._settings, self._day, waiting, task.chat_id, asked, words=command.text, since=today)
+        )
+        if not found.messages and not found.memories:
+            return CommandReply(NOTHING)
+        if len(found.turn_ids) > MOST_TURNS:
+            return CommandReply(TOO_MANY.format(count=len(found.turn_ids), most=MOST_TURNS))
+        digest = found.digest(task.chat_id)
+        await keep_trying(lambda: self._records.keep_selection(digest, task.chat_id, found.to_json()))
+        confirm = "You can confirm this for ten minutes."
+        if task.origin.chat_type is None:  # of another bot, which shows no buttons
+            confirm = f"To confirm this, send /forget yes {digest} within ten minutes."
+        text = f"{self._preview(found, command.text)}\n\n{confirm}"
+        return CommandReply(text, buttons=_choice(found, digest))
+
+    def _preview(self, found: ChatSelection, words: str) -> str:
+        of = {
+            "words": f' with "{shorten(words, LINE_CHARACTERS)}"',
+            "last": ", the last exchange",
+            "today": " since midnight",
+            "all": " of this chat",
+        }[found.kind]
+        span = f", from {time_text(found.first, self._zone)} to {time_text(found.last, self._zone)}"
+        lines = [f"To be forgotten: {_what(found)}{of}{span if found.shown else ''}."]
+        lines += [
+            f"• {time_text(turn.at, self._zone)} {turn.speaker}: {shorten(one_line(turn.text), LINE_CHARACTERS)}"
+            for turn in found.shown
+        ]
+        left = found.messages - sum(len(turn.turn_ids) for turn in found.shown)
+        lines += [f"… and {left} more"] if left > 0 else []
+        return "\n".join(lines)
+
+    async def _confirmed(self, task: Task, command: ForgetCommand, now: float) -> CommandReply:
+        """Forget what was shown under this digest; the whole chat only after a second question."""
+        from dispatcher.chat_data.forget.in_chat import ChatSelection
+
+        digest, chat_id = command.text, task.chat_id
+        record = await keep_trying(lambda: self._records.selection(digest, chat_id))
+        try:
+            selection = ChatSelection.parse(record) if record else None
+        except RecordRefused:
+            selection = None
+        if selection is None or selection.digest(chat_id) != digest or selection.user != (task.user_id or ""):
+            return CommandReply(EXPIRED)
+        if selection.kind == "all" and command.name != "really":
+            question = f"Really forget this whole chat, {_what(selection)}? I will know nothing of it any more."
+            if task.origin.chat_type is None:
+                question += f" To confirm this, send /forget really {digest}."
+            choice = row_of(("Yes, forget everything", f"/forget really {digest}"), ("No", f"/forget no {digest}"))
+            return CommandReply(question, buttons=keyboard(choice))
+        await store_waiting(self._queue, self._day, task) if self._day.wanted else None
+        await asyncio.to_thread(self._hide, selection, chat_id, now)
+        crash_point("answering:forgotten")
+        return CommandReply(FORGOTTEN.format(what=_what(selection), bytes=BYTES), forgotten=True)
+
+    def _hide(self, selection: ChatSelection, chat_id: str, now: float) -> None:
+        for tombstone in selection.tombstones(chat_id, now):
+            self._day.forgotten.add(tombstone)
+            if self._day.wanted:
+                self._day.requests.forget_turns(tombstone, selection.before)
+
+
+def _choice(found: ChatSelection, digest: str) -> Keyboard:
+    label = "Forget everything…" if found.kind == "all" else f"Forget these {found.messages}"
+    return keyboard(row_of((label, f"/forget yes {digest}"), ("Cancel", f"/forget no {digest}")))
+
+
+def _what(found: ChatSelection) -> str:
+    messages = f"{found.messages} message{'' if found.messages == 1 else 's'}"
+    if not found.memories:
+        return messages
+    return f"{messages}, and {found.memories} entr{'y' if found.memories == 1 else 'ies'} of my memory"

@@ -1,0 +1,129 @@
+"""A chat's typed memories as people look through them in the chat: pages of the list, and one entry with all that is known of it. Pure functions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+from dispatcher.memory.typed.text import is_over, listed, listing, numbered
+from shared.text.format import day_text, one_line, shorten, time_text
+
+if TYPE_CHECKING:
+    from zoneinfo import ZoneInfo
+
+    from dispatcher.memory.store.memories import Memory
+    from dispatcher.memory.typed.memories import ChatMemories
+    from shared.turns.records import Turn
+
+#: Entries of a page: their numbers make one row of buttons.
+PER_PAGE = 8
+#: The longest that a source message is quoted, and the most that are.
+QUOTED_CHARACTERS, QUOTED_TURNS = 300, 3
+_KINDS = {"fact": "Fact", "goal": "Goal", "completed_goal": "Completed goal", "preference": "Preference"}
+
+
+@dataclass(frozen=True)
+class MemoryPage:
+    """`numbers` are those of its entries, as they stand in the text; pages count from 1."""
+
+    text: str
+    numbers: tuple[int, ...]
+    page: int
+    pages: int
+
+
+@dataclass(frozen=True)
+class MemoryEntry:
+    """One entry: `page` is where it is listed; `open_goal`: it can be marked as done; `valid`: nothing has replaced it."""
+
+    text: str
+    number: int
+    page: int
+    open_goal: bool
+    valid: bool
+
+
+def memory_page(known: ChatMemories, page: int, now: float, zone: ZoneInfo) -> MemoryPage:
+    """A page of the list; the nearest one there is. A list of one page shows its empty headings, too."""
+    newer = _newer(known)
+    entries = _entries(known.shown, now, newer)
+    pages = max(1, -(-len(entries) // PER_PAGE))
+    page = min(max(1, page), pages)
+    some = entries[(page - 1) * PER_PAGE : page * PER_PAGE]
+    numbers = tuple(memory.number for _, memory in some)
+    if pages == 1:
+        return MemoryPage(listing(known.shown, now, zone, newer), numbers, 1, 1)
+    parts = [
+        "\n".join([title, *(numbered(memory, newer.get(memory.memory_id), now, zone) for _, memory in group)])
+        for title, group in groupby(some, key=lambda entry: entry[0])
+    ]
+    onward = f" /memory page {page + 1} shows the next." if page < pages else ""
+    return MemoryPage("\n\n".join([*parts, f"Page {page} of {pages}.{onward}"]), numbers, page, pages)
+
+
+def memory_entry(
+    known: ChatMemories, memory: Memory, sources: Sequence[Turn], now: float, zone: ZoneInfo
+) -> MemoryEntry:
+    """`sources`: the messages that it comes from, as far as they are known."""
+    newer = _newer(known)
+    order = [one.memory_id for _, one in _entries(known.shown, now, newer)]
+    page = order.index(memory.memory_id) // PER_PAGE + 1 if memory.memory_id in order else 1
+    lines = [
+        f"{memory.number}. {_KINDS.get(str(memory.type), 'Entry')}: {memory.text}",
+        "",
+        f"Noted on {day_text(memory.created, zone)}.",
+        *_times(memory, now, zone),
+        *([f"Priority: {memory.priority}."] if memory.priority else []),
+        *([f"Also phrased as: {'; '.join(map(one_line, memory.wordings))}"] if memory.wordings else []),
+        *_replacements(known, memory, newer, zone),
+        *_origin(sources, zone),
+    ]
+    valid = memory.memory_id not in newer
+    return MemoryEntry("\n".join(lines), memory.number, page, valid and memory.type == "goal", valid)
+
+
+def _newer(known: ChatMemories) -> Mapping[int, Memory]:
+    every = {one.memory_id: one for one in known.every}
+    return {memory_id: every[by] for memory_id, by in known.superseded.items()}
+
+
+def _entries(memories: Sequence[Memory], now: float, newer: Mapping[int, Memory]) -> list[tuple[str, Memory]]:
+    return [(title, memory) for title, some in listed(memories, now, newer).items() for memory in some]
+
+
+def _times(memory: Memory, now: float, zone: ZoneInfo) -> list[str]:
+    lines = []
+    if memory.type == "fact" and memory.deadline is not None:
+        lines.append(f"{'It was' if is_over(memory, now) else 'It is'} about {day_text(memory.deadline, zone)}.")
+    elif memory.deadline is not None:
+        overdue = " It is overdue." if memory.type == "goal" and memory.deadline < now else ""
+        lines.append(f"Deadline: {time_text(memory.deadline, zone)}.{overdue}")
+    if memory.completed_at is not None:
+        lines.append(f"Done on {day_text(memory.completed_at, zone)}.")
+    return lines
+
+
+def _replacements(known: ChatMemories, memory: Memory, newer: Mapping[int, Memory], zone: ZoneInfo) -> list[str]:
+    lines = []
+    if by := newer.get(memory.memory_id):
+        since = f" on {day_text(memory.superseded_at, zone)}" if memory.superseded_at is not None else ""
+        lines.append(f"Replaced{since} by number {by.number}: {shorten(one_line(by.text), QUOTED_CHARACTERS)}")
+    lines += [
+        f"It replaces number {one.number}: {shorten(one_line(one.text), QUOTED_CHARACTERS)}"
+        for one in known.shown
+        if (successor := newer.get(one.memory_id)) and successor.memory_id == memory.memory_id
+    ]
+    return lines
+
+
+def _origin(sources: Sequence[Turn], zone: ZoneInfo) -> list[str]:
+    if not sources:
+        return ["From a command or an import, or from a message that I no longer have."]
+    quoted = [
+        f"From {time_text(turn.timestamp, zone)}, {turn.speaker}: {shorten(one_line(turn.content), QUOTED_CHARACTERS)}"
+        for turn in sources[:QUOTED_TURNS]
+    ]
+    left = len(sources) - QUOTED_TURNS
+    return quoted + ([f"… and from {left} more messages"] if left > 0 else [])

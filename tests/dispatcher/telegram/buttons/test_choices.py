@@ -1,0 +1,45 @@
+"""The choices of /model and /digest as buttons, which the bot answers alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.support.day.telegram_bot import GROUP, Stage, labels, press, say, staged
+
+
+@pytest.fixture(scope="module")
+def stage(redis_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
+    with staged(redis_url, tmp_path_factory.mktemp("choices")) as made:
+        made.bot(OWNERS="7")
+        yield made
+
+
+def test_the_model_is_chosen_by_a_button(stage: Stage) -> None:
+    chat = stage.new_chat()
+    asked = say(stage, chat, "/model", "The model here is default")
+    assert labels(asked) == ["opus", "sonnet", "haiku", "✓ default"]
+    chosen = press(stage, chat, "haiku", "The model here is haiku from the next message on.")
+    assert chosen.id == asked.id
+    assert labels(chosen) == ["opus", "sonnet", "✓ haiku", "default"]
+    stage.api.say(chat, "hello")
+    task = stage.pop()
+    assert task["model"] == "haiku"
+    stage.answer(task["task_id"], "hi")
+    stage.quiet()
+
+
+def test_the_digest_is_switched_by_a_button(stage: Stage) -> None:
+    chat = stage.new_chat()
+    assert labels(say(stage, chat, "/digest", "The digest is off")) == ["on", "✓ off"]
+    assert labels(press(stage, chat, "on", "The digest is on")) == ["✓ on", "off"]
+    assert stage.redis.hexists("hcli:mem:digests", str(chat))
+    press(stage, chat, "off", "The digest is off")
+    assert not stage.redis.hexists("hcli:mem:digests", str(chat))
+
+
+def test_a_member_of_a_group_is_shown_the_model_without_buttons(stage: Stage) -> None:
+    bea, ada = {"id": 8, "is_bot": False, "first_name": "Bea"}, {"id": 7, "is_bot": False, "first_name": "Ada"}
+    assert labels(say(stage, GROUP, "/model", "The model here is default", user=bea)) == []
+    assert labels(say(stage, GROUP, "/model", "The model here is default", user=ada))
