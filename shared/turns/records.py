@@ -68,6 +68,7 @@ class Task:
     name: str | None = None  # the speaker's display name
     origin: Origin = NOWHERE
     media: tuple[Media, ...] = ()
+    scheduled: bool = False  # asked by a schedule that the person set (/every)
     as_said: dict[str, str] = field(default_factory=dict, init=False, compare=False)  # what held a lone surrogate
 
     def __post_init__(self) -> None:
@@ -111,6 +112,7 @@ class Task:
             name=speaker if isinstance(speaker, str) and speaker.strip() else None,
             origin=Origin.parse(record),
             media=media_of(record),
+            scheduled=record.get("scheduled") is True,
         )
 
 

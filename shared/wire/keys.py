@@ -78,7 +78,10 @@ KEYS: tuple[Key, ...] = (
     Key("hcli:mem:outbox", "list",
         "messages for the bot to send without a question: JSON {id, chat_id, text, created_at}; photo: with the picture of the nights; "
         "digest: it repeats what was said; buttons: below it, for user_id", "bot, dispatcher, owner", "bot, dispatcher", "none"),
-    Key("hcli:mem:reminded:{memory}", "string", "this memory's (id and time of creation) reminder is in the outbox", "dispatcher", "none", "30 days"),
+    Key("hcli:mem:reminded:{memory}", "string",
+        "this memory's (id and time of creation) reminder is in the outbox; schedule-…: so is this occurrence of a reminder, or its question is queued",
+        "dispatcher", "none", "30 days"),
+    Key("hcli:mem:chat:{chat_id}", "hash", "what a chat has set for itself: timezone", "dispatcher, owner", "dispatcher", "none"),
     Key("hcli:mem:release", "hash", "worker → run of the release it serves, 0 for none", "dispatcher", "bot, night", "none"),
     Key("hcli:mem:tombstones", "list", "tombstone JSON: which turns to forget", "dispatcher, owner", "dispatcher, night", "none"),
     Key("hcli:mem:forgotten", "string",
@@ -246,6 +249,10 @@ def why(chat_id: str) -> str:
 
 def reminded(memory: str) -> str:
     return f"hcli:mem:reminded:{memory}"
+
+
+def chat_settings(chat_id: str) -> str:
+    return f"hcli:mem:chat:{chat_id}"
 
 
 def pending(chat_id: str) -> str:

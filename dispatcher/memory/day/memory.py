@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from dispatcher.memory.session_summary import SummaryWriter
     from dispatcher.memory.store.actions import Actions
     from dispatcher.memory.store.memories import Memories
+    from dispatcher.memory.store.schedules import Schedules
     from dispatcher.memory.store.summaries import Summaries
     from dispatcher.memory.store.turns import Turns
     from dispatcher.memory.today import DayTurns
@@ -41,6 +42,8 @@ if TYPE_CHECKING:
     from shared.turns.records import Turn
 
 log = structlog.get_logger()
+
+ZoneOf = Callable[[str], ZoneInfo]
 
 #: A chat id that no chat can have: the records refuse it.
 NOBODY = "0"
@@ -57,6 +60,8 @@ class DayMemory:
         self.forgotten = Forgotten(settings.hmem_state_dir)
         self.questions = Questions()
         self.opened = False  # or tried to
+        #: A chat's time zone; a dispatcher replaces it, because a chat may choose its own (/timezone).
+        self.zone_of: ZoneOf = lambda _: settings.timezone
         self._stores = DayStores(settings)
         self._read_release, self._writer = read_release, writer
         self._pool = ThreadPoolExecutor(settings.max_concurrent_tasks, thread_name_prefix="day")
@@ -84,6 +89,10 @@ class DayMemory:
     def actions(self) -> Actions:
         return self._stores.actions
 
+    @property
+    def schedules(self) -> Schedules:
+        return self._stores.schedules
+
     # Built on the tables; `renew` drops it.
 
     @cached_property
@@ -109,12 +118,21 @@ class DayMemory:
         from dispatcher.memory.typed.actions import Acting
         from dispatcher.memory.withholding import TurnTexts
 
-        zone, texts = self.settings.timezone, TurnTexts(self.turns, self._read_release)
-        return Acting(self.memories, self.actions, self.remembering, self.forgotten, zone, self.repeating, texts)
+        texts = TurnTexts(self.turns, self._read_release)
+        return Acting(
+            self.memories,
+            self.actions,
+            self.remembering,
+            self.forgotten,
+            lambda chat_id: self.zone_of(chat_id),
+            self.repeating,
+            texts,
+            self.schedules,
+        )
 
     @cached_property
     def requests(self) -> MemoryRequests:
-        return MemoryRequests(self._stores, self.remembering, self.acting, self.forgotten, self.settings.timezone)
+        return MemoryRequests(self._stores, self.remembering, self.acting, self.forgotten, lambda chat: self.zone_of(chat))
 
     @cached_property
     def upkeep(self) -> DayUpkeep:
@@ -122,8 +140,9 @@ class DayMemory:
 
     @cached_property
     def _reader(self) -> ContextReader:
-        zone = self.settings.timezone
-        return ContextReader(self._stores, self.remembering, self._day_turns, zone, self._counting)
+        return ContextReader(
+            self._stores, self.remembering, self._day_turns, lambda chat: self.zone_of(chat), self._counting
+        )
 
     # Opening and closing.
 

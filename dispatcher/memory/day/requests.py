@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 from zoneinfo import ZoneInfo
@@ -25,10 +25,10 @@ class MemoryRequests:
     """Thread-safe. StoreUnavailable if a request cannot be carried out now."""
 
     def __init__(
-        self, stores: DayStores, remembering: Remembering, acting: Acting, forgotten: Forgotten, zone: ZoneInfo
+        self, stores: DayStores, remembering: Remembering, acting: Acting, forgotten: Forgotten, zone_of: Callable[[str], ZoneInfo]
     ) -> None:
         self._stores, self._remembering, self._acting = stores, remembering, acting
-        self._forgotten, self._zone = forgotten, zone
+        self._forgotten, self._zone_of = forgotten, zone_of
 
     def act(self, task: Task, session: str, tags: Sequence[Any], now: float) -> Acted:
         """Act on an answer's tags, each once. Tags of an erased exchange are ignored."""
@@ -55,7 +55,7 @@ class MemoryRequests:
         known = self._remembering.of_chat(chat_id)
         every = {one.memory_id: one for one in known.every}
         newer = {memory_id: every[by] for memory_id, by in known.superseded.items()}
-        return listing(known.shown, now, self._zone, newer)
+        return listing(known.shown, now, self._zone_of(chat_id), newer)
 
     def add(self, task: Task, text: str, now: float) -> Outcome:
         """`/memory add`."""
@@ -73,4 +73,7 @@ class MemoryRequests:
         for memory in memories.list(task.chat_id):
             if f"{task.task_id}:user" in (memory.source_turn or "").split():
                 memories.delete(task.chat_id, memory.memory_id)
+        for one in list(self._stores.schedules.every(task.chat_id)):
+            if one.source_turn == f"{task.task_id}:user":
+                self._stores.schedules.remove(task.chat_id, one.number)
         self._stores.actions.remove_task(task.chat_id, task.task_id)
