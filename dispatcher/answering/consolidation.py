@@ -71,7 +71,7 @@ class Consolidator:
         self._day, self._worker, self._now = day, worker, now
         self._redis: Any = client  # it returns bytes; the library's types are bytes or str
         self._rotate = client.register_script(script_text("answering/rotate"))
-        self._remind_once = client.register_script(script_text("answering/remind"))
+        self._remind_once = client.register_script(script_text("queue/remind"))
         self._consolidated = client.register_script(script_text("answering/consolidated"))
         self._failures: dict[bytes, int] = {}
         self._stopping = False

@@ -21,6 +21,7 @@ from dispatcher.answering.ask_claude import ClaudeCaller
 from dispatcher.answering.commands.command import CommandReply
 from dispatcher.answering.commands.memory import MemoryCommands
 from dispatcher.answering.commands.registry import CommandRegistry
+from dispatcher.answering.commands.schedules import ScheduleCommands, TimeZoneCommand
 from dispatcher.answering.conversation import ConversationAnswerer, MessageContexts
 from dispatcher.answering.results import ResultBuilder
 from dispatcher.answering.retry import keep_trying
@@ -32,6 +33,7 @@ from dispatcher.memory.cache_dropping import CacheDropper
 from dispatcher.memory.day.memory import DayMemory
 from dispatcher.memory.tombstones import FORGOTTEN, erases
 from dispatcher.queue.cancellation import Run
+from dispatcher.queue.chat_zones import ChatZones
 from dispatcher.queue.existing_values import ANY, LOOKS, NO_TURNS, are_own, named, sha1
 from dispatcher.queue.refused import USED_ID, TooLarge
 from dispatcher.queue.rights import Rights
@@ -39,6 +41,7 @@ from dispatcher.queue.tasks import MAX_ATTEMPTS, Begun, Claim, Finished, TaskQue
 from dispatcher.releases.served import ServedRelease
 from shared.config.settings import Settings
 from shared.turns.records import RecordRefused, Task, Tombstone, loads_object, task_id_of
+from shared.wire.client import BACKGROUND, open_redis
 
 log = structlog.get_logger()
 
@@ -62,9 +65,20 @@ class TaskHandler:
         self.cache_dropper = CacheDropper(served, day)
         rights = Rights(settings)
         tags = TagActions(settings, self.queue, day, rights, self._results)
-        self._commands = CommandRegistry({"memory": MemoryCommands(self.queue, day, rights, enabled=tags.enabled)})
+        self.zones = ChatZones(open_redis(settings.redis_url, BACKGROUND), settings.timezone)
+        day.zone_of = self.zones.of
+        self._commands = CommandRegistry(
+            {
+                "memory": MemoryCommands(self.queue, day, rights, enabled=tags.enabled),
+                "remind": ScheduleCommands(day, rights, "reminder"),
+                "every": ScheduleCommands(day, rights, "question", owners_only=True),
+                "timezone": TimeZoneCommand(self.zones, rights),
+            }
+        )
         self._contexts = MessageContexts(settings, day, served, self.cache_dropper, metrics)
-        self._claude = ClaudeCaller(settings, claude, metrics, partial(note_outcome, client), remembers=tags.enabled)
+        self._claude = ClaudeCaller(
+            settings, claude, metrics, partial(note_outcome, client), remembers=tags.enabled, zone_of=self.zones.of
+        )
         replays = settings.session_mode == "replay"
         self._conversation = ConversationAnswerer(
             self.queue, self._claude, self._contexts, tags, self._results, replays=replays
@@ -74,6 +88,7 @@ class TaskHandler:
         self._claude.close()
         self.served.close()
         self.day.close()
+        self.zones.close()
 
     async def handle(self, claim: Claim, run: Run) -> None:
         """The whole path of a claimed task; one that cannot be processed becomes a dead letter."""

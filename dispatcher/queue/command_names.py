@@ -2,4 +2,4 @@
 
 from __future__ import annotations
 
-DISPATCHER_COMMANDS = frozenset({"memory"})
+DISPATCHER_COMMANDS = frozenset({"memory", "remind", "every", "timezone"})

@@ -79,7 +79,7 @@ KEYS: tuple[Key, ...] = (
         "messages for the bot to send without a question: JSON {id, chat_id, text, created_at}; photo: with the picture of the nights; "
         "digest: it repeats what was said; buttons: below it, for user_id", "bot, dispatcher, owner", "bot, dispatcher", "none"),
     Key("hcli:mem:reminded:{memory}", "string",
-        "this memory's (id and time of creation) reminder is in the outbox; schedule-…: so is this occurrence of a reminder, or its question is queued",
+        "this memory's (id and time of creation) reminder is in the outbox; schedule-…: this occurrence was sent or asked",
         "dispatcher", "none", "30 days"),
     Key("hcli:mem:chat:{chat_id}", "hash", "what a chat has set for itself: timezone", "dispatcher, owner", "dispatcher", "none"),
     Key("hcli:mem:release", "hash", "worker → run of the release it serves, 0 for none", "dispatcher", "bot, night", "none"),

@@ -52,7 +52,10 @@ _EVERY = (
     r"(?:every|each|on every|jede[nrsm]?|tous les|toutes les|chaque|cada|todos los|todas las|кажд(?:ый|ую|ое|ые)|по)\s+"
 )
 _DAILY = r"(?:daily|täglich|taeglich|quotidiennement|diariamente|ежедневно)"
-_WORKDAY = r"(?:weekdays?|work(?:ing )?days?|werktags?|arbeitstags?|jours? ouvrables?|días? laborables?|dias? laborables?|будн\w+(?: д\w+)?|рабоч\w+ д\w+)"
+_WORKDAY = (
+    r"(?:weekdays?|work(?:ing )?days?|werktags?|arbeitstags?|jours? ouvrables?|d[ií]as? laborables?"
+    r"|будн\w+(?: д\w+)?|рабоч\w+ д\w+)"
+)
 _DAY = r"(?:days?|tag|jours?|días?|dias?|день|дням)"
 _MONTH = (
     r"(?:months?|monat|mois|mes(?:es)?|месяц)(?:\s+(?:on|am|le|el día|el dia|el))?(?:\s+(?:the|day))?\s+"
@@ -69,7 +72,9 @@ _REPEATS = re.compile(
     re.IGNORECASE,
 )
 #: /every 8:00 and /every monday 8:00 need no word for "every".
-_BARE = re.compile(rf"(?:(?P<workdays>{_WORKDAY})|(?P<daily>{_DAY})|{_MONTH}|{_MONTHLY_FIRST}|{_WEEKDAYS})(?![\w])", re.IGNORECASE)
+_BARE = re.compile(
+    rf"(?:(?P<workdays>{_WORKDAY})|(?P<daily>{_DAY})|{_MONTH}|{_MONTHLY_FIRST}|{_WEEKDAYS})(?![\w])", re.IGNORECASE
+)
 _AHEAD = re.compile(r"(?:at|um|à|a las|в|by|gegen|@)?", re.IGNORECASE)
 
 
@@ -98,7 +103,8 @@ def read_repeating(text: str, now: float, zone: ZoneInfo) -> tuple[DueTime, str]
     if found is None:
         quoted = shorten(one_line(text), QUOTED)
         raise InvalidInput(
-            f'I do not understand how often "{quoted}" is. Write it like this: day 7:30, monday 8:00, weekday 9:00, month on 24 18:00, and then the text.'
+            f'I do not understand how often "{quoted}" is. Write it like this: day 7:30, monday 8:00, weekday 9:00, month on 24 18:00, '
+            "and then the text."
         )
     return _with_text(found)
 
@@ -126,7 +132,9 @@ def _with_text(found: _Prefix) -> tuple[DueTime, str]:
 def _refuse(text: str, now: float, zone: ZoneInfo) -> None:
     """Raises what is wrong with a text that is no date to come, in its language."""
     found = deadline_of(text, now, zone)
-    raise InvalidInput(f'"{shorten(one_line(text), QUOTED)}" is over today ({found.text}). Name a time of day, or another day.')
+    raise InvalidInput(
+        f'"{shorten(one_line(text), QUOTED)}" is over today ({found.text}). Name a time of day, or another day.'
+    )
 
 
 def _once(text: str, now: float, zone: ZoneInfo) -> DueTime | None:
@@ -141,7 +149,8 @@ def _once(text: str, now: float, zone: ZoneInfo) -> DueTime | None:
 
 
 def _past(text: str, at: float, zone: ZoneInfo) -> str:
-    return f'"{shorten(one_line(text), QUOTED)}" is in the past ({exact_text(at, zone)}). Name a time in the future, for example: tomorrow 9:00, in 20 minutes.'
+    quoted, day = shorten(one_line(text), QUOTED), exact_text(at, zone)
+    return f'"{quoted}" is in the past ({day}). Name a time in the future, for example: tomorrow 9:00, in 20 minutes.'
 
 
 def _moment(text: str, now: float, zone: ZoneInfo) -> float | None:

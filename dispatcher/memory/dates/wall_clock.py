@@ -66,7 +66,9 @@ def wall_moment(day: date, clock: time, zone: ZoneInfo) -> float:
     first = wanted.replace(tzinfo=zone).timestamp()
     if datetime.fromtimestamp(first, zone).replace(tzinfo=None, fold=0) == wanted:
         return first
-    before = int(wanted.replace(tzinfo=zone, fold=1).timestamp())  # by the offset from after the gap: it lies ahead of it
+    before = int(
+        wanted.replace(tzinfo=zone, fold=1).timestamp()
+    )  # by the offset from after the gap: it lies ahead of it
     return float(_transition(before, int(first), zone))
 
 

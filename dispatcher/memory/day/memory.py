@@ -6,9 +6,11 @@ release is searched.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from typing import TYPE_CHECKING
+from zoneinfo import ZoneInfo
 
 import structlog
 
@@ -132,7 +134,9 @@ class DayMemory:
 
     @cached_property
     def requests(self) -> MemoryRequests:
-        return MemoryRequests(self._stores, self.remembering, self.acting, self.forgotten, lambda chat: self.zone_of(chat))
+        return MemoryRequests(
+            self._stores, self.remembering, self.acting, self.forgotten, lambda chat: self.zone_of(chat)
+        )
 
     @cached_property
     def upkeep(self) -> DayUpkeep:

@@ -25,7 +25,12 @@ class MemoryRequests:
     """Thread-safe. StoreUnavailable if a request cannot be carried out now."""
 
     def __init__(
-        self, stores: DayStores, remembering: Remembering, acting: Acting, forgotten: Forgotten, zone_of: Callable[[str], ZoneInfo]
+        self,
+        stores: DayStores,
+        remembering: Remembering,
+        acting: Acting,
+        forgotten: Forgotten,
+        zone_of: Callable[[str], ZoneInfo],
     ) -> None:
         self._stores, self._remembering, self._acting = stores, remembering, acting
         self._forgotten, self._zone_of = forgotten, zone_of

@@ -153,7 +153,10 @@ def forget_if_empty(connection: Connection, chat_id: str) -> None:
     left = [sa.exists().where(table.c.chat_id == chat_id) for table in (turns, summaries, memories, schedules)]
     connection.execute(
         sa.delete(chats).where(
-            chats.c.chat_id == chat_id, chats.c.last_memory == 0, chats.c.last_schedule == 0, *(~found for found in left)
+            chats.c.chat_id == chat_id,
+            chats.c.last_memory == 0,
+            chats.c.last_schedule == 0,
+            *(~found for found in left),
         )
     )
 

@@ -131,7 +131,8 @@ class Schedules:
         with self._database.begin() as connection:
             return bool(connection.execute(sa.update(schedules).where(*same).values(values)).rowcount)
 
-    def snooze(self, chat_id: str, number: int, until: float, connection: Connection | None = None) -> bool:
+    def snooze(self, chat_id: str, number: int, until: float | None, connection: Connection | None = None) -> bool:
+        """Send it once more at this time; None takes that back. Whether it exists."""
         where = (schedules.c.chat_id == checked_chat(chat_id), schedules.c.number == number)
         with self._database.joined(connection) as used:
             return bool(used.execute(sa.update(schedules).where(*where).values(snoozed=until)).rowcount)

@@ -65,7 +65,9 @@ def add_reminder(
     table: Schedules, task: Task, text: str, due: DueTime, now: float, zone: ZoneInfo, connection: Connection
 ) -> str:
     """What a tag asks for."""
-    return add_schedule(table, new_schedule(task, ScheduleKind.REMINDER, text, due, now, zone, from_turn=True), connection)
+    return add_schedule(
+        table, new_schedule(task, ScheduleKind.REMINDER, text, due, now, zone, from_turn=True), connection
+    )
 
 
 def confirmed_text(one: Schedule) -> str:

@@ -57,7 +57,7 @@ CODE_LINE = "Tag code of this request: {code}"
 
 @dataclass(frozen=True)
 class Tag:
-    """A tag: its number in the answer (from 1), its text (1 to 1,000 characters), a goal's deadline or a reminder's time as written, and its priority."""
+    """A tag: its number in the answer (from 1), its text (1 to 1,000 characters), when it is due as written, and a goal's priority."""
 
     number: int
     kind: TagKind
