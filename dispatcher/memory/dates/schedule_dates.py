@@ -75,6 +75,10 @@ _REPEATS = re.compile(
 _BARE = re.compile(
     rf"(?:(?P<workdays>{_WORKDAY})|(?P<daily>{_DAY})|{_MONTH}|{_MONTHLY_FIRST}|{_WEEKDAYS})(?![\w])", re.IGNORECASE
 )
+#: Words that may end a date, and more often begin its text.
+_SMALL = frozenset(
+    "in at on by to the a an for with im am um an zu der die das den à au le la les en a el los во в на к ко с со".split()
+)
 _AHEAD = re.compile(r"(?:at|um|à|a las|в|by|gegen|@)?", re.IGNORECASE)
 
 
@@ -83,16 +87,31 @@ def read_request(text: str, now: float, zone: ZoneInfo) -> tuple[DueTime, str]:
     words = text[:_READ].split()
     if repeating := _repeating(text, now, zone, _REPEATS):
         return _with_text(repeating)
+    whole = _once(text, now, zone) if len(words) <= MOST_WORDS else None
     for count in range(min(MOST_WORDS, len(words) - 1), 0, -1):
-        if found := _once(" ".join(words[:count]), now, zone):
+        found, rest = _once(" ".join(words[:count]), now, zone), words[count:]
+        if whole and not (found == whole and _is_text(rest)):
+            continue
+        if found:
+            while (
+                count > 1
+                and words[count - 1].lower() in _SMALL
+                and _once(" ".join(words[: count - 1]), now, zone) == found
+            ):
+                count -= 1  # "tomorrow 9:00 in the garden"
             return _with_text(_Prefix(found, text.split(maxsplit=count)[count]))
+    if whole:
+        return _with_text(_Prefix(whole, ""))
     for count in range(min(MOST_WORDS, len(words) - 1), 0, -1) if len(text) <= _READ else ():
         if found := _once(" ".join(words[-count:]), now, zone):
             return _with_text(_Prefix(found, " ".join(words[:-count])))
-    if len(words) <= MOST_WORDS and (found := _once(text, now, zone)):
-        return _with_text(_Prefix(found, ""))
     _refuse(" ".join(words[:4]), now, zone)
     raise AssertionError
+
+
+def _is_text(rest: list[str]) -> bool:
+    """Whether words that change nothing of a date are its text: "tomorrow 9:00" has none, "dans 20 minutes thé" has."""
+    return not any(character.isdigit() for word in rest for character in word)
 
 
 def read_repeating(text: str, now: float, zone: ZoneInfo) -> tuple[DueTime, str]:
