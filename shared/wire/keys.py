@@ -64,7 +64,7 @@ KEYS: tuple[Key, ...] = (
         "chat → number of its last claim (newest 1,000): the chat served longest ago comes first", "dispatcher", "dispatcher", "none"),
     Key("hcli:mem:cancel:{task_id}", "string", "this task is to be cancelled, even while it runs", "bot, owner", "dispatcher", "1 h"),
     Key("hcli:mem:bot:waiting", "hash",
-        "task id → JSON: where its answer goes, who asked, and how much of it is delivered", "bot, dispatcher, owner", "bot", "none"),
+        "task id → JSON: where its answer goes, who asked, and how much of it is delivered", "bot, dispatcher, owner", "bot, dispatcher", "none"),
     Key("hcli:mem:bot:seen:{task_id}", "string",
         "this update was processed; under <chat>-<message>: JSON {task, digest, told}, for its edits; under album-…: its notice was sent",
         "bot, owner", "bot", "2 days"),

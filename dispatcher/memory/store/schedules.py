@@ -14,7 +14,7 @@ from sqlalchemy import Connection, Row
 
 from dispatcher.memory.dates.wall_clock import RepeatRule, next_moment
 from dispatcher.memory.store.database import Database
-from dispatcher.memory.store.rows import change, checked_chat, clean, enter, forget_if_empty
+from dispatcher.memory.store.rows import checked_chat, clean, enter, forget_if_empty, hold
 from dispatcher.memory.store.tables import chats, schedules
 
 
@@ -141,7 +141,7 @@ class Schedules:
         """Whether it existed."""
         where = (schedules.c.chat_id == checked_chat(chat_id), schedules.c.number == number)
         with self._database.joined(connection) as used:
-            change(used, chat_id, "turns_changed")
+            hold(used, chat_id)
             removed = bool(used.execute(sa.delete(schedules).where(*where)).rowcount)
             forget_if_empty(used, chat_id)
             return removed
