@@ -138,7 +138,7 @@ DISPATCHER = User(
             why="chooses the next message, and finds one that is too large; metrics",
         ),
         writes(
-            "LREM LPUSH LSET RPUSH",
+            "LREM LPUSH LSET",
             keys.TASKS,
             why="claims a message; puts back what a dead dispatcher had claimed; truncates one that is too large; queues a scheduled question",
         ),

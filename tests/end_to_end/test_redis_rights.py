@@ -187,7 +187,7 @@ EXPECTED = {
     ("hcli:mem:tombstones", "lrem"): set(), ("hcli:mem:tombstones", "del"): set(), ("hcli:mem:tombstones", "ltrim"): set(),
     ("hcli:mem:night:owner", "set"): {"night"}, ("hcli:mem:night:owner", "get"): {"night", "owner"},
     ("hcli:session:9912", "get"): {"dispatcher", "hcli-dispatcher", "owner"}, ("hcli:session:9912", "set"): {"dispatcher", "hcli-dispatcher"},
-    ("hcli:tasks", "rpush"): {"bot", "hcli-bot", "dispatcher", "owner"}, ("hcli:tasks", "lpush"): {"dispatcher"}, ("hcli:tasks", "del"): set(),
+    ("hcli:tasks", "rpush"): {"bot", "hcli-bot", "owner"}, ("hcli:tasks", "lpush"): {"dispatcher"}, ("hcli:tasks", "del"): set(),
     ("hcli:mem:dead", "lrange"): {"owner"}, ("hcli:mem:dead", "lrem"): {"owner"}, ("hcli:mem:release", "hset"): {"dispatcher"},
 }  # fmt: skip
 WITHOUT_KEYS = {

@@ -11,5 +11,5 @@ if asked > tonumber(ARGV[4]) then
   return -1
 end
 if ARGV[3] ~= '' then redis.call('HSETNX', KEYS[3], ARGV[2], ARGV[3]) end
-redis.call('RPUSH', KEYS[2], ARGV[1])
+redis.call('LPUSH', KEYS[2], ARGV[1]) -- it was due before what is queued; and a dispatcher may not append messages
 return 1

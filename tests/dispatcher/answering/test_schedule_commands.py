@@ -164,7 +164,9 @@ def test_a_scheduled_question_is_answered_in_the_chat_and_a_reminder_has_buttons
     (request,) = talk.requests()
     assert f"The words of Ada (user id {chat}), asked now by a schedule that they set" in request.message
     talk.consolidated()
-    (turn,) = [loads_object(raw) for raw in map(stage.redis.get, stage.redis.keys("hcli:memory:*:user")) if raw]
+    names: Any = stage.redis.keys("hcli:memory:*:user")
+    raws: Any = stage.redis.mget(names)
+    (turn,) = map(loads_object, raws)
     assert (turn["content"], turn["scheduled"]) == ("What is new?", True)
     stage.api.press(chat, "Done", {"id": chat, "is_bot": False, "first_name": "Ada"})
     wait_for(lambda: "Done: tea" in stage.api.texts(chat), "the answer in place of the reminder")

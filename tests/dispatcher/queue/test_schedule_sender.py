@@ -207,7 +207,7 @@ def test_scheduled_questions_are_tasks_up_to_the_limit_of_the_day(light: World) 
         remember(day, f"day {hour}:00 What is new at {hour}?", clock.now, question=True)
     clock.now = at("2026-11-26 12:00")
     sender.round()
-    tasks = [json.loads(raw) for raw in light.redis.lrange("hcli:tasks", 0, -1)]
+    tasks = [json.loads(raw) for raw in reversed(light.redis.lrange("hcli:tasks", 0, -1))]
     assert [(one["message"], one["scheduled"], one["user_id"]) for one in tasks] == [
         ("What is new at 9?", True, "7"), ("What is new at 10?", True, "7"),
     ]  # fmt: skip
