@@ -61,8 +61,9 @@ def day(light: World) -> Iterator[DayMemory]:
         yield opened
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def stage(redis_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
+    """Ended after its test: its bot would empty the outbox of the others."""
     with staged(redis_url, tmp_path_factory.mktemp("reminders")) as stage:
         stage.bot()
         yield stage
