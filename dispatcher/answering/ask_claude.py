@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import os
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 from uuid import uuid4
+from zoneinfo import ZoneInfo
 
 import structlog
 
@@ -49,9 +51,10 @@ class ClaudeCaller:
         partial_answers: PartialAnswers | None,
         *,
         remembers: bool,
+        zone_of: Callable[[str], ZoneInfo],
     ) -> None:
         self._settings, self._claude, self._metrics, self._note = settings, claude, metrics, note
-        self._partial_answers, self._remembers = partial_answers, remembers
+        self._partial_answers, self._remembers, self._zone_of = partial_answers, remembers, zone_of
         self._noting: set[asyncio.Task[None]] = set()  # a task that nobody holds may be collected while it runs
         rules = tags.INSTRUCTIONS if remembers else ""
         self._base_text = "\n\n".join(part for part in (_base_prompt(settings), rules) if part)
@@ -66,7 +69,7 @@ class ClaudeCaller:
     ) -> Answer:
         """The answer to the message of that time (POSIX seconds); its tags are orders only with this code."""
         ending = tags.CODE_LINE.format(code=code) if self._remembers else ""
-        message = framed(task, said_at, self._settings.timezone, context.speakers)
+        message = framed(task, said_at, await self._zone(task.chat_id), context.speakers)
         system, message = context.placed(message, self._settings.recall_placement, ending)
         prompt_file, server = self._write_prompt(system), self._memory_server(task)
         try:
@@ -100,6 +103,14 @@ class ClaudeCaller:
             return await self._claude.ask(request)
         async with self._partial_answers.of(task, code) as report:
             return await self._claude.ask(request, report)
+
+    async def _zone(self, chat_id: str) -> ZoneInfo:
+        """The chat's; an answer does not wait for a Redis that cannot tell."""
+        try:
+            return await asyncio.to_thread(self._zone_of, chat_id)
+        except HmemError as error:
+            log.warning("the time of a message is in CHAT_TIMEZONE", reason=str(error))
+            return self._settings.timezone
 
     def _memory_server(self, task: Task) -> MemoryServer | None:
         """The server that gives Claude this chat's memory as tools; None if MEMORY_MCP is off or the server fails."""

@@ -59,6 +59,8 @@ REMINDERS_PER_ROUND = 10_000
 #: Rounds in which a step is tried again that fails although store and Redis answer.
 MOST_TRIES = 5
 SECONDS_PER_DAY = 86_400.0
+#: How long a reminder can be snoozed after it was sent; the button below it is valid for two days.
+SCHEDULES_KEPT_SECONDS = 7 * SECONDS_PER_DAY
 
 
 class Consolidator:
@@ -69,7 +71,7 @@ class Consolidator:
         self._day, self._worker, self._now = day, worker, now
         self._redis: Any = client  # it returns bytes; the library's types are bytes or str
         self._rotate = client.register_script(script_text("answering/rotate"))
-        self._remind_once = client.register_script(script_text("answering/remind"))
+        self._remind_once = client.register_script(script_text("queue/remind"))
         self._consolidated = client.register_script(script_text("answering/consolidated"))
         self._failures: dict[bytes, int] = {}
         self._stopping = False
@@ -229,10 +231,10 @@ class Consolidator:
         """Send reminders, then mark them in the store; the script sends each only once, so a crash in between sends no second one."""
         from dispatcher.memory.dates.reminders import EARLIEST_SECONDS, reminder_time
 
-        now, zone = self._now(), self._day.settings.timezone
+        now = self._now()
         remind_at = clock.fromisoformat(self._day.settings.remind_at)
         for memory in self._day.memories.due(now + EARLIEST_SECONDS, REMINDERS_PER_ROUND):
-            deadline = memory.deadline or now
+            deadline, zone = memory.deadline or now, self._day.zone_of(memory.chat_id)
             when = reminder_time(deadline, memory.created, zone, remind_at)
             if when is not None and now < when:
                 continue
@@ -254,7 +256,7 @@ class Consolidator:
         message = {
             "id": f"reminder-{name}",
             "chat_id": chat_id,
-            "text": reminder_text(memory.text, deadline, now, settings.timezone, language),
+            "text": reminder_text(memory.text, deadline, now, self._day.zone_of(chat_id), language),
             "created_at": now,
         }
         self._remind_once(keys=[keys.reminded(name), keys.OUTBOX], args=[dumps(message), keys.REMINDED_TTL_SECONDS])
@@ -264,6 +266,7 @@ class Consolidator:
         drop_unfetched(self._redis, time.time())
 
     def _prune(self) -> None:
+        self._day.schedules.prune(time.time() - SCHEDULES_KEPT_SECONDS)
         self._day.prune(time.time() - self._day.settings.day_store_days * SECONDS_PER_DAY)
 
     def _settled(self, what: bytes, do: Callable[[bytes], None], abandon: Callable[[bytes, str], None]) -> bool:

@@ -145,6 +145,7 @@ def _user_turn(task: Task, claimed_at: float, session: str | None) -> Turn:
     name = task.as_said.get("name", task.name)
     more = task.origin.to_json() | ({"media": [one.to_json() for one in task.media]} if task.media else {})
     more |= {"retries": task.retries} if task.retries else {}
+    more |= {"scheduled": True} if task.scheduled else {}
     return Turn(task.task_id, "user", task.chat_id, task.said, at, name, session, more, task.user_id)
 
 

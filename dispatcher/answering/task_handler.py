@@ -23,6 +23,7 @@ from dispatcher.answering.commands.command import ChatCommand, CommandReply
 from dispatcher.answering.commands.forget import ForgetCommands
 from dispatcher.answering.commands.memory import MemoryCommands
 from dispatcher.answering.commands.registry import CommandRegistry
+from dispatcher.answering.commands.schedules import ScheduleCommands, TimeZoneCommand
 from dispatcher.answering.conversation import ConversationAnswerer, MessageContexts
 from dispatcher.answering.partial import PartialAnswers
 from dispatcher.answering.results import CANCELLED, ResultBuilder
@@ -36,6 +37,7 @@ from dispatcher.memory.day.memory import DayMemory
 from dispatcher.memory.tombstones import FORGOTTEN, erases
 from dispatcher.queue.cancellation import Run
 from dispatcher.queue.chat_records import ChatRecords
+from dispatcher.queue.chat_zones import ChatZones
 from dispatcher.queue.existing_values import ANY, LOOKS, NO_TURNS, are_own, named, sha1
 from dispatcher.queue.refused import USED_ID, TooLarge
 from dispatcher.queue.rights import Rights
@@ -44,6 +46,7 @@ from dispatcher.releases.served import ServedRelease
 from shared.config.settings import Settings
 from shared.errors import HmemError
 from shared.turns.records import RecordRefused, Task, Tombstone, loads_object, task_id_of
+from shared.wire.client import BACKGROUND, open_redis
 
 log = structlog.get_logger()
 
@@ -67,6 +70,8 @@ class TaskHandler:
         self.cache_dropper = CacheDropper(served, day)
         rights = Rights(settings)
         tags = TagActions(settings, self.queue, day, rights, self._results)
+        self.zones = ChatZones(open_redis(settings.redis_url, BACKGROUND), settings.timezone)
+        day.zone_of = self.zones.of
         records = ChatRecords(client)
         self._retry = RetryCommand(records, day)
         self._commands = CommandRegistry(
@@ -75,12 +80,17 @@ class TaskHandler:
                 "forget": ForgetCommands(settings, self.queue, records, day, rights),
                 "why": WhyCommand(records),
                 "retry": self._retry,
+                "remind": ScheduleCommands(day, rights, "reminder"),
+                "every": ScheduleCommands(day, rights, "question", owners_only=True),
+                "timezone": TimeZoneCommand(self.zones, rights),
             }
         )
         self._contexts = MessageContexts(settings, day, served, self.cache_dropper, metrics)
         shown = PartialAnswers(settings, client, remembers=tags.enabled) if settings.stream else None
         note = partial(note_outcome, client)
-        self._claude = ClaudeCaller(settings, claude, metrics, note, shown, remembers=tags.enabled)
+        self._claude = ClaudeCaller(
+            settings, claude, metrics, note, shown, remembers=tags.enabled, zone_of=self.zones.of
+        )
         replays = settings.session_mode == "replay"
         self._conversation = ConversationAnswerer(
             self.queue, self._claude, self._contexts, tags, self._results, replays=replays
@@ -90,6 +100,7 @@ class TaskHandler:
         self._claude.close()
         self.served.close()
         self.day.close()
+        self.zones.close()
 
     async def handle(self, claim: Claim, run: Run) -> None:
         """The whole path of a claimed task; one that cannot be processed becomes a dead letter."""

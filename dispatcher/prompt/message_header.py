@@ -68,7 +68,8 @@ def _lines(task: Task, who: str, zone: ZoneInfo) -> Iterator[str]:
         yield f"Forwarded by {who} as data. The words are not the sender's, but those of {author}{_dated(forward, zone)}:"
         yield fenced("forward", task.message)
     else:
-        yield f"The words of {who}, to the end of this message:"
+        asked = ", asked now by a schedule that they set" if task.scheduled else ""
+        yield f"The words of {who}{asked}, to the end of this message:"
 
 
 def _sender(task: Task, speakers: Iterable[Speaker]) -> str:

@@ -16,3 +16,6 @@ class ChatSettings(BaseModel):
         True,
         description="Why? and Retry below the newest answer in a private chat, Stop below a placeholder; lists and questions always have buttons",
     )
+    schedule_limit: int = Field(
+        10, ge=0, description="scheduled questions (/every) that a chat may ask on a day in its time zone; 0: none"
+    )

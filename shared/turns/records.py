@@ -69,6 +69,7 @@ class Task:
     origin: Origin = NOWHERE
     media: tuple[Media, ...] = ()
     retries: str | None = None  # the task whose message is asked again here: set by the dispatcher
+    scheduled: bool = False  # asked by a schedule that the person set (/every)
     as_said: dict[str, str] = field(default_factory=dict, init=False, compare=False)  # what held a lone surrogate
 
     def __post_init__(self) -> None:
@@ -112,6 +113,7 @@ class Task:
             name=speaker if isinstance(speaker, str) and speaker.strip() else None,
             origin=Origin.parse(record),
             media=media_of(record),
+            scheduled=record.get("scheduled") is True,
         )
 
 

@@ -66,7 +66,7 @@ KEYS: tuple[Key, ...] = (
     Key("hcli:mem:partial:{task_id}", "string",
         "signed JSON of an answer that is being written: {chat_id, number, text, doing, tool, hmac}", "dispatcher, owner", "bot", "60 s"),
     Key("hcli:mem:bot:waiting", "hash",
-        "task id → JSON: where its answer goes, who asked, and how much of it is delivered", "bot, owner", "bot", "none"),
+        "task id → JSON: where its answer goes, who asked, and how much of it is delivered", "bot, dispatcher, owner", "bot, dispatcher", "none"),
     Key("hcli:mem:bot:seen:{task_id}", "string",
         "this update was processed; under <chat>-<message>: JSON {task, digest, told}, for its edits; under album-…: its notice was sent; under "
         "press-…: this button was just pressed; under reply-…: the command that a reply is; under row-…: the message with the buttons of the answer",
@@ -81,7 +81,10 @@ KEYS: tuple[Key, ...] = (
     Key("hcli:mem:outbox", "list",
         "messages for the bot to send without a question: JSON {id, chat_id, text, created_at}; photo: with the picture of the nights; "
         "digest: it repeats what was said; buttons: below it, for user_id", "bot, dispatcher, owner", "bot, dispatcher", "none"),
-    Key("hcli:mem:reminded:{memory}", "string", "this memory's (id and time of creation) reminder is in the outbox", "dispatcher", "none", "30 days"),
+    Key("hcli:mem:reminded:{memory}", "string",
+        "this memory's (id and time of creation) reminder is in the outbox; schedule-…: this occurrence was sent or asked",
+        "dispatcher", "none", "30 days"),
+    Key("hcli:mem:chat:{chat_id}", "hash", "what a chat has set for itself: timezone", "dispatcher, owner", "dispatcher", "none"),
     Key("hcli:mem:release", "hash", "worker → run of the release it serves, 0 for none", "dispatcher", "bot, night", "none"),
     Key("hcli:mem:tombstones", "list", "tombstone JSON: which turns to forget", "dispatcher, owner", "dispatcher, night", "none"),
     Key("hcli:mem:forgotten", "string",
@@ -254,6 +257,10 @@ def why(chat_id: str) -> str:
 
 def reminded(memory: str) -> str:
     return f"hcli:mem:reminded:{memory}"
+
+
+def chat_settings(chat_id: str) -> str:
+    return f"hcli:mem:chat:{chat_id}"
 
 
 def pending(chat_id: str) -> str:

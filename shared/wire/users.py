@@ -32,6 +32,7 @@ VECTOR_RELEASES, VECTOR_PARTS, VECTOR_ALIASES = (
     keys.vector_alias("*"),
 )
 CHAT_STATS = keys.CHAT_STATS_PREFIX + "*"
+OF_CHAT = keys.chat_settings("*")
 
 
 _SCRIPTS = without_keys(
@@ -140,8 +141,10 @@ DISPATCHER = User(
         writes(
             "LREM LPUSH LSET",
             keys.TASKS,
-            why="claims a message; puts back what a dead dispatcher had claimed; truncates one that is too large",
+            why="claims a message; puts back what a dead dispatcher had claimed; truncates one that is too large; queues a scheduled question",
         ),
+        both("HSETNX", keys.BOT_WAITING, why="has the bot deliver the answer to a scheduled question"),
+        both("HGET HSET HDEL", OF_CHAT, why="`/timezone`"),
         both(
             "HSET HDEL HGET HGETALL HLEN HEXISTS DEL",
             INFLIGHT,
@@ -214,7 +217,7 @@ DISPATCHER = User(
             why="metrics; finds messages that no bot fetches, and digests to take back",
         ),
         writes("LREM", keys.OUTBOX, why="drops them after some days"),
-        writes("SET", REMINDED, why="reminds once"),
+        writes("SET", REMINDED, why="reminds once, and asks a scheduled question once"),
         writes("HSET HDEL", keys.RELEASE, why="publishes which release it serves"),
         reads("GET", keys.NIGHT_LAST, keys.NIGHT_FAILED, why="logs that a night was missed, and why"),
         reads("GET", keys.NIGHT_REPORT, keys.NIGHT_PICTURE, why="the morning report"),
@@ -289,6 +292,7 @@ OWNER = User(
         ),
         writes("HDEL", keys.BOT_WAITING, why="… and from what the bot was to send"),
         writes("HDEL", keys.DIGESTS, why="… and ends the digest of a whole chat"),
+        writes("DEL", OF_CHAT, why="… and removes what a whole chat has set"),
         writes("RPUSH", keys.TAGS, why="`hmem dead retry` returns tags to the dispatcher (tasks go to the queue, as with `hmem ask`)"),
         writes("DEL", DONE, ATTEMPTS, CANCEL, why="… and clears that the task was tried or cancelled"),
         both("HSETNX", keys.BOT_WAITING, why="… and has the bot deliver the late answer"),

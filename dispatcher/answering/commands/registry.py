@@ -22,8 +22,8 @@ class CommandRegistry:
         self._handlers = handlers
 
     def of(self, task: Task) -> ChatCommand | None:
-        """The command of a message, if it is one of ours; a forwarded command does not count."""
-        if task.origin.forward or task.media:
+        """The command of a message, if it is one of ours; a forwarded or scheduled command does not count."""
+        if task.origin.forward or task.media or task.scheduled:
             return None
         command = read_command(task.message)
         return command if command and command.name in self._handlers else None

@@ -1,6 +1,6 @@
 """Everything that is stored of one chat, in a folder for its person: turns, memories and summaries.
 
-    README.txt, conversation.md, turns.jsonl, memories.md, memories.jsonl, summaries.md, summaries.json, and on request obsidian/
+    README.txt, conversation.md, turns.jsonl, memories.md, memories.jsonl, schedules.json, summaries.md, summaries.json, and on request obsidian/
 
 It only reads, with or without a running dispatcher; README.txt names what could not be read.
 """
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from redis import Redis
 
     from dispatcher.memory.store.memories import Memory
+    from dispatcher.memory.store.schedules import Schedule
     from dispatcher.memory.store.summaries import SessionSummary
     from shared.search.recall import OpenRelease
 
@@ -64,11 +65,12 @@ class ExportedChat:
     sessions: list[SessionSummary]
     release_run: int | None
     summary: str | None  # the release's
+    schedules: list[Schedule] = field(default_factory=list)
     newer: dict[int, int] = field(default_factory=dict)  # id of a superseded memory → number of its successor
 
     @property
     def empty(self) -> bool:
-        return not (self.gathered.turns or self.memories or self.sessions or self.summary)
+        return not (self.gathered.turns or self.memories or self.sessions or self.summary or self.schedules)
 
 
 def export_chat(
@@ -89,6 +91,7 @@ def export_chat(
         _write_turns(folder, exported.gathered, settings.timezone)
         _write_memories(folder, exported.memories, exported.newer, settings.timezone)
         _write_summaries(folder, exported, settings.timezone)
+        _write_json(folder / "schedules.json", [_schedule_json(one) for one in exported.schedules])
         if obsidian:
             write_vault(folder / VAULT, exported.gathered, exported.memories, exported.newer, settings.timezone)
         contents = {
@@ -96,6 +99,7 @@ def export_chat(
             "turns": len(exported.gathered.turns),
             "sources": sources,
             "memories": len(exported.memories),
+            "schedules": len(exported.schedules),
             "session_summaries": len(exported.sessions),
             "release": exported.release_run,
             "notes": notes,
@@ -120,18 +124,20 @@ def _collect(settings: Settings, client: Redis, chat_id: str, work: Path, stack:
     memories: list[Memory] = []
     newer: dict[int, int] = {}
     sessions: list[SessionSummary] = []
+    schedules: list[Schedule] = []
 
     def read_store() -> bool:
         known = day.remembering.of_chat(chat_id)
         newer.update(known.superseded_numbers)
         memories.extend(known.shown)
+        schedules.extend(day.schedules.every(chat_id))
         sessions.extend(_remaining_sessions(day.summaries.list(chat_id, EVERY), gathered))
         return True
 
     if day.wanted:
         gathered.asked("Memories and summaries of sessions were left out", read_store)
     summary = _summary(release, gathered) if release else None
-    return ExportedChat(gathered, memories, sessions, release.run if release else None, summary, newer)
+    return ExportedChat(gathered, memories, sessions, release.run if release else None, summary, schedules, newer)
 
 
 def _remaining_sessions(summaries: Iterable[SessionSummary], gathered: Gathered) -> list[SessionSummary]:
@@ -200,6 +206,22 @@ def _memory_json(memory: Memory, newer: int | None, zone: ZoneInfo) -> dict[str,
         "wordings": list(memory.wordings),
         "category": memory.category,
         "source_turns": (memory.source_turn or "").split(),
+    }
+
+
+def _schedule_json(one: Schedule) -> dict[str, Any]:
+    zone = ZoneInfo(one.zone)
+    return {
+        "number": one.number,
+        "kind": str(one.kind),
+        "text": one.text,
+        "set_by": one.user_id,
+        "created": _iso(one.created, zone),
+        "due": _iso(one.due, zone),
+        "snoozed": _iso(one.snoozed, zone),
+        "rule": one.rule,
+        "clock": one.clock,
+        "timezone": one.zone,
     }
 
 

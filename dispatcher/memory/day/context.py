@@ -94,11 +94,11 @@ class ContextReader:
         stores: DayStores,
         remembering: Remembering,
         day_turns: DayTurns,
-        zone: ZoneInfo,
+        zone_of: Callable[[str], ZoneInfo],
         counting: ThreadPoolExecutor,
     ) -> None:
         self._stores, self._remembering, self._day_turns = stores, remembering, day_turns
-        self._zone, self._counting = zone, counting
+        self._zone_of, self._counting = zone_of, counting
 
     def read(self, request: ContextRequest, empty: DayContext) -> DayContext:
         """`empty` with what the day adds; the store is read once, in one transaction, which has ended before anything is embedded."""
@@ -117,16 +117,17 @@ class ContextReader:
         from dispatcher.memory.typed.text import first_lines, prompt_order, prompt_text, relevant_text, shown
 
         chat_id, now, room = request.chat_id, time.time(), request.facts_room
-        facts = first_lines(prompt_text(known.memories, now, self._zone), request.budget * CHARACTERS_PER_TOKEN)
+        zone = self._zone_of(chat_id)
+        facts = first_lines(prompt_text(known.memories, now, zone), request.budget * CHARACTERS_PER_TOKEN)
         if len(facts) <= room:  # all of them are shown anyway
             return facts, ""
         always = [memory for some in prompt_order(known.memories).values() for memory in some]
-        there = shown(always, facts, room, now, self._zone)
+        there = shown(always, facts, room, now, zone)
         near = self._remembering.relevant(chat_id, request.message, RELEVANT, now=now, shown=there, known=known)
         found = [memory for memory, _ in near]
         if found and request.count_access:  # in the background, because it writes to the disk
             self._counting.submit(self._count, chat_id, [memory.memory_id for memory in found], now)
-        return facts, relevant_text(found, now, self._zone)
+        return facts, relevant_text(found, now, zone)
 
     def _count(self, chat_id: str, ids: Sequence[int], now: float) -> None:
         """Record that memories were shown."""

@@ -6,9 +6,11 @@ release is searched.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from typing import TYPE_CHECKING
+from zoneinfo import ZoneInfo
 
 import structlog
 
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
     from dispatcher.memory.session_summary import SummaryWriter
     from dispatcher.memory.store.actions import Actions
     from dispatcher.memory.store.memories import Memories
+    from dispatcher.memory.store.schedules import Schedules
     from dispatcher.memory.store.summaries import Summaries
     from dispatcher.memory.store.turns import Turns
     from dispatcher.memory.today import DayTurns
@@ -42,6 +45,8 @@ if TYPE_CHECKING:
     from shared.turns.records import Turn
 
 log = structlog.get_logger()
+
+ZoneOf = Callable[[str], ZoneInfo]
 
 #: A chat id that no chat can have: the records refuse it.
 NOBODY = "0"
@@ -58,6 +63,8 @@ class DayMemory:
         self.forgotten = Forgotten(settings.hmem_state_dir)
         self.questions = Questions()
         self.opened = False  # or tried to
+        #: A chat's time zone; a dispatcher replaces it, because a chat may choose its own (/timezone).
+        self.zone_of: ZoneOf = lambda _: settings.timezone
         self._stores = DayStores(settings)
         self._read_release, self._writer = read_release, writer
         self._pool = ThreadPoolExecutor(settings.max_concurrent_tasks, thread_name_prefix="day")
@@ -84,6 +91,10 @@ class DayMemory:
     @property
     def actions(self) -> Actions:
         return self._stores.actions
+
+    @property
+    def schedules(self) -> Schedules:
+        return self._stores.schedules
 
     # Built on the tables; `renew` drops it.
 
@@ -115,13 +126,27 @@ class DayMemory:
     def acting(self) -> Acting:
         from dispatcher.memory.typed.actions import Acting
 
-        zone = self.settings.timezone
-        return Acting(self.memories, self.actions, self.remembering, self.forgotten, zone, self.repeating, self._texts)
+        return Acting(
+            self.memories,
+            self.actions,
+            self.remembering,
+            self.forgotten,
+            lambda chat_id: self.zone_of(chat_id),
+            self.repeating,
+            self._texts,
+            self.schedules,
+        )
 
     @cached_property
     def requests(self) -> MemoryRequests:
-        zone = self.settings.timezone
-        return MemoryRequests(self._stores, self.remembering, self.acting, self.forgotten, self._texts, zone)
+        return MemoryRequests(
+            self._stores,
+            self.remembering,
+            self.acting,
+            self.forgotten,
+            self._texts,
+            lambda chat_id: self.zone_of(chat_id),
+        )
 
     @cached_property
     def upkeep(self) -> DayUpkeep:
@@ -129,8 +154,9 @@ class DayMemory:
 
     @cached_property
     def _reader(self) -> ContextReader:
-        zone = self.settings.timezone
-        return ContextReader(self._stores, self.remembering, self._day_turns, zone, self._counting)
+        return ContextReader(
+            self._stores, self.remembering, self._day_turns, lambda chat: self.zone_of(chat), self._counting
+        )
 
     # Opening and closing.
 

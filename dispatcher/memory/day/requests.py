@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 from zoneinfo import ZoneInfo
@@ -34,10 +34,10 @@ class MemoryRequests:
         acting: Acting,
         forgotten: Forgotten,
         texts: TurnTexts,
-        zone: ZoneInfo,
+        zone_of: Callable[[str], ZoneInfo],
     ) -> None:
         self._stores, self._remembering, self._acting = stores, remembering, acting
-        self._forgotten, self._texts, self._zone = forgotten, texts, zone
+        self._forgotten, self._texts, self._zone_of = forgotten, texts, zone_of
 
     def act(self, task: Task, session: str, tags: Sequence[Any], now: float) -> Acted:
         """Act on an answer's tags, each once. Tags of an erased exchange are ignored."""
@@ -64,13 +64,13 @@ class MemoryRequests:
         known = self._remembering.of_chat(chat_id)
         every = {one.memory_id: one for one in known.every}
         newer = {memory_id: every[by] for memory_id, by in known.superseded.items()}
-        return listing(known.shown, now, self._zone, newer)
+        return listing(known.shown, now, self._zone_of(chat_id), newer)
 
     def page(self, chat_id: str, number: int, now: float) -> MemoryPage:
         """A page of that list."""
         from dispatcher.memory.typed.pages import memory_page
 
-        return memory_page(self._remembering.of_chat(chat_id), number, now, self._zone)
+        return memory_page(self._remembering.of_chat(chat_id), number, now, self._zone_of(chat_id))
 
     def entry(self, chat_id: str, number: int, now: float) -> MemoryEntry | None:
         """All that is known of one memory; None if the chat has none of that number."""
@@ -83,7 +83,7 @@ class MemoryRequests:
             return None
         turns = self._texts.read(chat_id, sources_of(memory)).values()
         sources = sorted((one for one in turns if not self._forgotten.covers(one)), key=lambda turn: turn.timestamp)
-        return memory_entry(known, memory, sources, now, self._zone)
+        return memory_entry(known, memory, sources, now, self._zone_of(chat_id))
 
     def add(self, task: Task, text: str, now: float) -> Outcome:
         """`/memory add`."""
@@ -136,4 +136,7 @@ class MemoryRequests:
         for memory in memories.list(task.chat_id):
             if f"{task.task_id}:user" in (memory.source_turn or "").split():
                 memories.delete(task.chat_id, memory.memory_id)
+        for one in list(self._stores.schedules.every(task.chat_id)):
+            if one.source_turn == f"{task.task_id}:user":
+                self._stores.schedules.remove(task.chat_id, one.number)
         self._stores.actions.remove_task(task.chat_id, task.task_id)

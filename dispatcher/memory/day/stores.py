@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from dispatcher.memory.store.actions import Actions
     from dispatcher.memory.store.memories import Memories
+    from dispatcher.memory.store.schedules import Schedules
     from dispatcher.memory.store.summaries import Summaries
     from dispatcher.memory.store.turns import Turns
 
@@ -53,6 +54,12 @@ class DayStores:
         from dispatcher.memory.store.actions import Actions
 
         return Actions(self._database)
+
+    @cached_property
+    def schedules(self) -> Schedules:
+        from dispatcher.memory.store.schedules import Schedules
+
+        return Schedules(self._database)
 
     def reading(self) -> AbstractContextManager[Connection]:
         """A transaction for several reads that belong together."""

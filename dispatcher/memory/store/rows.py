@@ -15,7 +15,7 @@ from sqlalchemy import Column, ColumnElement, Connection, Row, Table
 from sqlalchemy.dialects import postgresql, sqlite
 
 from dispatcher.memory.store.database import Database
-from dispatcher.memory.store.tables import BATCH, chats, memories, summaries, turns
+from dispatcher.memory.store.tables import BATCH, chats, memories, schedules, summaries, turns
 from shared.errors import InvalidInput
 from shared.text.format import storable
 from shared.turns.records import dumps, loads_object
@@ -97,6 +97,7 @@ def _new_chat(chat_id: str) -> dict[str, Any]:
         "turns_changed": 0,
         "memories_changed": 0,
         "last_memory": 0,
+        "last_schedule": 0,
     }
 
 
@@ -147,10 +148,16 @@ def unchanged(connection: Connection, chat_id: str, revision: str) -> bool:
 
 
 def forget_if_empty(connection: Connection, chat_id: str) -> None:
-    """Delete the counters of a chat that has no rows left and never had a memory, because the number of a memory is never reused."""
-    left = [sa.exists().where(table.c.chat_id == chat_id) for table in (turns, summaries, memories)]
+    """Delete the counters of a chat that has no rows left and never had a memory or a schedule, because their numbers are never
+    reused."""
+    left = [sa.exists().where(table.c.chat_id == chat_id) for table in (turns, summaries, memories, schedules)]
     connection.execute(
-        sa.delete(chats).where(chats.c.chat_id == chat_id, chats.c.last_memory == 0, *(~found for found in left))
+        sa.delete(chats).where(
+            chats.c.chat_id == chat_id,
+            chats.c.last_memory == 0,
+            chats.c.last_schedule == 0,
+            *(~found for found in left),
+        )
     )
 
 

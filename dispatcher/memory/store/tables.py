@@ -8,7 +8,7 @@ from __future__ import annotations
 import sqlalchemy as sa
 
 #: Every revision in order; this version requires the last one.
-REVISIONS = ("0001",)
+REVISIONS = ("0001", "0002")
 HEAD = REVISIONS[-1]
 #: Alembic's table, under our own name, because a database may contain other programs' tables.
 VERSION_TABLE = "hmem_version"
@@ -27,6 +27,7 @@ chats = sa.Table(
     sa.Column("turns_changed", sa.BigInteger, nullable=False, server_default="0"),
     sa.Column("memories_changed", sa.BigInteger, nullable=False, server_default="0"),
     sa.Column("last_memory", sa.BigInteger, nullable=False, server_default="0"),
+    sa.Column("last_schedule", sa.BigInteger, nullable=False, server_default="0"),
 )
 
 #: SQLite increments only an INTEGER by itself; AUTOINCREMENT never reuses a number.
@@ -117,4 +118,30 @@ actions = sa.Table(
     sa.Column("outcome", sa.Text, nullable=False),
     sa.Column("at", sa.Double, nullable=False),
     sa.Index("actions_by_age", "at"),
+)
+
+#: Reminders and scheduled questions. `due` is the next moment by the rule, `snoozed` one more; without both it is over, and stays for a while to be
+#: snoozed. `rule` is empty for one that comes once.
+schedules = sa.Table(
+    "schedules",
+    metadata,
+    sa.Column("schedule_id", _NUMBER, primary_key=True, autoincrement=True),
+    sa.Column("chat_id", sa.Text, nullable=False),
+    sa.Column("number", sa.BigInteger, nullable=False),
+    sa.Column("kind", sa.Text, nullable=False),
+    sa.Column("user_id", sa.Text),
+    sa.Column("name", sa.Text),
+    sa.Column("text", sa.Text, nullable=False),
+    sa.Column("rule", sa.Text, nullable=False),
+    sa.Column("clock", sa.Text, nullable=False),
+    sa.Column("zone", sa.Text, nullable=False),
+    sa.Column("due", sa.Double),
+    sa.Column("snoozed", sa.Double),
+    sa.Column("last_due", sa.Double),
+    sa.Column("source_turn", sa.Text),
+    sa.Column("created", sa.Double, nullable=False),
+    sa.UniqueConstraint("chat_id", "number", name="schedules_by_number"),
+    sa.Index("schedules_by_due", "due"),
+    sa.Index("schedules_by_snooze", "snoozed"),
+    sqlite_autoincrement=True,
 )

@@ -25,7 +25,7 @@ from dispatcher.memory.typed.tags import Tag, TagKind
 from dispatcher.memory.withholding import Hidden, TurnTexts, hidden_with
 from shared.errors import InvalidInput
 from shared.text.format import one_line, shorten
-from shared.turns.records import ROLES, Task, Tombstone, chat_id_of, dumps, task_id_of, timestamp_of
+from shared.turns.records import ROLES, Task, Tombstone, chat_id_of, dumps, task_id_of, timestamp_of, user_id_of
 
 if TYPE_CHECKING:
     from zoneinfo import ZoneInfo
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
     from dispatcher.memory.store.actions import Actions
     from dispatcher.memory.store.memories import Memories, Memory
+    from dispatcher.memory.store.schedules import Schedules
     from dispatcher.memory.tombstones import Forgotten
     from dispatcher.memory.typed.memories import MemoryMatch, Remembering
 
@@ -79,13 +80,18 @@ class Acting:
         actions: Actions,
         remembering: Remembering,
         forgotten: Forgotten,
-        zone: ZoneInfo,
+        zone_of: Callable[[str], ZoneInfo],
         repeating: Callable[[str, str], Sequence[str]],
         texts: TurnTexts | None = None,
+        schedules: Schedules | None = None,
     ) -> None:
-        """`repeating(chat, text)` returns the turns that repeat a text; `texts` reads their text. Without it whole turns are hidden."""
+        """`repeating(chat, text)` returns the turns that repeat a text; `texts` reads their text. Without it whole turns are hidden.
+
+        `schedules`: where the reminders go.
+        """
+        self._schedules = schedules
         self._memories, self._actions, self._remembering = memories, actions, remembering
-        self._forgotten, self._zone, self._repeating, self._texts = forgotten, zone, repeating, texts
+        self._forgotten, self._zone_of, self._repeating, self._texts = forgotten, zone_of, repeating, texts
 
     def on_tags(self, task: Task, session: str, tags: Sequence[Tag], now: float) -> Acted:
         """Act on every tag of an answer; `now` is the time of the answer."""
@@ -99,7 +105,7 @@ class Acting:
     def add(self, task: Task, text: str, now: float, *, kind: str = "fact", **more: Any) -> Outcome:
         """`/memory add`, and `hmem memory add` with `more`: deadline (POSIX seconds), importance (1 to 5), priority."""
         if kind == "fact":
-            more.setdefault("deadline", ends(text, now, self._zone))
+            more.setdefault("deadline", ends(text, now, self._zone_of(task.chat_id)))
 
         def plan() -> Effect:
             planned = self._remembering.plan(task.chat_id, _kind(kind), text, now=now, **more)
@@ -124,7 +130,7 @@ class Acting:
             old = next((one for one in known.memories if one.number == number), None)
             if old is None:
                 return _sentence_only(f"There is no memory number {number}.")
-            until = old.deadline if old.type != "fact" else ends(text, now, self._zone)
+            until = old.deadline if old.type != "fact" else ends(text, now, self._zone_of(task.chat_id))
             more = {
                 "deadline": until,
                 "importance": old.importance,
@@ -190,12 +196,15 @@ class Acting:
             return self._completing(task, tag, now)
         if tag.kind is TagKind.FORGET:
             return self._forgetting_matching(task, tag, now)
+        if tag.kind is TagKind.REMIND:
+            return self._reminding(task, tag, now)
         return self._keeping(task, session, tag, now)
 
     def _keeping(self, task: Task, session: str, tag: Tag, now: float) -> Effect:
         kind = {TagKind.REMEMBER: "fact", TagKind.GOAL: "goal", TagKind.PREFERENCE: "preference"}[tag.kind]
-        deadline, undated = _deadline(tag, now, self._zone)
-        until = ends(tag.text, now, self._zone) if tag.kind is TagKind.REMEMBER else None
+        zone = self._zone_of(task.chat_id)
+        deadline, undated = _deadline(tag, now, zone)
+        until = ends(tag.text, now, zone) if tag.kind is TagKind.REMEMBER else None
         planned = self._remembering.plan(
             task.chat_id,
             _kind(kind),
@@ -213,6 +222,22 @@ class Acting:
         def effect(connection: Connection) -> Outcome:
             self._remembering.carry_out(planned, connection)
             return Outcome(say)
+
+        return effect
+
+    def _reminding(self, task: Task, tag: Tag, now: float) -> Effect:
+        from dispatcher.memory.typed.scheduling import add_reminder, read_tag
+
+        if self._schedules is None:
+            return _sentence_only("I cannot set reminders here.")
+        table, zone = self._schedules, self._zone_of(task.chat_id)
+        try:
+            due = read_tag(tag, now, zone)
+        except InvalidInput as error:
+            return _sentence_only(f"I set no reminder: {error}")
+
+        def effect(connection: Connection) -> Outcome:
+            return Outcome(add_reminder(table, task, tag.text, due, now, zone, connection))
 
         return effect
 
@@ -318,6 +343,8 @@ def later_tags(task: Task, session: str, tags: Sequence[Tag], now: float) -> byt
         {
             "task_id": task.task_id,
             "chat_id": task.chat_id,
+            "user_id": task.user_id,
+            "name": task.name,
             "session": session,
             "said_at": now,
             "tags": [
@@ -336,7 +363,14 @@ def later_tags(task: Task, session: str, tags: Sequence[Tag], now: float) -> byt
 
 def parse_later(record: dict[str, Any]) -> tuple[Task, str, list[Tag], float]:
     """(task, session, tags, time of the answer in POSIX seconds) of such a record; RecordRefused, KeyError or ValueError."""
-    task = Task(task_id_of(record["task_id"]), chat_id_of(record["chat_id"]), "")
+    name = record.get("name")
+    task = Task(
+        task_id_of(record["task_id"]),
+        chat_id_of(record["chat_id"]),
+        "",
+        user_id_of(record.get("user_id")),
+        name=name if isinstance(name, str) else None,
+    )
     tags = [
         Tag(int(t["number"]), TagKind(t["kind"]), str(t["text"]), t["deadline"], int(t.get("priority", 0)))
         for t in record["tags"]

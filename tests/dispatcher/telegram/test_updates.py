@@ -125,7 +125,7 @@ def test_commands_are_answered_by_the_bot(stage: Stage, chat: int, command: str,
 def test_the_menu_is_registered(stage: Stage) -> None:
     (call, *_) = stage.api.called("setMyCommands")
     names = [one["command"] for one in json.loads(call.params["commands"])]
-    assert names == ["help", "new", "memory", "forget", "why", "retry", "status", "stats", "cancel", "model", "digest"]
+    assert names == "help new memory forget why retry remind every timezone status stats cancel model digest".split()
     assert stage.api.called("deleteWebhook")
 
 

@@ -60,7 +60,7 @@ class Host:
             self.actions,
             self.kept,
             self.forgotten,
-            BERLIN,
+            lambda _: BERLIN,
             lambda chat, text: self.repeats.get(text, []),
         )
 

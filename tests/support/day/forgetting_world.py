@@ -12,6 +12,7 @@ from typing import Any
 
 from dispatcher.chat_data.forget.layers.store import StoreLayer
 from dispatcher.memory.store.memories import MemoryType, new_memory
+from dispatcher.memory.store.schedules import Schedule, ScheduleKind
 from dispatcher.memory.store.summaries import SessionSummary
 from dispatcher.memory.store.turns import StoredTurn
 from dispatcher.queue.refused import dead_letter
@@ -47,6 +48,7 @@ def plant_archive(world: World) -> None:
 
 def plant_redis(world: World, chat: str, texts: list[str]) -> None:
     redis, now = world.redis, time.time() - 60
+    redis.hset(f"hcli:mem:chat:{chat}", "timezone", "Europe/Berlin")
     for number, text in enumerate(texts):
         task = f"new-{chat}-{number}"
         world.say(task, text, chat_id=chat, timestamp=now, session=f"session-{chat}")
@@ -85,6 +87,9 @@ def plant_store(world: World, chat: str, texts: list[str]) -> None:
         store.turns.store([StoredTurn(Turn(task, "user", chat, text, now, None, f"session-{chat}"))])
         store.summaries.store(SessionSummary(chat, f"session-{number}", text, now, now, now, (f"{task}:user",)))
         store.memories.add(chat, new_memory(chat, MemoryType.FACT, text, created=now, source_turn=f"{task}:user"))
+        store.schedules.add(
+            Schedule(chat, ScheduleKind.REMINDER, text, "UTC", now + 9e6, now, source_turn=f"{task}:user")
+        )
         store.actions.apply_once(chat, task, 1, "remember", partial(outcome, text), now=now)
     store.close()
 

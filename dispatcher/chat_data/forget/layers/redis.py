@@ -59,6 +59,7 @@ class RedisLayer:
         if scope.whole_chat is not None:
             yield from self._counters(scope.whole_chat)
             yield from self._digest(scope.whole_chat)
+            yield from self._chosen(scope.whole_chat)
         for chat_id in scope.chats:
             yield from self._conversation(chat_id)
             yield from self._teaching(scope, chat_id)
@@ -210,6 +211,13 @@ class RedisLayer:
         with suppress(ResponseError):
             if (value := self._redis.hget(keys.DIGESTS, chat_id)) is not None:
                 yield RedisEntry("redis: digests", keys.DIGESTS.encode(), value, "field", name=chat_id.encode())
+
+    def _chosen(self, chat_id: str) -> Iterator[RedisEntry]:
+        """What the chat has set for itself."""
+        name = keys.chat_settings(chat_id)
+        with suppress(ResponseError):
+            if self._redis.hgetall(name):
+                yield RedisEntry("redis: settings of the chat", name.encode(), b"", "key")
 
     def _unconsolidated(self, scope: Scope, chat_id: str) -> Iterator[RedisEntry]:
         """Ids of covered turns, and of turns that no longer exist."""

@@ -9,6 +9,7 @@ from dispatcher.chat_data.forget.request import Scope
 from dispatcher.memory.store.actions import Actions
 from dispatcher.memory.store.database import Database
 from dispatcher.memory.store.memories import Memories, Memory
+from dispatcher.memory.store.schedules import Schedule, Schedules
 from dispatcher.memory.store.summaries import SessionSummary, Summaries
 from dispatcher.memory.store.turns import Turns
 from dispatcher.memory.withholding import rests_of
@@ -24,10 +25,12 @@ class Stored:
     summaries: list[SessionSummary] = field(default_factory=list)
     memories: list[Memory] = field(default_factory=list)
     actions: list[tuple[str, str, int, str]] = field(default_factory=list)
+    schedules: list[Schedule] = field(default_factory=list)
 
     @property
     def texts(self) -> list[str]:
-        return [turn.words for turn in self.turns] + [text for memory in self.memories for text in memory.texts]
+        said = [turn.words for turn in self.turns] + [text for memory in self.memories for text in memory.texts]
+        return said + [one.text for one in self.schedules]
 
     @property
     def counts(self) -> dict[str, int]:
@@ -41,6 +44,7 @@ class StoreLayer:
         self.database = Database(settings.day_store_url, settings.hmem_state_dir)
         self.turns, self.summaries = Turns(self.database), Summaries(self.database)
         self.memories, self.actions = Memories(self.database), Actions(self.database)
+        self.schedules = Schedules(self.database)
 
     def close(self) -> None:
         self.database.close()
@@ -62,6 +66,7 @@ class StoreLayer:
                 for chat_id, task_id, number, outcome, at in self.actions.every(one)
                 if scope.covers_text(chat_id, task_id, at, outcome)
             ],
+            [one for one in self.schedules.every(scope.asked.chat_id) if _covers_schedule(scope, one)],
         )
 
     def remove(self, scope: Scope) -> dict[str, int]:
@@ -75,6 +80,8 @@ class StoreLayer:
             self.memories.delete(memory.chat_id, memory.memory_id)
         for chat_id, task_id in dict.fromkeys(row[:2] for row in stored.actions):
             self.actions.remove_task(chat_id, task_id)
+        for one in stored.schedules:
+            self.schedules.remove(one.chat_id, one.number)
         self.database.scrub()
         return stored.counts
 
@@ -88,6 +95,8 @@ class StoreLayer:
             yield from memory.texts
         for *_, outcome, _at in self.actions.every():
             yield outcome
+        for one in self.schedules.every():
+            yield one.text
 
 
 def open_store(settings: Settings) -> StoreLayer | None:
@@ -106,6 +115,12 @@ def _covers_memory(scope: Scope, memory: Memory) -> bool:
         return any(map(scope.asked.holds, memory.texts))
     ids = _sources(memory)
     return any(one.chat_id == memory.chat_id and ids & one.named for one in scope.tombstones)
+
+
+def _covers_schedule(scope: Scope, one: Schedule) -> bool:
+    """For a chat: those set in that time. Else those that a covered turn asked for, or that contain the text."""
+    task_id = (one.source_turn or "").rpartition(":")[0]
+    return scope.covers_text(one.chat_id, task_id, one.created, one.text)
 
 
 def _sources(memory: Memory) -> set[str]:

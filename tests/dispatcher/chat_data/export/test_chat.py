@@ -24,7 +24,7 @@ from tests.support.samples import ODD_CHATS
 from tests.support.world import REPOSITORY, World
 
 FILES = [
-    "README.txt", "conversation.md", "memories.jsonl", "memories.md", "summaries.json", "summaries.md", "turns.jsonl",
+    "README.txt", "conversation.md", "memories.jsonl", "memories.md", "schedules.json", "summaries.json", "summaries.md", "turns.jsonl",
 ]  # fmt: skip
 ODD = rb'{"task_id":"odd","role":"user","chat_id":9912,"content":"a\/b \ud83d","timestamp":1.7075e9,"x":1e3}'
 

@@ -62,9 +62,9 @@ def test_a_whole_chat_goes_from_every_layer(light: World, at_home: None) -> None
         "redis: tasks": {"answered": 2}, "redis: turns": {"removed": 2}, "redis: turns that cannot be read": {"removed": 1},
         "redis: answers": {"removed": 2}, "redis: bot": {"removed": 4}, "redis: dead letters": {"removed": 4}, "redis: teaching": {"removed": 2},
         "redis: tags": {"removed": 2}, "redis: outbox": {"removed": 2}, "redis: unconsolidated": {"removed": 2}, "redis: counters": {"removed": 2},
-        "redis: digests": {"removed": 1}, "redis: answers being written": {"removed": 2},
+        "redis: digests": {"removed": 1}, "redis: answers being written": {"removed": 2}, "redis: settings of the chat": {"removed": 1},
         "store: turns": {"removed": 2}, "store: summaries": {"removed": 2}, "store: memories": {"removed": 2},
-        "store: actions": {"removed": 2}, "claude: transcripts": {"removed": 2}, "files": {"removed": 2},
+        "store: actions": {"removed": 2}, "store: schedules": {"removed": 2}, "claude: transcripts": {"removed": 2}, "files": {"removed": 2},
             "archive": {"records": 2}, "releases": {"removed": 1},
     }  # fmt: skip
     assert not any(word in json.dumps(record, ensure_ascii=False) for word in ("zanzibar", "жираф"))

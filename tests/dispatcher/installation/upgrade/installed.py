@@ -25,9 +25,11 @@ OLD, NEW = "0.1.0", "0.2.0"
 BROKEN = {"dispatcher/cli/main.py": 'raise RuntimeError("this version does not start")\n'}
 _TABLES = (REPOSITORY / "dispatcher/memory/store/tables.py").read_text(encoding="utf-8")
 RAISED = {
-    "dispatcher/memory/store/tables.py": _TABLES.replace('REVISIONS = ("0001",)', 'REVISIONS = ("0001", "0002")'),
-    "dispatcher/memory/store/migrations/versions/r0002_second.py": (
-        'import sqlalchemy as sa\nfrom alembic import op\n\nrevision, down_revision = "0002", "0001"\n\n\n'
+    "dispatcher/memory/store/tables.py": _TABLES.replace(
+        'REVISIONS = ("0001", "0002")', 'REVISIONS = ("0001", "0002", "0003")'
+    ),
+    "dispatcher/memory/store/migrations/versions/r0003_third.py": (
+        'import sqlalchemy as sa\nfrom alembic import op\n\nrevision, down_revision = "0003", "0002"\n\n\n'
         'def upgrade() -> None:\n    op.add_column("chats", sa.Column("colour", sa.Text))\n'
     ),
 }

@@ -24,6 +24,7 @@ from dispatcher.memory.store import migrate
 from dispatcher.memory.store.actions import Actions
 from dispatcher.memory.store.database import Database, store_url
 from dispatcher.memory.store.memories import Memories, Memory, MemoryType
+from dispatcher.memory.store.schedules import Schedule, ScheduleKind, Schedules
 from dispatcher.memory.store.summaries import Summaries
 from dispatcher.memory.store.tables import HEAD, REVISIONS, VERSION_TABLE, metadata
 from dispatcher.memory.store.turns import Turns
@@ -78,6 +79,8 @@ def write_as_of(engine: Engine, revision: str = HEAD) -> None:
             ("memories", _memory(2, deadline=NOW)),
             ("actions", {"chat_id": "-1", "task_id": "t", "number": 1, "kind": "fact", "outcome": "noted", "at": NOW}),
         ]
+        if revision >= "0002":
+            rows.append(("schedules", _schedule()))
         for table, values in rows:
             names, marks = ", ".join(values), ", ".join(f":{name}" for name in values)
             connection.execute(text(f"INSERT INTO {table} ({names}) VALUES ({marks})"), values)
@@ -95,6 +98,13 @@ def _summary() -> dict[str, Any]:
     return {
         "summary_id": "u", "chat_id": "-1", "session": "s", "text": "in short", "started_at": NOW, "ended_at": NOW, "created_at": NOW,
         "turn_ids": '["t0:user","t1:user"]', "last_turn": "t1:user", "tier": "long", "tokens": 9,
+    }  # fmt: skip
+
+
+def _schedule() -> dict[str, Any]:
+    return {
+        "chat_id": "-1", "number": 1, "kind": "reminder", "user_id": "7", "text": "Brot", "rule": "weekly:0", "clock": "09:00",
+        "zone": "Europe/Berlin", "due": NOW, "created": NOW,
     }  # fmt: skip
 
 
@@ -116,6 +126,10 @@ def check_all_there(database: Database) -> None:
     assert (summary.text, summary.turn_ids, summary.tier) == ("in short", ("t0:user", "t1:user"), "long")
     assert [one.number for one in memories.due(NOW, 9)] == [2]
     assert [(one.superseded_by, one.superseded_at, one.wordings) for one in memories.list("-1")] == [(None, None, ())] * 2  # fmt: skip
+    assert [one.text for one in Schedules(database).due(NOW, 9)] in (
+        ["Brot"],
+        [],
+    )  # a store of the first revision has none
     assert Actions(database).apply_once("-1", "t", 1, "fact", lambda _: "again") == "noted"
 
 
@@ -129,6 +143,8 @@ def check_usable(database: Database) -> None:
     new = memories.add("-1", Memory("-1", MemoryType.GOAL, "new", NOW, deadline=NOW))
     assert new.number == 3
     assert memories.mark_reminded("-1", new.memory_id, NOW)
+    planned = Schedules(database).add(Schedule("2", ScheduleKind.REMINDER, "tea", "UTC", NOW + 1, NOW))
+    assert Schedules(database).of_chat("2") == [planned]
 
 
 @pytest.mark.parametrize("revision", REVISIONS)

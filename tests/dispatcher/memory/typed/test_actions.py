@@ -216,7 +216,7 @@ def test_what_changes_between_plan_and_write_is_planned_anew(host: Host, embedde
             other.answer("[REMEMBER CODE: The garage door code is 7731]", "t5")
         return []
 
-    acting = Acting(host.memories, host.actions, host.kept, host.forgotten, BERLIN, repeating)
+    acting = Acting(host.memories, host.actions, host.kept, host.forgotten, lambda _: BERLIN, repeating)
     assert acting.forget(Task("t2", SAID, ""), 1, NOW).forgotten == (
         "t1:user", "t1:asst", "t5:user", "t5:asst", "t2:user", "t2:asst",
     )  # fmt: skip

@@ -1,0 +1,194 @@
+"""`/remind` and `/every`: reminders, and questions that are asked at set times; `/timezone`: the zone in which all of them are."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from dispatcher.answering.commands.command import CommandReply
+from dispatcher.memory.day.memory import DayMemory
+from dispatcher.queue.chat_zones import ChatZones, zone_named
+from dispatcher.queue.rights import Rights
+from shared.errors import InvalidInput
+from shared.text.format import one_line, shorten
+from shared.turns.records import Task
+from shared.turns.results import BUTTONS_MOST, Button, Keyboard
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection
+
+    from dispatcher.memory.store.schedules import Schedule, ScheduleKind, Schedules
+
+REMIND_USAGE = "\n".join(
+    [
+        "/remind tomorrow 9:00 buy bread",
+        "/remind in 20 minutes tea",
+        "/remind every monday 8:00 standup (or: every day, every weekday, every month on 24)",
+        "/remind shows all; /remind delete N deletes one",
+    ]
+)
+EVERY_USAGE = "\n".join(
+    [
+        "/every monday 8:00 What is new in …? asks me that at this time, and I send the answer",
+        "/every day 7:30 …, /every weekday 9:00 …, /every month on 24 18:00 …",
+        "/every shows all; /every delete N ends one",
+    ]
+)
+NO_STORE = "I cannot keep reminders: DAY_STORE_URL switches the day store off."
+ZONE_USAGE = "Write it like this: /timezone Europe/Berlin. /timezone default takes the setting of my owner again."
+_NUMBERED = re.compile(
+    r"(?P<verb>done|delete|snooze)\s+(?P<number>[0-9]{1,9})(?:\s+(?P<until>.+))?", re.IGNORECASE | re.DOTALL
+)
+_SPAN = re.compile(r"(?P<count>[1-9][0-9]{0,3})\s*(?P<unit>[mhd])", re.IGNORECASE)
+_UNITS = {"m": "minutes", "h": "hours", "d": "days"}
+
+
+class ScheduleCommands:
+    """One for `/remind` and one for `/every`; `owners_only`: what it costs is the owner's."""
+
+    def __init__(self, day: DayMemory, rights: Rights, kind: str, *, owners_only: bool = False) -> None:
+        self._day, self._rights, self._kind, self._owners_only = day, rights, kind, owners_only
+
+    @property
+    def _name(self) -> str:
+        return "/every" if self._kind == "question" else "/remind"
+
+    async def reply_to(self, task: Task, text: str, now: float) -> CommandReply:
+        if not self._day.wanted:
+            return CommandReply(NO_STORE)
+        if (
+            text
+            and self._owners_only
+            and (refusal := self._rights.refusal("schedule questions", task.chat_id, task.user_id))
+        ):
+            return CommandReply(refusal)
+        try:
+            return await asyncio.to_thread(self._reply, task, text, now)
+        except InvalidInput as error:
+            return CommandReply(str(error))
+
+    def _reply(self, task: Task, text: str, now: float) -> CommandReply:
+        if not text:
+            return self._listing(task)
+        if numbered := _NUMBERED.fullmatch(text):
+            return self._on_number(task, numbered, now)
+        if text.lower() in ("help", "done", "delete", "snooze"):
+            return CommandReply(EVERY_USAGE if self._kind == "question" else REMIND_USAGE)
+        return CommandReply(self._added(task, text, now))
+
+    def _added(self, task: Task, text: str, now: float) -> str:
+        from dispatcher.memory.dates.schedule_dates import read_repeating, read_request
+        from dispatcher.memory.typed.scheduling import add_schedule, new_schedule
+
+        zone, kind = self._day.zone_of(task.chat_id), self._schedule_kind
+        limit = self._day.settings.schedule_limit
+        if self._kind == "question" and not limit:
+            return "SCHEDULE_LIMIT is 0, so I ask no scheduled questions."
+
+        if (done := self._day.actions.outcome(task.chat_id, task.task_id, 0)) is not None:
+            return done
+        read = read_repeating if self._kind == "question" else read_request
+        due, words = read(text, now, zone)
+        new = new_schedule(task, kind, words, due, now, zone)
+        return self._once(task, lambda connection: add_schedule(self._table, new, connection), now)
+
+    def _listing(self, task: Task) -> CommandReply:
+        from dispatcher.memory.typed.scheduling import line_of
+
+        listed = self._table.of_chat(task.chat_id, self._schedule_kind)
+        if not listed:
+            usage = EVERY_USAGE if self._kind == "question" else REMIND_USAGE
+            return CommandReply(f"There are none.\n{usage}")
+        buttons = [Button(f"Delete {one.number}", f"{self._name} delete {one.number}") for one in listed[:BUTTONS_MOST]]
+        rows: Keyboard = tuple(tuple(buttons[at : at + 4]) for at in range(0, len(buttons), 4))
+        return CommandReply("\n".join(map(line_of, listed)), buttons=rows)
+
+    def _on_number(self, task: Task, given: re.Match[str], now: float) -> CommandReply:
+        number, verb = int(given["number"]), given["verb"].lower()
+        one = self._table.by_number(task.chat_id, number)
+        until = self._until(task, given["until"], now) if verb == "snooze" else None
+        if one is not None and one.kind is self._schedule_kind:
+            mine = one.user_id is None or one.user_id == task.user_id
+            refusal = self._rights.refusal("change what somebody else has set", task.chat_id, task.user_id)
+            if refusal and not mine:
+                return CommandReply(refusal)
+        else:
+            one = None
+
+        def effect(connection: Connection) -> str:
+            if one is None:
+                return f"There is no number {number}. {self._name} shows the numbers."
+            return self._changed(one, verb, until, connection)
+
+        return CommandReply(self._once(task, effect, now))
+
+    def _changed(self, one: Schedule, verb: str, until: float | None, connection: Connection) -> str:
+        from zoneinfo import ZoneInfo
+
+        from dispatcher.memory.dates.wall_clock import exact_text
+        from dispatcher.memory.typed.scheduling import QUOTED
+
+        quoted, zone = shorten(one_line(one.text), QUOTED), ZoneInfo(one.zone)
+        if verb == "snooze" and until is not None:
+            self._table.snooze(one.chat_id, one.number, until, connection)
+            return f"Reminder {one.number} comes again {exact_text(until, zone)}: {quoted}"
+        if verb == "done" and one.rule and one.due is not None:
+            self._table.snooze(one.chat_id, one.number, None, connection)
+            return f"Done: {quoted}\nNext: {exact_text(one.due, zone)}"
+        self._table.remove(one.chat_id, one.number, connection)
+        return f"{'Done' if verb == 'done' else 'Deleted'}: {quoted}"
+
+    def _until(self, task: Task, given: str | None, now: float) -> float:
+        from dispatcher.memory.dates.schedule_dates import read_when
+
+        text = (given or "10m").strip()
+        if span := _SPAN.fullmatch(text):
+            text = f"in {span['count']} {_UNITS[span['unit'].lower()]}"
+        due = read_when(text, now, self._day.zone_of(task.chat_id))
+        if due.rule:
+            raise InvalidInput(
+                "A reminder can be put off once: /remind snooze 3 1h, or /remind snooze 3 tomorrow 9:00."
+            )
+        return due.at
+
+    def _once(self, task: Task, effect: Callable[[Connection], str], now: float) -> str:
+        """The outcome of this task, which may be repeated after a crash."""
+        return self._day.actions.apply_once(task.chat_id, task.task_id, 0, self._kind, effect, now=now)
+
+    @property
+    def _table(self) -> Schedules:
+        return self._day.schedules
+
+    @property
+    def _schedule_kind(self) -> ScheduleKind:
+        from dispatcher.memory.store.schedules import ScheduleKind
+
+        return ScheduleKind(self._kind)
+
+
+class TimeZoneCommand:
+    """`/timezone`: shows or chooses the chat's zone."""
+
+    def __init__(self, zones: ChatZones, rights: Rights) -> None:
+        self._zones, self._rights = zones, rights
+
+    async def reply_to(self, task: Task, text: str, now: float) -> CommandReply:
+        if not text:
+            return CommandReply(f"{await self._shown(task, now)}\n{ZONE_USAGE}")
+        if refusal := self._rights.refusal("change the time zone", task.chat_id, task.user_id):
+            return CommandReply(refusal)
+        zone = None if text.lower() == "default" else zone_named(text)
+        if zone is None and text.lower() != "default":
+            return CommandReply(f'I do not know the time zone "{shorten(one_line(text), 60)}". {ZONE_USAGE}')
+        await asyncio.to_thread(self._zones.choose, task.chat_id, zone)
+        return CommandReply(
+            f"{await self._shown(task, now)} Reminders that are set already keep the zone in which they were set."
+        )
+
+    async def _shown(self, task: Task, now: float) -> str:
+        from dispatcher.memory.dates.wall_clock import exact_text
+
+        zone = await asyncio.to_thread(self._zones.of, task.chat_id)
+        return f"Times in this chat are those of {zone.key}: it is {exact_text(now, zone)}."

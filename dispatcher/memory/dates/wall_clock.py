@@ -1,0 +1,111 @@
+"""Moments that keep their wall clock: once at a local time, or again and again by a small rule, in a time zone. Pure functions.
+
+A time that the clocks leave out (02:30 on the last Sunday of March in Berlin) is the first moment after the gap, one that comes twice is the first of
+the two. A rule that repeats keeps its wall clock whatever the clocks do: 7:30 stays 7:30.
+"""
+
+from __future__ import annotations
+
+import calendar
+import re
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, time, timedelta
+from typing import Self
+from zoneinfo import ZoneInfo
+
+from shared.errors import InvalidInput
+from shared.text.dates.calendar_words import ENGLISH
+
+#: No rule has a longer way to its next day. Days.
+_LONGEST_WAY = 70
+_SPELLED = re.compile(r"daily|weekly:[0-6](,[0-6]){0,6}|monthly:([1-9]|[12][0-9]|3[01])")
+_WORKDAYS = (0, 1, 2, 3, 4)
+
+
+@dataclass(frozen=True)
+class RepeatRule:
+    """Which days: every one, these days of the week (Monday is 0), or this day of the month (in shorter months the last day)."""
+
+    weekdays: tuple[int, ...] = ()
+    month_day: int = 0
+
+    @classmethod
+    def parse(cls, spelled: str) -> Self:
+        """`daily`, `weekly:0,2` or `monthly:24`, as it is stored."""
+        if not _SPELLED.fullmatch(spelled):
+            raise InvalidInput(f"{spelled!r} is no rule that this version knows. Set the reminder again.")
+        kind, _, numbers = spelled.partition(":")
+        if kind == "monthly":
+            return cls(month_day=int(numbers))
+        return cls(tuple(sorted({int(one) for one in numbers.split(",")})) if numbers else ())
+
+    def __str__(self) -> str:
+        if self.month_day:
+            return f"monthly:{self.month_day}"
+        return f"weekly:{','.join(map(str, self.weekdays))}" if self.weekdays else "daily"
+
+    def matches(self, day: date) -> bool:
+        if self.month_day:
+            return day.day == min(self.month_day, calendar.monthrange(day.year, day.month)[1])
+        return not self.weekdays or day.weekday() in self.weekdays
+
+    @property
+    def in_words(self) -> str:
+        """`every Monday and Thursday`."""
+        if self.month_day:
+            return f"every month on day {self.month_day}"
+        if self.weekdays == _WORKDAYS:
+            return "every weekday"
+        names = [ENGLISH.weekdays[one] for one in self.weekdays]
+        return f"every {' and '.join(names)}" if names else "every day"
+
+
+def wall_moment(day: date, clock: time, zone: ZoneInfo) -> float:
+    """POSIX seconds of that local time: the first of two, and the end of the gap for one that the clocks leave out."""
+    wanted = datetime.combine(day, clock.replace(fold=0))
+    first = wanted.replace(tzinfo=zone).timestamp()
+    if datetime.fromtimestamp(first, zone).replace(tzinfo=None, fold=0) == wanted:
+        return first
+    before = int(
+        wanted.replace(tzinfo=zone, fold=1).timestamp()
+    )  # by the offset from after the gap: it lies ahead of it
+    return float(_transition(before, int(first), zone))
+
+
+def _transition(before: int, after: int, zone: ZoneInfo) -> int:
+    """The first second with the offset of `after`."""
+    offset = _offset(after, zone)
+    while after - before > 1:
+        middle = (before + after) // 2
+        if _offset(middle, zone) == offset:
+            after = middle
+        else:
+            before = middle
+    return after
+
+
+def _offset(at: int, zone: ZoneInfo) -> timedelta | None:
+    return datetime.fromtimestamp(at, zone).utcoffset()
+
+
+def next_moment(rule: RepeatRule, clock: time, zone: ZoneInfo, after: float) -> float:
+    """The rule's first moment after this one (both POSIX seconds)."""
+    day = datetime.fromtimestamp(after, zone).date() - timedelta(1)
+    for ahead in range(_LONGEST_WAY):
+        today = day + timedelta(ahead)
+        if rule.matches(today) and (at := wall_moment(today, clock, zone)) > after:
+            return at
+    raise ValueError(f"the rule {rule} has no next day")
+
+
+def exact_text(at: float, zone: ZoneInfo) -> str:
+    """`Monday 30 November 2026, 09:00 (Europe/Berlin)`; of an hour that comes twice also which of the two."""
+    local = datetime.fromtimestamp(at, zone)
+    day = f"{ENGLISH.weekdays[local.weekday()]} {local.day} {ENGLISH.months[local.month - 1]} {local.year}"
+    twice = local.replace(fold=0).utcoffset() != local.replace(fold=1).utcoffset()
+    return f"{day}, {local:%H:%M} ({zone.key}{f', {local:%Z}' if twice else ''})"
+
+
+def as_if_utc(at: float, zone: ZoneInfo) -> float:
+    """The POSIX seconds at which a clock in UTC shows what the zone's shows at this moment."""
+    return datetime.fromtimestamp(at, zone).replace(tzinfo=UTC).timestamp()

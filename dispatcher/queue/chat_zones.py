@@ -1,0 +1,60 @@
+"""Each chat's own time zone (/timezone), stored in Redis; CHAT_TIMEZONE where a chat has chosen none."""
+
+from __future__ import annotations
+
+from typing import Any
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+import structlog
+from redis import Redis, RedisError
+from redis.exceptions import NoPermissionError
+
+from shared.errors import RedisUnavailable
+from shared.wire import keys
+
+log = structlog.get_logger()
+
+FIELD = "timezone"
+
+
+class ChatZones:
+    """Thread-safe; asks Redis each time, since another dispatcher may have changed it."""
+
+    def __init__(self, client: Redis, default: ZoneInfo) -> None:
+        self._redis: Any = client  # it returns bytes; the library's types are bytes or str
+        self.default = default
+
+    def of(self, chat_id: str) -> ZoneInfo:
+        """RedisUnavailable if it cannot be read: a wrong time would be worse than none."""
+        try:
+            raw: bytes | None = self._redis.hget(keys.chat_settings(chat_id), FIELD)
+        except NoPermissionError as error:  # the rights of an older version: then no chat has chosen one
+            log.warning("the time zones of chats cannot be read", error=str(error), todo="hmem doctor")
+            return self.default
+        except RedisError as error:
+            raise RedisUnavailable(f"The time zone of a chat cannot be read: {error}") from error
+        return (zone_named(raw.decode("utf-8", "replace")) if raw else None) or self.default
+
+    def choose(self, chat_id: str, zone: ZoneInfo | None) -> None:
+        """The chat's own, or None for the default again."""
+        name = keys.chat_settings(chat_id)
+        try:
+            if zone is None:
+                self._redis.hdel(name, FIELD)
+            else:
+                self._redis.hset(name, FIELD, zone.key)
+        except RedisError as error:
+            raise RedisUnavailable(f"The time zone of a chat cannot be written: {error}") from error
+
+    def close(self) -> None:
+        self._redis.close()
+
+
+def zone_named(name: str) -> ZoneInfo | None:
+    """The zone of this name; None if this host does not know it. Names of files are none."""
+    if not name.isascii() or not 0 < len(name) <= 64 or name.startswith(("/", ".", "posix", "right", "localtime")):
+        return None
+    try:
+        return ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        return None

@@ -1,0 +1,130 @@
+"""Sends reminders and asks scheduled questions when they are due, each once, whichever of several dispatchers does it.
+
+    due in the store ─ script: mark, and outbox or queue ─ the store goes on to the next moment
+
+The script sets a mark for each occurrence together with what it sends, so a crash before the store goes on sends nothing twice: the next round finds
+the mark, and only goes on. What was due while no dispatcher ran comes late and says so; of a repeating one that was missed several times, one comes.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+from zoneinfo import ZoneInfo
+
+import structlog
+from redis import Redis
+
+from dispatcher.memory.typed.scheduling import due_text
+from dispatcher.queue.scripts import script_text
+from shared.system.faults import crash_point
+from shared.turns.records import dumps
+from shared.turns.results import Button, keyboard_json
+from shared.wire import keys
+
+if TYPE_CHECKING:
+    from dispatcher.memory.day.memory import DayMemory
+    from dispatcher.memory.store.schedules import Schedule
+
+log = structlog.get_logger()
+
+#: Schedules of one round; the rest is sent in the next one, at once.
+PER_ROUND = 200
+#: Seconds between two looks when nothing is due before: what is due sooner has been set just now.
+LONGEST_WAIT, SHORTEST_WAIT = 10.0, 0.2
+#: From so many seconds on, what comes is late, and says so.
+LATE_SECONDS = 60.0
+#: Our bot's chats have numbers: an answer to another chat would wait for ever.
+_OUR_CHAT = re.compile(r"-?[0-9]+")
+LIMIT_REACHED = (
+    "I did not ask the scheduled question {number}: this chat may ask {limit} a day (SCHEDULE_LIMIT), and they are used up until tomorrow. "
+    "/every shows them, and /every delete N ends one."
+)
+
+
+class ScheduleSender:
+    """One per dispatcher; slow, so it runs in a thread."""
+
+    def __init__(self, day: DayMemory, client: Redis, now: Callable[[], float] = time.time) -> None:
+        self._day, self._now = day, now
+        self._remind = client.register_script(script_text("queue/remind"))
+        self._ask: Any = client.register_script(script_text("queue/ask_scheduled"))
+
+    def round(self) -> float:
+        """Send what is due; returns the seconds until the next look. HmemError or RedisError if store or Redis do not answer."""
+        from dispatcher.memory.store.schedules import ScheduleKind
+
+        now = self._now()
+        due = self._day.schedules.due(now, PER_ROUND)
+        for one in due:
+            moment = one.waits_for
+            if moment is None:
+                continue
+            send = self._send_reminder if one.kind is ScheduleKind.REMINDER else self._ask_question
+            send(one, moment, now)
+            crash_point("schedules:sent")
+            self._day.schedules.advance(one, now)
+        if len(due) == PER_ROUND:
+            return 0.0
+        at = self._day.schedules.next_due()
+        wait = LONGEST_WAIT if at is None else at - self._now()
+        return max(SHORTEST_WAIT, min(LONGEST_WAIT, wait))
+
+    def _send_reminder(self, one: Schedule, moment: float, now: float) -> None:
+        name = f"schedule-{one.name_of(moment)}"
+        message = {
+            "id": f"reminder-{name}",
+            "chat_id": one.chat_id,
+            "text": due_text(one, moment, late=now - moment >= LATE_SECONDS),
+            "created_at": now,
+            "buttons": keyboard_json(_buttons(one.number)),
+        }
+        message |= {"user_id": one.user_id} if one.user_id else {}
+        self._remind(keys=[keys.reminded(name), keys.OUTBOX], args=[dumps(message), keys.REMINDED_TTL_SECONDS])
+
+    def _ask_question(self, one: Schedule, moment: float, now: float) -> None:
+        name, chat_id, limit = one.name_of(moment), one.chat_id, self._day.settings.schedule_limit
+        task_id = f"every-{name}"
+        task = {"task_id": task_id, "chat_id": chat_id, "message": one.text, "submitted_at": now, "scheduled": True}
+        task |= {"user_id": one.user_id} if one.user_id else {}
+        task |= {"name": one.name} if one.name else {}
+        task |= {"chat_type": "group" if chat_id.startswith("-") else "private"}
+        waiting = {"chat": chat_id, "at": now} | ({"user": one.user_id} if one.user_id else {})
+        refusal = {
+            "id": f"limit-{name}",
+            "chat_id": chat_id,
+            "text": LIMIT_REACHED.format(number=one.number, limit=limit),
+            "created_at": now,
+        }
+        day = datetime.fromtimestamp(now, ZoneInfo(one.zone)).strftime("%Y-%m-%d")
+        asked = self._ask(
+            keys=[
+                keys.reminded(f"schedule-{name}"),
+                keys.TASKS,
+                keys.BOT_WAITING,
+                keys.chat_stats(day, chat_id)[0],
+                keys.OUTBOX,
+            ],
+            args=[
+                dumps(task),
+                task_id,
+                dumps(waiting) if _OUR_CHAT.fullmatch(chat_id) else b"",
+                limit,
+                dumps(refusal),
+                keys.REMINDED_TTL_SECONDS,
+                keys.STATS_TTL_SECONDS,
+            ],
+        )
+        if int(asked) < 0:
+            log.warning("a scheduled question was not asked: the chat's limit of the day is reached", limit=limit)
+
+
+def _buttons(number: int) -> tuple[tuple[Button, ...], ...]:
+    snooze = [("10 min", "10m"), ("1 h", "1h"), ("Tomorrow", "tomorrow")]
+    return (
+        (Button("Done", f"/remind done {number}"),),
+        tuple(Button(label, f"/remind snooze {number} {until}") for label, until in snooze),
+    )

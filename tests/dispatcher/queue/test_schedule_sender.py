@@ -1,0 +1,221 @@
+"""What is due is sent once, to the minute: over the changes of the clocks, restarts, dispatchers that were down, and several at once."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import closing, nullcontext
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from dispatcher.memory.dates.schedule_dates import read_repeating, read_request
+from dispatcher.memory.day.memory import DayMemory
+from dispatcher.memory.store.schedules import Schedule, ScheduleKind
+from dispatcher.memory.typed.scheduling import confirmed_text, new_schedule
+from dispatcher.queue import schedule_sender
+from dispatcher.queue.schedule_sender import ScheduleSender
+from shared.turns.records import Task
+from tests.support.day.talking import CHAT, outbox
+from tests.support.day.telegram_bot import Stage, staged
+from tests.support.machine import wait_for
+from tests.support.world import REPOSITORY, World
+
+BERLIN = ZoneInfo("Europe/Berlin")
+RECORDING = REPOSITORY / "docs/recordings/telegram-reminders.txt"
+
+
+def at(text: str) -> float:
+    return datetime.fromisoformat(text).replace(tzinfo=BERLIN).timestamp()
+
+
+@dataclass
+class Clock:
+    now: float
+    running: list[tuple[DayMemory, ScheduleSender]] = field(default_factory=list)
+
+    def start(self, world: World, count: int = 1) -> None:
+        for _ in range(count):
+            day = DayMemory(world.settings(), nullcontext)
+            self.running.append((day, ScheduleSender(day, world.redis, lambda: self.now)))
+
+    def stop(self) -> None:
+        for day, _ in self.running:
+            day.close()
+        self.running = []
+
+
+def remember(day: DayMemory, text: str, now: float, chat: str = CHAT, *, question: bool = False) -> Schedule:
+    kind = ScheduleKind.QUESTION if question else ScheduleKind.REMINDER
+    due, words = (read_repeating if question else read_request)(text, now, BERLIN)
+    return day.schedules.add(new_schedule(Task("t", chat, text, "7"), kind, words, due, now, BERLIN))
+
+
+@pytest.fixture
+def day(light: World) -> Iterator[DayMemory]:
+    with closing(DayMemory(light.settings(), nullcontext)) as opened:
+        yield opened
+
+
+@pytest.fixture
+def stage(redis_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
+    """Ended after its test: its bot would empty the outbox of the others."""
+    with staged(redis_url, tmp_path_factory.mktemp("reminders")) as stage:
+        stage.bot()
+        yield stage
+
+
+SIX = [
+    "in 20 minutes tea",
+    "tomorrow 2:30 look at the moon",
+    "tomorrow 3:30 feed the cat",
+    "every day 7:30 pills",
+    "every sunday 2:30 backup",
+    "25 october 18:00 call Ann",
+]
+#: From, to, and how many dispatchers run.
+TIMES = [
+    ("2026-10-24 20:00", "2026-10-25 02:45", 2),
+    ("2026-10-25 02:45", "2026-10-25 17:50", 1),  # restarted in the hour that comes twice
+    ("2026-10-25 17:50", "2026-10-25 18:10", 0),  # down
+    ("2026-10-25 18:10", "2026-10-26 09:00", 2),
+    ("2026-10-26 09:00", "2027-03-27 20:00", 0),  # down for a winter
+    ("2027-03-27 20:00", "2027-03-28 09:00", 2),
+]
+
+
+def test_six_reminders_over_the_changes_of_the_clocks_and_a_restart(stage: Stage) -> None:
+    chat, clock = stage.new_chat(), Clock(at(TIMES[0][0]))
+    lines = ["Six reminders over the changes of the clocks in Berlin: what the chat shows, and when it came.", ""]
+    clock.start(stage.world)
+    for text in SIX:
+        made = remember(clock.running[0][0], text, clock.now, str(chat))
+        lines.append(f"/remind {text}\n    {confirmed_text(made)}")
+    clock.stop()
+    came: list[str] = []
+    for begin, end, dispatchers in TIMES:
+        lines.append(f"\n{begin} to {end}: {dispatchers or 'no'} dispatcher{'s' * (dispatchers != 1)}")
+        clock.now = at(begin)
+        clock.start(stage.world, dispatchers)
+        while clock.now < at(end) and dispatchers:
+            for _, sender in clock.running:
+                assert sender.round() > 0
+            sent = sum(json.loads(raw)["chat_id"] == str(chat) for raw in stage.redis.lrange("hcli:mem:outbox", 0, -1))
+            if sent or stage.redis.hlen("hcli:mem:bot:waiting") or len(stage.api.texts(chat)) > len(came):
+                wait_for(lambda: not stage.redis.llen("hcli:mem:outbox"), "the bot to fetch it")
+                stage.quiet()
+                new = stage.api.texts(chat)[len(came) :]
+                moment = datetime.fromtimestamp(clock.now, BERLIN)
+                lines += [f"    {moment:%Y-%m-%d %H:%M %Z}  {' '.join(one.split())}" for one in new]
+                came += new
+            clock.now += 60
+        clock.stop()
+    text = "\n".join(lines) + "\n"
+    print(text)
+    assert text == RECORDING.read_text(encoding="utf-8")
+
+
+def test_of_dispatchers_at_once_one_sends(light: World, day: DayMemory) -> None:
+    clock = Clock(at("2026-11-26 08:00"))
+    for number in range(20):
+        remember(day, f"every day 9:0{number % 10} number {number}", clock.now)
+    clock.start(light, 4)
+    clock.now = at("2026-11-26 09:30")
+    threads = [threading.Thread(target=sender.round) for _, sender in clock.running]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    texts = [one["text"] for one in outbox(light)]
+    assert len(texts) == len(set(texts)) == 20
+    assert {one.due for one in day.schedules.of_chat(CHAT)} == {at(f"2026-11-27 09:0{n}") for n in range(10)}
+    clock.stop()
+
+
+class Killed(BaseException):
+    """The process dies here."""
+
+
+@pytest.mark.parametrize("question", [False, True])
+def test_a_death_between_sending_and_the_store_sends_nothing_twice(
+    light: World, day: DayMemory, monkeypatch: pytest.MonkeyPatch, question: bool
+) -> None:
+    clock = Clock(at("2026-11-26 08:00"))
+    remember(day, "every day 9:00 news", clock.now, question=question)
+    clock.start(light)
+    (_, sender), clock.now = clock.running[0], at("2026-11-26 09:00")
+
+    def die(_: str) -> None:
+        raise Killed
+
+    with monkeypatch.context() as patched:
+        patched.setattr(schedule_sender, "crash_point", die)
+        with pytest.raises(Killed):
+            sender.round()
+    sent: Any = light.redis.lrange("hcli:tasks" if question else "hcli:mem:outbox", 0, -1)
+    sender.round()
+    assert light.redis.lrange("hcli:tasks" if question else "hcli:mem:outbox", 0, -1) == sent
+    assert len(sent) == 1
+    (one,) = day.schedules.of_chat(CHAT)
+    assert one.due == at("2026-11-27 09:00")
+    clock.stop()
+
+
+def test_a_late_one_says_so_and_comes_once(light: World, day: DayMemory) -> None:
+    clock = Clock(at("2026-11-26 08:00"))
+    remember(day, "every day 9:00 pills", clock.now)
+    clock.start(light)
+    clock.now = at("2026-11-29 12:00")
+    clock.running[0][1].round()
+    clock.running[0][1].round()
+    (message,) = outbox(light)
+    assert message["text"] == "Reminder 1: pills\n(It was due Thursday 26 November 2026, 09:00 (Europe/Berlin).)"
+    assert message["user_id"] == "7"
+    assert [button["command"] for row in message["buttons"] for button in row] == [
+        "/remind done 1", "/remind snooze 1 10m", "/remind snooze 1 1h", "/remind snooze 1 tomorrow",
+    ]  # fmt: skip
+    assert day.schedules.of_chat(CHAT)[0].due == at("2026-11-30 09:00")
+    clock.stop()
+
+
+def test_a_snoozed_one_comes_again_beside_its_rule(light: World, day: DayMemory) -> None:
+    clock = Clock(at("2026-11-26 08:00"))
+    made = remember(day, "in 20 minutes tea", clock.now)
+    clock.start(light)
+    (_, sender), clock.now = clock.running[0], clock.now + 1200
+    sender.round()
+    assert day.schedules.of_chat(CHAT) == []
+    assert day.schedules.snooze(CHAT, made.number, clock.now + 600)
+    clock.now += 599
+    assert sender.round() == pytest.approx(1.0)
+    assert len(outbox(light)) == 1
+    clock.now += 1
+    sender.round()
+    assert [one["text"] for one in outbox(light)] == ["Reminder 1: tea"] * 2
+    clock.stop()
+
+
+def test_scheduled_questions_are_tasks_up_to_the_limit_of_the_day(light: World) -> None:
+    light.environment |= {"SCHEDULE_LIMIT": "2"}
+    clock = Clock(at("2026-11-26 08:00"))
+    clock.start(light)
+    day, sender = clock.running[0]
+    for hour in (9, 10, 11, 12):
+        remember(day, f"day {hour}:00 What is new at {hour}?", clock.now, question=True)
+    clock.now = at("2026-11-26 12:00")
+    sender.round()
+    tasks = [json.loads(raw) for raw in reversed(light.redis.lrange("hcli:tasks", 0, -1))]
+    assert [(one["message"], one["scheduled"], one["user_id"]) for one in tasks] == [
+        ("What is new at 9?", True, "7"), ("What is new at 10?", True, "7"),
+    ]  # fmt: skip
+    assert all(light.redis.hexists("hcli:mem:bot:waiting", one["task_id"]) for one in tasks)
+    (told,) = outbox(light)
+    assert "this chat may ask 2 a day (SCHEDULE_LIMIT)" in told["text"]
+    clock.now = at("2026-11-27 09:00")
+    sender.round()
+    assert light.redis.llen("hcli:tasks") == 3, "a new day has a new budget"
+    clock.stop()
