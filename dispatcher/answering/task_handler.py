@@ -36,8 +36,8 @@ from dispatcher.memory.cache_dropping import CacheDropper
 from dispatcher.memory.day.memory import DayMemory
 from dispatcher.memory.tombstones import FORGOTTEN, erases
 from dispatcher.queue.cancellation import Run
-from dispatcher.queue.chat_records import ChatRecords
-from dispatcher.queue.chat_zones import ChatZones
+from dispatcher.queue.chat.records import ChatRecords
+from dispatcher.queue.chat.zones import ChatZones
 from dispatcher.queue.existing_values import ANY, LOOKS, NO_TURNS, are_own, named, sha1
 from dispatcher.queue.refused import USED_ID, TooLarge
 from dispatcher.queue.rights import Rights

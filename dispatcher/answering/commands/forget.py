@@ -23,7 +23,7 @@ from dispatcher.answering.commands.command import CommandReply
 from dispatcher.answering.retry import keep_trying
 from dispatcher.answering.tag_actions import FORGETTING, store_waiting
 from dispatcher.memory.day.memory import DayMemory
-from dispatcher.queue.chat_records import ChatRecords
+from dispatcher.queue.chat.records import ChatRecords
 from dispatcher.queue.rights import Rights
 from dispatcher.queue.tasks import TaskQueue
 from shared.config.settings import Settings

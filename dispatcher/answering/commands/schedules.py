@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from dispatcher.answering.commands.command import CommandReply
 from dispatcher.memory.day.memory import DayMemory
-from dispatcher.queue.chat_zones import ChatZones, zone_named
+from dispatcher.queue.chat.zones import ChatZones, zone_named
 from dispatcher.queue.rights import Rights
 from shared.errors import InvalidInput
 from shared.text.format import one_line, shorten

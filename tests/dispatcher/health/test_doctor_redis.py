@@ -91,7 +91,7 @@ def test_a_redis_user_without_rights(host: World, durable: Redis) -> None:
     allow(durable, "~hcli:tasks +@all -evalsha -set -info -config -acl")
     before = durable.dbsize()
     found = expect(
-        host, "rights", Fault.REDIS_RIGHTS, "user mine may not run .*EVALSHA.* and may not reach .*hcli:mem:busy.*could not be taken",
+        host, "rights", Fault.REDIS_RIGHTS, "user mine may not run .*EVALSHA.* and may not reach .*hcli:mem:unmoved.*could not be taken",
         r"ACL SETUSER mine '~hcli:\*' .*\+evalsha", REDIS_URL=url_of(durable, "mine:pw@"),
     )  # fmt: skip
     assert "hcli:tasks" not in found["rights"].sentence
