@@ -17,6 +17,7 @@ from aiogram.types import User
 from dispatcher.queue.rights import Rights
 from dispatcher.telegram.client import Telegram, Unauthorized
 from dispatcher.telegram.commands.answers import MENU, Commands
+from dispatcher.telegram.incoming.arrivals import Arrivals
 from dispatcher.telegram.incoming.intake import Intake
 from dispatcher.telegram.incoming.pressed import Pressed
 from dispatcher.telegram.incoming.presses import Presses
@@ -27,6 +28,8 @@ from shared.config.settings import Settings
 from shared.errors import SettingsError
 from shared.system.processes import died_here, process_name
 from shared.system.signing_key import signing_key
+from shared.wire.media.open import open_media
+from shared.wire.media.store import MediaStore
 
 log = structlog.get_logger()
 
@@ -45,7 +48,7 @@ async def serve(settings: Settings) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    bot = Bot(settings, telegram, BotState(settings, client, secret), secret)
+    bot = Bot(settings, telegram, BotState(settings, client, secret), open_media(settings, client), secret)
     try:
         await bot.run(stop)
     except Unauthorized:
@@ -59,8 +62,9 @@ async def serve(settings: Settings) -> None:
 
 
 class Bot:
-    def __init__(self, settings: Settings, telegram: Telegram, state: BotState, secret: str) -> None:
+    def __init__(self, settings: Settings, telegram: Telegram, state: BotState, media: MediaStore, secret: str) -> None:
         self._settings, self._telegram, self._state, self._secret = settings, telegram, state, secret
+        self._media = media
         self._process = process_name()
         self._presses = Presses(secret)
         self._delivery = Delivery(telegram, state, settings.allowed, self._presses)
@@ -89,14 +93,15 @@ class Bot:
         settings = self._settings
         commands = Commands(self._state, self._secret, Rights(settings), settings.timezone, settings.report_at)
         pressed = Pressed(settings, self._telegram, self._state, commands, self._presses, me)
-        intake = Intake(self._settings, self._telegram, self._state, commands, pressed, me, self._delivery.wake)
+        arrivals = Arrivals(settings, self._telegram, self._state, self._media, self._delivery.wake)
+        intake = Intake(settings, self._telegram, self._state, commands, pressed, arrivals, me, self._delivery.wake)
         await until_redis_answers(self._state.refuse_newer)
         while True:
             await self._take_lease(me)
             try:
                 await until_telegram_answers(lambda: self._telegram.prepare(MENU))
                 log.info("bot started", bot=me.username, chats=len(self._settings.allowed))
-                await self._while_owner(intake)
+                await self._while_owner(intake, arrivals)
             finally:
                 await self._give_back()
 
@@ -117,9 +122,11 @@ class Bot:
             await until_redis_answers(lambda: self._state.disown(holder))
         return died
 
-    async def _while_owner(self, intake: Intake) -> None:
+    async def _while_owner(self, intake: Intake, arrivals: Arrivals) -> None:
         """Run until the lease is lost or one of the parts ends with an error."""
-        parts = [asyncio.create_task(part) for part in (intake.run(), self._delivery.run(), self._renew())]
+        parts = [
+            asyncio.create_task(part) for part in (intake.run(), arrivals.run(), self._delivery.run(), self._renew())
+        ]
         try:
             done, _ = await asyncio.wait(parts, return_when=asyncio.FIRST_COMPLETED)
             for part in done:

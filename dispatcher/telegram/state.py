@@ -19,7 +19,7 @@ from redis.exceptions import NoPermissionError
 from dispatcher.queue.scripts import script_text
 from shared.config.settings import Settings
 from shared.system.formats import refuse_newer_redis
-from shared.turns.records import RecordRefused, Task, dumps, loads_object
+from shared.turns.records import RecordRefused, Task, dumps, loads_object, with_text
 from shared.turns.results import RESULT_BYTES, Result
 from shared.wire import keys
 from shared.wire.client import BOT, open_async_redis
@@ -96,7 +96,19 @@ class BotState:
 
     def __init__(self, settings: Settings, redis: Redis, secret: str) -> None:
         self._settings, self._redis, self._secret = settings, redis, secret
-        names = ("intake", "edit", "cancel", "delivered", "update_waiting", "say_once", "outbox", "bot_lease", "new")
+        self.chat_queue_limit = settings.chat_queue_limit
+        names = (
+            "intake",
+            "edit",
+            "cancel",
+            "delivered",
+            "update_waiting",
+            "say_once",
+            "outbox",
+            "bot_lease",
+            "new",
+            "arrive",
+        )
         self._scripts = {name: redis.register_script(script_text(f"telegram/{name}")) for name in names} | {
             "queued": redis.register_script(script_text("queue/queued"))
         }
@@ -110,39 +122,45 @@ class BotState:
         """Whether this update was taken before."""
         return bool(await self._redis.exists(keys.bot_seen(task_id)))
 
-    async def take(self, task_id: str, record: Waiting, task: bytes, message: str, mark: Mark, refusal: Waiting) -> int:
-        """Queue a task, unless too much is waiting (then -1, and the chat is told) or it was taken before (0)."""
-        return int(
-            await self._run(
-                "intake",
-                [
-                    keys.BOT_WAITING,
-                    keys.bot_seen(task_id),
-                    keys.TASKS,
-                    keys.pending(record.chat),
-                    keys.bot_seen(message),
-                ],
-                [
-                    task_id,
-                    record.to_json(),
-                    task,
-                    self._settings.queue_limit,
-                    self._settings.chat_queue_limit,
-                    keys.BOT_SEEN_TTL_SECONDS,
-                    mark.to_json(),
-                    f"full-{record.chat}",
-                    refusal.to_json(),
-                ],
-            )
-        )
+    async def take(
+        self,
+        task_id: str,
+        record: Waiting,
+        task: bytes,
+        message: str,
+        mark: Mark,
+        refusal: Waiting,
+        arriving: bytes = b"",
+    ) -> int:
+        """Queue a task, unless too much is waiting (then -1, and the chat is told) or it was taken before (0). `arriving`: what stands among the
+        arriving messages (0 if that has changed)."""
+        seen, message_seen = keys.bot_seen(task_id), keys.bot_seen(message)
+        names = [keys.BOT_WAITING, seen, keys.TASKS, keys.pending(record.chat), message_seen, keys.BOT_ARRIVING]
+        limits = [self._settings.queue_limit, self._settings.chat_queue_limit, keys.BOT_SEEN_TTL_SECONDS]
+        told = [mark.to_json(), f"full-{record.chat}", refusal.to_json(), arriving]
+        return int(await self._run("intake", names, [task_id, record.to_json(), task, *limits, *told]))
 
-    async def say(self, update: str, record: Waiting) -> None:
-        """One of the bot's own messages in reply to an update, once."""
+    async def say(self, update: str, record: Waiting, arriving: bytes = b"") -> None:
+        """One of the bot's own messages in reply to an update, once. `arriving`: as in `take`."""
+        seen = keys.bot_seen(update)
         await self._run(
             "intake",
-            [keys.BOT_WAITING, keys.bot_seen(update), keys.TASKS, keys.pending(record.chat), keys.bot_seen(update)],
-            [update, record.to_json(), "", 0, 0, keys.BOT_SEEN_TTL_SECONDS, "", "", ""],
+            [keys.BOT_WAITING, seen, keys.TASKS, keys.pending(record.chat), seen, keys.BOT_ARRIVING],
+            [update, record.to_json(), "", 0, 0, keys.BOT_SEEN_TTL_SECONDS, "", "", "", arriving],
         )
+
+    async def arriving(self) -> dict[str, bytes]:
+        """Task id → messages whose files are being fetched (arriving.py)."""
+        found = await cast(Awaitable[dict[bytes, bytes]], self._redis.hgetall(keys.BOT_ARRIVING))
+        return {name.decode("utf-8", "replace"): raw for name, raw in found.items()}
+
+    async def arrive(self, task_id: str, update: str, before: bytes, after: bytes) -> int:
+        """Store one of them with the update that brought it: 1 stored, 0 that update was taken before, -1 it has changed meanwhile."""
+        names = [keys.BOT_ARRIVING, keys.bot_seen(update)]
+        return int(await self._run("arrive", names, [task_id, before, after, keys.BOT_SEEN_TTL_SECONDS]))
+
+    async def drop_arriving(self, task_id: str) -> None:
+        await self._redis.hdel(keys.BOT_ARRIVING, task_id)
 
     async def tell(self, field: str, record: Waiting, mark: str, seconds: int) -> bool:
         """One of the bot's own messages, once for as long as the mark lasts."""
@@ -159,7 +177,7 @@ class BotState:
     async def edited(self, update: str, message: str, mark: Mark, text: str, user: int, notice: Waiting) -> int:
         """Take the new text of a message, edited by `user`: 1 it is in the queue, 2 the chat is told that the earlier text counts, 0 nothing."""
         found = next((raw for raw, task in await self.queued() if task.task_id == mark.task), b"")
-        new = dumps(loads_object(found) | {"message": text, "user_id": user}) if found else b""
+        new = dumps(with_text(loads_object(found), text) | {"user_id": user}) if found else b""
         if len(new) > self._settings.task_bytes:
             found, new = b"", b""
         changed = Mark(mark.task, digest(text), mark.told)

@@ -45,8 +45,8 @@ class IncomingMessage:
         return f"{self.chat}-{self.message}"
 
 
-def read_message(message: Message, me: User) -> IncomingMessage | None:
-    """None for a message that is not addressed to the bot."""
+def read_message(message: Message, me: User, *, belongs: bool = False) -> IncomingMessage | None:
+    """None for a message that is not addressed to the bot. `belongs`: it is part of an album that is."""
     private = message.chat.type == "private"
     if not (private or message.chat.type in ("group", "supergroup")) or not _by_a_person(message):
         return None
@@ -56,7 +56,7 @@ def read_message(message: Message, me: User) -> IncomingMessage | None:
     command, target = ("", "") if forwarded else _command(text, entities)
     if command and target not in ("", (me.username or "").lower()):
         return None
-    if not (private or command or _addressed(message, me)):
+    if not (private or command or belongs or _addressed(message, me)):
         return None
     if command:
         return _incoming(message, me, "command", text=_after_first_word(text), command=command)
