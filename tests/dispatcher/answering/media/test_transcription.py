@@ -33,7 +33,7 @@ def heard(world: World, media: Media = VOICE, content: bytes = OGG, **settings: 
 
 def refused(world: World, **settings: Any) -> str:
     with pytest.raises(NotHeard) as error:
-        heard(world, **settings)
+        heard(world, VOICE, OGG, **settings)
     assert str(error.value).endswith(".")
     assert "sk-test" not in str(error.value)
     return str(error.value)
@@ -41,7 +41,7 @@ def refused(world: World, **settings: Any) -> str:
 
 @pytest.mark.parametrize("path", ["", "/", "/v1", "/v1/", "/v1/audio/transcriptions"])
 def test_the_recording_is_sent_as_the_service_wants_it(light: World, api: TranscriptionApi, path: str) -> None:
-    more = {"transcribe_model": "small", "transcribe_language": "de", "transcribe_key": "sk-test"}
+    more: dict[str, Any] = {"transcribe_model": "small", "transcribe_language": "de", "transcribe_key": "sk-test"}
     assert heard(light, transcribe_url=api.url + path, **more) == "Hello there."
     (got,) = api.received
     assert (got.path, got.content, got.file_name) == ("/v1/audio/transcriptions", OGG, "recording.ogg")
