@@ -21,7 +21,7 @@ from redis import Redis
 
 from dispatcher.memory.tombstones import Forgotten
 from dispatcher.queue.refused import dead_letter
-from dispatcher.telegram.state import Waiting
+from dispatcher.telegram.waiting import Waiting
 from shared.system.formats import program_version
 from shared.turns.records import Tombstone, Turn, dumps
 from shared.wire import keys

@@ -13,8 +13,10 @@ from zoneinfo import ZoneInfo
 
 import structlog
 
+from dispatcher.answering.media.reading import Read
 from dispatcher.answering.partial import PartialAnswers
 from dispatcher.claude.client import ClaudeCli, ClaudeRequest
+from dispatcher.claude.media_sessions import MediaSessions
 from dispatcher.claude.memory_server import MemoryServer, allowed_tools
 from dispatcher.claude.reply import Answer
 from dispatcher.health.metrics import Metrics
@@ -46,6 +48,7 @@ class ClaudeCaller:
         self,
         settings: Settings,
         claude: ClaudeCli,
+        sessions: MediaSessions,
         metrics: Metrics,
         note: NoteOutcome,
         partial_answers: PartialAnswers | None,
@@ -54,7 +57,8 @@ class ClaudeCaller:
         zone_of: Callable[[str], ZoneInfo],
     ) -> None:
         self._settings, self._claude, self._metrics, self._note = settings, claude, metrics, note
-        self._partial_answers, self._remembers, self._zone_of = partial_answers, remembers, zone_of
+        self._sessions, self._partial_answers = sessions, partial_answers
+        self._remembers, self._zone_of = remembers, zone_of
         self._noting: set[asyncio.Task[None]] = set()  # a task that nobody holds may be collected while it runs
         rules = tags.INSTRUCTIONS if remembers else ""
         self._base_text = "\n\n".join(part for part in (_base_prompt(settings), rules) if part)
@@ -65,11 +69,14 @@ class ClaudeCaller:
         self._prompts.remove()
 
     async def ask(
-        self, task: Task, said_at: float, context: Context, session: str, code: str, *, resume: bool
+        self, read: Read, said_at: float, context: Context, session: str, code: str, *, resume: bool
     ) -> Answer:
         """The answer to the message of that time (POSIX seconds); its tags are orders only with this code."""
-        ending = tags.CODE_LINE.format(code=code) if self._remembers else ""
-        message = framed(task, said_at, await self._zone(task.chat_id), context.speakers)
+        task, ending = read.task, ""
+        if self._remembers:
+            rules = (tags.picture_rule(len(read.pictures)), tags.CODE_LINE.format(code=code))
+            ending = "\n\n".join(filter(None, rules))
+        message = framed(task, said_at, await self._zone(task.chat_id), context.speakers, read.lines)
         system, message = context.placed(message, self._settings.recall_placement, ending)
         prompt_file, server = self._write_prompt(system), self._memory_server(task)
         try:
@@ -82,9 +89,11 @@ class ClaudeCaller:
                 prompt_file,
                 mcp_config_files=(server.config,) if server else (),
                 more_tools=allowed_tools(self._settings) if server else (),
+                blocks=tuple(read.blocks),
             )
             began = time.perf_counter()
-            answer = await self._answer(request, task, code)
+            async with self._sessions.using(session, task.chat_id, media=bool(read.blocks)):
+                answer = await self._answer(request, task, code)
             self._metrics.claude(time.perf_counter() - began, task.model)
             if not (resume and answer.session_lost):  # else a new session is tried at once
                 # The answer does not wait for it.

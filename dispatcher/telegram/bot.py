@@ -18,6 +18,7 @@ from dispatcher.queue.rights import Rights
 from dispatcher.telegram.chat_marks import ChatMarks
 from dispatcher.telegram.client import Telegram, Unauthorized
 from dispatcher.telegram.commands.answers import MENU, Commands
+from dispatcher.telegram.incoming.arrivals import Arrivals
 from dispatcher.telegram.incoming.intake import Intake
 from dispatcher.telegram.incoming.pressed import Pressed
 from dispatcher.telegram.incoming.presses import Presses
@@ -30,6 +31,8 @@ from shared.config.settings import Settings
 from shared.errors import SettingsError
 from shared.system.processes import died_here, process_name
 from shared.system.signing_key import signing_key
+from shared.wire.media.open import open_media
+from shared.wire.media.store import MediaStore
 
 log = structlog.get_logger()
 
@@ -48,7 +51,8 @@ async def serve(settings: Settings) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    bot = Bot(settings, telegram, BotState(settings, client, secret), ChatMarks(client), secret)
+    media, marks = open_media(settings, client), ChatMarks(client)
+    bot = Bot(settings, telegram, BotState(settings, client, secret), marks, media, secret)
     try:
         await bot.run(stop)
     except Unauthorized:
@@ -62,8 +66,17 @@ async def serve(settings: Settings) -> None:
 
 
 class Bot:
-    def __init__(self, settings: Settings, telegram: Telegram, state: BotState, marks: ChatMarks, secret: str) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        telegram: Telegram,
+        state: BotState,
+        marks: ChatMarks,
+        media: MediaStore,
+        secret: str,
+    ) -> None:
         self._settings, self._telegram, self._state, self._secret = settings, telegram, state, secret
+        self._media = media
         self._process = process_name()
         self._presses, self._marks = Presses(secret), marks
         keyboards = Keyboards(telegram, marks, self._presses, stops=settings.buttons)
@@ -94,8 +107,9 @@ class Bot:
         settings = self._settings
         commands = Commands(self._state, self._secret, Rights(settings), settings.timezone, settings.report_at)
         pressed = Pressed(settings, self._telegram, self._state, commands, self._presses, self._marks, me)
+        arrivals = Arrivals(settings, self._telegram, self._state, self._media, self._delivery.wake)
         intake = Intake(
-            self._settings, self._telegram, self._state, self._marks, commands, pressed, me, self._delivery.wake
+            settings, self._telegram, self._state, self._marks, commands, pressed, arrivals, me, self._delivery.wake
         )
         await until_redis_answers(self._state.refuse_newer)
         while True:
@@ -103,7 +117,7 @@ class Bot:
             try:
                 await until_telegram_answers(lambda: self._telegram.prepare(MENU))
                 log.info("bot started", bot=me.username, chats=len(self._settings.allowed))
-                await self._while_owner(intake)
+                await self._while_owner(intake, arrivals)
             finally:
                 await self._give_back()
 
@@ -124,9 +138,10 @@ class Bot:
             await until_redis_answers(lambda: self._state.disown(holder))
         return died
 
-    async def _while_owner(self, intake: Intake) -> None:
+    async def _while_owner(self, intake: Intake, arrivals: Arrivals) -> None:
         """Run until the lease is lost or one of the parts ends with an error."""
-        work = [intake.run(), self._delivery.run(), self._renew(), *([self._partials.run()] if self._partials else [])]
+        work = [intake.run(), arrivals.run(), self._delivery.run(), self._renew()]
+        work += [self._partials.run()] if self._partials else []
         parts = [asyncio.create_task(part) for part in work]
         try:
             done, _ = await asyncio.wait(parts, return_when=asyncio.FIRST_COMPLETED)

@@ -29,6 +29,7 @@ from aiogram.methods import (
     DeleteWebhook,
     EditMessageReplyMarkup,
     EditMessageText,
+    GetFile,
     GetMe,
     SendChatAction,
     SendMessage,
@@ -48,6 +49,7 @@ from aiogram.types import (
     User,
 )
 from aiogram.utils.token import TokenValidationError
+from aiohttp import ClientError, ClientResponseError
 
 from dispatcher.telegram.outgoing.rendering import MessagePart
 from shared.config.settings import Settings
@@ -57,6 +59,10 @@ from shared.turns.records import well_formed
 #: Seconds for which Telegram holds a request for updates, and that any request may take in addition.
 POLL_SECONDS = 50
 REQUEST_SECONDS = 20
+#: How much of a file is read at once.
+FILE_PART_BYTES = 65_536
+#: How long a file may take.
+FILE_SECONDS = 300
 UPDATES = ["message", "edited_message", "callback_query"]
 
 #: Rows of buttons: what each shows, and what Telegram returns at a press.
@@ -102,6 +108,14 @@ class Refused(TelegramError):
 
 class Unsupported(TelegramError):
     """This Bot API does not have the method."""
+
+
+class FileTooLarge(TelegramError):
+    """A file is larger than is wanted, or than Telegram gives to bots."""
+
+
+class FileGone(TelegramError):
+    """Telegram does not have the file (any more)."""
 
 
 class Unauthorized(TelegramError):
@@ -220,6 +234,32 @@ class Telegram:
     async def answer_press(self, press: str, text: str = "") -> None:
         """End the waiting sign of a pressed button; a text is shown for a moment."""
         await self._ask(AnswerCallbackQuery(callback_query_id=press, text=text or None))
+
+    async def download(self, file_id: str, most: int) -> bytes:
+        """The bytes of a file; FileTooLarge above `most`, which is also checked while they come, and FileGone."""
+        try:
+            found = await self._ask(GetFile(file_id=file_id))
+        except Refused as error:
+            raise (FileTooLarge if "too big" in str(error) else FileGone)(str(error)) from None
+        if (found.file_size or 0) > most:
+            raise FileTooLarge(f"{found.file_size} bytes")
+        if not found.file_path:
+            raise FileGone("Telegram names no path")
+        session = self._bot.session
+        content = bytearray()
+        try:
+            url = session.api.file_url(self._token, found.file_path)
+            async for part in session.stream_content(url, timeout=FILE_SECONDS, chunk_size=FILE_PART_BYTES):
+                content += part
+                if len(content) > most:
+                    raise FileTooLarge(f"more than {most} bytes")
+        except ClientResponseError as error:  # its text has the address, and with it the token
+            raise (FileGone if error.status in (400, 404, 410) else Unreachable)(f"status {error.status}") from None
+        except (ClientError, OSError) as error:
+            raise Unreachable(f"the file broke off ({type(error).__name__})") from None
+        if found.file_size is not None and len(content) != found.file_size:
+            raise Unreachable(f"{len(content)} of {found.file_size} bytes came")
+        return bytes(content)
 
     async def typing(self, chat: int, thread: int | None) -> None:
         await self._ask(SendChatAction(chat_id=chat, action="typing", message_thread_id=thread))

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Awaitable
-from dataclasses import asdict, dataclass, fields
 from typing import Any, cast
 
 import structlog
@@ -17,10 +16,11 @@ from redis.asyncio import Redis
 from redis.exceptions import NoPermissionError
 
 from dispatcher.queue.scripts import script_text
+from dispatcher.telegram.waiting import Mark, Waiting
 from shared.config.settings import Settings
 from shared.system.formats import refuse_newer_redis
 from shared.turns.partial import PARTIAL_BYTES, PartialAnswer
-from shared.turns.records import RecordRefused, Task, dumps, loads_object
+from shared.turns.records import RecordRefused, Task, dumps, loads_object, with_text
 from shared.turns.results import RESULT_BYTES, Result
 from shared.wire import keys
 from shared.wire.client import BOT, open_async_redis
@@ -35,61 +35,6 @@ def connect(settings: Settings) -> Redis:
     return open_async_redis(settings.redis_url, BOT)
 
 
-@dataclass(frozen=True)
-class Waiting:
-    """A delivery. `at` is when it began (POSIX seconds); `text` is one of the bot's own messages, None while an answer is awaited."""
-
-    chat: str  # text, as a Lua number would lose digits
-    at: float
-    thread: int | None = None
-    reply_to: int | None = None
-    placeholder: int | None = None  # message that the answer will replace
-    warned: bool | None = None  # the placeholder says that an unsigned result came
-    unattended: bool | None = None  # the placeholder says that no dispatcher is running
-    parts_sent: int = 0
-    text: str | None = None
-    moved: str | None = None  # chat that the group has become
-    user: str | None = None  # who asked, as the task has it
-    picture: bool | None = None  # the text is the caption of the picture of the nights
-    buttons: list[list[dict[str, str]]] | None = None  # below the text (results.py)
-    row: int | None = None  # message that was sent last, with the buttons
-    command: bool | None = None  # answered at once: its placeholder has no button to stop it
-    digest: bool | None = None  # the text repeats what was said: `hmem forget` removes it whole
-
-    @property
-    def target(self) -> int:
-        return int(self.moved or self.chat)
-
-    def to_json(self) -> bytes:
-        return dumps({name: value for name, value in asdict(self).items() if value is not None})
-
-    @classmethod
-    def parse(cls, raw: bytes) -> Waiting:
-        """RecordRefused, TypeError or ValueError for a record that this program did not write."""
-        known = {one.name for one in fields(cls)}  # a later version may have written more
-        made = cls(**{name: value for name, value in loads_object(raw).items() if name in known})
-        float(made.at)
-        int(made.parts_sent)
-        _ = made.target
-        return made
-
-
-@dataclass(frozen=True)
-class Mark:
-    """What is known of a message whose task was taken, for later edits. Stored for two days."""
-
-    task: str
-    digest: str
-    told: bool = False  # the chat knows that the earlier text counts
-
-    def to_json(self) -> bytes:
-        return dumps(asdict(self))
-
-    @classmethod
-    def parse(cls, raw: bytes) -> Mark:
-        return cls(**loads_object(raw))
-
-
 def digest(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
@@ -99,7 +44,19 @@ class BotState:
 
     def __init__(self, settings: Settings, redis: Redis, secret: str) -> None:
         self._settings, self._redis, self._secret = settings, redis, secret
-        names = ("intake", "edit", "cancel", "delivered", "update_waiting", "say_once", "outbox", "bot_lease", "new")
+        self.chat_queue_limit = settings.chat_queue_limit
+        names = (
+            "intake",
+            "edit",
+            "cancel",
+            "delivered",
+            "update_waiting",
+            "say_once",
+            "outbox",
+            "bot_lease",
+            "new",
+            "arrive",
+        )
         self._scripts = {name: redis.register_script(script_text(f"telegram/{name}")) for name in names} | {
             "queued": redis.register_script(script_text("queue/queued"))
         }
@@ -114,40 +71,45 @@ class BotState:
         return bool(await self._redis.exists(keys.bot_seen(task_id)))
 
     async def take(
-        self, task_id: str, record: Waiting, task: bytes, message: str, mark: Mark, refusal: Waiting | None
+        self,
+        task_id: str,
+        record: Waiting,
+        task: bytes,
+        message: str,
+        mark: Mark,
+        refusal: Waiting | None,
+        arriving: bytes = b"",
     ) -> int:
-        """Queue a task, unless too much is waiting (then -1, and the chat is told by `refusal`) or it was taken before (0)."""
-        return int(
-            await self._run(
-                "intake",
-                [
-                    keys.BOT_WAITING,
-                    keys.bot_seen(task_id),
-                    keys.TASKS,
-                    keys.pending(record.chat),
-                    keys.bot_seen(message),
-                ],
-                [
-                    task_id,
-                    record.to_json(),
-                    task,
-                    self._settings.queue_limit,
-                    self._settings.chat_queue_limit,
-                    keys.BOT_SEEN_TTL_SECONDS,
-                    mark.to_json(),
-                    f"full-{record.chat}" if refusal else "",
-                    refusal.to_json() if refusal else "",
-                ],
-            )
-        )
+        """Queue a task, unless too much is waiting (then -1, and the chat is told by `refusal`) or it was taken before (0). `arriving`: what
+        stands among the arriving messages (0 if that has changed)."""
+        seen, message_seen = keys.bot_seen(task_id), keys.bot_seen(message)
+        names = [keys.BOT_WAITING, seen, keys.TASKS, keys.pending(record.chat), message_seen, keys.BOT_ARRIVING]
+        limits = [self._settings.queue_limit, self._settings.chat_queue_limit, keys.BOT_SEEN_TTL_SECONDS]
+        refused = [f"full-{record.chat}", refusal.to_json()] if refusal else ["", ""]
+        more = [mark.to_json(), *refused, arriving]
+        return int(await self._run("intake", names, [task_id, record.to_json(), task, *limits, *more]))
 
-    async def say(self, update: str, record: Waiting) -> None:
-        """One of the bot's own messages in reply to an update, once."""
+    async def say(self, update: str, record: Waiting, arriving: bytes = b"") -> None:
+        """One of the bot's own messages in reply to an update, once. `arriving`: as in `take`."""
+        seen = keys.bot_seen(update)
         await self._run(
             "intake",
-            [keys.BOT_WAITING, keys.bot_seen(update), keys.TASKS, keys.pending(record.chat), keys.bot_seen(update)],
-            [update, record.to_json(), "", 0, 0, keys.BOT_SEEN_TTL_SECONDS, "", "", ""],
+            [keys.BOT_WAITING, seen, keys.TASKS, keys.pending(record.chat), seen, keys.BOT_ARRIVING],
+            [update, record.to_json(), "", 0, 0, keys.BOT_SEEN_TTL_SECONDS, "", "", "", arriving],
         )
+
+    async def arriving(self) -> dict[str, bytes]:
+        """Task id → messages whose files are being fetched (arriving.py)."""
+        found = await cast(Awaitable[dict[bytes, bytes]], self._redis.hgetall(keys.BOT_ARRIVING))
+        return {name.decode("utf-8", "replace"): raw for name, raw in found.items()}
+
+    async def arrive(self, task_id: str, update: str, before: bytes, after: bytes) -> int:
+        """Store one of them with the update that brought it: 1 stored, 0 that update was taken before, -1 it has changed meanwhile."""
+        names = [keys.BOT_ARRIVING, keys.bot_seen(update)]
+        return int(await self._run("arrive", names, [task_id, before, after, keys.BOT_SEEN_TTL_SECONDS]))
+
+    async def drop_arriving(self, task_id: str) -> None:
+        await self._redis.hdel(keys.BOT_ARRIVING, task_id)
 
     async def tell(self, field: str, record: Waiting, mark: str, seconds: int) -> bool:
         """One of the bot's own messages, once for as long as the mark lasts."""
@@ -157,6 +119,9 @@ class BotState:
         """Set a mark: `tell` sends nothing under it for this many seconds."""
         await self._redis.set(mark, "1", ex=seconds)
 
+    async def mark_answer(self, message: str, mark: Mark) -> None:
+        await self._redis.set(keys.bot_seen(message), mark.to_json(), ex=keys.BOT_SEEN_TTL_SECONDS)
+
     async def mark_of(self, message: str) -> Mark | None:
         raw = cast(bytes | None, await self._redis.get(keys.bot_seen(message)))
         return Mark.parse(raw) if raw else None
@@ -164,7 +129,7 @@ class BotState:
     async def edited(self, update: str, message: str, mark: Mark, text: str, user: int, notice: Waiting) -> int:
         """Take the new text of a message, edited by `user`: 1 it is in the queue, 2 the chat is told that the earlier text counts, 0 nothing."""
         found = next((raw for raw, task in await self.queued() if task.task_id == mark.task), b"")
-        new = dumps(loads_object(found) | {"message": text, "user_id": user}) if found else b""
+        new = dumps(with_text(loads_object(found), text) | {"user_id": user}) if found else b""
         if len(new) > self._settings.task_bytes:
             found, new = b"", b""
         changed = Mark(mark.task, digest(text), mark.told)

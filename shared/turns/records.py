@@ -19,7 +19,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from shared.turns.media import Media, media_of, media_words
+from shared.turns.media import Media, media_of, media_words, with_media
 from shared.turns.message_origin import NOWHERE, Origin
 from shared.turns.speakers import UNNAMED
 from shared.wire import keys
@@ -27,8 +27,8 @@ from shared.wire.ids import CHAT_ID_LENGTH, TASK_ID, chat_id_of, moment_of, task
 from shared.wire.json import RecordRefused, dumps, loads_object, text_of, well_formed
 
 __all__ = [
-    "ANSWERS", "CHAT_ID_LENGTH", "CONVERSATION", "MODELS", "ROLES", "RecordRefused", "Task", "Tombstone", "Turn",
-    "chat_id_of", "dumps", "loads_object", "task_id_of", "timestamp_of", "turn_key", "user_id_of", "well_formed",
+    "ANSWERS", "CHAT_ID_LENGTH", "CONVERSATION", "MODELS", "NO_TEXT", "ROLES", "RecordRefused", "Task", "Tombstone", "Turn",
+    "chat_id_of", "dumps", "loads_object", "task_id_of", "timestamp_of", "turn_key", "user_id_of", "well_formed", "with_text",
 ]  # fmt: skip
 
 ROLES = ("user", "asst")
@@ -40,6 +40,9 @@ CONVERSATION = "conversation"
 #: The field of an imported answer's record that holds the task id of its question. An answer of ours has the task id of its question itself; one of
 #: another assistant has an id of its own, because there a question may be answered anew.
 ANSWERS = "answers"
+
+#: The field of a task whose message stands in for one without words, such as "(picture)": true.
+NO_TEXT = "no_text"
 
 _SIGNATURE = re.compile(r"[0-9a-f]{128}\Z")
 #: Names of models, as the Claude CLI takes them: `opus`, `claude-opus-4-5`, `sonnet[1m]`, those of Bedrock and Vertex. No option begins like this.
@@ -70,6 +73,7 @@ class Task:
     media: tuple[Media, ...] = ()
     retries: str | None = None  # the task whose message is asked again here: set by the dispatcher
     scheduled: bool = False  # asked by a schedule that the person set (/every)
+    corrects: str | None = None  # the task of the recording whose words this message replaces
     as_said: dict[str, str] = field(default_factory=dict, init=False, compare=False)  # what held a lone surrogate
 
     def __post_init__(self) -> None:
@@ -99,10 +103,13 @@ class Task:
         message = text_of(record, "message" if "message" in record else "command")
         if not message.strip():
             raise RecordRefused("message is empty")
+        media = media_of(record)
+        if media and record.get(NO_TEXT) is True:
+            message = ""
         model = record.get("model")
         if model is not None and not (isinstance(model, str) and _MODEL.match(model)):
             raise RecordRefused(f"model is not the name of a model, such as {', '.join(MODELS)}")
-        speaker = record.get("name")
+        speaker, corrects = record.get("name"), record.get("corrects")
         return cls(
             task_id=task_id_of(record.get("task_id")),
             chat_id=chat_id_of(record.get("chat_id")),
@@ -112,8 +119,9 @@ class Task:
             model=model,
             name=speaker if isinstance(speaker, str) and speaker.strip() else None,
             origin=Origin.parse(record),
-            media=media_of(record),
+            media=media,
             scheduled=record.get("scheduled") is True,
+            corrects=corrects if isinstance(corrects, str) and TASK_ID.match(corrects) else None,
         )
 
 
@@ -148,6 +156,11 @@ class Turn:
     def words(self) -> str:
         """All that it holds of anybody's words: what was said, and what that replies to or came with."""
         return "\n".join((self.content, *self.origin.texts, *media_words(self.media)))
+
+    @property
+    def remembered(self) -> str:
+        """What was said, with a label for each file that came with it: what memory searches and shows."""
+        return with_media(self.content, self.media)
 
     @property
     def title(self) -> str:
@@ -210,6 +223,11 @@ class Turn:
             extra={k: v for k, v in record.items() if k not in known},
             user_id=user,
         )
+
+
+def with_text(task: dict[str, Any], text: str) -> dict[str, Any]:
+    """The record of a task whose message is changed to this."""
+    return {name: value for name, value in task.items() if name != NO_TEXT} | {"message": text}
 
 
 def turns_of(names: Iterable[str], raws: Iterable[bytes | None], chat_id: str) -> list[Turn]:

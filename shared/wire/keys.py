@@ -71,6 +71,11 @@ KEYS: tuple[Key, ...] = (
         "this update was processed; under <chat>-<message>: JSON {task, digest, told}, for its edits; under album-…: its notice was sent; under "
         "press-…: this button was just pressed; under reply-…: the command that a reply is; under row-…: the message with the buttons of the answer",
         "bot, owner", "bot", "2 days"),
+    Key("hcli:mem:bot:arriving", "hash",
+        "task id → JSON of a message whose files are being fetched, or that came after such a one: its task and which files of Telegram it names",
+        "bot, owner", "bot", "none"),
+    Key("hcli:mem:media", "sorted set", "size:SHA-256 of each file below → when it expires (POSIX seconds)", "bot, owner", "bot", "none"),
+    Key("hcli:mem:media:{sha256}", "string", "a file that came with a message, unless MEDIA_DIR is set", "bot, owner", "dispatcher", "24 h"),
     Key("hcli:mem:bot:model:{chat_id}", "string", "the model that a chat chose", "bot", "bot", "none"),
     Key("hcli:mem:bot:new:{chat_id}", "string",
         "/new: the dispatcher ends the conversation before it answers again", "bot, dispatcher", "dispatcher", "24 h"),
@@ -142,6 +147,8 @@ OUTBOX = "hcli:mem:outbox"
 SERVED = "hcli:mem:served"
 BOT_WAITING = "hcli:mem:bot:waiting"
 BOT_OWNER = "hcli:mem:bot:owner"
+BOT_ARRIVING = "hcli:mem:bot:arriving"
+MEDIA = "hcli:mem:media"
 PATIENCE = "hcli:mem:patience"
 NIGHT_OWNER = "hcli:mem:night:owner"
 NIGHT_RUN = "hcli:mem:night:run"
@@ -293,6 +300,10 @@ def bot_model(chat_id: str) -> str:
 
 def bot_new(chat_id: str) -> str:
     return f"hcli:mem:bot:new:{chat_id}"
+
+
+def media(sha256: str) -> str:
+    return f"hcli:mem:media:{sha256}"
 
 
 def bot_told(chat_id: str) -> str:

@@ -33,6 +33,7 @@ VECTOR_RELEASES, VECTOR_PARTS, VECTOR_ALIASES = (
 )
 CHAT_STATS = keys.CHAT_STATS_PREFIX + "*"
 OF_CHAT = keys.chat_settings("*")
+MEDIA_FILES = keys.media("*")
 
 
 _SCRIPTS = without_keys(
@@ -67,6 +68,13 @@ BOT = User(
             why="where each answer goes, and how much of it is delivered",
         ),
         both("GET SET EXISTS", SEEN, why="processes no update twice; notices edits"),
+        both(
+            "HGET HSET HDEL HEXISTS HGETALL",
+            keys.BOT_ARRIVING,
+            why="messages whose files it still fetches, and those behind them",
+        ),
+        both("ZADD ZRANGE ZREMRANGEBYSCORE", keys.MEDIA, why="how much the files in Redis take together"),
+        writes("SET", MEDIA_FILES, why="the files of messages, for the dispatcher"),
         both("GET SET DEL", MODEL, why="`/model`"),
         both("GET SET DEL", keys.BOT_OWNER, why="one Redis, one bot: the lease"),
         writes("SET", TOLD, why="informs a stranger once that the bot is private"),
@@ -161,6 +169,7 @@ DISPATCHER = User(
         both("GET INCR EXPIRE DEL", ATTEMPTS, why="counts the dispatchers that died over a message"),
         both("GET SET EXISTS", DONE, why="answers no message twice"),
         both("ZADD ZSCORE ZRANGE ZREM ZREMRANGEBYRANK", keys.SERVED, why="which chat is next"),
+        reads("GET", MEDIA_FILES, why="the files that came with a message"),
         reads("EXISTS", CANCEL, why="does not start a cancelled task"),
         reads(
             "LPOS LINDEX PTTL",
@@ -290,7 +299,9 @@ OWNER = User(
         writes(
             "LREM", keys.DEAD, keys.TAGS, keys.OUTBOX, UNCONSOLIDATED, HISTORY, TEACH, why="… removes what is covered from the lists"
         ),
-        writes("HDEL", keys.BOT_WAITING, why="… and from what the bot was to send"),
+        writes("HDEL", keys.BOT_WAITING, keys.BOT_ARRIVING, why="… and from what the bot was to send, or to queue"),
+        writes("DEL", MEDIA_FILES, why="… and the files of messages that no waiting message needs"),
+        writes("ZREM", keys.MEDIA, why="… from their list"),
         writes("HDEL", keys.DIGESTS, why="… and ends the digest of a whole chat"),
         writes("DEL", OF_CHAT, why="… and removes what a whole chat has set"),
         writes("RPUSH", keys.TAGS, why="`hmem dead retry` returns tags to the dispatcher (tasks go to the queue, as with `hmem ask`)"),

@@ -15,8 +15,9 @@ import pytest
 from dispatcher.health.checks import formats as checks
 from dispatcher.memory.store.tables import VERSION_TABLE
 from dispatcher.memory.tombstones import Forgotten
-from dispatcher.telegram.state import BotState, Waiting
+from dispatcher.telegram.state import BotState
 from dispatcher.telegram.state import connect as connect_bot
+from dispatcher.telegram.waiting import Waiting
 from nightly.archive.segments import ERASED_FORMAT
 from nightly.archive.verification import verify
 from nightly.imports.staging import StagedImport, StagedUnreadable

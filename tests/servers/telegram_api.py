@@ -13,6 +13,7 @@ from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler
 from typing import Any
 
+from tests.servers.files.telegram_files import Files, send_file
 from tests.servers.loopback import Loopback
 from tests.servers.telegram_messages import (
     ApiError,
@@ -44,6 +45,7 @@ class TelegramApi(Loopback):
 
     def __init__(self) -> None:
         self.calls: list[Call] = []
+        self.files = Files()
         self.latency = 0.0  # seconds before every answer
         self.offset = 0  # updates below it are confirmed
         self.polls = 0  # polls that wait now
@@ -201,6 +203,7 @@ class TelegramApi(Loopback):
         known: dict[str, Callable[[dict[str, Any]], Any]] = {
             "getme": lambda _: BOT | {"can_join_groups": True},
             "getupdates": self._get_updates,
+            "getfile": self.files.get_file,
             "sendmessage": self._send,
             "sendphoto": self._send_photo,
             "editmessagetext": self._edit,
@@ -366,6 +369,9 @@ def _handler(api: TelegramApi) -> type[BaseHTTPRequestHandler]:
                 time.sleep(api.latency)
             api.calls.append(Call(method, params, time.monotonic(), status))
             self._send(status, answer)
+
+        def do_GET(self) -> None:
+            send_file(api.files, f"/file/bot{TOKEN}/", self)
 
         def _send(self, status: int, answer: dict[str, Any]) -> None:
             content = json.dumps(answer).encode()

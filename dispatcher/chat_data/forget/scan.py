@@ -63,7 +63,8 @@ class Proof:
     def look(self, telling: Needles, *, archive: bool) -> Scanned:
         """Search every place."""
         state, store = self.settings.hmem_state_dir, self.store
-        scanned = scan([state], telling, skip=[state / FOLDER])
+        media = [folder] if (folder := self.settings.media_dir) and folder.is_dir() else []
+        scanned = scan([state, *media], telling, skip=[state / FOLDER])
         for owners, places in self._archive_places() if archive else []:
             with as_owner_of(owners):
                 scanned.add(scan(places, telling))

@@ -27,6 +27,7 @@ from dispatcher.chat_data.forget.journal import Journal, Journals
 from dispatcher.chat_data.forget.layers.caches import drop_caches
 from dispatcher.chat_data.forget.layers.claude import ClaudeLayer
 from dispatcher.chat_data.forget.layers.files import remove_files
+from dispatcher.chat_data.forget.layers.media import remove_media
 from dispatcher.chat_data.forget.layers.redis import RedisLayer
 from dispatcher.chat_data.forget.layers.redis_files import rewrite
 from dispatcher.chat_data.forget.layers.store import StoreLayer, open_store
@@ -187,6 +188,9 @@ class ForgetRun:
         layer = RedisLayer(self._context.client)
         for name, number in layer.remove(layer.find(self._scope)).items():
             self._count(name, removed=number)
+        context = self._context
+        media = remove_media(context.settings, context.client, context.tasks, self._scope)
+        self._count("files of messages", removed=media)
         self._done("redis")
 
     def empty_store(self) -> None:

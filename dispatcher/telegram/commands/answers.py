@@ -14,7 +14,8 @@ import structlog
 
 from dispatcher.queue.rights import Rights
 from dispatcher.telegram.incoming.updates import IncomingMessage
-from dispatcher.telegram.state import BotState, Waiting
+from dispatcher.telegram.state import BotState
+from dispatcher.telegram.waiting import Waiting
 from shared.turns.records import MODELS, RecordRefused, loads_object
 from shared.turns.results import Keyboard, Result, keyboard, row_of
 from shared.wire import keys

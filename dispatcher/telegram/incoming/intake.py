@@ -20,17 +20,21 @@ import structlog
 from aiogram.types import CallbackQuery, Message, User
 
 from dispatcher.queue.command_names import DISPATCHER_COMMANDS
+from dispatcher.telegram.arriving import Arriving, named
 from dispatcher.telegram.chat_marks import ChatMarks
 from dispatcher.telegram.client import Telegram
 from dispatcher.telegram.commands import answers as commands
 from dispatcher.telegram.commands.answers import BotAnswer, Commands, task_of
+from dispatcher.telegram.incoming.arrivals import Arrivals
+from dispatcher.telegram.incoming.media_kinds import FileToFetch, file_of
 from dispatcher.telegram.incoming.pressed import Pressed
 from dispatcher.telegram.incoming.updates import IncomingMessage, read_message
 from dispatcher.telegram.retry import until_redis_answers, until_telegram_answers
-from dispatcher.telegram.state import BotState, Mark, Waiting, digest
+from dispatcher.telegram.state import BotState, digest
+from dispatcher.telegram.waiting import Mark, Waiting
 from shared.config.settings import Settings
 from shared.system.faults import crash_point
-from shared.turns.records import dumps
+from shared.turns.records import dumps, loads_object
 from shared.turns.results import keyboard_json
 from shared.wire import keys
 
@@ -48,12 +52,13 @@ class Intake:
         marks: ChatMarks,
         commands: Commands,
         pressed: Pressed,
+        arrivals: Arrivals,
         me: User,
         arrived: Callable[[], None],
     ) -> None:
         self._task_bytes = settings.task_bytes
         self._allowed, self._telegram, self._state, self._commands = settings.allowed, telegram, state, commands
-        self._marks, self._pressed, self._me, self._arrived = marks, pressed, me, arrived
+        self._marks, self._pressed, self._arrivals, self._me, self._arrived = marks, pressed, arrivals, me, arrived
         self._strangers: set[int] = set()  # groups that were logged
         self._captioned: set[str] = set()  # albums whose caption came in the same batch of updates
 
@@ -98,11 +103,13 @@ class Intake:
         if message.chat.id not in self._allowed:
             await self._refuse_stranger(message, edited)
             return
-        incoming = read_message(message, self._me)
+        incoming = read_message(message, self._me) or await self._of_album(message)
         if incoming is None:
             return
         if edited:
             await self._edit(task_id, incoming)
+        elif incoming.kind != "command" and (file := file_of(message)):
+            await self._with_file(task_id, incoming, file)
         elif incoming.kind == "unreadable":
             await self._cannot_read(task_id, incoming)
         elif incoming.kind == "command":
@@ -111,6 +118,30 @@ class Intake:
             await self._question(task_id, incoming, await self._meant(incoming))
         else:
             await self._say(task_id, incoming, commands.EMPTY)
+
+    async def _of_album(self, message: Message) -> IncomingMessage | None:
+        """A picture that nobody addressed to the bot by itself, of an album that somebody did."""
+        album = message.media_group_id
+        if album is None or not await self._arrivals.has_album(message.chat.id, album):
+            return None
+        return read_message(message, self._me, belongs=True)
+
+    async def _with_file(self, task_id: str, incoming: IncomingMessage, file: FileToFetch) -> None:
+        """Its file is fetched later, so that nobody waits for that but this chat."""
+        await self._arrive(task_id, incoming, incoming.text, (file,))
+
+    async def _arrive(
+        self, task_id: str, incoming: IncomingMessage, text: str, files: tuple[FileToFetch, ...] = ()
+    ) -> None:
+        record = _record(incoming)
+        task = named(await self._task(task_id, incoming, text), files)
+        arriving = Arriving(
+            int(task_id.rpartition("-")[2]), record.chat, time.time(), incoming.label, task,
+            loads_object(record.to_json()), files, incoming.album,
+        )  # fmt: skip
+        if not await self._arrivals.store(task_id, arriving):
+            await self._say(task_id, incoming, commands.BUSY)
+        crash_point("telegram:after-intake")
 
     async def _refuse_stranger(self, message: Message, edited: bool) -> None:
         chat = message.chat.id
@@ -145,9 +176,12 @@ class Intake:
 
     async def _question(self, task_id: str, incoming: IncomingMessage, text: str) -> None:
         record = replace(_record(incoming), command=_answered_at_once(text))
-        task = dumps(task_of(incoming, task_id, text, await self._state.model(record.chat)))
+        task = dumps(await self._task(task_id, incoming, text))
         if len(task) > self._task_bytes:
             await self._say(task_id, incoming, commands.TOO_LONG)
+            return
+        if await self._arrivals.waits(incoming.chat):
+            await self._arrive(task_id, incoming, text)
             return
         if incoming.album is not None:  # its other pictures belong to this caption
             await self._state.mark(_album(incoming), keys.BOT_SEEN_TTL_SECONDS)
@@ -162,6 +196,11 @@ class Intake:
         )
         crash_point("telegram:after-intake")
 
+    async def _task(self, task_id: str, incoming: IncomingMessage, text: str) -> dict[str, Any]:
+        task = task_of(incoming, task_id, text, await self._state.model(str(incoming.chat)))
+        mark = await self._state.mark_of(incoming.corrects) if incoming.corrects else None
+        return task | {"corrects": mark.task} if mark and mark.user in (None, incoming.own_id) else task
+
     async def _cannot_read(self, task_id: str, incoming: IncomingMessage) -> None:
         if incoming.album is None:
             await self._say(task_id, incoming, commands.ONLY_TEXT)
@@ -173,6 +212,8 @@ class Intake:
         mark = await self._state.mark_of(incoming.label)
         text = f"/{incoming.command} {incoming.text}".strip() if incoming.kind == "command" else ""
         text = text or await self._meant(incoming)
+        if text and await self._arrivals.edit(task_id, incoming.label, text):
+            return
         if mark is None or not text or digest(text) == mark.digest:
             return
         notice = Waiting(str(incoming.chat), time.time(), incoming.thread, incoming.message, text=commands.EDITED)

@@ -63,6 +63,10 @@ def shown_name(sender: User | Chat | None) -> str:
     return _shown(title or sender.full_name.strip() or sender.username or "")
 
 
+def plain_file_name(name: str | None) -> str | None:
+    return _shown(name or "") or None
+
+
 def _shown(name: str) -> str:
     shown = "".join(character for character in name if character.isprintable())
     return " ".join(shown.split())[:NAME_CHARACTERS]

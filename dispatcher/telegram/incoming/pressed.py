@@ -20,7 +20,8 @@ from dispatcher.telegram.commands.answers import Commands, task_of
 from dispatcher.telegram.incoming.origins import shown_name
 from dispatcher.telegram.incoming.presses import Presses
 from dispatcher.telegram.incoming.updates import IncomingMessage
-from dispatcher.telegram.state import BotState, Mark, Waiting, digest
+from dispatcher.telegram.state import BotState, digest
+from dispatcher.telegram.waiting import Mark, Waiting
 from shared.config.settings import Settings
 from shared.system.faults import crash_point
 from shared.turns.message_origin import Origin

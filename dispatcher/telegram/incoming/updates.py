@@ -11,6 +11,7 @@ from typing import Literal
 
 from aiogram.types import Message, MessageEntity, User
 
+from dispatcher.telegram.incoming.corrected import corrected_label
 from dispatcher.telegram.incoming.origins import UNREADABLE, origin_of, shown_name
 from shared.turns.message_origin import NOWHERE, Origin
 
@@ -32,6 +33,7 @@ class IncomingMessage:
     command: str = ""
     album: str | None = None
     captioned: bool = False
+    corrects: str = ""  # label of the recording, or of the answer that shows what was heard, which this reply corrects
     origin: Origin = NOWHERE
     replied: int | None = None  # the bot's message to which it replies
 
@@ -46,8 +48,8 @@ class IncomingMessage:
         return f"{self.chat}-{self.message}"
 
 
-def read_message(message: Message, me: User) -> IncomingMessage | None:
-    """None for a message that is not addressed to the bot."""
+def read_message(message: Message, me: User, *, belongs: bool = False) -> IncomingMessage | None:
+    """None for a message that is not addressed to the bot. `belongs`: it is part of an album that is."""
     private = message.chat.type == "private"
     if not (private or message.chat.type in ("group", "supergroup")) or not _by_a_person(message):
         return None
@@ -57,7 +59,7 @@ def read_message(message: Message, me: User) -> IncomingMessage | None:
     command, target = ("", "") if forwarded else _command(text, entities)
     if command and target not in ("", (me.username or "").lower()):
         return None
-    if not (private or command or _addressed(message, me)):
+    if not (private or command or belongs or _addressed(message, me)):
         return None
     if command:
         return _incoming(message, me, "command", text=_after_first_word(text), command=command)
@@ -96,6 +98,7 @@ def _incoming(
         command=command,
         album=message.media_group_id,
         captioned=bool(message.caption),
+        corrects=corrected_label(message, text, me) if kind == "text" else "",
         origin=origin_of(message, me),
         replied=replied.message_id if replied and replied.from_user and replied.from_user.id == me.id else None,
     )

@@ -12,7 +12,7 @@ from dispatcher.telegram.chat_marks import ChatMarks
 from dispatcher.telegram.client import ButtonRows, Telegram, TelegramError
 from dispatcher.telegram.incoming.presses import Presses
 from dispatcher.telegram.retry import until_redis_answers, until_telegram_takes_it
-from dispatcher.telegram.state import Waiting
+from dispatcher.telegram.waiting import Waiting
 from shared.turns.results import Keyboard, keyboard, row_of
 
 STOP = "Stop"

@@ -21,7 +21,8 @@ from dispatcher.telegram.client import Flood, Gone, Moved, Refused, Telegram, Te
 from dispatcher.telegram.outgoing.keyboard import Keyboards
 from dispatcher.telegram.outgoing.pace import Pace
 from dispatcher.telegram.outgoing.rendering import MessagePart, last_part
-from dispatcher.telegram.state import BotState, Waiting
+from dispatcher.telegram.state import BotState
+from dispatcher.telegram.waiting import Waiting
 from shared.system.faults import crash_point
 from shared.turns.partial import PartialAnswer
 from shared.turns.records import RecordRefused

@@ -76,7 +76,7 @@ class Host:
 
     def server(self, name: str) -> dict[str, Any]:
         """An MCP server that says when it is started, and gives away a word."""
-        script = REPOSITORY / "tests" / "servers" / "resource_server.py"
+        script = REPOSITORY / "tests" / "servers" / "files" / "resource_server.py"
         arguments = [str(script), str(self.home / f"started-{name}"), f"SECRET-{name}"]
         return {"command": sys.executable, "args": arguments}
 

@@ -13,7 +13,8 @@ from tests.support.day.telegram_bot import GROUP, Stage, staged, wait_until
 from tests.support.machine import wait_for
 
 BOB = {"id": 9, "is_bot": False, "first_name": "Bob"}
-PHOTO = [{"file_id": "f", "file_unique_id": "u", "width": 1, "height": 1}]
+#: The loopback server has this file.
+PHOTO = [{"file_id": "file-0.jpg", "file_unique_id": "u", "width": 1, "height": 1}]
 BILL = {"file_id": "f", "file_unique_id": "u", "file_name": "bill.pdf"}
 ONLY_TEXT = "only read text, so I did not look"
 
@@ -21,6 +22,7 @@ ONLY_TEXT = "only read text, so I did not look"
 @pytest.fixture(scope="module")
 def stage(redis_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
     with staged(redis_url, tmp_path_factory.mktemp("origins")) as made:
+        made.api.files.add(b"\xff\xd8\xff picture", "jpg")
         made.bot(OWNERS="7")
         yield made
 
@@ -141,6 +143,9 @@ def test_a_caption_is_the_message(stage: Stage, chat: int, group: int) -> None:
     assert taken(stage) == {"message": "which platform?", "attachment": {"kind": "photo"}}
     nothing(stage, stage.api.say(group, None, photo=PHOTO, caption="not for the bot"))
     stage.api.say(group, None, photo=PHOTO, caption="@memory_bot", caption_entities=mention("@memory_bot"))
+    assert taken(stage) == {"message": "(picture)", "attachment": {"kind": "photo"}}
+    bill = "@memory_bot"
+    stage.api.say(group, None, document=BILL, caption=bill, caption_entities=mention(bill))
     wait_until(lambda: ONLY_TEXT in stage.api.texts(group)[-1], lambda: str(stage.api.texts(group)))
 
 

@@ -19,7 +19,7 @@ from dispatcher.chat_data.forget.request import Scope
 from dispatcher.memory.tombstones import FORGOTTEN
 from dispatcher.queue.scripts import script_text
 from shared.turns.message_origin import Origin
-from shared.turns.records import RecordRefused, Task, Turn, loads_object
+from shared.turns.records import RecordRefused, Task, Turn, dumps, loads_object
 from shared.turns.results import Result
 from shared.wire import keys
 
@@ -56,6 +56,7 @@ class RedisLayer:
         yield from self._tags(scope)
         yield from self._outbox(scope)
         yield from self._bot_words(scope)
+        yield from self._arriving(scope)
         if scope.whole_chat is not None:
             yield from self._counters(scope.whole_chat)
             yield from self._digest(scope.whole_chat)
@@ -177,6 +178,15 @@ class RedisLayer:
                 if text or self._answered(task_id):
                     texts = (str(text),) if text and record.get("digest") is not True else ()
                     yield RedisEntry("redis: bot", keys.BOT_WAITING.encode(), raw, "field", texts, name)
+
+    def _arriving(self, scope: Scope) -> Iterator[RedisEntry]:
+        """Messages whose files the bot is fetching."""
+        with suppress(ResponseError):
+            for name, raw in self._redis.hgetall(keys.BOT_ARRIVING).items():
+                record = _record(raw)
+                task, at = dumps(record.get("task")), _number(record.get("at"))
+                if _covers_task(scope, task, at):
+                    yield RedisEntry("redis: bot", keys.BOT_ARRIVING.encode(), raw, "field", _words(task), name)
 
     def _answered(self, task_id: str) -> bool:
         """Whether the task is done and the bot has taken its answer: nothing more will come."""

@@ -1,0 +1,38 @@
+"""The files that came with messages, for a day between bot and dispatcher (shared/wire/media/).
+
+All are removed, whatever is forgotten, but those of messages that still wait for an answer and are not covered: once answered, nothing reads
+them again.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Any
+
+from redis import Redis, ResponseError
+
+from dispatcher.chat_data.forget.layers.tasks import TasksLayer
+from dispatcher.chat_data.forget.request import Scope
+from shared.config.settings import Settings
+from shared.wire import keys
+from shared.wire.media.in_files import MediaFolder
+
+
+def remove_media(settings: Settings, client: Redis, tasks: TasksLayer, scope: Scope) -> int:
+    """Returns how many."""
+    covered = {one.raw for one in tasks.covered(scope)}
+    needed = {media.sha256 for one in tasks.all() if one.task and one.raw not in covered for media in one.task.media}
+    removed = MediaFolder(settings.media_dir).remove_except(needed) if settings.media_dir else 0
+    return removed + _remove_values(client, needed)
+
+
+def _remove_values(client: Any, needed: set[str]) -> int:
+    removed = 0
+    for key in list(client.scan_iter(match=keys.media("*"), count=1000)):
+        if key.decode("utf-8", "replace").removeprefix(keys.media("")) not in needed:
+            removed += int(client.delete(key))
+    with suppress(ResponseError):
+        for member in client.zrange(keys.MEDIA, 0, -1):
+            if member.decode("utf-8", "replace").rpartition(":")[2] not in needed:
+                client.zrem(keys.MEDIA, member)
+    return removed

@@ -1,0 +1,179 @@
+"""What the bot makes of pictures, voice messages and albums: fetched, stored by hash, one task each, in the order of the chat."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from shared.wire import keys
+from tests.servers.telegram_messages import mention
+from tests.support.day.telegram_bot import GROUP, Stage, staged, wait_until
+from tests.support.machine import wait_for
+
+JPEG = b"\xff\xd8\xff\xe0 a picture" + bytes(range(256)) * 50
+OGG = b"OggS a voice" + bytes(range(256)) * 30
+
+
+@pytest.fixture(scope="module")
+def stage(redis_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
+    with staged(redis_url, tmp_path_factory.mktemp("media")) as made:
+        made.bot(MEDIA_BYTES="100000")
+        yield made
+
+
+@pytest.fixture
+def chat(stage: Stage) -> Iterator[int]:
+    chat = stage.new_chat()
+    yield chat
+    stage.redis.delete("hcli:tasks", "hcli:mem:bot:waiting")
+    assert stage.redis.hlen(keys.BOT_ARRIVING) == 0
+
+
+def digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+def kept(stage: Stage, entry: dict[str, Any]) -> bytes | None:
+    content = stage.redis.get(keys.media(entry["sha256"]))
+    assert content is None or isinstance(content, bytes)
+    return content
+
+
+def done(stage: Stage) -> dict[str, Any]:
+    task = stage.pop()
+    stage.answer(task["task_id"], "yes")
+    stage.quiet()
+    return task
+
+
+def test_the_largest_size_of_a_picture_is_fetched(stage: Stage, chat: int) -> None:
+    stage.api.say(chat, None, caption="what is this?", **stage.api.files.photo(JPEG))
+    task = done(stage)
+    (entry,) = task["media"]
+    assert task["message"] == "what is this?"
+    assert "no_text" not in task
+    assert entry == {"kind": "photo", "sha256": digest(JPEG), "size": len(JPEG), "mime": "image/jpeg"}
+    assert kept(stage, entry) == JPEG
+
+
+@pytest.mark.parametrize(("kind", "said"), [
+    ("voice", "(voice message)"), ("audio", "(audio)"), ("video_note", "(video message)"), ("photo", "(picture)"), ("sticker", "(sticker)"),
+])  # fmt: skip
+def test_a_message_without_words_says_what_it_is(stage: Stage, chat: int, kind: str, said: str) -> None:
+    stage.api.say(chat, None, **getattr(stage.api.files, kind)(OGG))
+    task = done(stage)
+    (entry,) = task["media"]
+    assert (task["message"], task["no_text"]) == (said, True)
+    assert (entry["kind"], entry["sha256"]) == (kind, digest(OGG))
+    assert kept(stage, entry) == OGG
+
+
+def test_of_a_film_and_a_moving_sticker_the_thumbnail_is_fetched(stage: Stage, chat: int) -> None:
+    for fields in (stage.api.files.video(OGG, JPEG), stage.api.files.sticker(OGG, moving=True, thumbnail=JPEG)):
+        stage.api.say(chat, None, **fields)
+        assert done(stage)["media"][0]["sha256"] == digest(JPEG)
+    stage.api.say(chat, None, **stage.api.files.video(OGG))
+    wait_until(lambda: "only read text" in stage.api.texts(chat)[-1], lambda: str(stage.api.texts(chat)))
+
+
+def test_an_album_is_one_task_with_its_caption(stage: Stage, chat: int) -> None:
+    pictures = [JPEG + bytes([number]) for number in range(3)]
+    files = [stage.api.files.photo(one) | {"media_group_id": "a"} for one in pictures]
+    files[1]["caption"] = "our holiday"
+    stage.api.album(chat, files)
+    task = done(stage)
+    assert task["message"] == "our holiday"
+    assert [one["sha256"] for one in task["media"]] == [digest(one) for one in pictures]
+    assert stage.queued() == []
+
+
+def test_an_album_in_a_group_belongs_together(stage: Stage, chat: int) -> None:
+    pictures = [JPEG + bytes([number, 1]) for number in range(2)]
+    files = [stage.api.files.photo(one) | {"media_group_id": "g"} for one in pictures]
+    files[0] |= {"caption": "@memory_bot look", "caption_entities": mention("@memory_bot look")}
+    stage.api.album(GROUP, files)
+    task = done(stage)
+    assert task["message"] == "look"
+    assert len(task["media"]) == 2
+
+
+def test_what_comes_behind_a_picture_waits_for_it(stage: Stage, chat: int) -> None:
+    slow = stage.api.files.photo(JPEG + b"slow")
+    stage.api.files.status[slow["photo"][1]["file_id"]] = [502, 502]
+    stage.api.say(chat, None, **slow)
+    stage.api.say(chat, "and now?")
+    stage.api.say(chat + 0, "and then?")
+    assert [stage.pop()["message"] for _ in range(3)] == ["(picture)", "and now?", "and then?"]
+
+
+def test_a_download_that_breaks_off_is_repeated(stage: Stage, chat: int) -> None:
+    fields = stage.api.files.photo(JPEG + b"broken")
+    stage.api.files.broken[fields["photo"][1]["file_id"]] = 2
+    stage.api.say(chat, None, **fields)
+    entry = done(stage)["media"][0]
+    assert kept(stage, entry) == JPEG + b"broken"
+
+
+@pytest.mark.parametrize("said", [None, 10, -1])
+def test_a_file_that_is_too_large_is_refused_whatever_its_size_is_said_to_be(
+    stage: Stage, chat: int, said: int
+) -> None:
+    large = b"\xff\xd8\xff" + bytes(100_001)
+    stage.api.say(chat, None, **stage.api.files.photo(large, size=said))
+    wait_until(lambda: stage.api.texts(chat) != [], lambda: "a sentence")
+    assert "too large for me: I read files of up to 0.1 MB" in stage.api.texts(chat)[-1]
+    assert stage.queued() == []
+
+
+def test_a_file_that_telegram_has_lost_is_told(stage: Stage, chat: int) -> None:
+    fields = stage.api.files.voice(OGG)
+    stage.api.files.forget(fields["voice"]["file_id"])
+    stage.api.say(chat, None, **fields)
+    wait_until(lambda: stage.api.texts(chat) != [], lambda: "a sentence")
+    assert "does not have this file any more" in stage.api.texts(chat)[-1]
+
+
+def test_a_caption_is_edited_while_its_task_waits(stage: Stage, chat: int) -> None:
+    fields = stage.api.files.photo(JPEG)
+    update = stage.api.say(chat, None, **fields)
+    wait_for(stage.queued, "the task")
+    stage.placeholder_of(f"tg-4242-{update}")
+    stage.api.edit(chat, stage.api.newest(chat), None, caption="a boat", **fields)
+    wait_until(lambda: [one["message"] for one in stage.queued()] == ["a boat"], lambda: str(stage.queued()))
+    assert "no_text" not in done(stage)
+
+
+@pytest.mark.parametrize(
+    "point", ["telegram:updates-received", "telegram:after-intake", "telegram:media-stored", "telegram:after-arrival"]
+)
+def test_a_crash_loses_and_doubles_nothing(
+    redis_url: str, tmp_path_factory: pytest.TempPathFactory, point: str
+) -> None:
+    with staged(redis_url, tmp_path_factory.mktemp("crash")) as stage:
+        bot = stage.bot(HMEM_CRASH_AT=point, wait=False)
+        files = [stage.api.files.photo(JPEG + bytes([number])) | {"media_group_id": "c"} for number in range(3)]
+        stage.api.album(9912, files)
+        stage.api.say(9912, "and then?")
+        bot.died()
+        stage.bot_again()
+        first, second = stage.pop(), stage.pop()
+        assert (len(first["media"]), first["message"], second["message"]) == (3, "(picture)", "and then?")
+        stage.answer(first["task_id"], "yes")
+        stage.answer(second["task_id"], "no")
+        stage.quiet()
+        assert stage.api.texts(9912) == ["yes", "no"]
+        assert stage.queued() == []
+
+
+def test_with_a_folder_nothing_is_in_redis(redis_url: str, tmp_path_factory: pytest.TempPathFactory) -> None:
+    folder = tmp_path_factory.mktemp("shared") / "media"
+    with staged(redis_url, tmp_path_factory.mktemp("folder")) as stage:
+        bot = stage.bot(MEDIA_DIR=str(folder))
+        stage.api.say(9912, None, **stage.api.files.photo(JPEG))
+        entry = stage.pop()["media"][0]
+        assert (folder / entry["sha256"]).read_bytes() == JPEG
+        assert stage.redis.keys(keys.media("*")) == []
+        assert "AAtest-token" not in bot.log.read_text()

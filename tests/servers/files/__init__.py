@@ -1,0 +1,1 @@
+"""Stand-ins for what has to do with the files of messages."""
