@@ -11,6 +11,7 @@ from uuid import uuid4
 
 import structlog
 
+from dispatcher.answering.media.reading import Read
 from dispatcher.claude.client import ClaudeCli, ClaudeRequest
 from dispatcher.claude.memory_server import MemoryServer, allowed_tools
 from dispatcher.claude.reply import Answer
@@ -53,11 +54,14 @@ class ClaudeCaller:
         self._prompts.remove()
 
     async def ask(
-        self, task: Task, said_at: float, context: Context, session: str, code: str, *, resume: bool
+        self, read: Read, said_at: float, context: Context, session: str, code: str, *, resume: bool
     ) -> Answer:
         """The answer to the message of that time (POSIX seconds); its tags are orders only with this code."""
-        ending = tags.CODE_LINE.format(code=code) if self._remembers else ""
-        message = framed(task, said_at, self._settings.timezone, context.speakers)
+        task, ending = read.task, ""
+        if self._remembers:
+            rules = (tags.picture_rule(len(read.pictures)), tags.CODE_LINE.format(code=code))
+            ending = "\n\n".join(filter(None, rules))
+        message = framed(task, said_at, self._settings.timezone, context.speakers, read.lines)
         system, message = context.placed(message, self._settings.recall_placement, ending)
         prompt_file, server = self._write_prompt(system), self._memory_server(task)
         try:
@@ -70,6 +74,7 @@ class ClaudeCaller:
                 prompt_file,
                 mcp_config_files=(server.config,) if server else (),
                 more_tools=allowed_tools(self._settings) if server else (),
+                blocks=tuple(read.blocks),
             )
             began = time.perf_counter()
             answer = await self._claude.ask(request)

@@ -22,6 +22,8 @@ from dispatcher.answering.commands.command import CommandReply
 from dispatcher.answering.commands.memory import MemoryCommands
 from dispatcher.answering.commands.registry import CommandRegistry
 from dispatcher.answering.conversation import ConversationAnswerer, MessageContexts
+from dispatcher.answering.media.reading import MediaReader
+from dispatcher.answering.media.transcription import open_transcriber
 from dispatcher.answering.results import ResultBuilder
 from dispatcher.answering.retry import keep_trying
 from dispatcher.answering.tag_actions import TagActions
@@ -39,6 +41,7 @@ from dispatcher.queue.tasks import MAX_ATTEMPTS, Begun, Claim, Finished, TaskQue
 from dispatcher.releases.served import ServedRelease
 from shared.config.settings import Settings
 from shared.turns.records import RecordRefused, Task, Tombstone, loads_object, task_id_of
+from shared.wire.media.open import open_media
 
 log = structlog.get_logger()
 
@@ -66,8 +69,9 @@ class TaskHandler:
         self._contexts = MessageContexts(settings, day, served, self.cache_dropper, metrics)
         self._claude = ClaudeCaller(settings, claude, metrics, partial(note_outcome, client), remembers=tags.enabled)
         replays = settings.session_mode == "replay"
+        media = MediaReader(open_media(settings, client), open_transcriber(settings))
         self._conversation = ConversationAnswerer(
-            self.queue, self._claude, self._contexts, tags, self._results, replays=replays
+            self.queue, self._claude, self._contexts, tags, self._results, media, replays=replays
         )
 
     def close(self) -> None:

@@ -44,7 +44,7 @@ def conversation(
         who = f"{turn.speaker} {(marks or {}).get(turn.person, '')}"
         origin = about(turn.origin)
         ahead = f"\n**{datetime.fromtimestamp(turn.timestamp, zone):%H:%M} {inline(who)}**"
-        yield f"{ahead}{f' {inline(origin)}' if origin else ''}\n\n{quoted(turn.content)}\n"
+        yield f"{ahead}{f' {inline(origin)}' if origin else ''}\n\n{quoted(turn.remembered)}\n"
 
 
 def about(origin: Origin) -> str:

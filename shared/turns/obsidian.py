@@ -74,7 +74,7 @@ class Vault:
         who = f"{turn.speaker} {self._marks.get(turn.person, '')}"
         clock, origin = time_text(turn.timestamp, self._zone).rpartition(" ")[2], about(turn.origin)
         head = f"\n**{clock} {inline(who)}**{f' {inline(origin)}' if origin else ''}\n\n"
-        self._note.write(f"{head}{quoted(turn.content)}\n".encode())
+        self._note.write(f"{head}{quoted(turn.remembered)}\n".encode())
 
     def _begin(self, day: str) -> None:
         before = self.days[-1] if self.days else None
