@@ -22,6 +22,7 @@ from dispatcher.answering.commands.command import CommandReply
 from dispatcher.answering.commands.memory import MemoryCommands
 from dispatcher.answering.commands.registry import CommandRegistry
 from dispatcher.answering.conversation import ConversationAnswerer, MessageContexts
+from dispatcher.answering.media.documents.conversion import DocumentReader
 from dispatcher.answering.media.reading import MediaReader
 from dispatcher.answering.media.transcription import open_transcriber
 from dispatcher.answering.results import ResultBuilder
@@ -69,7 +70,7 @@ class TaskHandler:
         self._contexts = MessageContexts(settings, day, served, self.cache_dropper, metrics)
         self._claude = ClaudeCaller(settings, claude, metrics, partial(note_outcome, client), remembers=tags.enabled)
         replays = settings.session_mode == "replay"
-        media = MediaReader(open_media(settings, client), open_transcriber(settings))
+        media = MediaReader(open_media(settings, client), open_transcriber(settings), DocumentReader(settings))
         self._conversation = ConversationAnswerer(
             self.queue, self._claude, self._contexts, tags, self._results, media, replays=replays
         )

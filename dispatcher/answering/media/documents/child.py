@@ -4,7 +4,7 @@
     {"refused": reason}                        reason: a key of REFUSALS in conversion.py
 
 The file may be made to harm: so this process has limits of memory and time, no network, starts no program and writes nothing (confine), and the
-parent has put it behind Landlock. Its libraries are imported here, after the limits.
+parent has put it behind Landlock. The libraries are imported after that (readers.py).
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ import sys
 from contextlib import suppress
 from typing import NoReturn
 
+from dispatcher.answering.media.documents.readers import NotConverted, TimeUp, read
+
 #: Address space of this process, in bytes: the libraries for office files take most of it.
 MEMORY_BYTES = 3 << 30
 #: Seconds of CPU time beyond the time limit, for a library that lets no signal in.
@@ -24,14 +26,11 @@ CPU_SLACK_SECONDS = 5
 _NEW_USER, _NEW_NETWORK = 0x10000000, 0x40000000
 #: What no reader of a document does: reported to the audit hook by Python itself.
 _FORBIDDEN = (
-    "socket.connect", "socket.bind", "socket.getaddrinfo", "socket.sendto", "subprocess.Popen", "os.system", "os.exec", "os.posix_spawn", "os.spawn",
-    "os.fork", "os.forkpty", "os.remove", "os.rename", "os.mkdir", "os.rmdir", "os.link", "os.symlink", "os.truncate", "shutil.", "ctypes.dlopen/after",
+    "socket.connect", "socket.bind", "socket.getaddrinfo", "socket.sendto", "subprocess.Popen", "os.system", "os.exec", "os.posix_spawn",
+    "os.spawn", "os.fork",
+    "os.forkpty", "os.remove", "os.rename", "os.mkdir", "os.rmdir", "os.link", "os.symlink", "os.truncate", "shutil.", "ctypes.dlopen/after",
     "urllib.Request", "webbrowser.open", "ftplib.", "http.client.connect", "sqlite3.connect",
 )  # fmt: skip
-
-
-class TimeUp(Exception):
-    """The time limit, wherever the program is."""
 
 
 def main() -> None:
@@ -39,12 +38,9 @@ def main() -> None:
     content = sys.stdin.buffer.read()
     confine(seconds)
     try:
-        from dispatcher.answering.media.documents.readers import Refused, read
-
-        try:
-            said: dict[str, object] = read(content, pages, characters)
-        except Refused as error:
-            said = {"refused": str(error)}
+        said: dict[str, object] = read(content, pages, characters)
+    except NotConverted as error:
+        said = {"refused": str(error)}
     except TimeUp:
         said = {"refused": "time"}
     except (MemoryError, RecursionError):

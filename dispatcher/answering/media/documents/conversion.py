@@ -16,7 +16,7 @@ from typing import Any
 
 import structlog
 
-from dispatcher.answering.media.documents.forms import Form, form_of, plain_text
+from dispatcher.answering.media.documents.forms import FileForm, form_of, plain_text
 from dispatcher.claude.process import OutputTooLarge, run
 from dispatcher.claude.sandbox import Walls
 from shared.config.packages import how_to_add, part_of
@@ -34,9 +34,9 @@ OUTPUT_BYTES = 64 << 20
 _ENVIRONMENT = {"LANG": "C.UTF-8", "PYTHONDONTWRITEBYTECODE": "1", "HOME": "/nonexistent", "TMPDIR": "/nonexistent/tmp",
                 "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}  # fmt: skip
 
-READABLE = "I read text, source code, CSV, JSON, PDF, Word, Excel, PowerPoint, OpenDocument, e-books, RTF and web pages."
+READABLE = "Please send what I can read: text, source code, CSV, JSON, PDF, Word, Excel, PowerPoint, OpenDocument, e-books, RTF and web pages."
 REFUSALS = {
-    "archive": f"This is an archive, and I open none. Please send the files in it one by one. {READABLE}",
+    "archive": f"This is an archive, and I open none. {READABLE}",
     "program": f"This is a program, and I neither run nor read any. {READABLE}",
     "unknown": f"I cannot read files of this form. {READABLE}",
     "locked": "This file is protected by a password, so I cannot read it. Please send it without the password.",
@@ -69,7 +69,7 @@ class Document:
 
     @property
     def is_pdf(self) -> bool:
-        return self.form == Form.PDF
+        return self.form == FileForm.PDF
 
     @property
     def cut(self) -> bool:
@@ -91,10 +91,10 @@ class DocumentReader:
         if len(content) > settings.document_bytes:
             raise self._refused("bytes")
         form = form_of(content)
-        if form is Form.TEXT and (text := await asyncio.to_thread(_at_once, content)):
+        if form is FileForm.TEXT and (text := await asyncio.to_thread(_at_once, content)):
             return Document("text", text[: settings.document_characters], len(text))
-        if form in (Form.ARCHIVE, Form.PROGRAM, Form.OTHER, Form.SOUND):
-            raise self._refused({Form.ARCHIVE: "archive", Form.PROGRAM: "program"}.get(form, "unknown"))
+        if form in (FileForm.ARCHIVE, FileForm.PROGRAM, FileForm.OTHER, FileForm.SOUND):
+            raise self._refused({FileForm.ARCHIVE: "archive", FileForm.PROGRAM: "program"}.get(form, "unknown"))
         async with self._free:
             said = await self._ask(content)
         if "refused" in said:

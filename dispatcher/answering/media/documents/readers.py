@@ -8,7 +8,7 @@ import zipfile
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from dispatcher.answering.media.documents.forms import Form, form_of, looks_written, plain_text
+from dispatcher.answering.media.documents.forms import FileForm, form_of, looks_written, plain_text
 
 #: What an office file may take unpacked (bytes), of how many parts, and how many times its packed size.
 UNPACKED_BYTES, PARTS, RATIO = 200_000_000, 5_000, 200
@@ -26,23 +26,27 @@ _HTML = re.compile(rb"\s*(?:<!--.*?-->\s*)?(?:<!doctype html|<html\b)", re.IGNOR
 _DATA_LINK = re.compile(r"data:[\w/+.-]{1,100};base64,[A-Za-z0-9+/=_-]*")
 
 
-class Refused(Exception):
+class TimeUp(Exception):
+    """The time limit, wherever the program is."""
+
+
+class NotConverted(Exception):
     """The document is not read; the text is a key of REFUSALS (conversion.py)."""
 
 
 def read(content: bytes, pages: int, characters: int) -> dict[str, object]:
-    """What child.py prints; Refused, or an error of a library."""
+    """What child.py prints; NotConverted, or an error of a library."""
     form = form_of(content)
-    if form is Form.PDF:
+    if form is FileForm.PDF:
         return _pdf(content, pages, characters)
-    if form is Form.ZIPPED:
+    if form is FileForm.ZIPPED:
         return _zipped(content, characters)
-    if form is Form.OLE:
-        raise Refused("locked" if "EncryptedPackage".encode("utf-16-le") in content else "old")
-    if form is Form.RTF:
+    if form is FileForm.OLE:
+        raise NotConverted("locked" if "EncryptedPackage".encode("utf-16-le") in content else "old")
+    if form is FileForm.RTF:
         return _said("RTF document", _rtf(content), characters)
-    if form is not Form.TEXT:
-        raise Refused({Form.ARCHIVE: "archive", Form.PROGRAM: "program"}.get(form, "unknown"))
+    if form is not FileForm.TEXT:
+        raise NotConverted({FileForm.ARCHIVE: "archive", FileForm.PROGRAM: "program"}.get(form, "unknown"))
     if _HTML.match(content[:4_096]):
         return _said("web page", _converted("HtmlConverter", content, ".html"), characters)
     return _said("text", decoded(content), characters)
@@ -51,12 +55,12 @@ def read(content: bytes, pages: int, characters: int) -> dict[str, object]:
 def _said(form: str, text: str, characters: int, pages: int = 0) -> dict[str, object]:
     text = text.replace("\0", "").strip()
     if not text and form != "PDF":
-        raise Refused("empty")
+        raise NotConverted("empty")
     return {"form": form, "text": text[:characters], "characters": len(text), "pages": pages}
 
 
 def decoded(content: bytes) -> str:
-    """The text of a file in whatever encoding; Refused for what is none."""
+    """The text of a file in whatever encoding; NotConverted for what is none."""
     if (text := plain_text(content)) is not None:
         return text
     for mark, encoding in (
@@ -77,9 +81,9 @@ def _written(content: bytes, encoding: str) -> str:
     try:
         text = content.decode(encoding)
     except (UnicodeDecodeError, LookupError):
-        raise Refused("unknown") from None
+        raise NotConverted("unknown") from None
     if not looks_written(text) or not any(one.isalnum() for one in text):
-        raise Refused("unknown")
+        raise NotConverted("unknown")
     return text
 
 
@@ -100,19 +104,17 @@ def _pdf(content: bytes, pages: int, characters: int) -> dict[str, object]:
     from pypdf import PdfReader
     from pypdf.errors import PyPdfError
 
-    from dispatcher.answering.media.documents.child import TimeUp
-
     try:
         reader = PdfReader(io.BytesIO(content), strict=False)
         if reader.is_encrypted:
-            raise Refused("locked")
+            raise NotConverted("locked")
         count = len(reader.pages)
     except PyPdfError:
-        raise Refused("damaged") from None
+        raise NotConverted("damaged") from None
     if count > pages:
-        raise Refused("pages")
+        raise NotConverted("pages")
     if count == 0:
-        raise Refused("damaged")
+        raise NotConverted("damaged")
     found: list[str] = []
     try:
         for page in reader.pages:
@@ -126,8 +128,6 @@ def _pdf(content: bytes, pages: int, characters: int) -> dict[str, object]:
 
 def _page(page: Any) -> str:
     """Its words; none where they cannot be read, as in a picture of a page."""
-    from dispatcher.answering.media.documents.child import TimeUp
-
     try:
         return str(page.extract_text() or "").strip()
     except TimeUp:
@@ -148,42 +148,42 @@ def _zipped(content: bytes, characters: int) -> dict[str, object]:
             locked = any(one.flag_bits & 1 for one in parts)
             kind = _kind(archive, names)
             if kind is None:
-                raise Refused("archive")
+                raise NotConverted("archive")
             if locked or (kind[0] in _OPEN_DOCUMENT.values() and _is_encrypted(archive, names)):
-                raise Refused("locked")
+                raise NotConverted("locked")
             return _said(kind[0], kind[1](content), characters)
     except (zipfile.BadZipFile, EOFError, NotImplementedError):
-        raise Refused("damaged") from None
+        raise NotConverted("damaged") from None
 
 
 def _check_size(parts: list[zipfile.ZipInfo], packed: int) -> None:
     """What a part says of its size is the most that is read of it."""
     whole = sum(one.file_size for one in parts)
     if len(parts) > PARTS or whole > UNPACKED_BYTES or (whole > 10_000_000 and whole > RATIO * packed):
-        raise Refused("bomb")
+        raise NotConverted("bomb")
 
 
 def _kind(archive: zipfile.ZipFile, names: set[str]) -> tuple[str, Callable[[bytes], str]] | None:
     """(what it is called, its reader); None for an archive."""
     if "AndroidManifest.xml" in names or any(one.endswith(".class") for one in names):
-        raise Refused("program")
+        raise NotConverted("program")
     known: dict[str, tuple[str, str, str]] = {
         "word/document.xml": ("Word document", "DocxConverter", ".docx"),
         "xl/workbook.xml": ("Excel workbook", "XlsxConverter", ".xlsx"),
         "ppt/presentation.xml": ("PowerPoint presentation", "PptxConverter", ".pptx"),
     }
     if "[Content_Types].xml" in names:
-        for part, (form, converter, ending) in known.items():
-            if part in names:
-                return form, lambda content: _converted(converter, content, ending)
+        if part := next((one for one in known if one in names), None):
+            form, converter, ending = known[part]
+            return form, lambda content: _converted(converter, content, ending)
         if any(one.startswith("xl/") and one.endswith(".bin") for one in names):
-            raise Refused("old")
+            raise NotConverted("old")
     if "mimetype" in names:
         said = archive.read("mimetype")[:200].decode("ascii", "replace").strip()
         if said == "application/epub+zip":
             return "e-book", lambda content: _converted("EpubConverter", content, ".epub")
-        if form := _OPEN_DOCUMENT.get(said):
-            return form, _open_document
+        if said in _OPEN_DOCUMENT:
+            return _OPEN_DOCUMENT[said], _open_document
     return None
 
 
@@ -208,9 +208,10 @@ def _charset(content: bytes, ending: str) -> str | None:
 
 
 def _rtf(content: bytes) -> str:
-    from striprtf.striprtf import rtf_to_text
+    from striprtf import striprtf
 
-    return str(rtf_to_text(content.decode("latin-1"), errors="replace"))
+    to_text: Callable[..., object] = striprtf.rtf_to_text
+    return str(to_text(content.decode("latin-1"), errors="replace"))
 
 
 def _open_document(content: bytes) -> str:
