@@ -13,6 +13,7 @@ import structlog
 
 from dispatcher.answering.media.reading import Read
 from dispatcher.claude.client import ClaudeCli, ClaudeRequest
+from dispatcher.claude.media_sessions import MediaSessions
 from dispatcher.claude.memory_server import MemoryServer, allowed_tools
 from dispatcher.claude.reply import Answer
 from dispatcher.health.metrics import Metrics
@@ -40,9 +41,17 @@ class ClaudeCaller:
     """Passes one message to Claude; one per dispatcher. `remembers`: the rules for tags are part of the prompt; `note`: notes each outcome."""
 
     def __init__(
-        self, settings: Settings, claude: ClaudeCli, metrics: Metrics, note: NoteOutcome, *, remembers: bool
+        self,
+        settings: Settings,
+        claude: ClaudeCli,
+        sessions: MediaSessions,
+        metrics: Metrics,
+        note: NoteOutcome,
+        *,
+        remembers: bool,
     ) -> None:
         self._settings, self._claude, self._metrics, self._note = settings, claude, metrics, note
+        self._sessions = sessions
         self._remembers = remembers
         self._noting: set[asyncio.Task[None]] = set()  # a task that nobody holds may be collected while it runs
         rules = tags.INSTRUCTIONS if remembers else ""
@@ -77,7 +86,8 @@ class ClaudeCaller:
                 blocks=tuple(read.blocks),
             )
             began = time.perf_counter()
-            answer = await self._claude.ask(request)
+            async with self._sessions.using(session, task.chat_id, media=bool(read.blocks)):
+                answer = await self._claude.ask(request)
             self._metrics.claude(time.perf_counter() - began, task.model)
             if not (resume and answer.session_lost):  # else a new session is tried at once
                 # The answer does not wait for it.

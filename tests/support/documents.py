@@ -113,7 +113,8 @@ def epub(text: str) -> bytes:
     )
     page = f'<html xmlns="http://www.w3.org/1999/xhtml"><body><p>{text}</p></body></html>'
     parts: dict[str, str | bytes] = {"mimetype": "application/epub+zip", "META-INF/container.xml": container}
-    return zipped(parts | {"content.opf": package, "a.xhtml": page})
+    parts |= {"content.opf": package, "a.xhtml": page}
+    return zipped(parts)
 
 
 def ole(*streams: str) -> bytes:

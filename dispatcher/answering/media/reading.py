@@ -16,6 +16,7 @@ from dispatcher.answering.media.documents.forms import FileForm, form_of
 from dispatcher.answering.media.documents.summary import summary_of
 from dispatcher.answering.media.pictures import PictureRefused, block_of, mime_of
 from dispatcher.answering.media.transcription import NotHeard, Transcriber
+from dispatcher.answering.retry import keep_trying
 from shared.text.format import one_line, shorten
 from shared.turns.conversation import inline
 from shared.turns.media import DOCUMENT, HEARD, PICTURES, TEXT_CHARACTERS, Media, name_of
@@ -56,8 +57,16 @@ class Read:
     @property
     def shown(self) -> str:
         """What stands above the answer, in Markdown."""
-        heard = [f'🎙 "{inline(shorten(one_line(text), SHOWN_CHARACTERS))}"' for text in self.heard]
+        heard = [f'🎙 "{_plain(shorten(one_line(text), SHOWN_CHARACTERS))}"' for text in self.heard]
         return "\n\n".join([*heard, *dict.fromkeys(self.refusals), *self.notes])
+
+
+def _plain(text: str) -> str:
+    """So that nothing in it is markup; Telegram has none that begins with these three."""
+    escaped = inline(text)
+    for mark in "<>&":
+        escaped = escaped.replace(f"\\{mark}", mark)
+    return escaped
 
 
 class MediaReader:
@@ -88,7 +97,7 @@ class MediaReader:
         reader = self._readers.get(one.kind)
         if reader is None:
             raise NotRead(UNKNOWN)
-        content = await self._store.get(one.sha256)
+        content = await keep_trying(lambda: self._store.get(one.sha256))
         if content is None:
             raise NotRead(NOT_THERE)
         await reader(read, place, content)
@@ -125,13 +134,13 @@ class MediaReader:
         try:
             document = await self._documents.read(content)
         except DocumentRefused as error:
-            raise NotRead(f"{inline(blocks.shown(one.name))}: {error}") from None
+            raise NotRead(f"{_plain(blocks.shown(one.name))}: {error}") from None
         read.documents += 1
         read.blocks.append(blocks.block_of(read.documents, one.name, document, content))
         read.lines.append(blocks.line_of(read.documents, one.name, document))
         if document.cut and not document.is_pdf:
             read.notes.append(
-                CUT.format(name=inline(blocks.shown(one.name)), most=len(document.text), all=document.characters)
+                CUT.format(name=_plain(blocks.shown(one.name)), most=len(document.text), all=document.characters)
             )
         text = document.text[:TEXT_CHARACTERS]
         summary = await asyncio.to_thread(summary_of, text)

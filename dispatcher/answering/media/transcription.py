@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import urlsplit
 
-import orjson
 import structlog
 
 from dispatcher.claude.process import OutputTooLarge, run
@@ -26,6 +25,8 @@ log = structlog.get_logger()
 PATH = "/v1/audio/transcriptions"
 #: A larger answer is no transcript.
 ANSWER_BYTES = 1_000_000
+#: What faster-whisper sees of our environment.
+PASSED = ("HOME", "PATH", "LANG", "HF_HOME", "HF_HUB_OFFLINE", "XDG_CACHE_HOME", "TMPDIR")
 #: Seconds before the second and last attempt.
 PAUSE_SECONDS = 1.0
 
@@ -41,8 +42,8 @@ TOO_LARGE = "The server that transcribes recordings does not take one of this si
 NO_ENTRY = "The server that transcribes recordings does not let me in, so my owner has to check TRANSCRIBE_KEY. Until then, please write."
 NOT_UNDERSTOOD = "The server that transcribes recordings could not read this one. Please send it again, or write."
 NO_PACKAGE = (
-    "I cannot listen to recordings: faster-whisper is not installed on my server. My owner has to install it (pip install 'hcli-memory[transcribe]'), "
-    "or set TRANSCRIBE_URL. Until then, please write."
+    "I cannot listen to recordings: faster-whisper is not installed on my server. My owner has to install it "
+    "(pip install 'hcli-memory[transcribe]'), or set TRANSCRIBE_URL. Until then, please write."
 )
 NO_MODEL = (
     "I cannot listen to recordings: the model {model} of TRANSCRIBE_MODEL cannot be loaded on my server. My owner has to check its name, or download "
@@ -57,7 +58,7 @@ class NotHeard(Exception):
 
 
 class Transcriber(Protocol):
-    async def text_of(self, media: Media, content: bytes) -> str:
+    async def text_of(self, media: Media, content: bytes, /) -> str:
         """What is said in a recording; NotHeard."""
 
 
@@ -72,7 +73,7 @@ def open_transcriber(settings: Settings) -> Transcriber:
 class NoTranscriber:
     """Where nothing is configured."""
 
-    async def text_of(self, media: Media, content: bytes) -> str:
+    async def text_of(self, _: Media, __: bytes, /) -> str:
         raise NotHeard(NOT_SET_UP)
 
 
@@ -155,8 +156,8 @@ def _text(status: int, body: bytes) -> str:
     if status == 413:
         raise NotHeard(TOO_LARGE)
     try:
-        answer: Any = orjson.loads(body) if status == 200 else None
-    except orjson.JSONDecodeError:
+        answer: Any = json.loads(body) if status == 200 else None
+    except ValueError:
         answer = None
     text = answer.get("text") if isinstance(answer, dict) else None
     if not isinstance(text, str):
@@ -172,10 +173,9 @@ class LocalWhisper:
         self._model = settings.transcribe_model or ""
         self._language, self._seconds = settings.transcribe_language or "", settings.transcribe_timeout
 
-    async def text_of(self, media: Media, content: bytes) -> str:
+    async def text_of(self, _: Media, content: bytes, /) -> str:
         command = [sys.executable, "-m", "dispatcher.answering.media.whisper_child", self._model, self._language]
-        passed = ("HOME", "PATH", "LANG", "HF_HOME", "HF_HUB_OFFLINE", "XDG_CACHE_HOME", "TMPDIR")
-        environment = {name: os.environ[name] for name in passed if name in os.environ}
+        environment = {name: os.environ[name] for name in PASSED if name in os.environ}
         root = Path(__file__).parents[3]
         try:
             ended = await run(

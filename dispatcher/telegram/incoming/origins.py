@@ -19,7 +19,7 @@ from shared.turns.message_origin import NAME_CHARACTERS, Attachment, Forward, Or
 
 MessageOrigin = MessageOriginUser | MessageOriginHiddenUser | MessageOriginChat | MessageOriginChannel
 
-#: What people send other than text and what becomes words (plain_words.py); others are service messages of Telegram (a member joined, a title changed).
+#: What people send other than text and what becomes words (plain_words.py); others are service messages (a member joined, a title changed).
 UNREADABLE = frozenset(
     {
         ContentType.ANIMATION,

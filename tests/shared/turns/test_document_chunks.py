@@ -79,7 +79,7 @@ def test_no_name_of_a_file_passes_for_a_speaker_or_ends_its_label() -> None:
             assert who.endswith(" (from Ann)"), who
             assert "\n" not in who
             assert ":" not in who
-            assert who.startswith("file ") or "." in who.split(" ")[0] or who.startswith("a file")
+            assert who.startswith(("file ", "a file")) or "." in who.split(" ")[0]
         assert first.text.count("]") == 1
 
 

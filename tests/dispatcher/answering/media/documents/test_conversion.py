@@ -67,7 +67,8 @@ def test_a_document_is_read_by_what_it_is(light_reader: DocumentReader, content:
 
 
 @pytest.mark.parametrize("content", [
-    b"name,rent\nAnn,900\n", b'{"rent": 900}', b"# Title\n\n* one\n", b"def rent():\n    return 900\n", b"#!/bin/sh\nrm -rf /\n", b"a\tb\n\x1b[31mred\x1b[0m\n",
+    b"name,rent\nAnn,900\n", b'{"rent": 900}', b"# Title\n\n* one\n", b"def rent():\n    return 900\n", b"#!/bin/sh\nrm -rf /\n",
+    b"a\tb\n\x1b[31mred\x1b[0m\n",
     b"MZ is how programs of Windows begin.", b"BZh is a beginning, too.", "語".encode() * 10,
 ], ids=numbered)  # fmt: skip
 def test_whatever_is_written_is_text_and_read_without_a_process(
