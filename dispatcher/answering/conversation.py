@@ -20,6 +20,7 @@ import structlog
 
 from dispatcher.answering.ask_claude import ClaudeCaller
 from dispatcher.answering.commands.explanation import why_record
+from dispatcher.answering.media.made_files import MadeFiles
 from dispatcher.answering.media.reading import MediaReader, Read
 from dispatcher.answering.results import ResultBuilder, said_at
 from dispatcher.answering.retry import keep_trying
@@ -129,11 +130,13 @@ class ConversationAnswerer:
         tag_actions: TagActions,
         results: ResultBuilder,
         media: MediaReader,
+        made: MadeFiles,
         *,
         replays: bool,
     ) -> None:
         self._queue, self._claude, self._contexts = queue, claude, contexts
         self._tags, self._results, self._media, self._replays = tag_actions, results, media, replays
+        self._made = made
 
     async def answer(self, task: Task, started: float, begun: Begun, run: Run) -> Finished:
         """What the task leaves behind; a cancelled result if it is cancelled while Claude runs."""
@@ -144,6 +147,7 @@ class ConversationAnswerer:
                 task = read.task
             if read.refusal:
                 return self._results.refused_media(original, started, read.refusal)
+            await self._made.note(task.chat_id, task.task_id)
             asking = self._ask(read, begun, code, said_at(task, started))
             answer, session, context = await run.while_wanted(asking)
         except RunCancelled:
@@ -159,6 +163,8 @@ class ConversationAnswerer:
         if self._replays:  # the id only marks the conversation, so that /new is noticed
             session = begun.session
         finished = self._results.answered(task, started, answer, begun, session)
+        if answer.error is None:
+            finished = self._results.with_files(finished, await self._made.made(task.chat_id, task.task_id))
         finished = await self._tags.apply(
             replace(finished, why=why_record(context, task.task_id, time.time())), answer, code, read
         )

@@ -24,6 +24,7 @@ from dispatcher.answering.commands.memory import MemoryCommands
 from dispatcher.answering.commands.registry import CommandRegistry
 from dispatcher.answering.conversation import ConversationAnswerer, MessageContexts
 from dispatcher.answering.media.documents.conversion import DocumentReader
+from dispatcher.answering.media.made_files import MadeFiles
 from dispatcher.answering.media.reading import MediaReader
 from dispatcher.answering.media.transcription import open_transcriber
 from dispatcher.answering.results import ResultBuilder
@@ -76,9 +77,11 @@ class TaskHandler:
             settings, claude, self._media_sessions, metrics, partial(note_outcome, client), remembers=tags.enabled
         )
         replays = settings.session_mode == "replay"
-        media = MediaReader(open_media(settings, client), open_transcriber(settings), DocumentReader(settings))
+        store = open_media(settings, client)
+        media = MediaReader(store, open_transcriber(settings), DocumentReader(settings))
+        made = MadeFiles(settings, store)
         self._conversation = ConversationAnswerer(
-            self.queue, self._claude, self._contexts, tags, self._results, media, replays=replays
+            self.queue, self._claude, self._contexts, tags, self._results, media, made, replays=replays
         )
 
     def close(self) -> None:

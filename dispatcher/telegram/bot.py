@@ -22,6 +22,7 @@ from dispatcher.telegram.incoming.intake import Intake
 from dispatcher.telegram.incoming.pressed import Pressed
 from dispatcher.telegram.incoming.presses import Presses
 from dispatcher.telegram.outgoing.delivery import Delivery
+from dispatcher.telegram.outgoing.sent_files import SentFiles
 from dispatcher.telegram.retry import until_redis_answers, until_telegram_answers
 from dispatcher.telegram.state import BotState, connect
 from shared.config.settings import Settings
@@ -67,7 +68,7 @@ class Bot:
         self._media = media
         self._process = process_name()
         self._presses = Presses(secret)
-        self._delivery = Delivery(telegram, state, settings.allowed, self._presses)
+        self._delivery = Delivery(telegram, state, settings.allowed, self._presses, SentFiles(telegram, media))
 
     async def run(self, stop: asyncio.Event) -> None:
         if not self._settings.allowed:

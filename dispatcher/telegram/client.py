@@ -31,6 +31,7 @@ from aiogram.methods import (
     GetFile,
     GetMe,
     SendChatAction,
+    SendDocument,
     SendMessage,
     SendPhoto,
     SetMyCommands,
@@ -175,9 +176,7 @@ class Telegram:
             entities=_entities(part),
             message_thread_id=thread,
             link_preview_options=_NO_PREVIEW,
-            reply_parameters=ReplyParameters(message_id=reply_to, allow_sending_without_reply=True)
-            if reply_to
-            else None,
+            reply_parameters=_reply(reply_to),
             reply_markup=_keyboard(buttons),
         )
         return (await self._ask(method)).message_id
@@ -192,6 +191,19 @@ class Telegram:
             message_thread_id=thread,
         )
         return (await self._ask(method)).message_id
+
+    async def send_document(
+        self, chat: int, content: bytes, name: str, *, thread: int | None = None, reply_to: int | None = None
+    ) -> int:
+        """Send a file under this name; the message's id."""
+        method = SendDocument(
+            chat_id=chat,
+            document=BufferedInputFile(content, name),
+            message_thread_id=thread,
+            disable_content_type_detection=True,
+            reply_parameters=_reply(reply_to),
+        )
+        return (await self._ask(method, FILE_SECONDS)).message_id
 
     async def edit(self, chat: int, message: int, part: MessagePart, buttons: ButtonRows = ()) -> None:
         """Replace a message, and its buttons."""
@@ -264,6 +276,10 @@ class Telegram:
             (TelegramBadRequest, Refused),
         )
         return next((ours for theirs, ours in kinds if isinstance(error, theirs)), Unreachable)(text[:300])
+
+
+def _reply(to: int | None) -> ReplyParameters | None:
+    return ReplyParameters(message_id=to, allow_sending_without_reply=True) if to else None
 
 
 def _entities(part: MessagePart) -> list[MessageEntity] | None:

@@ -1,4 +1,4 @@
-"""The Result, as it crosses the wire: an answer on its way to the bot, and the buttons below it."""
+"""The Result, as it crosses the wire: an answer on its way to the bot, the buttons below it, and the files that are sent after it."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import re
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
+from shared.turns.media import MEDIA_MOST, Media, media_of
 from shared.wire.json import RecordRefused, dumps, loads_object, text_of
 
 #: No answer is larger: what Claude may print, written as JSON once more.
@@ -75,6 +76,8 @@ class Result:
     error: bool = False
     buttons: Keyboard = ()
     buttons_signature: str = ""
+    files: tuple[Media, ...] = ()  # that the bot sends after the answer
+    files_signature: str = ""
 
     @classmethod
     def sign(
@@ -87,9 +90,12 @@ class Result:
         *,
         error: bool = False,
         buttons: Keyboard = (),
+        files: tuple[Media, ...] = (),
     ) -> Result:
         signed = _buttons_signature(key, task_id, buttons) if buttons else ""
-        return cls(output, completed_at, _signature(key, task_id, output, completed_at), usage, error, buttons, signed)
+        signed_files = _files_signature(key, task_id, files) if files else ""
+        own = _signature(key, task_id, output, completed_at)
+        return cls(output, completed_at, own, usage, error, buttons, signed, files, signed_files)
 
     @classmethod
     def verified(cls, key: str, task_id: str, raw: bytes) -> Result:
@@ -99,10 +105,11 @@ class Result:
         result = cls.parse(raw)
         if not result.verify(key, task_id):
             raise RecordRefused("its signature is wrong")
-        expected = _buttons_signature(key, task_id, result.buttons).encode()
-        return (
-            result if hmac.compare_digest(expected, result.buttons_signature.encode()) else replace(result, buttons=())
-        )
+        if not hmac.compare_digest(_buttons_signature(key, task_id, result.buttons), result.buttons_signature):
+            result = replace(result, buttons=())
+        if not hmac.compare_digest(_files_signature(key, task_id, result.files), result.files_signature):
+            result = replace(result, files=())
+        return result
 
     def verify(self, key: str, task_id: str) -> bool:
         """Whether exactly this answer was signed for this task."""
@@ -113,7 +120,11 @@ class Result:
 
     def to_json(self) -> bytes:
         record: dict[str, Any] = {"output": self.output, "completed_at": self.completed_at, "hmac": self.signature}
-        below = {"buttons": keyboard_json(self.buttons), "buttons_hmac": self.buttons_signature} if self.buttons else {}
+        below: dict[str, Any] = (
+            {"buttons": keyboard_json(self.buttons), "buttons_hmac": self.buttons_signature} if self.buttons else {}
+        )
+        if self.files:
+            below |= {"files": [one.to_json() for one in self.files], "files_hmac": self.files_signature}
         return dumps(
             record | ({"usage": self.usage} if self.usage else {}) | ({"error": True} if self.error else {}) | below
         )
@@ -121,7 +132,7 @@ class Result:
     @classmethod
     def parse(cls, raw: bytes) -> Result:
         record = loads_object(raw)
-        usage, signed = record.get("usage"), record.get("buttons_hmac")
+        usage, signed, signed_files = (record.get(name) for name in ("usage", "buttons_hmac", "files_hmac"))
         return cls(
             text_of(record, "output"),
             text_of(record, "completed_at"),
@@ -130,6 +141,8 @@ class Result:
             record.get("error") is True,
             keyboard_of(record.get("buttons")),
             signed if isinstance(signed, str) and signed.isascii() else "",
+            media_of({"media": record.get("files")})[:MEDIA_MOST],
+            signed_files if isinstance(signed_files, str) and signed_files.isascii() else "",
         )
 
 
@@ -140,4 +153,9 @@ def _signature(key: str, task_id: str, output: str, completed_at: str) -> str:
 
 def _buttons_signature(key: str, task_id: str, buttons: Keyboard) -> str:
     message = f"buttons:{task_id}:{json.dumps(keyboard_json(buttons))}".encode("utf-8", "surrogatepass")
+    return hmac.new(key.encode("utf-8"), message, hashlib.sha256).hexdigest()
+
+
+def _files_signature(key: str, task_id: str, files: tuple[Media, ...]) -> str:
+    message = f"files:{task_id}:{json.dumps([one.to_json() for one in files])}".encode("utf-8", "surrogatepass")
     return hmac.new(key.encode("utf-8"), message, hashlib.sha256).hexdigest()

@@ -18,8 +18,10 @@ from tests.servers.files.telegram_files import Files, send_file
 from tests.servers.loopback import Loopback
 from tests.servers.telegram_messages import (
     ApiError,
+    Fault,
     buttons_of,
     command,
+    document_of,
     params_of,
     photo_of,
     text_and_entities,
@@ -47,6 +49,7 @@ class Shown:
     entities: list[dict[str, Any]] = field(default_factory=list)
     edits: list[str] = field(default_factory=list)
     photo: bytes | None = None  # then the text is its caption
+    document: tuple[str, bytes] | None = None  # name and content of a file; then the text is its caption
     buttons: list[list[dict[str, str]]] = field(default_factory=list)  # rows of {text, callback_data}
 
 
@@ -56,20 +59,6 @@ class Call:
     params: dict[str, Any]
     at: float  # time.monotonic()
     status: int
-
-
-@dataclass
-class Fault:
-    """What happens to the next `times` calls of a method (in a chat), after `after` of them went through."""
-
-    method: str
-    status: int = 500
-    description: str = "Internal Server Error"
-    chat: int | None = None
-    times: int = 1
-    after: int = 0
-    parameters: dict[str, Any] | None = None
-    drop: str = ""  # "before" or "after" the effect, the connection is closed without an answer
 
 
 class TelegramApi(Loopback):
@@ -221,6 +210,7 @@ class TelegramApi(Loopback):
             "getfile": self.files.get_file,
             "sendmessage": self._send,
             "sendphoto": self._send_photo,
+            "senddocument": self._send_document,
             "editmessagetext": self._edit,
             "sendchataction": lambda _: True,
             "answercallbackquery": lambda _: True,
@@ -290,6 +280,16 @@ class TelegramApi(Loopback):
             made = self._as_sent(chat, shown)
             del made["text"]
             return made | {"photo": [size], "caption": caption}
+
+    def _send_document(self, params: dict[str, Any]) -> dict[str, Any]:
+        name, content = document_of(params)
+        chat, reply = int(params["chat_id"]), json.loads(params.get("reply_parameters") or "{}")
+        with self._change:
+            shown = Shown(self._message_id(), "", True, reply.get("message_id"), document=(name, content))
+            self._chats.setdefault(chat, []).append(shown)
+            made = self._as_sent(chat, shown)
+            del made["text"]
+            return made | self.files.document(content, name)
 
     def _edit(self, params: dict[str, Any]) -> dict[str, Any]:
         text, entities = text_and_entities(params)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import json
 import re
+from dataclasses import dataclass
 from email.parser import BytesParser
 from email.policy import HTTP
 from io import BufferedIOBase
@@ -21,6 +22,20 @@ class ApiError(Exception):
     def __init__(self, status: int, description: str, parameters: dict[str, Any] | None = None) -> None:
         super().__init__(description)
         self.status, self.description, self.parameters = status, description, parameters
+
+
+@dataclass
+class Fault:
+    """What happens to the next `times` calls of a method (in a chat), after `after` of them went through."""
+
+    method: str
+    status: int = 500
+    description: str = "Internal Server Error"
+    chat: int | None = None
+    times: int = 1
+    after: int = 0
+    parameters: dict[str, Any] | None = None
+    drop: str = ""  # "before" or "after" the effect, the connection is closed without an answer
 
 
 def command(text: str) -> dict[str, Any]:
@@ -88,7 +103,10 @@ def params_of(kind: str, body: bytes) -> dict[str, Any]:
     for part in message.iter_parts():
         name, content = str(part.get_param("name", header="content-disposition")), part.get_payload(decode=True)
         assert isinstance(content, bytes)
-        found[name] = content if part.get_filename() else content.decode("utf-8", "surrogatepass")
+        file_name = part.get_filename()
+        found[name] = content if file_name else content.decode("utf-8", "surrogatepass")
+        if file_name:
+            found[f"{name} file name"] = file_name
     return found
 
 
@@ -114,6 +132,21 @@ def photo_of(params: dict[str, Any]) -> bytes:
     if utf16_units(str(params.get("caption") or "")) > LONGEST_CAPTION:
         raise ApiError(400, "Bad Request: message caption is too long")
     return given
+
+
+def document_of(params: dict[str, Any]) -> tuple[str, bytes]:
+    """Name and content of the file that is sent, or Telegram's refusal."""
+    given, part = params.get("document"), "document"
+    if isinstance(given, str) and given.startswith("attach://"):
+        part = given.removeprefix("attach://")
+        given = params.get(part)
+    if not isinstance(given, bytes):
+        raise ApiError(400, "Bad Request: there is no document in the request")
+    if not given:
+        raise ApiError(400, "Bad Request: file must be non-empty")
+    if len(given) > 50_000_000:
+        raise ApiError(413, "Request Entity Too Large")
+    return str(params[f"{part} file name"]), given
 
 
 def _without_html(text: str) -> str:

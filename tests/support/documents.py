@@ -98,7 +98,8 @@ def odt(*paragraphs: str, more: dict[str, str | bytes] | None = None) -> bytes:
     text = "urn:oasis:names:tc:opendocument:xmlns:text:1.0"
     body = "".join(f"<t:p>{one}</t:p>" for one in paragraphs)
     content = f'<?xml version="1.0"?><o:document-content xmlns:o="urn:o" xmlns:t="{text}"><o:body>{body}</o:body></o:document-content>'
-    return zipped({"mimetype": "application/vnd.oasis.opendocument.text", "content.xml": content} | (more or {}))
+    parts: dict[str, str | bytes] = {"mimetype": "application/vnd.oasis.opendocument.text", "content.xml": content}
+    return zipped(parts | (more or {}))
 
 
 def epub(text: str) -> bytes:

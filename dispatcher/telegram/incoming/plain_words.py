@@ -28,7 +28,8 @@ def words_of(message: Message | ExternalReplyInfo) -> str | None:
 def _location(place: Location) -> str:
     more = [f"accurate to {place.horizontal_accuracy:.0f} m"] if place.horizontal_accuracy else []
     more += ["shared live: this is where it began"] if place.live_period else []
-    return f"Location: {_where(place)}{f' ({chr(59).join(more)})' if more else ''}"
+    about = ", ".join(more)
+    return f"Location: {_where(place)}{f' ({about})' if about else ''}"
 
 
 def _where(place: Location) -> str:
@@ -47,13 +48,11 @@ def _contact(contact: Contact) -> str:
 
 def _poll(poll: Poll) -> str:
     kind = "Quiz" if poll.type == "quiz" else "Poll"
-    about = [
-        *(["several answers allowed"] if poll.allows_multiple_answers else []),
-        *(["closed"] if poll.is_closed else []),
-    ]
+    several = ["several answers allowed"] if poll.allows_multiple_answers else []
+    about = ", ".join([*several, *(["closed"] if poll.is_closed else [])])
     voted = any(one.voter_count for one in poll.options)
     lines = [f"- {_shown(one.text)}{f' ({one.voter_count})' if voted else ''}" for one in poll.options[:LINES]]
-    return "\n".join([f"{kind}{f' ({chr(44).join(about)})' if about else ''}: {_shown(poll.question)}", *lines])
+    return "\n".join([f"{kind}{f' ({about})' if about else ''}: {_shown(poll.question)}", *lines])
 
 
 def _dice(dice: Dice) -> str:

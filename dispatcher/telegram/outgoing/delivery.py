@@ -8,6 +8,7 @@ Each step is noted in the waiting record after it was done, so a crash between t
     answer edited in, not noted    the same edit is repeated, which is invisible
     part sent, not noted           that part is sent twice; so is the answer if the placeholder was gone, one of the bot's own messages, and
                                    a message of the outbox
+    file sent, not noted           that file is sent twice (sent_files.py)
     all noted, not ended           nothing is repeated
 
 The same applies to a request whose reply was lost on the network. Ready answers of a chat are sent in the order of their tasks. A ready answer
@@ -28,9 +29,11 @@ import structlog
 from dispatcher.telegram.client import ButtonRows, Gone, Moved, Refused, Telegram, TelegramError
 from dispatcher.telegram.incoming.presses import Presses
 from dispatcher.telegram.outgoing.rendering import MessagePart, parts_of, plain_parts
+from dispatcher.telegram.outgoing.sent_files import SentFiles
 from dispatcher.telegram.retry import until_redis_answers, until_telegram_takes_it
 from dispatcher.telegram.state import BotState, Waiting
 from shared.system.faults import crash_point
+from shared.turns.media import Media
 from shared.turns.records import RecordRefused, chat_id_of, loads_object, user_id_of
 from shared.turns.results import Keyboard, keyboard_json, keyboard_of
 
@@ -82,8 +85,10 @@ class Delivery:
         state: BotState,
         allowed: frozenset[int],
         presses: Presses,
+        files: SentFiles,
     ) -> None:
         self._telegram, self._state, self._allowed, self._presses = telegram, state, allowed, presses
+        self._files = files
         self._chats: dict[int, asyncio.Task[None]] = {}  # one task for each chat with work
         self._typing: asyncio.Task[None] | None = None
         self._typed_at = 0.0
@@ -194,7 +199,7 @@ class Delivery:
         elif job.result is not None:
             result = self._state.verified(job.name, job.result)
             parts = await asyncio.to_thread(parts_of, result.output)
-            await self._show(job, parts or plain_parts(EMPTY_ANSWER), result.buttons)
+            await self._show(job, parts or plain_parts(EMPTY_ANSWER), result.buttons, result.files)
         elif _expired(record):
             log.warning("no answer came for two days", task=job.name)
             await self._show(job, plain_parts(NO_ANSWER))
@@ -209,8 +214,10 @@ class Delivery:
             crash_point("telegram:placeholder-sent")
             await self._note(job.name, replace(record, placeholder=message))
 
-    async def _show(self, job: Job, parts: list[MessagePart], keyboard: Keyboard = ()) -> None:
-        """The parts that were not sent yet; the buttons are below the last one."""
+    async def _show(
+        self, job: Job, parts: list[MessagePart], keyboard: Keyboard = (), files: tuple[Media, ...] = ()
+    ) -> None:
+        """The parts that were not sent yet, then the files; the buttons are below the last part."""
         record = job.record
         for number in range(record.parts_sent, len(parts)):
             buttons = self._buttons(record, keyboard) if number == len(parts) - 1 else []
@@ -227,6 +234,7 @@ class Delivery:
                     record = replace(record, placeholder=message)
             record = replace(record, parts_sent=number + 1)
             await self._note(job.name, record)
+        await self._files.send(record, files, lambda noted: self._note(job.name, noted))
         crash_point("telegram:all-sent")
         await self._end(job)
 

@@ -35,6 +35,11 @@ def block(talk: Talk, kind: str) -> dict[str, Any]:
     return next(one for one in talk.asked()["content"] if one["type"] == kind)
 
 
+def searched(talk: Talk, words: str) -> str:
+    """Whole, not shortened."""
+    return talk.stage.world.command("hmem", "search", str(CHAT), words, "--json").stdout
+
+
 def consolidated(talk: Talk) -> None:
     wait_until(lambda: not talk.stage.redis.llen(f"hcli:mem:unconsolidated:{CHAT}"), lambda: "consolidation")
 
@@ -55,9 +60,10 @@ def test_a_pdf_reaches_claude_and_is_found_by_its_words(talk: Talk) -> None:
     assert "notice period is three months" in entry["text"]
     assert entry["summary"].startswith("This lease is made between")
     consolidated(talk)
-    found = talk.search("what did the contract say on notice?")
-    assert "contract.pdf (from Ada Byron): " in found
+    found = searched(talk, "what did the contract say on notice?")
+    assert '"from": "contract.pdf"' in found
     assert "notice period is three months" in found
+    assert "contract.pdf (from Ada Byron): " in talk.search("what did the contract say on notice?")
 
 
 def test_what_was_in_it_is_recalled_for_a_later_question_with_where_it_is_from(talk: Talk) -> None:
@@ -154,6 +160,6 @@ def test_places_and_contacts_are_words(talk: Talk) -> None:
 def test_a_night_cuts_documents_and_its_counts_add_up(talk: Talk) -> None:
     consolidated(talk)
     talk.stage.world.command("hmem-night", "run")
-    found = talk.search("notice period of the lease contract")
-    assert "contract.pdf (from Ada Byron): " in found
+    found = searched(talk, "what did the contract say on notice?")
+    assert '"from": "contract.pdf"' in found
     assert "notice period is three months" in found
