@@ -32,6 +32,10 @@ log = structlog.get_logger()
 
 #: Tells Claude where it runs, unless CLAUDE_BASE_PROMPT_FILE names another file.
 BASE_PROMPT = Path(__file__).parent.parent / "prompt" / "base.md"
+#: Is added with SEND_FILES.
+SENDING_FILES = """\
+Files that you write into your working directory (not into folders below it) are sent to the chat after your answer, once, and again when you change
+them. So write one there if somebody asks for a file, and say in a few words what it is."""
 
 
 class NoteOutcome(Protocol):
@@ -61,7 +65,8 @@ class ClaudeCaller:
         self._remembers, self._zone_of = remembers, zone_of
         self._noting: set[asyncio.Task[None]] = set()  # a task that nobody holds may be collected while it runs
         rules = tags.INSTRUCTIONS if remembers else ""
-        self._base_text = "\n\n".join(part for part in (_base_prompt(settings), rules) if part)
+        sending = SENDING_FILES if settings.send_files else ""
+        self._base_text = "\n\n".join(part for part in (_base_prompt(settings), sending, rules) if part)
         self._prompts = PrivateDir(settings.hmem_state_dir / "prompts")
         self._chats = settings.hmem_state_dir / "chats"
 

@@ -21,6 +21,7 @@ import structlog
 from dispatcher.answering.ask_claude import ClaudeCaller
 from dispatcher.answering.commands.explanation import why_record
 from dispatcher.answering.media.corrections import Corrections, corrected, header_line
+from dispatcher.answering.media.made_files import Made, MadeFiles
 from dispatcher.answering.media.reading import MediaReader, Read
 from dispatcher.answering.results import ResultBuilder, said_at
 from dispatcher.answering.retry import keep_trying
@@ -38,6 +39,7 @@ from dispatcher.queue.tasks import Begun, Finished, TaskQueue
 from dispatcher.releases.served import ServedRelease
 from shared.config.settings import Settings
 from shared.errors import HmemError
+from shared.system.faults import crash_point
 from shared.turns.records import Task, Tombstone
 
 log = structlog.get_logger()
@@ -131,12 +133,13 @@ class ConversationAnswerer:
         results: ResultBuilder,
         media: MediaReader,
         corrections: Corrections,
+        made: MadeFiles,
         *,
         replays: bool,
     ) -> None:
         self._queue, self._claude, self._contexts = queue, claude, contexts
         self._tags, self._results, self._media, self._replays = tag_actions, results, media, replays
-        self._corrections = corrections
+        self._corrections, self._made = corrections, made
 
     async def answer(self, task: Task, started: float, begun: Begun, run: Run) -> Finished:
         """What the task leaves behind; a cancelled result if it is cancelled while Claude runs."""
@@ -150,6 +153,7 @@ class ConversationAnswerer:
             earlier = await self._corrections.of(task, self._contexts.tombstones(task))
             if earlier is not None:
                 read.lines.append(header_line(earlier))
+            await self._made.note(task.chat_id, task.task_id)
             asking = self._ask(read, begun, code, said_at(task, started))
             answer, session, context = await run.while_wanted(asking)
         except RunCancelled:
@@ -165,9 +169,12 @@ class ConversationAnswerer:
         if self._replays:  # the id only marks the conversation, so that /new is noticed
             session = begun.session
         finished = self._results.answered(task, started, answer, begun, session)
+        made = await self._made.made(task.chat_id, task.task_id) if answer.error is None else Made()
+        crash_point("answering:files-made")
         finished = await self._tags.apply(
             replace(finished, why=why_record(context, task.task_id, time.time())), answer, code, read
         )
+        finished = self._results.with_files(finished, made)
         new = corrected(earlier, task.said) if earlier else None
         return replace(self._results.below(finished, read.shown), task=original, corrected=new)
 

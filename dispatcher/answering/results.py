@@ -7,12 +7,14 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from dispatcher.answering.commands.command import CommandReply
+from dispatcher.answering.media.made_files import Made
 from dispatcher.claude.reply import TRY_AGAIN, Answer, spent
 from dispatcher.queue.existing_values import is_signed
 from dispatcher.queue.rights import in_group
 from dispatcher.queue.tasks import Begun, Finished
 from shared.config.settings import Settings
 from shared.system.signing_key import signing_key
+from shared.turns.media import Media
 from shared.turns.records import Task, Turn
 from shared.turns.results import Keyboard, Result, keyboard, row_of
 
@@ -43,6 +45,7 @@ class ResultBuilder:
         error: bool = False,
         buttons: Keyboard = (),
         reply_command: str = "",
+        files: tuple[Media, ...] = (),
     ) -> Result:
         """`error`: the output is not an answer but the reason why there is none."""
         now = datetime.now(UTC).isoformat()
@@ -55,6 +58,7 @@ class ResultBuilder:
             error=error,
             buttons=buttons,
             reply_command=reply_command,
+            files=files,
         )
 
     def signed(self, task_id: str, raw: bytes) -> bool:
@@ -103,8 +107,22 @@ class ResultBuilder:
             return finished
         result = finished.result
         output = f"{shown}\n\n{result.output}"
-        signed = self.sign(finished.task.task_id, output, result.usage, error=result.error, buttons=result.buttons)
+        task_id, buttons, files = finished.task.task_id, result.buttons, result.files
+        signed = self.sign(task_id, output, result.usage, error=result.error, buttons=buttons, files=files)
         return replace(finished, result=signed)
+
+    def with_files(self, finished: Finished, made: Made) -> Finished:
+        """The answer with what Claude made, and a sentence below it for each file that is not sent; the answer's turn names the files."""
+        if not made.files and not made.notes:
+            return finished
+        result, turn, files = finished.result, finished.turns[-1], tuple(made.files)
+        output = "\n\n".join([result.output, *made.notes])
+        signed = self.sign(
+            finished.task.task_id, output, result.usage, error=result.error, buttons=result.buttons, files=files
+        )
+        if files and turn.role == "asst":
+            turn = replace(turn, extra=turn.extra | {"media": [one.to_json() for one in files]})
+        return replace(finished, result=signed, turns=[*finished.turns[:-1], turn])
 
     def cancelled(self, task: Task, claimed_at: float, begun: Begun) -> Finished:
         """An existing session can be resumed, whatever the CLI had written of this message; a new one may not exist, so it is not stored."""

@@ -27,6 +27,8 @@ from dispatcher.answering.commands.registry import CommandRegistry
 from dispatcher.answering.commands.schedules import ScheduleCommands, TimeZoneCommand
 from dispatcher.answering.conversation import ConversationAnswerer, MessageContexts
 from dispatcher.answering.media.corrections import Corrections
+from dispatcher.answering.media.documents.conversion import DocumentReader
+from dispatcher.answering.media.made_files import MadeFiles
 from dispatcher.answering.media.reading import MediaReader
 from dispatcher.answering.media.transcription import open_transcriber
 from dispatcher.answering.partial import PartialAnswers
@@ -100,7 +102,9 @@ class TaskHandler:
             settings, claude, sessions, metrics, note, shown, remembers=tags.enabled, zone_of=self.zones.of
         )
         replays = settings.session_mode == "replay"
-        media = MediaReader(open_media(settings, client), open_transcriber(settings))
+        store = open_media(settings, client)
+        media = MediaReader(store, open_transcriber(settings), DocumentReader(settings))
+        made = MadeFiles(settings, store)
         self._conversation = ConversationAnswerer(
             self.queue,
             self._claude,
@@ -109,6 +113,7 @@ class TaskHandler:
             self._results,
             media,
             Corrections(client, day),
+            made,
             replays=replays,
         )
 

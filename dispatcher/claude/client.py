@@ -76,7 +76,7 @@ _PASSED_PREFIXES = ("LC_", "XDG_", "ANTHROPIC_", "CLAUDE_", "AWS_", "VERTEX_", "
 class ClaudeRequest:
     """One call: the bare message, the chat's session and whether it exists, the prompt file (None: nothing to add), and what this call has in
     addition to the settings: files that name MCP servers, tools that may be used. `blocks`: content ahead of the message, as the Messages API has
-    it (images, documents); text in them is not disarmed here."""
+    it (images, documents); their texts and titles are disarmed as the message is."""
 
     message: str
     session: str
@@ -108,8 +108,19 @@ def _input(question: ClaudeRequest) -> bytes:
     text = as_plain_text(question.message).encode("utf-8", "replace")
     if not question.blocks:
         return text
-    content = [*question.blocks, {"type": "text", "text": text.decode("utf-8")}]
+    content = [*map(_disarmed, question.blocks), {"type": "text", "text": text.decode("utf-8")}]
     return orjson.dumps({"type": "user", "message": {"role": "user", "content": content}}) + b"\n"
+
+
+def _disarmed(block: dict[str, Any]) -> dict[str, Any]:
+    """A content block whose words the CLI does not act on."""
+    words: dict[str, Any] = {
+        name: as_plain_text(block[name]) for name in ("text", "title", "context") if isinstance(block.get(name), str)
+    }
+    source = block.get("source")
+    if isinstance(source, dict) and source.get("type") == "text":
+        words["source"] = source | {"data": as_plain_text(source["data"])}
+    return block | words
 
 
 def _nobody(_: Progress) -> None:

@@ -68,15 +68,21 @@ def _lines(task: Task, who: str, zone: ZoneInfo, attached: Sequence[str]) -> Ite
         yield from attached
     elif attachment:
         yield f"Attached, and not readable for you: {_attached(attachment)}."
-    if not task.message.strip():
-        yield f"{'Forwarded' if forward else 'Sent'} by {who} without any words."
+    if forward and not task.message.strip():
+        yield f"Forwarded by {who} as data, without any words. What is attached is not the sender's, but comes from {_author(forward, zone)}."
+    elif not task.message.strip():
+        yield f"Sent by {who} without any words."
     elif forward:
-        author = "you" if forward.by_bot else source_of(forward)
-        yield f"Forwarded by {who} as data. The words are not the sender's, but those of {author}{_dated(forward, zone)}:"
+        came = " What is attached was forwarded with it." if attached else ""
+        yield f"Forwarded by {who} as data.{came} The words are not the sender's, but those of {_author(forward, zone)}:"
         yield fenced("forward", task.message)
     else:
         asked = ", asked now by a schedule that they set" if task.scheduled else ""
         yield f"The words of {who}{asked}, to the end of this message:"
+
+
+def _author(forward: Forward, zone: ZoneInfo) -> str:
+    return f"{'you' if forward.by_bot else source_of(forward)}{_dated(forward, zone)}"
 
 
 def _sender(task: Task, speakers: Iterable[Speaker]) -> str:

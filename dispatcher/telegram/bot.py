@@ -25,6 +25,7 @@ from dispatcher.telegram.incoming.presses import Presses
 from dispatcher.telegram.outgoing.delivery import Delivery
 from dispatcher.telegram.outgoing.keyboard import Keyboards
 from dispatcher.telegram.outgoing.partials import Partials
+from dispatcher.telegram.outgoing.sent_files import SentFiles
 from dispatcher.telegram.retry import until_redis_answers, until_telegram_answers
 from dispatcher.telegram.state import BotState, connect
 from shared.config.settings import Settings
@@ -81,7 +82,8 @@ class Bot:
         self._presses, self._marks = Presses(secret), marks
         keyboards = Keyboards(telegram, marks, self._presses, stops=settings.buttons)
         self._partials = Partials(telegram, state, keyboards) if settings.stream else None
-        self._delivery = Delivery(telegram, state, settings.allowed, keyboards, self._partials)
+        files = SentFiles(telegram, media)
+        self._delivery = Delivery(telegram, state, settings.allowed, keyboards, files, self._partials)
 
     async def run(self, stop: asyncio.Event) -> None:
         if not self._settings.allowed:

@@ -32,6 +32,7 @@ from aiogram.methods import (
     GetFile,
     GetMe,
     SendChatAction,
+    SendDocument,
     SendMessage,
     SendMessageDraft,
     SendPhoto,
@@ -181,9 +182,7 @@ class Telegram:
             entities=_entities(part),
             message_thread_id=thread,
             link_preview_options=_NO_PREVIEW,
-            reply_parameters=ReplyParameters(message_id=reply_to, allow_sending_without_reply=True)
-            if reply_to
-            else None,
+            reply_parameters=_reply(reply_to),
             reply_markup=_keyboard(buttons),
         )
         return (await self._ask(method)).message_id
@@ -210,6 +209,19 @@ class Telegram:
             raise Unsupported("this Bot API has no sendMessageDraft") from None
         except (AiogramError, OSError, UnicodeError) as error:
             raise self._ours(error) from None
+
+    async def send_document(
+        self, chat: int, content: bytes, name: str, *, thread: int | None = None, reply_to: int | None = None
+    ) -> int:
+        """Send a file under this name; the message's id."""
+        method = SendDocument(
+            chat_id=chat,
+            document=BufferedInputFile(content, name),
+            message_thread_id=thread,
+            disable_content_type_detection=True,
+            reply_parameters=_reply(reply_to),
+        )
+        return (await self._ask(method, FILE_SECONDS)).message_id
 
     async def edit(
         self, chat: int, message: int, part: MessagePart, buttons: ButtonRows = (), seconds: int = REQUEST_SECONDS
@@ -289,6 +301,10 @@ class Telegram:
             (TelegramBadRequest, Refused),
         )
         return next((ours for theirs, ours in kinds if isinstance(error, theirs)), Unreachable)(text[:300])
+
+
+def _reply(to: int | None) -> ReplyParameters | None:
+    return ReplyParameters(message_id=to, allow_sending_without_reply=True) if to else None
 
 
 def _entities(part: MessagePart) -> list[MessageEntity] | None:

@@ -19,6 +19,7 @@ class Waiting:
     warned: bool | None = None  # the placeholder says that an unsigned result came
     unattended: bool | None = None  # the placeholder says that no dispatcher is running
     parts_sent: int = 0
+    files_sent: int | None = None
     text: str | None = None
     moved: str | None = None  # chat that the group has become
     user: str | None = None  # who asked, as the task has it

@@ -54,6 +54,30 @@ class ChatSettings(BaseModel):
     transcribe_minutes: float = Field(20.0, gt=0, description="longest recording that is transcribed, in minutes")
     transcribe_timeout: float = Field(120.0, gt=0, description="time limit of one transcript, in seconds")
 
+    document_bytes: int = Field(
+        10_000_000,
+        ge=1_000,
+        le=20_000_000,
+        description="largest document (text, PDF, office file) that is read, in bytes",
+    )
+    document_pages: int = Field(100, ge=1, le=600, description="largest PDF that is read, in pages")
+    document_characters: int = Field(
+        100_000,
+        ge=1_000,
+        le=1_000_000,
+        description="how much of a document's text Claude is given, in characters; of a longer one the beginning",
+    )
+    send_files: bool = Field(
+        False,
+        description="whether files that Claude writes into the chat's own directory are sent; needs a tool that writes (CLAUDE_ALLOWED_TOOLS)",
+    )
+    send_files_bytes: int = Field(
+        10_000_000,
+        ge=1_000,
+        le=50_000_000,
+        description="with SEND_FILES: how large all files of an answer may be together, in bytes",
+    )
+
     @field_validator("transcribe_url", "transcribe_key", "transcribe_model", "transcribe_language", mode="before")
     @classmethod
     def _unset_if_blank(cls, value: object) -> object:

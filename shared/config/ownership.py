@@ -22,7 +22,17 @@ OBJECTS = "objects"
 #: Setting → the directories that the program creates in that one, parents first.
 OURS: dict[str, tuple[str, ...]] = {
     "hmem_memory_dir": (INCOMING, VERIFYING, OBJECTS, "releases"),
-    "hmem_state_dir": ("chats", "prompts", "views", "opening", "forgetting", "receipts", "upgrades", "media-sessions"),
+    "hmem_state_dir": (
+        "chats",
+        "prompts",
+        "views",
+        "opening",
+        "forgetting",
+        "receipts",
+        "upgrades",
+        "media-sessions",
+        "made-files",
+    ),
     "hmem_night_dir": ("archive", "archive/erasing", "archive/damaged", "nights", "last", "imports"),
 }
 _OTHERS_MAY_WRITE = stat.S_IWGRP | stat.S_IWOTH

@@ -20,12 +20,14 @@ if TYPE_CHECKING:
 PACKAGES: dict[str, tuple[str, ...]] = {
     "chroma": ("chromadb",),
     "dask": ("distributed",),
+    "documents": ("markitdown", "striprtf"),
     "fastembed": ("fastembed",),
     "lancedb": ("lancedb",),
     "local": ("onnxruntime", "tokenizers"),
     "mcp": ("mcp",),
     "metrics": ("prometheus_client",),
     "ollama": ("ollama",),
+    "pdf": ("pypdf",),
     "pgvector": ("pgvector", "psycopg"),
     "plot": ("matplotlib",),
     "postgresql": ("psycopg",),
@@ -47,7 +49,7 @@ EMBEDDER_PARTS = {"local": "local", "fastembed": "fastembed", "ollama": "ollama"
 TESTED_CLAUDE = "2.1.330"
 #: Half -> its parts, as in pyproject.toml.
 HALVES: dict[str, tuple[str, ...]] = {
-    "day": ("chroma", "local", "mcp", "metrics", "telegram", "web"),
+    "day": ("chroma", "local", "mcp", "metrics", "pdf", "telegram", "web"),
     "night": ("chroma", "local", "ollama", "plot"),
 }
 #: Packages that a half brings without a part of their own.

@@ -64,7 +64,11 @@ class Sentence:
 
 
 def summarise(chunks: list[Chunk], most: int | None = None) -> tuple[list[Sentence], list[str]]:
-    """(chosen sentences in the order of time, words often used) of one chat's chunks; `most`: the most sentences, those of the greatest weight."""
+    """(chosen sentences in the order of time, words often used) of one chat's chunks; `most`: the most sentences, those of the greatest weight.
+
+    A document counts by the label of its turn, which has its summary: else one contract would be the whole chat's.
+    """
+    chunks = [chunk for chunk in chunks if not chunk.of_a_file]
     candidates = _sentences(chunks)
     counts: Counter[str] = Counter(word for sentence in candidates for word in sentence.words - CHATTER)
     newest = max((chunk.ended_at for chunk in chunks), default=0.0)

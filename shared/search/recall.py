@@ -212,7 +212,8 @@ class OpenRelease:
             more = [f"{chunk.turn_ids[0]}#{number}" for number in range(2, chunk.passages + 1)]
             passages = [chunk, *(self._lexical.chunks(more, chat_id).values() if more else ())]
             name = None if chunk.speaker in ("user", "assistant") else chunk.speaker
-            text = "\n".join(one.text for one in sorted(passages, key=lambda one: one.passage))
+            said = [one for one in sorted(passages, key=lambda one: one.passage) if not one.of_a_file]
+            text = "\n".join(one.text for one in said)
             found[chunk.turn_ids[0]] = Turn(
                 chunk.task_id,
                 chunk.role,

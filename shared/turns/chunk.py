@@ -8,7 +8,7 @@ from typing import Any
 
 import orjson
 
-from shared.turns.message_origin import NOWHERE, Origin
+from shared.turns.message_origin import NOWHERE, OF_A_FILE, Origin
 from shared.turns.origin_words import said_by
 from shared.turns.speakers import Speaker, label
 
@@ -46,6 +46,11 @@ class Chunk:
     def task_id(self) -> str:
         """That of its turn; an answer of another assistant has not that of its question."""
         return self.turn_ids[0].rpartition(":")[0]
+
+    @property
+    def of_a_file(self) -> bool:
+        """Whether it is a passage of a document that came with its turn."""
+        return self.origin.forward is not None and self.origin.forward.kind == OF_A_FILE
 
     @property
     def sayings(self) -> tuple[str, ...]:

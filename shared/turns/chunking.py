@@ -14,7 +14,8 @@ from zoneinfo import ZoneInfo
 
 from shared.text.format import one_line, shorten
 from shared.turns.chunk import Chunk
-from shared.turns.message_origin import NOWHERE, Origin
+from shared.turns.media import DOCUMENT, LABEL_CHARACTERS, Media
+from shared.turns.message_origin import NOWHERE, OF_A_FILE, Forward, Origin
 from shared.turns.origin_words import author_of, said_by
 from shared.turns.records import Turn
 
@@ -96,8 +97,13 @@ def _pack(pieces: list[str], joiner: str, limit: int) -> list[str]:
 
 
 def chunks_of(turn: Turn) -> list[Chunk]:
-    """The chunks of one turn; none if nothing readable is left of it."""
-    parts = passages(clean(turn.remembered))
+    """The chunks of one turn, then those of the documents that came with it; none if nothing readable is left of it."""
+    said = passages(clean(turn.remembered))
+    parts = [
+        (part, _origin(turn.origin, room=PASSAGE_CHARACTERS - len(part), first=number == 1))
+        for number, part in enumerate(said, start=1)
+    ]
+    parts += [part for one in turn.media if one.kind == DOCUMENT for part in _of_document(one, turn.origin)]
     return [
         Chunk(
             chunk_id=f"{turn.turn_id}#{number}",
@@ -112,10 +118,21 @@ def chunks_of(turn: Turn) -> list[Chunk]:
             passage=number,
             passages=len(parts),
             user_id=turn.user_id,
-            origin=_origin(turn.origin, room=PASSAGE_CHARACTERS - len(part), first=number == 1),
+            origin=origin,
         )
-        for number, part in enumerate(parts, start=1)
+        for number, (part, origin) in enumerate(parts, start=1)
     ]
+
+
+def _of_document(document: Media, origin: Origin) -> list[tuple[str, Origin]]:
+    """(passage, whose words it holds) of a document's text; none if all of it stands in the label of its turn."""
+    text = clean(document.text)
+    if len(text) <= LABEL_CHARACTERS and not document.summary:
+        return []
+    by = f", forwarded from {_name(origin.forward.name) or 'somebody unnamed'}" if origin.forward else ""
+    name = f"{_name(document.name) or 'document'}{by}"
+    source = Origin(forward=Forward(name, OF_A_FILE))
+    return [(part, source) for part in passages(text)]
 
 
 def _origin(origin: Origin, *, room: int, first: bool) -> Origin:

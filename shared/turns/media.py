@@ -1,6 +1,6 @@
 """What came with a message as a file: its bytes are stored by their hash (shared/media/), never in a task.
 
-    media    [{"kind", "sha256", "size", "mime", "name", "seconds", "text"}, …]: kind as Telegram calls it (photo, voice, document, …)
+    media    [{"kind", "sha256", "size", "mime", "name", "seconds", "text", "summary"}, …]: kind as Telegram calls it (photo, voice, document, …)
 
 A field of a task and of the turn that it becomes. An entry of another form is left out: a message is never refused over it.
 """
@@ -17,14 +17,15 @@ from shared.wire.json import well_formed
 
 #: An album has ten at most.
 MEDIA_MOST = 10
-#: The longest text that is remembered of one.
-TEXT_CHARACTERS = 40_000
+#: The longest text that is remembered of one, and the longest summary of that.
+TEXT_CHARACTERS, SUMMARY_CHARACTERS = 40_000, 500
 
 #: Kinds of which Claude sees a picture, and those that are heard: what was said in them is the message.
 PICTURES = ("photo", "sticker", "animation", "video")
 HEARD = ("voice", "audio", "video_note")
 #: How an answer begins that shows what was heard.
 HEARD_MARK = "🎙"
+DOCUMENT = "document"
 #: How they are called where a person or the model reads it; others by their own name.
 NAMES = {"photo": "picture", "voice": "voice message", "video_note": "video message", "document": "file"}
 #: How much of what a picture shows stands in a label. Characters.
@@ -39,7 +40,8 @@ _MIME = re.compile(r"[a-z]{1,20}/[A-Za-z0-9.+-]{1,100}\Z")
 @dataclass(frozen=True)
 class Media:
     """One file. `size` in bytes; `seconds`: the length of a recording, 0 where unknown; `name`: as the sender named it; `text`: what is remembered
-    of its content, written by the dispatcher (words that were heard, what a picture shows, the text of a document)."""
+    of its content, written by the dispatcher (words that were heard, what a picture shows, the text of a document); `summary`: of a text that is too
+    long to be told whole, what it says in short."""
 
     kind: str
     sha256: str
@@ -48,6 +50,7 @@ class Media:
     name: str | None = None
     seconds: int = 0
     text: str = ""
+    summary: str = ""
 
     @classmethod
     def parse(cls, value: object) -> Self | None:
@@ -67,11 +70,12 @@ class Media:
             _text(value.get("name"), FILE_NAME_CHARACTERS) or None,
             seconds if _is_count(seconds) else 0,
             _text(value.get("text"), TEXT_CHARACTERS),
+            _text(value.get("summary"), SUMMARY_CHARACTERS),
         )
 
     def to_json(self) -> dict[str, Any]:
         record: dict[str, Any] = {"kind": self.kind, "sha256": self.sha256, "size": self.size, "mime": self.mime}
-        more = {"name": self.name, "seconds": self.seconds, "text": self.text}
+        more = {"name": self.name, "seconds": self.seconds, "text": self.text, "summary": self.summary}
         return record | {name: value for name, value in more.items() if value}
 
 
@@ -100,7 +104,7 @@ def with_media(content: str, media: tuple[Media, ...]) -> str:
 
 
 def _label(one: Media) -> str:
-    text = "" if one.kind in HEARD else one.text  # what was heard is the content
+    text = "" if one.kind in HEARD else one.summary or one.text  # what was heard is the content
     about = ": ".join(filter(None, [one_line(one.name or ""), shorten(one_line(text), LABEL_CHARACTERS)]))
     name = name_of(one.kind)
     return f"[{name}: {about.translate(_BRACKETS)}]" if about else f"[{name}]"
@@ -108,4 +112,4 @@ def _label(one: Media) -> str:
 
 def media_words(media: tuple[Media, ...]) -> tuple[str, ...]:
     """All words in them that people wrote or said: whoever looks for words in a turn looks for them here, too."""
-    return tuple(word for one in media for word in (one.name, one.text) if word)
+    return tuple(word for one in media for word in (one.name, one.text, one.summary) if word)

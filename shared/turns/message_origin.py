@@ -22,8 +22,10 @@ from shared.wire.json import RecordRefused, well_formed
 #: The longest of each, in characters. Telegram's longest message has 4,096.
 QUOTE_CHARACTERS, NAME_CHARACTERS, FILE_NAME_CHARACTERS = 1_000, 128, 200
 CHAT_TYPES = ("private", "group")
+#: A passage of a document: the words of whoever wrote the file of that name (shared/turns/chunking.py).
+OF_A_FILE = "file"
 #: Who is forwarded: a person, one who hides the account, a group in whose name was written, a channel.
-FORWARD_KINDS = ("user", "hidden_user", "chat", "channel")
+FORWARD_KINDS = ("user", "hidden_user", "chat", "channel", OF_A_FILE)
 
 _KIND = re.compile(r"[a-z][a-z_]{0,31}\Z")
 

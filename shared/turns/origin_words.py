@@ -6,22 +6,29 @@ A name shows no brackets (shared/turns/speakers.py), so what stands in brackets 
 from __future__ import annotations
 
 from shared.text.format import one_line, shorten
-from shared.turns.message_origin import Forward, Origin, Quote
-from shared.turns.speakers import label
+from shared.turns.message_origin import OF_A_FILE, Forward, Origin, Quote
+from shared.turns.speakers import label, plain_name
 
 #: How much of what is replied to stands in a line, in characters.
 REPLIED_CHARACTERS = 80
 
 
 def said_by(who: str, origin: Origin) -> str:
-    """`Ann`, or `Ann (forwarded from Bob)` where the words are not hers."""
-    return f"{who} (forwarded from {source_of(origin.forward)})" if origin.forward else who
+    """`Ann`, or `Ann (forwarded from Bob)` where the words are not hers; of a passage of a document `contract.pdf (from Ann)`."""
+    forward = origin.forward
+    if forward is None:
+        return who
+    source = source_of(forward)
+    return f"{source} (from {who})" if forward.kind == OF_A_FILE else f"{who} (forwarded from {source})"
 
 
 def source_of(forward: Forward) -> str:
     """Whose words a forward holds."""
     if forward.by_bot:
         return "assistant"
+    if forward.kind == OF_A_FILE:  # a file's name ends in what it is, so it passes for nobody's
+        name = plain_name(forward.name or "")
+        return name if "." in name.strip(".") and " " not in name else f'file "{name}"' if name else "a file"
     name = label("user", forward.name) if forward.name else ""
     if forward.kind == "channel":
         return f"the channel {name}".strip()

@@ -150,6 +150,7 @@ class Turn:
         _make_well_formed(self, "content", "name", "session")
         if self.extra and self.role == "user":
             object.__setattr__(self, "origin", Origin.parse(self.extra))
+        if "media" in self.extra:
             object.__setattr__(self, "media", media_of(self.extra))
 
     @property

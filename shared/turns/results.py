@@ -1,4 +1,4 @@
-"""The Result, as it crosses the wire: an answer on its way to the bot, and the buttons below it."""
+"""The Result, as it crosses the wire: an answer on its way to the bot, the buttons below it, and the files that are sent after it."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import re
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
+from shared.turns.media import MEDIA_MOST, Media, media_of
 from shared.wire.json import RecordRefused, dumps, loads_object, text_of
 
 #: No answer is larger: what Claude may print, written as JSON once more.
@@ -98,6 +99,8 @@ class Result:
     buttons: Keyboard = ()
     buttons_signature: str = ""
     reply_command: str = ""
+    files: tuple[Media, ...] = ()  # that the bot sends after the answer
+    files_signature: str = ""
 
     @classmethod
     def sign(
@@ -111,10 +114,12 @@ class Result:
         error: bool = False,
         buttons: Keyboard = (),
         reply_command: str = "",
+        files: tuple[Media, ...] = (),
     ) -> Result:
         signed = _buttons_signature(key, task_id, buttons, reply_command) if buttons or reply_command else ""
-        signature = _signature(key, task_id, output, completed_at)
-        return cls(output, completed_at, signature, usage, error, buttons, signed, reply_command)
+        signed_files = _files_signature(key, task_id, files) if files else ""
+        own = _signature(key, task_id, output, completed_at)
+        return cls(output, completed_at, own, usage, error, buttons, signed, reply_command, files, signed_files)
 
     @classmethod
     def verified(cls, key: str, task_id: str, raw: bytes) -> Result:
@@ -124,10 +129,12 @@ class Result:
         result = cls.parse(raw)
         if not result.verify(key, task_id):
             raise RecordRefused("its signature is wrong")
-        expected = _buttons_signature(key, task_id, result.buttons, result.reply_command).encode()
-        if hmac.compare_digest(expected, result.buttons_signature.encode()):
-            return result
-        return replace(result, buttons=(), reply_command="")
+        signed = _buttons_signature(key, task_id, result.buttons, result.reply_command)
+        if not hmac.compare_digest(signed, result.buttons_signature):
+            result = replace(result, buttons=(), reply_command="")
+        if not hmac.compare_digest(_files_signature(key, task_id, result.files), result.files_signature):
+            result = replace(result, files=())
+        return result
 
     def verify(self, key: str, task_id: str) -> bool:
         """Whether exactly this answer was signed for this task."""
@@ -141,6 +148,8 @@ class Result:
         below: dict[str, Any] = {"buttons": keyboard_json(self.buttons)} if self.buttons else {}
         below |= {"reply_command": self.reply_command} if self.reply_command else {}
         below |= {"buttons_hmac": self.buttons_signature} if below else {}
+        if self.files:
+            below |= {"files": [one.to_json() for one in self.files], "files_hmac": self.files_signature}
         return dumps(
             record | ({"usage": self.usage} if self.usage else {}) | ({"error": True} if self.error else {}) | below
         )
@@ -148,7 +157,7 @@ class Result:
     @classmethod
     def parse(cls, raw: bytes) -> Result:
         record = loads_object(raw)
-        usage, signed = record.get("usage"), record.get("buttons_hmac")
+        usage, signed, signed_files = (record.get(name) for name in ("usage", "buttons_hmac", "files_hmac"))
         return cls(
             text_of(record, "output"),
             text_of(record, "completed_at"),
@@ -158,6 +167,8 @@ class Result:
             keyboard_of(record.get("buttons")),
             signed if isinstance(signed, str) and signed.isascii() else "",
             reply_command_of(record.get("reply_command")),
+            media_of({"media": record.get("files")})[:MEDIA_MOST],
+            signed_files if isinstance(signed_files, str) and signed_files.isascii() else "",
         )
 
 
@@ -170,4 +181,9 @@ def _buttons_signature(key: str, task_id: str, buttons: Keyboard, reply_command:
     """JSON ends where its list ends, so there is one way to read what is signed."""
     below = json.dumps(keyboard_json(buttons)) + (f":{reply_command}" if reply_command else "")
     message = f"buttons:{task_id}:{below}".encode("utf-8", "surrogatepass")
+    return hmac.new(key.encode("utf-8"), message, hashlib.sha256).hexdigest()
+
+
+def _files_signature(key: str, task_id: str, files: tuple[Media, ...]) -> str:
+    message = f"files:{task_id}:{json.dumps([one.to_json() for one in files])}".encode("utf-8", "surrogatepass")
     return hmac.new(key.encode("utf-8"), message, hashlib.sha256).hexdigest()

@@ -74,7 +74,11 @@ BOT = User(
             why="messages whose files it still fetches, and those behind them",
         ),
         both("ZADD ZRANGE ZREMRANGEBYSCORE", keys.MEDIA, why="how much the files in Redis take together"),
-        writes("SET", MEDIA_FILES, why="the files of messages, for the dispatcher"),
+        both(
+            "SET GET",
+            MEDIA_FILES,
+            why="the files of messages, for the dispatcher; those that Claude made, to send them",
+        ),
         both("GET SET DEL", MODEL, why="`/model`"),
         both("GET SET DEL", keys.BOT_OWNER, why="one Redis, one bot: the lease"),
         writes("SET", TOLD, why="informs a stranger once that the bot is private"),
@@ -169,7 +173,8 @@ DISPATCHER = User(
         both("GET INCR EXPIRE DEL", ATTEMPTS, why="counts the dispatchers that died over a message"),
         both("GET SET EXISTS", DONE, why="answers no message twice"),
         both("ZADD ZSCORE ZRANGE ZREM ZREMRANGEBYRANK", keys.SERVED, why="which chat is next"),
-        reads("GET", MEDIA_FILES, why="the files that came with a message"),
+        both("GET SET", MEDIA_FILES, why="the files that came with a message; those that Claude made, for the bot"),
+        both("ZADD ZRANGE ZREMRANGEBYSCORE", keys.MEDIA, why="how much the files in Redis take together"),
         reads("EXISTS", CANCEL, why="does not start a cancelled task"),
         reads(
             "LPOS LINDEX PTTL",

@@ -24,6 +24,7 @@ from tests.servers.telegram_messages import (
     buttons_of,
     chat_of,
     command,
+    document_of,
     params_of,
     photo_of,
     text_and_entities,
@@ -36,8 +37,10 @@ ADA = {"id": 7, "is_bot": False, "first_name": "Ada", "last_name": "Byron"}
 BOT = {"id": 4242, "is_bot": True, "first_name": "Memory", "username": "memory_bot"}
 #: Seconds that a poll may wait here whatever it asks for.
 LONGEST_POLL = 60.0
+#: Methods of which nothing is seen in a chat.
+SILENT = ("sendchataction", "answercallbackquery", "setmycommands", "deletewebhook")
 #: Methods that count against Telegram's limits.
-COUNTED = ("sendMessage", "sendMessageDraft", "sendPhoto", "editMessageText")
+COUNTED = ("sendMessage", "sendMessageDraft", "sendPhoto", "sendDocument", "editMessageText")
 
 
 class TelegramApi(Loopback):
@@ -206,12 +209,10 @@ class TelegramApi(Loopback):
             "getfile": self.files.get_file,
             "sendmessage": self._send,
             "sendphoto": self._send_photo,
+            "senddocument": self._send_document,
             "editmessagetext": self._edit,
             "editmessagereplymarkup": lambda params: self._edit(params, whole=False),
-            "sendchataction": lambda _: True,
-            "answercallbackquery": lambda _: True,
-            "setmycommands": lambda _: True,
-            "deletewebhook": lambda _: True,
+            **dict.fromkeys(SILENT, lambda _: True),
         } | ({"sendmessagedraft": self._draft} if self.has_drafts else {})
         if method.lower() not in known:
             raise ApiError(404, "Not Found: method not found")
@@ -289,6 +290,16 @@ class TelegramApi(Loopback):
             made = self._as_sent(chat, shown)
             del made["text"]
             return made | {"photo": [size], "caption": caption}
+
+    def _send_document(self, params: dict[str, Any]) -> dict[str, Any]:
+        name, content = document_of(params)
+        chat, reply = int(params["chat_id"]), json.loads(params.get("reply_parameters") or "{}")
+        with self._change:
+            shown = Shown(self._message_id(), "", True, reply.get("message_id"), document=(name, content))
+            self._chats.setdefault(chat, []).append(shown)
+            made = self._as_sent(chat, shown)
+            del made["text"]
+            return made | self.files.document(content, name)
 
     def _edit(self, params: dict[str, Any], *, whole: bool = True) -> dict[str, Any]:
         """Of the `whole` message, or of its buttons."""

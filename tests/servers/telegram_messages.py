@@ -40,6 +40,7 @@ class Shown:
     entities: list[dict[str, Any]] = field(default_factory=list)
     edits: list[str] = field(default_factory=list)
     photo: bytes | None = None  # then the text is its caption
+    document: tuple[str, bytes] | None = None  # name and content of a file; then the text is its caption
     buttons: list[list[dict[str, str]]] = field(default_factory=list)  # rows of {text, callback_data}
 
 
@@ -157,7 +158,10 @@ def params_of(kind: str, body: bytes) -> dict[str, Any]:
     for part in message.iter_parts():
         name, content = str(part.get_param("name", header="content-disposition")), part.get_payload(decode=True)
         assert isinstance(content, bytes)
-        found[name] = content if part.get_filename() else content.decode("utf-8", "surrogatepass")
+        file_name = part.get_filename()
+        found[name] = content if file_name else content.decode("utf-8", "surrogatepass")
+        if file_name:
+            found[f"{name} file name"] = file_name
     return found
 
 
@@ -183,6 +187,21 @@ def photo_of(params: dict[str, Any]) -> bytes:
     if utf16_units(str(params.get("caption") or "")) > LONGEST_CAPTION:
         raise ApiError(400, "Bad Request: message caption is too long")
     return given
+
+
+def document_of(params: dict[str, Any]) -> tuple[str, bytes]:
+    """Name and content of the file that is sent, or Telegram's refusal."""
+    given, part = params.get("document"), "document"
+    if isinstance(given, str) and given.startswith("attach://"):
+        part = given.removeprefix("attach://")
+        given = params.get(part)
+    if not isinstance(given, bytes):
+        raise ApiError(400, "Bad Request: there is no document in the request")
+    if not given:
+        raise ApiError(400, "Bad Request: file must be non-empty")
+    if len(given) > 50_000_000:
+        raise ApiError(413, "Request Entity Too Large")
+    return str(params[f"{part} file name"]), given
 
 
 def _without_html(text: str) -> str:

@@ -1,25 +1,31 @@
 """Reads the files of a task: one reader for each kind in `MediaReader`. What cannot be read is refused in a sentence.
 
-task with media ─ store (hash checked) ─ pictures: blocks for Claude │ recordings: their words become the message ─ Read
+task with media ─ store (hash checked) ─ pictures, documents: blocks for Claude │ recordings: their words become the message ─ Read
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from dispatcher.answering.media.pictures import PictureRefused, block_of
+from dispatcher.answering.media.documents import blocks
+from dispatcher.answering.media.documents.conversion import DocumentReader, DocumentRefused
+from dispatcher.answering.media.documents.forms import FileForm, form_of
+from dispatcher.answering.media.documents.summary import summary_of
+from dispatcher.answering.media.pictures import PictureRefused, block_of, mime_of
 from dispatcher.answering.media.transcription import NotHeard, Transcriber
 from dispatcher.answering.retry import keep_trying
 from shared.text.format import one_line, shorten
 from shared.turns.conversation import inline
-from shared.turns.media import HEARD, HEARD_MARK, PICTURES, Media, name_of
+from shared.turns.media import DOCUMENT, HEARD, HEARD_MARK, PICTURES, TEXT_CHARACTERS, Media, name_of
 from shared.turns.records import Task
 from shared.wire.media.store import MediaStore
 
 #: How much of what was heard is shown above the answer. Characters.
 SHOWN_CHARACTERS = 1_500
+CUT = "{name}: I read only the first {most:,} of its {all:,} characters."
 NOT_THERE = "The file of this message is not there any more, so I did not read it. Please send it again."
 UNKNOWN = "I cannot read a file of this kind, so I did not look at it."
 
@@ -31,14 +37,17 @@ class NotRead(Exception):
 @dataclass
 class Read:
     """`task`: with what was heard as its message, and with what is remembered of each file; `blocks`: what Claude gets ahead of the message;
-    `lines`: what its header says of the files; `heard`: what was said in recordings; `refusals`: sentences about what was not read."""
+    `lines`: what its header says of the files; `heard`: what was said in recordings; `refusals`: sentences about what was not read;
+    `notes`: about what was read in part."""
 
     task: Task
     blocks: list[dict[str, Any]] = field(default_factory=list)
     lines: list[str] = field(default_factory=list)
     heard: list[str] = field(default_factory=list)
     refusals: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
     pictures: list[int] = field(default_factory=list)  # their places among the task's media
+    documents: int = 0
 
     @property
     def refusal(self) -> str:
@@ -49,7 +58,7 @@ class Read:
     def shown(self) -> str:
         """What stands above the answer, in Markdown."""
         heard = [f'{HEARD_MARK} "{_plain(shorten(one_line(text), SHOWN_CHARACTERS))}"' for text in self.heard]
-        return "\n\n".join([*heard, *dict.fromkeys(self.refusals)])
+        return "\n\n".join([*heard, *dict.fromkeys(self.refusals), *self.notes])
 
 
 def _plain(text: str) -> str:
@@ -63,11 +72,12 @@ def _plain(text: str) -> str:
 class MediaReader:
     """One per dispatcher."""
 
-    def __init__(self, store: MediaStore, transcriber: Transcriber) -> None:
-        self._store, self._transcriber = store, transcriber
+    def __init__(self, store: MediaStore, transcriber: Transcriber, documents: DocumentReader) -> None:
+        self._store, self._transcriber, self._documents = store, transcriber, documents
         self._readers: dict[str, Callable[[Read, int, bytes], Awaitable[None]]] = {
             **dict.fromkeys(PICTURES, self._picture),
             **dict.fromkeys(HEARD, self._recording),
+            DOCUMENT: self._document,
         }
 
     async def read(self, task: Task) -> Read:
@@ -113,6 +123,32 @@ class MediaReader:
         read.lines.append(
             f"Spoken, not written: a {name_of(one.kind)}, transcribed by a program, which may have misheard."
         )
+
+    async def _document(self, read: Read, place: int, content: bytes) -> None:
+        """By what it is: a picture or a recording may be sent as a file, too."""
+        if mime_of(content):
+            return await self._picture(read, place, content)
+        if form_of(content) is FileForm.SOUND:
+            return await self._recording(read, place, content)
+        one = read.task.media[place]
+        try:
+            document = await self._documents.read(content)
+        except DocumentRefused as error:
+            raise NotRead(f"{_plain(blocks.shown(one.name))}: {error}") from None
+        read.documents += 1
+        read.blocks.append(blocks.block_of(read.documents, one.name, document, content))
+        read.lines.append(blocks.line_of(read.documents, one.name, document))
+        if document.cut and not document.is_pdf:
+            read.notes.append(
+                CUT.format(name=_plain(blocks.shown(one.name)), most=len(document.text), all=document.characters)
+            )
+        text = document.text[:TEXT_CHARACTERS]
+        summary = await asyncio.to_thread(summary_of, text)
+        media = read.task.media
+        read.task = replace(
+            read.task, media=(*media[:place], replace(one, text=text, summary=summary), *media[place + 1 :])
+        )
+        return None
 
 
 def with_shown(media: tuple[Media, ...], pictures: list[int], said: dict[int, str]) -> tuple[Media, ...]:

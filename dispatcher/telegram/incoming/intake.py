@@ -27,6 +27,7 @@ from dispatcher.telegram.commands import answers as commands
 from dispatcher.telegram.commands.answers import BotAnswer, Commands, task_of
 from dispatcher.telegram.incoming.arrivals import Arrivals
 from dispatcher.telegram.incoming.media_kinds import FileToFetch, file_of
+from dispatcher.telegram.incoming.plain_words import words_of
 from dispatcher.telegram.incoming.pressed import Pressed
 from dispatcher.telegram.incoming.updates import IncomingMessage, read_message
 from dispatcher.telegram.retry import until_redis_answers, until_telegram_answers
@@ -105,6 +106,8 @@ class Intake:
             return
         incoming = read_message(message, self._me) or await self._of_album(message)
         if incoming is None:
+            return
+        if edited and words_of(message) is not None:  # a live location moves on and on
             return
         if edited:
             await self._edit(task_id, incoming)

@@ -80,6 +80,19 @@ def _sound(kind: str, mime: str) -> Callable[[Message], FileToFetch | None]:
     return found
 
 
+def _document(message: Message) -> FileToFetch | None:
+    file = message.document
+    if file is None:
+        return None
+    return FileToFetch(
+        "document",
+        file.file_id,
+        file.file_size or 0,
+        file.mime_type or FileToFetch.mime,
+        plain_file_name(file.file_name),
+    )
+
+
 def _picture(kind: str, sizes: Sequence[PhotoSize]) -> FileToFetch | None:
     """The largest of a picture's sizes."""
     if not sizes:
@@ -96,5 +109,6 @@ KINDS: dict[str, MediaKind] = {
     "video": MediaKind("(video)", _thumbnail("video")),
     "voice": MediaKind("(voice message)", _sound("voice", "audio/ogg")),
     "audio": MediaKind("(audio)", _sound("audio", "audio/mpeg")),
+    "document": MediaKind("(file)", _document),
     "video_note": MediaKind("(video message)", _sound("video_note", "video/mp4")),
 }

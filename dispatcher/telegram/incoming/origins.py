@@ -14,27 +14,21 @@ from aiogram.types import (
     User,
 )
 
+from dispatcher.telegram.incoming.plain_words import words_of
 from shared.turns.message_origin import NAME_CHARACTERS, Attachment, Forward, Origin, Quote
 
 MessageOrigin = MessageOriginUser | MessageOriginHiddenUser | MessageOriginChat | MessageOriginChannel
 
-#: What people send other than text; other kinds are service messages of Telegram (a member joined, a title changed).
+#: What people send other than text and what becomes words (plain_words.py); others are service messages (a member joined, a title changed).
 UNREADABLE = frozenset(
     {
         ContentType.ANIMATION,
         ContentType.AUDIO,
-        ContentType.CHECKLIST,
-        ContentType.CONTACT,
-        ContentType.DICE,
         ContentType.DOCUMENT,
-        ContentType.GAME,
-        ContentType.LOCATION,
         ContentType.PAID_MEDIA,
         ContentType.PHOTO,
-        ContentType.POLL,
         ContentType.STICKER,
         ContentType.STORY,
-        ContentType.VENUE,
         ContentType.VIDEO,
         ContentType.VIDEO_NOTE,
         ContentType.VOICE,
@@ -77,7 +71,7 @@ def _quote(message: Message, me: User) -> Quote | None:
     part = message.quote.text if message.quote else None
     replied, elsewhere = message.reply_to_message, message.external_reply
     if replied is not None:
-        text, sender = replied.text or replied.caption or "", replied.sender_chat or replied.from_user
+        text, sender = _text(replied), replied.sender_chat or replied.from_user
         forwarded = _forward(replied.forward_origin, me)
         return Quote(
             part or text,
@@ -90,8 +84,13 @@ def _quote(message: Message, me: User) -> Quote | None:
         )
     if elsewhere is not None:
         author = _forward(elsewhere.origin, me) or Forward()
-        return Quote(part or "", author.name, author.user_id, author.by_bot, bool(part), _kind_elsewhere(elsewhere))
+        text, kind = part or words_of(elsewhere) or "", _kind_elsewhere(elsewhere)
+        return Quote(text, author.name, author.user_id, author.by_bot, bool(part), kind)
     return None
+
+
+def _text(replied: Message) -> str:
+    return replied.text or replied.caption or words_of(replied) or ""
 
 
 def _forward(origin: MessageOrigin | None, me: User) -> Forward | None:

@@ -13,6 +13,7 @@ from aiogram.types import Message, MessageEntity, User
 
 from dispatcher.telegram.incoming.corrected import corrected_label
 from dispatcher.telegram.incoming.origins import UNREADABLE, origin_of, shown_name
+from dispatcher.telegram.incoming.plain_words import words_of
 from shared.turns.message_origin import NOWHERE, Origin
 
 
@@ -70,9 +71,11 @@ def read_message(message: Message, me: User, *, belongs: bool = False) -> Incomi
 
 
 def _words(message: Message) -> tuple[str, list[MessageEntity]]:
-    """The text or the caption, with its entities."""
+    """The text or the caption, with its entities; what is neither text nor file as words."""
     if message.text is not None:
         return message.text, message.entities or []
+    if (words := words_of(message)) is not None:
+        return words, []
     return message.caption or "", message.caption_entities or []
 
 

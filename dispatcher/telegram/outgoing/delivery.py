@@ -8,6 +8,7 @@ Each step is noted in the waiting record after it was done, so a crash between t
     answer edited in, not noted    the same edit is repeated, which is invisible
     part sent, not noted           that part is sent twice; so is the answer if the placeholder was gone, one of the bot's own messages, and
                                    a message of the outbox
+    file sent, not noted           that file is sent twice (sent_files.py)
     all noted, not ended           nothing is repeated
 
 The same applies to a request whose reply was lost on the network. Ready answers of a chat are sent in the order of their tasks. A ready answer
@@ -37,13 +38,14 @@ from dispatcher.telegram.client import ButtonRows, Gone, Moved, Refused, Telegra
 from dispatcher.telegram.outgoing.keyboard import Keyboards
 from dispatcher.telegram.outgoing.partials import PLACEHOLDER, Partials
 from dispatcher.telegram.outgoing.rendering import MessagePart, parts_of, plain_parts
+from dispatcher.telegram.outgoing.sent_files import SentFiles
 from dispatcher.telegram.retry import until_redis_answers, until_telegram_takes_it
 from dispatcher.telegram.state import BotState
 from dispatcher.telegram.waiting import Mark, Waiting
 from shared.system.faults import crash_point
 from shared.turns.media import HEARD_MARK
 from shared.turns.records import RecordRefused, chat_id_of, loads_object, user_id_of
-from shared.turns.results import Keyboard, keyboard_json, keyboard_of
+from shared.turns.results import Result, keyboard_json, keyboard_of
 
 log = structlog.get_logger()
 
@@ -93,9 +95,11 @@ class Delivery:
         state: BotState,
         allowed: frozenset[int],
         keyboards: Keyboards,
+        files: SentFiles,
         partials: Partials | None,
     ) -> None:
-        self._telegram, self._state, self._allowed, self._keyboards = telegram, state, allowed, keyboards
+        self._telegram, self._state, self._allowed = telegram, state, allowed
+        self._keyboards, self._files = keyboards, files
         self._partials = partials  # None: answers are shown only when they are complete
         self._chats: dict[int, asyncio.Task[None]] = {}  # one task for each chat with work
         self._typing: asyncio.Task[None] | None = None
@@ -212,11 +216,11 @@ class Delivery:
         record = job.record
         if record.text is not None:
             parts = plain_parts(record.text, captioned=bool(record.picture))
-            await self._show(job, parts, keyboard_of(record.buttons))
+            await self._show(job, parts)
         elif job.result is not None:
             result = self._state.verified(job.name, job.result)
             parts = await asyncio.to_thread(parts_of, result.output)
-            await self._show(job, parts or plain_parts(EMPTY_ANSWER), result.buttons, result.reply_command)
+            await self._show(job, parts or plain_parts(EMPTY_ANSWER), result)
         elif _expired(record):
             log.warning("no answer came for two days", task=job.name)
             await self._show(job, plain_parts(NO_ANSWER))
@@ -246,8 +250,9 @@ class Delivery:
         if self._partials:
             self._partials.resume(job.name)
 
-    async def _show(self, job: Job, parts: list[MessagePart], keyboard: Keyboard = (), reply_command: str = "") -> None:
-        """The parts that were not sent yet; the buttons are below the last one."""
+    async def _show(self, job: Job, parts: list[MessagePart], result: Result | None = None) -> None:
+        """The parts that were not sent yet, then the files of the result; its buttons are below the last part."""
+        keyboard = result.buttons if result else keyboard_of(job.record.buttons)
         record = job.record
         for number in range(record.parts_sent, len(parts)):
             buttons = self._keyboards.below(record, keyboard) if number == len(parts) - 1 else []
@@ -264,7 +269,9 @@ class Delivery:
                     record = replace(record, placeholder=message)
             record = replace(record, parts_sent=number + 1, row=message)
             await self._note(job.name, record)
-        await self._keyboards.sent(record, keyboard, reply_command)
+        if result:
+            await self._files.send(record, result.files, lambda noted: self._note(job.name, noted))
+            await self._keyboards.sent(record, keyboard, result.reply_command)
         await self._mark_heard(job, record, parts)
         crash_point("telegram:all-sent")
         await self._end(job)

@@ -269,13 +269,13 @@ def test_an_edit_that_comes_too_late_is_said_once(stage: Stage, chat: int) -> No
 
 
 def test_what_is_no_text_is_answered_with_a_sentence(stage: Stage, chat: int) -> None:
-    bill = {"file_id": "f", "file_unique_id": "u", "file_name": "bill.pdf"}
-    stage.api.say(chat, None, document=bill)
+    film = {"file_id": "f", "file_unique_id": "u", "width": 1, "height": 1, "duration": 1}  # and no picture of it
+    stage.api.say(chat, None, video=film)
     says(stage, chat, "only read text, so I did not look")
-    stage.api.say(chat, None, location={"latitude": 1.0, "longitude": 2.0})
+    stage.api.say(chat, None, story={"id": 1, "chat": {"id": chat, "type": "private"}})
     stage.quiet()
     for _ in range(3):
-        last = stage.api.say(chat, None, document=bill, media_group_id="album")
+        last = stage.api.say(chat, None, video=film, media_group_id="album")
     stage.confirmed(last)
     stage.quiet()
     assert len(stage.api.texts(chat)) == 3, "one sentence for an album"

@@ -11,6 +11,8 @@ from shared.system.files import PrivateDir, remove_tree, safe_name
 
 #: Directories of processes; those of dead processes are removed when a new one is created.
 PROMPTS, VIEWS = "prompts", "views"
+#: What was in a chat's directory before an answer (dispatcher/answering/media/made_files.py).
+MADE = "made-files"
 #: Of the owner's page: files that were uploaded for an import, and exports that were being made. They may hold any chat.
 UPLOADS, EXPORTS = "web-uploads", "web-export-"
 
@@ -28,6 +30,7 @@ def found_files(settings: Settings, chats: Collection[str]) -> list[Path]:
     copies of the day store that upgrades keep."""
     state = settings.hmem_state_dir
     own = [path for chat in chats for path in _inside(state / "chats" / safe_name(chat))]
+    own += [path for chat in chats if (path := state / MADE / safe_name(chat)).is_file()]
     return [*own, *_inside(state / UPLOADS), *sorted(state.glob(f"{EXPORTS}*")), *kept_words(state)]
 
 

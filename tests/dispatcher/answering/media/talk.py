@@ -8,7 +8,7 @@ import json
 import re
 import struct
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from tests.servers.files.transcription_api import Recording, TranscriptionApi
-from tests.servers.messages_api import MessagesApi
+from tests.servers.messages_api import MessagesApi, Reply
 from tests.support.day.telegram_bot import Stage, staged, wait_until
 from tests.support.world import BINARIES
 
@@ -42,7 +42,8 @@ class Talk:
     """A private chat with the real CLI; `answer` is what the model says, with CODE for the tag code of the request."""
 
     def __init__(self, stage: Stage) -> None:
-        self.stage, self.answer = stage, "All right."
+        self.stage = stage
+        self.answer: str | Callable[[dict[str, Any]], Reply] = "All right."
         self.model = MessagesApi(self._reply)
         self.spoken = "The boiler shows F28."
         self.speech = TranscriptionApi(self._speech, key="sk-speech")
@@ -50,7 +51,9 @@ class Talk:
     def _speech(self, _: Recording) -> str:
         return self.spoken
 
-    def _reply(self, request: dict[str, Any]) -> str:
+    def _reply(self, request: dict[str, Any]) -> Reply:
+        if callable(self.answer):
+            return self.answer(request)
         codes = re.findall(r"Tag code of this request: (\w+)", json.dumps(request["system"]))
         return self.answer.replace("CODE", codes[-1] if codes else "CODE")
 

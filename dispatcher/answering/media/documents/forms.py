@@ -1,0 +1,92 @@
+"""What a file is, by its bytes and never by its name. Pure functions; only the standard library, as the child process reads here, too."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class FileForm(StrEnum):
+    """What a file can be. The value is what it is called in a sentence."""
+
+    PDF = "PDF"
+    ZIPPED = "ZIP"  # an office file, or an archive: the child process looks inside
+    OLE = "old office file"
+    RTF = "RTF document"
+    TEXT = "text"  # perhaps: the bytes do not say otherwise
+    ARCHIVE = "archive"
+    PROGRAM = "program"
+    SOUND = "recording"
+    OTHER = "file"  # known, and nothing that can be read
+
+
+_ZIP = (b"PK\x03\x04", b"PK\x05\x06", b"PK\x07\x08")
+#: How a file begins → what it is.
+_BEGINNINGS: tuple[tuple[bytes, FileForm], ...] = (
+    *((one, FileForm.ZIPPED) for one in _ZIP),
+    (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", FileForm.OLE),
+    (b"{\\rtf", FileForm.RTF),
+    *((one, FileForm.ARCHIVE) for one in (
+        b"\x1f\x8b", b"\x1f\x9d", b"\x1f\xa0", b"BZh", b"\xfd7zXZ\0", b"7z\xbc\xaf\x27\x1c", b"Rar!\x1a\x07",
+        b"\x28\xb5\x2f\xfd", b"\x04\x22\x4d\x18",
+        b"MSCF\0\0\0\0", b"!<arch>\n", b"xar!", b"\x60\xea", b"LZIP",
+        b"\x5d\0\0\x80\0", b"\x89LZO\0", b"hsqs", b"conectix", b"QFI\xfb",
+    )),
+    *((one, FileForm.PROGRAM) for one in (
+        b"\x7fELF", b"MZ", b"\xfe\xed\xfa\xce", b"\xfe\xed\xfa\xcf", b"\xce\xfa\xed\xfe", b"\xcf\xfa\xed\xfe", b"\xca\xfe\xba\xbe",
+        b"\0asm", b"dex\n",
+        b"L\0\0\0\x01\x14\x02\0", b"\xed\xab\xee\xdb", b"#~\0\0",
+    )),
+    *((one, FileForm.SOUND) for one in (b"OggS", b"ID3", b"fLaC", b"\xff\xfb", b"\xff\xf3", b"\xff\xf2", b"\xff\xf1", b"\xff\xf9", b"#!AMR")),
+    *((one, FileForm.OTHER) for one in (
+        b"SQLite format 3\0", b"\0\0\x01\0", b"II*\0", b"MM\0*", b"\x1aE\xdf\xa3", b"FLV\x01", b"\0\0\x01\xba", b"wOFF", b"wOF2", b"OTTO", b"8BPS",
+        b"PAR1", b"\x89HDF", b"AT&TFORM", b"\xff\xd8\xff", b"\x89PNG", b"GIF87a", b"GIF89a",
+    )),
+)  # fmt: skip
+#: A program of Windows has zeros near its beginning; words that begin with MZ have none.
+_LOOKED_AT = 4_096
+#: Viewers find a PDF's mark within so many bytes.
+_PDF_WITHIN = 1_024
+
+
+def form_of(content: bytes) -> FileForm:
+    """What the beginning says; TEXT where it says nothing."""
+    if b"%PDF-" in content[:_PDF_WITHIN] and (content.startswith(b"%PDF-") or not _words(content[:_PDF_WITHIN])):
+        return FileForm.PDF
+    for beginning, form in _BEGINNINGS:
+        if content.startswith(beginning) and (len(beginning) > 3 or not _words(content[:_LOOKED_AT])):
+            return form
+    if content[257:262] == b"ustar":
+        return FileForm.ARCHIVE
+    if content[4:8] == b"ftyp":
+        return FileForm.SOUND if content[8:11] in (b"M4A", b"M4B") else FileForm.OTHER
+    if content[:4] == b"RIFF":
+        return FileForm.SOUND if content[8:12] == b"WAVE" else FileForm.OTHER
+    return FileForm.ARCHIVE if content[32_769:32_774] == b"CD001" else FileForm.TEXT
+
+
+def _words(beginning: bytes) -> bool:
+    """Whether it could be text: no control characters but those of lines."""
+    return not any(byte < 9 or 13 < byte < 27 or 27 < byte < 32 for byte in beginning)
+
+
+def plain_text(content: bytes) -> str | None:
+    """The text of UTF-8 without control characters that no text has; None for anything else."""
+    if b"\0" in content:
+        return None
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        return None
+    return text if looks_written(text) else None
+
+
+#: More control characters than one in so many are no text.
+_CONTROL_IN = 500
+
+
+def looks_written(text: str) -> bool:
+    """Whether a decoded text is one: hardly any control character, and none that is no character at all."""
+    odd = sum(
+        1 for one in text if (one < " " and one not in "\t\n\r\f\v\x1b\b") or "\x7f" <= one <= "\x9f" or one == "\ufffd"
+    )
+    return odd * _CONTROL_IN <= len(text)

@@ -1,0 +1,131 @@
+"""Files that come with an answer: sent as documents after it, each once, also after crashes and faults."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from shared.turns.media import Media
+from shared.turns.results import Result
+from shared.wire import keys
+from tests.support.day.telegram_bot import Stage, staged, wait_until
+from tests.support.world import SECRET
+
+REPORT = b"name,rent\nAnn,900\n"
+
+
+@pytest.fixture
+def stage(redis_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
+    with staged(redis_url, tmp_path_factory.mktemp("sent")) as made:
+        made.bot()
+        yield made
+
+
+@pytest.fixture
+def chat(stage: Stage) -> int:
+    return stage.new_chat()
+
+
+def stored(stage: Stage, content: bytes, name: str | None) -> Media:
+    sha256 = hashlib.sha256(content).hexdigest()
+    stage.redis.set(keys.media(sha256), content, ex=600)
+    return Media("document", sha256, len(content), name=name)
+
+
+def answer(stage: Stage, task: str, output: str, *files: Media) -> None:
+    result = Result.sign(SECRET, task, output, datetime.now(UTC).isoformat(), files=files)
+    stage.redis.set(keys.result(task), result.to_json(), ex=600)
+
+
+def documents(stage: Stage, chat: int) -> list[tuple[str, bytes]]:
+    return [one.document for one in stage.api.messages(chat) if one.document]
+
+
+def shown(stage: Stage, chat: int) -> list[Any]:
+    """Texts and files of the bot, in their order."""
+    return [one.document or one.text for one in stage.api.messages(chat) if one.by_bot]
+
+
+def test_files_come_after_the_answer_in_their_order(stage: Stage, chat: int) -> None:
+    task = stage.ask(chat, "make a report")
+    answer(stage, task, "Here it is.", stored(stage, REPORT, "report.csv"), stored(stage, b"more", "Übersicht 2.txt"))
+    stage.quiet()
+    assert shown(stage, chat) == ["Here it is.", ("report.csv", REPORT), ("Übersicht 2.txt", b"more")]
+    placeholder = next(one for one in stage.api.messages(chat) if one.by_bot)
+    assert {one.reply_to for one in stage.api.messages(chat) if one.document} == {placeholder.id}
+
+
+def test_a_file_that_has_expired_is_told(stage: Stage, chat: int) -> None:
+    task = stage.ask(chat, "make a report")
+    answer(stage, task, "Here it is.", Media("document", "ab" * 32, 5, name="gone.txt"), stored(stage, REPORT, "b.csv"))
+    stage.quiet()
+    told = "The file gone.txt is not there any more, so I could not send it. Please ask for it again."
+    assert shown(stage, chat) == ["Here it is.", told, ("b.csv", REPORT)]
+
+
+def test_a_file_that_telegram_refuses_is_told_and_the_next_one_is_sent(stage: Stage, chat: int) -> None:
+    task = stage.ask(chat, "make a report")
+    stage.api.fail("sendDocument", 400, "Bad Request: wrong file", chat=chat)
+    answer(stage, task, "Here it is.", stored(stage, REPORT, "a.csv"), stored(stage, REPORT, "b.csv"))
+    stage.quiet()
+    told = "Telegram did not take the file a.csv, so it cannot be shown here."
+    assert shown(stage, chat) == ["Here it is.", told, ("b.csv", REPORT)]
+
+
+def test_a_flood_and_a_fault_of_the_network_only_delay_it(stage: Stage, chat: int) -> None:
+    task = stage.ask(chat, "make a report")
+    stage.api.flood("sendDocument", 1, chat=chat)
+    stage.api.fail("sendDocument", 502, chat=chat)
+    stage.api.fail("sendDocument", chat=chat, drop="before")
+    answer(stage, task, "Here it is.", stored(stage, REPORT, "a.csv"))
+    stage.quiet()
+    assert shown(stage, chat) == ["Here it is.", ("a.csv", REPORT)]
+
+
+def test_a_result_whose_files_nobody_signed_comes_without_them(stage: Stage, chat: int) -> None:
+    task = stage.ask(chat, "make a report")
+    signed = Result.sign(
+        SECRET, task, "Here it is.", datetime.now(UTC).isoformat(), files=(stored(stage, REPORT, "a.csv"),)
+    )
+    stage.redis.set(keys.result(task), signed.to_json().replace(b"a.csv", b"b.csv"), ex=600)
+    stage.quiet()
+    assert shown(stage, chat) == ["Here it is."]
+
+
+@pytest.mark.parametrize(
+    ("point", "sent"),
+    [("telegram:answer-edited", 1), ("telegram:file-0-sent", 2), ("telegram:file-1-sent", 1), ("telegram:all-sent", 1)],
+)
+def test_a_crash_repeats_one_step_at_most(
+    redis_url: str, tmp_path_factory: pytest.TempPathFactory, point: str, sent: int
+) -> None:
+    with staged(redis_url, tmp_path_factory.mktemp("crash")) as stage:
+        bot = stage.bot(HMEM_CRASH_AT=point)
+        task = stage.ask(9912, "make a report")
+        answer(stage, task, "Here it is.", stored(stage, REPORT, "a.csv"), stored(stage, b"more", "b.txt"))
+        bot.died()
+        stage.bot_again()
+        stage.quiet()
+        assert stage.api.texts(9912)[0] == "Here it is."
+        assert stage.api.texts(9912).count("Here it is.") == 1
+        assert [name for name, _ in documents(stage, 9912)].count("a.csv") == sent
+        assert {name for name, _ in documents(stage, 9912)} == {"a.csv", "b.txt"}
+        assert len(documents(stage, 9912)) <= 3
+
+
+def test_the_files_lie_in_the_shared_folder_if_there_is_one(
+    redis_url: str, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    folder = tmp_path_factory.mktemp("shared") / "media"
+    folder.mkdir()
+    with staged(redis_url, tmp_path_factory.mktemp("folder")) as stage:
+        stage.bot(MEDIA_DIR=str(folder))
+        sha256 = hashlib.sha256(REPORT).hexdigest()
+        (folder / sha256).write_bytes(REPORT)
+        task = stage.ask(9912, "make a report")
+        answer(stage, task, "Here it is.", Media("document", sha256, len(REPORT), name="a.csv"))
+        wait_until(lambda: documents(stage, 9912) == [("a.csv", REPORT)], lambda: str(shown(stage, 9912)))
