@@ -17,9 +17,9 @@ import structlog
 from redis.asyncio import Redis
 
 from dispatcher.answering.task_handler import TaskHandler
-from dispatcher.answering.watchdog import Supervisor
 from dispatcher.health.notices.watch import NoticeWatch
 from dispatcher.health.stale_alarm import Alarm
+from dispatcher.health.watchdog import Supervisor
 from dispatcher.queue.cancel_watch import look_at
 from dispatcher.queue.cancellation import Run
 from dispatcher.queue.tasks import NOT_YET, Claim

@@ -69,7 +69,7 @@ class ChatSettings(BaseModel):
     )
     send_files: bool = Field(
         False,
-        description="whether files that Claude writes into the chat's own directory are sent; needs a tool that writes (CLAUDE_ALLOWED_TOOLS)",
+        description="send what Claude makes in the chat's directory, by Bash or a tool of an MCP server (the CLI's Write may not write there)",
     )
     send_files_bytes: int = Field(
         10_000_000,

@@ -46,12 +46,14 @@ HELP = "\n".join(
         *(f"/{name} - {what}" for name, what in MENU.items()),
         "",
         "In a group I answer when you mention my name, reply to me or send a command. There, only an owner may use /new, change the model, switch "
-        "the digest, have something forgotten or cancel the messages of others. I can only read text; of a picture or a file, I read the caption.",
+        "the digest, have something forgotten or cancel the messages of others.",
+        "",
+        "Besides text I read pictures, documents and recordings, as far as my owner has set that up. To correct what I heard, reply to the recording.",
     ]
 )
 NEW = "I started a new conversation. I still remember the earlier ones."
 UNKNOWN = "I do not know this command. /help lists the commands that I know."
-ONLY_TEXT = "I can only read text, so I did not look at this. Please write what you want to say."
+ONLY_TEXT = "I cannot read a message of this kind, so I did not look at this. Please write what you want to say."
 EMPTY = "This message contains no question. Please write one."
 BUSY = (
     "Too many messages are waiting for an answer, so I did not accept this one, and I will not accept more until some are answered. "

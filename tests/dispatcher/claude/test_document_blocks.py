@@ -14,9 +14,9 @@ from dispatcher.answering.media.documents.blocks import block_of, line_of
 from dispatcher.answering.media.documents.conversion import Document
 from dispatcher.claude import client as claude
 from dispatcher.claude.client import ClaudeRequest
+from tests.dispatcher.answering.media.documents.samples import pdf
 from tests.dispatcher.claude.test_disarming import Host, arm
 from tests.servers.messages_api import MessagesApi
-from tests.support.documents import pdf
 from tests.support.world import World
 
 PDF = pdf("The notice period is three months.", "Signed.")

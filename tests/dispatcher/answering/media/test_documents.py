@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from tests.dispatcher.answering.media.documents import samples as documents
 from tests.dispatcher.answering.media.talk import CHAT, Talk, png, talking
 from tests.servers.telegram_messages import forwarded_from
-from tests.support import documents
 from tests.support.day.telegram_bot import wait_until
 
 CLAUSES = [

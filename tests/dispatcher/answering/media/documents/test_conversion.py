@@ -16,8 +16,8 @@ import pytest
 
 from dispatcher.answering.media.documents import conversion
 from dispatcher.answering.media.documents.conversion import Document, DocumentReader, DocumentRefused
+from tests.dispatcher.answering.media.documents import samples as documents
 from tests.servers.loopback import Loopback
-from tests.support import documents
 from tests.support.world import REPOSITORY, World
 
 TEXT = "The notice period is three months. Übung macht den Meister."

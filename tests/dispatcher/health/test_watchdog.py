@@ -21,12 +21,12 @@ import pytest
 from redis import Redis
 
 import dispatcher.answering.worker
-from dispatcher.answering import watchdog
 from dispatcher.answering.task_handler import TaskHandler
-from dispatcher.answering.watchdog import Supervisor
 from dispatcher.answering.worker import Worker
 from dispatcher.claude.client import ClaudeCli
+from dispatcher.health import watchdog
 from dispatcher.health.metrics import Metrics
+from dispatcher.health.watchdog import Supervisor
 from dispatcher.memory.day.memory import DayMemory
 from dispatcher.queue.cancellation import Run
 from shared.wire.client import open_async_redis
