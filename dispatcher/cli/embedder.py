@@ -19,7 +19,7 @@ from shared.text.format import size_text
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from dispatcher.health.embedder_trial import Measured, Trial
+    from dispatcher.health.embedding.trial import Measured, Trial
 
 app = application("The embedding models: list those that the program knows, try one on your own turns.")
 
@@ -47,7 +47,7 @@ def list_(json: Json = False) -> None:
     if json:
         print_json(_list_json(settings, current, here, shares))
         return
-    from dispatcher.health.spoken_languages import sentence
+    from dispatcher.health.embedding.spoken_languages import sentence
 
     _print_table(_list_table(current, here))
     for model in KNOWN_MODELS:
@@ -63,7 +63,7 @@ def list_(json: Json = False) -> None:
 
 def _languages(settings: Settings) -> dict[str, float]:
     """Of the current release; nothing if there is none, or if it cannot be read."""
-    from dispatcher.health.spoken_languages import spoken
+    from dispatcher.health.embedding.spoken_languages import spoken
     from shared.delivery.trial import chunks_in
     from shared.release.manifest import current_release
 
@@ -176,7 +176,7 @@ def try_(
     json: Json = False,
 ) -> None:
     """Measure an embedding model on your own turns beside the one in use: the gate's questions, times, sizes. Changes nothing."""
-    from dispatcher.health.embedder_trial import run_trial
+    from dispatcher.health.embedding.trial import run_trial
 
     settings = start()
     if not model.strip():
@@ -242,7 +242,7 @@ def _trial_table(found: Trial) -> Table:
 
 
 def _cells(found: Trial, one: Measured) -> dict[str, str]:
-    from dispatcher.health.embedder_trial import IN_MEMORY, ON_DISK, of_times
+    from dispatcher.health.embedding.trial import IN_MEMORY, ON_DISK, of_times
 
     model, of = one.choice.model, found.sample
     head = {"runs by": one.choice.embedder, "licence": model.licence, "languages": _spoken_by(model)}
@@ -296,7 +296,7 @@ def _what_to_set(found: Trial) -> list[str]:
 
 def _notes(found: Trial, asked_for: int) -> list[str]:
     """What the owner should know of these figures."""
-    from dispatcher.health.spoken_languages import MOSTLY_ENGLISH, spoken
+    from dispatcher.health.embedding.spoken_languages import MOSTLY_ENGLISH, spoken
 
     of, chosen = found.sample, found.wanted.choice
     notes = []

@@ -35,8 +35,7 @@ from tests.servers.telegram_messages import (
 TOKEN = "4242:AAtest-token-of-the-loopback-server"
 ADA = {"id": 7, "is_bot": False, "first_name": "Ada", "last_name": "Byron"}
 BOT = {"id": 4242, "is_bot": True, "first_name": "Memory", "username": "memory_bot"}
-#: Seconds that a poll may wait here whatever it asks for.
-LONGEST_POLL = 60.0
+LONGEST_POLL = 60.0  # seconds, whatever a poll asks for
 #: Methods of which nothing is seen in a chat.
 SILENT = ("sendchataction", "answercallbackquery", "setmycommands", "deletewebhook")
 #: Methods that count against Telegram's limits.

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from redis import Redis
 
-from dispatcher.health.embedder_trial import run_trial, share
+from dispatcher.health.embedding.trial import run_trial, share
 from dispatcher.memory.tombstones import Forgotten
 from shared.delivery import gate
 from shared.delivery.trial import chunks_in, finds

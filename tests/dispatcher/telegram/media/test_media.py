@@ -76,7 +76,7 @@ def test_of_a_film_and_a_moving_sticker_the_thumbnail_is_fetched(stage: Stage, c
         stage.api.say(chat, None, **fields)
         assert done(stage)["media"][0]["sha256"] == digest(JPEG)
     stage.api.say(chat, None, **stage.api.files.video(OGG))
-    wait_until(lambda: "only read text" in stage.api.texts(chat)[-1], lambda: str(stage.api.texts(chat)))
+    wait_until(lambda: "cannot read a message of this kind" in stage.api.texts(chat)[-1], lambda: str(stage.api.texts(chat)))
 
 
 def test_an_album_is_one_task_with_its_caption(stage: Stage, chat: int) -> None:
@@ -162,6 +162,7 @@ def test_a_crash_loses_and_doubles_nothing(
         first, second = stage.pop(), stage.pop()
         assert (len(first["media"]), first["message"], second["message"]) == (3, "(picture)", "and then?")
         stage.answer(first["task_id"], "yes")
+        wait_until(lambda: "yes" in stage.api.texts(9912), lambda: str(stage.api.texts(9912)))
         stage.answer(second["task_id"], "no")
         stage.quiet()
         assert stage.api.texts(9912) == ["yes", "no"]

@@ -1,0 +1,1 @@
+"""What the dispatcher tells the owner and the chats by itself."""
