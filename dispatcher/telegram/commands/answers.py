@@ -48,7 +48,8 @@ HELP = "\n".join(
         "In a group I answer when you mention my name, reply to me or send a command. There, only an owner may use /new, change the model, switch "
         "the digest, have something forgotten or cancel the messages of others.",
         "",
-        "Besides text I read pictures, documents and recordings, as far as my owner has set that up. To correct what I heard, reply to the recording.",
+        "Besides text I read pictures, documents and recordings, as far as my owner has set that up. To correct what I heard, reply to the "
+        "recording.",
     ]
 )
 NEW = "I started a new conversation. I still remember the earlier ones."
