@@ -22,6 +22,7 @@ from dispatcher.answering.commands.command import CommandReply
 from dispatcher.answering.commands.memory import MemoryCommands
 from dispatcher.answering.commands.registry import CommandRegistry
 from dispatcher.answering.conversation import ConversationAnswerer, MessageContexts
+from dispatcher.answering.media_keeping import MediaKeeper
 from dispatcher.answering.results import ResultBuilder
 from dispatcher.answering.retry import keep_trying
 from dispatcher.answering.tag_actions import TagActions
@@ -65,6 +66,7 @@ class TaskHandler:
         self._commands = CommandRegistry({"memory": MemoryCommands(self.queue, day, rights, enabled=tags.enabled)})
         self._contexts = MessageContexts(settings, day, served, self.cache_dropper, metrics)
         self._claude = ClaudeCaller(settings, claude, metrics, partial(note_outcome, client), remembers=tags.enabled)
+        self._keeper = MediaKeeper(settings, client)
         replays = settings.session_mode == "replay"
         self._conversation = ConversationAnswerer(
             self.queue, self._claude, self._contexts, tags, self._results, replays=replays
@@ -82,7 +84,8 @@ class TaskHandler:
             task = _parsed(claim, self._settings.task_bytes)
             run.task_id, run.chat_id = task.task_id, task.chat_id
             with structlog.contextvars.bound_contextvars(task=task.task_id):
-                await self._finish(claim, await self._answered(task, started, run), started)
+                finished = await self._keeper.keep(await self._answered(task, started, run))
+                await self._finish(claim, finished, started)
         except RecordRefused as error:
             await self._bury(claim, str(error))
 

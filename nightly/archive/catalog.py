@@ -25,9 +25,9 @@ from pathlib import Path
 
 import orjson
 
-from nightly.archive.catalog_rows import Outdated, SegmentRows
-from nightly.archive.catalog_tables import LAYOUT, SCHEMA, Place, Stat, Tables
 from nightly.archive.segments import Segment, is_texts
+from nightly.archive.tables.rows import Outdated, SegmentRows
+from nightly.archive.tables.tables import LAYOUT, SCHEMA, Place, Stat, Tables
 from nightly.night.folder import Night, is_damage
 from shared.errors import StorageError, without_words
 from shared.system.archive_folder import archive_files

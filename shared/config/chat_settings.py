@@ -25,3 +25,13 @@ class ChatSettings(BaseModel):
         ge=1_000,
         description="without MEDIA_DIR: how much the files of a day may take in Redis together, in bytes; more are refused with a sentence",
     )
+
+    keep_media: bool = Field(
+        False,
+        description="keep the files of messages themselves for ever: in the archive, in its mirror and in exports, until they are forgotten",
+    )
+    keep_media_bytes: int = Field(
+        256_000_000,
+        ge=1_000,
+        description="with KEEP_MEDIA: how much the files that wait for the night may take in Redis together, in bytes; more are not kept",
+    )

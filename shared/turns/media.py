@@ -1,6 +1,6 @@
 """What came with a message as a file: its bytes are stored by their hash (shared/media/), never in a task.
 
-    media    [{"kind", "sha256", "size", "mime", "name", "seconds", "text"}, …]: kind as Telegram calls it (photo, voice, document, …)
+    media    [{"kind", "sha256", "size", "mime", "name", "seconds", "text", "kept"}, …]: kind as Telegram calls it (photo, voice, document, …)
 
 A field of a task and of the turn that it becomes. An entry of another form is left out: a message is never refused over it.
 """
@@ -28,7 +28,8 @@ _MIME = re.compile(r"[a-z]{1,20}/[A-Za-z0-9.+-]{1,100}\Z")
 @dataclass(frozen=True)
 class Media:
     """One file. `size` in bytes; `seconds`: the length of a recording, 0 where unknown; `name`: as the sender named it; `text`: what is remembered
-    of its content, written by the dispatcher (words that were heard, what a picture shows, the text of a document)."""
+    of its content, written by the dispatcher (words that were heard, what a picture shows, the text of a document); `kept`: whether the file itself
+    is kept for ever (KEEP_MEDIA), False if it was to be and could not, None if it was not to be."""
 
     kind: str
     sha256: str
@@ -37,6 +38,7 @@ class Media:
     name: str | None = None
     seconds: int = 0
     text: str = ""
+    kept: bool | None = None
 
     @classmethod
     def parse(cls, value: object) -> Self | None:
@@ -47,7 +49,7 @@ class Media:
             return None
         if not _is_count(size):
             return None
-        seconds = value.get("seconds")
+        seconds, kept = value.get("seconds"), value.get("kept")
         return cls(
             kind,
             sha256,
@@ -56,12 +58,14 @@ class Media:
             _text(value.get("name"), FILE_NAME_CHARACTERS) or None,
             seconds if _is_count(seconds) else 0,
             _text(value.get("text"), TEXT_CHARACTERS),
+            kept if isinstance(kept, bool) else None,
         )
 
     def to_json(self) -> dict[str, Any]:
         record: dict[str, Any] = {"kind": self.kind, "sha256": self.sha256, "size": self.size, "mime": self.mime}
         more = {"name": self.name, "seconds": self.seconds, "text": self.text}
-        return record | {name: value for name, value in more.items() if value}
+        flag = {} if self.kept is None else {"kept": self.kept}
+        return record | {name: value for name, value in more.items() if value} | flag
 
 
 def media_of(record: dict[str, Any]) -> tuple[Media, ...]:

@@ -209,7 +209,7 @@ def test_a_mirror_on_a_host_that_is_away_delays_the_flush(far_mirror: DayHost) -
 
 
 def test_a_place_names_its_files_with_one_slash() -> None:
-    assert [Mirror(place, None)._root for place in ("/m", "/m/", "host:", "host:a")] == [
+    assert [Mirror(place, None).root for place in ("/m", "/m/", "host:", "host:a")] == [
         "/m/",
         "/m/",
         "host:",
