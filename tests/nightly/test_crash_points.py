@@ -146,7 +146,9 @@ def test_a_kill_at_every_point_loses_and_doubles_nothing(passing: World, point: 
     send(light, "t3", PHOTO, text="said after the death")
     light.night()
     assert unfinished_run(light.settings()) is None
-    kept = {path.name.partition(".")[0]: path.read_bytes() for path in (light.night_dir / "archive" / "media").rglob("*.*")}
+    kept = {
+        path.name.partition(".")[0]: path.read_bytes() for path in (light.night_dir / "archive" / "media").rglob("*.*")
+    }
     assert (kept, waiting(light)) == ({"t2": PHOTO, "t3": PHOTO}, [])
     found = contents(light)
     assert [text for _, text in found["chunks"].values()] == [

@@ -72,11 +72,11 @@ class MediaMirror:
         left = [path for path in paths if there.get(path)]
         if not left:
             return
-        with tempfile.TemporaryDirectory(prefix="hmem-mirror-") as folder, _list(left) as chosen:
+        with tempfile.TemporaryDirectory(prefix="hmem-mirror-") as folder, _list(left) as chosen, _rules(left) as rules:
             for path in left:
                 (Path(folder) / path).parent.mkdir(parents=True, exist_ok=True)
-            try:
-                self._mirror.rsync("--delete-missing-args", chosen, f"{folder}/", self._mirror.root)
+            try:  # everything else is excluded, which also protects it there
+                self._mirror.rsync("--delete", rules, "--exclude=*", f"{folder}/", self._mirror.root)
             except MirrorFailed:
                 for path in left:
                     (Path(folder) / path).touch()
@@ -91,10 +91,25 @@ class MediaMirror:
 @contextmanager
 def _list(paths: Collection[str]) -> Iterator[str]:
     """The option that has rsync take these files, and look at no other."""
+    with _lines(paths) as name:
+        yield f"--files-from={name}"
+
+
+@contextmanager
+def _rules(paths: Collection[str]) -> Iterator[str]:
+    """The option that includes these files and the folders on the way to them."""
+    folders = sorted({path.rpartition("/")[0] for path in paths})
+    with _lines(["/media/", *(f"/{folder}/" for folder in folders), *(f"/{path}" for path in paths)]) as name:
+        yield f"--include-from={name}"
+
+
+@contextmanager
+def _lines(lines: Collection[str]) -> Iterator[str]:
+    """The name of a file that has these lines."""
     with tempfile.NamedTemporaryFile("w", prefix="hmem-files-", encoding="ascii") as file:
-        file.writelines(f"{path}\n" for path in paths)
+        file.writelines(f"{line}\n" for line in lines)
         file.flush()
-        yield f"--files-from={file.name}"
+        yield file.name
 
 
 def bring_up_to_date(

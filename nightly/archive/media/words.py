@@ -27,4 +27,4 @@ def media_lines(counts: Mapping[str, Any]) -> Iterator[str]:
         verb = "is" if len(damaged) == 1 else "are"
         yield f"{counted(len(damaged), *FILES)} {verb} damaged or missing in the archive, such as {damaged[0]}: run hmem-night verify"
     if refused := counts.get("refused"):
-        yield f"refused: {refused} × what waits in Redis under hcli:mem:kept is not what its name says; it stays. Find out who wrote it, then delete it"
+        yield f"refused: {refused} × what waits under hcli:mem:kept is not what its name says, and stays. Find out who wrote it, and delete it"

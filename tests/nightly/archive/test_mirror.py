@@ -19,7 +19,8 @@ from nightly.steps import flush
 from shared.errors import ArchiveDamaged, MirrorFailed
 from tests.servers.ollama_api import DIGEST, OllamaApi
 from tests.support.machine import free_port
-from tests.support.night.archives import archive, texts
+from tests.support.night.archives import archive, stone, texts
+from tests.support.night.kept_media import PHOTO, file_of, media_files, send
 from tests.support.night.mirrors import damage, files, repair, two_nights, verified, verify
 from tests.support.night.two_hosts import DayHost
 from tests.support.world import World
@@ -190,6 +191,32 @@ def test_a_mirror_on_another_host_is_proven_and_mended(far_mirror: DayHost) -> N
     world.night()
     assert files(archive(world)).items() <= files(place).items()
     assert sorted(texts(world)) == ["t1:user#1", "t2:user#1", "t3:user#1"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("may_delete", [True, False])
+def test_files_of_messages_on_another_host_are_proven_mended_and_forgotten(
+    far_mirror: DayHost, *, may_delete: bool
+) -> None:
+    world, place = far_mirror.world, far_mirror.world.root / "mirror"
+    if may_delete:
+        keys = far_mirror.folder / "authorized_keys"
+        keys.write_text(keys.read_text().replace("rrsync -no-del", "rrsync"))
+    send(world, "t1", PHOTO)
+    send(world, "t2", b"another")
+    world.night()
+    assert media_files(place) == media_files(archive(world)) != {}
+    file_of(world, "t2", b"another", base=place).write_bytes(b"x")
+    assert len(repair(world)) == 1
+    stone(world, turn_ids=frozenset({"t1:user"}))
+    world.night()
+    assert media_files(archive(world)) == {
+        str(file_of(world, "t2", b"another").relative_to(archive(world))): b"another"
+    }
+    left = media_files(place)
+    assert b"".join(left.values()) == b"another"
+    assert len(left) == (1 if may_delete else 2), "a key that may not delete leaves the name"
+    assert verify(world)["media_mirrored"] == 1
 
 
 @pytest.mark.slow
