@@ -374,9 +374,10 @@ def _turn(raw: RawRecord) -> Turn:
 
 
 def archived_turns(night_dir: Path, chats: Collection[str]) -> Iterator[dict[str, Any]]:
-    """Every version of every turn (of these chats, if any are named), segment by segment: {turn_id, chat_id, timestamp, content, words, title}.
+    """Every version of every turn (of these chats, if any are named), segment by segment: {turn_id, chat_id, timestamp, content, words, title, kept}.
 
-    `words` includes what the turn replies to. Of named chats only the files are read that the catalog names, if it can.
+    `words` includes what the turn replies to; `kept`: [SHA-256, size] of each file that is kept. Of named chats only the segments are read that the
+    catalog names, if it can.
     """
     directory, wanted = night_dir / "archive", files_of(night_dir, chats) if chats else None
     for _, name in archive_files(directory):
@@ -393,5 +394,5 @@ def archived_turns(night_dir: Path, chats: Collection[str]) -> Iterator[dict[str
             if not chats or turn.chat_id in chats:
                 yield {
                     "turn_id": turn.turn_id, "chat_id": turn.chat_id, "timestamp": turn.timestamp, "content": turn.content, "words": turn.words,
-                    "title": turn.title,
+                    "title": turn.title, "kept": [[one.sha256, one.size] for one in turn.media if one.kept],
                 }  # fmt: skip
