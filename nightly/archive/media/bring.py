@@ -88,8 +88,15 @@ class MediaBringer:
             raise LedgerMismatch(
                 f"{counts.total()} files of messages have an account, and another number was exported. Report this."
             )
-        lost = sorted(self._missing.union(self._lost(exported)))
-        return {"exported": counts.total(), **counts, "lost": lost[:NAMED], "lost_in_all": len(lost)}
+        not_kept = self._look_at(exported)
+        lost = sorted(self._missing)
+        return {
+            "exported": counts.total(),
+            **counts,
+            "lost": lost[:NAMED],
+            "lost_in_all": len(lost),
+            "not_kept": not_kept,
+        }
 
     def _brought(self, one: WaitingFile) -> MediaOutcome:
         place, chat_id = self._catalog.place_of(one.turn_id), self._catalog.owner_of(one.turn_id)
@@ -131,12 +138,16 @@ class MediaBringer:
     def _is_in_redis(self, one: WaitingFile) -> bool:
         return self._night.redis.type(keys.turn(one.task_id, "user")) != b"none"
 
-    def _lost(self, exported: Iterable[RawRecord]) -> Iterator[str]:
+    def _look_at(self, exported: Iterable[RawRecord]) -> int:
+        """Note what tonight's turns say is kept, and is nowhere; the number of files that by day could not be kept."""
+        not_kept = 0
         for record in exported:
             if b'"kept"' not in record.value or (turn := _turn(record)) is None:
                 continue
+            not_kept += sum(one.kept is False for one in turn.media)
             if self._catalog.has_version(turn.turn_id):  # else it is forgotten
-                yield from (path for path in kept_paths(turn) if not is_there(self._archive_dir, path))
+                self._missing.update(path for path in kept_paths(turn) if not is_there(self._archive_dir, path))
+        return not_kept
 
 
 def _reaches(tombstone: Any, one: WaitingFile) -> bool:
