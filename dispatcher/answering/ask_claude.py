@@ -11,7 +11,9 @@ from uuid import uuid4
 
 import structlog
 
+from dispatcher.answering.media.reading import Read
 from dispatcher.claude.client import ClaudeCli, ClaudeRequest
+from dispatcher.claude.media_sessions import MediaSessions
 from dispatcher.claude.memory_server import MemoryServer, allowed_tools
 from dispatcher.claude.reply import Answer
 from dispatcher.health.metrics import Metrics
@@ -39,9 +41,17 @@ class ClaudeCaller:
     """Passes one message to Claude; one per dispatcher. `remembers`: the rules for tags are part of the prompt; `note`: notes each outcome."""
 
     def __init__(
-        self, settings: Settings, claude: ClaudeCli, metrics: Metrics, note: NoteOutcome, *, remembers: bool
+        self,
+        settings: Settings,
+        claude: ClaudeCli,
+        sessions: MediaSessions,
+        metrics: Metrics,
+        note: NoteOutcome,
+        *,
+        remembers: bool,
     ) -> None:
         self._settings, self._claude, self._metrics, self._note = settings, claude, metrics, note
+        self._sessions = sessions
         self._remembers = remembers
         self._noting: set[asyncio.Task[None]] = set()  # a task that nobody holds may be collected while it runs
         rules = tags.INSTRUCTIONS if remembers else ""
@@ -53,11 +63,14 @@ class ClaudeCaller:
         self._prompts.remove()
 
     async def ask(
-        self, task: Task, said_at: float, context: Context, session: str, code: str, *, resume: bool
+        self, read: Read, said_at: float, context: Context, session: str, code: str, *, resume: bool
     ) -> Answer:
         """The answer to the message of that time (POSIX seconds); its tags are orders only with this code."""
-        ending = tags.CODE_LINE.format(code=code) if self._remembers else ""
-        message = framed(task, said_at, self._settings.timezone, context.speakers)
+        task, ending = read.task, ""
+        if self._remembers:
+            rules = (tags.picture_rule(len(read.pictures)), tags.CODE_LINE.format(code=code))
+            ending = "\n\n".join(filter(None, rules))
+        message = framed(task, said_at, self._settings.timezone, context.speakers, read.lines)
         system, message = context.placed(message, self._settings.recall_placement, ending)
         prompt_file, server = self._write_prompt(system), self._memory_server(task)
         try:
@@ -70,9 +83,11 @@ class ClaudeCaller:
                 prompt_file,
                 mcp_config_files=(server.config,) if server else (),
                 more_tools=allowed_tools(self._settings) if server else (),
+                blocks=tuple(read.blocks),
             )
             began = time.perf_counter()
-            answer = await self._claude.ask(request)
+            async with self._sessions.using(session, task.chat_id, media=bool(read.blocks)):
+                answer = await self._claude.ask(request)
             self._metrics.claude(time.perf_counter() - began, task.model)
             if not (resume and answer.session_lost):  # else a new session is tried at once
                 # The answer does not wait for it.

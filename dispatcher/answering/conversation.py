@@ -20,6 +20,7 @@ import structlog
 
 from dispatcher.answering.ask_claude import ClaudeCaller
 from dispatcher.answering.commands.explanation import why_record
+from dispatcher.answering.media.reading import MediaReader, Read
 from dispatcher.answering.results import ResultBuilder, said_at
 from dispatcher.answering.retry import keep_trying
 from dispatcher.answering.tag_actions import TagActions
@@ -127,17 +128,23 @@ class ConversationAnswerer:
         contexts: MessageContexts,
         tag_actions: TagActions,
         results: ResultBuilder,
+        media: MediaReader,
         *,
         replays: bool,
     ) -> None:
         self._queue, self._claude, self._contexts = queue, claude, contexts
-        self._tags, self._results, self._replays = tag_actions, results, replays
+        self._tags, self._results, self._media, self._replays = tag_actions, results, media, replays
 
     async def answer(self, task: Task, started: float, begun: Begun, run: Run) -> Finished:
         """What the task leaves behind; a cancelled result if it is cancelled while Claude runs."""
-        code = tags.new_code()
+        code, original, read = tags.new_code(), task, Read(task)
         try:
-            asking = self._ask(task, begun, code, said_at(task, started))
+            if task.media:
+                read = await run.while_wanted(self._media.read(task))
+                task = read.task
+            if read.refusal:
+                return self._results.refused_media(original, started, read.refusal)
+            asking = self._ask(read, begun, code, said_at(task, started))
             answer, session, context = await run.while_wanted(asking)
         except RunCancelled:
             if run.abandoned:
@@ -145,29 +152,31 @@ class ConversationAnswerer:
                     "the bot no longer waits for this answer: it was cancelled there, or the bot timed out",
                     seconds=round(time.monotonic() - run.began),
                 )
-            return self._results.cancelled(task, started, begun)
+            return self._results.cancelled(original, started, begun)
         except OSError as error:  # a full disk, a directory that cannot be made
             answer = Answer("", error=f"a file could not be written ({error.strerror})")
             session, context = begun.session if begun.resume else "", Context("")
         if self._replays:  # the id only marks the conversation, so that /new is noticed
             session = begun.session
         finished = self._results.answered(task, started, answer, begun, session)
-        return await self._tags.apply(
-            replace(finished, why=why_record(context, task.task_id, time.time())), answer, code
+        finished = await self._tags.apply(
+            replace(finished, why=why_record(context, task.task_id, time.time())), answer, code, read
         )
+        return replace(self._results.below(finished, read.shown), task=original)
 
-    async def _ask(self, task: Task, begun: Begun, code: str, at: float) -> _Answered:
+    async def _ask(self, read: Read, begun: Begun, code: str, at: float) -> _Answered:
         """Ask Claude; a lost session is replaced once by a new one."""
+        task = read.task
         session, resume = begun.session, begun.resume and not self._replays
         context = await self._contexts.of(task, None if resume else begun.history, session if resume else None)
         used = str(uuid4()) if self._replays else session
-        answer = await self._claude.ask(task, at, context, used, code, resume=resume)
+        answer = await self._claude.ask(read, at, context, used, code, resume=resume)
         if answer.session_lost and resume:
             log.warning("the session cannot be resumed, trying a new one", reason=answer.error)
             fresh = str(uuid4())
             history = await keep_trying(lambda: self._queue.recent(task, self._contexts.tombstones(task)))
             context = await self._contexts.of(task, history, None)
-            answer = await self._claude.ask(task, at, context, fresh, code, resume=False)
+            answer = await self._claude.ask(read, at, context, fresh, code, resume=False)
             return _Answered(answer, fresh if answer.error is None else session, context)
         exists = resume or answer.error is None
         return _Answered(answer, session if exists else "", context)

@@ -82,6 +82,19 @@ class ResultBuilder:
         output = f"{APOLOGY.format(reason='something went wrong on our side')} {TRY_AGAIN}"
         return replace(self._unanswered(task, claimed_at, output, errors="1"), outcome="error")
 
+    def refused_media(self, task: Task, claimed_at: float, sentence: str) -> Finished:
+        """For a message of which nothing could be read: the sentence, and the session is left unchanged."""
+        return replace(self._unanswered(task, claimed_at, sentence, errors="1"), outcome="error")
+
+    def below(self, finished: Finished, shown: str) -> Finished:
+        """The answer below what was heard; only the answer itself is stored as its turn."""
+        if not shown:
+            return finished
+        result = finished.result
+        output = f"{shown}\n\n{result.output}"
+        signed = self.sign(finished.task.task_id, output, result.usage, error=result.error, buttons=result.buttons)
+        return replace(finished, result=signed)
+
     def cancelled(self, task: Task, claimed_at: float, begun: Begun) -> Finished:
         """An existing session can be resumed, whatever the CLI had written of this message; a new one may not exist, so it is not stored."""
         finished = self._unanswered(task, claimed_at, CANCELLED)

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import structlog
 
+from dispatcher.answering.media.reading import Read, with_shown
 from dispatcher.answering.results import ResultBuilder
 from dispatcher.answering.retry import keep_trying
 from dispatcher.claude.reply import Answer
@@ -36,7 +37,7 @@ class TagActions:
         self._queue, self._day, self._rights, self._results = queue, day, rights, results
         self.enabled = day.wanted and settings.memory_tokens > 0
 
-    async def apply(self, finished: Finished, answer: Answer, code: str) -> Finished:
+    async def apply(self, finished: Finished, answer: Answer, code: str, read: Read) -> Finished:
         """`finished` after carrying out the tags of the answer. Never fails: tags that cannot be carried out now are stored for later."""
         if answer.error is not None or not self.enabled:
             return finished
@@ -45,14 +46,16 @@ class TagActions:
             log.warning("tags without the code of their request are left as text", count=parsed.strange)
         if not parsed.tags:
             return finished
+        finished = _with_pictures(finished, read, tags.pictures_of(parsed.tags))
         task, said_at = finished.task, finished.turns[-1].timestamp
         allowed, refusal = self._allowed(task, parsed.tags)
         notes, later, forgotten = list[str](), b"", list[str]()
         try:
             if any(tag.kind is tags.TagKind.FORGET for tag in allowed):
                 await store_waiting(self._queue, self._day, task)
-            acted = await asyncio.to_thread(self._day.requests.act, task, finished.session, allowed, said_at)
-            notes, forgotten = acted.sentences, acted.forgotten
+            if allowed:
+                acted = await asyncio.to_thread(self._day.requests.act, task, finished.session, allowed, said_at)
+                notes, forgotten = acted.sentences, acted.forgotten
         except Exception as error:  # noqa: BLE001 - the answer must be sent; consolidation carries out the stored tags
             log.error("tags are stored for later", reason=str(error))
             later = later_tags(task, finished.session, allowed, said_at)
@@ -70,8 +73,19 @@ class TagActions:
     def _allowed(self, task: Task, requested: Sequence[tags.Tag]) -> tuple[list[tags.Tag], str]:
         """The tags that this person may have carried out, and why the others are refused."""
         refusal = self._rights.refusal(FORGETTING, task.chat_id, task.user_id)
-        allowed = [tag for tag in requested if not (refusal and tag.kind is tags.TagKind.FORGET)]
-        return allowed, refusal if len(allowed) < len(requested) else ""
+        acting = [tag for tag in requested if tag.kind is not tags.TagKind.PICTURE]
+        allowed = [tag for tag in acting if not (refusal and tag.kind is tags.TagKind.FORGET)]
+        return allowed, refusal if len(allowed) < len(acting) else ""
+
+
+def _with_pictures(finished: Finished, read: Read, said: dict[int, str]) -> Finished:
+    """What is in each picture is remembered with the message."""
+    question = finished.turns[0]
+    if not said or not read.pictures or question.role != "user":
+        return finished
+    media = [one.to_json() for one in with_shown(question.media, read.pictures, said)]
+    question = replace(question, extra=question.extra | {"media": media})
+    return replace(finished, turns=[question, *finished.turns[1:]])
 
 
 async def store_waiting(queue: TaskQueue, day: DayMemory, task: Task) -> None:

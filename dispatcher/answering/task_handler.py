@@ -12,6 +12,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
+from typing import cast
 from uuid import uuid4
 
 import structlog
@@ -22,11 +23,14 @@ from dispatcher.answering.commands.command import CommandReply
 from dispatcher.answering.commands.memory import MemoryCommands
 from dispatcher.answering.commands.registry import CommandRegistry
 from dispatcher.answering.conversation import ConversationAnswerer, MessageContexts
-from dispatcher.answering.media_keeping import MediaKeeper
+from dispatcher.answering.media.keeping import MediaKeeper
+from dispatcher.answering.media.reading import MediaReader
+from dispatcher.answering.media.transcription import open_transcriber
 from dispatcher.answering.results import ResultBuilder
 from dispatcher.answering.retry import keep_trying
 from dispatcher.answering.tag_actions import TagActions
 from dispatcher.claude.client import ClaudeCli
+from dispatcher.claude.media_sessions import MediaSessions
 from dispatcher.health.metrics import Metrics
 from dispatcher.health.notices.claude_errors import note_outcome
 from dispatcher.memory.cache_dropping import CacheDropper
@@ -40,6 +44,8 @@ from dispatcher.queue.tasks import MAX_ATTEMPTS, Begun, Claim, Finished, TaskQue
 from dispatcher.releases.served import ServedRelease
 from shared.config.settings import Settings
 from shared.turns.records import RecordRefused, Task, Tombstone, loads_object, task_id_of
+from shared.wire import keys
+from shared.wire.media.open import open_media
 
 log = structlog.get_logger()
 
@@ -60,16 +66,20 @@ class TaskHandler:
         self._results = ResultBuilder(settings)
         self.queue = TaskQueue(client, settings.task_bytes, self._results.signed, settings.timezone)
         self.day, self.served = day, served
+        self._redis, self._media_sessions = client, MediaSessions(settings)
         self.cache_dropper = CacheDropper(served, day)
         rights = Rights(settings)
         tags = TagActions(settings, self.queue, day, rights, self._results)
         self._commands = CommandRegistry({"memory": MemoryCommands(self.queue, day, rights, enabled=tags.enabled)})
         self._contexts = MessageContexts(settings, day, served, self.cache_dropper, metrics)
-        self._claude = ClaudeCaller(settings, claude, metrics, partial(note_outcome, client), remembers=tags.enabled)
+        self._claude = ClaudeCaller(
+            settings, claude, self._media_sessions, metrics, partial(note_outcome, client), remembers=tags.enabled
+        )
         self._keeper = MediaKeeper(settings, client)
         replays = settings.session_mode == "replay"
+        media = MediaReader(open_media(settings, client), open_transcriber(settings))
         self._conversation = ConversationAnswerer(
-            self.queue, self._claude, self._contexts, tags, self._results, replays=replays
+            self.queue, self._claude, self._contexts, tags, self._results, media, replays=replays
         )
 
     def close(self) -> None:
@@ -88,6 +98,15 @@ class TaskHandler:
                 await self._finish(claim, finished, started)
         except RecordRefused as error:
             await self._bury(claim, str(error))
+
+    async def watch_media(self) -> None:
+        """Take pictures of ended conversations out of Claude's files, until cancelled."""
+
+        async def current(chat_id: str) -> str | None:
+            raw = cast(bytes | None, await self._redis.get(keys.session(chat_id)))
+            return raw.decode("utf-8", "replace") if raw else None
+
+        await self._media_sessions.watch(current)
 
     def judge_existing(self, run: Run, existing: bytes) -> None:
         """A result exists while the task runs: the bot's own ends the task; an unsigned one is remembered and will be replaced."""

@@ -94,7 +94,12 @@ class Worker:
         ]
         helpers = [
             asyncio.create_task(helper)
-            for helper in (self._feed_watchdog(), self._alarm.watch(), self._notices.watch())
+            for helper in (
+                self._feed_watchdog(),
+                self._alarm.watch(),
+                self._notices.watch(),
+                self._handler.watch_media(),
+            )
         ]
         log.info("dispatcher started", worker=self._queue.worker)
         try:

@@ -121,14 +121,14 @@ def _row(turn: Turn, who: str, zone: ZoneInfo) -> dict[str, Any]:
         "label": who,
         "timestamp": turn.timestamp,
         "date": datetime.fromtimestamp(turn.timestamp, zone).isoformat(timespec="seconds"),
-        "text": turn.content,
+        "text": turn.remembered,
         **turn.origin.to_json(),
     }
 
 
 def _indented(turn: Turn) -> str:
     """Its lines, all but the first one indented."""
-    return "\n      ".join(map(_plain, turn.content.splitlines()))
+    return "\n      ".join(map(_plain, turn.remembered.splitlines()))
 
 
 def _plain(line: str) -> str:

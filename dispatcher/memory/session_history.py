@@ -81,13 +81,13 @@ def _role_of(turn: Turn) -> str:
 
 def entry_of(turn: Turn) -> HistoryEntry:
     """A turn as an entry."""
-    return HistoryEntry(_role_of(turn), turn.content, turn.timestamp, turn.name, turn.user_id, turn.origin)
+    return HistoryEntry(_role_of(turn), turn.remembered, turn.timestamp, turn.name, turn.user_id, turn.origin)
 
 
 def history_entry(turn: Turn) -> str:
     """A turn as an entry of the list, JSON."""
     more = {"name": turn.name, "user_id": turn.user_id} | turn.origin.to_json()
-    entry = {"role": _role_of(turn), "content": turn.content, "timestamp": turn.timestamp}
+    entry = {"role": _role_of(turn), "content": turn.remembered, "timestamp": turn.timestamp}
     return dumps(entry | {name: value for name, value in more.items() if value is not None}).decode("utf-8")
 
 

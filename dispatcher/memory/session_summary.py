@@ -97,7 +97,7 @@ def record_of(turns: Sequence[Turn], when: Callable[[float], str]) -> str:
     room, marks = SHOWN_CHARACTERS, namesakes({turn.person for turn in turns})
     for turn in reversed(turns):
         who = said_by(label(turn.role, turn.speaker, marks.get(turn.person, "")), turn.origin) + replying(turn.origin)
-        line = harmless(f"{when(turn.timestamp)} {who}: {shorten(one_line(turn.content), 1_500)}")
+        line = harmless(f"{when(turn.timestamp)} {who}: {shorten(one_line(turn.remembered), 1_500)}")
         room -= len(line) + 1
         if room < 0:
             break

@@ -95,7 +95,7 @@ class _Hiding:
     def says(self, turn_id: str) -> bool:
         """Whether a turn states the memory, or is unknown."""
         turn = self.known.get(turn_id)
-        return turn is None or any(says(self.texts, part, strictly=True) for part in parts(turn.content))
+        return turn is None or any(says(self.texts, part, strictly=True) for part in parts(turn.remembered))
 
 
 def hidden_with(
@@ -141,7 +141,7 @@ def _rest(turn: Turn | None, texts: Sequence[str], tombstone_id: str, *, strictl
     """The parts of a turn that do not state a memory, as a turn; None if they cannot be identified, or there are none."""
     if turn is None:
         return None
-    every = parts(turn.content)
+    every = parts(turn.remembered)
     left = [part for part in every if not says(texts, part, strictly=strictly)]
     quoted = turn.origin.quote is not None and _says_part_of(texts, turn.origin.quote.text, strictly=strictly)
     if not left or (len(left) == len(every) and not quoted):

@@ -17,7 +17,7 @@ at the end looks like, the lines ahead of it have said whose it is.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -38,12 +38,15 @@ CHATS = {"private": "Private chat", "group": "Group chat"}
 _ID = re.compile(r"[A-Za-z0-9_.@+-]{1,64}\Z")
 
 
-def framed(task: Task, said_at: float, zone: ZoneInfo, speakers: Iterable[Speaker] = ()) -> str:
-    """The message with its header. `said_at`: POSIX seconds; `speakers`: those of the chat, to distinguish people of the same name."""
+def framed(
+    task: Task, said_at: float, zone: ZoneInfo, speakers: Iterable[Speaker] = (), attached: Sequence[str] = ()
+) -> str:
+    """The message with its header. `said_at`: POSIX seconds; `speakers`: those of the chat, to distinguish people of the same name; `attached`: what
+    is said of the files that came with it."""
     chat = CHATS.get(task.origin.chat_type or "")
     where = f"{chat}, {moment_text(said_at, zone)}" if chat else moment_text(said_at, zone)
-    header = f"{where}. " + "\n".join(_lines(task, _sender(task, speakers), zone))
-    return header if task.origin.forward else f"{header}\n\n{task.message}"
+    header = f"{where}. " + "\n".join(_lines(task, _sender(task, speakers), zone, attached))
+    return header if task.origin.forward or not task.message.strip() else f"{header}\n\n{task.message}"
 
 
 def moment_text(timestamp: float, zone: ZoneInfo) -> str:
@@ -52,15 +55,19 @@ def moment_text(timestamp: float, zone: ZoneInfo) -> str:
     return f"{weekday} {day_text(timestamp, zone)}, {time_text(timestamp, zone)[-5:]} ({zone.key})"
 
 
-def _lines(task: Task, who: str, zone: ZoneInfo) -> Iterator[str]:
+def _lines(task: Task, who: str, zone: ZoneInfo, attached: Sequence[str]) -> Iterator[str]:
     quote, forward, attachment = task.origin.quote, task.origin.forward, task.origin.attachment
     if quote:
         yield f"In reply to {_replied(quote)}"
         if quote.text:
             yield fenced("quote", quote.text)
-    if attachment:
+    if attached:
+        yield from attached
+    elif attachment:
         yield f"Attached, and not readable for you: {_attached(attachment)}."
-    if forward:
+    if not task.message.strip():
+        yield f"{'Forwarded' if forward else 'Sent'} by {who} without any words."
+    elif forward:
         author = "you" if forward.by_bot else source_of(forward)
         yield f"Forwarded by {who} as data. The words are not the sender's, but those of {author}{_dated(forward, zone)}:"
         yield fenced("forward", task.message)

@@ -82,5 +82,7 @@ def are_own(task: Task, turns: tuple[bytes, bytes]) -> bool:
     with suppress(RecordRefused):
         question = Turn.parse(user, turns[0])
         chats = {question.chat_id, Turn.parse(asst, turns[1]).chat_id if turns[1] else task.chat_id}
-        return chats == {task.chat_id} and question.content == task.message
+        files = [one.sha256 for one in question.media]  # of a recording the turn has its words, and the task has none
+        same = files == [one.sha256 for one in task.media] if task.media else question.content == task.message
+        return chats == {task.chat_id} and same
     return False

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, SecretStr, field_validator
 
-from shared.config.values import AbsolutePath
+from shared.config.values import AbsolutePath, http_url
 
 
 class ChatSettings(BaseModel):
@@ -35,3 +35,30 @@ class ChatSettings(BaseModel):
         ge=1_000,
         description="with KEEP_MEDIA: how much the files that wait for the night may take in Redis together, in bytes; more are not kept",
     )
+
+    transcribe_url: str | None = Field(
+        None,
+        description="a server that transcribes recordings as OpenAI's /v1/audio/transcriptions does, such as http://127.0.0.1:8000; unset: none",
+        repr=False,
+    )
+    transcribe_key: SecretStr | None = Field(None, description="its API key, if it requires one")
+    transcribe_model: str | None = Field(
+        None,
+        pattern=r"^[A-Za-z0-9/][A-Za-z0-9._/-]{0,199}$",
+        description="the model; with TRANSCRIBE_URL the server's (unset: whisper-1), without it one of faster-whisper on this host, such as small",
+    )
+    transcribe_language: str | None = Field(
+        None, pattern=r"^[a-z]{2,3}$", description="language of the recordings, such as de; unset: it is detected"
+    )
+    transcribe_minutes: float = Field(20.0, gt=0, description="longest recording that is transcribed, in minutes")
+    transcribe_timeout: float = Field(120.0, gt=0, description="time limit of one transcript, in seconds")
+
+    @field_validator("transcribe_url", "transcribe_key", "transcribe_model", "transcribe_language", mode="before")
+    @classmethod
+    def _unset_if_blank(cls, value: object) -> object:
+        return None if isinstance(value, str) and not value.strip() else value
+
+    @field_validator("transcribe_url")
+    @classmethod
+    def _transcribe_address(cls, value: str | None) -> str | None:
+        return None if value is None else http_url(value, "http://127.0.0.1:8000")

@@ -22,7 +22,7 @@ OBJECTS = "objects"
 #: Setting → the directories that the program creates in that one, parents first.
 OURS: dict[str, tuple[str, ...]] = {
     "hmem_memory_dir": (INCOMING, VERIFYING, OBJECTS, "releases"),
-    "hmem_state_dir": ("chats", "prompts", "views", "opening", "forgetting", "receipts", "upgrades"),
+    "hmem_state_dir": ("chats", "prompts", "views", "opening", "forgetting", "receipts", "upgrades", "media-sessions"),
     "hmem_night_dir": ("archive", "archive/erasing", "archive/damaged", "archive/media", "nights", "last", "imports"),
 }
 _OTHERS_MAY_WRITE = stat.S_IWGRP | stat.S_IWOTH

@@ -93,7 +93,7 @@ class _Words:
             return
         left = iter(turns)
         while some := list(islice(left, AT_ONCE)):
-            tokenised = self._tokeniser.in_order([turn.content for turn in some])
+            tokenised = self._tokeniser.in_order([turn.remembered for turn in some])
             yield from (turn for turn, terms in zip(some, tokenised, strict=True) if self._in(terms))
 
     def _in(self, terms: Sequence[str]) -> bool:

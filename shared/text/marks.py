@@ -11,7 +11,7 @@ import re
 from shared.text.lookalikes import skeleton
 
 #: The words of tags in an answer (dispatcher/memory/typed/tags.py): in memory they are words and no order.
-TAG_WORDS = ("REMEMBER", "GOAL", "DONE", "FORGET", "PREFERENCE")
+TAG_WORDS = ("REMEMBER", "GOAL", "DONE", "FORGET", "PREFERENCE", "PICTURE")
 #: Who takes part in a prompt.
 _ROLES = "human|user|assistant|system|claude|ai"
 

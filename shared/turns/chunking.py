@@ -97,7 +97,7 @@ def _pack(pieces: list[str], joiner: str, limit: int) -> list[str]:
 
 def chunks_of(turn: Turn) -> list[Chunk]:
     """The chunks of one turn; none if nothing readable is left of it."""
-    parts = passages(clean(turn.content))
+    parts = passages(clean(turn.remembered))
     return [
         Chunk(
             chunk_id=f"{turn.turn_id}#{number}",

@@ -51,7 +51,7 @@ def conversation(
         who = f"{turn.speaker} {(marks or {}).get(turn.person, '')}"
         origin = about(turn.origin)
         ahead = f"\n**{datetime.fromtimestamp(turn.timestamp, zone):%H:%M} {inline(who)}**"
-        yield f"{ahead}{f' {inline(origin)}' if origin else ''}\n\n{quoted(turn.content)}\n{''.join(_links(turn, files or {}))}"
+        yield f"{ahead}{f' {inline(origin)}' if origin else ''}\n\n{quoted(turn.remembered)}\n{''.join(_links(turn, files or {}))}"
 
 
 def _links(turn: Turn, files: FileNames) -> Iterator[str]:

@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass
 from typing import Any, Self, TypeGuard
 
-from shared.text.format import shorten
+from shared.text.format import one_line, shorten
 from shared.turns.message_origin import FILE_NAME_CHARACTERS
 from shared.wire.json import well_formed
 
@@ -19,6 +19,15 @@ from shared.wire.json import well_formed
 MEDIA_MOST = 10
 #: The longest text that is remembered of one.
 TEXT_CHARACTERS = 40_000
+
+#: Kinds of which Claude sees a picture, and those that are heard: what was said in them is the message.
+PICTURES = ("photo", "sticker", "animation", "video")
+HEARD = ("voice", "audio", "video_note")
+#: How they are called where a person or the model reads it; others by their own name.
+NAMES = {"photo": "picture", "voice": "voice message", "video_note": "video message", "document": "file"}
+#: How much of what a picture shows stands in a label. Characters.
+LABEL_CHARACTERS = 400
+_BRACKETS = str.maketrans("[]", "()")
 
 _KIND = re.compile(r"[a-z][a-z_]{0,31}\Z")
 _SHA256 = re.compile(r"[0-9a-f]{64}\Z")
@@ -81,6 +90,22 @@ def _text(value: object, most: int) -> str:
 
 def _is_count(value: object) -> TypeGuard[int]:
     return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 40
+
+
+def name_of(kind: str) -> str:
+    return NAMES.get(kind, kind.replace("_", " "))
+
+
+def with_media(content: str, media: tuple[Media, ...]) -> str:
+    """`[picture: a red bicycle] caption`: what was said, after a label for each file that came with it. No text closes its label."""
+    return "\n".join(filter(None, [" ".join(_label(one) for one in media), content])) if media else content
+
+
+def _label(one: Media) -> str:
+    text = "" if one.kind in HEARD else one.text  # what was heard is the content
+    about = ": ".join(filter(None, [one_line(one.name or ""), shorten(one_line(text), LABEL_CHARACTERS)]))
+    name = name_of(one.kind)
+    return f"[{name}: {about.translate(_BRACKETS)}]" if about else f"[{name}]"
 
 
 def media_words(media: tuple[Media, ...]) -> tuple[str, ...]:

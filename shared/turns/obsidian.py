@@ -78,7 +78,7 @@ class Vault:
         who = f"{turn.speaker} {self._marks.get(turn.person, '')}"
         clock, origin = time_text(turn.timestamp, self._zone).rpartition(" ")[2], about(turn.origin)
         head = f"\n**{clock} {inline(who)}**{f' {inline(origin)}' if origin else ''}\n\n"
-        self._note.write(f"{head}{quoted(turn.content)}\n".encode())
+        self._note.write(f"{head}{quoted(turn.remembered)}\n".encode())
         for _, name in files_of(turn, self._files):
             self._note.write(f"\n{'!' if is_picture(name) else ''}[[{FOLDER}/{name}]]\n".encode())
 

@@ -19,7 +19,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from shared.turns.media import Media, media_of, media_words
+from shared.turns.media import Media, media_of, media_words, with_media
 from shared.turns.message_origin import NOWHERE, Origin
 from shared.turns.speakers import UNNAMED
 from shared.wire import keys
@@ -151,6 +151,11 @@ class Turn:
     def words(self) -> str:
         """All that it holds of anybody's words: what was said, and what that replies to or came with."""
         return "\n".join((self.content, *self.origin.texts, *media_words(self.media)))
+
+    @property
+    def remembered(self) -> str:
+        """What was said, with a label for each file that came with it: what memory searches and shows."""
+        return with_media(self.content, self.media)
 
     @property
     def title(self) -> str:

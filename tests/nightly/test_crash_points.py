@@ -22,8 +22,8 @@ from tests.chaos.checks.points import POINTS
 from tests.chaos.harness.forked import night
 from tests.chaos.harness.report import LIGHT
 from tests.servers.ollama_api import DIGEST, OllamaApi
+from tests.support.kept_media import PHOTO, send, waiting
 from tests.support.night.indexes.chat_tables import accounts, summaries
-from tests.support.night.kept_media import PHOTO, send, waiting
 from tests.support.world import World
 
 FORGOTTEN = b"\x89PNG of what is forgotten"

@@ -21,7 +21,7 @@ from tests.chaos.harness.forked import night
 from tests.chaos.harness.oracle import Shadow, judge
 from tests.chaos.harness.report import Bench, Outcome, chaos
 from tests.servers.ollama_api import DIGEST, OllamaApi
-from tests.support.night.kept_media import PHOTO, entry, keep
+from tests.support.kept_media import PHOTO, entry, keep
 from tests.support.world import World
 
 ROOT = Path(__file__).parent.parent.parent.parent

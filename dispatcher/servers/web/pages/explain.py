@@ -70,8 +70,8 @@ def why(asked: Asked) -> Response:
             hidden = memory.day.forgotten.of(chat_id)
             gone = {turn for tombstone in hidden for turn in tombstone.named}
             found = memory.day.turns.named(chat_id, ids) if memory.day.wanted else []
-            texts = {turn.turn_id: turn.content for turn in waiting(asked.reader.redis, chat_id)[1]}
-            texts |= {one.turn.turn_id: one.turn.content for one in found}
+            texts = {turn.turn_id: turn.remembered for turn in waiting(asked.reader.redis, chat_id)[1]}
+            texts |= {one.turn.turn_id: one.turn.remembered for one in found}
             texts = {turn: text for turn, text in texts.items() if turn not in gone}
     return asked.page(
         "why.html",

@@ -15,7 +15,7 @@ from dispatcher.memory.store.memories import MemoryType, new_memory
 from dispatcher.memory.store.turns import StoredTurn
 from shared.turns.records import Tombstone, Turn, dumps
 from tests.support.day.forgetting_world import CANARIES, CHAT, OTHER, OTHERS, hmem, keys_of, planted
-from tests.support.night.kept_media import PHOTO, file_of, keep, media_files, send, waiting
+from tests.support.kept_media import PHOTO, file_of, keep, media_files, send, waiting
 from tests.support.world import World
 
 

@@ -20,6 +20,8 @@ from dispatcher.memory.typed.tags import (
     Tag,
     TagKind,
     new_code,
+    picture_rule,
+    pictures_of,
 )
 from shared.text.format import tokens
 from shared.text.marks import TAG_WORDS, harmless
@@ -313,10 +315,24 @@ def test_time_grows_with_the_length(name: str, make: Callable[[int], str], no_co
 
 def test_the_instructions_are_short_and_name_every_kind() -> None:
     assert tokens(INSTRUCTIONS) < 205
-    assert all(f"[{kind} CODE:" in INSTRUCTIONS for kind in TagKind)
+    always = set(TagKind) - {TagKind.PICTURE}
+    assert all(f"[{kind} CODE:" in INSTRUCTIONS for kind in always)
+    assert "[PICTURE CODE:" in picture_rule(1)
+    assert picture_rule(0) == ""
     assert "LEARN" not in INSTRUCTIONS
     assert parse(INSTRUCTIONS.replace("CODE", CODE)).tags == (), "a model that repeats them keeps nothing by it"
-    assert {tag.kind for tag in parse(INSTRUCTIONS.replace("`", "").replace("CODE", CODE)).tags} == set(TagKind)
+    assert {tag.kind for tag in parse(INSTRUCTIONS.replace("`", "").replace("CODE", CODE)).tags} == always
+
+
+@pytest.mark.parametrize(("answer", "shown"), [
+    ("[PICTURE c0de: 1 | a red bicycle]", {1: "a red bicycle"}),
+    ("[PICTURE c0de: a red bicycle]", {1: "a red bicycle"}),
+    ("[PICTURE c0de: 2 | a | b]\n[PICTURE c0de: 1|c]\n[PICTURE c0de: 2 | d]", {2: "a | b", 1: "c"}),
+    ("[PICTURE 0000: 1 | a red bicycle]", {}),
+    ("[PICTURE c0de: 1 | ]", {}),
+])  # fmt: skip
+def test_what_a_picture_shows_is_read_by_its_number(answer: str, shown: dict[int, str]) -> None:
+    assert pictures_of(parse(f"Nice.\n{answer}").tags) == shown
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from nightly import pipeline
 from nightly.archive.media import flushing
 from nightly.archive.media.bring import MediaOutcome, outcomes
 from shared.errors import ArchiveDamaged, MirrorFailed
-from tests.support.night.kept_media import PHOTO, entry, file_of, keep, media_files, send, sha256, waiting
+from tests.support.kept_media import PHOTO, entry, file_of, keep, media_files, send, sha256, waiting
 from tests.support.world import World
 
 VOICE = b"OggS the voice says that the heron is back"

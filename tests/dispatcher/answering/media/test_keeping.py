@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from tests.support.day.hcli_bot import Bot
+from tests.support.kept_media import PHOTO, entry, file_of, sha256, waiting
 from tests.support.machine import wait_for
-from tests.support.night.kept_media import PHOTO, entry, file_of, sha256, waiting
 from tests.support.world import World
 
 
