@@ -21,8 +21,8 @@ from shared.vectors.sqlite.files import VectorFile
 from tests.chaos.checks.points import POINTS
 from tests.chaos.harness.forked import night
 from tests.chaos.harness.report import LIGHT
+from tests.nightly.archive.media.kept_media import PHOTO, send, waiting
 from tests.servers.ollama_api import DIGEST, OllamaApi
-from tests.support.kept_media import PHOTO, send, waiting
 from tests.support.night.indexes.chat_tables import accounts, summaries
 from tests.support.world import World
 

@@ -20,8 +20,8 @@ from shared.turns.records import Tombstone
 from tests.chaos.harness.forked import night
 from tests.chaos.harness.oracle import Shadow, judge
 from tests.chaos.harness.report import Bench, Outcome, chaos
+from tests.nightly.archive.media.kept_media import PHOTO, entry, keep
 from tests.servers.ollama_api import DIGEST, OllamaApi
-from tests.support.kept_media import PHOTO, entry, keep
 from tests.support.world import World
 
 ROOT = Path(__file__).parent.parent.parent.parent

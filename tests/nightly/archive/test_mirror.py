@@ -17,8 +17,8 @@ from nightly.archive.mirror import Mirror, MirrorDiffers
 from nightly.night.folder import unfinished_run
 from nightly.steps import flush
 from shared.errors import ArchiveDamaged, MirrorFailed
+from tests.nightly.archive.media.kept_media import PHOTO, file_of, media_files, send
 from tests.servers.ollama_api import DIGEST, OllamaApi
-from tests.support.kept_media import PHOTO, file_of, media_files, send
 from tests.support.machine import free_port
 from tests.support.night.archives import archive, stone, texts
 from tests.support.night.mirrors import damage, files, repair, two_nights, verified, verify

@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+from tests.nightly.archive.media.kept_media import PHOTO, entry, file_of, sha256, waiting
 from tests.support.day.hcli_bot import Bot
-from tests.support.kept_media import PHOTO, entry, file_of, sha256, waiting
 from tests.support.machine import wait_for
 from tests.support.world import World
 

@@ -18,8 +18,8 @@ from dispatcher.memory.store.summaries import SessionSummary
 from dispatcher.memory.tombstones import Forgotten
 from shared.errors import InvalidInput
 from shared.turns.records import ANSWERS, Tombstone, Turn
+from tests.nightly.archive.media.kept_media import PHOTO, entry, send
 from tests.support.day.talking import CLAUDE, Talk
-from tests.support.kept_media import PHOTO, entry, send
 from tests.support.machine import free_port
 from tests.support.samples import ODD_CHATS
 from tests.support.world import REPOSITORY, World

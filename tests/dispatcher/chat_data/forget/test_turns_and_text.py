@@ -14,8 +14,8 @@ from dispatcher.chat_data.forget.select import released_chunks
 from dispatcher.memory.store.memories import MemoryType, new_memory
 from dispatcher.memory.store.turns import StoredTurn
 from shared.turns.records import Tombstone, Turn, dumps
+from tests.nightly.archive.media.kept_media import PHOTO, file_of, keep, media_files, send, waiting
 from tests.support.day.forgetting_world import CANARIES, CHAT, OTHER, OTHERS, hmem, keys_of, planted
-from tests.support.kept_media import PHOTO, file_of, keep, media_files, send, waiting
 from tests.support.world import World
 
 

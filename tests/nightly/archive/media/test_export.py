@@ -14,7 +14,7 @@ from nightly.night.progress import Reporter
 from shared.turns.media import media_of
 from shared.turns.media_files import FileNamer, ending_of
 from shared.turns.records import Tombstone, Turn
-from tests.support.kept_media import PHOTO, entry, file_of, keep, send, sha256
+from tests.nightly.archive.media.kept_media import PHOTO, entry, file_of, keep, send, sha256
 from tests.support.world import World
 
 NOON = 1_770_638_400.0

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from nightly import pipeline
-from nightly.archive.media import flushing
+from nightly.archive.media import bring, erase, flushing, index
 from nightly.archive.media.bring import MediaOutcome, outcomes
+from nightly.archive.media.mirroring import MediaMirror
+from nightly.archive.mirror import Comparison
+from nightly.steps import archive
 from shared.errors import ArchiveDamaged, MirrorFailed
-from tests.support.kept_media import PHOTO, entry, file_of, keep, media_files, send, sha256, waiting
+from tests.nightly.archive.media.kept_media import PHOTO, entry, file_of, keep, media_files, send, sha256, waiting
 from tests.support.world import World
 
 VOICE = b"OggS the voice says that the heron is back"
@@ -156,3 +160,70 @@ def test_another_mirror_gets_all_files(light: World, mirror: Path) -> None:
     light.say("t2", "the next day")
     light.night(archive_mirror=str(other))
     assert media_files(other) == media_files(mirror)
+
+
+def test_a_night_without_new_files_reads_and_lists_none_of_a_thousand(
+    light: World, mirror: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(1_000):
+        send(light, f"t{number}", b"picture %d" % number, timestamp=1_707_500_000.0 + number)
+    light.night()
+    assert len(media_files(mirror)) == 1_000
+    read: list[str] = []
+    listed: list[str] = []
+
+    def is_read(_directory: Path, path: str) -> bool:
+        read.append(path)
+        return True
+
+    def compared(_mirror: MediaMirror, paths: list[str]) -> Comparison:
+        read.extend(paths)
+        return Comparison([], [], [])
+
+    def is_listed(_directory: Path, folder: str = "all") -> list[str]:
+        listed.append(folder)
+        return []
+
+    for module in (bring, flushing, archive):
+        monkeypatch.setattr(module, "is_intact", is_read)
+    for other in (index, erase):
+        monkeypatch.setattr(other, "listed", is_listed)
+    monkeypatch.setattr(MediaMirror, "compare", compared)
+    light.say("t9999", "the next day")
+    (summary,) = light.night(scrub_days=10_000)  # of which a night's share is one file at most
+    assert (summary["media"]["files"], listed) == (1_000, [])
+    assert len(read) <= 2
+    assert light.redis.keys("hcli:memory:*") == []
+
+
+def test_all_files_are_read_again_within_scrub_days(light: World, mirror: Path) -> None:
+    """A clock of days is simulated by what the list says of the last time."""
+    for number in range(40):
+        send(light, f"t{number}", b"picture %d" % number, timestamp=1_707_500_000.0 + number)
+    light.night()
+    assert mirror.exists()
+    day = 86_400.0
+    seen: Counter[str] = Counter()
+    for night in range(8):
+        with index.open_index(light.night_dir) as kept:
+            kept._connection.execute("UPDATE files SET read_at = read_at - ?", (day,))
+            kept._connection.execute("UPDATE about SET value = value - ? WHERE name = 'read_at'", (day,))
+            due = kept.due("read_at", 7.0)
+            for path in due:
+                kept.was_read(path)
+            seen.update(due)
+            assert len(due) <= 20 or night == 0
+    assert len(seen) == 40
+    assert max(seen.values()) <= 2
+
+
+def test_a_list_that_is_lost_or_damaged_is_made_anew(light: World, mirror: Path) -> None:
+    send(light, "t1", PHOTO)
+    light.night()
+    for content in (None, b"no database at all", b""):
+        path = light.night_dir / "media.sqlite"
+        path.unlink() if content is None else path.write_bytes(content)
+        light.say("t2", "another day", timestamp=time.time())
+        (summary,) = light.night()
+        assert (summary["media"]["files"], summary["media"]["damaged"], summary["mirror_failed"]) == (1, [], None)
+    assert media_files(mirror) == media_files(light.night_dir / "archive")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from shared.errors import ArchiveDamaged, MirrorFailed
-from tests.support.kept_media import PHOTO, entry, file_of, media_files, send
+from tests.nightly.archive.media.kept_media import PHOTO, entry, file_of, media_files, send
 from tests.support.night.archives import stone
 from tests.support.night.mirrors import repair, verify
 from tests.support.world import World
