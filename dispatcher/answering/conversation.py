@@ -20,6 +20,7 @@ import structlog
 
 from dispatcher.answering.ask_claude import ClaudeCaller
 from dispatcher.answering.commands.explanation import why_record
+from dispatcher.answering.media.corrections import Corrections, corrected, header_line
 from dispatcher.answering.media.reading import MediaReader, Read
 from dispatcher.answering.results import ResultBuilder, said_at
 from dispatcher.answering.retry import keep_trying
@@ -129,21 +130,26 @@ class ConversationAnswerer:
         tag_actions: TagActions,
         results: ResultBuilder,
         media: MediaReader,
+        corrections: Corrections,
         *,
         replays: bool,
     ) -> None:
         self._queue, self._claude, self._contexts = queue, claude, contexts
         self._tags, self._results, self._media, self._replays = tag_actions, results, media, replays
+        self._corrections = corrections
 
     async def answer(self, task: Task, started: float, begun: Begun, run: Run) -> Finished:
         """What the task leaves behind; a cancelled result if it is cancelled while Claude runs."""
-        code, original, read = tags.new_code(), task, Read(task)
+        code, original, read, earlier = tags.new_code(), task, Read(task), None
         try:
             if task.media:
                 read = await run.while_wanted(self._media.read(task))
                 task = read.task
             if read.refusal:
                 return self._results.refused_media(original, started, read.refusal)
+            earlier = await self._corrections.of(task, self._contexts.tombstones(task))
+            if earlier is not None:
+                read.lines.append(header_line(earlier))
             asking = self._ask(read, begun, code, said_at(task, started))
             answer, session, context = await run.while_wanted(asking)
         except RunCancelled:
@@ -162,7 +168,8 @@ class ConversationAnswerer:
         finished = await self._tags.apply(
             replace(finished, why=why_record(context, task.task_id, time.time())), answer, code, read
         )
-        return replace(self._results.below(finished, read.shown), task=original)
+        new = corrected(earlier, task.said) if earlier else None
+        return replace(self._results.below(finished, read.shown), task=original, corrected=new)
 
     async def _ask(self, read: Read, begun: Begun, code: str, at: float) -> _Answered:
         """Ask Claude; a lost session is replaced once by a new one."""

@@ -23,6 +23,7 @@ from dispatcher.answering.commands.command import CommandReply
 from dispatcher.answering.commands.memory import MemoryCommands
 from dispatcher.answering.commands.registry import CommandRegistry
 from dispatcher.answering.conversation import ConversationAnswerer, MessageContexts
+from dispatcher.answering.media.corrections import Corrections
 from dispatcher.answering.media.keeping import MediaKeeper
 from dispatcher.answering.media.reading import MediaReader
 from dispatcher.answering.media.transcription import open_transcriber
@@ -79,7 +80,14 @@ class TaskHandler:
         replays = settings.session_mode == "replay"
         media = MediaReader(open_media(settings, client), open_transcriber(settings))
         self._conversation = ConversationAnswerer(
-            self.queue, self._claude, self._contexts, tags, self._results, media, replays=replays
+            self.queue,
+            self._claude,
+            self._contexts,
+            tags,
+            self._results,
+            media,
+            Corrections(client, day),
+            replays=replays,
         )
 
     def close(self) -> None:

@@ -80,6 +80,7 @@ class Finished:
     forget: bool = False  # the conversation so far ends here and is not replayed
     session_cost: float | None = None  # what the session has cost so far, if the CLI reports it
     outcome: str = "answered"  # one of metrics.OUTCOMES
+    corrected: Turn | None = None  # an earlier turn that is written anew
     existing_turns: tuple[str, str] = NO_TURNS  # SHA-1 of its own turns that existed when it was begun
 
 
@@ -220,7 +221,7 @@ class TaskQueue:
     async def finish(self, claim: Claim, finished: Finished) -> bool:
         """Write everything that the task leaves, once. False if it was finished before. RecordRefused if its id now belongs to another task."""
         arguments = [claim.token, claim.lock, dumps(_effects(finished, claim))]
-        done = await self._past_existing("finish", self._finish_keys(finished.task), arguments, finished.task.task_id)
+        done = await self._past_existing("finish", self._finish_keys(finished), arguments, finished.task.task_id)
         if done < 0:
             raise RecordRefused(USED_ID)
         return bool(done)
@@ -232,8 +233,9 @@ class TaskQueue:
             pass
         return int(answer)
 
-    def _finish_keys(self, task: Task) -> list[str]:
-        chat, task_id = task.chat_id, task.task_id
+    def _finish_keys(self, finished: Finished) -> list[str]:
+        chat, task_id = finished.task.chat_id, finished.task.task_id
+        corrected = finished.corrected.task_id if finished.corrected else task_id
         return [
             keys.inflight(self.worker),
             keys.BUSY,
@@ -253,6 +255,7 @@ class TaskQueue:
             keys.TAGS,
             keys.why(chat),
             *keys.chat_stats(datetime.now(self._zone).strftime("%Y-%m-%d"), chat),
+            keys.turn(corrected, "user"),
         ]
 
     async def bury(self, claim: Claim, reason: str, task_id: str | None, result: Result | None) -> bool:
@@ -343,7 +346,8 @@ def _effects(finished: Finished, claim: Claim) -> dict[str, Any]:
         "session_was": finished.session_was,
         "session": finished.session,
         "session_ttl": finished.session_ttl,
-        "turn_ids": [turn.turn_id for turn in finished.turns],
+        "turn_ids": [turn.turn_id for turn in (*finished.turns, finished.corrected) if turn],
+        "corrected": _text(finished.corrected),
         "dead": dead_letter(claim.raw, finished.dead_reason).decode() if finished.dead_reason else "",
         "result": finished.result.to_json().decode(),
         "result_ttl": keys.RESULT_TTL_SECONDS,

@@ -78,9 +78,10 @@ class Mark:
     task: str
     digest: str
     told: bool = False  # the chat knows that the earlier text counts
+    user: str | None = None  # under an answer that shows what was heard: who had said it
 
     def to_json(self) -> bytes:
-        return dumps(asdict(self))
+        return dumps({name: value for name, value in asdict(self).items() if value is not None})
 
     @classmethod
     def parse(cls, raw: bytes) -> Mark:
@@ -169,6 +170,9 @@ class BotState:
     async def mark(self, mark: str, seconds: int) -> None:
         """Set a mark: `tell` sends nothing under it for this many seconds."""
         await self._redis.set(mark, "1", ex=seconds)
+
+    async def mark_answer(self, message: str, mark: Mark) -> None:
+        await self._redis.set(keys.bot_seen(message), mark.to_json(), ex=keys.BOT_SEEN_TTL_SECONDS)
 
     async def mark_of(self, message: str) -> Mark | None:
         raw = cast(bytes | None, await self._redis.get(keys.bot_seen(message)))

@@ -23,6 +23,8 @@ TEXT_CHARACTERS = 40_000
 #: Kinds of which Claude sees a picture, and those that are heard: what was said in them is the message.
 PICTURES = ("photo", "sticker", "animation", "video")
 HEARD = ("voice", "audio", "video_note")
+#: How an answer begins that shows what was heard.
+HEARD_MARK = "🎙"
 #: How they are called where a person or the model reads it; others by their own name.
 NAMES = {"photo": "picture", "voice": "voice message", "video_note": "video message", "document": "file"}
 #: How much of what a picture shows stands in a label. Characters.

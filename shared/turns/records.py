@@ -71,6 +71,7 @@ class Task:
     name: str | None = None  # the speaker's display name
     origin: Origin = NOWHERE
     media: tuple[Media, ...] = ()
+    corrects: str | None = None  # the task of the recording whose words this message replaces
     as_said: dict[str, str] = field(default_factory=dict, init=False, compare=False)  # what held a lone surrogate
 
     def __post_init__(self) -> None:
@@ -106,7 +107,7 @@ class Task:
         model = record.get("model")
         if model is not None and not (isinstance(model, str) and _MODEL.match(model)):
             raise RecordRefused(f"model is not the name of a model, such as {', '.join(MODELS)}")
-        speaker = record.get("name")
+        speaker, corrects = record.get("name"), record.get("corrects")
         return cls(
             task_id=task_id_of(record.get("task_id")),
             chat_id=chat_id_of(record.get("chat_id")),
@@ -117,6 +118,7 @@ class Task:
             name=speaker if isinstance(speaker, str) and speaker.strip() else None,
             origin=Origin.parse(record),
             media=media,
+            corrects=corrects if isinstance(corrects, str) and TASK_ID.match(corrects) else None,
         )
 
 

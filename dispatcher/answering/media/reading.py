@@ -14,7 +14,7 @@ from dispatcher.answering.media.transcription import NotHeard, Transcriber
 from dispatcher.answering.retry import keep_trying
 from shared.text.format import one_line, shorten
 from shared.turns.conversation import inline
-from shared.turns.media import HEARD, PICTURES, Media, name_of
+from shared.turns.media import HEARD, HEARD_MARK, PICTURES, Media, name_of
 from shared.turns.records import Task
 from shared.wire.media.store import MediaStore
 
@@ -48,7 +48,7 @@ class Read:
     @property
     def shown(self) -> str:
         """What stands above the answer, in Markdown."""
-        heard = [f'🎙 "{_plain(shorten(one_line(text), SHOWN_CHARACTERS))}"' for text in self.heard]
+        heard = [f'{HEARD_MARK} "{_plain(shorten(one_line(text), SHOWN_CHARACTERS))}"' for text in self.heard]
         return "\n\n".join([*heard, *dict.fromkeys(self.refusals)])
 
 

@@ -4,9 +4,10 @@
 --       10 hcli:mem:unconsolidated:<chat>  11 hcli:results:<task>  12 hcli:mem:dead  13 hcli:mem:attempts:<task>
 --       14 hcli:mem:spent:<chat>  15 hcli:mem:chats  16 hcli:mem:tags  17 hcli:mem:why:<chat>
 --       18 hcli:mem:stats:<day>:<chat>  19 hcli:mem:stats:<day>:0 (all chats)
+--       20 hcli:memory:<corrected task>:user
 -- ARGV  1 claim token  2 chat (its lock)  3 JSON: {user, asst, history, size, stats, digest, session_was, session, session_ttl, turn_ids, dead,
 --       history_ttl, history_length, stats_ttl, done_ttl, unconsolidated_length, dead_length, result, result_ttl, chat, tokens,
---       spent_ttl, tags, why, why_kept (how many, for how long, those from when on), forget, session_cost, existing_turns}; "" = absent; forget: the conversation so far is not to be replayed;
+--       spent_ttl, tags, why, why_kept (how many, for how long, those from when on), forget, session_cost, existing_turns, corrected}; "" = absent; forget: the conversation so far is not to be replayed;
 --       session_cost: what the session has cost so far; existing_turns: SHA-1 of each turn that existed when it was begun and is this task's
 --       4 5 6 of the existing result (existing_result.lua, ahead of this)
 -- Returns 1 if this call finished it, 0 if it was finished before (by this worker or by one that took the task over); -1 if its id is
@@ -34,6 +35,7 @@ if unjudged then return unjudged end
 -- tried, and the in-flight entry goes last.
 if e.user ~= '' then redis.call('SET', KEYS[4], e.user) end
 if e.asst ~= '' then redis.call('SET', KEYS[5], e.asst) end
+if e.corrected ~= '' then redis.call('SET', KEYS[20], e.corrected) end
 if not stays then redis.call('SET', KEYS[11], e.result, 'EX', e.result_ttl) end
 redis.call('SET', KEYS[3], e.digest, 'EX', e.done_ttl)
 redis.call('DEL', KEYS[13])

@@ -128,7 +128,7 @@ class Intake:
         self, task_id: str, incoming: IncomingMessage, text: str, files: tuple[FileToFetch, ...] = ()
     ) -> None:
         record = _record(incoming)
-        task = named(task_of(incoming, task_id, text, await self._state.model(record.chat)), files)
+        task = named(await self._task(task_id, incoming, text), files)
         arriving = Arriving(
             int(task_id.rpartition("-")[2]), record.chat, time.time(), incoming.label, task,
             loads_object(record.to_json()), files, incoming.album,
@@ -162,7 +162,7 @@ class Intake:
 
     async def _question(self, task_id: str, incoming: IncomingMessage, text: str) -> None:
         record = _record(incoming)
-        task = dumps(task_of(incoming, task_id, text, await self._state.model(record.chat)))
+        task = dumps(await self._task(task_id, incoming, text))
         if len(task) > self._task_bytes:
             await self._say(task_id, incoming, commands.TOO_LONG)
             return
@@ -181,6 +181,11 @@ class Intake:
             outcome={1: "queued", -1: "refused"}.get(taken, "known"),
         )
         crash_point("telegram:after-intake")
+
+    async def _task(self, task_id: str, incoming: IncomingMessage, text: str) -> dict[str, Any]:
+        task = task_of(incoming, task_id, text, await self._state.model(str(incoming.chat)))
+        mark = await self._state.mark_of(incoming.corrects) if incoming.corrects else None
+        return task | {"corrects": mark.task} if mark and mark.user in (None, incoming.own_id) else task
 
     async def _cannot_read(self, task_id: str, incoming: IncomingMessage) -> None:
         if incoming.album is None:

@@ -11,6 +11,7 @@ from typing import Literal
 
 from aiogram.types import Message, MessageEntity, User
 
+from dispatcher.telegram.incoming.corrected import corrected_label
 from dispatcher.telegram.incoming.origins import UNREADABLE, origin_of, shown_name
 from shared.turns.message_origin import NOWHERE, Origin
 
@@ -32,6 +33,7 @@ class IncomingMessage:
     command: str = ""
     album: str | None = None
     captioned: bool = False
+    corrects: str = ""  # label of the recording, or of the answer that shows what was heard, which this reply corrects
     origin: Origin = NOWHERE
 
     @property
@@ -95,6 +97,7 @@ def _incoming(
         command=command,
         album=message.media_group_id,
         captioned=bool(message.caption),
+        corrects=corrected_label(message, text, me) if kind == "text" else "",
         origin=origin_of(message, me),
     )
 

@@ -29,8 +29,9 @@ from dispatcher.telegram.client import ButtonRows, Gone, Moved, Refused, Telegra
 from dispatcher.telegram.incoming.presses import Presses
 from dispatcher.telegram.outgoing.rendering import MessagePart, parts_of, plain_parts
 from dispatcher.telegram.retry import until_redis_answers, until_telegram_takes_it
-from dispatcher.telegram.state import BotState, Waiting
+from dispatcher.telegram.state import BotState, Mark, Waiting
 from shared.system.faults import crash_point
+from shared.turns.media import HEARD_MARK
 from shared.turns.records import RecordRefused, chat_id_of, loads_object, user_id_of
 from shared.turns.results import Keyboard, keyboard_json, keyboard_of
 
@@ -227,8 +228,15 @@ class Delivery:
                     record = replace(record, placeholder=message)
             record = replace(record, parts_sent=number + 1)
             await self._note(job.name, record)
+        await self._mark_heard(job, record, parts)
         crash_point("telegram:all-sent")
         await self._end(job)
+
+    async def _mark_heard(self, job: Job, record: Waiting, parts: list[MessagePart]) -> None:
+        """Of an answer that shows what was heard: which task it belongs to, so that a reply to it can correct that."""
+        if job.result is not None and record.placeholder and parts[0].text.startswith(HEARD_MARK):
+            label, mark = f"{record.target}-{record.placeholder}", Mark(job.name, "", user=record.user)
+            await until_redis_answers(lambda: self._state.mark_answer(label, mark))
 
     async def _end(self, job: Job) -> None:
         await until_redis_answers(lambda: self._state.delivered(job.name, job.record, job.result or b""))

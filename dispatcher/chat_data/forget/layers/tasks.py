@@ -46,7 +46,11 @@ class Running:
 
     @property
     def turn_ids(self) -> list[str]:
-        return [f"{self.task.task_id}:{role}" for role in ("user", "asst")] if self.task else []
+        """Of the turns that it may write."""
+        if self.task is None:
+            return []
+        corrects = [f"{self.task.corrects}:user"] if self.task.corrects else []
+        return [*(f"{self.task.task_id}:{role}" for role in ("user", "asst")), *corrects]
 
 
 class TasksLayer:
