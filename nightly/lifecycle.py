@@ -9,6 +9,7 @@ import orjson
 
 from nightly.archive.catalog import LEFT
 from nightly.archive.erasing import DONE as ERASED
+from nightly.archive.media.places import clear_arriving
 from nightly.archive.segments import segment_runs
 from nightly.night.folder import DONE, FETCHED, REPAIRING, STATE, Night, drop_bulk, night_runs, nights_dir
 from shared.config.settings import Settings
@@ -28,6 +29,7 @@ def tidy(settings: Settings) -> None:
     """Clean up after a kill: files and folders that never got their final names, and the bulk of closed nights."""
     for name in (FETCHED, REPAIRING):  # copies of the mirror's files, perhaps from before something was erased
         remove_tree(settings.hmem_night_dir / name)
+    clear_arriving(settings.hmem_night_dir / "archive")
     for directory in (settings.hmem_night_dir / "archive", *nights_dir(settings).glob("[0-9]*")):
         remove_halves(directory)
     for name in OWN_FILES:  # others, such as owner.pub, are also written while a night runs

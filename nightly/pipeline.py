@@ -15,7 +15,7 @@ import structlog
 
 from nightly.archive import erasing
 from nightly.archive.catalog import Catalog, open_catalog
-from nightly.archive.segments import segment_runs
+from nightly.archive.segments import RESTORE, segment_runs
 from nightly.index import servers
 from nightly.index.previous import Last, distrust
 from nightly.index.recipe import recipe_of
@@ -34,6 +34,7 @@ from shared.config.packages import missing_for_night
 from shared.config.settings import Settings
 from shared.embedding.known_models import LOCAL_MODEL, known_model
 from shared.errors import (
+    ArchiveDamaged,
     EmbeddingError,
     HmemError,
     InvalidInput,
@@ -200,7 +201,7 @@ def _run(night: Night) -> dict[str, Any]:
     summary = _summary(night) | _remove_outdated(night)
     night.finish(summary)
     if alarm := alarm_of(summary):
-        failure.note(night, "flush" if summary["mirror_failed"] else "restart", alarm)
+        failure.note(night, {MirrorFailed: "flush", ArchiveDamaged: "archive"}.get(type(alarm), "restart"), alarm)
     else:
         failure.forget(night)
     announce(night.settings, night.redis, step_names())
@@ -236,6 +237,11 @@ def alarm_of(summary: dict[str, Any]) -> HmemError | None:
     if why := summary.get("mirror_failed"):
         return MirrorFailed(
             f"{why} Memory is published; nothing was deleted from Redis, and the next night tries again."
+        )
+    if damaged := summary["media"].get("damaged"):
+        return ArchiveDamaged(
+            f"Of the files of messages in the archive, {damaged[0]} is damaged or missing ({len(damaged)} in all). Memory is published; "
+            f"hmem-night verify names all of them. {RESTORE}"
         )
     if why := summary.get("restart_failed"):
         return RestartFailed(

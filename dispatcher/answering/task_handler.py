@@ -28,6 +28,7 @@ from dispatcher.answering.commands.schedules import ScheduleCommands, TimeZoneCo
 from dispatcher.answering.conversation import ConversationAnswerer, MessageContexts
 from dispatcher.answering.media.corrections import Corrections
 from dispatcher.answering.media.documents.conversion import DocumentReader
+from dispatcher.answering.media.keeping import MediaKeeper
 from dispatcher.answering.media.made_files import MadeFiles
 from dispatcher.answering.media.reading import MediaReader
 from dispatcher.answering.media.transcription import open_transcriber
@@ -101,6 +102,7 @@ class TaskHandler:
         self._claude = ClaudeCaller(
             settings, claude, sessions, metrics, note, shown, remembers=tags.enabled, zone_of=self.zones.of
         )
+        self._keeper = MediaKeeper(settings, client)
         replays = settings.session_mode == "replay"
         store = open_media(settings, client)
         media = MediaReader(store, open_transcriber(settings), DocumentReader(settings))
@@ -130,7 +132,8 @@ class TaskHandler:
             task = _parsed(claim, self._settings.task_bytes)
             run.task_id, run.chat_id = task.task_id, task.chat_id
             with structlog.contextvars.bound_contextvars(task=task.task_id):
-                await self._finish(claim, await self._answered(task, started, run), started)
+                finished = await self._keeper.keep(await self._answered(task, started, run))
+                await self._finish(claim, finished, started)
         except RecordRefused as error:
             await self._bury(claim, str(error))
 

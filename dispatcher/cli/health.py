@@ -11,7 +11,7 @@ from dispatcher.cli.arguments import Json, connect
 from shared.config.settings import Settings
 from shared.errors import HmemError, InvalidInput, MemoryStale
 from shared.system.command import application, end_with, print_bytes, print_json, start, translate
-from shared.text.format import zoned_text
+from shared.text.format import size_text, zoned_text
 
 if TYPE_CHECKING:
     from dispatcher.health.status import Status
@@ -63,6 +63,9 @@ def _status_rows(found: Status, settings: Settings) -> dict[str, str]:
         "turns in Redis": f"{found.turns_waiting}{more} waiting for the night",
         "release": found.release_error or release,
     }
+    if found.files_waiting:
+        size, most = size_text(found.file_bytes_waiting), size_text(settings.keep_media_bytes)
+        rows["kept files"] = f"{found.files_waiting} waiting for the night, {size} of {most} (KEEP_MEDIA_BYTES)"
     if settings.without_vectors:
         what = "the summary only, no search" if settings.memory_backend == "summary" else "words only"
         rows["recall by"] = f"{what} ({settings.without_vectors})"

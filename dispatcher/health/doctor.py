@@ -40,7 +40,7 @@ from dispatcher.health.checks.night import (
     check_night_directory,
     check_owner_key,
 )
-from dispatcher.health.checks.queue import check_dead, check_dispatcher
+from dispatcher.health.checks.queue import check_dead, check_dispatcher, check_kept_files
 from dispatcher.health.checks.redis import check_clock, check_eviction, check_persistence, check_redis, check_rights
 from dispatcher.health.findings import Finding, Setup, of_error, problem, skipped
 from shared.config.settings import Settings
@@ -74,6 +74,7 @@ CHECKS: tuple[Check, ...] = (
     Check("login", check_login, needs=("claude",)),
     Check("dispatcher", check_dispatcher, needs=("redis",)),
     Check("dead letters", check_dead, needs=("redis",)),
+    Check("kept files", check_kept_files, needs=("redis",)),
     Check("bot", check_bot, needs=("redis",)),
     Check("owners", check_owners),
     Check("isolation", check_isolation),

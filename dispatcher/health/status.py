@@ -18,6 +18,7 @@ from shared.release.manifest import REPAIR, Manifest, current_release, read_mani
 from shared.release.retention import Pin, read_pin
 from shared.turns.records import RecordRefused, Turn
 from shared.wire import keys
+from shared.wire.media.kept import waiting_files
 from shared.wire.values import living, shown
 
 #: Turn keys that are read for the count and the oldest turn: an estimate, not an audit.
@@ -33,6 +34,8 @@ class Status:
     dead_letters: int = 0
     turns_waiting: int = 0
     oldest_waiting_hours: float | None = None
+    files_waiting: int = 0  # files of messages that are kept (KEEP_MEDIA), and their bytes
+    file_bytes_waiting: int = 0
     workers: dict[str, int | None] = field(
         default_factory=dict
     )  # worker → run that it serves, 0 for none; None: Redis has no run for it
@@ -84,6 +87,9 @@ def read_status(settings: Settings, client: Redis, now: float | None = None) -> 
     _read_workers(client, status)
     status.bot = shown(cast(bytes | None, client.get(keys.BOT_OWNER)) or b"") or None
     _read_waiting(client, status, moment)
+    if cast(bytes, client.type(keys.KEPT)) == b"hash":
+        files = list(waiting_files(cast(dict[bytes, bytes], client.hgetall(keys.KEPT))))
+        status.files_waiting, status.file_bytes_waiting = len(files), sum(one.size for one in files)
     _read_release(settings, status)
     _read_pin(settings, status, moment)
     nights = read_nights([client.get(key) for key in NIGHT_KEYS])

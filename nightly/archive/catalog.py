@@ -22,18 +22,19 @@ import uuid
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import orjson
 
-from nightly.archive.catalog_rows import Outdated, SegmentRows
-from nightly.archive.catalog_tables import LAYOUT, SCHEMA, Place, Stat, Tables
-from nightly.archive.segments import Segment, is_texts
+from nightly.archive.segments import RawRecord, Segment, is_texts, read_segment
+from nightly.archive.tables.rows import Outdated, SegmentRows
+from nightly.archive.tables.tables import LAYOUT, SCHEMA, Place, Stat, Tables
 from nightly.night.folder import Night, is_damage
 from shared.errors import StorageError, without_words
 from shared.system.archive_folder import archive_files
 from shared.system.faults import crash_point
 from shared.system.files import fsync_dir, write_atomic
-from shared.turns.records import Tombstone
+from shared.turns.records import RecordRefused, Tombstone, Turn
 
 CATALOG, LEFT = "catalog.sqlite", "catalog.json"
 _DAY_SECONDS = 86_400.0
@@ -88,6 +89,31 @@ def files_of(night_dir: Path, chats: Collection[str]) -> set[str] | None:
             if tables.stats() == stats:
                 return tables.files_with(Tombstone("all", chat_id, 0.0) for chat_id in chats)
     return None
+
+
+def archived_turns(night_dir: Path, chats: Collection[str]) -> Iterator[dict[str, Any]]:
+    """Every version of every turn (of these chats, if any are named), segment by segment: {turn_id, chat_id, timestamp, content, words, title, kept}.
+
+    `words` includes what the turn replies to; `kept`: [SHA-256, size] of each file that is kept. Of named chats only the segments are read that the
+    catalog names, if it can.
+    """
+    directory, wanted = night_dir / "archive", files_of(night_dir, chats) if chats else None
+    for _, name in archive_files(directory):
+        if wanted is not None and name not in wanted:
+            continue
+        for line in read_segment(directory / name):
+            if line["kind"] not in ("turn", "quarantine") or line["redis_type"] != "string":
+                continue
+            raw = RawRecord.from_json(line)
+            try:
+                turn = Turn.parse(raw.key, raw.value)
+            except RecordRefused:
+                continue
+            if not chats or turn.chat_id in chats:
+                yield {
+                    "turn_id": turn.turn_id, "chat_id": turn.chat_id, "timestamp": turn.timestamp, "content": turn.content, "words": turn.words,
+                    "title": turn.title, "kept": [[one.sha256, one.size] for one in turn.media if one.kept],
+                }  # fmt: skip
 
 
 class Catalog(Tables):

@@ -18,8 +18,8 @@ from zoneinfo import ZoneInfo
 import orjson
 
 from nightly.archive.catalog import Catalog
-from nightly.archive.catalog_tables import Place
 from nightly.archive.segments import RESTORE, RawRecord
+from nightly.archive.tables.tables import Place
 from nightly.night.record_failure import reason_of
 from shared.errors import ArchiveDamaged
 from shared.turns.chunk import Chunk

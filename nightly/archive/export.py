@@ -3,6 +3,7 @@
     <folder>/README.txt, index.json
     <folder>/<name of the chat>/turns.jsonl         every version of every turn: in order of time, versions in order of the runs
     <folder>/<name of the chat>/conversation.md     the last version of each
+    <folder>/<name of the chat>/media/, media.jsonl files that are kept, and whose they are: only where there are any
     <folder>/<name of the chat>/obsidian/           on request: the same as a vault for Obsidian
     <folder>/_archive/tombstones.jsonl, quarantine.jsonl, texts.jsonl, erased.jsonl     where there are any
 
@@ -16,7 +17,7 @@ restarts.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -26,9 +27,10 @@ from typing import IO, Any
 import orjson
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from nightly.archive.catalog import Catalog, files_of
+from nightly.archive.catalog import Catalog
+from nightly.archive.media.export import MediaExport
 from nightly.archive.recomputing import recomputed
-from nightly.archive.segments import RawRecord, Segment, WrittenText, parse_turn, read_segment
+from nightly.archive.segments import RawRecord, Segment, WrittenText, parse_turn
 from nightly.night.progress import Reporter
 from shared.config.settings import Settings
 from shared.errors import ArchiveDamaged, InvalidInput, NightRunning
@@ -83,6 +85,7 @@ class Chat:
     folder: str
     turns: int = 0
     versions: int = 0
+    files: int = 0
     forgotten: int = 0
     first: float | None = None
     last: float | None = None
@@ -243,13 +246,15 @@ class _Export:
                 return chat
             lines = stack.enter_context(private_file(folder / chat.folder / "turns.jsonl"))
             document = stack.enter_context(private_file(folder / chat.folder / "conversation.md"))
-            turns, marks = _write_turns(places, source, lines, chat), namesakes(speakers)
-            if self._wanted.obsidian:
-                beside = folder / chat.folder / "obsidian"
-                vault = Vault(chat_id, self._zone, lambda name: private_file(beside / name), marks)
+            beside, vaulted = folder / chat.folder / "obsidian", self._wanted.obsidian
+            media = MediaExport(self._directory, folder / chat.folder, self._zone, beside if vaulted else None)
+            turns, marks = media.passing(_write_turns(places, source, lines, chat)), namesakes(speakers)
+            if vaulted:
+                vault = Vault(chat_id, self._zone, lambda name: private_file(beside / name), marks, files=media.names)
                 turns = stack.enter_context(vault).passing(turns)
-            for piece in conversation(chat_id, turns, self._zone, marks):
+            for piece in conversation(chat_id, turns, self._zone, marks, media.names):
                 document.write(piece.encode())
+            chat.files = media.finish(self._report)
         return chat
 
     def _places(
@@ -290,7 +295,8 @@ class _Export:
     def _index(self, chats: dict[str, Chat], segments: dict[str, str]) -> dict[str, Any]:
         with_turns = [chat for chat in chats.values() if chat.turns]
         totals = {
-            name: sum(getattr(chat, name) for chat in chats.values()) for name in ("turns", "versions", "forgotten")
+            name: sum(getattr(chat, name) for chat in chats.values())
+            for name in ("turns", "versions", "files", "forgotten")
         }
         asked = {"chats": sorted(self._wanted.chats), "since": self._wanted.since, "until": self._wanted.until}
         return {
@@ -371,27 +377,3 @@ def _raw(line: bytes) -> RawRecord:
 
 def _turn(raw: RawRecord) -> Turn:
     return Turn.parse(raw.key, raw.value)
-
-
-def archived_turns(night_dir: Path, chats: Collection[str]) -> Iterator[dict[str, Any]]:
-    """Every version of every turn (of these chats, if any are named), segment by segment: {turn_id, chat_id, timestamp, content, words, title}.
-
-    `words` includes what the turn replies to. Of named chats only the files are read that the catalog names, if it can.
-    """
-    directory, wanted = night_dir / "archive", files_of(night_dir, chats) if chats else None
-    for _, name in archive_files(directory):
-        if wanted is not None and name not in wanted:
-            continue
-        for line in read_segment(directory / name):
-            if line["kind"] not in ("turn", "quarantine") or line["redis_type"] != "string":
-                continue
-            raw = RawRecord.from_json(line)
-            try:
-                turn = Turn.parse(raw.key, raw.value)
-            except RecordRefused:
-                continue
-            if not chats or turn.chat_id in chats:
-                yield {
-                    "turn_id": turn.turn_id, "chat_id": turn.chat_id, "timestamp": turn.timestamp, "content": turn.content, "words": turn.words,
-                    "title": turn.title,
-                }  # fmt: skip

@@ -15,6 +15,7 @@ import os
 import re
 import subprocess
 import tempfile
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -64,13 +65,13 @@ class Mirror:
 
     def names(self) -> set[str]:
         """The files of the archive that it has; MirrorFailed if it is not reachable."""
-        lines = self._rsync("--list-only", *_ALL, self._root).splitlines()
+        lines = self.rsync("--list-only", *_ALL, self.root).splitlines()
         listed = (line.split(maxsplit=4)[-1] for line in lines if line.startswith("-"))  # no links, no directories
         return {name for name in listed if run_of(name) is not None}
 
     def compare(self, archive_dir: Path, names: list[str]) -> Comparison:
         """Compare the bytes of these files on both sides. What rsync does not report as identical is missing or different."""
-        out = self._rsync("--checksum", "--dry-run", "-ii", *_only(names), f"{archive_dir}/", self._root)
+        out = self.rsync("--checksum", "--dry-run", "-ii", *_only(names), f"{archive_dir}/", self.root)
         changes = {line[12:]: line[2:11] for line in out.splitlines() if line[1:2] == "f"}
         same = [name for name in names if name in changes and not changes[name].strip()]
         missing = [name for name in names if changes.get(name, "+").startswith("+")]
@@ -78,7 +79,7 @@ class Mirror:
 
     def add(self, archive_dir: Path, names: list[str]) -> None:
         """Copy these files there; files that already exist there are not changed."""
-        self._sweep()
+        self.sweep([""], _LEFT_OVER)
         self._send(archive_dir, names, "--ignore-existing")
 
     def replace(self, archive_dir: Path, names: list[str], suffix: str) -> None:
@@ -91,41 +92,45 @@ class Mirror:
 
     def truncate_damaged(self) -> None:
         """Truncate the damaged files that `replace` kept: their contents are unknown. (A key that may write there may not delete.)"""
-        lines = self._rsync("--list-only", *_KEPT_DAMAGED, self._root).splitlines()
+        lines = self.rsync("--list-only", *_KEPT_DAMAGED, self.root).splitlines()
         full = [line.split(maxsplit=4) for line in lines if line.startswith("-")]
         names = [name for _, size, *_, name in full if size != "0"]
         if names:
             with tempfile.TemporaryDirectory(prefix="hmem-mirror-") as folder:
                 for name in names:
                     (Path(folder) / name).touch()
-                self._rsync("--ignore-times", *_only(names), f"{folder}/", self._root)
+                self.rsync("--ignore-times", *_only(names), f"{folder}/", self.root)
 
     def fetch(self, names: list[str], into: Path) -> None:
         """Copy these files from there."""
         if names:
-            self._rsync(*_only(names), self._root, f"{into}/")
+            self.rsync(*_only(names), self.root, f"{into}/")
 
     def _send(self, archive_dir: Path, names: list[str], *how: str) -> None:
-        if not names:
-            return
+        if names:
+            self.send(_only(names), archive_dir, names, *how)
+
+    def send(self, chosen: Sequence[str], archive_dir: Path, names: Collection[str], *how: str) -> None:
+        """Copy these files there, durably; `chosen`: the options by which rsync takes them alone."""
         durable = ["--fsync"] if _knows_fsync() else []
-        self._rsync("--times", "--omit-dir-times", *durable, *how, *_only(names), f"{archive_dir}/", self._root)
+        self.rsync("--times", "--omit-dir-times", *durable, *how, *chosen, f"{archive_dir}/", self.root)
         if self._local:
             _make_durable(self._local, names)
 
-    def _sweep(self) -> None:
-        """Remove partial files of a killed rsync, if the mirror is on this host."""
-        with contextlib.suppress(OSError):
-            for path in list(self._local.iterdir()) if self._local else ():
-                if _LEFT_OVER.match(path.name):
-                    path.unlink(missing_ok=True)
+    def sweep(self, folders: Iterable[str], left_over: re.Pattern[str]) -> None:
+        """Remove partial files of a killed rsync from these folders, if the mirror is on this host."""
+        for folder in [self._local / name for name in folders] if self._local else ():
+            with contextlib.suppress(OSError):
+                for path in list(folder.iterdir()):
+                    if left_over.match(path.name):
+                        path.unlink(missing_ok=True)
 
     @property
-    def _root(self) -> str:
+    def root(self) -> str:
         return self.place if self.place.endswith((":", "/")) else f"{self.place}/"
 
-    def _rsync(self, *arguments: str) -> str:
-        """One call; its output, or MirrorFailed."""
+    def rsync(self, *arguments: str) -> str:
+        """One call; its output, or MirrorFailed. For the files of messages, too (nightly/archive/media/mirroring.py)."""
         through = ["--rsh", self._rsh, f"--timeout={SILENCE_SECONDS}"] if self._rsh else []
         try:
             done = run_bounded(["rsync", "--recursive", *through, *arguments], CALL_TIMEOUT_SECONDS)
@@ -206,13 +211,14 @@ def _knows_fsync() -> bool:
     return False
 
 
-def _make_durable(directory: Path, names: list[str]) -> None:
+def _make_durable(directory: Path, names: Collection[str]) -> None:
     try:
         for path in (directory / name for name in names):
             if path.is_file() and not path.is_symlink():  # else it existed before, and the comparison reports it
                 with path.open("rb") as handle:
                     os.fsync(handle.fileno())
-        fsync_dir(directory)
+        for folder in {directory, *((directory / name).parent for name in names)}:
+            fsync_dir(folder)
     except OSError as error:
         raise _unusable(str(directory), f"it cannot be made durable ({error.strerror})") from error
 

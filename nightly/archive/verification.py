@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from nightly.archive.media.verification import MediaVerifier
 from nightly.archive.mirror import Comparison, Mirror, open_mirror
 from nightly.archive.recomputing import compare_with_segments, recomputed
 from nightly.archive.segments import DAMAGED, Segment, erased_since
@@ -79,7 +80,8 @@ def verify(settings: Settings, report: Reporter) -> dict[str, Any]:
     with recomputed(settings, report) as made:
         counts = {"segments": len(findings.archive.segments), **made.counts}
         compared = compare_with_segments(settings, report, made)
-    return counts | compared | ({"mirrored": _verify_mirror(mirror, settings)} if mirror else {})
+        mirrored = {"mirrored": _verify_mirror(mirror, settings)} if mirror else {}
+        return counts | compared | mirrored | MediaVerifier(settings, made, mirror, report).verify()
 
 
 def _inspect(settings: Settings, report: Reporter) -> ArchiveFindings:
@@ -136,6 +138,9 @@ def repair(settings: Settings, report: Reporter) -> dict[str, Any]:
         fetched = fresh_dir(settings.hmem_night_dir / REPAIRING)
         try:
             done = _repair_both(mirror, settings, fetched, report)
+            with recomputed(settings, report) as made:
+                media = MediaVerifier(settings, made, mirror, report).repair(fresh_dir(fetched))
+                done += [f"{path}: {what}" for path, what in media.items()]
         finally:
             remove_tree(fetched)
     return verify(settings, report) | {"repaired": done}

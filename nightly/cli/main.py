@@ -178,7 +178,7 @@ def turns(
     chat: Annotated[list[str] | None, typer.Option(help="Only this chat; repeatable.")] = None,
 ) -> None:
     """Print every turn in the archive as JSON lines: every version, hidden turns included."""
-    from nightly.archive.export import archived_turns
+    from nightly.archive.catalog import archived_turns
     from shared.turns.records import dumps
 
     found = archived_turns(start_night().hmem_night_dir, chat or ())

@@ -11,6 +11,7 @@ from zoneinfo import ZoneInfo
 
 import orjson
 
+from nightly.archive.media.words import media_lines
 from nightly.cli.tables import print_table
 from nightly.night.ledger import ENDS
 from shared.config.settings import Settings
@@ -141,6 +142,8 @@ def sentence(summary: Mapping[str, Any]) -> str:
         text += f"\n  {line}"
     for reason, count in summary["reasons"].items():
         text += f"\n  quarantined: {count} × {reason}"
+    for line in media_lines(summary.get("media", {})):
+        text += f"\n  {line}"
     for line in _without_chunks(summary):
         text += f"\n  {line}"
     for line in _without_model(summary):

@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import Any
 
 from nightly.archive.catalog import Catalog
-from nightly.archive.catalog_tables import blob
 from nightly.archive.chat_chunks import ChatReader
 from nightly.archive.segments import RawRecord, parse_turn
+from nightly.archive.tables.tables import blob
 from nightly.imports.candidates import Candidate
 from nightly.imports.matching import NEAR_SECONDS, Moments, Recorded, letters, nearest
 from nightly.imports.seen import Seen, SeenTurn

@@ -13,8 +13,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from nightly.archive.catalog_tables import blob
 from nightly.archive.segments import RawRecord
+from nightly.archive.tables.tables import blob
 from nightly.night.scratch import scratch_database
 from shared.turns.records import Turn
 

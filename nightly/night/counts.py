@@ -30,6 +30,7 @@ def counts_of(results: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
         "moved": publish.get("moved"),
         "gate": publish.get("gate", {}),
         "release_bytes": publish.get("bytes", chunk.get("bytes")),
+        "media": archive.get("media", {}),
         "deleted": results.get("flush", {}).get("deleted", 0),
         "mirror": _mirror(archive, results.get("flush", {})),
         "seconds": {name: result["seconds"] for name, result in results.items() if "seconds" in result},

@@ -20,6 +20,10 @@ import orjson
 
 from nightly.archive import erasing
 from nightly.archive.catalog import Catalog, open_catalog
+from nightly.archive.media.bring import MediaBringer
+from nightly.archive.media.erase import erase as erase_media
+from nightly.archive.media.index import open_index
+from nightly.archive.media.places import is_intact
 from nightly.archive.mirror import Mirror, MirrorDiffers, bring_up_to_date, missing_there, open_mirror
 from nightly.archive.segments import (
     Again,
@@ -65,6 +69,7 @@ def run(night: Night, out: Path) -> dict[str, Any]:
     with open_catalog(night) as archive:
         if erased.get("segments"):
             _prove(archive, _exported(night))
+        media = _media(night, archive, out)
         found = {
             "segments": archive.segments,
             "turns": sum(archive.turns_per_chat().values()),
@@ -83,8 +88,24 @@ def run(night: Night, out: Path) -> dict[str, Any]:
         "only_hiding_tombstones": judged.only_hide,
         **found,
         "erased": erased,
+        "media": media,
         "mirror": mirror,
     }
+
+
+def _media(night: Night, archive: Catalog, out: Path) -> dict[str, Any]:
+    """What became of the files of messages, when all turns are archived, and erased where they are to be; and which of the old ones are not what
+    they were."""
+    with open_index(night.settings.hmem_night_dir) as index:
+        erased = erase_media(archive, index)
+        brought = MediaBringer(night, archive, index).bring(_exported(night), out)
+        damaged = []
+        for path in index.due("read_at", night.settings.scrub_days):
+            if is_intact(night.archive_dir, path):
+                index.was_read(path)
+            else:
+                damaged.append(path)
+        return brought | {"erased": erased, "damaged": damaged, "files": index.count}
 
 
 def _exported(night: Night) -> Iterator[RawRecord]:

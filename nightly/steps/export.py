@@ -2,22 +2,26 @@
 
 SCAN returns every key that exists throughout, some twice (hence the set), but not keys that are added later: those stay for the next
 night. A key that is not a string is exported as DUMP returns it. Staged imports of a backfill are exported as if they were in Redis.
+Of the files of messages (KEEP_MEDIA) only the names are noted: each is named by its hash, and the archive step fetches it when its turn is there.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, cast
 
 import orjson
 from redis import Redis
 
+from nightly.archive.media.bring import WAITING
 from nightly.archive.segments import RawRecord
 from nightly.imports.staging import RECORDS, TOMBSTONES, take
 from nightly.night.folder import Night
 from shared.system.files import atomic_writer
 from shared.wire import keys
+from shared.wire.media.kept import WaitingFile, waiting_files
 
 #: Keys of one round trip; turns may be large.
 BATCH_KEYS = 200
@@ -36,14 +40,25 @@ def run(night: Night, out: Path) -> dict[str, Any]:
     with atomic_writer(out / TOMBSTONES) as handle:
         for tombstone in tombstones:
             handle.write(orjson.dumps(RawRecord(keys.TOMBSTONES.encode(), "string", tombstone).to_json()) + b"\n")
+    waiting = _waiting_media(night.redis)  # after the turns: a file is kept before its turn is written
+    with atomic_writer(out / WAITING) as handle:
+        handle.writelines(orjson.dumps(asdict(one)) + b"\n" for one in waiting)
     imports = take(night, out)
     return {
         "keys": len(names),
         "records": written + imports["records"],
         "vanished": len(names) - written,
+        "media": len(waiting),
         "tombstones": len(tombstones) + sum(one["tombstones"] for one in imports["files"].values()),
         "imports": imports,
     }
+
+
+def _waiting_media(client: Redis) -> list[WaitingFile]:
+    """Files of messages that are to be kept (KEEP_MEDIA), whatever the setting is by now."""
+    names = [cast(bytes, key) for key in client.scan_iter(match=f"{keys.KEPT}:*", count=5000)]
+    listed = cast(dict[bytes, bytes], client.hgetall(keys.KEPT)) if client.type(keys.KEPT) == b"hash" else {}
+    return list(waiting_files(listed, names))
 
 
 def turn_keys(client: Redis) -> list[bytes]:

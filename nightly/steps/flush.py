@@ -3,7 +3,7 @@
 Verification re-reads both disks, for exactly the records to delete: a record's bytes are in an archive segment, and the current release was
 built from that segment (same hash in its manifest). With ARCHIVE_MIRROR every file of the archive must be verified there, too; otherwise
 nothing is deleted (MirrorFailed).
-A key that was rewritten since, or added later, stays for the next night.
+A key that was rewritten since, or added later, stays for the next night. The files of messages go last (nightly/archive/media/flushing.py).
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import orjson
 import redis
 
 from nightly.archive.catalog import open_catalog
+from nightly.archive.media.flushing import flush_media, mirror_media
 from nightly.archive.mirror import bring_up_to_date, open_mirror
 from nightly.archive.segments import RawRecord, Segment, stored_records
 from nightly.imports.staging import RECORDS
@@ -46,6 +47,7 @@ def run(night: Night, out: Path) -> dict[str, Any]:
     try:
         mirror = open_mirror(night.settings)
         mirrored = bring_up_to_date(mirror, night.archive_dir) if mirror else None  # texts came after the archive step
+        media = mirror_media(night, mirror) if mirror else None
     except MirrorFailed as error:
         nothing = {"deleted": 0, "changed_since": 0, "unproven": exported}
         return {"exported": exported, **nothing, "mirror_failed": str(error)}
@@ -68,10 +70,11 @@ def run(night: Night, out: Path) -> dict[str, Any]:
             raise
         deleted, kept = deleted + gone, kept + changed
         crash_point("flush:batch-deleted")
+    files = flush_media(night, media)
     last = {"run": night.run, "finished_at": time.time()}
     night.redis.set(keys.NIGHT_LAST, orjson.dumps(last))
     counts = {"deleted": deleted, "changed_since": kept, "unproven": exported - safe}
-    return {"exported": exported, **counts, "mirrored": mirrored, "mirror_failed": None}
+    return {"exported": exported, **counts, "media": files, "mirrored": mirrored, "mirror_failed": None}
 
 
 class _Served:

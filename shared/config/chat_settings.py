@@ -37,6 +37,16 @@ class ChatSettings(BaseModel):
         description="without MEDIA_DIR: how much the files of a day may take in Redis together, in bytes; more are refused with a sentence",
     )
 
+    keep_media: bool = Field(
+        False,
+        description="keep the files of messages themselves for ever: in the archive, in its mirror and in exports, until they are forgotten",
+    )
+    keep_media_bytes: int = Field(
+        256_000_000,
+        ge=1_000,
+        description="with KEEP_MEDIA: how much the files that wait for the night may take in Redis together, in bytes; more are not kept",
+    )
+
     transcribe_url: str | None = Field(
         None,
         description="a server that transcribes recordings as OpenAI's /v1/audio/transcriptions does, such as http://127.0.0.1:8000; unset: none",

@@ -33,7 +33,7 @@ OURS: dict[str, tuple[str, ...]] = {
         "media-sessions",
         "made-files",
     ),
-    "hmem_night_dir": ("archive", "archive/erasing", "archive/damaged", "nights", "last", "imports"),
+    "hmem_night_dir": ("archive", "archive/erasing", "archive/damaged", "archive/media", "nights", "last", "imports"),
 }
 _OTHERS_MAY_WRITE = stat.S_IWGRP | stat.S_IWOTH
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import datetime
@@ -79,6 +80,16 @@ def private_file(path: Path) -> IO[bytes]:
     """A new file for its owner alone, open for writing; its directory is made if it is missing."""
     make_dir(path.parent)
     return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb")
+
+
+def second_name(source: Path, target: Path) -> None:
+    """The same file in another folder of the export; a copy where the disk knows no second names."""
+    make_dir(target.parent)
+    try:
+        target.hardlink_to(source)
+    except OSError:
+        shutil.copyfile(source, target)
+        target.chmod(0o600)
 
 
 def bare_line(key: bytes, value: bytes) -> bytes | None:

@@ -13,9 +13,11 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from itertools import takewhile
+from urllib.parse import quote
 from zoneinfo import ZoneInfo
 
 from shared.text.format import day_text, one_line
+from shared.turns.media_files import FOLDER, FileNames, files_of, is_picture
 from shared.turns.message_origin import QUOTE_CHARACTERS, Origin
 from shared.turns.origin_words import replying, said_by
 from shared.turns.records import Turn
@@ -31,9 +33,14 @@ _UNWRITABLE = re.compile(r"[\ud800-\udfff\x00-\x08\x0e-\x1b\x7f]")
 
 
 def conversation(
-    chat_id: str, turns: Iterable[Turn], zone: ZoneInfo, marks: Mapping[Speaker, str] | None = None
+    chat_id: str,
+    turns: Iterable[Turn],
+    zone: ZoneInfo,
+    marks: Mapping[Speaker, str] | None = None,
+    files: FileNames | None = None,
 ) -> Iterator[str]:
-    """The document, piece by piece; the turns in the order of time. `marks` tell people of one name apart (shared/turns/speakers.py)."""
+    """The document, piece by piece; the turns in the order of time. `marks` tell people of one name apart (shared/turns/speakers.py). `files`: those
+    beside the document, which it links."""
     yield f"# Chat {inline(chat_id)}\n\nTimes are those of {inline(zone.key)}.\n"
     day = ""
     for turn in turns:
@@ -44,7 +51,13 @@ def conversation(
         who = f"{turn.speaker} {(marks or {}).get(turn.person, '')}"
         origin = about(turn.origin)
         ahead = f"\n**{datetime.fromtimestamp(turn.timestamp, zone):%H:%M} {inline(who)}**"
-        yield f"{ahead}{f' {inline(origin)}' if origin else ''}\n\n{quoted(turn.remembered)}\n"
+        yield f"{ahead}{f' {inline(origin)}' if origin else ''}\n\n{quoted(turn.remembered)}\n{''.join(_links(turn, files or {}))}"
+
+
+def _links(turn: Turn, files: FileNames) -> Iterator[str]:
+    """The names are ours, and have no character that means anything; not in ASCII they are written as addresses are."""
+    for _, name in files_of(turn, files):
+        yield f"\n{'!' if is_picture(name) else ''}[{inline(name)}]({FOLDER}/{quote(name)})\n"
 
 
 def about(origin: Origin) -> str:

@@ -1,6 +1,7 @@
 """What came with a message as a file: its bytes are stored by their hash (shared/media/), never in a task.
 
-    media    [{"kind", "sha256", "size", "mime", "name", "seconds", "text", "summary"}, …]: kind as Telegram calls it (photo, voice, document, …)
+    media: [{"kind", "sha256", "size", "mime", "name", "seconds", "text", "summary", "kept"}, …]:
+    kind as Telegram calls it (photo, voice, document, …)
 
 A field of a task and of the turn that it becomes. An entry of another form is left out: a message is never refused over it.
 """
@@ -41,7 +42,8 @@ _MIME = re.compile(r"[a-z]{1,20}/[A-Za-z0-9.+-]{1,100}\Z")
 class Media:
     """One file. `size` in bytes; `seconds`: the length of a recording, 0 where unknown; `name`: as the sender named it; `text`: what is remembered
     of its content, written by the dispatcher (words that were heard, what a picture shows, the text of a document); `summary`: of a text that is too
-    long to be told whole, what it says in short."""
+    long to be told whole, what it says in short; `kept`: whether the file itself
+    is kept for ever (KEEP_MEDIA), False if it was to be and could not, None if it was not to be."""
 
     kind: str
     sha256: str
@@ -51,6 +53,7 @@ class Media:
     seconds: int = 0
     text: str = ""
     summary: str = ""
+    kept: bool | None = None
 
     @classmethod
     def parse(cls, value: object) -> Self | None:
@@ -61,7 +64,7 @@ class Media:
             return None
         if not _is_count(size):
             return None
-        seconds = value.get("seconds")
+        seconds, kept = value.get("seconds"), value.get("kept")
         return cls(
             kind,
             sha256,
@@ -71,12 +74,14 @@ class Media:
             seconds if _is_count(seconds) else 0,
             _text(value.get("text"), TEXT_CHARACTERS),
             _text(value.get("summary"), SUMMARY_CHARACTERS),
+            kept if isinstance(kept, bool) else None,
         )
 
     def to_json(self) -> dict[str, Any]:
         record: dict[str, Any] = {"kind": self.kind, "sha256": self.sha256, "size": self.size, "mime": self.mime}
         more = {"name": self.name, "seconds": self.seconds, "text": self.text, "summary": self.summary}
-        return record | {name: value for name, value in more.items() if value}
+        flag = {} if self.kept is None else {"kept": self.kept}
+        return record | {name: value for name, value in more.items() if value} | flag
 
 
 def media_of(record: dict[str, Any]) -> tuple[Media, ...]:

@@ -6,7 +6,8 @@ What people and models say is shown, and does nothing. In Obsidian, Markdown can
 `%%` hides, `key:: value` is a field, Dataview and other plugins run code that stands in backticks, Templater runs what stands in `<% %>` anywhere in
 a note, and a picture's address is fetched when the note is opened. So nothing of a text is left as Markdown: each character that could begin
 something has a backslash ahead of it, which also parts the two characters of each of these marks, and no code is shown as code (conversation.md has
-it as it was said). Names of files are ours alone; values of the front matter are JSON texts, which are YAML, too.
+it as it was said). Names of files are ours alone, also of those that came with messages, none of which is a note; values of the front matter are JSON
+texts, which are YAML, too.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from zoneinfo import ZoneInfo
 
 from shared.text.format import date_text, one_line, time_text
 from shared.turns.conversation import about
+from shared.turns.media_files import FOLDER, FileNames, files_of, is_picture
 from shared.turns.records import Turn
 from shared.turns.speakers import Speaker
 
@@ -43,10 +45,12 @@ class Vault:
         open_note: Callable[[str], IO[bytes]],
         marks: Mapping[Speaker, str] | None = None,
         more: Iterable[str] = (),
+        files: FileNames | None = None,
     ) -> None:
-        """`marks` tell people of one name apart (shared/turns/speakers.py). `more`: names of further notes, which each day links to."""
+        """`marks` tell people of one name apart (shared/turns/speakers.py). `more`: names of further notes, which each day links to. `files`: those
+        in the vault's folder `media`; pictures are shown, others are linked."""
         self._chat_id, self._zone, self._open_note, self._marks = chat_id, zone, open_note, marks or {}
-        self._more = tuple(more)
+        self._more, self._files = tuple(more), {} if files is None else files
         self.days: list[str] = []
         self._note: IO[bytes] | None = None
 
@@ -75,6 +79,8 @@ class Vault:
         clock, origin = time_text(turn.timestamp, self._zone).rpartition(" ")[2], about(turn.origin)
         head = f"\n**{clock} {inline(who)}**{f' {inline(origin)}' if origin else ''}\n\n"
         self._note.write(f"{head}{quoted(turn.remembered)}\n".encode())
+        for _, name in files_of(turn, self._files):
+            self._note.write(f"\n{'!' if is_picture(name) else ''}[[{FOLDER}/{name}]]\n".encode())
 
     def _begin(self, day: str) -> None:
         before = self.days[-1] if self.days else None

@@ -78,6 +78,10 @@ KEYS: tuple[Key, ...] = (
         "bot, dispatcher, owner", "bot, dispatcher", "none"),
     Key("hcli:mem:media:{sha256}", "string", "a file that came with a message, or that Claude made, unless MEDIA_DIR is set",
         "bot, dispatcher, owner", "bot, dispatcher", "24 h"),
+    Key("hcli:mem:kept", "hash",
+        "task id:SHA-256 of each file below → size:POSIX seconds:chat id", "dispatcher, night, owner", "dispatcher, night", "none"),
+    Key("hcli:mem:kept:{task_id}:{sha256}", "string",
+        "a file to be kept for ever, until it is verified in the archive (KEEP_MEDIA)", "dispatcher, night, owner", "dispatcher, night", "none"),
     Key("hcli:mem:bot:model:{chat_id}", "string", "the model that a chat chose", "bot", "bot", "none"),
     Key("hcli:mem:bot:new:{chat_id}", "string",
         "/new: the dispatcher ends the conversation before it answers again", "bot, dispatcher", "dispatcher", "24 h"),
@@ -151,6 +155,7 @@ BOT_WAITING = "hcli:mem:bot:waiting"
 BOT_OWNER = "hcli:mem:bot:owner"
 BOT_ARRIVING = "hcli:mem:bot:arriving"
 MEDIA = "hcli:mem:media"
+KEPT = "hcli:mem:kept"
 PATIENCE = "hcli:mem:patience"
 NIGHT_OWNER = "hcli:mem:night:owner"
 NIGHT_RUN = "hcli:mem:night:run"
@@ -306,6 +311,10 @@ def bot_new(chat_id: str) -> str:
 
 def media(sha256: str) -> str:
     return f"hcli:mem:media:{sha256}"
+
+
+def kept(task_id: str, sha256: str) -> str:
+    return f"{KEPT}:{task_id}:{sha256}"
 
 
 def bot_told(chat_id: str) -> str:

@@ -34,6 +34,7 @@ VECTOR_RELEASES, VECTOR_PARTS, VECTOR_ALIASES = (
 CHAT_STATS = keys.CHAT_STATS_PREFIX + "*"
 OF_CHAT = keys.chat_settings("*")
 MEDIA_FILES = keys.media("*")
+KEPT_FILES = f"{keys.KEPT}:*"
 
 
 _SCRIPTS = without_keys(
@@ -175,6 +176,12 @@ DISPATCHER = User(
         both("ZADD ZSCORE ZRANGE ZREM ZREMRANGEBYRANK", keys.SERVED, why="which chat is next"),
         both("GET SET", MEDIA_FILES, why="the files that came with a message; those that Claude made, for the bot"),
         both("ZADD ZRANGE ZREMRANGEBYSCORE", keys.MEDIA, why="how much the files in Redis take together"),
+        both(
+            "HGET HSET HGETALL",
+            keys.KEPT,
+            why="how much the files that wait for the night take together (`KEEP_MEDIA`)",
+        ),
+        both("SET EXISTS", KEPT_FILES, why="keeps the files of a finished message for the archive"),
         reads("EXISTS", CANCEL, why="does not start a cancelled task"),
         reads(
             "LPOS LINDEX PTTL",
@@ -260,6 +267,9 @@ NIGHT = User(
             TURNS,
             why="deletes turns that are archived and served; Redis cannot tell this script from a plain `UNLINK`",
         ),
+        both("HGETALL HDEL", keys.KEPT, why="which files are to be kept for ever"),
+        reads("GET TYPE", KEPT_FILES, why="archives them; compares each again before it is deleted"),
+        writes("UNLINK", KEPT_FILES, why="deletes files that are verified in the archive, and those of no turn"),
         reads("LRANGE", keys.TOMBSTONES, why="applies tombstones"),
         both("GET SET EXPIRE DEL EVAL", keys.NIGHT_OWNER, why="one night at a time: the lease"),
         both("INCRBY", keys.NIGHT_RUN, why="counter of runs and fencing tokens"),
@@ -307,6 +317,8 @@ OWNER = User(
         writes("HDEL", keys.BOT_WAITING, keys.BOT_ARRIVING, why="… and from what the bot was to send, or to queue"),
         writes("DEL", MEDIA_FILES, why="… and the files of messages that no waiting message needs"),
         writes("ZREM", keys.MEDIA, why="… from their list"),
+        writes("DEL", KEPT_FILES, why="… and the kept files of what is covered"),
+        writes("HDEL", keys.KEPT, why="… from their list"),
         writes("HDEL", keys.DIGESTS, why="… and ends the digest of a whole chat"),
         writes("DEL", OF_CHAT, why="… and removes what a whole chat has set"),
         writes("RPUSH", keys.TAGS, why="`hmem dead retry` returns tags to the dispatcher (tasks go to the queue, as with `hmem ask`)"),

@@ -21,10 +21,12 @@ from shared.vectors.sqlite.files import VectorFile
 from tests.chaos.checks.points import POINTS
 from tests.chaos.harness.forked import night
 from tests.chaos.harness.report import LIGHT
+from tests.nightly.archive.media.kept_media import PHOTO, send, waiting
 from tests.servers.ollama_api import DIGEST, OllamaApi
 from tests.support.night.indexes.chat_tables import accounts, summaries
 from tests.support.world import World
 
+FORGOTTEN = b"\x89PNG of what is forgotten"
 TURNS = [(f"t{number}", chat, f"note {number} of {chat}: the heron number {number * 7} was seen at the pond. " * (1 + number % 3))
          for number in range(12) for chat in ("9912", "-100123")]  # fmt: skip
 
@@ -102,7 +104,7 @@ def first_night(tmp_path_factory: pytest.TempPathFactory, redis_url: str) -> tup
 
 def _first_night(world: World) -> None:
     world.say("t1", "said before")
-    world.say("f1", "forgotten for good")
+    send(world, "f1", FORGOTTEN, text="forgotten for good")
     world.night()
 
 
@@ -129,17 +131,25 @@ def passing(light: World, point: str, first_night: tuple[Path, dict[bytes, bytes
 
 @pytest.mark.parametrize("point", POINTS)
 def test_a_kill_at_every_point_loses_and_doubles_nothing(passing: World, point: str) -> None:
-    """Without vectors (a night in a tenth of the time); one more turn is said between the death and the next night, one is forgotten."""
+    """Without vectors (a night in a tenth of the time); one more turn is said between the death and the next night, one is forgotten. A picture
+    comes with some of them."""
     light = passing
+    if point.startswith("flush:media-") and point != "flush:media-deleted":
+        (light.root / "mirror").mkdir()
+        light.environment["ARCHIVE_MIRROR"] = str(light.root / "mirror")
     stone = Tombstone("s1", "9912", 1_800_000_000.0, turn_ids=frozenset({"f1:user"}), erase=True)
     light.push_tombstone(stone)
-    light.say("t2", "said on the second day")
+    send(light, "t2", PHOTO, text="said on the second day")
     light.redis.set("hcli:memory:bad:user", "{")
     code, printed = night(light, HMEM_CRASH_AT=point)
     assert code == -signal.SIGKILL, printed
-    light.say("t3", "said after the death")
+    send(light, "t3", PHOTO, text="said after the death")
     light.night()
     assert unfinished_run(light.settings()) is None
+    kept = {
+        path.name.partition(".")[0]: path.read_bytes() for path in (light.night_dir / "archive" / "media").rglob("*.*")
+    }
+    assert (kept, waiting(light)) == ({"t2": PHOTO, "t3": PHOTO}, [])
     found = contents(light)
     assert [text for _, text in found["chunks"].values()] == [
         "said before",

@@ -1,6 +1,7 @@
 """Everything that is stored of one chat, in a folder for its person: turns, memories and summaries.
 
-    README.txt, conversation.md, turns.jsonl, memories.md, memories.jsonl, schedules.json, summaries.md, summaries.json, and on request obsidian/
+    README.txt, conversation.md, turns.jsonl, memories.md, memories.jsonl, schedules.json, summaries.md, summaries.json; on request obsidian/;
+    media/ and media.jsonl where files of messages are kept
 
 It only reads, with or without a running dispatcher; README.txt names what could not be read.
 """
@@ -18,6 +19,7 @@ from zoneinfo import ZoneInfo
 import orjson
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from dispatcher.chat_data.export.media import write_media
 from dispatcher.chat_data.export.sources import ARCHIVE, DAY, EVERY, REDIS, RELEASE, Gathered, gather
 from dispatcher.chat_data.export.vault import KINDS, VAULT, write_vault
 from dispatcher.memory.tombstones import hidden_by
@@ -27,6 +29,7 @@ from shared.system.export_folder import README, export_folder, private_file
 from shared.system.files import fresh_dir, remove_tree
 from shared.text.format import time_text
 from shared.turns.conversation import conversation, inline, quoted
+from shared.turns.media_files import FileNames
 from shared.turns.records import dumps
 from shared.turns.speakers import namesakes
 
@@ -82,22 +85,24 @@ def export_chat(
     """
     with export_folder(out) as folder, ExitStack() as stack:
         exported = _collect(settings, client, chat_id, fresh_dir(folder / _WORK), stack)
-        remove_tree(folder / _WORK)
         notes = exported.gathered.notes
         if exported.empty:
             why = f" These sources could not be read: {' '.join(notes)}" if notes else ""
             raise InvalidInput(f"Nothing is stored of chat {chat_id}, so nothing was written. Check the id.{why}")
         sources = {source: sum(one.source == source for one in exported.gathered.turns.values()) for source in _ORIGINS}
-        _write_turns(folder, exported.gathered, settings.timezone)
+        files = write_media(folder, exported.gathered, client, settings.timezone, folder / VAULT if obsidian else None)
+        remove_tree(folder / _WORK)
+        _write_turns(folder, exported.gathered, settings.timezone, files)
         _write_memories(folder, exported.memories, exported.newer, settings.timezone)
         _write_summaries(folder, exported, settings.timezone)
         _write_json(folder / "schedules.json", [_schedule_json(one) for one in exported.schedules])
         if obsidian:
-            write_vault(folder / VAULT, exported.gathered, exported.memories, exported.newer, settings.timezone)
+            write_vault(folder / VAULT, exported.gathered, exported.memories, exported.newer, settings.timezone, files)
         contents = {
             "chat_id": chat_id,
             "turns": len(exported.gathered.turns),
             "sources": sources,
+            "files": len(files),
             "memories": len(exported.memories),
             "schedules": len(exported.schedules),
             "session_summaries": len(exported.sessions),
@@ -162,12 +167,13 @@ def _summary(release: OpenRelease, gathered: Gathered) -> str | None:
         return None
 
 
-def _write_turns(folder: Path, gathered: Gathered, zone: ZoneInfo) -> None:
+def _write_turns(folder: Path, gathered: Gathered, zone: ZoneInfo, files: FileNames) -> None:
     ordered = gathered.in_order()
     with private_file(folder / "turns.jsonl") as handle:
         handle.writelines(one.line + b"\n" for one in ordered)
     marks = namesakes({one.turn.person for one in ordered})
-    _write(folder / "conversation.md", conversation(gathered.chat_id, (one.turn for one in ordered), zone, marks))
+    turns = (one.turn for one in ordered)
+    _write(folder / "conversation.md", conversation(gathered.chat_id, turns, zone, marks, files))
 
 
 def _write_memories(folder: Path, memories: list[Memory], newer: dict[int, int], zone: ZoneInfo) -> None:

@@ -27,6 +27,7 @@ from shared.system.command import translate
 from shared.system.export_folder import bare_line
 from shared.system.files import safe_name
 from shared.turns.chunk import COLUMNS, chunk_of
+from shared.turns.media_files import INDEX
 from shared.turns.records import RecordRefused, Tombstone, Turn, loads_object, time_order
 from shared.wire import keys
 
@@ -53,12 +54,14 @@ class ExportedTurn:
 
 @dataclass
 class Gathered:
-    """One chat's turns by id, its tombstones by id, and notes about sources that could not be read."""
+    """One chat's turns by id, its tombstones by id, notes about sources that could not be read, and where the files of messages are that the archive
+    has: (task id, SHA-256) → path."""
 
     chat_id: str
     tombstones: dict[str, Tombstone] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     turns: dict[str, ExportedTurn] = field(default_factory=dict)
+    files: dict[tuple[str, str], Path] = field(default_factory=dict)
 
     def forgets(self, turn: Turn) -> bool:
         return any(tombstone.covers(turn) for tombstone in self.tombstones.values())
@@ -134,7 +137,12 @@ def _from_archive(settings: Settings, found: Gathered, work: Path, archived: dic
             return False  # nothing of this chat is archived yet
         raise StorageError(str(failed)) from failed
     found.add_tombstones([Tombstone.parse(orjson.dumps(one)) for one in tombstones])
-    with suppress(FileNotFoundError), (out / safe_name(found.chat_id) / "turns.jsonl").open("rb") as lines:
+    folder = out / safe_name(found.chat_id)
+    with suppress(FileNotFoundError), (folder / INDEX).open("rb") as lines:
+        for about in map(orjson.loads, lines):
+            if about["file"]:
+                found.files[about["turn_id"].partition(":")[0], about["sha256"]] = folder / about["file"]
+    with suppress(FileNotFoundError), (folder / "turns.jsonl").open("rb") as lines:
         for line in lines:
             version = _archived(line.rstrip(b"\n"))
             archived.setdefault(version.turn.turn_id, []).append(version)

@@ -9,6 +9,7 @@ from zoneinfo import ZoneInfo
 
 from shared.system.export_folder import private_file
 from shared.text.format import date_text
+from shared.turns.media_files import FileNames
 from shared.turns.obsidian import INDEX, Vault, day_link, front_matter, inline
 from shared.turns.speakers import namesakes
 
@@ -27,12 +28,17 @@ KINDS = (
 
 
 def write_vault(
-    folder: Path, gathered: Gathered, memories: list[Memory], newer: dict[int, int], zone: ZoneInfo
+    folder: Path,
+    gathered: Gathered,
+    memories: list[Memory],
+    newer: dict[int, int],
+    zone: ZoneInfo,
+    files: FileNames,
 ) -> None:
-    """`newer`: id of a superseded memory → number of its successor."""
+    """`newer`: id of a superseded memory → number of its successor; `files`: those of messages, which are in the vault already."""
     ordered = gathered.in_order()
     marks = namesakes({one.turn.person for one in ordered})
-    with Vault(gathered.chat_id, zone, lambda name: private_file(folder / name), marks, [MEMORIES]) as vault:
+    with Vault(gathered.chat_id, zone, lambda name: private_file(folder / name), marks, [MEMORIES], files) as vault:
         for one in ordered:
             vault.add(one.turn)
     with private_file(folder / f"{MEMORIES}.md") as note:

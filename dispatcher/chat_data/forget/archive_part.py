@@ -54,6 +54,7 @@ class NightPart:
     tombstones: Sequence[Tombstone]
     later: bool = False
     erased: int = 0  # records that the nights run here have erased
+    erased_files: int = 0  # files of messages that they have removed
 
     @property
     def archive_here(self) -> bool:
@@ -132,9 +133,9 @@ class NightPart:
             say("The pin was removed, because the pinned release contains the text.")
         begun = time.time()
         failure = self._run(say)
-        self.erased = sum(
-            night.get("erased", 0) for night in finished_nights(self.settings) if night["finished_at"] >= begun
-        )
+        nights = [night for night in finished_nights(self.settings) if night["finished_at"] >= begun]
+        self.erased = sum(night.get("erased", 0) for night in nights)
+        self.erased_files = sum(night.get("media", {}).get("erased", 0) for night in nights)
         if failure is None:
             self._wait_for_readers()
             failure = self._sweep()

@@ -76,6 +76,7 @@ class Journal:
                 "memory_chats": sorted(scope.memory_chats),
                 "tasks": sorted(scope.tasks),
                 "sessions": sorted(scope.sessions),
+                "files": sorted(scope.files),
                 "windows": [piece.encode("utf-8", "replace").decode() for piece in self.needles.windows],
                 "words": [piece.encode("utf-8", "replace").decode() for piece in self.needles.words],
                 "layers": self.layers,
@@ -93,7 +94,8 @@ class Journal:
         asked = record["asked"] | {"turn_ids": tuple(record["asked"].get("turn_ids", ()))}
         tombstones = [Tombstone.parse(orjson.dumps(one)) for one in record["stones"]]
         chats, tasks, sessions = (set[str](record[name]) for name in ("memory_chats", "tasks", "sessions"))
-        scope = Scope(ForgetRequest(**asked), tombstones, chats, tasks, sessions, chosen=True)
+        files = {(str(task_id), str(sha256), int(size)) for task_id, sha256, size in record.get("files", ())}
+        scope = Scope(ForgetRequest(**asked), tombstones, chats, tasks, sessions, files, chosen=True)
         needles = Needles(tuple(record["windows"]), tuple(record["words"]))
         return cls(scope, needles, record["id"], record["started_at"], record["later"], record["layers"], trusted)
 

@@ -81,7 +81,7 @@ class Scope:
     """What is covered: the tombstones, and for a text also everything that contains it.
 
     `memory_chats`: chats with a covered typed memory; `tasks` and `sessions`: those of the covered turns that were known at the start;
-    `chosen`: these are complete, and anything not among them came later.
+    `files`: (task id, SHA-256, size) of the files that are kept with them; `chosen`: these are complete, and anything not among them came later.
     """
 
     asked: ForgetRequest
@@ -89,6 +89,7 @@ class Scope:
     memory_chats: set[str] = field(default_factory=set)
     tasks: set[str] = field(default_factory=set)
     sessions: set[str] = field(default_factory=set)
+    files: set[tuple[str, str, int]] = field(default_factory=set)
     chosen: bool = False
 
     @property

@@ -19,6 +19,7 @@ from typing import Any
 
 from redis import Redis
 
+from dispatcher.chat_data.forget.layers.media import find_kept
 from dispatcher.chat_data.forget.layers.redis import RedisLayer
 from dispatcher.chat_data.forget.layers.store import StoreLayer
 from dispatcher.chat_data.forget.layers.tasks import Running, TasksLayer
@@ -34,7 +35,7 @@ from shared.turns.chunk import Chunk
 from shared.turns.records import ROLES, RecordRefused, Tombstone, Turn, loads_object
 from shared.wire import keys
 
-RELEASE, ARCHIVE = "release: turns", "archive: turns"
+RELEASE, ARCHIVE, FILES = "release: turns", "archive: turns", "kept files of messages"
 
 
 @dataclass
@@ -61,7 +62,8 @@ class Selection:
 class Known:
     """A turn as stored in one place. `turn_ids`: several in a release, where repeated turns share a chunk.
 
-    `title`: of its conversation, by which it is found, too; no scan searches for that, since turns that remain may have the same.
+    `title`: of its conversation, by which it is found, too; no scan searches for that, since turns that remain may have the same. `files`: SHA-256
+    and size of those that are kept with it.
     """
 
     chat_id: str
@@ -71,6 +73,7 @@ class Known:
     session: str | None
     place: str
     title: str = ""
+    files: tuple[tuple[str, int], ...] = ()
 
 
 class Selector:
@@ -87,11 +90,13 @@ class Selector:
         for one in known:
             selection.turns |= {(one.chat_id, turn_id): (one.at, one.text) for turn_id in one.turn_ids}
             selection.scope.sessions |= {one.session} if one.session else set()
+            selection.scope.files |= {(one.turn_ids[0].rpartition(":")[0], *file) for file in one.files}
         missing = set(asked.turn_ids) - {turn_id for _, turn_id in selection.turns}
         if missing and not asked.hidden:
             _refuse_unknown(asked, missing, self._settings)
         selection.layers.update({place: sum(one.place == place for one in known) for place in (RELEASE, ARCHIVE)})
         self._add_layers(selection)
+        selection.layers[FILES] = len(selection.scope.files)
         selection.texts += [text for _, text in selection.turns.values()]
         selection.layers = +selection.layers
         return selection
@@ -112,6 +117,7 @@ class Selector:
         scope.tasks |= {one.task.task_id for one in selection.tasks if one.task}
         if scope.whole_chat:
             scope.tasks |= self._awaited(scope.whole_chat)
+        scope.files |= {(one.task_id, one.sha256, one.size) for one in find_kept(self._client, scope)}
         for entry in self._redis.find(scope):
             selection.layers[entry.layer] += 1
             selection.texts += entry.texts
@@ -158,6 +164,7 @@ def _archived(settings: Settings, chat_id: str | None) -> Iterator[Known]:
                 None,
                 ARCHIVE,
                 turn.get("title", ""),
+                tuple((str(sha256), int(size)) for sha256, size in turn.get("kept", ())),
             )
     except NightCommandFailed as failed:
         raise ArchiveDamaged(f"The archive cannot be read, so nothing was forgotten: {failed.message}") from failed
@@ -196,7 +203,8 @@ def release_summaries(settings: Settings) -> Iterator[tuple[str, str]]:
 
 
 def _of_turn(turn: Turn, place: str) -> Known:
-    return Known(turn.chat_id, (turn.turn_id,), turn.timestamp, turn.words, turn.session, place, turn.title)
+    files = tuple((one.sha256, one.size) for one in turn.media if one.kept)
+    return Known(turn.chat_id, (turn.turn_id,), turn.timestamp, turn.words, turn.session, place, turn.title, files)
 
 
 def _of_chunks(chunks: list[Chunk]) -> Known:

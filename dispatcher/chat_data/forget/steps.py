@@ -27,13 +27,14 @@ from dispatcher.chat_data.forget.journal import Journal, Journals
 from dispatcher.chat_data.forget.layers.caches import drop_caches
 from dispatcher.chat_data.forget.layers.claude import ClaudeLayer
 from dispatcher.chat_data.forget.layers.files import remove_files
-from dispatcher.chat_data.forget.layers.media import remove_media
+from dispatcher.chat_data.forget.layers.media import remove_kept, remove_media
 from dispatcher.chat_data.forget.layers.redis import RedisLayer
 from dispatcher.chat_data.forget.layers.redis_files import rewrite
 from dispatcher.chat_data.forget.layers.store import StoreLayer, open_store
 from dispatcher.chat_data.forget.layers.tasks import Running, TasksLayer
 from dispatcher.chat_data.forget.receipt import receipt, what_stays, write_receipt
 from dispatcher.chat_data.forget.scan import Proof
+from dispatcher.chat_data.forget.scan_files import add_files
 from dispatcher.memory.tombstones import Forgotten, announce, end_conversation, raise_mark
 from shared.config.ownership import OURS
 from shared.config.settings import Settings
@@ -191,6 +192,7 @@ class ForgetRun:
         context = self._context
         media = remove_media(context.settings, context.client, context.tasks, self._scope)
         self._count("files of messages", removed=media)
+        self._count("redis: kept files of messages", removed=remove_kept(context.client, self._scope))
         self._done("redis")
 
     def empty_store(self) -> None:
@@ -220,7 +222,7 @@ class ForgetRun:
         self._proven = failure is None
         if self._proven:
             remove_files(context.settings, [])  # copies of the old release's index
-        self._count("archive", records=part.erased)
+        self._count("archive", records=part.erased, files=part.erased_files)
         self._count("releases", removed=len(set(before) - set(release_runs(context.settings.hmem_memory_dir))))
         self._done("night")
         return failure
@@ -247,6 +249,7 @@ class ForgetRun:
         context = self._context
         proof = Proof(context.settings, context.client, context.store, context.tasks, self._scope)
         found = proof.search(self._journal.needles, archive=self._proven)
+        add_files(found, context.settings, context.client, self._scope, archive=self._proven)
         crash_point("forget:scanned")
         return found
 

@@ -20,6 +20,7 @@ from shared.turns.records import Tombstone
 from tests.chaos.harness.forked import night
 from tests.chaos.harness.oracle import Shadow, judge
 from tests.chaos.harness.report import Bench, Outcome, chaos
+from tests.nightly.archive.media.kept_media import PHOTO, entry, keep
 from tests.servers.ollama_api import DIGEST, OllamaApi
 from tests.support.world import World
 
@@ -46,7 +47,9 @@ class Stage:
     def prepare(self) -> Stage:
         self._before.say(self.world, "t0", "the heron stood at pond number0x")
         self._before.say(self.world, "t1", "the stork flew to pond number1x", chat_id="-100123")
-        self._before.say_and_forget(self.world, "f1", "the crane hid at pond number3z", chat_id="-100123")
+        keep(self.world, "f1", PHOTO, chat_id="-100123")
+        extra = {"media": [entry(PHOTO)]}
+        self._before.say_and_forget(self.world, "f1", "the crane hid at pond number3z", chat_id="-100123", extra=extra)
         undisturbed(self.world)
         for name in (name for name in PLACES if (self.world.root / name).is_dir()):
             shutil.copytree(self.world.root / name, self._template / name, symlinks=True)
@@ -65,7 +68,8 @@ class Stage:
         stone = Tombstone("s1", "-100123", 1_800_000_000.0, turn_ids=frozenset(shadow.forgotten), erase=True)
         self.world.push_tombstone(stone)
         shadow.say(self.world, "t1", "no, the stork stayed at pond number1y", chat_id="-100123")
-        shadow.say(self.world, "t2", "said on the second day at pond number2x")
+        keep(self.world, "t2", PHOTO)
+        shadow.say(self.world, "t2", "said on the second day at pond number2x", extra={"media": [entry(PHOTO)]})
         shadow.put(self.world, b"hcli:memory:bad:user", b"{")
         return self.world, shadow
 

@@ -17,9 +17,10 @@ from nightly.archive.mirror import Mirror, MirrorDiffers
 from nightly.night.folder import unfinished_run
 from nightly.steps import flush
 from shared.errors import ArchiveDamaged, MirrorFailed
+from tests.nightly.archive.media.kept_media import PHOTO, file_of, media_files, send
 from tests.servers.ollama_api import DIGEST, OllamaApi
 from tests.support.machine import free_port
-from tests.support.night.archives import archive, texts
+from tests.support.night.archives import archive, stone, texts
 from tests.support.night.mirrors import damage, files, repair, two_nights, verified, verify
 from tests.support.night.two_hosts import DayHost
 from tests.support.world import World
@@ -193,6 +194,32 @@ def test_a_mirror_on_another_host_is_proven_and_mended(far_mirror: DayHost) -> N
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("may_delete", [True, False])
+def test_files_of_messages_on_another_host_are_proven_mended_and_forgotten(
+    far_mirror: DayHost, *, may_delete: bool
+) -> None:
+    world, place = far_mirror.world, far_mirror.world.root / "mirror"
+    if may_delete:
+        keys = far_mirror.folder / "authorized_keys"
+        keys.write_text(keys.read_text().replace("rrsync -no-del", "rrsync"))
+    send(world, "t1", PHOTO)
+    send(world, "t2", b"another")
+    world.night()
+    assert media_files(place) == media_files(archive(world)) != {}
+    file_of(world, "t2", b"another", base=place).write_bytes(b"x")
+    assert len(repair(world)) == 1
+    stone(world, turn_ids=frozenset({"t1:user"}))
+    world.night()
+    assert media_files(archive(world)) == {
+        str(file_of(world, "t2", b"another").relative_to(archive(world))): b"another"
+    }
+    left = media_files(place)
+    assert b"".join(left.values()) == b"another"
+    assert len(left) == (1 if may_delete else 2), "a key that may not delete leaves the name"
+    assert verify(world)["media_mirrored"] == 1
+
+
+@pytest.mark.slow
 def test_a_mirror_on_a_host_that_is_away_delays_the_flush(far_mirror: DayHost) -> None:
     world = far_mirror.world
     world.say("t1", "something")
@@ -209,7 +236,7 @@ def test_a_mirror_on_a_host_that_is_away_delays_the_flush(far_mirror: DayHost) -
 
 
 def test_a_place_names_its_files_with_one_slash() -> None:
-    assert [Mirror(place, None)._root for place in ("/m", "/m/", "host:", "host:a")] == [
+    assert [Mirror(place, None).root for place in ("/m", "/m/", "host:", "host:a")] == [
         "/m/",
         "/m/",
         "host:",

@@ -18,6 +18,7 @@ from dispatcher.memory.store.summaries import SessionSummary
 from dispatcher.memory.tombstones import Forgotten
 from shared.errors import InvalidInput
 from shared.turns.records import ANSWERS, Tombstone, Turn
+from tests.nightly.archive.media.kept_media import PHOTO, entry, send
 from tests.support.day.talking import CLAUDE, Talk
 from tests.support.machine import free_port
 from tests.support.samples import ODD_CHATS
@@ -316,3 +317,29 @@ def test_the_command_beside_a_running_dispatcher(light: World) -> None:
     assert "note: There is no release" in done.stderr
     for chat_id in ("unknown", "0"):
         assert light.command("hmem", "export", "--chat", chat_id, check=False).returncode == 24
+
+
+# ------------------------------------------------------------------------------------------------ files of messages
+
+
+def test_files_come_from_the_archive_and_from_redis(here: World) -> None:
+    send(here, "t1", PHOTO, timestamp=1_770_638_400.0)
+    here.night()
+    send(here, "t2", b"since the last night", timestamp=1_770_638_460.0)
+    here.say("t3", "lost", timestamp=1_770_638_520.0, extra={"media": [entry(b"lost")]})
+    settings = here.settings()
+    with closing(Redis.from_url(settings.redis_url)) as client:
+        told = export_chat(settings, client, "9912", here.root / "out", obsidian=True)
+    folder = here.root / "out"
+    names = {path.name: path.read_bytes() for path in (folder / "media").iterdir()}
+    assert names == {"2026-02-09_12-00_photo.jpg": PHOTO, "2026-02-09_12-01_photo.jpg": b"since the last night"}
+    assert (told["files"], told["notes"][-1]) == (
+        2, "1 file of messages was left out: in an archive elsewhere, damaged, or lost.",
+    )  # fmt: skip
+    document = (folder / "conversation.md").read_text()
+    assert [name for name in names if f"](media/{name})" in document] == list(names)
+    note = (folder / "obsidian" / "Days" / "2026-02-09.md").read_text()
+    assert [name for name in names if f"![[media/{name}]]" in note] == list(names)
+    assert {path.name for path in (folder / "obsidian" / "media").iterdir()} == set(names)
+    assert "files that came with messages (2)" in (folder / "README.txt").read_text()
+    assert not (folder / "_work").exists()

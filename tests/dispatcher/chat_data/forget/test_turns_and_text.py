@@ -14,6 +14,7 @@ from dispatcher.chat_data.forget.select import released_chunks
 from dispatcher.memory.store.memories import MemoryType, new_memory
 from dispatcher.memory.store.turns import StoredTurn
 from shared.turns.records import Tombstone, Turn, dumps
+from tests.nightly.archive.media.kept_media import PHOTO, file_of, keep, media_files, send, waiting
 from tests.support.day.forgetting_world import CANARIES, CHAT, OTHER, OTHERS, hmem, keys_of, planted
 from tests.support.world import World
 
@@ -218,3 +219,56 @@ def test_other_forms_of_a_word_and_names_are_no_traces(light: World) -> None:
     light.night()
     (record,) = json.loads(hmem(light, "forget", f"--chat={CHAT}", "--yes", "--json").stdout)
     assert record["complete"], record["scan"]
+
+
+# ------------------------------------------------------------------------------------------------ files of messages
+
+
+def test_files_go_with_their_turn_from_redis_archive_and_mirror(light: World) -> None:
+    mirror = light.root / "mirror"
+    mirror.mkdir(mode=0o700)
+    light.environment["ARCHIVE_MIRROR"] = str(mirror)
+    send(light, "t1", PHOTO, text="the first picture of the canary")
+    send(light, "t2", PHOTO, text="the same one, sent again")
+    light.night()
+    send(light, "t3", PHOTO, b"another", text="not archived yet: the canary")
+    shown = hmem(light, "forget", "--matching=canary").stdout
+    assert "kept files of messages             3" in shown
+    record = forgotten(light, "--matching=canary")
+    assert record["layers"]["redis: kept files of messages"] == {"removed": 2}
+    assert record["layers"]["archive"]["files"] == 1
+    assert record["scan"]["kept_files"] == 3
+    left = {str(file_of(light, "t2", PHOTO).relative_to(light.night_dir / "archive")): PHOTO}
+    assert media_files(light.night_dir / "archive") == media_files(mirror) == left
+    assert waiting(light) == []
+
+
+def test_all_files_of_a_chat_go_also_those_of_no_turn(light: World) -> None:
+    send(light, "t1", PHOTO)
+    send(light, "t2", PHOTO, chat_id=OTHER)
+    light.night()
+    keep(light, "t9", b"of a task that left no turn", at=time.time() - 60)
+    send(light, "t3", b"of the other chat", chat_id=OTHER)
+    record = forgotten(light, f"--chat={CHAT}")
+    assert record["layers"]["redis: kept files of messages"] == {"removed": 1}
+    kept = {path.name.partition(".")[0] for path in (light.night_dir / "archive" / "media").rglob("*.*")}
+    assert kept == {"t2", "t3"}
+
+
+def test_a_copy_that_stayed_is_named_by_its_bytes(light: World) -> None:
+    send(light, "t1", PHOTO)
+    light.night()
+    copy = light.night_dir / "archive" / "a copy of the owner.jpg"
+    copy.write_bytes(PHOTO)
+    done = hmem(light, "forget", "--turn=t1:user", "--yes", "--json")
+    (record,) = json.loads(done.stdout)
+    assert (record["complete"], [one["place"] for one in record["scan"]["found"]]) == (False, [str(copy)])
+    copy.unlink()
+    assert hmem(light, "forget", "--resume", "--yes").returncode == 0
+
+
+def test_a_tombstone_that_hides_keeps_the_file(light: World) -> None:
+    send(light, "t1", PHOTO)
+    light.push_tombstone(Tombstone("s1", CHAT, time.time(), turn_ids=frozenset({"t1:user"})))
+    light.night()
+    assert file_of(light, "t1", PHOTO).read_bytes() == PHOTO

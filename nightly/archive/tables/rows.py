@@ -12,8 +12,8 @@ from typing import Any
 
 import orjson
 
-from nightly.archive.catalog_tables import Stat, Tables, blob
 from nightly.archive.segments import RawRecord, Segment, WrittenText, turn_of
+from nightly.archive.tables.tables import Stat, Tables, blob
 from shared.turns.records import RecordRefused, Tombstone, Turn, turn_key
 
 

@@ -1,0 +1,107 @@
+"""Where the archive has the files of messages: each under the turn that it came with, so that forgetting the turn is removing the file.
+
+    archive/media/<40 hex digits of the chat's hash>/<task id>.<SHA-256 of its bytes>
+    archive/media/arriving/                                                              where one is written before it has its name
+
+A file never changes: its name says what is in it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from shared.errors import StorageError
+from shared.system.faults import crash_point
+from shared.system.files import fsync_dir, make_dir, opened, remove_tree
+from shared.turns.records import Turn
+
+#: Folders of the archive.
+MEDIA, ARRIVING = "media", "media/arriving"
+_PATH = re.compile(r"media/([0-9a-f]{40})/([A-Za-z0-9_-]{1,100})\.([0-9a-f]{64})\Z")
+_BLOCK_BYTES = 1 << 20
+
+
+def folder_of(chat_id: str) -> str:
+    """A chat's folder, relative to the archive."""
+    return f"{MEDIA}/{hashlib.sha256(chat_id.encode('utf-8', 'surrogatepass')).hexdigest()[:40]}"
+
+
+def path_of(chat_id: str, task_id: str, sha256: str) -> str:
+    """A file, relative to the archive."""
+    return f"{folder_of(chat_id)}/{task_id}.{sha256}"
+
+
+def kept_paths(turn: Turn) -> list[str]:
+    """Of the files that this turn says are kept."""
+    return list(dict.fromkeys(path_of(turn.chat_id, turn.task_id, one.sha256) for one in turn.media if one.kept))
+
+
+def is_path(path: str) -> bool:
+    return _PATH.match(path) is not None
+
+
+def task_of(path: str) -> str:
+    return path.rpartition("/")[2].rpartition(".")[0]
+
+
+def sha256_of(path: str) -> str:
+    return path.rpartition(".")[2]
+
+
+def listed(archive_dir: Path, folder: str | None = None) -> Iterator[str]:
+    """All files, or those of one folder, sorted; what else lies there is nobody's."""
+    for one in [folder] if folder else [f"{MEDIA}/{name}" for name in _names(archive_dir / MEDIA)]:
+        yield from (path for name in _names(archive_dir / one) if is_path(path := f"{one}/{name}"))
+
+
+def _names(directory: Path) -> list[str]:
+    return (
+        sorted(path.name for path in directory.iterdir()) if directory.is_dir() and not directory.is_symlink() else []
+    )
+
+
+def is_there(archive_dir: Path, path: str) -> bool:
+    """Whether there is such a file; of what is in it this says nothing."""
+    found = archive_dir / path
+    return found.is_file() and not found.is_symlink()
+
+
+def is_intact(archive_dir: Path, path: str) -> bool:
+    """Whether a file is there, and is what its name says, byte for byte."""
+    digest = hashlib.sha256()
+    try:
+        with opened(archive_dir / path, os.O_RDONLY) as handle:
+            while block := handle.read(_BLOCK_BYTES):
+                digest.update(block)
+    except (OSError, StorageError):  # missing, unreadable, or no plain file
+        return False
+    return digest.hexdigest() == sha256_of(path)
+
+
+def put(archive_dir: Path, path: str, content: bytes) -> None:
+    """Put a file there: whole, durable and read back, or not at all. StorageError if it cannot be read back."""
+    staged = make_dir(archive_dir / ARRIVING) / path.rpartition("/")[2]
+    staged.unlink(missing_ok=True)
+    with os.fdopen(os.open(staged, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600), "wb") as handle:
+        handle.write(content)
+        handle.flush()
+        os.fsync(handle.fileno())
+    crash_point("archive:media-staged")
+    if hashlib.sha256(staged.read_bytes()).hexdigest() != sha256_of(path):
+        raise StorageError(
+            f"{staged} could not be read back as it was written. Check the disk, then run the night again."
+        )
+    target = archive_dir / path
+    make_dir(target.parent)
+    staged.replace(target)
+    fsync_dir(target.parent)
+    crash_point("archive:media-written")
+
+
+def clear_arriving(archive_dir: Path) -> None:
+    """What a killed night has left."""
+    remove_tree(archive_dir / ARRIVING)

@@ -1,0 +1,85 @@
+"""KEEP_MEDIA: files that wait in Redis for the night, which archives them (nightly/archive/media/). They do not expire: a verified copy removes them.
+
+    hcli:mem:kept                      task id:SHA-256 → size:POSIX seconds:chat id
+    hcli:mem:kept:<task id>:<SHA-256>  the bytes
+
+A file is named by the message that it came with, so that forgetting a message removes its files, and nobody else's.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+from shared.wire import keys
+
+#: What Redis takes as one value, with some room.
+LARGEST_BYTES = 500_000_000
+_FIELD = re.compile(r"([A-Za-z0-9_-]{1,100}):([0-9a-f]{64})\Z")
+
+
+@dataclass(frozen=True)
+class WaitingFile:
+    """A file that waits for the night. `at`: when it was kept (POSIX seconds), 0 where the list does not say; `chat_id`: "" where it does not."""
+
+    task_id: str
+    sha256: str
+    size: int = 0
+    at: float = 0.0
+    chat_id: str = ""
+
+    @property
+    def field(self) -> str:
+        return f"{self.task_id}:{self.sha256}"
+
+    @property
+    def key(self) -> str:
+        return keys.kept(self.task_id, self.sha256)
+
+    @property
+    def turn_id(self) -> str:
+        return f"{self.task_id}:user"
+
+    @classmethod
+    def parse(cls, field: bytes, value: bytes = b"") -> Self | None:
+        """Of an entry of the list; None for one that no program of ours has written."""
+        found = _FIELD.match(field.decode("utf-8", "replace"))
+        if found is None:
+            return None
+        size, _, more = value.decode("utf-8", "replace").partition(":")
+        at, _, chat_id = more.partition(":")
+        return cls(found[1], found[2], _number(size), float(_number(at)), chat_id)
+
+
+def _number(text: str) -> int:
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 16 else 0
+
+
+def waiting_files(listed: Mapping[bytes, bytes], names: Iterable[bytes] = ()) -> Iterator[WaitingFile]:
+    """Those of the list, and those of keys that the list lacks."""
+    prefix = f"{keys.KEPT}:".encode()
+    lacking = {name.removeprefix(prefix) for name in names} - set(listed)
+    for field, value in sorted([*listed.items(), *((name, b"") for name in lacking)]):
+        if (one := WaitingFile.parse(field, value)) is not None:
+            yield one
+
+
+class KeptFiles:
+    """The dispatcher's side. Every call may be repeated. `most`: bytes of all files that wait."""
+
+    def __init__(self, redis: Any, most: int) -> None:
+        self._most = most
+        self._keep = redis.register_script((Path(__file__).parent / "lua" / "keep.lua").read_text(encoding="utf-8"))
+
+    async def keep(self, task_id: str, chat_id: str, sha256: str, content: bytes | None) -> bool:
+        """Keep a file; False if there is no room. Without its content: whether it is kept already."""
+        if content is not None and len(content) > min(LARGEST_BYTES, self._most):
+            return False
+        one = WaitingFile(task_id, sha256)
+        about = f"{len(content or b'')}:{int(time.time())}:{chat_id}"
+        done = await self._keep(keys=[keys.KEPT, one.key], args=[one.field, content or b"", about, self._most])
+        return int(done) == 1

@@ -1,0 +1,229 @@
+"""Nights with files of messages: brought into the archive, mirrored, flushed only when proven, each accounted for."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from nightly import pipeline
+from nightly.archive.media import bring, erase, flushing, index
+from nightly.archive.media.bring import MediaOutcome, outcomes
+from nightly.archive.media.mirroring import MediaMirror
+from nightly.archive.mirror import Comparison
+from nightly.steps import archive
+from shared.errors import ArchiveDamaged, MirrorFailed
+from tests.nightly.archive.media.kept_media import PHOTO, entry, file_of, keep, media_files, send, sha256, waiting
+from tests.support.world import World
+
+VOICE = b"OggS the voice says that the heron is back"
+
+
+def test_a_night_moves_a_file_from_redis_to_the_archive(light: World) -> None:
+    send(light, "t1", PHOTO, VOICE)
+    (summary,) = light.night()
+    assert file_of(light, "t1", PHOTO).read_bytes() == PHOTO
+    assert file_of(light, "t1", VOICE).read_bytes() == VOICE
+    assert file_of(light, "t1", PHOTO).stat().st_mode & 0o777 == 0o600
+    assert waiting(light) == []
+    counts = summary["media"]
+    assert (counts["exported"], counts["archived"], counts["lost"], counts["files"]) == (2, 2, [], 2)
+    assert not (light.night_dir / "archive" / "media" / "arriving").exists()
+
+
+def test_two_nights_leave_the_files_of_the_first_alone(light: World) -> None:
+    send(light, "t1", PHOTO)
+    light.night()
+    before = file_of(light, "t1", PHOTO).stat()
+    send(light, "t2", PHOTO, text="the same picture once more")
+    (summary,) = light.night()
+    assert file_of(light, "t1", PHOTO).stat().st_mtime_ns == before.st_mtime_ns
+    assert file_of(light, "t2", PHOTO).read_bytes() == PHOTO, "each message has its own"
+    assert (summary["media"]["archived"], summary["media"]["files"]) == (1, 2)
+
+
+def test_a_release_never_has_a_file(light: World) -> None:
+    send(light, "t1", PHOTO)
+    light.night()
+    assert not [path for path in light.memory_dir.rglob("*") if path.is_file() and PHOTO in path.read_bytes()]
+
+
+def test_a_file_waits_for_its_turn_and_then_for_two_days(light: World) -> None:
+    keep(light, "t1", PHOTO)
+    keep(light, "t2", VOICE, at=time.time() - 3 * 86_400)
+    light.say("t0", "something else")
+    (summary,) = light.night()
+    assert (summary["media"]["waiting"], summary["media"]["orphaned"]) == (1, 1)
+    assert waiting(light) == sorted([f"hcli:mem:kept:t1:{sha256(PHOTO)}".encode(), f"t1:{sha256(PHOTO)}".encode()])
+    assert media_files(light.night_dir / "archive") == {}
+    light.say("t1", "the turn came later", extra={"media": [entry(PHOTO)]})
+    light.night()
+    assert (waiting(light), file_of(light, "t1", PHOTO).read_bytes()) == ([], PHOTO)
+
+
+def test_a_turn_that_says_kept_without_a_file_is_reported_and_the_night_goes_on(light: World) -> None:
+    light.say("t1", "a picture that Redis has lost", extra={"media": [entry(PHOTO)]})
+    (summary,) = light.night()
+    assert [Path(path).name for path in summary["media"]["lost"]] == [f"t1.{sha256(PHOTO)}"]
+    assert light.redis.keys("hcli:memory:*") == []
+    shown = light.command("hmem-night", "status").stdout
+    assert "1 file of messages is lost" in shown
+
+
+def test_bytes_that_are_not_what_their_name_says_are_refused_and_stay(light: World) -> None:
+    send(light, "t1", PHOTO)
+    light.redis.set(f"hcli:mem:kept:t1:{sha256(PHOTO)}", b"something else")
+    (summary,) = light.night()
+    assert summary["media"]["refused"] == 1
+    assert media_files(light.night_dir / "archive") == {}
+    assert light.redis.get(f"hcli:mem:kept:t1:{sha256(PHOTO)}") == b"something else"
+    light.redis.delete(f"hcli:mem:kept:t1:{sha256(PHOTO)}")
+    light.redis.rpush(f"hcli:mem:kept:t1:{sha256(PHOTO)}", "a list")
+    (summary,) = light.night()
+    assert summary["media"]["refused"] == 1
+
+
+def test_keys_that_no_program_of_ours_wrote_disturb_nothing(light: World) -> None:
+    for name in ("hcli:mem:kept:../../x:" + "0" * 64, "hcli:mem:kept:t1", "hcli:mem:kept:t1:zz"):
+        light.redis.set(name, "x")
+    light.redis.hset("hcli:mem:kept", "odd", "entry")
+    light.say("t1", "something")
+    (summary,) = light.night()
+    assert summary["media"]["exported"] == 0
+
+
+def test_a_file_changed_before_the_flush_is_not_deleted(light: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    send(light, "t1", PHOTO)
+    real = outcomes
+
+    def damaging(path: Path) -> Iterator[MediaOutcome]:
+        file_of(light, "t1", PHOTO).write_bytes(b"damaged between archive and flush")
+        return real(path)
+
+    monkeypatch.setattr(flushing, "outcomes", damaging)
+    light.night()
+    assert light.redis.get(f"hcli:mem:kept:t1:{sha256(PHOTO)}") == PHOTO
+    monkeypatch.setattr(flushing, "outcomes", real)
+    light.night()
+    assert (waiting(light), file_of(light, "t1", PHOTO).read_bytes()) == ([], PHOTO), "mended from Redis"
+
+
+def test_a_damaged_file_is_named_within_scrub_days_and_memory_is_published(light: World) -> None:
+    send(light, "t1", PHOTO)
+    light.night()
+    file_of(light, "t1", PHOTO).write_bytes(b"x")
+    light.say("t2", "the next day")
+    (summary,) = light.night(scrub_days=1e-9)
+    assert [Path(path).name for path in summary["media"]["damaged"]] == [f"t1.{sha256(PHOTO)}"]
+    assert isinstance(pipeline.alarm_of(summary), ArchiveDamaged)
+    assert light.redis.keys("hcli:memory:*") == []
+
+
+def test_the_mirror_gets_each_file_before_it_leaves_redis(light: World, mirror: Path) -> None:
+    send(light, "t1", PHOTO)
+    light.night()
+    assert media_files(mirror) == media_files(light.night_dir / "archive") != {}
+    assert file_of(light, "t1", PHOTO, base=mirror).stat().st_mode & 0o777 == 0o600
+    send(light, "t2", VOICE)
+    mirror.rename(mirror.with_name("away"))
+    light.night()
+    assert light.redis.get(f"hcli:mem:kept:t2:{sha256(VOICE)}") == VOICE
+    mirror.with_name("away").rename(mirror)
+    light.night()
+    assert waiting(light) == []
+    assert media_files(mirror) == media_files(light.night_dir / "archive")
+
+
+def test_a_copy_that_differs_in_the_mirror_delays_the_flush(light: World, mirror: Path) -> None:
+    send(light, "t1", PHOTO)
+    light.night()
+    file_of(light, "t1", PHOTO, base=mirror).write_bytes(b"damaged there")
+    send(light, "t2", VOICE)
+    (summary,) = light.night(scrub_days=1e-9)
+    assert file_of(light, "t1", PHOTO).name in summary["mirror_failed"]
+    assert isinstance(pipeline.alarm_of(summary), MirrorFailed)
+    assert light.redis.get(f"hcli:mem:kept:t2:{sha256(VOICE)}") == VOICE
+    file_of(light, "t1", PHOTO, base=mirror).unlink()
+    light.night(scrub_days=1e-9)
+    assert file_of(light, "t1", PHOTO, base=mirror).read_bytes() == PHOTO, "what is missing there is sent again"
+    assert waiting(light) == []
+
+
+def test_another_mirror_gets_all_files(light: World, mirror: Path) -> None:
+    send(light, "t1", PHOTO)
+    light.night()
+    other = mirror.with_name("other")
+    other.mkdir(mode=0o700)
+    light.say("t2", "the next day")
+    light.night(archive_mirror=str(other))
+    assert media_files(other) == media_files(mirror)
+
+
+def test_a_night_without_new_files_reads_and_lists_none_of_a_thousand(
+    light: World, mirror: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(1_000):
+        send(light, f"t{number}", b"picture %d" % number, timestamp=1_707_500_000.0 + number)
+    light.night()
+    assert len(media_files(mirror)) == 1_000
+    read: list[str] = []
+    listed: list[str] = []
+
+    def is_read(_directory: Path, path: str) -> bool:
+        read.append(path)
+        return True
+
+    def compared(_mirror: MediaMirror, paths: list[str]) -> Comparison:
+        read.extend(paths)
+        return Comparison([], [], [])
+
+    def is_listed(_directory: Path, folder: str = "all") -> list[str]:
+        listed.append(folder)
+        return []
+
+    for module in (bring, flushing, archive):
+        monkeypatch.setattr(module, "is_intact", is_read)
+    for other in (index, erase):
+        monkeypatch.setattr(other, "listed", is_listed)
+    monkeypatch.setattr(MediaMirror, "compare", compared)
+    light.say("t9999", "the next day")
+    (summary,) = light.night(scrub_days=10_000)  # of which a night's share is one file at most
+    assert (summary["media"]["files"], listed) == (1_000, [])
+    assert len(read) <= 2
+    assert light.redis.keys("hcli:memory:*") == []
+
+
+def test_all_files_are_read_again_within_scrub_days(light: World, mirror: Path) -> None:
+    """A clock of days is simulated by what the list says of the last time."""
+    for number in range(40):
+        send(light, f"t{number}", b"picture %d" % number, timestamp=1_707_500_000.0 + number)
+    light.night()
+    assert mirror.exists()
+    day = 86_400.0
+    seen: Counter[str] = Counter()
+    for night in range(8):
+        with index.open_index(light.night_dir) as kept:
+            kept._connection.execute("UPDATE files SET read_at = read_at - ?", (day,))
+            kept._connection.execute("UPDATE about SET value = value - ? WHERE name = 'read_at'", (day,))
+            due = kept.due("read_at", 7.0)
+            for path in due:
+                kept.was_read(path)
+            seen.update(due)
+            assert len(due) <= 20 or night == 0
+    assert len(seen) == 40
+    assert max(seen.values()) <= 2
+
+
+def test_a_list_that_is_lost_or_damaged_is_made_anew(light: World, mirror: Path) -> None:
+    send(light, "t1", PHOTO)
+    light.night()
+    for content in (None, b"no database at all", b""):
+        path = light.night_dir / "media.sqlite"
+        path.unlink() if content is None else path.write_bytes(content)
+        light.say("t2", "another day", timestamp=time.time())
+        (summary,) = light.night()
+        assert (summary["media"]["files"], summary["media"]["damaged"], summary["mirror_failed"]) == (1, [], None)
+    assert media_files(mirror) == media_files(light.night_dir / "archive")
