@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 PACKAGES: dict[str, tuple[str, ...]] = {
     "chroma": ("chromadb",),
     "dask": ("distributed",),
-    "documents": ("markitdown", "striprtf"),
+    "documents": ("magika", "markitdown", "soupsieve", "striprtf"),
     "fastembed": ("fastembed",),
     "lancedb": ("lancedb",),
     "local": ("onnxruntime", "tokenizers"),
@@ -33,6 +33,7 @@ PACKAGES: dict[str, tuple[str, ...]] = {
     "postgresql": ("psycopg",),
     "qdrant": ("qdrant_client",),
     "telegram": ("aiogram", "telegramify_markdown"),
+    "transcribe": ("av", "faster_whisper"),
     "web": ("python_multipart", "starlette", "uvicorn"),
 }
 #: Index (NIGHT_INDEXES) -> the part that it needs; an index that is not listed needs none.

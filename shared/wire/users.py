@@ -267,7 +267,7 @@ NIGHT = User(
             TURNS,
             why="deletes turns that are archived and served; Redis cannot tell this script from a plain `UNLINK`",
         ),
-        both("HGETALL HDEL", keys.KEPT, why="which files are to be kept for ever"),
+        both("HGETALL HDEL TYPE", keys.KEPT, why="which files are to be kept for ever"),
         reads("GET TYPE", KEPT_FILES, why="archives them; compares each again before it is deleted"),
         writes("UNLINK", KEPT_FILES, why="deletes files that are verified in the archive, and those of no turn"),
         reads("LRANGE", keys.TOMBSTONES, why="applies tombstones"),

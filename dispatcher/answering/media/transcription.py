@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 import structlog
 
 from dispatcher.claude.process import OutputTooLarge, run
+from shared.config.packages import how_to_add
 from shared.config.settings import Settings
 from shared.turns.media import TEXT_CHARACTERS, Media
 from shared.wire.json import well_formed
@@ -43,7 +44,7 @@ NO_ENTRY = "The server that transcribes recordings does not let me in, so my own
 NOT_UNDERSTOOD = "The server that transcribes recordings could not read this one. Please send it again, or write."
 NO_PACKAGE = (
     "I cannot listen to recordings: faster-whisper is not installed on my server. My owner has to install it "
-    "(pip install 'hcli-memory[transcribe]'), or set TRANSCRIBE_URL. Until then, please write."
+    "({how}), or set TRANSCRIBE_URL. Until then, please write."
 )
 NO_MODEL = (
     "I cannot listen to recordings: the model {model} of TRANSCRIBE_MODEL cannot be loaded on my server. My owner has to check its name, or download "
@@ -192,7 +193,7 @@ class LocalWhisper:
                 raise
             said = {}
         if said.get("error") == "package":
-            raise NotHeard(NO_PACKAGE)
+            raise NotHeard(NO_PACKAGE.format(how=how_to_add("transcribe")))
         if said.get("error") == "model":
             log.error("the model of TRANSCRIBE_MODEL cannot be loaded", reason=said.get("reason"))
             raise NotHeard(NO_MODEL.format(model=self._model))

@@ -24,7 +24,7 @@ ARGUMENTS = {
     "LRANGE": "0 0", "LREM": "1 x", "LPUSH": "x", "RPUSH": "x", "LTRIM": "0 -1", "EXPIRE": "60", "SET": "x", "INCRBY": "1",
     "HGET": "x", "HSET": "x x", "HDEL": "x", "HEXISTS": "x", "HINCRBY": "x 1", "HINCRBYFLOAT": "x 1", "LINDEX": "0",
     "LPOS": "x", "HMGET": "x", "ZADD": "1 x", "ZRANGE": "0 0", "ZSCORE": "x", "ZREM": "x", "ZREMRANGEBYRANK": "0 0", "SADD": "x", "SREM": "x",
-    "LSET": "0 x", "BLMOVE": "KEY LEFT LEFT 1", "LMOVE": "KEY LEFT LEFT", "HSETNX": "x x", "SRANDMEMBER": "1",
+    "ZREMRANGEBYSCORE": "0 0", "LSET": "0 x", "BLMOVE": "KEY LEFT LEFT 1", "LMOVE": "KEY LEFT LEFT", "HSETNX": "x x", "SRANDMEMBER": "1",
 }  # fmt: skip
 #: The positions, from 1, of the commands (ARGV: the words of each as JSON) that this user is denied.
 _DENIED = """

@@ -52,7 +52,10 @@ def test_an_unknown_part_is_refused_with_the_list(wrong: tuple[str, ...]) -> Non
     done = set_up(*wrong)
     assert done.returncode == 2
     if wrong != ("x",):
-        assert "Choose from: postgresql, lancedb, qdrant, pgvector, fastembed, plot, dask, chroma" in done.stderr
+        assert (
+            "Choose from: postgresql, lancedb, qdrant, pgvector, fastembed, documents, transcribe, plot, dask, chroma"
+            in done.stderr
+        )
 
 
 def test_the_table_of_packages_is_that_of_the_project() -> None:

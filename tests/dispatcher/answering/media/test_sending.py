@@ -81,25 +81,6 @@ def test_what_is_too_large_is_told_below_the_answer(talk: Talk) -> None:
     assert documents(talk)[before:] == []
 
 
-def test_a_dispatcher_that_dies_before_it_has_answered_sends_all_that_was_made(
-    redis_url: str, tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    """The second attempt writes another file; the first one's is not forgotten, and nothing comes twice."""
-    root = tmp_path_factory.mktemp("dying")
-    settings = {"SEND_FILES": "true", "CLAUDE_ALLOWED_TOOLS": "Bash", "HMEM_CRASH_AT": "answering:files-made"}
-    with talking(redis_url, root, **settings) as talk:
-        will_write(talk, first__txt="1")
-        talk.stage.api.say(CHAT, "make a file")
-        (dispatcher,) = talk.stage.world.dispatchers
-        wait_until(lambda: dispatcher.process.poll() is not None, lambda: "the dispatcher's end")
-        del talk.stage.world.environment["HMEM_CRASH_AT"]
-        will_write(talk, second__txt="2")
-        talk.stage.world.start_dispatcher()
-        wait_until(lambda: len(documents(talk)) == 2, lambda: str(talk.stage.api.texts(CHAT)))
-        talk.stage.quiet()
-        assert documents(talk) == [("first.txt", b"1"), ("second.txt", b"2")]
-
-
 def test_forgetting_the_chat_leaves_nothing_of_what_was_made(talk: Talk) -> None:
     talk.answer = "Fine."
     will_write(talk, turnip__txt="a turnip")

@@ -128,7 +128,7 @@ def test_faster_whisper_without_its_package_or_its_model_is_a_sentence(
     sentence = refused(light, transcribe_model="/no/such/model")
     if importlib.util.find_spec("faster_whisper") is None:
         assert "faster-whisper is not installed" in sentence
-        assert "hcli-memory[transcribe]" in sentence
+        assert "scripts/setup --with transcribe" in sentence
     else:
         assert "/no/such/model" in sentence
 

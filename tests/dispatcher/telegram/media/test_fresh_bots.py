@@ -1,0 +1,44 @@
+"""Bots that die over an album, or keep files in a folder. (One bot per Redis: so none of a whole module runs beside them.)"""
+
+from __future__ import annotations
+
+import pytest
+
+from shared.wire import keys
+from tests.support.day.telegram_bot import staged, wait_until
+
+JPEG = b"\xff\xd8\xff\xe0 a picture" + bytes(range(256)) * 50
+
+
+@pytest.mark.parametrize(
+    "point", ["telegram:updates-received", "telegram:after-intake", "telegram:media-stored", "telegram:after-arrival"]
+)
+def test_a_crash_loses_and_doubles_nothing(
+    redis_url: str, tmp_path_factory: pytest.TempPathFactory, point: str
+) -> None:
+    with staged(redis_url, tmp_path_factory.mktemp("crash")) as stage:
+        bot = stage.bot(HMEM_CRASH_AT=point, wait=False)
+        files = [stage.api.files.photo(JPEG + bytes([number])) | {"media_group_id": "c"} for number in range(3)]
+        stage.api.album(9912, files)
+        stage.api.say(9912, "and then?")
+        bot.died()
+        stage.bot_again()
+        first, second = stage.pop(), stage.pop()
+        assert (len(first["media"]), first["message"], second["message"]) == (3, "(picture)", "and then?")
+        stage.answer(first["task_id"], "yes")
+        wait_until(lambda: "yes" in stage.api.texts(9912), lambda: str(stage.api.texts(9912)))
+        stage.answer(second["task_id"], "no")
+        stage.quiet()
+        assert stage.api.texts(9912) == ["yes", "no"]
+        assert stage.queued() == []
+
+
+def test_with_a_folder_nothing_is_in_redis(redis_url: str, tmp_path_factory: pytest.TempPathFactory) -> None:
+    folder = tmp_path_factory.mktemp("shared") / "media"
+    with staged(redis_url, tmp_path_factory.mktemp("folder")) as stage:
+        bot = stage.bot(MEDIA_DIR=str(folder))
+        stage.api.say(9912, None, **stage.api.files.photo(JPEG))
+        entry = stage.pop()["media"][0]
+        assert (folder / entry["sha256"]).read_bytes() == JPEG
+        assert stage.redis.keys(keys.media("*")) == []
+        assert "AAtest-token" not in bot.log.read_text()
