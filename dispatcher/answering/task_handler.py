@@ -25,6 +25,7 @@ from dispatcher.answering.commands.forget import ForgetCommands
 from dispatcher.answering.commands.memory import MemoryCommands
 from dispatcher.answering.commands.registry import CommandRegistry
 from dispatcher.answering.commands.schedules import ScheduleCommands, TimeZoneCommand
+from dispatcher.answering.commands.usage import UsageCommand, reached_text
 from dispatcher.answering.conversation import ConversationAnswerer, MessageContexts
 from dispatcher.answering.media.corrections import Corrections
 from dispatcher.answering.media.documents.conversion import DocumentReader
@@ -45,12 +46,14 @@ from dispatcher.memory.day.memory import DayMemory
 from dispatcher.memory.tombstones import FORGOTTEN, erases
 from dispatcher.queue.cancellation import Run
 from dispatcher.queue.chat.records import ChatRecords
+from dispatcher.queue.chat.usage import ChatUsage
 from dispatcher.queue.chat.zones import ChatZones
 from dispatcher.queue.existing_values import ANY, LOOKS, NO_TURNS, are_own, named, sha1
 from dispatcher.queue.refused import USED_ID, TooLarge
 from dispatcher.queue.rights import Rights
 from dispatcher.queue.tasks import MAX_ATTEMPTS, Begun, Claim, Finished, TaskQueue
 from dispatcher.releases.served import ServedRelease
+from shared.config.daily_limit import DailyLimits
 from shared.config.settings import Settings
 from shared.errors import HmemError
 from shared.turns.records import RecordRefused, Task, Tombstone, loads_object, task_id_of
@@ -85,6 +88,7 @@ class TaskHandler:
         day.zone_of = self.zones.of
         records = ChatRecords(client)
         self._retry = RetryCommand(records, day)
+        self._usage = ChatUsage(client, settings.timezone, DailyLimits.parse(settings.daily_limit))
         self._commands = CommandRegistry(
             {
                 "memory": MemoryCommands(self.queue, day, rights, enabled=tags.enabled),
@@ -94,6 +98,7 @@ class TaskHandler:
                 "remind": ScheduleCommands(day, rights, "reminder"),
                 "every": ScheduleCommands(day, rights, "question", owners_only=True),
                 "timezone": TimeZoneCommand(self.zones, rights),
+                "usage": UsageCommand(self._usage, rights, settings.timezone.key),
             }
         )
         self._contexts = MessageContexts(settings, day, served, self.cache_dropper, metrics)
@@ -191,6 +196,9 @@ class TaskHandler:
         elif command:
             reply = await self._commands.reply_to(task, command, started)
             finished = self._results.reply(task, reply)
+        elif over := await keep_trying(lambda: self._usage.reached(task.chat_id, started)):
+            log.warning("a message is not answered: DAILY_LIMIT is reached", limit=over[0].text)
+            finished = self._results.over_limit(asked, started, reached_text(*over, self._settings.timezone.key))
         else:
             finished = await self._conversation.answer(asked, started, begun, run)
         # Whatever was asked, it is the task of the queue that is finished.

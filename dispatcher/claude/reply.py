@@ -215,6 +215,7 @@ def _usage(record: dict[str, Any], *, resumed: bool) -> tuple[dict[str, Any], fl
         "input_tokens": counted.get("input_tokens"),
         "output_tokens": counted.get("output_tokens"),
         "cache_read": counted.get("cache_read_input_tokens"),
+        "cache_write": counted.get("cache_creation_input_tokens"),
         "duration_ms": record.get("duration_ms"),
         "num_turns": record.get("num_turns"),
     }

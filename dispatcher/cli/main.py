@@ -64,6 +64,11 @@ COMMANDS = (
         "What is wrong on this host, why, and what to do. Exits with the code of the first problem; without --fix it changes nothing.",
     ),
     CommandEntry(
+        "usage",
+        "dispatcher.cli.health",
+        "Messages, tokens and cost of each chat in the last days, the dearest chat first; and what DAILY_LIMIT allows it a day.",
+    ),
+    CommandEntry(
         "release", "dispatcher.cli.release", "The releases on this host: list, verify, rollback, unpin, prune."
     ),
     CommandEntry(

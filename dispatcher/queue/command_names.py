@@ -2,4 +2,4 @@
 
 from __future__ import annotations
 
-DISPATCHER_COMMANDS = frozenset({"every", "forget", "memory", "remind", "retry", "timezone", "why"})
+DISPATCHER_COMMANDS = frozenset({"every", "forget", "memory", "remind", "retry", "timezone", "usage", "why"})

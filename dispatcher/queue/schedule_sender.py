@@ -115,7 +115,7 @@ class ScheduleSender:
                 limit,
                 dumps(refusal),
                 keys.REMINDED_TTL_SECONDS,
-                keys.STATS_TTL_SECONDS,
+                keys.CHAT_STATS_TTL_SECONDS,
             ],
         )
         if int(asked) < 0:

@@ -354,7 +354,7 @@ def _effects(finished: Finished, claim: Claim) -> dict[str, Any]:
         "result_ttl": keys.RESULT_TTL_SECONDS,
         "history_ttl": keys.HISTORY_TTL_SECONDS,
         "history_length": keys.HISTORY_LENGTH,
-        "stats_ttl": keys.STATS_TTL_SECONDS,
+        "stats_ttl": [keys.STATS_TTL_SECONDS, keys.CHAT_STATS_TTL_SECONDS, keys.CHAT_STATS_TTL_SECONDS],
         "done_ttl": keys.DONE_TTL_SECONDS,
         "unconsolidated_length": keys.UNCONSOLIDATED_LENGTH,
         "dead_length": keys.DEAD_LENGTH,

@@ -59,7 +59,7 @@ KEYS: tuple[Key, ...] = (
     Key("hcli:mem:why:{chat_id}", "list", "JSON of what was injected, of each of the newest 20 answers", "dispatcher, owner", "dispatcher", "7 days"),
     Key("hcli:mem:stats:{day}:{chat_id}", "hash",
         "counters of a chat on a day in CHAT_TIMEZONE; chat 0, which does not exist, has those of all chats",
-        "dispatcher, owner", "bot, dispatcher", "48 h"),
+        "dispatcher, owner", "bot, dispatcher", "32 d"),
     Key("hcli:mem:served", "sorted set",
         "chat → number of its last claim (newest 1,000): the chat served longest ago comes first", "dispatcher", "dispatcher", "none"),
     Key("hcli:mem:cancel:{task_id}", "string", "this task is to be cancelled, even while it runs", "bot, owner", "dispatcher", "1 h"),
@@ -178,6 +178,8 @@ VECTOR_PARTS_PREFIX = "hcli:mem:vectors:part:"
 RESULT_TTL_SECONDS = 86_400
 HISTORY_TTL_SECONDS = 86_400
 STATS_TTL_SECONDS = 172_800
+#: Those of a chat, for /usage: 32 days.
+CHAT_STATS_TTL_SECONDS = 32 * 86_400
 DONE_TTL_SECONDS = 7 * 86_400
 ATTEMPTS_TTL_SECONDS = 86_400
 LEASE_TTL_SECONDS = 30

@@ -220,6 +220,7 @@ DISPATCHER = User(
         both("GET SET DEL", SELECTION, why="`/forget`: what was shown, until it is confirmed"),
         writes("DEL", *CONVERSATION, why="ends a session or the whole conversation, in one transaction"),
         both("HINCRBY HINCRBYFLOAT EXPIRE", STATS, CHAT_STATS, why="counters of the day, and of each chat"),
+        reads("HGETALL", CHAT_STATS, why="`/usage`, and whether a chat has reached DAILY_LIMIT"),
         both("RPUSH LTRIM LLEN", keys.DEAD, why="moves what it cannot process to the dead letters; metrics"),
         both(
             "RPUSH LTRIM LRANGE LREM LLEN",

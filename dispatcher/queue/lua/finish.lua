@@ -6,7 +6,7 @@
 --       18 hcli:mem:stats:<day>:<chat>  19 hcli:mem:stats:<day>:0 (all chats)
 --       20 hcli:memory:<corrected task>:user
 -- ARGV  1 claim token  2 chat (its lock)  3 JSON: {user, asst, history, size, stats, digest, session_was, session, session_ttl, turn_ids, dead,
---       history_ttl, history_length, stats_ttl, done_ttl, unconsolidated_length, dead_length, result, result_ttl, chat, tokens,
+--       history_ttl, history_length, stats_ttl (of each of the three counters), done_ttl, unconsolidated_length, dead_length, result, result_ttl, chat, tokens,
 --       spent_ttl, tags, partial (its key, which is removed), why, why_kept (how many, for how long, those from when on), forget, session_cost, existing_turns, corrected}; "" = absent; forget: the conversation so far is not to be replayed;
 --       session_cost: what the session has cost so far; existing_turns: SHA-1 of each turn that existed when it was begun and is this task's
 --       4 5 6 of the existing result (existing_result.lua, ahead of this)
@@ -66,11 +66,11 @@ if e.forget then
   for _, name in ipairs({KEYS[6], KEYS[7], KEYS[14], KEYS[17]}) do redis.pcall('DEL', name) end
 end
 
-for _, counters in ipairs({KEYS[8], KEYS[18], KEYS[19]}) do
+for number, counters in ipairs({KEYS[8], KEYS[18], KEYS[19]}) do
   for _, pair in ipairs(e.stats) do
     redis.pcall(pair[1] == 'cost_usd' and 'HINCRBYFLOAT' or 'HINCRBY', counters, pair[1], pair[2])
   end
-  redis.pcall('EXPIRE', counters, e.stats_ttl)
+  redis.pcall('EXPIRE', counters, e.stats_ttl[number])
 end
 for _, turn_id in ipairs(e.turn_ids) do redis.pcall('RPUSH', KEYS[10], turn_id) end
 redis.pcall('LTRIM', KEYS[10], -e.unconsolidated_length, -1)

@@ -35,6 +35,7 @@ MENU = {
     "timezone": "the time zone of this chat",
     "status": "whether I am running",
     "stats": "usage of today",
+    "usage": "tokens and cost of the last days",
     "cancel": "cancel messages that are not answered yet",
     "model": "choose the model",
     "digest": "a summary of yesterday each morning: on or off",

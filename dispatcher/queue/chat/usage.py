@@ -1,0 +1,102 @@
+"""What the answers of a day took, from the figures that the Claude CLI reports: of one chat, and of all chats together.
+
+The counters are those of `/stats` (finish.lua). A day begins at midnight in CHAT_TIMEZONE; the counters of 32 days are kept.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, fields
+from datetime import date, datetime, timedelta
+from typing import Self, cast
+from zoneinfo import ZoneInfo
+
+import redis
+from redis.asyncio import Redis
+
+from shared.config.daily_limit import ALL, DailyLimits, Limit
+from shared.wire import keys
+from shared.wire.values import shown
+
+
+@dataclass(frozen=True)
+class UsageCounts:
+    """Counters of one day or several. `input_tokens` are those that no cache had; `cost_usd` is the CLI's own calculation, by list prices."""
+
+    tasks: float = 0
+    errors: float = 0
+    input_tokens: float = 0
+    output_tokens: float = 0
+    cache_read: float = 0
+    cache_write: float = 0
+    cost_usd: float = 0
+
+    @classmethod
+    def parse(cls, counters: dict[bytes, bytes]) -> Self:
+        """A value that is no number counts as 0."""
+        return cls(**{one.name: _number(counters.get(one.name.encode())) for one in fields(cls)})
+
+    @property
+    def tokens(self) -> float:
+        """Those that a limit counts: without what came from the cache, which costs a tenth."""
+        return self.input_tokens + self.output_tokens + self.cache_write
+
+    def of(self, limit: Limit) -> float:
+        return self.cost_usd if limit.unit == "USD" else self.tokens
+
+
+def total(usages: Iterable[UsageCounts]) -> UsageCounts:
+    rows = list(usages)
+    return UsageCounts(**{one.name: sum(getattr(row, one.name) for row in rows) for one in fields(UsageCounts)})
+
+
+class ChatUsage:
+    """One per dispatcher."""
+
+    def __init__(self, redis: Redis, zone: ZoneInfo, limits: DailyLimits) -> None:
+        self._redis, self._zone, self.limits = redis, zone, limits
+
+    def today(self, now: float) -> date:
+        return datetime.fromtimestamp(now, self._zone).date()
+
+    async def days(self, chat_id: str, now: float, count: int) -> tuple[list[UsageCounts], list[UsageCounts]]:
+        """The last days of the chat, and of all chats; today first."""
+        today = self.today(now)
+        async with self._redis.pipeline(transaction=False) as pipe:
+            for back in range(count):
+                for key in keys.chat_stats((today - timedelta(days=back)).isoformat(), chat_id):
+                    pipe.hgetall(key)
+            raws = await pipe.execute(raise_on_error=False)
+        rows = [UsageCounts.parse(cast(dict[bytes, bytes], raw) if isinstance(raw, dict) else {}) for raw in raws]
+        return rows[0::2], rows[1::2]
+
+    async def reached(self, chat_id: str, now: float) -> tuple[Limit, float] | None:
+        """A limit that the chat has reached today, and what was used of it."""
+        limits = self.limits.of(chat_id)
+        if not limits:
+            return None
+        here, everywhere = (rows[0] for rows in await self.days(chat_id, now, 1))
+        used = [(one, (everywhere if one.chat == ALL else here).of(one)) for one in limits]
+        return next(((one, amount) for one, amount in used if amount >= one.amount), None)
+
+
+def read_usage(client: redis.Redis, today: date, days: int) -> dict[str, UsageCounts]:
+    """Chat id → what it used in these days, today included; the dearest first. The chats' sum is under keys.EVERY_CHAT."""
+    wanted = {(today - timedelta(days=back)).isoformat() for back in range(days)}
+    rows = defaultdict[str, list[UsageCounts]](list)
+    for key in client.scan_iter(match=f"{keys.CHAT_STATS_PREFIX}*", count=1000):
+        day, _, chat_id = shown(cast(bytes, key).removeprefix(keys.CHAT_STATS_PREFIX.encode())).partition(":")
+        if day in wanted and chat_id and client.type(key) == b"hash":
+            rows[chat_id].append(UsageCounts.parse(cast(dict[bytes, bytes], client.hgetall(key))))
+    sums = {chat_id: total(usages) for chat_id, usages in rows.items()}
+    return dict(sorted(sums.items(), key=lambda one: (-one[1].cost_usd, -one[1].tokens, one[0])))
+
+
+def _number(raw: bytes | None) -> float:
+    try:
+        value = float(raw or 0)
+    except ValueError:
+        return 0.0
+    return value if math.isfinite(value) and value > 0 else 0.0
