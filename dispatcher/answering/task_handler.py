@@ -38,6 +38,7 @@ from dispatcher.queue.rights import Rights
 from dispatcher.queue.tasks import MAX_ATTEMPTS, Begun, Claim, Finished, TaskQueue
 from dispatcher.releases.served import ServedRelease
 from shared.config.settings import Settings
+from shared.text.translations import speaking
 from shared.turns.records import RecordRefused, Task, Tombstone, loads_object, task_id_of
 
 log = structlog.get_logger()
@@ -81,7 +82,7 @@ class TaskHandler:
         try:
             task = _parsed(claim, self._settings.task_bytes)
             run.task_id, run.chat_id = task.task_id, task.chat_id
-            with structlog.contextvars.bound_contextvars(task=task.task_id):
+            with structlog.contextvars.bound_contextvars(task=task.task_id), speaking(task.language):
                 await self._finish(claim, await self._answered(task, started, run), started)
         except RecordRefused as error:
             await self._bury(claim, str(error))

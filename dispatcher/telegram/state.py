@@ -19,6 +19,7 @@ from redis.exceptions import NoPermissionError
 from dispatcher.queue.scripts import script_text
 from shared.config.settings import Settings
 from shared.system.formats import refuse_newer_redis
+from shared.text.translations import language_of
 from shared.turns.records import RecordRefused, Task, dumps, loads_object
 from shared.turns.results import RESULT_BYTES, Result
 from shared.wire import keys
@@ -51,6 +52,7 @@ class Waiting:
     user: str | None = None  # who asked, as the task has it
     picture: bool | None = None  # the text is the caption of the picture of the nights
     buttons: list[list[dict[str, str]]] | None = None  # below the text (results.py)
+    language: str | None = None  # of notices that are sent meanwhile
     digest: bool | None = None  # the text repeats what was said: `hmem forget` removes it whole
 
     @property
@@ -214,6 +216,20 @@ class BotState:
             await self._redis.delete(keys.bot_model(chat))
         else:
             await self._redis.set(keys.bot_model(chat), model)
+
+    async def language(self, chat: str) -> str | None:
+        """The language that a chat has chosen; None if it has chosen none."""
+        try:
+            raw = await cast(Awaitable[bytes | None], self._redis.hget(keys.chat(chat), "language"))
+        except NoPermissionError:  # its rights are from an earlier version
+            return None
+        return language_of(raw.decode("utf-8", "replace")) if raw else None
+
+    async def choose_language(self, chat: str, language: str | None) -> None:
+        if language is None:
+            await self._redis.hdel(keys.chat(chat), "language")
+        else:
+            await self._redis.hset(keys.chat(chat), "language", language)
 
     async def has_digest(self, chat: str) -> bool:
         """Whether the chat gets a digest each morning."""

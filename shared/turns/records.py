@@ -19,6 +19,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from shared.text.translations import language_of
 from shared.turns.media import Media, media_of, media_words
 from shared.turns.message_origin import NOWHERE, Origin
 from shared.turns.speakers import UNNAMED
@@ -68,6 +69,7 @@ class Task:
     name: str | None = None  # the speaker's display name
     origin: Origin = NOWHERE
     media: tuple[Media, ...] = ()
+    language: str | None = None  # of the program's own words in the answer, as ISO 639-1; None: English
     as_said: dict[str, str] = field(default_factory=dict, init=False, compare=False)  # what held a lone surrogate
 
     def __post_init__(self) -> None:
@@ -100,7 +102,7 @@ class Task:
         model = record.get("model")
         if model is not None and not (isinstance(model, str) and _MODEL.match(model)):
             raise RecordRefused(f"model is not the name of a model, such as {', '.join(MODELS)}")
-        speaker = record.get("name")
+        speaker, language = record.get("name"), record.get("language")
         return cls(
             task_id=task_id_of(record.get("task_id")),
             chat_id=chat_id_of(record.get("chat_id")),
@@ -111,6 +113,7 @@ class Task:
             name=speaker if isinstance(speaker, str) and speaker.strip() else None,
             origin=Origin.parse(record),
             media=media_of(record),
+            language=language_of(language) if isinstance(language, str) else None,
         )
 
 

@@ -69,6 +69,8 @@ KEYS: tuple[Key, ...] = (
         "this update was processed; under <chat>-<message>: JSON {task, digest, told}, for its edits; under album-…: its notice was sent",
         "bot, owner", "bot", "2 days"),
     Key("hcli:mem:bot:model:{chat_id}", "string", "the model that a chat chose", "bot", "bot", "none"),
+    Key("hcli:mem:chat:{chat_id}", "hash",
+        "what a chat has chosen: language (of our own words, ISO 639-1)", "bot", "bot", "none"),
     Key("hcli:mem:bot:new:{chat_id}", "string",
         "/new: the dispatcher ends the conversation before it answers again", "bot, dispatcher", "dispatcher", "24 h"),
     Key("hcli:mem:patience", "string",
@@ -270,6 +272,10 @@ def bot_seen(task_id: str) -> str:
 
 def bot_model(chat_id: str) -> str:
     return f"hcli:mem:bot:model:{chat_id}"
+
+
+def chat(chat_id: str) -> str:
+    return f"hcli:mem:chat:{chat_id}"
 
 
 def bot_new(chat_id: str) -> str:

@@ -25,7 +25,7 @@ CONVERSATION = tuple(keys.conversation("*"))
 INFLIGHT, LEASE, ATTEMPTS, DONE = keys.inflight("*"), keys.lease("*"), keys.attempts("*"), keys.done("*")
 UNCONSOLIDATED, CONSOLIDATING, REMINDED = keys.unconsolidated("*"), keys.consolidating("*"), keys.reminded("*")
 SEEN, TOLD, MODEL, NEW = keys.bot_seen("*"), keys.bot_told("*"), keys.bot_model("*"), keys.bot_new("*")
-TEACH = keys.teach("*")
+TEACH, CHOICES = keys.teach("*"), keys.chat("*")
 VECTOR_RELEASES, VECTOR_PARTS, VECTOR_ALIASES = (
     keys.vector_release("*"),
     keys.VECTOR_PARTS_PREFIX + "*",
@@ -66,6 +66,7 @@ BOT = User(
         ),
         both("GET SET EXISTS", SEEN, why="processes no update twice; notices edits"),
         both("GET SET DEL", MODEL, why="`/model`"),
+        both("HGET HSET HDEL", CHOICES, why="`/language`"),
         both("GET SET DEL", keys.BOT_OWNER, why="one Redis, one bot: the lease"),
         writes("SET", TOLD, why="informs a stranger once that the bot is private"),
         reads("LRANGE LINDEX", keys.OUTBOX, why="looks for messages to deliver"),

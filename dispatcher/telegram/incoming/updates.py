@@ -12,6 +12,7 @@ from typing import Literal
 from aiogram.types import Message, MessageEntity, User
 
 from dispatcher.telegram.incoming.origins import UNREADABLE, origin_of, shown_name
+from shared.text.translations import language_of
 from shared.turns.message_origin import NOWHERE, Origin
 
 
@@ -33,6 +34,7 @@ class IncomingMessage:
     album: str | None = None
     captioned: bool = False
     origin: Origin = NOWHERE
+    language: str | None = None  # of the sender's Telegram, if we speak it
 
     @property
     def own_id(self) -> str | None:
@@ -96,6 +98,7 @@ def _incoming(
         album=message.media_group_id,
         captioned=bool(message.caption),
         origin=origin_of(message, me),
+        language=language_of(message.from_user.language_code) if message.from_user else None,
     )
 
 
