@@ -14,6 +14,7 @@ from dispatcher.queue.rights import in_group
 from dispatcher.queue.tasks import Begun, Finished
 from shared.config.settings import Settings
 from shared.system.signing_key import signing_key
+from shared.text.translations import later, tr
 from shared.turns.media import Media
 from shared.turns.records import Task, Turn
 from shared.turns.results import Keyboard, Result, keyboard, row_of
@@ -21,10 +22,12 @@ from shared.turns.results import Keyboard, Result, keyboard, row_of
 #: How far another host's clock may be ahead.
 CLOCK_SLACK_SECONDS = 300.0
 
-APOLOGY = "Sorry, I could not answer that: {reason}."
-POISON = "Sorry, this message crashed my process {count} times, so I no longer try to answer it. Please rephrase it."
-REFUSED = "Sorry, this request could not be read: {reason}."
-CANCELLED = "Cancelled."
+APOLOGY = later("Sorry, I could not answer that: {reason}.")
+POISON = later(
+    "Sorry, this message crashed my process {count} times, so I no longer try to answer it. Please rephrase it."
+)
+REFUSED = later("Sorry, this request could not be read: {reason}.")
+CANCELLED = later("Cancelled.")
 #: An id that no session has: nothing that depends on the session is written.
 NO_SESSION = "-"
 
@@ -67,7 +70,7 @@ class ResultBuilder:
 
     def refused(self, task_id: str, reason: str) -> Result:
         """The answer to a task that cannot be read."""
-        return self.sign(task_id, REFUSED.format(reason=reason), error=True)
+        return self.sign(task_id, tr(REFUSED).format(reason=reason), error=True)
 
     def answered(self, task: Task, claimed_at: float, answer: Answer, begun: Begun, used: str) -> Finished:
         """`used` is the session to continue, "" for none. An error is sent, but not stored as a turn."""
@@ -78,7 +81,7 @@ class ResultBuilder:
             # Never before its question, whatever time the bot's clock gave that.
             said_at = max(time.time(), turns[0].timestamp)
             turns.append(Turn(task.task_id, "asst", task.chat_id, answer.text, said_at, None, used))
-        output = answer.text if answer.error is None else f"{APOLOGY.format(reason=answer.error)} {answer.advice}"
+        output = answer.text if answer.error is None else f"{tr(APOLOGY).format(reason=answer.error)} {answer.advice}"
         counters = [("tasks", "1"), ("errors", str(int(answer.error is not None)))]
         return Finished(
             task,
@@ -94,7 +97,7 @@ class ResultBuilder:
 
     def broken(self, task: Task, claimed_at: float) -> Finished:
         """For a task that failed by a defect of ours: an apology, and the session is left unchanged."""
-        output = f"{APOLOGY.format(reason='something went wrong on our side')} {TRY_AGAIN}"
+        output = f"{tr(APOLOGY).format(reason=tr('something went wrong on our side'))} {tr(TRY_AGAIN)}"
         return replace(self._unanswered(task, claimed_at, output, errors="1"), outcome="error")
 
     def refused_media(self, task: Task, claimed_at: float, sentence: str) -> Finished:
@@ -130,7 +133,7 @@ class ResultBuilder:
 
     def cancelled(self, task: Task, claimed_at: float, begun: Begun) -> Finished:
         """An existing session can be resumed, whatever the CLI had written of this message; a new one may not exist, so it is not stored."""
-        finished = self._unanswered(task, claimed_at, CANCELLED)
+        finished = self._unanswered(task, claimed_at, tr(CANCELLED))
         return replace(
             finished,
             session_was=begun.session or NO_SESSION,
@@ -140,7 +143,7 @@ class ResultBuilder:
 
     def not_again(self, task: Task, claimed_at: float, deaths: int) -> Finished:
         """For a task that is already done (the script detects that), or that killed its worker too often."""
-        finished = self._unanswered(task, claimed_at, POISON.format(count=deaths), errors="1")
+        finished = self._unanswered(task, claimed_at, tr(POISON).format(count=deaths), errors="1")
         return replace(finished, dead_reason=f"its worker died {deaths} times", outcome="dead_lettered")
 
     def reply(self, task: Task, reply: CommandReply) -> Finished:

@@ -56,6 +56,7 @@ from dispatcher.releases.served import ServedRelease
 from shared.config.daily_limit import DailyLimits
 from shared.config.settings import Settings
 from shared.errors import HmemError
+from shared.text.translations import speaking
 from shared.turns.records import RecordRefused, Task, Tombstone, loads_object, task_id_of
 from shared.wire import keys
 from shared.wire.client import BACKGROUND, open_redis
@@ -136,7 +137,7 @@ class TaskHandler:
         try:
             task = _parsed(claim, self._settings.task_bytes)
             run.task_id, run.chat_id = task.task_id, task.chat_id
-            with structlog.contextvars.bound_contextvars(task=task.task_id):
+            with structlog.contextvars.bound_contextvars(task=task.task_id), speaking(task.language):
                 finished = await self._keeper.keep(await self._answered(task, started, run))
                 await self._finish(claim, finished, started)
         except RecordRefused as error:

@@ -33,6 +33,7 @@ from dispatcher.claude.sandbox import Walls
 from shared.config.packages import how_to_get_claude
 from shared.config.settings import Settings
 from shared.errors import ClaudeUnavailable
+from shared.text.translations import later, tr
 
 __all__ = ["Answer", "ClaudeCli", "ClaudeRequest"]
 
@@ -169,7 +170,10 @@ def cli_environment(settings: Settings) -> dict[str, str]:
 def _not_run(error: OSError, directory: Path) -> Answer:
     """Nothing was started. Python names the working directory if that is what cannot be used."""
     if str(error.filename) == str(directory):
-        words = f"this chat's directory cannot be used ({error.strerror}), and my owner has to check it (hmem doctor shows more)"
+        words = tr(
+            "this chat's directory cannot be used ({error}), and my owner has to check it (hmem doctor shows more)"
+        )
+        words = words.format(error=error.strerror)
         return failed(words, str(error), TELL_OWNER)
     return cannot_start(str(error))
 
@@ -190,10 +194,10 @@ class ClaudeCli:
         """Run the CLI once; `report` gets the answer while it is written. Never raises for what the CLI does; a cancelled call ends the whole
         process group."""
         if not question.message.strip():
-            return failed("the message is empty", advice="Please write something.")
+            return failed(later("the message is empty"), advice=later("Please write something."))
         if not SESSION_ID.fullmatch(question.session):  # it could be read as an option
             return failed(
-                "the earlier conversation is gone", f"not a session id: {question.session!r}", session_lost=True
+                later("the earlier conversation is gone"), f"not a session id: {question.session!r}", session_lost=True
             )
         streams = report is not None or bool(question.blocks)
         arguments = [
@@ -212,11 +216,11 @@ class ClaudeCli:
                 on_line=ProgressReader(report or _nobody) if streams else None,
             )
         except TimeoutError:
-            return failed(f"no answer within {limit:g} s")
+            return failed(tr("no answer within {seconds} s").format(seconds=f"{limit:g}"))
         except OSError as error:
             return _not_run(error, question.directory)
         except OutputTooLarge:
-            return failed(f"the answer is larger than {MAX_OUTPUT_BYTES >> 20} MiB")
+            return failed(tr("the answer is larger than {size} MiB").format(size=MAX_OUTPUT_BYTES >> 20))
         return read_answer(ended, question.session, resumed=question.resume, model=question.model)
 
     async def flags(self) -> tuple[str, ...]:

@@ -15,18 +15,19 @@ from typing import Any, NoReturn, TypeGuard
 import structlog
 
 from dispatcher.claude.process import Ended
+from shared.text.translations import later, tr
 
 log = structlog.get_logger()
 
 WORD_JOINER = "\u2060"
 #: How much of the CLI's own message is logged. Characters.
 LOGGED_CHARACTERS = 1_000
-TRY_AGAIN = "Please try again."
-SOON = "Please try again in a few minutes."
-LATER = "Please try again later."
-LESS = "Please send less at a time."
-OTHERWISE = "Please phrase it differently."
-TELL_OWNER = "Please tell my owner."
+TRY_AGAIN = later("Please try again.")
+SOON = later("Please try again in a few minutes.")
+LATER = later("Please try again later.")
+LESS = later("Please send less at a time.")
+OTHERWISE = later("Please phrase it differently.")
+TELL_OWNER = later("Please tell my owner.")
 
 #: Characters that no text may contain: NUL (no database accepts it) and lone surrogates (they have no UTF-8).
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
@@ -75,29 +76,38 @@ _ANY = range(0)  # not recognised by a status alone
 #: The first match counts. Statuses and messages are those of 2.1.197 and 2.1.330, recorded with a loopback API server.
 COMPLAINTS = (
     Complaint(
-        _ANY, r"hit your [\w -]*limit|usage limit reached|out of (extra )?usage", "I am over my usage limit", LATER
+        _ANY,
+        r"hit your [\w -]*limit|usage limit reached|out of (extra )?usage",
+        later("I am over my usage limit"),
+        LATER,
     ),
-    Complaint(_ANY, r"[Cc]redit balance", "my account has no credit left, and my owner has to add some", TELL_OWNER),
     Complaint(
-        _ANY, r"Prompt is too long", "this conversation is too long for me, or the message is", LESS, session_lost=True
+        _ANY, r"[Cc]redit balance", later("my account has no credit left, and my owner has to add some"), TELL_OWNER
+    ),
+    Complaint(
+        _ANY,
+        r"Prompt is too long",
+        later("this conversation is too long for me, or the message is"),
+        LESS,
+        session_lost=True,
     ),
     Complaint(
         range(401, 404),
         r"Not logged in|/login|Failed to authenticate|Invalid API key|OAuth token",
-        "I am not logged in any more, and my owner has to log me in again",
+        later("I am not logged in any more, and my owner has to log me in again"),
         TELL_OWNER,
     ),
     Complaint(
         range(404, 405),
         r"selected model",
-        "the model I should use is not available, and my owner has to choose another one",
+        later("the model I should use is not available, and my owner has to choose another one"),
         TELL_OWNER,
     ),
-    Complaint(range(413, 414), r"Request too large", "the message is too large", LESS, session_lost=True),
-    Complaint(range(429, 430), "", "I am getting too many requests right now", SOON),
-    Complaint(range(500, 600), "", "the service I use is overloaded or out of order", SOON),
-    Complaint(_ANY, r"[Cc]onnection|connect to|timed out", "the service I use cannot be reached", SOON),
-    Complaint(range(400, 401), "", "the service I use refused the request", OTHERWISE, session_lost=True),
+    Complaint(range(413, 414), r"Request too large", later("the message is too large"), LESS, session_lost=True),
+    Complaint(range(429, 430), "", later("I am getting too many requests right now"), SOON),
+    Complaint(range(500, 600), "", later("the service I use is overloaded or out of order"), SOON),
+    Complaint(_ANY, r"[Cc]onnection|connect to|timed out", later("the service I use cannot be reached"), SOON),
+    Complaint(range(400, 401), "", later("the service I use refused the request"), OTHERWISE, session_lost=True),
 )
 
 
@@ -107,14 +117,18 @@ class _Refused(ValueError):
 
 def cannot_start(own_words: str) -> Answer:
     """The program itself is missing or may not be run, so message and session are not at fault."""
-    words = "the Claude CLI cannot be started, and my owner has to install it again (hmem doctor shows more)"
+    words = later("the Claude CLI cannot be started, and my owner has to install it again (hmem doctor shows more)")
     return failed(words, own_words, TELL_OWNER)
 
 
 def failed(words: str, own_words: str = "", advice: str = TRY_AGAIN, *, session_lost: bool = False) -> Answer:
     """A failed answer: `words` for the chat, the CLI's own message for the log."""
     log.warning("the Claude CLI gave no answer", told=words, cli=own_words[-LOGGED_CHARACTERS:] or None)
-    return Answer("", error=words, session_lost=session_lost, advice=advice)
+    return Answer("", error=tr(words), session_lost=session_lost, advice=tr(advice))
+
+
+def _no_answer(reason: str) -> str:
+    return tr("the CLI's output was not an answer ({reason})").format(reason=reason)
 
 
 def read_answer(ended: Ended, session: str, *, resumed: bool, model: str | None = None) -> Answer:
@@ -125,7 +139,7 @@ def read_answer(ended: Ended, session: str, *, resumed: bool, model: str | None 
     try:
         record = _record(ended.output)
     except _Refused as refusal:
-        return failed(f"the CLI's output was not an answer ({refusal})", f"exit {ended.exit_code}: {complaint}")
+        return failed(_no_answer(str(refusal)), f"exit {ended.exit_code}: {complaint}")
     usage, session_cost = _usage(record, resumed=resumed)
     answer = _of_record(record, ended.exit_code, complaint, session)
     if named := _model(record.get("modelUsage"), model):
@@ -148,7 +162,11 @@ def _without_record(exit_code: int, complaint: str) -> Answer:
     if exit_code in NOT_STARTED:
         return cannot_start(complaint)
     named = bool(_NO_SESSION.search(complaint))
-    words = "the earlier conversation is gone" if named else f"the Claude CLI failed (exit {exit_code})"
+    gone, broke = (
+        later("the earlier conversation is gone"),
+        tr("the Claude CLI failed (exit {code})").format(code=exit_code),
+    )
+    words = gone if named else broke
     return failed(words, complaint, session_lost=named or exit_code > 0)
 
 
@@ -158,13 +176,13 @@ def _of_record(record: dict[str, Any], exit_code: int, complaint: str, session: 
         own_words = text if isinstance(text, str) and text.strip() else complaint
         return _complained(record.get("api_error_status"), own_words, exit_code)
     if not isinstance(text, str):
-        return failed("the CLI's output was not an answer (it has no text)", complaint)
+        return failed(_no_answer("it has no text"), complaint)
     if record.get("session_id", session) != session:  # it may be another chat's
-        return failed("the answer belongs to another conversation", str(record["session_id"]), session_lost=True)
+        return failed(later("the answer belongs to another conversation"), str(record["session_id"]), session_lost=True)
     if record.get("num_turns") == 0:  # no model was called: the CLI has interpreted the message as a command
-        return failed("the message was taken for a command", text, OTHERWISE)
+        return failed(later("the message was taken for a command"), text, OTHERWISE)
     if not text.strip():
-        return failed("the answer was empty", complaint)
+        return failed(later("the answer was empty"), complaint)
     return Answer(_UNSTORABLE.sub("\ufffd", text).replace(WORD_JOINER, ""))
 
 
@@ -173,10 +191,13 @@ def _complained(status: object, own_words: str, exit_code: int) -> Answer:
     for complaint in COMPLAINTS:
         if complaint.fits(number, own_words):
             resets = _RESETS.search(own_words)
-            words = f"{complaint.words} until {resets[1].strip(' .')}" if resets else complaint.words
+            until = resets[1].strip(" .") if resets else ""
+            words = (
+                tr("{reason} until {time}").format(reason=tr(complaint.words), time=until) if until else complaint.words
+            )
             return failed(words, own_words, complaint.advice, session_lost=complaint.session_lost)
     lost = bool(_NO_SESSION.search(own_words))
-    return failed("the Claude CLI reported an error", f"exit {exit_code}: {own_words}", session_lost=lost)
+    return failed(later("the Claude CLI reported an error"), f"exit {exit_code}: {own_words}", session_lost=lost)
 
 
 def _record(output: bytes) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from shared.ranking.question import QUESTION_WORDS, query_words, spoken
 from shared.text.caches import cached
-from shared.text.stemming import KEPT_WORDS, stemmed
+from shared.text.words.stemming import KEPT_WORDS, stemmed
 
 #: A memory with a lower similarity is not relevant at all.
 MINIMUM_SIMILARITY = 0.4

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING
 from shared.ranking.question import content_words, query_words
 from shared.text.caches import cached
 from shared.text.dates.calendar_words import ENGLISH, either
-from shared.text.function_words import COURTESY, CUT_OFF, LIGHT, TALKING, plain
-from shared.text.stemming import stemmed
+from shared.text.words.function_words import COURTESY, CUT_OFF, LIGHT, TALKING, plain
+from shared.text.words.stemming import stemmed
 
 if TYPE_CHECKING:
     from shared.turns.chunk import Chunk

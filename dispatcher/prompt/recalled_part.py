@@ -17,9 +17,9 @@ from shared.ranking.question import query_words
 from shared.search.choosing import is_person
 from shared.text.caches import cached
 from shared.text.format import day_text, one_line, shorten
-from shared.text.function_words import plain
 from shared.text.marks import harmless
-from shared.text.stemming import stemmed
+from shared.text.words.function_words import plain
+from shared.text.words.stemming import stemmed
 from shared.turns.origin_words import replying
 from shared.turns.speakers import answering
 

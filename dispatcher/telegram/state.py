@@ -19,6 +19,7 @@ from dispatcher.queue.scripts import script_text
 from dispatcher.telegram.waiting import Mark, Waiting
 from shared.config.settings import Settings
 from shared.system.formats import refuse_newer_redis
+from shared.text.translations import language_of
 from shared.turns.partial import PARTIAL_BYTES, PartialAnswer
 from shared.turns.records import RecordRefused, Task, dumps, loads_object, with_text
 from shared.turns.results import RESULT_BYTES, Result
@@ -184,6 +185,20 @@ class BotState:
             await self._redis.delete(keys.bot_model(chat))
         else:
             await self._redis.set(keys.bot_model(chat), model)
+
+    async def language(self, chat: str) -> str | None:
+        """The language that a chat has chosen; None if it has chosen none."""
+        try:
+            raw = await cast(Awaitable[bytes | None], self._redis.hget(keys.chat_settings(chat), "language"))
+        except NoPermissionError:  # its rights are from an earlier version
+            return None
+        return language_of(raw.decode("utf-8", "replace")) if raw else None
+
+    async def choose_language(self, chat: str, language: str | None) -> None:
+        if language is None:
+            await self._redis.hdel(keys.chat_settings(chat), "language")
+        else:
+            await self._redis.hset(keys.chat_settings(chat), "language", language)
 
     async def has_digest(self, chat: str) -> bool:
         """Whether the chat gets a digest each morning."""

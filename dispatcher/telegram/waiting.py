@@ -26,6 +26,7 @@ class Waiting:
     picture: bool | None = None  # the text is the caption of the picture of the nights
     buttons: list[list[dict[str, str]]] | None = None  # below the text (results.py)
     row: int | None = None  # message that was sent last, with the buttons
+    language: str | None = None  # of the notices that are sent meanwhile
     command: bool | None = None  # answered at once: its placeholder has no button to stop it
     digest: bool | None = None  # the text repeats what was said: `hmem forget` removes it whole
 

@@ -14,7 +14,17 @@ from zoneinfo import ZoneInfo
 
 from shared.ranking.question import ASKED, content_words, query_words
 from shared.text.dates.past import Span, Times, read_times
-from shared.text.function_words import ASKER, ASKING, COURTESY, CUT_OFF, LIGHT, TALKING, TO_ASKER, language_of, plain
+from shared.text.words.function_words import (
+    ASKER,
+    ASKING,
+    COURTESY,
+    CUT_OFF,
+    LIGHT,
+    TALKING,
+    TO_ASKER,
+    language_of,
+    plain,
+)
 
 #: A question word counts only at the beginning; further on it may join clauses ("Écris une fonction qui …").
 FIRST_WORDS = 3

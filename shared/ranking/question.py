@@ -13,8 +13,8 @@ from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from shared.text.caches import cached
-from shared.text.function_words import is_idle_pair, language_of, plain, sentence_words
-from shared.text.more_function_words import PERSONS, UNSPACED_LANGUAGES
+from shared.text.words.function_words import is_idle_pair, language_of, plain, sentence_words
+from shared.text.words.more_function_words import PERSONS, UNSPACED_LANGUAGES
 from shared.text.writing import MARKS, is_unspaced, spaced
 from shared.turns.speakers import is_named
 

@@ -32,7 +32,7 @@ from shared.ranking.scoring import Array, Features, Neighbours, Posting
 from shared.ranking.sides import Sides
 from shared.text.dates.past import Span
 from shared.text.format import storable
-from shared.text.stemming import KEPT_WORDS
+from shared.text.words.stemming import KEPT_WORDS
 from shared.text.writing import MARKS, SIGNS, indexable, spaced
 from shared.turns.chunk import turn_order
 from shared.turns.speakers import Speaker, is_named, namesakes

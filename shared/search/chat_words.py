@@ -1,4 +1,4 @@
-"""The words of each chat in a part of `lexical/`, by which a word of a question is met in other forms (shared/text/word_forms.py), and its terms.
+"""The words of each chat in a part of `lexical/`, by which a word of a question is met in other forms (word_forms.py), and its terms.
 
 A row for each chat that shows another language than English; none else, so that an English release does not grow.
 """
@@ -9,7 +9,7 @@ import sqlite3
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from shared.text.word_forms import ChatWords
+from shared.text.words.word_forms import ChatWords
 
 if TYPE_CHECKING:
     from shared.search.chat_items import Stretch

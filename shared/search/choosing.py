@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 from shared.ranking.question import asks, content_words, query_words, spoken
 from shared.text.caches import cached
-from shared.text.function_words import ANY_ASKING, KEPT_MESSAGES, plain
-from shared.text.stemming import stemmed
+from shared.text.words.function_words import ANY_ASKING, KEPT_MESSAGES, plain
+from shared.text.words.stemming import stemmed
 from shared.text.writing import is_unspaced
 from shared.turns.speakers import is_named
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from shared.ranking.scoring import Posting
     from shared.release.parts import Earlier
     from shared.search.chat_items import ChatCache, ChatItems, Stretch, Tokeniser
-    from shared.text.word_forms import ChatWords
+    from shared.text.words.word_forms import ChatWords
 
 #: Raise it when a part is laid out in another way, or would hold other rows of the same chunks.
 LAYOUT = 4

@@ -26,7 +26,7 @@ from shared.ranking.question import asks_when, groups, meant_speakers, query_ter
 from shared.search.lexical import LexicalIndex
 from shared.search.types import EmbedQuery, Hit, Query, Recalled
 from shared.search.word_lookup import WordLookup
-from shared.text.function_words import SHOWN_BY
+from shared.text.words.function_words import SHOWN_BY
 from shared.turns.chunk import Chunk
 from shared.turns.message_origin import Origin
 from shared.turns.speakers import is_named

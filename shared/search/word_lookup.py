@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from shared.ranking.question import query_terms
-from shared.text.stemming import COMMON_LETTERS, alike
-from shared.text.word_forms import (
+from shared.text.words.stemming import COMMON_LETTERS, alike
+from shared.text.words.word_forms import (
     COMPOUNDING,
     MOST_FORMS,
     ChatWords,

@@ -17,7 +17,7 @@ from itertools import groupby, islice, pairwise
 from typing import Literal
 
 from shared.text.caches import cached
-from shared.text.stemming import KEPT_WORDS, stem_of_script, stemmed
+from shared.text.words.stemming import KEPT_WORDS, stem_of_script, stemmed
 
 #: Letters by script, without digits and punctuation.
 _HAN = "\u3005-\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003134f"

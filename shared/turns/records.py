@@ -19,6 +19,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from shared.text.translations import language_of
 from shared.turns.media import Media, media_of, media_words, with_media
 from shared.turns.message_origin import NOWHERE, Origin
 from shared.turns.speakers import UNNAMED
@@ -74,6 +75,7 @@ class Task:
     retries: str | None = None  # the task whose message is asked again here: set by the dispatcher
     scheduled: bool = False  # asked by a schedule that the person set (/every)
     corrects: str | None = None  # the task of the recording whose words this message replaces
+    language: str | None = None  # of the program's own words in the answer, as ISO 639-1; None: English
     as_said: dict[str, str] = field(default_factory=dict, init=False, compare=False)  # what held a lone surrogate
 
     def __post_init__(self) -> None:
@@ -109,7 +111,7 @@ class Task:
         model = record.get("model")
         if model is not None and not (isinstance(model, str) and _MODEL.match(model)):
             raise RecordRefused(f"model is not the name of a model, such as {', '.join(MODELS)}")
-        speaker, corrects = record.get("name"), record.get("corrects")
+        speaker, corrects, language = record.get("name"), record.get("corrects"), record.get("language")
         return cls(
             task_id=task_id_of(record.get("task_id")),
             chat_id=chat_id_of(record.get("chat_id")),
@@ -122,6 +124,7 @@ class Task:
             media=media,
             scheduled=record.get("scheduled") is True,
             corrects=corrects if isinstance(corrects, str) and TASK_ID.match(corrects) else None,
+            language=language_of(language) if isinstance(language, str) else None,
         )
 
 

@@ -95,7 +95,7 @@ KEYS: tuple[Key, ...] = (
     Key("hcli:mem:reminded:{memory}", "string",
         "this memory's (id and time of creation) reminder is in the outbox; schedule-…: this occurrence was sent or asked",
         "dispatcher", "none", "30 days"),
-    Key("hcli:mem:chat:{chat_id}", "hash", "what a chat has set for itself: timezone", "dispatcher, owner", "dispatcher", "none"),
+    Key("hcli:mem:chat:{chat_id}", "hash", "what a chat has set for itself: timezone, language", "bot, dispatcher, owner", "bot, dispatcher", "none"),
     Key("hcli:mem:release", "hash", "worker → run of the release it serves, 0 for none", "dispatcher", "bot, night", "none"),
     Key("hcli:mem:tombstones", "list", "tombstone JSON: which turns to forget", "dispatcher, owner", "dispatcher, night", "none"),
     Key("hcli:mem:forgotten", "string",

@@ -81,6 +81,7 @@ BOT = User(
             why="the files of messages, for the dispatcher; those that Claude made, to send them",
         ),
         both("GET SET DEL", MODEL, why="`/model`"),
+        both("HGET HSET HDEL", OF_CHAT, why="`/language`"),
         both("GET SET DEL", keys.BOT_OWNER, why="one Redis, one bot: the lease"),
         writes("SET", TOLD, why="informs a stranger once that the bot is private"),
         reads("LRANGE LINDEX", keys.OUTBOX, why="looks for messages to deliver"),

@@ -14,8 +14,9 @@ from typing import Any
 from dispatcher.health.metrics import degraded_kind
 from dispatcher.prompt.context import Context, hit_date, rounded
 from shared.search.types import SHOWN_WORDS, Hit
-from shared.text.dates.calendar_words import ENGLISH
 from shared.text.format import one_line, shorten
+from shared.text.translations import later, tr
+from shared.text.translations.dates import long_date
 from shared.turns.records import RecordRefused, dumps, loads_object
 
 #: The longest line that is shown, and the most lines of facts and of recalled turns each; the record has some more.
@@ -27,20 +28,22 @@ BOTH = 0.5
 SHOWN_SECONDS = 86_400.0
 #: By kind of what was missing (metrics.py).
 MISSING: Mapping[str, str] = {
-    "vectors": "the search by meaning, so I searched by words only",
-    "keywords": "the search by words",
-    "text": "the earlier messages themselves, or room for them",
-    "summary": "the summary of this chat",
-    "day": "notes and messages since last night",
-    "memory": "all of my memory",
-    "release": "messages from before today",
-    "other": "part of my memory",
+    "vectors": later("the search by meaning, so I searched by words only"),
+    "keywords": later("the search by words"),
+    "text": later("the earlier messages themselves, or room for them"),
+    "summary": later("the summary of this chat"),
+    "day": later("notes and messages since last night"),
+    "memory": later("all of my memory"),
+    "release": later("messages from before today"),
+    "other": later("part of my memory"),
 }
-NOTHING = (
+NOTHING = later(
     "There is nothing to explain: I gave no answer within the last day, or something was forgotten since then and the explanation was "
     "deleted with it."
 )
-UNREADABLE = "I cannot read the explanation of my last answer: another program has overwritten it. My next answer will have one again."
+UNREADABLE = later(
+    "I cannot read the explanation of my last answer: another program has overwritten it. My next answer will have one again."
+)
 
 
 def why_record(context: Context, task_id: str = "", at: float | None = None) -> bytes:
@@ -94,15 +97,15 @@ def _because(words: float | None, meaning: float | None) -> str:
 def why_text(raw: bytes | None) -> str:
     """What was injected for the last answer, as text for people; `raw` is the record in Redis."""
     if raw is None:
-        return NOTHING
+        return tr(NOTHING)
     try:
         record = loads_object(raw)
         at = record.get("at")
         if at is not None and time.time() - at > SHOWN_SECONDS:
-            return NOTHING
+            return tr(NOTHING)
         return "\n".join(_lines(record))
     except (RecordRefused, KeyError, TypeError, ValueError, AttributeError, OverflowError):
-        return UNREADABLE
+        return tr(UNREADABLE)
 
 
 def _lines(record: dict[str, Any]) -> list[str]:
@@ -113,39 +116,55 @@ def _lines(record: dict[str, Any]) -> list[str]:
         *_recalled(record["hits"], record["nothing_plain"]),
     ]
     if "recent" in names:
-        lines.append("The conversation so far.")
+        lines.append(tr("The conversation so far."))
     if record["missing"]:
-        lines.append(f"Not available at that time: {'; '.join(MISSING[kind] for kind in record['missing'])}.")
-    return ["For my last answer I was given this from memory.", *lines]
+        missing = "; ".join(tr(MISSING[kind]) for kind in record["missing"])
+        lines.append(tr("Not available at that time: {missing}.").format(missing=missing))
+    return [tr("For my last answer I was given this from memory."), *lines]
 
 
 def _facts(facts: Sequence[str]) -> list[str]:
     if not facts:
-        return ["Facts and goals: none."]
-    return ["Facts and goals:", *_some([f"- {shorten(one_line(one), CHARACTERS)}" for one in facts])]
+        return [tr("Facts and goals: none.")]
+    return [tr("Facts and goals:"), *_some([f"- {shorten(one_line(one), CHARACTERS)}" for one in facts])]
 
 
 def _summary(made: str | None) -> str:
-    return (
-        f"Summary of earlier conversations: as of {_day(made)}." if made else "Summary of earlier conversations: none."
-    )
+    if not made:
+        return tr("Summary of earlier conversations: none.")
+    return tr("Summary of earlier conversations: as of {day}.").format(day=_day(made))
 
 
 def _recalled(hits: Sequence[Mapping[str, Any]], nothing: str | None) -> list[str]:
     if not hits:
-        return [f"Earlier messages: none, because {nothing or 'nothing was found'}."]
+        return [
+            tr("Earlier messages: none, because {reason}.").format(reason=tr(nothing or later("nothing was found")))
+        ]
     lines = [
-        f"- {_day(hit['date'])}, {hit['speaker']}: {shorten(one_line(hit['text']), CHARACTERS)} ({hit['because']})"
+        f"- {_day(hit['date'])}, {hit['speaker']}: {shorten(one_line(hit['text']), CHARACTERS)} ({_found_by(hit['because'])})"
         for hit in hits
     ]
-    return ["Earlier messages, and what each was found by:", *_some(lines)]
+    return [tr("Earlier messages, and what each was found by:"), *_some(lines)]
+
+
+#: What a record says, and how it is shown.
+FOUND_BY = {
+    "words": later("words"),
+    "meaning": later("meaning"),
+    "words and meaning": later("words and meaning"),
+    "time": later("time"),
+    "neighbouring messages": later("neighbouring messages"),
+}
+
+
+def _found_by(because: str) -> str:
+    return tr(FOUND_BY.get(because, because))
 
 
 def _some(lines: list[str]) -> list[str]:
     left = len(lines) - LINES
-    return lines if left <= 0 else [*lines[:LINES], f"… and {left} more"]
+    return lines if left <= 0 else [*lines[:LINES], tr("… and {count} more").format(count=left)]
 
 
 def _day(moment: str) -> str:
-    at = datetime.fromisoformat(moment)
-    return f"{at.day} {ENGLISH.months[at.month - 1]} {at.year}"
+    return long_date(datetime.fromisoformat(moment))

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from shared.text.dates import calendar_words
 from shared.text.dates.calendar_words import ENGLISH, CalendarWords, either
 from shared.text.format import one_line
-from shared.text.function_words import plain
+from shared.text.words.function_words import plain
 
 #: The English that may come of it.
 _ENGLISH = frozenset(

@@ -28,7 +28,7 @@ from dispatcher.memory.typed.wording import (
     VERBS,
 )
 from shared.text.caches import cached
-from shared.text.stemming import stem
+from shared.text.words.stemming import stem
 
 
 @dataclass(frozen=True)

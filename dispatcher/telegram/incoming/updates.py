@@ -14,6 +14,7 @@ from aiogram.types import Message, MessageEntity, User
 from dispatcher.telegram.incoming.corrected import corrected_label
 from dispatcher.telegram.incoming.origins import UNREADABLE, origin_of, shown_name
 from dispatcher.telegram.incoming.plain_words import words_of
+from shared.text.translations import language_of
 from shared.turns.message_origin import NOWHERE, Origin
 
 
@@ -37,6 +38,7 @@ class IncomingMessage:
     corrects: str = ""  # label of the recording, or of the answer that shows what was heard, which this reply corrects
     origin: Origin = NOWHERE
     replied: int | None = None  # the bot's message to which it replies
+    language: str | None = None  # of the sender's Telegram, if we speak it
 
     @property
     def own_id(self) -> str | None:
@@ -104,6 +106,7 @@ def _incoming(
         corrects=corrected_label(message, text, me) if kind == "text" else "",
         origin=origin_of(message, me),
         replied=replied.message_id if replied and replied.from_user and replied.from_user.id == me.id else None,
+        language=language_of(message.from_user.language_code) if message.from_user else None,
     )
 
 

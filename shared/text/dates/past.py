@@ -28,7 +28,7 @@ from shared.text.dates.calendar_days import (
 from shared.text.dates.calendar_words import WORDS, CalendarWords, either, index_of, number_of, with_or_without_accents
 from shared.text.dates.past_phrases import PHRASES
 from shared.text.format import one_line
-from shared.text.function_words import language_of
+from shared.text.words.function_words import language_of
 
 #: Half-open, POSIX seconds.
 Span = tuple[float, float]

@@ -28,8 +28,8 @@ from shared.release.manifest import current_release
 from shared.search.choosing import FALL_OFF, chosen, most_telling, only_asks, repeats
 from shared.search.recall import OpenRelease
 from shared.search.types import Hit, Query
-from shared.text.function_words import language_of
-from shared.text.stemming import alike
+from shared.text.words.function_words import language_of
+from shared.text.words.stemming import alike
 from shared.turns.chunk import Chunk
 from shared.turns.records import dumps
 from tests.support.world import REPOSITORY, World

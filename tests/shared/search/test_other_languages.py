@@ -14,8 +14,8 @@ from shared.ranking.question import asks, asks_when, meant_speakers, query_terms
 from shared.search.chat_items import FEW_TEXTS, Tokeniser
 from shared.search.history import HistoryQuery, history
 from shared.search.recall import OpenRelease
-from shared.text.function_words import SHOWN_BY, language_of
-from shared.text.word_forms import ChatWords, languages_of_chat, languages_of_question, same_stem
+from shared.text.words.function_words import SHOWN_BY, language_of
+from shared.text.words.word_forms import ChatWords, languages_of_chat, languages_of_question, same_stem
 from shared.text.writing import folded, indexable, spaced
 from shared.turns.records import Turn
 from tests.support.day.day_recall import NOON, holding, ids

@@ -16,8 +16,9 @@ from shared.search import word_lookup
 from shared.search.chat_items import Tokeniser
 from shared.search.merge import Merged
 from shared.search.word_lookup import MOST_COMPOUND, MOST_LANGUAGES, MOST_STEMMED, WordLookup
-from shared.text import caches, word_forms
-from shared.text.word_forms import SENTENCE_WORDS, ChatWords
+from shared.text import caches
+from shared.text.words import word_forms
+from shared.text.words.word_forms import SENTENCE_WORDS, ChatWords
 
 SYLLABLES = "ba de di fe gu ha ke la mo ne ra so ta schu haus hof bahn tag werk zeit raum".split()
 COMPOUNDING = ("da", "de", "fi", "hu", "nl", "no", "sv")

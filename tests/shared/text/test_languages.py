@@ -24,7 +24,7 @@ from shared.search.recall import OpenRelease
 from shared.search.types import Query
 from shared.text.language import MOST_CHARACTERS, detect
 from shared.text.lookalikes import skeleton
-from shared.text.stemming import stem, stemmed
+from shared.text.words.stemming import stem, stemmed
 from shared.text.writing import MOST_MARKS, folded, normalized, spaced
 from shared.turns.chunk import Chunk
 from tests.support.world import REPOSITORY, World
@@ -178,7 +178,7 @@ def test_stems_are_the_same_from_many_threads() -> None:
 
 def test_the_library_is_loaded_for_russian_only() -> None:
     code = (
-        "import sys; from shared.text.stemming import stemmed; stemmed('plain text, café'); assert 'snowballstemmer' not in sys.modules; "
+        "import sys; from shared.text.words.stemming import stemmed; stemmed('plain text, café'); assert 'snowballstemmer' not in sys.modules; "
         "stemmed('слово'); assert 'snowballstemmer' in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], cwd=REPOSITORY, check=True)

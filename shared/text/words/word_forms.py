@@ -15,7 +15,7 @@ from heapq import nsmallest
 from itertools import islice
 
 from shared.text.caches import cached
-from shared.text.stemming import KEPT_WORDS, stem_in
+from shared.text.words.stemming import KEPT_WORDS, stem_in
 from shared.text.writing import folded
 
 #: The stemmer of each language (ISO 639-1), as snowballstemmer names it.

@@ -13,8 +13,8 @@ import unicodedata
 from collections.abc import Collection, Iterable, Mapping
 
 from shared.text.caches import cached
-from shared.text.more_function_words import MORE
-from shared.text.stemming import KEPT_WORDS
+from shared.text.words.more_function_words import MORE
+from shared.text.words.stemming import KEPT_WORDS
 from shared.text.writing import is_unspaced, normalized
 
 

@@ -1,0 +1,41 @@
+"""Dates in words, in the language that is spoken now. The order of day, month and year and the form of the month are part of each text."""
+
+from __future__ import annotations
+
+from datetime import date
+
+from shared.text.translations import later, tr
+
+_DATES = (
+    later("{day} January {year}"),
+    later("{day} February {year}"),
+    later("{day} March {year}"),
+    later("{day} April {year}"),
+    later("{day} May {year}"),
+    later("{day} June {year}"),
+    later("{day} July {year}"),
+    later("{day} August {year}"),
+    later("{day} September {year}"),
+    later("{day} October {year}"),
+    later("{day} November {year}"),
+    later("{day} December {year}"),
+)
+_WEEKDAYS = (
+    later("Monday"),
+    later("Tuesday"),
+    later("Wednesday"),
+    later("Thursday"),
+    later("Friday"),
+    later("Saturday"),
+    later("Sunday"),
+)
+
+
+def long_date(day: date) -> str:
+    """`20 November 2026`."""
+    return tr(_DATES[day.month - 1]).format(day=day.day, year=day.year)
+
+
+def long_date_with_weekday(day: date) -> str:
+    """`Friday 20 November 2026`."""
+    return tr("{weekday} {date}").format(weekday=tr(_WEEKDAYS[day.weekday()]), date=long_date(day))
