@@ -248,6 +248,7 @@ class Consolidator:
     def _send_reminder(self, memory: Memory, deadline: float, now: float) -> None:
         """Put it into the outbox, once per memory even after a crash."""
         from dispatcher.memory.dates.reminders import TURNS_LOOKED_AT, language_of_reminder, reminder_text
+        from dispatcher.memory.store.whose import said_text
 
         settings, chat_id = self._day.settings, memory.chat_id
         recent = self._day.turns.get_recent(chat_id, settings.day_store_days, TURNS_LOOKED_AT, now=now)
@@ -256,7 +257,7 @@ class Consolidator:
         message = {
             "id": f"reminder-{name}",
             "chat_id": chat_id,
-            "text": reminder_text(memory.text, deadline, now, self._day.zone_of(chat_id), language),
+            "text": reminder_text(said_text(memory), deadline, now, self._day.zone_of(chat_id), language),
             "created_at": now,
         }
         self._remind_once(keys=[keys.reminded(name), keys.OUTBOX], args=[dumps(message), keys.REMINDED_TTL_SECONDS])

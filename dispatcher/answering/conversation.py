@@ -74,7 +74,7 @@ class MessageContexts:
 
     async def of(self, task: Task, history: list[HistoryEntry] | None, session: str | None) -> Context:
         """What to inject; nothing if memory is missing, broken or too slow. Without a session to resume, the history comes as text."""
-        request = PromptRequest(task.chat_id, task.message, history, session)
+        request = PromptRequest(task.chat_id, task.message, history, session, user_id=task.user_id, name=task.name)
         if self._settings.memory_tokens <= 0:  # nothing is looked up: no thread is needed
             return self._assemble(request)
         with self._day.questions.reading():

@@ -18,7 +18,7 @@ from typing import Any
 
 from redis import Redis, ResponseError
 
-from dispatcher.memory.typed.actions import parse_later
+from dispatcher.memory.day.later_tags import parse_later
 from dispatcher.queue.refused import USED_ID
 from dispatcher.queue.scripts import script_text
 from shared.errors import InvalidInput

@@ -9,8 +9,8 @@ from datetime import UTC, datetime
 from dispatcher.answering.commands.command import CommandReply
 from dispatcher.answering.media.made_files import Made
 from dispatcher.claude.reply import TRY_AGAIN, Answer, spent
+from dispatcher.memory.store.whose import in_group
 from dispatcher.queue.existing_values import is_signed
-from dispatcher.queue.rights import in_group
 from dispatcher.queue.tasks import Begun, Finished
 from shared.config.settings import Settings
 from shared.system.signing_key import signing_key

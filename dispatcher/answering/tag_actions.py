@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 from dataclasses import replace
 
 import structlog
@@ -12,9 +11,9 @@ from dispatcher.answering.media.reading import Read, with_shown
 from dispatcher.answering.results import ResultBuilder
 from dispatcher.answering.retry import keep_trying
 from dispatcher.claude.reply import Answer
+from dispatcher.memory.day.later_tags import later_tags
 from dispatcher.memory.day.memory import DayMemory
 from dispatcher.memory.typed import tags
-from dispatcher.memory.typed.actions import later_tags
 from dispatcher.queue.rights import Rights
 from dispatcher.queue.tasks import Finished, TaskQueue
 from shared.config.settings import Settings
@@ -25,6 +24,7 @@ log = structlog.get_logger()
 
 NOTED = "Noted."
 FORGETTING = "have something forgotten"
+FORGETTING_OTHERS = f"{FORGETTING} that others have told me"
 LATER = "My memory is not available at the moment; I will do this as soon as it is."
 
 
@@ -48,20 +48,21 @@ class TagActions:
             return finished
         finished = _with_pictures(finished, read, tags.pictures_of(parsed.tags))
         task, said_at = finished.task, finished.turns[-1].timestamp
-        allowed, refusal = self._allowed(task, parsed.tags)
+        acting = [tag for tag in parsed.tags if tag.kind is not tags.TagKind.PICTURE]
+        refusal = self._rights.refusal(FORGETTING_OTHERS, task.chat_id, task.user_id)
+        given = (task, finished.session, acting, said_at, refusal)
         notes, later, forgotten = list[str](), b"", list[str]()
         try:
-            if any(tag.kind is tags.TagKind.FORGET for tag in allowed):
+            if any(tag.kind is tags.TagKind.FORGET for tag in acting):
                 await store_waiting(self._queue, self._day, task)
-            if allowed:
-                acted = await asyncio.to_thread(self._day.requests.act, task, finished.session, allowed, said_at)
+            if acting:
+                acted = await asyncio.to_thread(self._day.requests.act, *given)
                 notes, forgotten = acted.sentences, acted.forgotten
         except Exception as error:  # noqa: BLE001 - the answer must be sent; consolidation carries out the stored tags
             log.error("tags are stored for later", reason=str(error))
-            later = later_tags(task, finished.session, allowed, said_at)
-            if any(tag.kind in (tags.TagKind.DONE, tags.TagKind.FORGET) for tag in allowed):
+            later = later_tags(*given)
+            if any(tag.kind in (tags.TagKind.DONE, tags.TagKind.FORGET) for tag in acting):
                 notes = [LATER]
-        notes += filter(None, [refusal])
         crash_point("answering:acted")
         text = parsed.text if parsed.text.strip() else NOTED
         noted_already = notes and not parsed.text.strip() and notes[0].startswith("Noted;")  # once is enough
@@ -69,13 +70,6 @@ class TagActions:
         turns = [replace(turn, content=text) if turn.role == "asst" else turn for turn in finished.turns]
         result = self._results.sign(task.task_id, output, finished.result.usage, buttons=finished.result.buttons)
         return replace(finished, result=result, turns=turns, tags=later, forget=bool(forgotten))
-
-    def _allowed(self, task: Task, requested: Sequence[tags.Tag]) -> tuple[list[tags.Tag], str]:
-        """The tags that this person may have carried out, and why the others are refused."""
-        refusal = self._rights.refusal(FORGETTING, task.chat_id, task.user_id)
-        acting = [tag for tag in requested if tag.kind is not tags.TagKind.PICTURE]
-        allowed = [tag for tag in acting if not (refusal and tag.kind is tags.TagKind.FORGET)]
-        return allowed, refusal if len(allowed) < len(acting) else ""
 
 
 def _with_pictures(finished: Finished, read: Read, said: dict[int, str]) -> Finished:

@@ -16,8 +16,10 @@ import typer
 from dispatcher.cli.arguments import Chat, Json, connect, given_chat
 from dispatcher.memory.dates.fact_dates import ends
 from dispatcher.memory.day.requests import owner_task
+from dispatcher.memory.store.whose import in_group, without_speaker
 from dispatcher.memory.typed.judging import as_json
 from shared.config.settings import Settings
+from shared.config.values import is_person
 from shared.errors import HmemError, InvalidInput, SettingsError
 from shared.system.command import application, print_json, start
 from shared.text.format import one_line, shorten
@@ -185,9 +187,12 @@ def _import(day: DayMemory, chat_id: str, batch: list[Imported]) -> int:
     from dispatcher.memory.store.memories import MemoryType
 
     made = []
+    batch = batch if in_group(chat_id) else [replace(one, more=without_speaker(one.more)) for one in batch]
     for kind in MemoryType:
-        entries = [(one.text, one.created if one.dated else None, one.more) for one in batch if one.kind == kind]
-        made += day.remembering.new_ones(chat_id, kind, entries) if entries else []
+        for user in dict.fromkeys(one.more.get("user_id") for one in batch):
+            some = [one for one in batch if one.kind == kind and one.more.get("user_id") == user]
+            entries = [(one.text, one.created if one.dated else None, one.more) for one in some]
+            made += day.remembering.new_ones(chat_id, kind, entries, user) if entries else []
     if made:
         day.acting.store_all(owner_task(chat_id), made, time.time())
     return sum(draft.made is not None for draft in made)
@@ -265,6 +270,10 @@ def _fact(line: bytes, settings: Settings) -> Imported:
         "category": record.get("category") if isinstance(record.get("category"), str) else None,
         "source_turn": " ".join(map(str, sources)) if isinstance(sources := record.get("source_turns"), list) else None,
     }
+    user = record.get("user_id")
+    if isinstance(user, str) and is_person(user):
+        name = record.get("speaker", record.get("name"))
+        more |= {"user_id": user, "name": name if isinstance(name, str) else None}
     created = time.time() if made is None else min(max(0.0, made), time.time())
     if kind == MemoryType.FACT and more["deadline"] is None:
         more["deadline"] = ends(text, created, settings.timezone)

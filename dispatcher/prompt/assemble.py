@@ -30,7 +30,7 @@ class PromptRequest:
     """The message that a prompt is for.
 
     `recent` is the conversation so far, None if a session has it: then `session` is its id. `count_access`: memories that are shown count as
-    accessed. `now` (POSIX seconds, None for the clock): from when "last week" is counted.
+    accessed. `user_id` and `name`: of who asks. `now` (POSIX seconds, None for the clock): from when "last week" is counted.
     """
 
     chat_id: str
@@ -39,6 +39,8 @@ class PromptRequest:
     session: str | None = None
     count_access: bool = True
     now: float | None = None
+    user_id: str | None = None
+    name: str | None = None
 
 
 def assemble(
@@ -72,6 +74,8 @@ def day_request(request: PromptRequest, settings: Settings) -> ContextRequest:
         facts_room=facts_room(settings.memory_tokens),
         deadline_seconds=settings.memory_deadline_ms / 1000,
         count_access=request.count_access,
+        user_id=request.user_id,
+        name=request.name,
     )
 
 

@@ -6,13 +6,9 @@ docs/telegram.md has the table. The bot checks the rights for its commands, the 
 
 from __future__ import annotations
 
+from dispatcher.memory.store.whose import in_group
 from shared.config.settings import Settings
 from shared.config.values import is_person
-
-
-def in_group(chat_id: str) -> bool:
-    """Whether a chat is a group: Telegram numbers them below zero."""
-    return chat_id.startswith("-")
 
 
 class Rights:

@@ -9,8 +9,8 @@ from dispatcher.answering.commands.command import ChatCommand, CommandReply
 from dispatcher.answering.commands.explanation import why_text
 from dispatcher.answering.retry import keep_trying
 from dispatcher.memory.day.memory import DayMemory
+from dispatcher.memory.store.whose import in_group
 from dispatcher.queue.chat.records import ChatRecords
-from dispatcher.queue.rights import in_group
 from shared.turns.records import Task, Turn
 from shared.wire.ids import TASK_ID
 

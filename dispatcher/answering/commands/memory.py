@@ -18,7 +18,7 @@ from dispatcher.answering.commands.command import CommandReply
 from dispatcher.answering.commands.explanation import why_text
 from dispatcher.answering.consolidation import waiting
 from dispatcher.answering.retry import keep_trying
-from dispatcher.answering.tag_actions import FORGETTING, store_waiting
+from dispatcher.answering.tag_actions import FORGETTING_OTHERS, store_waiting
 from dispatcher.memory.day.memory import DayMemory
 from dispatcher.memory.day.requests import owner_task
 from dispatcher.memory.tombstones import announce, end_conversation
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from redis import Redis
 
     from dispatcher.memory.typed.actions import Outcome
+    from dispatcher.memory.typed.pages import MemoryEntry
 
 USAGE = "\n".join(
     [
@@ -45,7 +46,8 @@ USAGE = "\n".join(
     ]
 )
 NO_ENTRY = "There is no memory number {number}. /memory shows the numbers."
-EDITING = "change an entry of my memory"
+EDITING = "change an entry of my memory that others have told me"
+COMPLETING = "mark a goal of others as done"
 REPLACED = (
     "Number {number} was replaced by a newer entry already, so it cannot be changed. /memory shows the newer one."
 )
@@ -143,10 +145,11 @@ class MemoryCommands:
         if entry is None:
             return CommandReply(NO_ENTRY.format(number=request.number))
         number, offered = entry.number, list[tuple[str, str]]()
-        if self._rights.unlimited(task.chat_id, task.user_id):
+        if not self._refusal(EDITING, task, entry):
             offered.append(("Forget", f"/memory forget {number} ask"))
             offered += [("Edit", f"/memory edit {number}")] if entry.valid else []
-        offered += [("Done", f"/memory done {number}")] if entry.open_goal else []
+        may_complete = entry.open_goal and not self._refusal(COMPLETING, task, entry, shared_too=True)
+        offered += [("Done", f"/memory done {number}")] if may_complete else []
         return CommandReply(
             entry.text, buttons=keyboard(row_of(*offered), row_of(("‹ Back", f"/memory page {entry.page}")))
         )
@@ -158,13 +161,13 @@ class MemoryCommands:
     async def _edit(self, task: Task, request: MemoryRequest, now: float) -> CommandReply:
         """With a text it replaces the entry; without one it asks for the text."""
         number = request.number
-        if refusal := self._rights.refusal(EDITING, task.chat_id, task.user_id):
+        entry = await asyncio.to_thread(self._day.requests.entry, task.chat_id, number, now)
+        if refusal := self._refusal(EDITING, task, entry):
             return CommandReply(refusal)
         back = keyboard(row_of(("‹ Back", f"/memory show {number}")))
         if request.text:
             outcome = await asyncio.to_thread(self._day.requests.correct, task, number, request.text, now)
             return CommandReply(outcome.say, buttons=keyboard(row_of(("Show all", "/memory"))))
-        entry = await asyncio.to_thread(self._day.requests.entry, task.chat_id, number, now)
         if entry is None or not entry.valid:
             return CommandReply((REPLACED if entry else NO_ENTRY).format(number=number))
         asked = (
@@ -175,14 +178,17 @@ class MemoryCommands:
         return CommandReply(asked, buttons=back, reply_command=f"/memory edit {number}")
 
     async def _done(self, task: Task, request: MemoryRequest, now: float) -> CommandReply:
+        entry = await asyncio.to_thread(self._day.requests.entry, task.chat_id, request.number, now)
+        if entry and (refusal := self._refusal(COMPLETING, task, entry, shared_too=True)):
+            return CommandReply(refusal)
         outcome = await asyncio.to_thread(self._day.requests.done, task, request.number, now)
         return CommandReply(outcome.say, buttons=keyboard(row_of(("Show all", "/memory"))))
 
     async def _forget(self, task: Task, request: MemoryRequest, now: float) -> CommandReply:
-        if refusal := self._rights.refusal(FORGETTING, task.chat_id, task.user_id):
-            return CommandReply(refusal)
         number = request.number
-        entry = await asyncio.to_thread(self._day.requests.entry, task.chat_id, number, now) if request.text else None
+        entry = await asyncio.to_thread(self._day.requests.entry, task.chat_id, number, now)
+        if refusal := self._refusal(FORGETTING_OTHERS, task, entry):
+            return CommandReply(refusal)
         if request.text == "ask":
             if entry is None:
                 return CommandReply(NO_ENTRY.format(number=number))
@@ -195,3 +201,9 @@ class MemoryCommands:
             page = MemoryRequest("show", number=entry.page if entry else 1)
             return await self._list(task, page, now, outcome.say, forgotten=bool(outcome.forgotten))
         return CommandReply(outcome.say, bool(outcome.forgotten))
+
+    def _refusal(self, what: str, task: Task, entry: MemoryEntry | None, *, shared_too: bool = False) -> str:
+        """Why this person may not do this with an entry; "" for their own, and with `shared_too` for the whole chat's."""
+        own = entry is not None and entry.user_id is not None and entry.user_id == task.user_id
+        shared = entry is not None and entry.user_id is None and shared_too
+        return "" if own or shared else self._rights.refusal(what, task.chat_id, task.user_id)

@@ -22,6 +22,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from dispatcher.chat_data.export.media import write_media
 from dispatcher.chat_data.export.sources import ARCHIVE, DAY, EVERY, REDIS, RELEASE, Gathered, gather
 from dispatcher.chat_data.export.vault import KINDS, VAULT, write_vault
+from dispatcher.memory.store.whose import said_by
 from dispatcher.memory.tombstones import hidden_by
 from shared.config.settings import Settings
 from shared.errors import InvalidInput, ReleaseRefused
@@ -193,7 +194,8 @@ def _memory_line(memory: Memory, newer: int | None, zone: ZoneInfo) -> str:
     details = ", ".join(f"{word} {time_text(at, zone)}" for word, at in times if at is not None)
     details += f", priority {memory.priority}" if memory.priority else ""
     details += f", also phrased as: {'; '.join(map(inline, memory.wordings))}" if memory.wordings else ""
-    return f"- {memory.number}: {inline(memory.text)} ({details})\n"
+    who = f"{inline(speaker)}: " if (speaker := said_by(memory).get("speaker")) else ""
+    return f"- {memory.number}: {who}{inline(memory.text)} ({details})\n"
 
 
 def _memory_json(memory: Memory, newer: int | None, zone: ZoneInfo) -> dict[str, Any]:
@@ -212,6 +214,7 @@ def _memory_json(memory: Memory, newer: int | None, zone: ZoneInfo) -> dict[str,
         "wordings": list(memory.wordings),
         "category": memory.category,
         "source_turns": (memory.source_turn or "").split(),
+        **said_by(memory),
     }
 
 

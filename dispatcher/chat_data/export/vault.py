@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
+from dispatcher.memory.store.whose import said_by
 from shared.system.export_folder import private_file
 from shared.text.format import date_text
 from shared.turns.media_files import FileNames
@@ -58,7 +59,8 @@ def _memories(
             times = (("noted", memory.created), (due, memory.deadline), ("done", memory.completed_at))
             details = [f"{word} {_day(at, zone, days)}" for word, at in times if at is not None]
             details += [f"replaced by {newer[memory.memory_id]}"] if memory.memory_id in newer else []
-            yield f"- **{memory.number}** {inline(memory.text)} ({', '.join(details)})\n"
+            who = f"{inline(speaker)}: " if (speaker := said_by(memory).get("speaker")) else ""
+            yield f"- **{memory.number}** {who}{inline(memory.text)} ({', '.join(details)})\n"
         if not some:
             yield "(none)\n"
 

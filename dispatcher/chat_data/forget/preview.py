@@ -8,6 +8,7 @@ from zoneinfo import ZoneInfo
 from dispatcher.chat_data.forget.archive_part import NightPart
 from dispatcher.chat_data.forget.places import places_lines
 from dispatcher.chat_data.forget.select import Selection
+from dispatcher.memory.store.whose import said_by
 from shared.text.format import one_line, shorten, time_text, zoned_text
 
 #: How many texts are shown, and how many characters of each.
@@ -32,6 +33,7 @@ def preview(
         ],
         "memories": [
             {"chat_id": memory.chat_id, "number": memory.number, "type": str(memory.type), "text": _short(memory.text)}
+            | said_by(memory)
             for memory in selection.memories
         ],
         "tasks": {
@@ -66,7 +68,8 @@ def preview_text(shown: dict[str, Any], zone: ZoneInfo) -> str:
     if shown["turns"] > len(shown["texts"]):
         lines.append(f"  and {shown['turns'] - len(shown['texts'])} more")
     lines += [
-        f"  memory {one['number']} of chat {one['chat_id']} ({one['type']}): {one['text']}" for one in shown["memories"]
+        f"  memory {one['number']} of chat {one['chat_id']} ({one['type']}{_of(one)}): {one['text']}"
+        for one in shown["memories"]
     ]
     lines += [f"  {layer:34} {number}" for layer, number in sorted(shown["layers"].items())]
     lines += places_lines(shown["places"])
@@ -74,6 +77,10 @@ def preview_text(shown: dict[str, Any], zone: ZoneInfo) -> str:
     lines.append(f"  tasks: {tasks['queued']} queued, {tasks['running']} being answered; they end without an answer")
     lines += [f"Archive: {shown['archive']}", UNDONE, "", "The receipt will name what no command can remove:"]
     return "\n".join([*lines, *(f"  {one['what']}" for one in shown["stays"])])
+
+
+def _of(memory: dict[str, Any]) -> str:
+    return f" of {memory['speaker']}" if "speaker" in memory else ""
 
 
 def _short(text: str) -> str:

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from dispatcher.memory.day.stores import DayStores
     from dispatcher.memory.store.summaries import SessionSummary
     from dispatcher.memory.today import DayTurns
-    from dispatcher.memory.typed.memories import ChatMemories, Remembering
+    from dispatcher.memory.typed.chat_memories import ChatMemories
+    from dispatcher.memory.typed.memories import Remembering
     from shared.search.day_items import DayItems
     from shared.turns.records import Tombstone
 
@@ -35,7 +36,7 @@ EARLIER_SECONDS = 86_400.0
 
 @dataclass(frozen=True)
 class ContextRequest:
-    """What a prompt needs from the day for one message.
+    """What a prompt needs from the day for one message, asked by the user `user_id` (None: nobody in particular), called `name`.
 
     `session` is the resumed one; at most `budget` tokens of facts are read, of which at least `facts_room` characters are shown;
     `count_access`: shown memories count as accessed.
@@ -48,6 +49,8 @@ class ContextRequest:
     facts_room: int
     deadline_seconds: float
     count_access: bool = True
+    user_id: str | None = None
+    name: str | None = None
 
 
 @dataclass(frozen=True)
@@ -114,20 +117,36 @@ class ContextReader:
 
     def _memories(self, request: ContextRequest, known: ChatMemories) -> tuple[str, str]:
         """(facts of every prompt of the chat, memories that are relevant to this message)."""
-        from dispatcher.memory.typed.text import first_lines, prompt_order, prompt_text, relevant_text, shown
+        from dispatcher.memory.store.whose import speaker_labels
+        from dispatcher.memory.typed.text import (
+            first_lines,
+            of_people,
+            prompt_order,
+            prompt_text,
+            relevant_text,
+            shown,
+        )
 
         chat_id, now, room = request.chat_id, time.time(), request.facts_room
-        zone = self._zone_of(chat_id)
-        facts = first_lines(prompt_text(known.memories, now, zone), request.budget * CHARACTERS_PER_TOKEN)
+        zone, labels, spoken = self._zone_of(chat_id), dict[str, str](), None
+        if any(memory.user_id for memory in known.memories):  # only in a group
+            asker = (request.user_id, request.name) if request.user_id else None
+            labels |= speaker_labels(known.memories, asker)
+            spoken = of_people(known.memories, request.user_id, request.name, now, zone)
+        whole = prompt_text(known.memories, now, zone) if spoken is None else spoken.text
+        facts = first_lines(whole, request.budget * CHARACTERS_PER_TOKEN)
         if len(facts) <= room:  # all of them are shown anyway
             return facts, ""
-        always = [memory for some in prompt_order(known.memories).values() for memory in some]
-        there = shown(always, facts, room, now, zone)
+        if spoken is None:
+            always = [memory for some in prompt_order(known.memories).values() for memory in some]
+            there = shown(always, facts, room, now, zone)
+        else:
+            there = spoken.shown(min(room, len(facts)))
         near = self._remembering.relevant(chat_id, request.message, RELEVANT, now=now, shown=there, known=known)
         found = [memory for memory, _ in near]
         if found and request.count_access:  # in the background, because it writes to the disk
             self._counting.submit(self._count, chat_id, [memory.memory_id for memory in found], now)
-        return facts, relevant_text(found, now, zone)
+        return facts, relevant_text(found, now, zone, labels)
 
     def _count(self, chat_id: str, ids: Sequence[int], now: float) -> None:
         """Record that memories were shown."""

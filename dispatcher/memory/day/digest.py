@@ -17,6 +17,7 @@ import structlog
 
 from dispatcher.memory.dates.reminders import TURNS_LOOKED_AT, language_of_reminder, when_text
 from dispatcher.memory.day.history import look_back
+from dispatcher.memory.store.whose import said_text
 from shared.config.settings import Settings
 from shared.errors import HmemError, ReleaseRefused
 from shared.search.history import HistoryQuery
@@ -101,7 +102,7 @@ def digest_text(
     parts = [
         _part(words.yesterday.format(date=date_said), _yesterday(turns, settings), words),
         _part(words.due, [_goal(one, now, zone, language) for one in goals], words, GOALS),
-        _part(words.new, [shorten(one_line(one.text), LINE_CHARACTERS) for one in new], words, MEMORIES),
+        _part(words.new, [shorten(one_line(said_text(one)), LINE_CHARACTERS) for one in new], words, MEMORIES),
     ]
     found = [part for part in parts if part]
     return "\n\n".join([*found, words.closing]) if found else None
@@ -133,7 +134,7 @@ def _new(memories: Sequence[Memory], since: float) -> list[Memory]:
 
 
 def _goal(goal: Memory, now: float, zone: ZoneInfo, language: str) -> str:
-    text = shorten(one_line(goal.text), LINE_CHARACTERS)
+    text = shorten(one_line(said_text(goal)), LINE_CHARACTERS)
     return f"{text} – {when_text(goal.deadline, now, zone, language)}" if goal.deadline is not None else text
 
 

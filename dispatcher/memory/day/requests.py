@@ -39,11 +39,13 @@ class MemoryRequests:
         self._stores, self._remembering, self._acting = stores, remembering, acting
         self._forgotten, self._texts, self._zone_of = forgotten, texts, zone_of
 
-    def act(self, task: Task, session: str, tags: Sequence[Any], now: float) -> Acted:
-        """Act on an answer's tags, each once. Tags of an erased exchange are ignored."""
+    def act(self, task: Task, session: str, tags: Sequence[Any], now: float, refusal: str = "") -> Acted:
+        """Act on an answer's tags, each once. Tags of an erased exchange are ignored. `refusal`: why what others said is not forgotten."""
         from dispatcher.memory.typed.actions import Acted
 
-        acted = Acted() if self._forgotten.erased(task, now) else self._acting.on_tags(task, session, tags, now)
+        acted = Acted()
+        if not self._forgotten.erased(task, now):
+            acted = self._acting.on_tags(task, session, tags, now, refusal)
         if self._forgotten.erased(task, now):  # before, or meanwhile
             self._forget_made_by(task)
         if acted.forgotten:
@@ -52,10 +54,9 @@ class MemoryRequests:
 
     def act_later(self, record: dict[str, Any]) -> Acted:
         """Act on tags that were stored in Redis while the store could not be reached."""
-        from dispatcher.memory.typed.actions import parse_later
+        from dispatcher.memory.day.later_tags import parse_later
 
-        task, session, tags, answered_at = parse_later(record)
-        return self.act(task, session, tags, answered_at)
+        return self.act(*parse_later(record))
 
     def listing(self, chat_id: str, now: float) -> str:
         """All memories of a chat with their numbers."""

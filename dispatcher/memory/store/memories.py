@@ -66,6 +66,8 @@ class Memory:
     reminded_at: float | None = None
     superseded_by: int | None = None  # memory_id of the newer one that contradicts it
     superseded_at: float | None = None
+    user_id: str | None = None  # in a group, who said it; None: the whole chat's
+    name: str | None = None  # their display name at that time
     wordings: tuple[str, ...] = ()  # other wordings of it
 
     @property
@@ -344,6 +346,7 @@ def _cleaned(memory: Memory) -> Memory:
         category=clean(memory.category),
         session=clean(memory.session),
         source_turn=clean(memory.source_turn),
+        name=clean(memory.name),
         wordings=tuple(map(storable, memory.wordings)),
     )
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import sqlalchemy as sa
 
 #: Every revision in order; this version requires the last one.
-REVISIONS = ("0001", "0002")
+REVISIONS = ("0001", "0002", "0003")
 HEAD = REVISIONS[-1]
 #: Alembic's table, under our own name, because a database may contain other programs' tables.
 VERSION_TABLE = "hmem_version"
@@ -101,6 +101,8 @@ memories = sa.Table(
     sa.Column("reminded_at", sa.Double),
     sa.Column("superseded_by", sa.BigInteger),
     sa.Column("superseded_at", sa.Double),
+    sa.Column("user_id", sa.Text),
+    sa.Column("name", sa.Text),
     sa.Column("wordings", sa.Text),
     sa.UniqueConstraint("chat_id", "number", name="memories_by_number"),
     sa.Index("memories_by_model", "embedding_model"),

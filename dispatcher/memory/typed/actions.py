@@ -9,7 +9,7 @@ changes nothing): what is to be forgotten is hidden before anything else changes
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -19,13 +19,14 @@ import orjson
 
 from dispatcher.memory.dates.fact_dates import ends
 from dispatcher.memory.relevance import coverage
+from dispatcher.memory.store.whose import in_group, is_own, is_own_or_shared, speaker_of
 from dispatcher.memory.typed.judging import Draft, store_drafts
 from dispatcher.memory.typed.memories import GroundMoved
 from dispatcher.memory.typed.tags import Tag, TagKind
 from dispatcher.memory.withholding import Hidden, TurnTexts, hidden_with
 from shared.errors import InvalidInput
 from shared.text.format import one_line, shorten
-from shared.turns.records import ROLES, Task, Tombstone, chat_id_of, dumps, task_id_of, timestamp_of, user_id_of
+from shared.turns.records import ROLES, Task, Tombstone
 
 if TYPE_CHECKING:
     from zoneinfo import ZoneInfo
@@ -93,10 +94,10 @@ class Acting:
         self._memories, self._actions, self._remembering = memories, actions, remembering
         self._forgotten, self._zone_of, self._repeating, self._texts = forgotten, zone_of, repeating, texts
 
-    def on_tags(self, task: Task, session: str, tags: Sequence[Tag], now: float) -> Acted:
-        """Act on every tag of an answer; `now` is the time of the answer."""
+    def on_tags(self, task: Task, session: str, tags: Sequence[Tag], now: float, refusal: str = "") -> Acted:
+        """Act on every tag of an answer; `now` is the time of the answer. `refusal`: why what others have told is not touched, "" if it may be."""
         outcomes = [
-            self._once(task, tag.number, tag.kind.value, partial(self._plan, task, session, tag, now), now)
+            self._once(task, tag.number, tag.kind.value, partial(self._plan, task, session, tag, now, refusal), now)
             for tag in tags
         ]
         sentences = list(dict.fromkeys(outcome.say for outcome in outcomes if outcome.say))
@@ -108,7 +109,7 @@ class Acting:
             more.setdefault("deadline", ends(text, now, self._zone_of(task.chat_id)))
 
         def plan() -> Effect:
-            planned = self._remembering.plan(task.chat_id, _kind(kind), text, now=now, **more)
+            planned = self._remembering.plan(task.chat_id, _kind(kind), text, now=now, **speaker_of(task), **more)
 
             def effect(connection: Connection) -> Outcome:
                 memory, new = self._remembering.carry_out(planned, connection)
@@ -123,7 +124,7 @@ class Acting:
 
     def correct(self, task: Task, number: int, text: str, now: float, source_turn: str | None = None) -> Outcome:
         """`hmem memory correct N`, `/memory edit N`: a new memory replaces this one, which stays known as what was believed before. A goal keeps
-        its deadline."""
+        its deadline, and each its speaker."""
 
         def plan() -> Effect:
             known = self._remembering.of_chat(task.chat_id)
@@ -136,6 +137,8 @@ class Acting:
                 "importance": old.importance,
                 "priority": old.priority,
                 "source_turn": source_turn,
+                "user_id": old.user_id,
+                "name": old.name,
             }
             planned = self._remembering.plan(task.chat_id, old.type, text, now=now, **more)
             planned = replace(planned, same=None, replaces=False, corrected=(old,))
@@ -191,11 +194,11 @@ class Acting:
                 )
         return Outcome.from_json(done)
 
-    def _plan(self, task: Task, session: str, tag: Tag, now: float) -> Effect:
+    def _plan(self, task: Task, session: str, tag: Tag, now: float, refusal: str) -> Effect:
         if tag.kind is TagKind.DONE:
-            return self._completing(task, tag, now)
+            return self._completing(task, tag, now, all_too=not refusal)
         if tag.kind is TagKind.FORGET:
-            return self._forgetting_matching(task, tag, now)
+            return self._forgetting_matching(task, tag, now, refusal)
         if tag.kind is TagKind.REMIND:
             return self._reminding(task, tag, now)
         return self._keeping(task, session, tag, now)
@@ -214,6 +217,7 @@ class Acting:
             priority=tag.priority,
             session=session or None,
             source_turn=f"{task.task_id}:user",
+            **speaker_of(task),
         )
         replaced = "; ".join(_quoted(one) for one in planned.corrected)
         say = f"Noted; this replaces: {replaced}" if replaced else ""
@@ -241,8 +245,14 @@ class Acting:
 
         return effect
 
-    def _completing(self, task: Task, tag: Tag, now: float) -> Effect:
-        match = self._remembering.match(task.chat_id, tag.text, {"goal"})
+    def _match(self, task: Task, text: str, kinds: Collection[str] | None, *, all_too: bool) -> MemoryMatch:
+        """What the person means: their own and the chat's first; those of others only if `all_too`."""
+        of_theirs = partial(is_own_or_shared, user=task.user_id)
+        match = self._remembering.match(task.chat_id, text, kinds, of_theirs if in_group(task.chat_id) else None)
+        return self._remembering.match(task.chat_id, text, kinds) if all_too and not match.memories else match
+
+    def _completing(self, task: Task, tag: Tag, now: float, *, all_too: bool) -> Effect:
+        match = self._match(task, tag.text, {"goal"}, all_too=all_too)
         if not match.clear:
             return _sentence_only(_unclear("goal", tag.text, match))
         goal = match.memories[0]
@@ -254,8 +264,13 @@ class Acting:
 
         return effect
 
-    def _forgetting_matching(self, task: Task, tag: Tag, now: float) -> Effect:
-        match = self._remembering.match(task.chat_id, tag.text)
+    def _forgetting_matching(self, task: Task, tag: Tag, now: float, refusal: str) -> Effect:
+        if refusal:
+            match = self._remembering.match(task.chat_id, tag.text, None, partial(is_own, user=task.user_id))
+            if not match.memories:
+                return _sentence_only(refusal)
+        else:
+            match = self._match(task, tag.text, None, all_too=True)
         if not match.clear:
             return _sentence_only(_unclear("memory", tag.text, match))
         memory = match.memories[0]
@@ -270,7 +285,7 @@ class Acting:
         """Forget a memory, or one clause of it (`detail`: the clause, the rest), with the turns that repeat it and the exchange that asks."""
         known = self._remembering.of_chat(task.chat_id)
         name = tombstone_id(memory, task.task_id, number)
-        gone = self._hidden(task, memory.texts if detail is None else detail[:1], sources_of(memory), name)
+        gone = self._hidden(task, memory, memory.texts if detail is None else detail[:1], name)
         tombstone = Tombstone(name, task.chat_id, now, turn_ids=frozenset(gone.turns))
         others = [one for one in known.every if one is not memory and not set(gone.turns).isdisjoint(sources_of(one))]
         rest = self._remembering.remaining(memory, detail[1], gone.sources_left(memory)) if detail else None
@@ -294,13 +309,18 @@ class Acting:
 
         return effect
 
-    def _hidden(self, task: Task, texts: Sequence[str], turn_ids: Sequence[str], tombstone_id: str) -> Hidden:
-        """Which parts of turns are hidden with a memory whose wordings are `texts`, from the turns `turn_ids`."""
+    def _hidden(self, task: Task, memory: Memory, texts: Sequence[str], tombstone_id: str) -> Hidden:
+        """Which parts of turns are hidden with the wordings `texts` of a memory. What somebody else said of themselves in the same words stays."""
+        turn_ids = sources_of(memory)
         sources = [turn.rpartition(":")[0] for turn in turn_ids if turn.endswith(":user")]
         answers = [turn for turn in turn_ids if not turn.endswith(":user")]
         again = [turn for text in texts for turn in self._repeating(task.chat_id, text)]
         asked = dict.fromkeys([*(f"{name}:{role}" for name in sources for role in ROLES), *answers, *again])
+        asked |= dict.fromkeys(map(_question_of, again)) if memory.user_id else {}
         known = self._texts.read(task.chat_id, list(asked)) if self._texts else {}
+        if memory.user_id:
+            said_by = {one: turn.user_id for one in again if (turn := known.get(_question_of(one)))}
+            again = [one for one in again if said_by.get(one) in (None, memory.user_id)]
         return hidden_with(texts, sources, answers, again, task.task_id, known, tombstone_id)
 
 
@@ -324,6 +344,10 @@ def _sentence_only(sentence: str) -> Effect:
     return lambda _connection: Outcome(sentence)
 
 
+def _question_of(turn_id: str) -> str:
+    return f"{turn_id.rpartition(':')[0]}:user"
+
+
 def sources_of(memory: Memory) -> list[str]:
     """Ids of the turns that a memory comes from."""
     return memory.source_turn.split() if memory.source_turn else []
@@ -335,47 +359,6 @@ def tombstone_id(memory: Memory, task_id: str, number: int) -> str:
     if len(mark) + len(task_id) > LONGEST_ID:
         return mark + hashlib.sha256(task_id.encode()).hexdigest()[:32]
     return mark + task_id
-
-
-def later_tags(task: Task, session: str, tags: Sequence[Tag], now: float) -> bytes:
-    """Tags as `hcli:mem:tags` stores them until the store can be reached again."""
-    return dumps(
-        {
-            "task_id": task.task_id,
-            "chat_id": task.chat_id,
-            "user_id": task.user_id,
-            "name": task.name,
-            "session": session,
-            "said_at": now,
-            "tags": [
-                {
-                    "number": t.number,
-                    "kind": t.kind.value,
-                    "text": t.text,
-                    "deadline": t.deadline,
-                    "priority": t.priority,
-                }
-                for t in tags
-            ],
-        }
-    )
-
-
-def parse_later(record: dict[str, Any]) -> tuple[Task, str, list[Tag], float]:
-    """(task, session, tags, time of the answer in POSIX seconds) of such a record; RecordRefused, KeyError or ValueError."""
-    name = record.get("name")
-    task = Task(
-        task_id_of(record["task_id"]),
-        chat_id_of(record["chat_id"]),
-        "",
-        user_id_of(record.get("user_id")),
-        name=name if isinstance(name, str) else None,
-    )
-    tags = [
-        Tag(int(t["number"]), TagKind(t["kind"]), str(t["text"]), t["deadline"], int(t.get("priority", 0)))
-        for t in record["tags"]
-    ]
-    return task, str(record["session"]), tags, timestamp_of(record["said_at"])
 
 
 def _kind(name: str) -> Any:

@@ -157,8 +157,9 @@ def store_drafts(store: Memories, chat_id: str, drafts: Sequence[Draft], connect
 
 def as_json(memory: Memory, newer: Mapping[int, int]) -> dict[str, Any]:
     """A memory for `--json`; `newer`: id of a superseded memory → number of its successor."""
-    left_out = ("chat_id", "memory_id", "embedding")
+    left_out: tuple[str, ...] = ("chat_id", "memory_id", "embedding")
     by = newer.get(memory.memory_id)
     since = memory.superseded_at if by else None
+    left_out += () if memory.user_id else ("user_id", "name")
     fields = {name: value for name, value in vars(memory).items() if name not in left_out}
     return fields | {"superseded_by": by, "superseded_at": since, "valid": by is None}

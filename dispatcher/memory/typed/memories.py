@@ -10,19 +10,17 @@ import math
 import re
 import threading
 import time
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from cachetools import LRUCache
 
 from dispatcher.memory.embedder import packed, unpacked
 from dispatcher.memory.relevance import Relevance, coverage, relevance
+from dispatcher.memory.typed.chat_memories import ChatMemories
 from dispatcher.memory.typed.judging import Draft, Drafting, Verdict, judged
-from dispatcher.memory.typed.text import CachedMemories
-from dispatcher.memory.typed.word_index import MemoryWords
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -62,60 +60,6 @@ class MemoryMatch:
     memories: Sequence[Memory]
     clear: bool
     stored: str
-
-
-@dataclass(frozen=True)
-class ChatMemories:
-    """A chat's memories as read for a prompt: rows, and vectors of shape (n, dimensions), NaN for a missing one.
-
-    Those in `hidden` (ids) are forgotten, but a crash prevented their removal. Only another `[FORGET:]` still finds them.
-    """
-
-    revision: str
-    stored: str  # the store's revision of the chat's memories
-    every: Sequence[Memory]
-    vectors: Vectors | None
-    hidden: frozenset[int] = frozenset()
-
-    @cached_property
-    def memories(self) -> Sequence[Memory]:
-        """The valid ones, in the order they were created."""
-        return CachedMemories(
-            one for one in self.every if one.memory_id not in self.hidden and one.memory_id not in self.superseded
-        )
-
-    @cached_property
-    def shown(self) -> Sequence[Memory]:
-        """The valid and the superseded ones."""
-        return [one for one in self.every if one.memory_id not in self.hidden]
-
-    @cached_property
-    def superseded(self) -> dict[int, int]:
-        """Memory id → id of its successor. A hidden or removed successor is skipped; without another one the memory is valid."""
-        by = {one.memory_id: one.superseded_by for one in self.every}
-
-        def newer(memory_id: int) -> int | None:
-            found = by[memory_id]
-            for _ in by:
-                if found is None or found not in by:
-                    return None
-                if found not in self.hidden:
-                    return found
-                found = by[found]
-            return None
-
-        return {one: found for one in by if (found := newer(one)) is not None}
-
-    @cached_property
-    def superseded_numbers(self) -> dict[int, int]:
-        """Memory id → the number, as people know it, of its successor."""
-        numbers = {one.memory_id: one.number for one in self.every}
-        return {one: numbers[by] for one, by in self.superseded.items()}
-
-    @cached_property
-    def index(self) -> MemoryWords:
-        """The words by which `every` memory is found."""
-        return MemoryWords(" ".join(memory.texts) for memory in self.every)
 
 
 @dataclass(frozen=True)
@@ -159,7 +103,7 @@ class Remembering:
         """
         (vector,) = self._embedder.documents([text])
         known = self.of_chat(chat_id)
-        verdict = self._judged(known, kind, text, vector)
+        verdict = self._judged(known, kind, text, vector, more.get("user_id"))
         same, corrected = verdict.same, verdict.corrected
         other_time = same is not None and more.get("deadline") not in (None, same.deadline)
         if (
@@ -202,13 +146,21 @@ class Remembering:
             raise GroundMoved
 
     def new_ones(
-        self, chat_id: str, kind: MemoryType, given: Sequence[tuple[str, float | None, dict[str, Any]]]
+        self,
+        chat_id: str,
+        kind: MemoryType,
+        given: Sequence[tuple[str, float | None, dict[str, Any]]],
+        user: str | None = None,
     ) -> list[Draft]:
-        """Those of `given` (text, creation time in POSIX seconds or None, further columns) that are new or have a new wording; stores nothing."""
+        """Those of `given` (text, creation time in POSIX seconds or None, further columns) that are new or have a new wording; stores nothing.
+
+        All of them were said by this user (None: the whole chat's)."""
         vectors = self._embedder.documents([text for text, *_ in given])
         known = self.of_chat(chat_id)
-        among, rows = self._valid(known, kind)
-        replaced = [one for one in known.shown if one.type == kind and one.memory_id in known.superseded]
+        among, rows = self._valid(known, kind, user)
+        replaced = [
+            one for one in known.shown if one.type == kind and one.user_id == user and one.memory_id in known.superseded
+        ]
         drafting = Drafting([known.every[at] for at in among], rows, replaced)
         for (text, made_at, more), vector in zip(given, vectors, strict=True):
             created = time.time() if made_at is None else made_at
@@ -284,14 +236,22 @@ class Remembering:
                 found.append((memory, scored))
         return sorted(found, key=lambda pair: -pair[1].score)[:limit]
 
-    def match(self, chat_id: str, text: str, kinds: Collection[str] | None = None) -> MemoryMatch:
-        """The memories that a search text matches."""
+    def match(
+        self,
+        chat_id: str,
+        text: str,
+        kinds: Collection[str] | None = None,
+        among: Callable[[Memory], bool] | None = None,
+    ) -> MemoryMatch:
+        """The memories that a search text matches, of those that are meant by `among`."""
         vector = self._embedder.query(text)  # first, because it may take long
         known = self.of_chat(chat_id)
         scored = [
             (score, memory)
             for at, memory in enumerate(known.every)
-            if (kinds is None or memory.type in kinds) and (score := self._matched(known, at, text, vector))
+            if (kinds is None or memory.type in kinds)
+            and (among is None or among(memory))
+            and (score := self._matched(known, at, text, vector))
         ]
         best = sorted(scored, key=lambda pair: -pair[0])[:MOST_CANDIDATES]
         near = [memory for score, memory in best if best[0][0] - score < MARGIN]
@@ -304,7 +264,7 @@ class Remembering:
         """The rest of a memory after a detail was forgotten, not stored yet."""
         (vector,) = self._embedder.documents([text])
         copied = "deadline importance priority category session last_accessed access_count".split()
-        copied += ["superseded_by", "superseded_at", "reminded_at", "completed_at"]
+        copied += ["superseded_by", "superseded_at", "reminded_at", "completed_at", "user_id", "name"]
         more = {name: getattr(memory, name) for name in copied} | {"source_turn": source_turn}
         return self.made(memory.chat_id, memory.type, text, vector, memory.created, more)
 
@@ -346,14 +306,20 @@ class Remembering:
         mean = (words + max(0.0, cosine)) / 2
         return mean if mean >= MATCHED else 0.0
 
-    def _judged(self, known: ChatMemories, kind: MemoryType, text: str, vector: Vectors | None) -> Verdict:
-        among, vectors = self._valid(known, kind)
+    def _judged(
+        self, known: ChatMemories, kind: MemoryType, text: str, vector: Vectors | None, user: str | None
+    ) -> Verdict:
+        among, vectors = self._valid(known, kind, user)
         return judged([known.every[at] for at in among], vectors, text, vector)
 
-    def _valid(self, known: ChatMemories, kind: MemoryType) -> tuple[list[int], Vectors | None]:
-        """Positions of the chat's valid memories of a type, and their vectors."""
+    def _valid(self, known: ChatMemories, kind: MemoryType, user: str | None) -> tuple[list[int], Vectors | None]:
+        """Positions of the valid memories of a type that this user said, and their vectors: two people's facts do not replace each other."""
         gone = known.hidden | known.superseded.keys()
-        among = [at for at, one in enumerate(known.every) if one.type == kind and one.memory_id not in gone]
+        among = [
+            at
+            for at, one in enumerate(known.every)
+            if one.type == kind and one.user_id == user and one.memory_id not in gone
+        ]
         return among, None if known.vectors is None else known.vectors[among]
 
     def _read(

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING
 
+from dispatcher.memory.store.whose import speaker_labels
 from dispatcher.memory.typed.text import is_over, listed, listing, numbered
 from shared.text.format import day_text, one_line, shorten, time_text
 
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     from zoneinfo import ZoneInfo
 
     from dispatcher.memory.store.memories import Memory
-    from dispatcher.memory.typed.memories import ChatMemories
+    from dispatcher.memory.typed.chat_memories import ChatMemories
     from shared.turns.records import Turn
 
 #: Entries of a page: their numbers make one row of buttons.
@@ -36,18 +37,21 @@ class MemoryPage:
 
 @dataclass(frozen=True)
 class MemoryEntry:
-    """One entry: `page` is where it is listed; `open_goal`: it can be marked as done; `valid`: nothing has replaced it."""
+    """One entry: `page` is where it is listed; `open_goal`: it can be marked as done; `valid`: nothing has replaced it.
+
+    `user_id`: in a group, of who said it."""
 
     text: str
     number: int
     page: int
     open_goal: bool
     valid: bool
+    user_id: str | None = None
 
 
 def memory_page(known: ChatMemories, page: int, now: float, zone: ZoneInfo) -> MemoryPage:
     """A page of the list; the nearest one there is. A list of one page shows its empty headings, too."""
-    newer = _newer(known)
+    newer, labels = _newer(known), speaker_labels(known.shown)
     entries = _entries(known.shown, now, newer)
     pages = max(1, -(-len(entries) // PER_PAGE))
     page = min(max(1, page), pages)
@@ -56,7 +60,7 @@ def memory_page(known: ChatMemories, page: int, now: float, zone: ZoneInfo) -> M
     if pages == 1:
         return MemoryPage(listing(known.shown, now, zone, newer), numbers, 1, 1)
     parts = [
-        "\n".join([title, *(numbered(memory, newer.get(memory.memory_id), now, zone) for _, memory in group)])
+        "\n".join([title, *(numbered(one, newer.get(one.memory_id), now, zone, labels) for _, one in group)])
         for title, group in groupby(some, key=lambda entry: entry[0])
     ]
     onward = f" /memory page {page + 1} shows the next." if page < pages else ""
@@ -74,6 +78,7 @@ def memory_entry(
         f"{memory.number}. {_KINDS.get(str(memory.type), 'Entry')}: {memory.text}",
         "",
         f"Noted on {day_text(memory.created, zone)}.",
+        *([f"Said by {speaker_labels(known.shown)[memory.user_id]}."] if memory.user_id else []),
         *_times(memory, now, zone),
         *([f"Priority: {memory.priority}."] if memory.priority else []),
         *([f"Also phrased as: {'; '.join(map(one_line, memory.wordings))}"] if memory.wordings else []),
@@ -81,7 +86,7 @@ def memory_entry(
         *_origin(sources, zone),
     ]
     valid = memory.memory_id not in newer
-    return MemoryEntry("\n".join(lines), memory.number, page, valid and memory.type == "goal", valid)
+    return MemoryEntry("\n".join(lines), memory.number, page, valid and memory.type == "goal", valid, memory.user_id)
 
 
 def _newer(known: ChatMemories) -> Mapping[int, Memory]:

@@ -9,11 +9,12 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo
 
+from dispatcher.memory.store.whose import said_by
 from shared.search.types import Hit, shown_score
 
 if TYPE_CHECKING:
     from dispatcher.memory.store.memories import Memory
-    from dispatcher.memory.typed.memories import ChatMemories
+    from dispatcher.memory.typed.chat_memories import ChatMemories
     from shared.ranking.scoring import Array
     from shared.search.types import Query
 
@@ -32,7 +33,8 @@ class MemoryHit:
 
     @property
     def label(self) -> str:
-        return str(self.memory.type).replace("_", " ")
+        kind = str(self.memory.type).replace("_", " ")
+        return f"{kind} of {who}" if (who := said_by(self.memory).get("speaker")) else kind
 
 
 def found_memories(known: ChatMemories, query: Query, vector: Array | None, least: float) -> list[MemoryHit]:
@@ -77,4 +79,5 @@ def memory_json(hit: MemoryHit, zone: ZoneInfo) -> dict[str, Any]:
         "score": round(hit.score, 4),
         "scores": {"words": round(hit.words, 4), "meaning": meaning},
         "text": memory.text,
+        **said_by(memory),
     }

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import date, datetime
 from functools import cached_property
 from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
+from dispatcher.memory.store.whose import is_own, is_own_or_shared, speaker_labels
 from shared.text.caches import cached
 from shared.text.format import one_line, shorten
 
@@ -19,6 +21,19 @@ LINE_CHARACTERS = 300
 RELEVANT_TITLE = "RELEVANT MEMORIES:"
 #: Rendered texts of memories and deadlines in the cache: enough for several chats.
 CACHED_TEXTS = 50_000
+
+
+@dataclass(frozen=True)
+class SpokenText:
+    """A text of memories, and the id of the memory in each of its lines (None for a heading)."""
+
+    text: str
+    ids: Sequence[int | None]
+
+    def shown(self, room: int) -> set[int]:
+        """Ids of the memories whose line is inside the first `room` characters."""
+        inside = self.text[:room].count("\n")
+        return {one for one in self.ids[:inside] if one is not None}
 
 
 class CachedMemories(list["Memory"]):
@@ -75,6 +90,46 @@ def _text(order: dict[str, list[Memory]], now: float, zone: ZoneInfo) -> str:
     return "\n".join(lines)
 
 
+#: Headings of a group's memories: {kind} is one of `prompt_order`'s, {who} the person who asks.
+OWN, SHARED, OTHERS = (
+    "{kind} of {who}, who asks now:",
+    "{kind} of the whole chat:",
+    "{kind} of others, each after their name:",
+)
+
+
+def of_people(memories: Sequence[Memory], user: str | None, name: str | None, now: float, zone: ZoneInfo) -> SpokenText:
+    """The facts part of a prompt in a group: first what `user`, who asks (None: nobody), said themselves, then the chat's, then the others'."""
+    labels = speaker_labels(memories, (user, name) if user else None)
+    order, lines, ids = prompt_order(memories), list[str](), list[int | None]()
+
+    def add(title: str, some: Sequence[Memory], *, named: bool = False) -> None:
+        if some:
+            lines.append(title)
+            lines.extend(named_line(memory, labels if named else {}, now, zone) for memory in some)
+            ids.extend([None, *(memory.memory_id for memory in some)])
+
+    for heading, some in order.items() if user else ():
+        who = f"{labels[str(user)]} (user id {user})"
+        add(OWN.format(kind=heading.rstrip(":"), who=who), [one for one in some if is_own(one, user)])
+    for heading, some in order.items():
+        add(SHARED.format(kind=heading.rstrip(":")), [one for one in some if one.user_id is None])
+    for heading, some in order.items():
+        add(
+            OTHERS.format(kind=heading.rstrip(":")),
+            [one for one in some if not is_own_or_shared(one, user)],
+            named=True,
+        )
+    return SpokenText("\n".join(lines), ids)
+
+
+def named_line(memory: Memory, labels: Mapping[str, str], now: float, zone: ZoneInfo) -> str:
+    """`- Bob: text`, of a memory whose speaker has a label."""
+    text = line(memory, now, zone)
+    who = labels.get(memory.user_id or "")
+    return f"- {who}: {text.removeprefix('- ')}" if who else text
+
+
 def first_lines(text: str, characters: int) -> str:
     """The whole lines that may fit into a prompt: otherwise each answer would look through 300,000 characters for 5,000 memories."""
     return text if len(text) <= characters else text[: characters + 1].rpartition("\n")[0]
@@ -86,9 +141,9 @@ def shown(memories: Sequence[Memory], text: str, room: int, now: float, zone: Zo
     return {memory.memory_id for memory in memories[: len(inside)] if line(memory, now, zone) in inside}
 
 
-def relevant_text(memories: Sequence[Memory], now: float, zone: ZoneInfo) -> str:
-    """The part of a prompt for memories that are relevant to this message."""
-    return "\n".join([RELEVANT_TITLE, *(line(memory, now, zone) for memory in memories)]) if memories else ""
+def relevant_text(memories: Sequence[Memory], now: float, zone: ZoneInfo, labels: Mapping[str, str] = {}) -> str:
+    """The part of a prompt for memories that are relevant to this message; `labels`: of a group's speakers."""
+    return "\n".join([RELEVANT_TITLE, *(named_line(one, labels, now, zone) for one in memories)]) if memories else ""
 
 
 def line(memory: Memory, now: float, zone: ZoneInfo) -> str:
@@ -125,12 +180,12 @@ def listing(
     memories: Sequence[Memory], now: float, zone: ZoneInfo, superseded: Mapping[int, Memory] | None = None
 ) -> str:
     """The answer to `/memory`: each memory with the number that `/memory forget` takes. `superseded`: memory id → its replacement."""
-    replaced = superseded or {}
+    replaced, labels = superseded or {}, speaker_labels(memories)
     found: list[str] = []
     for title, some in listed(memories, now, replaced).items():
         if not some and title in ("Completed goals:", "Past:", "Superseded:"):
             continue
-        lines = [numbered(memory, replaced.get(memory.memory_id), now, zone) for memory in some] or ["(none)"]
+        lines = [numbered(one, replaced.get(one.memory_id), now, zone, labels) for one in some] or ["(none)"]
         found.append("\n".join([title, *lines]))
     return "\n\n".join(found)
 
@@ -150,9 +205,9 @@ def listed(memories: Sequence[Memory], now: float, superseded: Mapping[int, Memo
     }
 
 
-def numbered(memory: Memory, newer: Memory | None, now: float, zone: ZoneInfo) -> str:
-    """A line of the list; `newer` has replaced it."""
-    text = f"{memory.number}. {line(memory, now, zone).removeprefix('- ')}"
+def numbered(memory: Memory, newer: Memory | None, now: float, zone: ZoneInfo, labels: Mapping[str, str] = {}) -> str:
+    """A line of the list; `newer` has replaced it; `labels`: of a group's speakers."""
+    text = f"{memory.number}. {named_line(memory, labels, now, zone).removeprefix('- ')}"
     if memory.priority:
         text += f" [priority {memory.priority}]"
     if memory.wordings:

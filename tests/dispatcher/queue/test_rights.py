@@ -227,12 +227,12 @@ STRANGERS = [8, None, 0, 1087968824, -100123, "07", True, "cli"]
 
 def test_only_an_owner_has_something_forgotten_in_a_group(running: World) -> None:
     group = Group(running, -100123)
-    assert "Saved as number 1" in group.say("/memory add the gate code is 4711", 8)
+    assert "Saved as number 1" in group.say("/memory add the gate code is 4711", 9)
     for user in STRANGERS:
         said = group.say("/memory forget 1", user)
-        assert said.startswith("In a group only an owner may have something forgotten. "), user
+        assert said.startswith("In a group only an owner may have something forgotten that others have told me. "), user
         assert ("Your number is 8" in said) is (user == 8)
-    assert "4711" in group.say("/memory", 8)
+    assert "1. user: the gate code is 4711" in group.say("/memory", 8)
     assert "Forgotten." in group.say("/memory forget 1", "7")
     assert "4711" not in group.say("/memory", 8)
     assert "Saved as number 2" in group.say("/memory add the gate code is 4712", 8)
@@ -249,7 +249,7 @@ def test_a_wish_to_forget_has_the_rights_of_who_asked(running: World) -> None:
     wish = "Done.\n[FORGET CODE: the gate code is 4711]\n[REMEMBER CODE: the lift is broken]"
     for number, user in enumerate(STRANGERS):
         said = group.say(f"forget the code {number}", user, wish)
-        assert said.startswith("Done.\n\nIn a group only an owner may have something forgotten."), user
+        assert said.startswith("Done.\n\nIn a group only an owner may have something forgotten that others"), user
     listed = group.say("/memory", 8)
     assert ("4711" in listed, "the lift is broken" in listed) == (True, True), "the other tags are acted on"
     assert "Forgotten. I will not mention it again." in group.say("forget it at last", 7, wish)
@@ -259,12 +259,12 @@ def test_a_wish_to_forget_has_the_rights_of_who_asked(running: World) -> None:
     assert "Forgotten." in private.say("forget it please", None, wish)
 
 
-def test_a_members_wish_is_not_kept_for_later_either(light: World) -> None:
+def test_a_members_wish_that_waits_reaches_only_what_they_said(light: World) -> None:
     light.environment |= {"OWNERS": "7", "CLAUDE_BIN": CLAUDE, "DAY_STORE_URL": "postgresql://127.0.0.1:1/none"}
     light.start_dispatcher()
     wish = "Done.\n[FORGET CODE: the gate code]\n[REMEMBER CODE: the lift is broken]"
     said = Group(light, -100125).say("forget the code", 8, wish)
-    assert said.startswith("Done.\n\nIn a group only an owner may")
-    assert "as soon as it is" not in said
+    assert "as soon as it is" in said
     (kept,) = [json.loads(raw) for raw in light.redis.lrange("hcli:mem:tags", 0, -1)]
-    assert [tag["kind"] for tag in kept["tags"]] == ["REMEMBER"]
+    assert ([tag["kind"] for tag in kept["tags"]], kept["user_id"]) == (["FORGET", "REMEMBER"], "8")
+    assert kept["refusal"].startswith("In a group only an owner may"), "it reaches only what this member said"

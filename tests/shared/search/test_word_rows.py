@@ -13,8 +13,8 @@ import pytest
 
 from dispatcher.cli.search import find
 from dispatcher.memory.day.memory import DayMemory
+from dispatcher.memory.typed.chat_memories import MemoryWords
 from dispatcher.memory.typed.search import MemoryHit, among
-from dispatcher.memory.typed.word_index import MemoryWords
 from dispatcher.prompt.assemble import PromptRequest, day_request
 from shared.ranking.scoring import PART, PART_BESIDE, Question, by_words, words_share
 from shared.search.types import Hit, Query, shown_score

@@ -10,7 +10,8 @@ from starlette.responses import Response
 from dispatcher.answering.commands.memory import forget_for_owner
 from dispatcher.memory.dates.user_dates import deadline_of
 from dispatcher.memory.day.requests import owner_task
-from dispatcher.memory.typed.text import line
+from dispatcher.memory.store.whose import speaker_labels
+from dispatcher.memory.typed.text import named_line
 from dispatcher.prompt.assemble import summary_of
 from dispatcher.servers.web.asked import Asked, go_to
 from dispatcher.servers.web.chat_data import calendar, turn_times
@@ -33,8 +34,13 @@ def page(asked: Asked) -> Response:
             if memory.day.wanted:
                 known = memory.day.remembering.of_chat(chat_id)
                 numbers = known.superseded_numbers
+                labels = speaker_labels(known.shown)
                 for one in known.shown:
-                    shown = (one, line(one, now, asked.zone).removeprefix("- "), numbers.get(one.memory_id))
+                    shown = (
+                        one,
+                        named_line(one, labels, now, asked.zone).removeprefix("- "),
+                        numbers.get(one.memory_id),
+                    )
                     groups.setdefault(str(one.type), []).append(shown)
         except StoreUnavailable as error:
             notes.append(str(error))

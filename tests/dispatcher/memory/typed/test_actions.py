@@ -12,10 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dispatcher.memory.day.later_tags import later_tags, parse_later
 from dispatcher.memory.embedder import DayEmbedder
 from dispatcher.memory.store.database import Database
 from dispatcher.memory.store.memories import Memories, Memory, MemoryType
-from dispatcher.memory.typed.actions import LONGEST_ID, Acting, Outcome, later_tags, parse_later, tombstone_id
+from dispatcher.memory.typed.actions import LONGEST_ID, Acting, Outcome, tombstone_id
 from dispatcher.memory.typed.judging import Draft
 from dispatcher.memory.typed.tags import Tag, TagKind, parse
 from shared.config.settings import load_settings
@@ -313,7 +314,7 @@ def test_tags_that_wait_come_back_as_they_were(
     task: str, chat: str, session: str, tags: list[Tag], said_at: float
 ) -> None:
     record = loads_object(later_tags(Task(task, chat, "message"), session, tags, said_at))
-    back, its_session, its_tags, its_time = parse_later(record)
+    back, its_session, its_tags, its_time, _ = parse_later(record)
     assert (back.task_id, back.chat_id, its_session, its_tags, its_time) == (task, chat, session, tags, said_at)
 
 
