@@ -17,7 +17,7 @@ from aiogram.types import User
 from dispatcher.queue.rights import Rights
 from dispatcher.telegram.chat_marks import ChatMarks
 from dispatcher.telegram.client import Telegram, Unauthorized
-from dispatcher.telegram.commands.answers import MENU, Commands
+from dispatcher.telegram.commands.answers import Commands, menus
 from dispatcher.telegram.incoming.arrivals import Arrivals
 from dispatcher.telegram.incoming.intake import Intake
 from dispatcher.telegram.incoming.pressed import Pressed
@@ -117,7 +117,7 @@ class Bot:
         while True:
             await self._take_lease(me)
             try:
-                await until_telegram_answers(lambda: self._telegram.prepare(MENU))
+                await until_telegram_answers(lambda: self._telegram.prepare(menus()))
                 log.info("bot started", bot=me.username, chats=len(self._settings.allowed))
                 await self._while_owner(intake, arrivals)
             finally:

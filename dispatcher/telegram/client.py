@@ -55,6 +55,7 @@ from aiohttp import ClientError, ClientResponseError
 from dispatcher.telegram.outgoing.rendering import MessagePart
 from shared.config.settings import Settings
 from shared.errors import SettingsError
+from shared.text.translations import ENGLISH
 from shared.turns.records import well_formed
 
 #: Seconds for which Telegram holds a request for updates, and that any request may take in addition.
@@ -156,10 +157,12 @@ class Telegram:
         self._known = True
         return me
 
-    async def prepare(self, commands: dict[str, str]) -> None:
-        """Delete the webhook, because with one no updates can be fetched, and set the menu of commands."""
+    async def prepare(self, menus: dict[str, dict[str, str]]) -> None:
+        """Delete the webhook, because with one no updates can be fetched, and set the menu of commands in each language (English for all others)."""
         await self._ask(DeleteWebhook())
-        await self._ask(SetMyCommands(commands=[BotCommand(command=n, description=d) for n, d in commands.items()]))
+        for language, commands in menus.items():
+            menu = [BotCommand(command=name, description=what) for name, what in commands.items()]
+            await self._ask(SetMyCommands(commands=menu, language_code=None if language == ENGLISH else language))
 
     async def updates(self, offset: int | None, seconds: int = POLL_SECONDS) -> list[dict[str, Any]]:
         """Updates from an offset on, for which Telegram waits at most this long; this confirms those before it, so they do not come again."""

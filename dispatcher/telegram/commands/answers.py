@@ -1,4 +1,4 @@
-"""What the bot answers by itself: /start, /help, /new, /status, /stats, /cancel, /stop, /model, /digest, and its fixed replies."""
+"""What the bot answers by itself: /start, /help, /new, /status, /stats, /cancel, /stop, /model, /digest, /language, and its fixed replies."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from dispatcher.queue.rights import Rights
 from dispatcher.telegram.incoming.updates import IncomingMessage
 from dispatcher.telegram.state import BotState
 from dispatcher.telegram.waiting import Waiting
+from shared.text.translations import LANGUAGES, current_language, language_of, later, noted_language, speaking, tr
 from shared.turns.records import MODELS, RecordRefused, loads_object
 from shared.turns.results import Keyboard, Result, keyboard, row_of
 from shared.wire import keys
@@ -24,60 +25,84 @@ log = structlog.get_logger()
 
 #: The menu, as Telegram shows it.
 MENU = {
-    "help": "what I can do",
-    "new": "start a new conversation",
-    "memory": "what I remember about you",
-    "forget": "forget messages of this chat",
-    "why": "what my last answer was based on",
-    "retry": "answer your last message again",
-    "remind": "reminders: set, show, delete",
-    "every": "questions that I answer at set times",
-    "timezone": "the time zone of this chat",
-    "status": "whether I am running",
-    "stats": "usage of today",
-    "usage": "tokens and cost of the last days",
-    "cancel": "cancel messages that are not answered yet",
-    "model": "choose the model",
-    "digest": "a summary of yesterday each morning: on or off",
+    "help": later("what I can do"),
+    "new": later("start a new conversation"),
+    "memory": later("what I remember about you"),
+    "forget": later("forget messages of this chat"),
+    "why": later("what my last answer was based on"),
+    "retry": later("answer your last message again"),
+    "remind": later("reminders: set, show, delete"),
+    "every": later("questions that I answer at set times"),
+    "timezone": later("the time zone of this chat"),
+    "status": later("whether I am running"),
+    "stats": later("usage of today"),
+    "usage": later("tokens and cost of the last days"),
+    "language": later("the language in which I write my own messages"),
+    "cancel": later("cancel messages that are not answered yet"),
+    "model": later("choose the model"),
+    "digest": later("a summary of yesterday each morning: on or off"),
 }
-HELP = "\n".join(
-    [
-        "Write to me and I answer. I remember what you say here, also in later conversations.",
-        "",
-        *(f"/{name} - {what}" for name, what in MENU.items()),
-        "",
-        "In a group I answer when you mention my name, reply to me or send a command. There, only an owner may use /new, change the model, switch "
-        "the digest, have something forgotten or cancel the messages of others.",
-        "",
-        "Besides text I read pictures, documents and recordings, as far as my owner has set that up. To correct what I heard, reply to the "
-        "recording.",
-    ]
+GROUPS = later(
+    "In a group I answer when you mention my name, reply to me or send a command. There, only an owner may use /new, change the model or the "
+    "language, switch the digest, have something forgotten or cancel the messages of others."
 )
-NEW = "I started a new conversation. I still remember the earlier ones."
-UNKNOWN = "I do not know this command. /help lists the commands that I know."
-ONLY_TEXT = "I cannot read a message of this kind, so I did not look at this. Please write what you want to say."
-EMPTY = "This message contains no question. Please write one."
-BUSY = (
+FILES = later(
+    "Besides text I read pictures, documents and recordings, as far as my owner has set that up. To correct what I heard, reply to the recording."
+)
+START = later("Write to me and I answer. I remember what you say here, also in later conversations.")
+NEW = later("I started a new conversation. I still remember the earlier ones.")
+UNKNOWN = later("I do not know this command. /help lists the commands that I know.")
+ONLY_TEXT = later("I cannot read a message of this kind, so I did not look at this. Please write what you want to say.")
+EMPTY = later("This message contains no question. Please write one.")
+BUSY = later(
     "Too many messages are waiting for an answer, so I did not accept this one, and I will not accept more until some are answered. "
     "Please send them again then."
 )
-TOO_LONG = "This message is too long, so I did not accept it. Please split it into several shorter messages."
-EDITED = "I had already taken the earlier text, so I did not read the change. Please send the new text as a message."
-CANCELLED = "Cancelled."
-STOPPING = "I stop as soon as I can."
-ANSWERED = "That message is answered already, so there is nothing to stop."
-DIGEST_ON = (
+TOO_LONG = later("This message is too long, so I did not accept it. Please split it into several shorter messages.")
+EDITED = later(
+    "I had already taken the earlier text, so I did not read the change. Please send the new text as a message."
+)
+CANCELLED = later("Cancelled.")
+STOPPING = later("I stop as soon as I can.")
+ANSWERED = later("That message is answered already, so there is nothing to stop.")
+NO_RIGHT = later(
+    "I cannot do this here: Redis does not give me the right to. My owner has to update its users (docs/redis-keys.md)."
+)
+DIGEST_ON = later(
     "The digest is on: each morning at {at} I send what was said here yesterday, the goals that are due, and what is new in my memory. "
     "On days with nothing to say I send nothing. /digest off ends it."
 )
-DIGEST_OFF = "The digest is off. With /digest on I send each morning at {at} what was said here yesterday."
+DIGEST_OFF = later("The digest is off. With /digest on I send each morning at {at} what was said here yesterday.")
+
+
+TODAY_HERE = later(
+    "Today in this chat: {tasks} messages, {errors} of them failed. Tokens: {input_tokens} in, {output_tokens} out, {cache_read} from the cache. "
+    "Cost: {cost} USD."
+)
+TODAY_EVERYWHERE = later(
+    "Today in all chats: {tasks} messages, {errors} of them failed. Tokens: {input_tokens} in, {output_tokens} out, {cache_read} from the cache. "
+    "Cost: {cost} USD."
+)
+
+
+def menus() -> dict[str, dict[str, str]]:
+    """Language → command → what it does."""
+    found = {}
+    for language in LANGUAGES:
+        with speaking(language):
+            found[language] = {name: tr(what) for name, what in MENU.items()}
+    return found
+
+
+def help_text() -> str:
+    menu = "\n".join(f"/{name} - {tr(what)}" for name, what in MENU.items())
+    return "\n\n".join([tr(START), menu, tr(GROUPS), tr(FILES)])
 
 
 def stranger(chat: int) -> str:
-    return (
-        f"I only answer in chats that my owner has allowed, and this is not one of them. "
-        f"If you know the owner, ask them to allow chat id {chat}."
-    )
+    return tr(
+        "I only answer in chats that my owner has allowed, and this is not one of them. If you know the owner, ask them to allow chat id {chat}."
+    ).format(chat=chat)
 
 
 @dataclass(frozen=True)
@@ -103,7 +128,7 @@ class Commands:
     async def _answer(self, incoming: IncomingMessage) -> BotAnswer | str | None:
         chat, user = str(incoming.chat), incoming.own_id
         if incoming.command in ("start", "help"):
-            return HELP
+            return help_text()
         if incoming.command == "new":
             return self._rights.refusal("start a new conversation", chat, user) or await self._new(chat)
         if incoming.command == "status":
@@ -122,31 +147,54 @@ class Commands:
             wanted = incoming.text.strip().lower()
             refusal = self._rights.refusal("switch the digest on or off", chat, user)
             return refusal if refusal and wanted else await self._digest(chat, wanted, may=not refusal)
+        if incoming.command == "language":
+            wanted = incoming.text.strip().lower()
+            refusal = self._rights.refusal("change the language", chat, user)
+            return refusal if refusal and wanted else await self._language(incoming, wanted, may=not refusal)
         return None
+
+    async def _language(self, incoming: IncomingMessage, wanted: str, *, may: bool) -> BotAnswer | str:
+        """`default`: each sender's, as their Telegram says."""
+        chat, chosen = str(incoming.chat), language_of(wanted)
+        if wanted and not chosen and wanted != "default":
+            return tr("I do not speak this language. Choose one of {names}, for example /language de.").format(
+                names=_languages()
+            )
+        try:
+            if wanted:
+                await self._state.choose_language(chat, chosen)
+            chosen = await self._state.language(chat)
+        except redis.exceptions.NoPermissionError:
+            return tr(NO_RIGHT)
+        with speaking(chosen or incoming.language):
+            text = tr("My own messages here are in {language}. To change that, send /language with one of {names}.")
+            text = text.format(language=LANGUAGES[current_language()], names=_languages())
+        return BotAnswer(text, _choice("language", (*LANGUAGES, "default"), chosen or "default") if may else ())
 
     async def _new(self, chat: str) -> str:
         await self._state.end_conversation(chat)
-        return NEW
+        return tr(NEW)
 
     async def _stats(self, chat: str, user: str | None) -> str:
         here, everywhere = keys.chat_stats(datetime.now(self._zone).strftime("%Y-%m-%d"), chat)
-        text = stats_text("this chat", await self._state.stats(here))
+        text = stats_text(await self._state.stats(here), everywhere=False)
         if not self._rights.counts_all(chat, user):
             return text
-        return f"{text}\n{stats_text('all chats', await self._state.stats(everywhere))}"
+        return f"{text}\n{stats_text(await self._state.stats(everywhere), everywhere=True)}"
 
     async def _status(self, chat: str) -> str:
         queued = await self._state.queue_length()
         unanswered = await self._unanswered()
         here = sum(one.chat == chat for one in unanswered.values())
+        counts = tr("Queued: {queued}, waiting in this chat: {here}.").format(queued=queued, here=here)
         try:
             living, gone = await self._state.dispatchers()
             night = night_text(await self._state.last_night(), time.time())
         except redis.exceptions.NoPermissionError:
-            return f"Queued: {queued}, waiting in this chat: {here}."
+            return counts
         taken = len(unanswered) - queued
         work = dispatcher_text(living, gone, queued, taken, by_another=self._state.answered_by_another)
-        return f"{work} Queued: {queued}, waiting in this chat: {here}.\n{night}"
+        return f"{work} {counts}\n{night}"
 
     async def _cancel(self, chat: str, user: str | None) -> str:
         """Answers queued tasks itself and asks the dispatcher to stop the running ones. A member of a group can cancel only their own."""
@@ -158,7 +206,9 @@ class Commands:
         taken_back, asked = 0, 0
         for raw, task in await self._state.queued():
             if task.chat_id == chat and may(task.user_id):
-                result = Result.sign(self._secret, task.task_id, CANCELLED, datetime.now(UTC).isoformat(), error=True)
+                result = Result.sign(
+                    self._secret, task.task_id, tr(CANCELLED), datetime.now(UTC).isoformat(), error=True
+                )
                 taken_back += await self._state.cancel_queued(raw, task.task_id, result)
         left = {name: one for name, one in (await self._unanswered()).items() if one.chat == chat}
         for task_id, one in left.items():
@@ -178,16 +228,16 @@ class Commands:
             return await self._cancel(chat, user)
         one = (await self._unanswered()).get(task_id)
         if one is None or one.chat != chat:
-            return ANSWERED
+            return tr(ANSWERED)
         if not (self._rights.unlimited(chat, user) or (user is not None and one.user == user)):
             return self._rights.refusal("cancel the messages of others", chat, user)
         for raw, task in await self._state.queued():
             if task.task_id == task_id:
-                result = Result.sign(self._secret, task_id, CANCELLED, datetime.now(UTC).isoformat(), error=True)
+                result = Result.sign(self._secret, task_id, tr(CANCELLED), datetime.now(UTC).isoformat(), error=True)
                 if await self._state.cancel_queued(raw, task_id, result):
-                    return CANCELLED
+                    return tr(CANCELLED)
         await self._state.cancel_running(task_id)
-        return STOPPING
+        return tr(STOPPING)
 
     async def _unanswered(self) -> dict[str, Waiting]:
         """Deliveries whose result has not arrived yet."""
@@ -201,18 +251,21 @@ class Commands:
         names = ", ".join((*MODELS, "default"))
         if not wanted:
             chosen = await self._state.model(chat) or "default"
-            text = f"The model here is {chosen}. To change it, send /model with one of {names}."
+            text = tr("The model here is {chosen}. To change it, send /model with one of {names}.").format(
+                chosen=chosen, names=names
+            )
             return BotAnswer(text, _choice("model", (*MODELS, "default"), chosen) if may else ())
         if wanted not in (*MODELS, "default"):
-            return f"I do not know a model of that name. Choose one of {names}, for example /model {MODELS[0]}."
+            unknown = tr("I do not know a model of that name. Choose one of {names}, for example /model {first}.")
+            return unknown.format(names=names, first=MODELS[0])
         await self._state.choose_model(chat, None if wanted == "default" else wanted)
-        text = f"The model here is {wanted} from the next message on."
+        text = tr("The model here is {wanted} from the next message on.").format(wanted=wanted)
         return BotAnswer(text, _choice("model", (*MODELS, "default"), wanted))
 
     async def _digest(self, chat: str, wanted: str, *, may: bool) -> BotAnswer | str:
         """Switched on, the first one comes at the next REPORT_AT."""
         if wanted not in ("", "on", "off"):
-            return "Write /digest on or /digest off, or /digest to see which it is."
+            return tr("Write /digest on or /digest off, or /digest to see which it is.")
         try:
             if wanted:
                 now = datetime.now(self._zone)
@@ -221,9 +274,13 @@ class Commands:
                 await self._state.switch_digest(chat, str(last) if wanted == "on" else None)
             on = await self._state.has_digest(chat)
         except redis.exceptions.NoPermissionError:
-            return "I cannot do this here: Redis does not give me the right to. My owner has to update its users (docs/redis-keys.md)."
-        text = (DIGEST_ON if on else DIGEST_OFF).format(at=f"{self._report_at} ({self._zone.key})")
+            return tr(NO_RIGHT)
+        text = (tr(DIGEST_ON) if on else tr(DIGEST_OFF)).format(at=f"{self._report_at} ({self._zone.key})")
         return BotAnswer(text, _choice("digest", ("on", "off"), "on" if on else "off") if may else ())
+
+
+def _languages() -> str:
+    return ", ".join((*LANGUAGES, "default"))
 
 
 def _choice(command: str, values: tuple[str, ...], chosen: str) -> Keyboard:
@@ -233,26 +290,28 @@ def _choice(command: str, values: tuple[str, ...], chosen: str) -> Keyboard:
 
 def cancel_text(taken_back: int, asked: int) -> str:
     if not (taken_back or asked):
-        return "You have no messages waiting, so there is nothing to cancel."
+        return tr("You have no messages waiting, so there is nothing to cancel.")
     lines = []
     if taken_back:
-        lines.append(f"Cancelled before processing: {taken_back}.")
+        lines.append(tr("Cancelled before processing: {count}.").format(count=taken_back))
     if asked:
-        lines.append(f"In progress and asked to stop: {asked}.")
+        lines.append(tr("In progress and asked to stop: {count}.").format(count=asked))
     return " ".join(lines)
 
 
 def dispatcher_text(living: int, gone: int, queued: int, taken: int, *, by_another: bool) -> str:
     """Which dispatcher is running. Another program's, such as h-cli's, is visible only by the messages that it has taken or answered."""
     if living:
-        return "The dispatcher is running."
+        return tr("The dispatcher is running.")
     if taken > 0 and not gone:
-        return "A dispatcher other than hcli-memory's is running."
+        return tr("A dispatcher other than hcli-memory's is running.")
     if queued or taken > 0:
-        return "No dispatcher is running, so answers will be delayed."
+        return tr("No dispatcher is running, so answers will be delayed.")
     if by_another:
-        return "A dispatcher other than hcli-memory's gave the last answer."
-    return "No hcli-memory dispatcher is running. I can see another program's dispatcher only when it takes a message."
+        return tr("A dispatcher other than hcli-memory's gave the last answer.")
+    return tr(
+        "No hcli-memory dispatcher is running. I can see another program's dispatcher only when it takes a message."
+    )
 
 
 def night_text(raw: bytes | None, now: float) -> str:
@@ -261,12 +320,12 @@ def night_text(raw: bytes | None, now: float) -> str:
     except (RecordRefused, KeyError, TypeError, ValueError):
         hours = None
     if hours is None:
-        return "Memory has not been updated yet: no night has run."
-    return f"Memory was last updated {hours:.0f} hours ago."
+        return tr("Memory has not been updated yet: no night has run.")
+    return tr("Memory was last updated {hours} hours ago.").format(hours=round(hours))
 
 
-def stats_text(where: str, counters: dict[str, str]) -> str:
-    """The day's counters as text; a value that is not a number counts as 0."""
+def stats_text(counters: dict[str, str], *, everywhere: bool) -> str:
+    """The day's counters of this chat, or of all, as text; a value that is not a number counts as 0."""
 
     def number(name: str) -> float:
         try:
@@ -275,12 +334,12 @@ def stats_text(where: str, counters: dict[str, str]) -> str:
             return 0.0
 
     if not counters:
-        return f"No messages today in {where} so far."
-    return (
-        f"Today in {where}: {number('tasks'):.0f} messages, {number('errors'):.0f} of them failed. "
-        f"Tokens: {number('input_tokens'):.0f} in, {number('output_tokens'):.0f} out, "
-        f"{number('cache_read'):.0f} from the cache. Cost: {number('cost_usd'):.4f} USD."
-    )
+        return (
+            tr("No messages today in all chats so far.") if everywhere else tr("No messages today in this chat so far.")
+        )
+    text = tr(TODAY_EVERYWHERE) if everywhere else tr(TODAY_HERE)
+    whole = {name: f"{number(name):.0f}" for name in ("tasks", "errors", "input_tokens", "output_tokens", "cache_read")}
+    return text.format(**whole, cost=f"{number('cost_usd'):.4f}")
 
 
 def task_of(incoming: IncomingMessage, task_id: str, text: str, model: str | None) -> dict[str, Any]:
@@ -296,4 +355,6 @@ def task_of(incoming: IncomingMessage, task_id: str, text: str, model: str | Non
         task["model"] = model
     if incoming.name:
         task["name"] = incoming.name
+    if language := noted_language():
+        task["language"] = language
     return task | incoming.origin.to_json()

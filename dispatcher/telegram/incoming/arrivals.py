@@ -23,6 +23,7 @@ from dispatcher.telegram.state import BotState, digest
 from dispatcher.telegram.waiting import Mark, Waiting
 from shared.config.settings import Settings
 from shared.system.faults import crash_point
+from shared.text.translations import later, speaking, tr
 from shared.turns.media import Media
 from shared.turns.records import dumps
 from shared.wire import keys
@@ -35,9 +36,9 @@ ATTEMPTS, FIRST_PAUSE, LONGEST_PAUSE = 6, 0.5, 10.0
 #: Seconds between two removals of old files.
 SWEEP_SECONDS = 3_600.0
 
-TOO_LARGE = "This file is too large for me: I read files of up to {most} MB. Please send a smaller one."
-GONE = "Telegram does not have this file any more, so I could not read it. Please send it again."
-NOT_FETCHED = "I could not fetch this file from Telegram, so I did not read it. Please send it again later."
+TOO_LARGE = later("This file is too large for me: I read files of up to {most} MB. Please send a smaller one.")
+GONE = later("Telegram does not have this file any more, so I could not read it. Please send it again.")
+NOT_FETCHED = later("I could not fetch this file from Telegram, so I did not read it. Please send it again later.")
 
 
 class FileNotRead(Exception):
@@ -147,6 +148,10 @@ class Arrivals:
 
     async def _deliver(self, task_id: str, raw: bytes, one: Arriving) -> None:
         record = Waiting.parse(dumps(one.record))
+        with speaking(record.language):
+            await self._fetch_all(task_id, raw, one, record)
+
+    async def _fetch_all(self, task_id: str, raw: bytes, one: Arriving, record: Waiting) -> None:
         media, sentences = list[dict[str, Any]](), list[str]()
         for file in one.files:
             try:
@@ -172,9 +177,9 @@ class Arrivals:
     ) -> None:
         task = dumps(one.task | ({"media": media} if media else {}))
         if len(task) > self._task_bytes:
-            await self._say(task_id, record, answers.TOO_LONG, raw)
+            await self._say(task_id, record, tr(answers.TOO_LONG), raw)
             return
-        refusal = Waiting(record.chat, record.at, record.thread, record.reply_to, text=answers.BUSY)
+        refusal = Waiting(record.chat, record.at, record.thread, record.reply_to, text=tr(answers.BUSY))
         mark = Mark(task_id, digest(one.text))
         taken = await until_redis_answers(
             lambda: self._state.take(task_id, record, task, one.label, mark, refusal, raw)
@@ -195,10 +200,10 @@ class Arrivals:
         except FileTooLarge:
             raise FileNotRead(self._too_large()) from None
         except FileGone:
-            raise FileNotRead(GONE) from None
+            raise FileNotRead(tr(GONE)) from None
         except TelegramError as error:
             log.error("a file could not be fetched", kind=file.kind, error=str(error))
-            raise FileNotRead(NOT_FETCHED) from None
+            raise FileNotRead(tr(NOT_FETCHED)) from None
         except MediaRefused as error:
             raise FileNotRead(str(error)) from None
         return Media(file.kind, sha256, len(content), file.mime, file.name, file.seconds)
@@ -219,4 +224,4 @@ class Arrivals:
         raise AssertionError("the last attempt raises")
 
     def _too_large(self) -> str:
-        return TOO_LARGE.format(most=f"{self._most / 1_000_000:g}")
+        return tr(TOO_LARGE).format(most=f"{self._most / 1_000_000:g}")

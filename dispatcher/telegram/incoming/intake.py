@@ -35,6 +35,7 @@ from dispatcher.telegram.state import BotState, digest
 from dispatcher.telegram.waiting import Mark, Waiting
 from shared.config.settings import Settings
 from shared.system.faults import crash_point
+from shared.text.translations import noted_language, speaking, tr
 from shared.turns.records import dumps, loads_object
 from shared.turns.results import keyboard_json
 from shared.wire import keys
@@ -107,6 +108,10 @@ class Intake:
         incoming = read_message(message, self._me) or await self._of_album(message)
         if incoming is None:
             return
+        with speaking(await self._state.language(str(incoming.chat)) or incoming.language):
+            await self._read(task_id, message, incoming, edited=edited)
+
+    async def _read(self, task_id: str, message: Message, incoming: IncomingMessage, *, edited: bool) -> None:
         if edited and words_of(message) is not None:  # a live location moves on and on
             return
         if edited:
@@ -120,7 +125,7 @@ class Intake:
         elif incoming.text:
             await self._question(task_id, incoming, await self._meant(incoming))
         else:
-            await self._say(task_id, incoming, commands.EMPTY)
+            await self._say(task_id, incoming, tr(commands.EMPTY))
 
     async def _of_album(self, message: Message) -> IncomingMessage | None:
         """A picture that nobody addressed to the bot by itself, of an album that somebody did."""
@@ -143,7 +148,7 @@ class Intake:
             loads_object(record.to_json()), files, incoming.album,
         )  # fmt: skip
         if not await self._arrivals.store(task_id, arriving):
-            await self._say(task_id, incoming, commands.BUSY)
+            await self._say(task_id, incoming, tr(commands.BUSY))
         crash_point("telegram:after-intake")
 
     async def _refuse_stranger(self, message: Message, edited: bool) -> None:
@@ -155,7 +160,8 @@ class Intake:
             return
         if edited or (message.from_user and message.from_user.is_bot):
             return
-        record = Waiting(str(chat), time.time(), text=commands.stranger(chat))
+        with speaking(message.from_user.language_code if message.from_user else None):
+            record = Waiting(str(chat), time.time(), text=commands.stranger(chat))
         if await self._state.tell(f"stranger-{chat}", record, keys.bot_told(str(chat)), keys.BOT_TOLD_TTL_SECONDS):
             log.warning("a stranger was refused: ALLOWED_CHATS does not contain this chat", chat=chat)
 
@@ -165,7 +171,7 @@ class Intake:
             return
         answer = await self._commands.answer(incoming)
         if answer is None and incoming.private:
-            answer = BotAnswer(commands.UNKNOWN)
+            answer = BotAnswer(tr(commands.UNKNOWN))
         if answer is not None:
             record = _record(incoming, answer.text)
             await self._state.say(task_id, replace(record, buttons=keyboard_json(answer.buttons) or None))
@@ -181,7 +187,7 @@ class Intake:
         record = replace(_record(incoming), command=_answered_at_once(text))
         task = dumps(await self._task(task_id, incoming, text))
         if len(task) > self._task_bytes:
-            await self._say(task_id, incoming, commands.TOO_LONG)
+            await self._say(task_id, incoming, tr(commands.TOO_LONG))
             return
         if await self._arrivals.waits(incoming.chat):
             await self._arrive(task_id, incoming, text)
@@ -189,7 +195,7 @@ class Intake:
         if incoming.album is not None:  # its other pictures belong to this caption
             await self._state.mark(_album(incoming), keys.BOT_SEEN_TTL_SECONDS)
         mark = Mark(task_id, digest(text))
-        refusal = Waiting(record.chat, record.at, incoming.thread, incoming.message, text=commands.BUSY)
+        refusal = Waiting(record.chat, record.at, incoming.thread, incoming.message, text=tr(commands.BUSY))
         taken = await self._state.take(task_id, record, task, incoming.label, mark, refusal)
         log.info(
             "a message was received",
@@ -206,9 +212,9 @@ class Intake:
 
     async def _cannot_read(self, task_id: str, incoming: IncomingMessage) -> None:
         if incoming.album is None:
-            await self._say(task_id, incoming, commands.ONLY_TEXT)
+            await self._say(task_id, incoming, tr(commands.ONLY_TEXT))
         elif incoming.captioned or incoming.album not in self._captioned:  # each of its pictures comes as a message
-            record = _record(incoming, commands.ONLY_TEXT)
+            record = _record(incoming, tr(commands.ONLY_TEXT))
             await self._state.tell(task_id, record, _album(incoming), keys.BOT_SEEN_TTL_SECONDS)
 
     async def _edit(self, task_id: str, incoming: IncomingMessage) -> None:
@@ -219,7 +225,7 @@ class Intake:
             return
         if mark is None or not text or digest(text) == mark.digest:
             return
-        notice = Waiting(str(incoming.chat), time.time(), incoming.thread, incoming.message, text=commands.EDITED)
+        notice = Waiting(str(incoming.chat), time.time(), incoming.thread, incoming.message, text=tr(commands.EDITED))
         outcome = await self._state.edited(task_id, incoming.label, mark, text, incoming.user, notice)
         log.info("a message was edited", task=mark.task, outcome=("too late", "replaced", "too late")[outcome])
 
@@ -254,4 +260,12 @@ def _where(error: Exception) -> str:
 
 def _record(incoming: IncomingMessage, text: str | None = None) -> Waiting:
     reply_to = None if incoming.private else incoming.message
-    return Waiting(str(incoming.chat), time.time(), incoming.thread, reply_to, text=text, user=incoming.own_id)
+    return Waiting(
+        str(incoming.chat),
+        time.time(),
+        incoming.thread,
+        reply_to,
+        text=text,
+        user=incoming.own_id,
+        language=noted_language(),
+    )

@@ -24,16 +24,17 @@ from dispatcher.telegram.state import BotState, digest
 from dispatcher.telegram.waiting import Mark, Waiting
 from shared.config.settings import Settings
 from shared.system.faults import crash_point
+from shared.text.translations import language_of, later, noted_language, speaking, tr
 from shared.turns.message_origin import Origin
 from shared.turns.records import dumps
 from shared.turns.results import keyboard_json
 
 log = structlog.get_logger()
 
-NOT_YOURS = "This button is for somebody else, or no longer valid."
-NOT_NOW = "Too many messages are waiting for an answer. Please press the button again later."
-EXPIRED = "This button has expired. Send the command again."
-ALREADY = "I am already doing this."
+NOT_YOURS = later("This button is for somebody else, or no longer valid.")
+NOT_NOW = later("Too many messages are waiting for an answer. Please press the button again later.")
+EXPIRED = later("This button has expired. Send the command again.")
+ALREADY = later("I am already doing this.")
 #: Seconds after which a press is answered without a text, whatever Redis does: Telegram shows a waiting sign until then, and forgets the press soon.
 ANSWER_SECONDS = 2.0
 #: The longest text that is shown for a moment.
@@ -77,17 +78,22 @@ class Pressed:
 
     async def handle(self, task_id: str, press: CallbackQuery) -> None:
         """One press; may be repeated."""
+        chosen = await self._state.language(str(press.message.chat.id)) if press.message else None
+        with speaking(chosen or press.from_user.language_code):
+            await self._handle(task_id, press)
+
+    async def _handle(self, task_id: str, press: CallbackQuery) -> None:
         message, data = press.message, press.data or ""
         if message is None or message.chat.id not in self._allowed:
-            await self._answer(press.id, NOT_YOURS)
+            await self._answer(press.id, tr(NOT_YOURS))
             return
         command = self._presses.command(data, message.chat.id, str(press.from_user.id))
         if not command:
             log.warning("a press was refused", chat=message.chat.id, expired=command == "")
-            await self._answer(press.id, NOT_YOURS if command is None else EXPIRED)
+            await self._answer(press.id, tr(NOT_YOURS) if command is None else tr(EXPIRED))
             return
         if not await self._marks.first_press(task_id, message.chat.id, message.message_id, data):
-            await self._answer(press.id, ALREADY)
+            await self._answer(press.id, tr(ALREADY))
             return
         crash_point("telegram:press-marked")
         await self._answer(
@@ -109,6 +115,7 @@ class Pressed:
             None if apart else incoming.message or None,
             user=user,
             command=incoming.command != "retry" or None,
+            language=noted_language(),
         )
         if incoming.command not in DISPATCHER_COMMANDS:
             answer = await self._commands.answer(incoming)
@@ -121,7 +128,7 @@ class Pressed:
         task = dumps(task_of(incoming, task_id, text, model))
         mark = Mark(task_id, digest(text))
         taken = await self._state.take(task_id, record, task, f"press-{press.id}", mark, None)
-        return NOT_NOW if taken < 0 else ""
+        return tr(NOT_NOW) if taken < 0 else ""
 
     async def _answer_after(self, seconds: float, press_id: str) -> None:
         await asyncio.sleep(seconds)
@@ -152,4 +159,5 @@ def _as_message(press: CallbackQuery, chat: int, command: str) -> IncomingMessag
         text=text,
         command=name,
         origin=Origin("private" if chat > 0 else "group"),
+        language=language_of(press.from_user.language_code),
     )

@@ -43,6 +43,7 @@ from dispatcher.telegram.retry import until_redis_answers, until_telegram_takes_
 from dispatcher.telegram.state import BotState
 from dispatcher.telegram.waiting import Mark, Waiting
 from shared.system.faults import crash_point
+from shared.text.translations import later, speaking, tr
 from shared.turns.media import HEARD_MARK
 from shared.turns.records import RecordRefused, chat_id_of, loads_object, user_id_of
 from shared.turns.results import Result, keyboard_json, keyboard_of
@@ -63,17 +64,17 @@ DEFECT_SECONDS = 30.0
 #: Messages taken from the outbox at one look.
 OUTBOX_BATCH = 20
 
-UNSIGNED = (
+UNSIGNED = later(
     "I received a result that does not have my signature, so I do not show it and keep waiting. If this persists, the owner "
     "should check that RESULT_HMAC_KEY is the same for the bot and the dispatcher."
 )
-UNATTENDED = (
+UNATTENDED = later(
     "No dispatcher is running at the moment, so the answer is delayed. Your message is stored and will be answered. If it takes hours, "
     "tell my owner that the dispatcher is not running."
 )
-NO_ANSWER = "No answer came within two days, so I have stopped waiting for it. Please ask again."
-EMPTY_ANSWER = "The answer was empty. Please rephrase your message."
-NOT_SHOWN = "Telegram refused part of this answer, so it cannot be shown here."
+NO_ANSWER = later("No answer came within two days, so I have stopped waiting for it. Please ask again.")
+EMPTY_ANSWER = later("The answer was empty. Please rephrase your message.")
+NOT_SHOWN = later("Telegram refused part of this answer, so it cannot be shown here.")
 
 
 @dataclass(frozen=True)
@@ -192,7 +193,8 @@ class Delivery:
 
     async def _do(self, job: Job) -> None:
         try:
-            await self._deliver(job)
+            with speaking(job.record.language):
+                await self._deliver(job)
         except Moved as moved:
             log.warning("a group has a new chat id: add it to ALLOWED_CHATS", was=job.record.chat, now=moved.chat)
             record = replace(job.record, moved=str(moved.chat), placeholder=None, thread=None, reply_to=None)
@@ -220,15 +222,15 @@ class Delivery:
         elif job.result is not None:
             result = self._state.verified(job.name, job.result)
             parts = await asyncio.to_thread(parts_of, result.output)
-            await self._show(job, parts or plain_parts(EMPTY_ANSWER), result)
+            await self._show(job, parts or plain_parts(tr(EMPTY_ANSWER)), result)
         elif _expired(record):
             log.warning("no answer came for two days", task=job.name)
-            await self._show(job, plain_parts(NO_ANSWER))
+            await self._show(job, plain_parts(tr(NO_ANSWER)))
         elif job.unattended:
-            await self._edit(record, MessagePart(UNATTENDED), self._keyboards.stop(job.name, record))
+            await self._edit(record, MessagePart(tr(UNATTENDED)), self._keyboards.stop(job.name, record))
             await self._goes_on(job, replace(record, unattended=True))
         elif job.junk and record.placeholder is not None and not record.warned:
-            await self._edit(record, MessagePart(UNSIGNED), self._keyboards.stop(job.name, record))
+            await self._edit(record, MessagePart(tr(UNSIGNED)), self._keyboards.stop(job.name, record))
             await self._goes_on(job, replace(record, warned=True))
         else:
             await self._goes_on(job, (await self._placed(job)).record)
@@ -315,7 +317,7 @@ class Delivery:
             tries.append((part.plain, record.thread))
         if record.thread is not None:
             tries.append((part.plain, None))
-        for tried, thread in [*tries, (MessagePart(NOT_SHOWN), None)]:
+        for tried, thread in [*tries, (MessagePart(tr(NOT_SHOWN)), None)]:
             with contextlib.suppress(Refused):
                 return await until_telegram_takes_it(
                     lambda: self._telegram.send(record.target, tried, thread=thread, reply_to=reply_to, buttons=buttons)  # noqa: B023

@@ -13,9 +13,10 @@ from dispatcher.telegram.client import ButtonRows, Telegram, TelegramError
 from dispatcher.telegram.incoming.presses import Presses
 from dispatcher.telegram.retry import until_redis_answers, until_telegram_takes_it
 from dispatcher.telegram.waiting import Waiting
+from shared.text.translations import later, tr
 from shared.turns.results import Keyboard, keyboard, row_of
 
-STOP = "Stop"
+STOP = later("Stop")
 
 
 class Keyboards:
@@ -33,7 +34,7 @@ class Keyboards:
         """Below the placeholder of an answer; a command is answered at once, and the message that was pressed is no placeholder."""
         if not self._stops or record.command:
             return []
-        return self.below(record, keyboard(row_of((STOP, f"/stop {task_id}"))))
+        return self.below(record, keyboard(row_of((tr(STOP), f"/stop {task_id}"))))
 
     async def sent(self, record: Waiting, buttons: Keyboard, reply_command: str) -> None:
         """All of a result was sent; `record.row` is its last message. May be repeated."""

@@ -24,6 +24,7 @@ from dispatcher.telegram.outgoing.rendering import MessagePart, last_part
 from dispatcher.telegram.state import BotState
 from dispatcher.telegram.waiting import Waiting
 from shared.system.faults import crash_point
+from shared.text.translations import later, speaking, tr
 from shared.turns.partial import PartialAnswer
 from shared.turns.records import RecordRefused
 
@@ -43,8 +44,8 @@ ANSWER_MESSAGES = 2
 WAITING_CHATS = 20
 
 PLACEHOLDER = "…"
-THINKING = "Thinking…"
-USING = "Using {tool}…"
+THINKING = later("Thinking…")
+USING = later("Using {tool}…")
 
 
 @dataclass
@@ -63,7 +64,8 @@ class _Followed:
     @property
     def now(self) -> tuple[str, str]:
         """Its text so far, and the line about what is being done."""
-        return shown_now(self.partial) if self.partial else ("", PLACEHOLDER)
+        with speaking(self.record.language):
+            return shown_now(self.partial) if self.partial else ("", PLACEHOLDER)
 
 
 def shown_now(partial: PartialAnswer) -> tuple[str, str]:
@@ -71,10 +73,10 @@ def shown_now(partial: PartialAnswer) -> tuple[str, str]:
     if partial.doing == "tool":
         server, _, tool = partial.tool.removeprefix("mcp__").rpartition("__")
         name = " ".join(f"{server}: {tool}".split() if server else tool.split())
-        return partial.text, USING.format(tool=name or "a tool")
+        return partial.text, tr(USING).format(tool=name) if name else tr("Using a tool…")
     if partial.text.strip():
         return partial.text, ""
-    return "", THINKING if partial.doing == "thinking" else PLACEHOLDER
+    return "", tr(THINKING) if partial.doing == "thinking" else PLACEHOLDER
 
 
 class Partials:
@@ -226,7 +228,8 @@ class Partials:
         if record.placeholder is None:
             await self._telegram.draft(record.target, _draft_id(one.name), part, record.thread, REQUEST_SECONDS)
         else:
-            stop = self._keyboards.stop(one.name, record)
+            with speaking(record.language):
+                stop = self._keyboards.stop(one.name, record)
             await self._telegram.edit(record.target, record.placeholder, part, stop, seconds=REQUEST_SECONDS)
 
     def _refused(self, one: _Followed, part: MessagePart, error: Refused) -> None:

@@ -15,14 +15,15 @@ from dispatcher.telegram.outgoing.rendering import MessagePart
 from dispatcher.telegram.retry import until_redis_answers, until_telegram_takes_it
 from dispatcher.telegram.waiting import Waiting
 from shared.system.faults import crash_point
+from shared.text.translations import later, tr
 from shared.turns.media import Media
 from shared.turns.speakers import plain_name
 from shared.wire.media.store import MediaStore
 
 log = structlog.get_logger()
 
-GONE = "The file {name} is not there any more, so I could not send it. Please ask for it again."
-NOT_TAKEN = "Telegram did not take the file {name}, so it cannot be shown here."
+GONE = later("The file {name} is not there any more, so I could not send it. Please ask for it again.")
+NOT_TAKEN = later("Telegram did not take the file {name}, so it cannot be shown here.")
 
 
 class SentFiles:
@@ -45,7 +46,7 @@ class SentFiles:
     async def _send(self, record: Waiting, file: Media) -> None:
         content = await until_redis_answers(lambda: self._store.get(file.sha256))
         name = file.name or "file"
-        reason = GONE
+        reason = tr(GONE)
         if content is not None:
             try:
                 await until_telegram_takes_it(
@@ -55,7 +56,7 @@ class SentFiles:
                 )
             except Refused as error:
                 log.warning("Telegram refused a file", error=str(error))
-                reason = NOT_TAKEN
+                reason = tr(NOT_TAKEN)
             else:
                 return
         part = MessagePart(reason.format(name=plain_name(name)))

@@ -49,6 +49,11 @@ def current_language() -> str:
     return _language.get()
 
 
+def noted_language() -> str | None:
+    """The same for a record that outlasts this block; None for English."""
+    return None if _language.get() == ENGLISH else _language.get()
+
+
 def tr(text: str) -> str:
     """The text in the language that is spoken now."""
     return _catalog(_language.get()).gettext(text)

@@ -125,7 +125,10 @@ def test_commands_are_answered_by_the_bot(stage: Stage, chat: int, command: str,
 def test_the_menu_is_registered(stage: Stage) -> None:
     (call, *_) = stage.api.called("setMyCommands")
     names = [one["command"] for one in json.loads(call.params["commands"])]
-    assert names == "help new memory forget why retry remind every timezone status stats cancel model digest".split()
+    assert names == "help new memory forget why retry remind every timezone status stats usage language cancel model digest".split()
+    menus = {one.params.get("language_code"): json.loads(one.params["commands"]) for one in stage.api.called("setMyCommands")}
+    assert set(menus) == {None, "de", "es", "fr", "pt", "ru"}
+    assert all([one["command"] for one in menu] == names for menu in menus.values())
     assert stage.api.called("deleteWebhook")
 
 
@@ -271,7 +274,7 @@ def test_an_edit_that_comes_too_late_is_said_once(stage: Stage, chat: int) -> No
 def test_what_is_no_text_is_answered_with_a_sentence(stage: Stage, chat: int) -> None:
     film = {"file_id": "f", "file_unique_id": "u", "width": 1, "height": 1, "duration": 1}  # and no picture of it
     stage.api.say(chat, None, video=film)
-    says(stage, chat, "only read text, so I did not look")
+    says(stage, chat, "of this kind, so I did not look")
     stage.api.say(chat, None, story={"id": 1, "chat": {"id": chat, "type": "private"}})
     stage.quiet()
     for _ in range(3):
@@ -279,7 +282,7 @@ def test_what_is_no_text_is_answered_with_a_sentence(stage: Stage, chat: int) ->
     stage.confirmed(last)
     stage.quiet()
     assert len(stage.api.texts(chat)) == 3, "one sentence for an album"
-    assert "only read text, so I did not look" in stage.api.texts(chat)[-1]
+    assert "of this kind, so I did not look" in stage.api.texts(chat)[-1]
     stage.confirmed(
         stage.api.say(chat, None, pinned_message={"message_id": 1, "date": 0, "chat": {"id": chat, "type": "private"}})
     )
