@@ -162,8 +162,8 @@ class ResultBuilder:
         """The buttons below an answer in a private chat. In a group they would be in everybody's way, and only one person could press them."""
         if not self._has_row or in_group(task.chat_id):
             return ()
-        why = [] if answer.error is not None else [("Why?", f"/why {task.task_id}")]
-        return keyboard(row_of(*why, ("Retry", f"/retry {task.task_id}")))
+        why = [] if answer.error is not None else [(tr("Why?"), f"/why {task.task_id}")]
+        return keyboard(row_of(*why, (tr("Retry"), f"/retry {task.task_id}")))
 
     def _unanswered(self, task: Task, claimed_at: float, output: str, errors: str = "0") -> Finished:
         """Only the message is stored, and the session is not changed."""

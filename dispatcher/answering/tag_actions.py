@@ -14,18 +14,17 @@ from dispatcher.claude.reply import Answer
 from dispatcher.memory.day.later_tags import later_tags
 from dispatcher.memory.day.memory import DayMemory
 from dispatcher.memory.typed import tags
-from dispatcher.queue.rights import Rights
+from dispatcher.queue.rights import FORGETTING_OTHERS, Rights
 from dispatcher.queue.tasks import Finished, TaskQueue
 from shared.config.settings import Settings
 from shared.system.faults import crash_point
+from shared.text.translations import later, tr
 from shared.turns.records import Task
 
 log = structlog.get_logger()
 
-NOTED = "Noted."
-FORGETTING = "have something forgotten"
-FORGETTING_OTHERS = f"{FORGETTING} that others have told me"
-LATER = "My memory is not available at the moment; I will do this as soon as it is."
+NOTED = later("Noted.")
+LATER = later("My memory is not available at the moment; I will do this as soon as it is.")
 
 
 class TagActions:
@@ -62,10 +61,12 @@ class TagActions:
             log.error("tags are stored for later", reason=str(error))
             later = later_tags(*given)
             if any(tag.kind in (tags.TagKind.DONE, tags.TagKind.FORGET) for tag in acting):
-                notes = [LATER]
+                notes = [tr(LATER)]
         crash_point("answering:acted")
-        text = parsed.text if parsed.text.strip() else NOTED
-        noted_already = notes and not parsed.text.strip() and notes[0].startswith("Noted;")  # once is enough
+        from dispatcher.memory.typed.actions import is_noted
+
+        text = parsed.text if parsed.text.strip() else tr(NOTED)
+        noted_already = notes and not parsed.text.strip() and is_noted(notes[0])  # once is enough
         output = "\n\n".join(notes if noted_already else [text, *notes])
         turns = [replace(turn, content=text) if turn.role == "asst" else turn for turn in finished.turns]
         result = self._results.sign(task.task_id, output, finished.result.usage, buttons=finished.result.buttons)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from datetime import date
+from datetime import date, datetime
+from zoneinfo import ZoneInfo
 
 from shared.text.translations import later, tr
 
@@ -38,4 +39,14 @@ def long_date(day: date) -> str:
 
 def long_date_with_weekday(day: date) -> str:
     """`Friday 20 November 2026`."""
-    return tr("{weekday} {date}").format(weekday=tr(_WEEKDAYS[day.weekday()]), date=long_date(day))
+    return tr("{weekday} {date}").format(weekday=weekday_name(day.weekday()), date=long_date(day))
+
+
+def weekday_name(number: int) -> str:
+    """Monday is 0."""
+    return tr(_WEEKDAYS[number])
+
+
+def date_at(timestamp: float, zone: ZoneInfo) -> str:
+    """`20 November 2026`, of a moment in POSIX seconds."""
+    return long_date(datetime.fromtimestamp(timestamp, zone).date())
