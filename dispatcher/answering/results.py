@@ -23,6 +23,7 @@ from shared.turns.results import Keyboard, Result, keyboard, row_of
 CLOCK_SLACK_SECONDS = 300.0
 
 APOLOGY = later("Sorry, I could not answer that: {reason}.")
+OUR_FAULT = later("something went wrong on our side")
 POISON = later(
     "Sorry, this message crashed my process {count} times, so I no longer try to answer it. Please rephrase it."
 )
@@ -97,7 +98,7 @@ class ResultBuilder:
 
     def broken(self, task: Task, claimed_at: float) -> Finished:
         """For a task that failed by a defect of ours: an apology, and the session is left unchanged."""
-        output = f"{tr(APOLOGY).format(reason=tr('something went wrong on our side'))} {tr(TRY_AGAIN)}"
+        output = f"{tr(APOLOGY).format(reason=tr(OUR_FAULT))} {tr(TRY_AGAIN)}"
         return replace(self._unanswered(task, claimed_at, output, errors="1"), outcome="error")
 
     def refused_media(self, task: Task, claimed_at: float, sentence: str) -> Finished:

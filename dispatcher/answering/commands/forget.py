@@ -49,7 +49,7 @@ USAGE = later(
     "What I made of these messages (/memory) goes with them. I then no longer use them, and the conversation starts anew. They are hidden, "
     "not erased: the person who runs me can erase them with hmem forget."
 )
-FORGOTTEN = later("Forgotten: {what}. I no longer use this, and our conversation starts anew. {bytes}")
+FORGOTTEN = later("Forgotten: {what}. I no longer use this, and our conversation starts anew.")
 BYTES = later("It is hidden, not erased: the person who runs me can erase the stored bytes with hmem forget.")
 NOTHING = later("I found nothing to forget. Nothing was changed.")
 EXPIRED = later(
@@ -177,7 +177,7 @@ class ForgetCommands:
         await store_waiting(self._queue, self._day, task) if self._day.wanted else None
         await asyncio.to_thread(self._hide, selection, chat_id, now)
         crash_point("answering:forgotten")
-        return CommandReply(tr(FORGOTTEN).format(what=_what(selection), bytes=tr(BYTES)), forgotten=True)
+        return CommandReply(" ".join([tr(FORGOTTEN).format(what=_what(selection)), tr(BYTES)]), forgotten=True)
 
     def _hide(self, selection: ChatSelection, chat_id: str, now: float) -> None:
         for tombstone in selection.tombstones(chat_id, now):

@@ -48,6 +48,7 @@ NO_ENTRY = later("There is no memory number {number}. /memory shows the numbers.
 REPLACED = later(
     "Number {number} was replaced by a newer entry already, so it cannot be changed. /memory shows the newer one."
 )
+FORGET_THIS = later("Forget this, with the parts of messages that state it?")
 HOW_TO_EDIT = later(
     "Reply to this message with the new text of number {number} (or send /memory edit {number} and the text); it then replaces the old one."
 )
@@ -190,7 +191,7 @@ class MemoryCommands:
             if entry is None:
                 return CommandReply(tr(NO_ENTRY).format(number=number))
             quoted = shorten(entry.text.partition("\n")[0], QUOTED)
-            question = f"{tr('Forget this, with the parts of messages that state it?')}\n\n{quoted}"
+            question = f"{tr(FORGET_THIS)}\n\n{quoted}"
             choice = row_of(
                 (tr("Yes, forget it"), f"/memory forget {number} yes"), (tr("No"), f"/memory show {number}")
             )

@@ -55,7 +55,8 @@ class ScheduleCommands:
 
     @property
     def _usage(self) -> str:
-        return tr(EVERY_USAGE if self._kind == "question" else REMIND_USAGE)
+        usage = EVERY_USAGE if self._kind == "question" else REMIND_USAGE
+        return tr(usage)
 
     @property
     def _name(self) -> str:

@@ -11,10 +11,9 @@ from zoneinfo import ZoneInfo
 
 from dispatcher.memory.store.whose import is_own, is_own_or_shared, speaker_labels
 from shared.text.caches import cached
-from shared.text.dates.calendar_days import end_of_day
 from shared.text.format import one_line, shorten
 from shared.text.translations import later, tr
-from shared.text.translations.dates import long_date_with_weekday
+from shared.text.translations.dates import day_shown
 
 if TYPE_CHECKING:
     from dispatcher.memory.store.memories import Memory
@@ -198,18 +197,6 @@ _SHOWN = {
     "fact": (later("{text} (was on {day})"), later("{text} (on {day})")),
     "goal": (later("{text} (OVERDUE since {day})"), later("{text} (by {day})")),
 }
-
-
-def day_shown(at: float, now: float, zone: ZoneInfo) -> str:
-    """`Friday 27 November 2026, 17:00 (tomorrow)`, for a person; the end of a day without its time."""
-    local = datetime.fromtimestamp(at, zone)
-    text = long_date_with_weekday(local.date())
-    if int(at) != end_of_day(local.date(), zone):
-        text = tr("{date}, {time}").format(date=text, time=f"{local:%H:%M}")
-    days = (local.date() - datetime.fromtimestamp(now, zone).date()).days
-    if days not in (0, 1):
-        return text
-    return (tr("{date} (tomorrow)") if days else tr("{date} (today)")).format(date=text)
 
 
 def listing(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import date, datetime
 from zoneinfo import ZoneInfo
 
+from shared.text.dates.calendar_days import end_of_day
 from shared.text.translations import later, tr
 
 _DATES = (
@@ -50,3 +51,15 @@ def weekday_name(number: int) -> str:
 def date_at(timestamp: float, zone: ZoneInfo) -> str:
     """`20 November 2026`, of a moment in POSIX seconds."""
     return long_date(datetime.fromtimestamp(timestamp, zone).date())
+
+
+def day_shown(at: float, now: float, zone: ZoneInfo) -> str:
+    """`Friday 27 November 2026, 17:00 (tomorrow)`, of a moment in POSIX seconds; the end of a day without its time."""
+    local = datetime.fromtimestamp(at, zone)
+    text = long_date_with_weekday(local.date())
+    if int(at) != end_of_day(local.date(), zone):
+        text = tr("{date}, {time}").format(date=text, time=f"{local:%H:%M}")
+    days = (local.date() - datetime.fromtimestamp(now, zone).date()).days
+    if days not in (0, 1):
+        return text
+    return (tr("{date} (tomorrow)") if days else tr("{date} (today)")).format(date=text)

@@ -140,10 +140,10 @@ class DocumentReader:
     def _refused(self, reason: str, why: object = None) -> DocumentRefused:
         log.info("a document is not read", reason=reason, error=why)
         settings = self._settings
-        sentence = tr(REFUSALS.get(reason, REFUSALS["damaged"]))
+        sentence = REFUSALS.get(reason, REFUSALS["damaged"])
         most = f"{settings.document_bytes / 1_000_000:g}"
         how = how_to_add(part_of(str(why)) or "documents") if reason == "package" else ""
-        return DocumentRefused(sentence.format(pages=settings.document_pages, most=most, how=how))
+        return DocumentRefused(tr(sentence).format(pages=settings.document_pages, most=most, how=how))
 
 
 def _at_once(content: bytes) -> str | None:
