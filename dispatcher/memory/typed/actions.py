@@ -22,11 +22,27 @@ from dispatcher.memory.relevance import coverage
 from dispatcher.memory.store.whose import in_group, is_own, is_own_or_shared, speaker_of
 from dispatcher.memory.typed.judging import Draft, store_drafts
 from dispatcher.memory.typed.memories import GroundMoved
+from dispatcher.memory.typed.sentences import (
+    CORRECTED,
+    DONE,
+    FORGOTTEN,
+    FORGOTTEN_AND_BACK,
+    NO_GOAL_LIKE,
+    NO_MEMORY_LIKE,
+    NO_NUMBER,
+    NO_NUMBER_TO_FORGET,
+    NO_OPEN_GOAL,
+    NOTED_FOR,
+    WHICH_GOAL,
+    WHICH_MEMORY,
+    quoted,
+    saved,
+    unclear,
+)
 from dispatcher.memory.typed.tags import Tag, TagKind
 from dispatcher.memory.withholding import Hidden, TurnTexts, hidden_with
 from shared.errors import InvalidInput
-from shared.text.format import one_line, shorten
-from shared.text.translations import later, tr
+from shared.text.translations import tr
 from shared.turns.records import ROLES, Task, Tombstone
 
 if TYPE_CHECKING:
@@ -43,24 +59,6 @@ if TYPE_CHECKING:
     #: Writes the effect of one tag and returns its outcome; GroundMoved if the plan is out of date.
     Effect = Callable[[Connection], "Outcome"]
 
-SAVED = later("Saved as number {number}: {text}")
-SAVED_ALREADY = later("Already saved as number {number}: {text}")
-SAVED_FOR = later("Saved as number {number}: {text}. This replaces {replaced}")
-SAVED_ALREADY_FOR = later("Already saved as number {number}: {text}. This replaces {replaced}")
-CORRECTED = later("Saved as number {number}: {text}. This replaces number {old}.")
-NOTED_FOR = later("Noted; this replaces: {replaced}")
-FORGOTTEN = later("Forgotten. I will not mention it again.")
-FORGOTTEN_AND_BACK = later("Forgotten. I will not mention it again. What it replaced is valid again: {again}")
-DONE = later("Done: {text}")
-NO_GOAL_LIKE = later('I found no goal like "{text}", so nothing was changed.')
-NO_MEMORY_LIKE = later('I found no memory like "{text}", so nothing was changed.')
-WHICH_GOAL = later("Which one do you mean? {named}. Please rephrase.")
-WHICH_MEMORY = later("Which one do you mean? {named}. Please rephrase, or use /memory forget and the number.")
-NO_NUMBER = later("There is no memory number {number}.")
-NO_NUMBER_TO_FORGET = later("There is no memory number {number}. /memory shows the numbers.")
-NO_OPEN_GOAL = later("There is no open goal number {number}.")
-#: The longest that a memory is quoted.
-QUOTED = 120
 #: Characters of a tombstone's id, as of a task's (shared/turns/records.py).
 LONGEST_ID = 100
 
@@ -130,7 +128,7 @@ class Acting:
 
             def effect(connection: Connection) -> Outcome:
                 memory, new = self._remembering.carry_out(planned, connection)
-                return Outcome(_saved(memory, planned.corrected, new=new))
+                return Outcome(saved(memory, planned.corrected, new=new))
 
             return effect
 
@@ -159,7 +157,7 @@ class Acting:
 
             def effect(connection: Connection) -> Outcome:
                 memory, _ = self._remembering.carry_out(planned, connection)
-                return Outcome(tr(CORRECTED).format(number=memory.number, text=_quoted(memory), old=number))
+                return Outcome(tr(CORRECTED).format(number=memory.number, text=quoted(memory), old=number))
 
             return effect
 
@@ -181,7 +179,7 @@ class Acting:
             goal = self._memories.by_number(task.chat_id, number, connection=connection)
             if goal is None or not self._memories.complete(task.chat_id, goal.memory_id, now, connection=connection):
                 return Outcome(tr(NO_OPEN_GOAL).format(number=number))
-            return Outcome(tr(DONE).format(text=_quoted(goal)))
+            return Outcome(tr(DONE).format(text=quoted(goal)))
 
         return self._once(task, 0, "done", lambda: effect, now)
 
@@ -233,7 +231,7 @@ class Acting:
             source_turn=f"{task.task_id}:user",
             **speaker_of(task),
         )
-        replaced = "; ".join(_quoted(one) for one in planned.corrected)
+        replaced = "; ".join(quoted(one) for one in planned.corrected)
         say = tr(NOTED_FOR).format(replaced=replaced) if replaced else ""
         say = " ".join(filter(None, (say, undated)))
 
@@ -268,13 +266,13 @@ class Acting:
     def _completing(self, task: Task, tag: Tag, now: float, *, all_too: bool) -> Effect:
         match = self._match(task, tag.text, {"goal"}, all_too=all_too)
         if not match.clear:
-            return _sentence_only(_unclear(NO_GOAL_LIKE, WHICH_GOAL, tag.text, match))
+            return _sentence_only(unclear(NO_GOAL_LIKE, WHICH_GOAL, tag.text, match))
         goal = match.memories[0]
 
         def effect(connection: Connection) -> Outcome:
             self._remembering.check(task.chat_id, match.stored, connection)
             self._memories.complete(task.chat_id, goal.memory_id, now, connection=connection)
-            return Outcome(tr(DONE).format(text=_quoted(goal)))
+            return Outcome(tr(DONE).format(text=quoted(goal)))
 
         return effect
 
@@ -286,7 +284,7 @@ class Acting:
         else:
             match = self._match(task, tag.text, None, all_too=True)
         if not match.clear:
-            return _sentence_only(_unclear(NO_MEMORY_LIKE, WHICH_MEMORY, tag.text, match))
+            return _sentence_only(unclear(NO_MEMORY_LIKE, WHICH_MEMORY, tag.text, match))
         memory = match.memories[0]
         detail = None
         if all(coverage(tag.text, memory.text) >= coverage(tag.text, one) for one in memory.wordings):
@@ -305,7 +303,7 @@ class Acting:
         rest = self._remembering.remaining(memory, detail[1], gone.sources_left(memory)) if detail else None
         replaced = [one for one in known.shown if one.superseded_by == memory.memory_id]
         valid = rest is None and memory.memory_id not in known.superseded
-        again = "; ".join(map(_quoted, replaced)) if valid else ""
+        again = "; ".join(map(quoted, replaced)) if valid else ""
 
         def effect(connection: Connection) -> Outcome:
             self._remembering.check(task.chat_id, stored, connection)
@@ -378,26 +376,3 @@ def _kind(name: str) -> Any:
     from dispatcher.memory.store.memories import MemoryType
 
     return MemoryType(name)
-
-
-def _quoted(memory: Memory) -> str:
-    return shorten(one_line(memory.text), QUOTED)
-
-
-def _saved(memory: Memory, corrected: Sequence[Memory], *, new: bool) -> str:
-    if not corrected:
-        return tr(SAVED if new else SAVED_ALREADY).format(number=memory.number, text=_quoted(memory))
-    named = [tr("number {number}: {text}").format(number=one.number, text=_quoted(one)) for one in corrected]
-    sentence = tr(SAVED_FOR if new else SAVED_ALREADY_FOR)
-    return sentence.format(number=memory.number, text=_quoted(memory), replaced="; ".join(named))
-
-
-def is_noted(sentence: str) -> bool:
-    """Whether an outcome says that something was noted, so that nobody has to say it once more."""
-    return sentence.startswith(tr(NOTED_FOR).partition("{")[0])
-
-
-def _unclear(nothing: str, which: str, asked: str, match: MemoryMatch) -> str:
-    if not match.memories:
-        return tr(nothing).format(text=shorten(one_line(asked), QUOTED))
-    return tr(which).format(named="; ".join(f"{memory.number}. {_quoted(memory)}" for memory in match.memories))
