@@ -40,6 +40,7 @@ from dispatcher.releases.served import ServedRelease
 from shared.config.settings import Settings
 from shared.errors import HmemError
 from shared.system.faults import crash_point
+from shared.text.translations import tr
 from shared.turns.records import Task, Tombstone
 
 log = structlog.get_logger()
@@ -164,7 +165,7 @@ class ConversationAnswerer:
                 )
             return self._results.cancelled(original, started, begun)
         except OSError as error:  # a full disk, a directory that cannot be made
-            answer = Answer("", error=f"a file could not be written ({error.strerror})")
+            answer = Answer("", error=tr("a file could not be written ({reason})").format(reason=error.strerror))
             session, context = begun.session if begun.resume else "", Context("")
         if self._replays:  # the id only marks the conversation, so that /new is noticed
             session = begun.session

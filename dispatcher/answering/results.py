@@ -23,6 +23,7 @@ from shared.turns.results import Keyboard, Result, keyboard, row_of
 CLOCK_SLACK_SECONDS = 300.0
 
 APOLOGY = later("Sorry, I could not answer that: {reason}.")
+OUR_FAULT = later("something went wrong on our side")
 POISON = later(
     "Sorry, this message crashed my process {count} times, so I no longer try to answer it. Please rephrase it."
 )
@@ -97,7 +98,7 @@ class ResultBuilder:
 
     def broken(self, task: Task, claimed_at: float) -> Finished:
         """For a task that failed by a defect of ours: an apology, and the session is left unchanged."""
-        output = f"{tr(APOLOGY).format(reason=tr('something went wrong on our side'))} {tr(TRY_AGAIN)}"
+        output = f"{tr(APOLOGY).format(reason=tr(OUR_FAULT))} {tr(TRY_AGAIN)}"
         return replace(self._unanswered(task, claimed_at, output, errors="1"), outcome="error")
 
     def refused_media(self, task: Task, claimed_at: float, sentence: str) -> Finished:
@@ -162,8 +163,8 @@ class ResultBuilder:
         """The buttons below an answer in a private chat. In a group they would be in everybody's way, and only one person could press them."""
         if not self._has_row or in_group(task.chat_id):
             return ()
-        why = [] if answer.error is not None else [("Why?", f"/why {task.task_id}")]
-        return keyboard(row_of(*why, ("Retry", f"/retry {task.task_id}")))
+        why = [] if answer.error is not None else [(tr("Why?"), f"/why {task.task_id}")]
+        return keyboard(row_of(*why, (tr("Retry"), f"/retry {task.task_id}")))
 
     def _unanswered(self, task: Task, claimed_at: float, output: str, errors: str = "0") -> Finished:
         """Only the message is stored, and the session is not changed."""

@@ -14,18 +14,18 @@ from dispatcher.claude.reply import Answer
 from dispatcher.memory.day.later_tags import later_tags
 from dispatcher.memory.day.memory import DayMemory
 from dispatcher.memory.typed import tags
-from dispatcher.queue.rights import Rights
+from dispatcher.memory.typed.sentences import is_noted
+from dispatcher.queue.rights import FORGETTING_OTHERS, Rights
 from dispatcher.queue.tasks import Finished, TaskQueue
 from shared.config.settings import Settings
 from shared.system.faults import crash_point
+from shared.text.translations import later, tr
 from shared.turns.records import Task
 
 log = structlog.get_logger()
 
-NOTED = "Noted."
-FORGETTING = "have something forgotten"
-FORGETTING_OTHERS = f"{FORGETTING} that others have told me"
-LATER = "My memory is not available at the moment; I will do this as soon as it is."
+NOTED = later("Noted.")
+LATER = later("My memory is not available at the moment; I will do this as soon as it is.")
 
 
 class TagActions:
@@ -51,7 +51,7 @@ class TagActions:
         acting = [tag for tag in parsed.tags if tag.kind is not tags.TagKind.PICTURE]
         refusal = self._rights.refusal(FORGETTING_OTHERS, task.chat_id, task.user_id)
         given = (task, finished.session, acting, said_at, refusal)
-        notes, later, forgotten = list[str](), b"", list[str]()
+        notes, kept, forgotten = list[str](), b"", list[str]()
         try:
             if any(tag.kind is tags.TagKind.FORGET for tag in acting):
                 await store_waiting(self._queue, self._day, task)
@@ -60,16 +60,18 @@ class TagActions:
                 notes, forgotten = acted.sentences, acted.forgotten
         except Exception as error:  # noqa: BLE001 - the answer must be sent; consolidation carries out the stored tags
             log.error("tags are stored for later", reason=str(error))
-            later = later_tags(*given)
+            kept = later_tags(*given)
             if any(tag.kind in (tags.TagKind.DONE, tags.TagKind.FORGET) for tag in acting):
-                notes = [LATER]
+                notes = [tr(LATER)]
         crash_point("answering:acted")
-        text = parsed.text if parsed.text.strip() else NOTED
-        noted_already = notes and not parsed.text.strip() and notes[0].startswith("Noted;")  # once is enough
-        output = "\n\n".join(notes if noted_already else [text, *notes])
-        turns = [replace(turn, content=text) if turn.role == "asst" else turn for turn in finished.turns]
+        said = (
+            parsed.text if parsed.text.strip() else NOTED
+        )  # as it is stored: whatever the chat's language is, Claude reads it
+        noted_already = notes and said is NOTED and is_noted(notes[0])  # once is enough
+        output = "\n\n".join(notes if noted_already else [tr(NOTED) if said is NOTED else said, *notes])
+        turns = [replace(turn, content=said) if turn.role == "asst" else turn for turn in finished.turns]
         result = self._results.sign(task.task_id, output, finished.result.usage, buttons=finished.result.buttons)
-        return replace(finished, result=result, turns=turns, tags=later, forget=bool(forgotten))
+        return replace(finished, result=result, turns=turns, tags=kept, forget=bool(forgotten))
 
 
 def _with_pictures(finished: Finished, read: Read, said: dict[int, str]) -> Finished:

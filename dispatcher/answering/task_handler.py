@@ -56,7 +56,7 @@ from dispatcher.releases.served import ServedRelease
 from shared.config.daily_limit import DailyLimits
 from shared.config.settings import Settings
 from shared.errors import HmemError
-from shared.text.translations import speaking
+from shared.text.translations import speaking, tr
 from shared.turns.records import RecordRefused, Task, Tombstone, loads_object, task_id_of
 from shared.wire import keys
 from shared.wire.client import BACKGROUND, open_redis
@@ -184,14 +184,14 @@ class TaskHandler:
         begun = await self._begin(asked, run, tombstones, with_session=command is None, erased=erased)
         if erased:  # an old copy of Redis brought it back
             log.warning("a task is not answered, because it was forgotten")
-            finished = self._results.reply(task, CommandReply(FORGOTTEN, error=True))
+            finished = self._results.reply(task, CommandReply(tr(FORGOTTEN), error=True))
         elif begun.done is not None and begun.done != task.digest:
             raise RecordRefused(USED_ID)
         elif begun.done or begun.deaths >= MAX_ATTEMPTS:
             log.warning("task not run again", deaths=begun.deaths)
             finished = self._results.not_again(asked, started, begun.deaths)
         elif run.cancelled and command:  # nothing of a command is stored
-            finished = self._results.reply(task, CommandReply(CANCELLED, error=True))
+            finished = self._results.reply(task, CommandReply(tr(CANCELLED), error=True))
         elif run.cancelled:
             finished = self._results.cancelled(asked, started, begun)
         elif command:

@@ -19,6 +19,7 @@ import structlog
 
 from shared.errors import StorageError
 from shared.system.files import locked_file, make_dir, read_own, write_atomic
+from shared.text.translations import later
 from shared.turns.records import ROLES, RecordRefused, Task, Tombstone, Turn, loads_object
 from shared.wire import keys
 
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 log = structlog.get_logger()
 NAME = "forgotten.jsonl"
 #: The answer to a task that was forgotten while it waited in the queue.
-FORGOTTEN = "This message was forgotten before it was answered."
+FORGOTTEN = later("This message was forgotten before it was answered.")
 #: The largest difference in seconds between the times of a conversation's entry and of the same turn.
 SAME_MOMENT_SECONDS = 2.0
 

@@ -18,6 +18,7 @@ from shared.ranking.injection import Decision, decide
 from shared.search.choosing import chosen
 from shared.search.recall import OpenRelease
 from shared.search.types import Hit, Query, Recalled
+from shared.text.translations import later
 
 if TYPE_CHECKING:
     from dispatcher.memory.day.memory import DayMemory
@@ -174,9 +175,9 @@ def _nothing_to_search(release: OpenRelease | None, chat_id: str, today: DayCont
 def _plainly(settings: Settings) -> str:
     """The same for the person in the chat."""
     return (
-        "I do not search for them here"
+        later("I do not search for them here")
         if settings.memory_backend == "summary"
-        else "there are no earlier messages here"
+        else later("there are no earlier messages here")
     )
 
 

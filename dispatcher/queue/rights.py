@@ -9,6 +9,36 @@ from __future__ import annotations
 from dispatcher.memory.store.whose import in_group
 from shared.config.settings import Settings
 from shared.config.values import is_person
+from shared.text.translations import later, tr
+
+#: What only an owner may do in a group, as the callers name it, and how it is refused.
+FORGETTING = "have something forgotten"
+FORGETTING_OTHERS = "have something forgotten that others have told me"
+EDITING = "change an entry of my memory that others have told me"
+COMPLETING = "mark a goal of others as done"
+ASKING = "schedule questions"
+CHANGING_SCHEDULES = "change what somebody else has set"
+CHANGING_ZONE = "change the time zone"
+REFUSALS = {
+    FORGETTING: later("In a group only an owner may have something forgotten."),
+    FORGETTING_OTHERS: later("In a group only an owner may have something forgotten that others have told me."),
+    EDITING: later("In a group only an owner may change an entry of my memory that others have told me."),
+    COMPLETING: later("In a group only an owner may mark a goal of others as done."),
+    ASKING: later("In a group only an owner may schedule questions."),
+    CHANGING_SCHEDULES: later("In a group only an owner may change what somebody else has set."),
+    CHANGING_ZONE: later("In a group only an owner may change the time zone."),
+    "start a new conversation": later("In a group only an owner may start a new conversation."),
+    "change the model": later("In a group only an owner may change the model."),
+    "switch the digest on or off": later("In a group only an owner may switch the digest on or off."),
+    "choose the language": later("In a group only an owner may choose the language."),
+    "cancel the messages of others": later("In a group only an owner may cancel the messages of others."),
+}
+WITHOUT_NUMBER = later(
+    "The setting OWNERS lists the owners by their personal numbers, and you are writing without one here. Please write as yourself."
+)
+YOUR_NUMBER = later(
+    "Your number is {number}. The person who runs me can make you an owner by adding it to OWNERS in the settings of bot and dispatcher."
+)
 
 
 class Rights:
@@ -24,7 +54,10 @@ class Rights:
 
     def refusal(self, what: str, chat_id: str, user: str | None) -> str:
         """Why this person may not do in this chat what only an owner may do in a group; "" if they may."""
-        return "" if self.unlimited(chat_id, user) else f"In a group only an owner may {what}. {_how(user)}"
+        if self.unlimited(chat_id, user):
+            return ""
+        sentence = REFUSALS.get(what) or f"In a group only an owner may {what}."
+        return f"{tr(sentence)} {_how(user)}"
 
     def counts_all(self, chat_id: str, user: str | None) -> bool:
         """Whether this person is shown the figures of all chats here: an owner in a private chat. Without OWNERS, the person of the only private
@@ -36,5 +69,5 @@ class Rights:
 
 def _how(user: str | None) -> str:
     if user is None or not is_person(user):
-        return "The setting OWNERS lists the owners by their personal numbers, and you are writing without one here. Please write as yourself."
-    return f"Your number is {user}. The person who runs me can make you an owner by adding it to OWNERS in the settings of bot and dispatcher."
+        return tr(WITHOUT_NUMBER)
+    return tr(YOUR_NUMBER).format(number=user)

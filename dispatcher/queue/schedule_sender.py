@@ -19,8 +19,10 @@ import structlog
 from redis import Redis
 
 from dispatcher.memory.typed.scheduling import due_text
+from dispatcher.queue.chat.zones import chosen_language
 from dispatcher.queue.scripts import script_text
 from shared.system.faults import crash_point
+from shared.text.translations import later, speaking, tr
 from shared.turns.records import dumps
 from shared.turns.results import Button, keyboard_json
 from shared.wire import keys
@@ -39,7 +41,7 @@ LONGEST_WAIT, SHORTEST_WAIT = 10.0, 0.2
 LATE_SECONDS = 60.0
 #: Our bot's chats have numbers: an answer to another chat would wait for ever.
 _OUR_CHAT = re.compile(r"-?[0-9]+")
-LIMIT_REACHED = (
+LIMIT_REACHED = later(
     "I did not ask the scheduled question {number}: this chat may ask {limit} a day (SCHEDULE_LIMIT), and they are used up until tomorrow. "
     "/every shows them, and /every delete N ends one."
 )
@@ -49,7 +51,7 @@ class ScheduleSender:
     """One per dispatcher; slow, so it runs in a thread."""
 
     def __init__(self, day: DayMemory, client: Redis, now: Callable[[], float] = time.time) -> None:
-        self._day, self._now = day, now
+        self._day, self._client, self._now = day, client, now
         self._remind = client.register_script(script_text("queue/remind"))
         self._ask: Any = client.register_script(script_text("queue/ask_scheduled"))
 
@@ -64,7 +66,9 @@ class ScheduleSender:
             if moment is None:
                 continue
             send = self._send_reminder if one.kind is ScheduleKind.REMINDER else self._ask_question
-            send(one, moment, now)
+            language = chosen_language(self._client, one.chat_id)
+            with speaking(language):
+                send(one, moment, now, language)
             crash_point("schedules:sent")
             self._day.schedules.advance(one, now)
         if len(due) == PER_ROUND:
@@ -73,7 +77,7 @@ class ScheduleSender:
         wait = LONGEST_WAIT if at is None else at - self._now()
         return max(SHORTEST_WAIT, min(LONGEST_WAIT, wait))
 
-    def _send_reminder(self, one: Schedule, moment: float, now: float) -> None:
+    def _send_reminder(self, one: Schedule, moment: float, now: float, _: str | None) -> None:
         name = f"schedule-{one.name_of(moment)}"
         message = {
             "id": f"reminder-{name}",
@@ -85,18 +89,19 @@ class ScheduleSender:
         message |= {"user_id": one.user_id} if one.user_id else {}
         self._remind(keys=[keys.reminded(name), keys.OUTBOX], args=[dumps(message), keys.REMINDED_TTL_SECONDS])
 
-    def _ask_question(self, one: Schedule, moment: float, now: float) -> None:
+    def _ask_question(self, one: Schedule, moment: float, now: float, language: str | None) -> None:
         name, chat_id, limit = one.name_of(moment), one.chat_id, self._day.settings.schedule_limit
         task_id = f"every-{name}"
         task = {"task_id": task_id, "chat_id": chat_id, "message": one.text, "submitted_at": now, "scheduled": True}
         task |= {"user_id": one.user_id} if one.user_id else {}
         task |= {"name": one.name} if one.name else {}
+        task |= {"language": language} if language else {}
         task |= {"chat_type": "group" if chat_id.startswith("-") else "private"}
         waiting = {"chat": chat_id, "at": now} | ({"user": one.user_id} if one.user_id else {})
         refusal = {
             "id": f"limit-{name}",
             "chat_id": chat_id,
-            "text": LIMIT_REACHED.format(number=one.number, limit=limit),
+            "text": tr(LIMIT_REACHED).format(number=one.number, limit=limit),
             "created_at": now,
         }
         day = datetime.fromtimestamp(now, ZoneInfo(one.zone)).strftime("%Y-%m-%d")
@@ -123,8 +128,8 @@ class ScheduleSender:
 
 
 def _buttons(number: int) -> tuple[tuple[Button, ...], ...]:
-    snooze = [("10 min", "10m"), ("1 h", "1h"), ("Tomorrow", "tomorrow")]
+    snooze = [(tr("10 min"), "10m"), (tr("1 h"), "1h"), (tr("Tomorrow"), "tomorrow")]
     return (
-        (Button("Done", f"/remind done {number}"),),
+        (Button(tr("Done"), f"/remind done {number}"),),
         tuple(Button(label, f"/remind snooze {number} {until}") for label, until in snooze),
     )

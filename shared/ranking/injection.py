@@ -14,6 +14,7 @@ from zoneinfo import ZoneInfo
 
 from shared.ranking.question import ASKED, content_words, query_words
 from shared.text.dates.past import Span, Times, read_times
+from shared.text.translations import later, tr
 from shared.text.words.function_words import (
     ASKER,
     ASKING,
@@ -126,8 +127,8 @@ class Decision:
 
 
 #: Explanations for that person.
-WEAK = "no earlier message matched yours well enough"
-NO_SUBJECT = "your message has no word that I could search for"
+WEAK = later("no earlier message matched yours well enough")
+NO_SUBJECT = later("your message has no word that I could search for")
 #: By model family: the cosine above which similarity counts, and its weight; the scales of models differ. LANGUAGES: the languages that the family
 #: was trained on; a question in another language is similar to everything in that language, whatever its topic.
 NEAR: Mapping[str, tuple[float, float]] = {"all-MiniLM-L6-v2": (0.20, 1.5)}
@@ -151,7 +152,7 @@ def decide(evidence: Evidence, family: str | None, zone: ZoneInfo) -> Decision:
             return Decision(
                 False,
                 f"it asks about the conversation {days}, and there are no messages from then",
-                plain=f"there are no messages here {days}",
+                plain=_nothing_then(message.spans, zone),
             )
         return Decision(True, f"it asks about the conversation {days}", tuple(message.spans))
     if not message.telling:
@@ -214,10 +215,25 @@ def _measured(evidence: Evidence, near: float | None) -> str:
     return words if near is None else f"{words}, similarity at best {evidence.cosine:.2f}"
 
 
+def _nothing_then(spans: Sequence[Span], zone: ZoneInfo) -> str:
+    """For the person, in the language that is spoken now: what is found has a date in it."""
+    if len(spans) != 1:
+        return tr("there are no messages here from those times")
+    first, last = _days(spans[0], zone)
+    if first == last:
+        return tr("there are no messages here on {day}").format(day=first)
+    return tr("there are no messages here from {first} to {last}").format(first=first, last=last)
+
+
+def _days(span: Span, zone: ZoneInfo) -> tuple[str, str]:
+    first, last = (datetime.fromtimestamp(at, zone).strftime("%Y-%m-%d") for at in (span[0], span[1] - 1))
+    return first, last
+
+
 def _named(spans: Sequence[Span], zone: ZoneInfo) -> str:
     """`on 2026-05-12`, `from 2026-05-04 to 2026-05-10`."""
     days = []
-    for first, end in spans:
-        one, other = (datetime.fromtimestamp(at, zone).strftime("%Y-%m-%d") for at in (first, end - 1))
+    for span in spans:
+        one, other = _days(span, zone)
         days.append(f"on {one}" if one == other else f"from {one} to {other}")
     return " and ".join(days)

@@ -11,15 +11,18 @@ from dispatcher.answering.retry import keep_trying
 from dispatcher.memory.day.memory import DayMemory
 from dispatcher.memory.store.whose import in_group
 from dispatcher.queue.chat.records import ChatRecords
+from shared.text.translations import later, tr
 from shared.turns.records import Task, Turn
 from shared.wire.ids import TASK_ID
 
-WHY_USAGE = (
+WHY_USAGE = later(
     "/why shows what memory I was given for my last answer. Below an answer, its button does the same for that answer."
 )
-RETRY_USAGE = "/retry has me answer your last message anew. Below an answer, its button does the same for that message."
-NOTHING_TO_RETRY = "There is no message of yours here that I could answer anew. Please send it again."
-ELSEWHERE = "That message is somebody else's, so I do not answer it anew for you."
+RETRY_USAGE = later(
+    "/retry has me answer your last message anew. Below an answer, its button does the same for that message."
+)
+NOTHING_TO_RETRY = later("There is no message of yours here that I could answer anew. Please send it again.")
+ELSEWHERE = later("That message is somebody else's, so I do not answer it anew for you.")
 
 
 class WhyCommand:
@@ -30,7 +33,7 @@ class WhyCommand:
 
     async def reply_to(self, task: Task, text: str, now: float) -> CommandReply:  # noqa: ARG002
         if text and not TASK_ID.match(text):
-            return CommandReply(WHY_USAGE)
+            return CommandReply(tr(WHY_USAGE))
         known = await keep_trying(lambda: self._records.explanations(task.chat_id))
         return CommandReply(why_text(known.get(text) if text else next(iter(known.values()), None)))
 
@@ -48,23 +51,23 @@ class RetryCommand:
         """The task with the message to be asked again, or why there is none. A forgotten message is not asked again."""
         named = command.text
         if named and not TASK_ID.match(named):
-            return CommandReply(RETRY_USAGE)
+            return CommandReply(tr(RETRY_USAGE))
         if not named:
             newest = await keep_trying(lambda: self._records.explanations(task.chat_id))
             for task_id in newest:
                 asked = await self._turn(task, task_id)
                 if asked is not None and _may(task, asked):
                     return _again(task, asked)
-            return CommandReply(NOTHING_TO_RETRY)
+            return CommandReply(tr(NOTHING_TO_RETRY))
         asked = await self._turn(task, named)
         if asked is None:
-            return CommandReply(NOTHING_TO_RETRY)
-        return _again(task, asked) if _may(task, asked) else CommandReply(ELSEWHERE)
+            return CommandReply(tr(NOTHING_TO_RETRY))
+        return _again(task, asked) if _may(task, asked) else CommandReply(tr(ELSEWHERE))
 
     async def reply_to(self, task: Task, text: str, now: float) -> CommandReply:  # noqa: ARG002
         """Only for a command that cannot become a question."""
         asked = await self.question(task, ChatCommand("retry", text))
-        return asked if isinstance(asked, CommandReply) else CommandReply(RETRY_USAGE)
+        return asked if isinstance(asked, CommandReply) else CommandReply(tr(RETRY_USAGE))
 
     async def _turn(self, task: Task, task_id: str) -> Turn | None:
         turn = await keep_trying(lambda: self._records.question(task.chat_id, task_id))

@@ -21,14 +21,15 @@ from redis.exceptions import NoPermissionError
 
 from dispatcher.answering.commands.command import CommandReply
 from dispatcher.answering.retry import keep_trying
-from dispatcher.answering.tag_actions import FORGETTING, store_waiting
+from dispatcher.answering.tag_actions import store_waiting
 from dispatcher.memory.day.memory import DayMemory
 from dispatcher.queue.chat.records import ChatRecords
-from dispatcher.queue.rights import Rights
+from dispatcher.queue.rights import FORGETTING, Rights
 from dispatcher.queue.tasks import TaskQueue
 from shared.config.settings import Settings
 from shared.system.faults import crash_point
 from shared.text.format import one_line, shorten, time_text
+from shared.text.translations import later, tr, tr_count
 from shared.turns.records import RecordRefused, Task
 from shared.turns.results import Keyboard, keyboard, row_of
 
@@ -37,29 +38,37 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger()
 
-USAGE = "\n".join(
-    [
-        "I forget messages of this chat after I have shown you which ones, and you have confirmed it:",
-        "",
-        "/forget WORDS - the messages that contain these words, and no others",
-        "/forget last - the last message and its answer",
-        "/forget today - everything since midnight",
-        "/forget all - this whole chat, after a second question",
-        "",
-        "What I made of these messages (/memory) goes with them. I then no longer use them, and the conversation starts anew. They are hidden, "
-        "not erased: the person who runs me can erase them with hmem forget.",
-    ]
+USAGE = later(
+    "I forget messages of this chat after I have shown you which ones, and you have confirmed it:\n"
+    "\n"
+    "/forget WORDS - the messages that contain these words, and no others\n"
+    "/forget last - the last message and its answer\n"
+    "/forget today - everything since midnight\n"
+    "/forget all - this whole chat, after a second question\n"
+    "\n"
+    "What I made of these messages (/memory) goes with them. I then no longer use them, and the conversation starts anew. They are hidden, "
+    "not erased: the person who runs me can erase them with hmem forget."
 )
-FORGOTTEN = "Forgotten: {what}. I no longer use this, and our conversation starts anew. {bytes}"
-BYTES = "It is hidden, not erased: the person who runs me can erase the stored bytes with hmem forget."
-NOTHING = "I found nothing to forget. Nothing was changed."
-EXPIRED = "This is no longer valid: what I showed you may be forgotten for ten minutes. Please send /forget again."
-CANCELLED = "Nothing was forgotten."
-SHORT = "Please give me at least three letters to look for. /forget explains what else I can forget."
-TOO_MANY = "These are {count} messages, and I forget at most {most} at once. Use more words, or /forget all."
-NO_RIGHT = (
+FORGOTTEN = later("Forgotten: {what}. I no longer use this, and our conversation starts anew.")
+BYTES = later("It is hidden, not erased: the person who runs me can erase the stored bytes with hmem forget.")
+NOTHING = later("I found nothing to forget. Nothing was changed.")
+EXPIRED = later(
+    "This is no longer valid: what I showed you may be forgotten for ten minutes. Please send /forget again."
+)
+CANCELLED = later("Nothing was forgotten.")
+SHORT = later("Please give me at least three letters to look for. /forget explains what else I can forget.")
+TOO_MANY = later("These are {count} messages, and I forget at most {most} at once. Use more words, or /forget all.")
+NO_RIGHT = later(
     "I cannot do this here: Redis does not give me the right to. My owner has to update its users (docs/redis-keys.md)."
 )
+#: What a preview says above its messages, by what was asked for; the last one where none is shown.
+PREVIEWS = {
+    "words": later('To be forgotten: {what} with "{words}", from {first} to {last}.'),
+    "last": later("To be forgotten: {what}, the last exchange, from {first} to {last}."),
+    "today": later("To be forgotten: {what} since midnight, from {first} to {last}."),
+    "all": later("To be forgotten: {what} of this chat, from {first} to {last}."),
+}
+PREVIEW_OF_NOTHING_SHOWN = later("To be forgotten: {what} of this chat.")
 #: The shortest text that is looked for, and the longest line of a preview.
 SHORTEST, LINE_CHARACTERS = 3, 120
 
@@ -100,25 +109,27 @@ class ForgetCommands:
             return CommandReply(refusal)
         command = parse(text)
         if command.name == "explain":
-            choice = row_of(("The last message", "/forget last"), ("Today", "/forget today"), ("All", "/forget all"))
-            return CommandReply(USAGE, buttons=keyboard(choice))
+            choice = row_of(
+                (tr("The last message"), "/forget last"), (tr("Today"), "/forget today"), (tr("All"), "/forget all")
+            )
+            return CommandReply(tr(USAGE), buttons=keyboard(choice))
         try:
             if command.name in ("yes", "really"):
                 return await self._confirmed(task, command, now)
             if command.name == "no":
                 await keep_trying(lambda: self._records.drop_selection(command.text, task.chat_id))
-                return CommandReply(CANCELLED)
+                return CommandReply(tr(CANCELLED))
             return await self._shown(task, command, now)
         except NoPermissionError:
             log.error("/forget needs a right of the dispatcher's Redis user that it lacks", todo="hmem doctor")
-            return CommandReply(NO_RIGHT, error=True)
+            return CommandReply(tr(NO_RIGHT), error=True)
 
     async def _shown(self, task: Task, command: ForgetCommand, now: float) -> CommandReply:
         """The preview, with the buttons that confirm exactly it."""
         from dispatcher.chat_data.forget.in_chat import MOST_TURNS, ChatSelection, select
 
         if command.name == "words" and len(command.text) < SHORTEST:
-            return CommandReply(SHORT)
+            return CommandReply(tr(SHORT))
         today = datetime.combine(datetime.fromtimestamp(now, self._zone).date(), clock(), self._zone).timestamp()
         asked = ChatSelection(command.name, task.user_id or "", before=now if command.name == "all" else None)
         waiting = await keep_trying(lambda: self._queue.waiting(task))
@@ -126,32 +137,27 @@ class ForgetCommands:
             lambda: select(self._settings, self._day, waiting, task.chat_id, asked, words=command.text, since=today)
         )
         if not found.messages and not found.memories:
-            return CommandReply(NOTHING)
+            return CommandReply(tr(NOTHING))
         if len(found.turn_ids) > MOST_TURNS:
-            return CommandReply(TOO_MANY.format(count=len(found.turn_ids), most=MOST_TURNS))
+            return CommandReply(tr(TOO_MANY).format(count=len(found.turn_ids), most=MOST_TURNS))
         digest = found.digest(task.chat_id)
         await keep_trying(lambda: self._records.keep_selection(digest, task.chat_id, found.to_json()))
-        confirm = "You can confirm this for ten minutes."
+        confirm = tr("You can confirm this for ten minutes.")
         if task.origin.chat_type is None:  # of another bot, which shows no buttons
-            confirm = f"To confirm this, send /forget yes {digest} within ten minutes."
+            confirm = tr("To confirm this, send /forget yes {digest} within ten minutes.").format(digest=digest)
         text = f"{self._preview(found, command.text)}\n\n{confirm}"
         return CommandReply(text, buttons=_choice(found, digest))
 
     def _preview(self, found: ChatSelection, words: str) -> str:
-        of = {
-            "words": f' with "{shorten(words, LINE_CHARACTERS)}"',
-            "last": ", the last exchange",
-            "today": " since midnight",
-            "all": " of this chat",
-        }[found.kind]
-        span = f", from {time_text(found.first, self._zone)} to {time_text(found.last, self._zone)}"
-        lines = [f"To be forgotten: {_what(found)}{of}{span if found.shown else ''}."]
+        text = PREVIEWS[found.kind] if found.shown else PREVIEW_OF_NOTHING_SHOWN
+        first, last = (time_text(at, self._zone) for at in (found.first, found.last))
+        lines = [tr(text).format(what=_what(found), words=shorten(words, LINE_CHARACTERS), first=first, last=last)]
         lines += [
             f"• {time_text(turn.at, self._zone)} {turn.speaker}: {shorten(one_line(turn.text), LINE_CHARACTERS)}"
             for turn in found.shown
         ]
         left = found.messages - sum(len(turn.turn_ids) for turn in found.shown)
-        lines += [f"… and {left} more"] if left > 0 else []
+        lines += [tr("… and {count} more").format(count=left)] if left > 0 else []
         return "\n".join(lines)
 
     async def _confirmed(self, task: Task, command: ForgetCommand, now: float) -> CommandReply:
@@ -165,17 +171,13 @@ class ForgetCommands:
         except RecordRefused:
             selection = None
         if selection is None or selection.digest(chat_id) != digest or selection.user != (task.user_id or ""):
-            return CommandReply(EXPIRED)
+            return CommandReply(tr(EXPIRED))
         if selection.kind == "all" and command.name != "really":
-            question = f"Really forget this whole chat, {_what(selection)}? I will know nothing of it any more."
-            if task.origin.chat_type is None:
-                question += f" To confirm this, send /forget really {digest}."
-            choice = row_of(("Yes, forget everything", f"/forget really {digest}"), ("No", f"/forget no {digest}"))
-            return CommandReply(question, buttons=keyboard(choice))
+            return _second_question(selection, digest, with_buttons=task.origin.chat_type is not None)
         await store_waiting(self._queue, self._day, task) if self._day.wanted else None
         await asyncio.to_thread(self._hide, selection, chat_id, now)
         crash_point("answering:forgotten")
-        return CommandReply(FORGOTTEN.format(what=_what(selection), bytes=BYTES), forgotten=True)
+        return CommandReply(" ".join([tr(FORGOTTEN).format(what=_what(selection)), tr(BYTES)]), forgotten=True)
 
     def _hide(self, selection: ChatSelection, chat_id: str, now: float) -> None:
         for tombstone in selection.tombstones(chat_id, now):
@@ -185,12 +187,25 @@ class ForgetCommands:
 
 
 def _choice(found: ChatSelection, digest: str) -> Keyboard:
-    label = "Forget everything…" if found.kind == "all" else f"Forget these {found.messages}"
-    return keyboard(row_of((label, f"/forget yes {digest}"), ("Cancel", f"/forget no {digest}")))
+    everything = found.kind == "all"
+    label = tr("Forget everything…") if everything else tr("Forget these {count}").format(count=found.messages)
+    return keyboard(row_of((label, f"/forget yes {digest}"), (tr("Cancel"), f"/forget no {digest}")))
+
+
+def _second_question(found: ChatSelection, digest: str, *, with_buttons: bool) -> CommandReply:
+    question = tr("Really forget this whole chat, {what}? I will know nothing of it any more.").format(
+        what=_what(found)
+    )
+    if not with_buttons:
+        question += " " + tr("To confirm this, send /forget really {digest}.").format(digest=digest)
+    yes, no = (tr("Yes, forget everything"), f"/forget really {digest}"), (tr("No"), f"/forget no {digest}")
+    return CommandReply(question, buttons=keyboard(row_of(yes, no)))
 
 
 def _what(found: ChatSelection) -> str:
-    messages = f"{found.messages} message{'' if found.messages == 1 else 's'}"
+    """`3 messages, and 1 entry of my memory`: translations have it in the nominative, and other texts quote it."""
+    messages = tr_count("{count} message", "{count} messages", found.messages).format(count=found.messages)
     if not found.memories:
         return messages
-    return f"{messages}, and {found.memories} entr{'y' if found.memories == 1 else 'ies'} of my memory"
+    entries = tr_count("{count} entry of my memory", "{count} entries of my memory", found.memories)
+    return tr("{messages}, and {entries}").format(messages=messages, entries=entries.format(count=found.memories))

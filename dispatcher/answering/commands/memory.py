@@ -18,13 +18,14 @@ from dispatcher.answering.commands.command import CommandReply
 from dispatcher.answering.commands.explanation import why_text
 from dispatcher.answering.consolidation import waiting
 from dispatcher.answering.retry import keep_trying
-from dispatcher.answering.tag_actions import FORGETTING_OTHERS, store_waiting
+from dispatcher.answering.tag_actions import store_waiting
 from dispatcher.memory.day.memory import DayMemory
 from dispatcher.memory.day.requests import owner_task
 from dispatcher.memory.tombstones import announce, end_conversation
-from dispatcher.queue.rights import Rights
+from dispatcher.queue.rights import COMPLETING, EDITING, FORGETTING_OTHERS, Rights
 from dispatcher.queue.tasks import TaskQueue
 from shared.text.format import one_line, shorten
+from shared.text.translations import later, tr
 from shared.turns.records import Task
 from shared.turns.results import keyboard, row_of
 
@@ -34,22 +35,22 @@ if TYPE_CHECKING:
     from dispatcher.memory.typed.actions import Outcome
     from dispatcher.memory.typed.pages import MemoryEntry
 
-USAGE = "\n".join(
-    [
-        "/memory shows facts, goals and preferences; /memory page 2 the next ones",
-        "/memory show N shows all that I know of the entry with that number",
-        "/memory why shows what memory I was given for my last answer",
-        "/memory add TEXT stores a fact",
-        "/memory edit N TEXT replaces the text of that entry",
-        "/memory done N marks a goal as done",
-        "/memory forget N forgets that entry, and the message it came from",
-    ]
+USAGE = later(
+    "/memory shows facts, goals and preferences; /memory page 2 the next ones\n"
+    "/memory show N shows all that I know of the entry with that number\n"
+    "/memory why shows what memory I was given for my last answer\n"
+    "/memory add TEXT stores a fact\n"
+    "/memory edit N TEXT replaces the text of that entry\n"
+    "/memory done N marks a goal as done\n"
+    "/memory forget N forgets that entry, and the message it came from"
 )
-NO_ENTRY = "There is no memory number {number}. /memory shows the numbers."
-EDITING = "change an entry of my memory that others have told me"
-COMPLETING = "mark a goal of others as done"
-REPLACED = (
+NO_ENTRY = later("There is no memory number {number}. /memory shows the numbers.")
+REPLACED = later(
     "Number {number} was replaced by a newer entry already, so it cannot be changed. /memory shows the newer one."
+)
+FORGET_THIS = later("Forget this, with the parts of messages that state it?")
+HOW_TO_EDIT = later(
+    "Reply to this message with the new text of number {number} (or send /memory edit {number} and the text); it then replaces the old one."
 )
 #: The longest that an entry is quoted in a question.
 QUOTED = 300
@@ -121,11 +122,11 @@ class MemoryCommands:
     async def reply_to(self, task: Task, text: str, now: float) -> CommandReply:
         request = parse(text)
         if request.name == "usage":
-            return CommandReply(USAGE)
+            return CommandReply(tr(USAGE))
         if request.name == "why":
             return CommandReply(why_text(await keep_trying(lambda: self._queue.why(task))))
         if not self._enabled:
-            return CommandReply("I do not store memories: DAY_STORE_URL or MEMORY_TOKENS switches it off.")
+            return CommandReply(tr("I do not store memories: DAY_STORE_URL or MEMORY_TOKENS switches it off."))
         reply: CommandReply = await self._handlers[request.name](task, request, now)
         return reply
 
@@ -135,23 +136,23 @@ class MemoryCommands:
         """The list at a page, below what was `said`."""
         page = await asyncio.to_thread(self._day.requests.page, task.chat_id, request.number, now)
         numbers = row_of(*((str(number), f"/memory show {number}") for number in page.numbers))
-        earlier = [("‹ Back", f"/memory page {page.page - 1}")] if page.page > 1 else []
-        later = [("More ›", f"/memory page {page.page + 1}")] if page.page < page.pages else []
+        before = [(tr("‹ Back"), f"/memory page {page.page - 1}")] if page.page > 1 else []
+        after = [(tr("More ›"), f"/memory page {page.page + 1}")] if page.page < page.pages else []
         text = "\n\n".join(filter(None, [said, page.text]))
-        return CommandReply(text, forgotten, buttons=keyboard(numbers, row_of(*earlier, *later)))
+        return CommandReply(text, forgotten, buttons=keyboard(numbers, row_of(*before, *after)))
 
     async def _entry(self, task: Task, request: MemoryRequest, now: float) -> CommandReply:
         entry = await asyncio.to_thread(self._day.requests.entry, task.chat_id, request.number, now)
         if entry is None:
-            return CommandReply(NO_ENTRY.format(number=request.number))
+            return CommandReply(tr(NO_ENTRY).format(number=request.number))
         number, offered = entry.number, list[tuple[str, str]]()
         if not self._refusal(EDITING, task, entry):
-            offered.append(("Forget", f"/memory forget {number} ask"))
-            offered += [("Edit", f"/memory edit {number}")] if entry.valid else []
+            offered.append((tr("Forget"), f"/memory forget {number} ask"))
+            offered += [(tr("Edit"), f"/memory edit {number}")] if entry.valid else []
         may_complete = entry.open_goal and not self._refusal(COMPLETING, task, entry, shared_too=True)
-        offered += [("Done", f"/memory done {number}")] if may_complete else []
+        offered += [(tr("Done"), f"/memory done {number}")] if may_complete else []
         return CommandReply(
-            entry.text, buttons=keyboard(row_of(*offered), row_of(("‹ Back", f"/memory page {entry.page}")))
+            entry.text, buttons=keyboard(row_of(*offered), row_of((tr("‹ Back"), f"/memory page {entry.page}")))
         )
 
     async def _add(self, task: Task, request: MemoryRequest, now: float) -> CommandReply:
@@ -164,17 +165,14 @@ class MemoryCommands:
         entry = await asyncio.to_thread(self._day.requests.entry, task.chat_id, number, now)
         if refusal := self._refusal(EDITING, task, entry):
             return CommandReply(refusal)
-        back = keyboard(row_of(("‹ Back", f"/memory show {number}")))
+        back = keyboard(row_of((tr("‹ Back"), f"/memory show {number}")))
         if request.text:
             outcome = await asyncio.to_thread(self._day.requests.correct, task, number, request.text, now)
-            return CommandReply(outcome.say, buttons=keyboard(row_of(("Show all", "/memory"))))
+            return CommandReply(outcome.say, buttons=keyboard(row_of((tr("Show all"), "/memory"))))
         if entry is None or not entry.valid:
-            return CommandReply((REPLACED if entry else NO_ENTRY).format(number=number))
-        asked = (
-            f"Reply to this message with the new text of number {number} (or send /memory edit {number} and the text); it then replaces the "
-            f"old one.\n\n"
-            f"{shorten(one_line(entry.text.partition(chr(10))[0]), QUOTED)}"
-        )
+            return CommandReply(tr(REPLACED if entry else NO_ENTRY).format(number=number))
+        quoted = shorten(one_line(entry.text.partition("\n")[0]), QUOTED)
+        asked = f"{tr(HOW_TO_EDIT).format(number=number)}\n\n{quoted}"
         return CommandReply(asked, buttons=back, reply_command=f"/memory edit {number}")
 
     async def _done(self, task: Task, request: MemoryRequest, now: float) -> CommandReply:
@@ -182,7 +180,7 @@ class MemoryCommands:
         if entry and (refusal := self._refusal(COMPLETING, task, entry, shared_too=True)):
             return CommandReply(refusal)
         outcome = await asyncio.to_thread(self._day.requests.done, task, request.number, now)
-        return CommandReply(outcome.say, buttons=keyboard(row_of(("Show all", "/memory"))))
+        return CommandReply(outcome.say, buttons=keyboard(row_of((tr("Show all"), "/memory"))))
 
     async def _forget(self, task: Task, request: MemoryRequest, now: float) -> CommandReply:
         number = request.number
@@ -191,9 +189,12 @@ class MemoryCommands:
             return CommandReply(refusal)
         if request.text == "ask":
             if entry is None:
-                return CommandReply(NO_ENTRY.format(number=number))
-            question = f"Forget this, with the parts of messages that state it?\n\n{shorten(entry.text.partition(chr(10))[0], QUOTED)}"
-            choice = row_of(("Yes, forget it", f"/memory forget {number} yes"), ("No", f"/memory show {number}"))
+                return CommandReply(tr(NO_ENTRY).format(number=number))
+            quoted = shorten(entry.text.partition("\n")[0], QUOTED)
+            question = f"{tr(FORGET_THIS)}\n\n{quoted}"
+            choice = row_of(
+                (tr("Yes, forget it"), f"/memory forget {number} yes"), (tr("No"), f"/memory show {number}")
+            )
             return CommandReply(question, buttons=keyboard(choice))
         await store_waiting(self._queue, self._day, task)
         outcome = await asyncio.to_thread(self._day.requests.forget_number, task, number, now)

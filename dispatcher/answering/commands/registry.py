@@ -8,11 +8,12 @@ import structlog
 
 from dispatcher.answering.commands.command import ChatCommand, CommandReply, Handler, read_command
 from shared.errors import HmemError
+from shared.text.translations import later, tr
 from shared.turns.records import Task
 
 log = structlog.get_logger()
 
-UNAVAILABLE = "Sorry, my memory is not available at the moment. Please try again later."
+UNAVAILABLE = later("Sorry, my memory is not available at the moment. Please try again later.")
 
 
 class CommandRegistry:
@@ -34,4 +35,4 @@ class CommandRegistry:
             return await self._handlers[command.name].reply_to(task, command.text, now)
         except HmemError as error:
             log.error("a command could not be carried out", command=command.name, reason=str(error))
-            return CommandReply(UNAVAILABLE, error=True)
+            return CommandReply(tr(UNAVAILABLE), error=True)

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 from dispatcher.answering.commands.command import CommandReply
 from dispatcher.memory.day.memory import DayMemory
 from dispatcher.queue.chat.zones import ChatZones, zone_named
-from dispatcher.queue.rights import Rights
+from dispatcher.queue.rights import ASKING, CHANGING_SCHEDULES, CHANGING_ZONE, Rights
 from shared.errors import InvalidInput
 from shared.text.format import one_line, shorten
+from shared.text.translations import later, tr
 from shared.turns.records import Task
 from shared.turns.results import BUTTONS_MOST, Button, Keyboard
 
@@ -21,23 +22,24 @@ if TYPE_CHECKING:
 
     from dispatcher.memory.store.schedules import Schedule, ScheduleKind, Schedules
 
-REMIND_USAGE = "\n".join(
-    [
-        "/remind tomorrow 9:00 buy bread",
-        "/remind in 20 minutes tea",
-        "/remind every monday 8:00 standup (or: every day, every weekday, every month on 24)",
-        "/remind shows all; /remind delete N deletes one",
-    ]
+REMIND_USAGE = later(
+    "/remind tomorrow 9:00 buy bread\n"
+    "/remind in 20 minutes tea\n"
+    "/remind every monday 8:00 standup (or: every day, every weekday, every month on 24)\n"
+    "/remind shows all; /remind delete N deletes one"
 )
-EVERY_USAGE = "\n".join(
-    [
-        "/every monday 8:00 What is new in …? asks me that at this time, and I send the answer",
-        "/every day 7:30 …, /every weekday 9:00 …, /every month on 24 18:00 …",
-        "/every shows all; /every delete N ends one",
-    ]
+EVERY_USAGE = later(
+    "/every monday 8:00 What is new in …? asks me that at this time, and I send the answer\n"
+    "/every day 7:30 …, /every weekday 9:00 …, /every month on 24 18:00 …\n"
+    "/every shows all; /every delete N ends one"
 )
-NO_STORE = "I cannot keep reminders: DAY_STORE_URL switches the day store off."
-ZONE_USAGE = "Write it like this: /timezone Europe/Berlin. /timezone default takes the setting of my owner again."
+NO_STORE = later("I cannot keep reminders: DAY_STORE_URL switches the day store off.")
+ZONE_USAGE = later(
+    "Write it like this: /timezone Europe/Berlin. /timezone default takes the setting of my owner again."
+)
+NO_QUESTIONS = later("SCHEDULE_LIMIT is 0, so I ask no scheduled questions.")
+ONCE = later("A reminder can be put off once: /remind snooze 3 1h, or /remind snooze 3 tomorrow 9:00.")
+KEPT_ZONE = later("Reminders that are set already keep the zone in which they were set.")
 _NUMBERED = re.compile(
     r"(?P<verb>done|delete|snooze)\s+(?P<number>[0-9]{1,9})(?:\s+(?P<until>.+))?", re.IGNORECASE | re.DOTALL
 )
@@ -52,17 +54,18 @@ class ScheduleCommands:
         self._day, self._rights, self._kind, self._owners_only = day, rights, kind, owners_only
 
     @property
+    def _usage(self) -> str:
+        usage = EVERY_USAGE if self._kind == "question" else REMIND_USAGE
+        return tr(usage)
+
+    @property
     def _name(self) -> str:
         return "/every" if self._kind == "question" else "/remind"
 
     async def reply_to(self, task: Task, text: str, now: float) -> CommandReply:
         if not self._day.wanted:
-            return CommandReply(NO_STORE)
-        if (
-            text
-            and self._owners_only
-            and (refusal := self._rights.refusal("schedule questions", task.chat_id, task.user_id))
-        ):
+            return CommandReply(tr(NO_STORE))
+        if text and self._owners_only and (refusal := self._rights.refusal(ASKING, task.chat_id, task.user_id)):
             return CommandReply(refusal)
         try:
             return await asyncio.to_thread(self._reply, task, text, now)
@@ -75,7 +78,7 @@ class ScheduleCommands:
         if numbered := _NUMBERED.fullmatch(text):
             return self._on_number(task, numbered, now)
         if text.lower() in ("help", "done", "delete", "snooze"):
-            return CommandReply(EVERY_USAGE if self._kind == "question" else REMIND_USAGE)
+            return CommandReply(self._usage)
         return CommandReply(self._added(task, text, now))
 
     def _added(self, task: Task, text: str, now: float) -> str:
@@ -85,7 +88,7 @@ class ScheduleCommands:
         zone, kind = self._day.zone_of(task.chat_id), self._schedule_kind
         limit = self._day.settings.schedule_limit
         if self._kind == "question" and not limit:
-            return "SCHEDULE_LIMIT is 0, so I ask no scheduled questions."
+            return tr(NO_QUESTIONS)
 
         if (done := self._day.actions.outcome(task.chat_id, task.task_id, 0)) is not None:
             return done
@@ -99,9 +102,11 @@ class ScheduleCommands:
 
         listed = self._table.of_chat(task.chat_id, self._schedule_kind)
         if not listed:
-            usage = EVERY_USAGE if self._kind == "question" else REMIND_USAGE
-            return CommandReply(f"There are none.\n{usage}")
-        buttons = [Button(f"Delete {one.number}", f"{self._name} delete {one.number}") for one in listed[:BUTTONS_MOST]]
+            return CommandReply("\n".join([tr("There are none."), self._usage]))
+        buttons = [
+            Button(tr("Delete {number}").format(number=one.number), f"{self._name} delete {one.number}")
+            for one in listed[:BUTTONS_MOST]
+        ]
         rows: Keyboard = tuple(tuple(buttons[at : at + 4]) for at in range(0, len(buttons), 4))
         return CommandReply("\n".join(map(line_of, listed)), buttons=rows)
 
@@ -111,7 +116,7 @@ class ScheduleCommands:
         until = self._until(task, given["until"], now) if verb == "snooze" else None
         if one is not None and one.kind is self._schedule_kind:
             mine = one.user_id is None or one.user_id == task.user_id
-            refusal = self._rights.refusal("change what somebody else has set", task.chat_id, task.user_id)
+            refusal = self._rights.refusal(CHANGING_SCHEDULES, task.chat_id, task.user_id)
             if refusal and not mine:
                 return CommandReply(refusal)
         else:
@@ -119,7 +124,9 @@ class ScheduleCommands:
 
         def effect(connection: Connection) -> str:
             if one is None:
-                return f"There is no number {number}. {self._name} shows the numbers."
+                return tr("There is no number {number}. {command} shows the numbers.").format(
+                    number=number, command=self._name
+                )
             return self._changed(one, verb, until, connection)
 
         return CommandReply(self._once(task, effect, now))
@@ -133,12 +140,14 @@ class ScheduleCommands:
         quoted, zone = shorten(one_line(one.text), QUOTED), ZoneInfo(one.zone)
         if verb == "snooze" and until is not None:
             self._table.snooze(one.chat_id, one.number, until, connection)
-            return f"Reminder {one.number} comes again {exact_text(until, zone)}: {quoted}"
+            return tr("Reminder {number} comes again {when}: {text}").format(
+                number=one.number, when=exact_text(until, zone), text=quoted
+            )
         if verb == "done" and one.rule and one.due is not None:
             self._table.snooze(one.chat_id, one.number, None, connection)
-            return f"Done: {quoted}\nNext: {exact_text(one.due, zone)}"
+            return tr("Done: {text}\nNext: {when}").format(text=quoted, when=exact_text(one.due, zone))
         self._table.remove(one.chat_id, one.number, connection)
-        return f"{'Done' if verb == 'done' else 'Deleted'}: {quoted}"
+        return (tr("Done: {text}") if verb == "done" else tr("Deleted: {text}")).format(text=quoted)
 
     def _until(self, task: Task, given: str | None, now: float) -> float:
         from dispatcher.memory.dates.schedule_dates import read_when
@@ -148,9 +157,7 @@ class ScheduleCommands:
             text = f"in {span['count']} {_UNITS[span['unit'].lower()]}"
         due = read_when(text, now, self._day.zone_of(task.chat_id))
         if due.rule:
-            raise InvalidInput(
-                "A reminder can be put off once: /remind snooze 3 1h, or /remind snooze 3 tomorrow 9:00."
-            )
+            raise InvalidInput(tr(ONCE))
         return due.at
 
     def _once(self, task: Task, effect: Callable[[Connection], str], now: float) -> str:
@@ -176,19 +183,19 @@ class TimeZoneCommand:
 
     async def reply_to(self, task: Task, text: str, now: float) -> CommandReply:
         if not text:
-            return CommandReply(f"{await self._shown(task, now)}\n{ZONE_USAGE}")
-        if refusal := self._rights.refusal("change the time zone", task.chat_id, task.user_id):
+            return CommandReply("\n".join([await self._shown(task, now), tr(ZONE_USAGE)]))
+        if refusal := self._rights.refusal(CHANGING_ZONE, task.chat_id, task.user_id):
             return CommandReply(refusal)
         zone = None if text.lower() == "default" else zone_named(text)
         if zone is None and text.lower() != "default":
-            return CommandReply(f'I do not know the time zone "{shorten(one_line(text), 60)}". {ZONE_USAGE}')
+            unknown = tr('I do not know the time zone "{name}".').format(name=shorten(one_line(text), 60))
+            return CommandReply(" ".join([unknown, tr(ZONE_USAGE)]))
         await asyncio.to_thread(self._zones.choose, task.chat_id, zone)
-        return CommandReply(
-            f"{await self._shown(task, now)} Reminders that are set already keep the zone in which they were set."
-        )
+        return CommandReply(" ".join([await self._shown(task, now), tr(KEPT_ZONE)]))
 
     async def _shown(self, task: Task, now: float) -> str:
         from dispatcher.memory.dates.wall_clock import exact_text
 
         zone = await asyncio.to_thread(self._zones.of, task.chat_id)
-        return f"Times in this chat are those of {zone.key}: it is {exact_text(now, zone)}."
+        text = tr("Times in this chat are those of {zone}: it is {now}.")
+        return text.format(zone=zone.key, now=exact_text(now, zone))

@@ -6,12 +6,26 @@ from dispatcher.answering.commands.command import CommandReply
 from dispatcher.queue.chat.usage import ChatUsage, UsageCounts, total
 from dispatcher.queue.rights import Rights
 from shared.config.daily_limit import ALL, Limit, amount_text
-from shared.text.format import counted
+from shared.text.translations import later, tr, tr_count
 from shared.turns.records import Task
 
 #: Days that are added up.
 WEEK, MONTH = 7, 30
-NOTE = "Tokens from the cache are not counted against a limit. The cost is what the Claude CLI calculates."
+NOTE = later("Tokens from the cache are not counted against a limit. The cost is what the Claude CLI calculates.")
+
+DAY = later("A day begins at midnight ({zone}).")
+LINE = later("{messages}; {cost} USD; tokens: {read} in, {written} out, {cached} from the cache")
+LINE_WITH_ERRORS = later(
+    "{messages}, {failed} failed; {cost} USD; tokens: {read} in, {written} out, {cached} from the cache"
+)
+REACHED_HERE = later(
+    "I do not answer this today: this chat has used {used}, and the limit of a day is {limit} (DAILY_LIMIT). "
+    "I have noted your message, and answer again after midnight ({zone}). /usage shows the figures; commands still work."
+)
+REACHED_BY_ALL = later(
+    "I do not answer this today: all chats together have used {used}, and the limit of a day is {limit} (DAILY_LIMIT). "
+    "I have noted your message, and answer again after midnight ({zone}). /usage shows the figures; commands still work."
+)
 
 
 class UsageCommand:
@@ -21,43 +35,56 @@ class UsageCommand:
     async def reply_to(self, task: Task, text: str, now: float) -> CommandReply:  # noqa: ARG002
         here, everywhere = await self._usage.days(task.chat_id, now, MONTH)
         sees_all = self._rights.counts_all(task.chat_id, task.user_id)
-        parts = [_table("This chat", here)]
+        parts = [_table(tr("This chat:"), here)]
         if sees_all:
-            parts.append(_table("All chats", everywhere))
+            parts.append(_table(tr("All chats:"), everywhere))
         limits = [one for one in self._usage.limits.of(task.chat_id) if one.chat != ALL or sees_all]
         for limit in limits:
             used = (everywhere if limit.chat == ALL else here)[0].of(limit)
             parts.append(limit_text(limit, used))
-        parts.append(f"{NOTE} A day begins at midnight ({self._zone}).")
+        parts.append(f"{tr(NOTE)} {tr(DAY).format(zone=self._zone)}")
         return CommandReply("\n\n".join(parts))
 
 
 def limit_text(limit: Limit, used: float) -> str:
     """How much of a limit is left."""
-    whose = "all chats together" if limit.chat == ALL else "this chat"
-    left = max(0.0, limit.amount - used)
-    return f"The limit of a day for {whose} is {limit.text}; {amount_text(left, limit.unit)} of it are left today."
+    text = (
+        tr("The limit of a day for all chats together is {limit}; {left} of it are left today.")
+        if limit.chat == ALL
+        else tr("The limit of a day for this chat is {limit}; {left} of it are left today.")
+    )
+    return text.format(limit=_amount(limit, limit.amount), left=_amount(limit, max(0.0, limit.amount - used)))
 
 
 def reached_text(limit: Limit, used: float, zone: str) -> str:
     """The answer to a message beyond a limit."""
-    whose = "all chats together have" if limit.chat == ALL else "this chat has"
-    return (
-        f"I do not answer this today: {whose} used {amount_text(used, limit.unit)}, and the limit of a day is {limit.text} (DAILY_LIMIT). "
-        f"I have noted your message, and answer again after midnight ({zone}). /usage shows the figures; commands still work."
-    )
+    text = tr(REACHED_BY_ALL if limit.chat == ALL else REACHED_HERE)
+    return text.format(used=_amount(limit, used), limit=_amount(limit, limit.amount), zone=zone)
+
+
+def _amount(limit: Limit, amount: float) -> str:
+    if limit.unit == "USD":
+        return amount_text(amount, limit.unit)
+    return tr_count("{count:,} token", "{count:,} tokens", round(amount)).format(count=round(amount))
 
 
 def _table(title: str, rows: list[UsageCounts]) -> str:
-    spans = (("today", 1), (f"{WEEK} days", WEEK), (f"{MONTH} days", MONTH))
-    return "\n".join([f"{title}:", *(f"- {name}: {_line(total(rows[:days]))}" for name, days in spans)])
+    lines = [tr("- today: {usage}").format(usage=_line(rows[0]))]
+    for days in (WEEK, MONTH):
+        text = tr_count("- {days} day: {usage}", "- {days} days: {usage}", days)
+        lines.append(text.format(days=days, usage=_line(total(rows[:days]))))
+    return "\n".join([title, *lines])
 
 
 def _line(usage: UsageCounts) -> str:
     if not usage.tasks:
-        return "no messages"
-    failed = f", {usage.errors:.0f} failed" if usage.errors else ""
-    return (
-        f"{counted(round(usage.tasks), 'message')}{failed}; {usage.cost_usd:.2f} USD; tokens: {usage.input_tokens + usage.cache_write:,.0f} in, "
-        f"{usage.output_tokens:,.0f} out, {usage.cache_read:,.0f} from the cache"
+        return tr("no messages")
+    count = round(usage.tasks)
+    return tr(LINE_WITH_ERRORS if usage.errors else LINE).format(
+        messages=tr_count("{count:,} message", "{count:,} messages", count).format(count=count),
+        failed=round(usage.errors),
+        cost=f"{usage.cost_usd:.2f}",
+        read=f"{usage.input_tokens + usage.cache_write:,.0f}",
+        written=f"{usage.output_tokens:,.0f}",
+        cached=f"{usage.cache_read:,.0f}",
     )

@@ -28,6 +28,7 @@ from dispatcher.answering.retry import keep_trying
 from shared.config.settings import Settings
 from shared.system.files import make_dir, read_own, safe_name, write_atomic
 from shared.text.format import shorten
+from shared.text.translations import later, tr
 from shared.turns.media import DOCUMENT, MEDIA_MOST, Media
 from shared.turns.message_origin import FILE_NAME_CHARACTERS
 from shared.turns.speakers import plain_name
@@ -40,11 +41,11 @@ FOLDER = "made-files"
 #: Names that are looked at in a directory.
 LOOKED_AT = 1_000
 
-TOO_LARGE = "{name} is not sent: it is larger than what is left of the {most:g} MB that an answer may have."
-TOO_MANY = "More files were made than the {most} that an answer may have; the others are not sent."
-NOT_PLAIN = "{name} is not sent: it is no plain file of its own."
-EMPTY = "{name} is not sent: it is empty."
-NOT_STORED = "{name} is not sent: there is no room for it at the moment."
+TOO_LARGE = later("{name} is not sent: it is larger than what is left of the {most:g} MB that an answer may have.")
+TOO_MANY = later("More files were made than the {most} that an answer may have; the others are not sent.")
+NOT_PLAIN = later("{name} is not sent: it is no plain file of its own.")
+EMPTY = later("{name} is not sent: it is empty.")
+NOT_STORED = later("{name} is not sent: there is no room for it at the moment.")
 
 #: What tells whether a file has changed.
 _Seen = tuple[int, int, int, int]
@@ -87,7 +88,7 @@ class MadeFiles:
             try:
                 sha256 = await keep_trying(lambda: self._store.put(content))  # noqa: B023 - awaited immediately
             except MediaRefused:
-                made.notes.append(NOT_STORED.format(name=_told(name)))
+                made.notes.append(tr(NOT_STORED).format(name=_told(name)))
             else:
                 made.files.append(Media(DOCUMENT, sha256, len(content), name=name))
         return made
@@ -108,14 +109,14 @@ class MadeFiles:
             if before.get(_hash(name)) == list(_seen(status)):
                 continue
             if count == MEDIA_MOST:
-                made.notes.append(TOO_MANY.format(most=MEDIA_MOST))
+                made.notes.append(tr(TOO_MANY).format(most=MEDIA_MOST))
                 return
             content = _content(name, directory, left)
             if isinstance(content, bytes):
                 left, count = left - len(content), count + 1
                 yield clean_name(name), content
             else:
-                made.notes.append(content.format(name=_told(name), most=self._most / 1_000_000))
+                made.notes.append(tr(content).format(name=_told(name), most=self._most / 1_000_000))
 
     def _entries(self, chat_id: str) -> Iterator[tuple[str, os.stat_result, int]]:
         """(name, status, descriptor of the directory) of all but hidden files and directories, the oldest first."""
@@ -197,4 +198,4 @@ def clean_name(name: str) -> str:
 
 def _told(name: str) -> str:
     """In a sentence of ours."""
-    return plain_name(clean_name(name)) or "A file"
+    return plain_name(clean_name(name)) or tr("A file")

@@ -5,11 +5,15 @@ from __future__ import annotations
 import base64
 from typing import Any
 
+from shared.text.translations import later, tr
+
 #: The API takes 5 MB of base64 for a picture.
 PICTURE_BYTES = 3_750_000
 
-TOO_LARGE = "This picture is too large for me to look at: {most:g} MB are the most. Please send it smaller."
-NO_PICTURE = "This is no picture that I can look at (JPEG, PNG, GIF or WebP), or it is damaged. Please send it again in one of these formats."
+TOO_LARGE = later("This picture is too large for me to look at: {most:g} MB are the most. Please send it smaller.")
+NO_PICTURE = later(
+    "This is no picture that I can look at (JPEG, PNG, GIF or WebP), or it is damaged. Please send it again in one of these formats."
+)
 
 
 class PictureRefused(Exception):
@@ -36,9 +40,9 @@ def mime_of(content: bytes) -> str | None:
 def block_of(content: bytes) -> dict[str, Any]:
     """A content block of the Messages API; PictureRefused for what the API would refuse."""
     if len(content) > PICTURE_BYTES:
-        raise PictureRefused(TOO_LARGE.format(most=PICTURE_BYTES / 1_000_000))
+        raise PictureRefused(tr(TOO_LARGE).format(most=PICTURE_BYTES / 1_000_000))
     mime = mime_of(content)
     if mime is None:
-        raise PictureRefused(NO_PICTURE)
+        raise PictureRefused(tr(NO_PICTURE))
     data = base64.b64encode(content).decode("ascii")
     return {"type": "image", "source": {"type": "base64", "media_type": mime, "data": data}}

@@ -18,16 +18,18 @@ from dispatcher.answering.media.pictures import PictureRefused, block_of, mime_o
 from dispatcher.answering.media.transcription import NotHeard, Transcriber
 from dispatcher.answering.retry import keep_trying
 from shared.text.format import one_line, shorten
+from shared.text.translations import later, tr
 from shared.turns.conversation import inline
 from shared.turns.media import DOCUMENT, HEARD, HEARD_MARK, PICTURES, TEXT_CHARACTERS, Media, name_of
 from shared.turns.records import Task
+from shared.turns.speakers import plain_name
 from shared.wire.media.store import MediaStore
 
 #: How much of what was heard is shown above the answer. Characters.
 SHOWN_CHARACTERS = 1_500
-CUT = "{name}: I read only the first {most:,} of its {all:,} characters."
-NOT_THERE = "The file of this message is not there any more, so I did not read it. Please send it again."
-UNKNOWN = "I cannot read a file of this kind, so I did not look at it."
+CUT = later("{name}: I read only the first {most:,} of its {all:,} characters.")
+NOT_THERE = later("The file of this message is not there any more, so I did not read it. Please send it again.")
+UNKNOWN = later("I cannot read a file of this kind, so I did not look at it.")
 
 
 class NotRead(Exception):
@@ -69,6 +71,11 @@ def _plain(text: str) -> str:
     return escaped
 
 
+def _told(one: Media) -> str:
+    """The name of a file in a sentence of ours."""
+    return _plain(plain_name(one.name or "") or tr("a file without a name"))
+
+
 class MediaReader:
     """One per dispatcher."""
 
@@ -96,10 +103,10 @@ class MediaReader:
     async def _read(self, read: Read, place: int, one: Media) -> None:
         reader = self._readers.get(one.kind)
         if reader is None:
-            raise NotRead(UNKNOWN)
+            raise NotRead(tr(UNKNOWN))
         content = await keep_trying(lambda: self._store.get(one.sha256))
         if content is None:
-            raise NotRead(NOT_THERE)
+            raise NotRead(tr(NOT_THERE))
         await reader(read, place, content)
 
     async def _picture(self, read: Read, place: int, content: bytes) -> None:
@@ -134,14 +141,12 @@ class MediaReader:
         try:
             document = await self._documents.read(content)
         except DocumentRefused as error:
-            raise NotRead(f"{_plain(blocks.shown(one.name))}: {error}") from None
+            raise NotRead(f"{_told(one)}: {error}") from None
         read.documents += 1
         read.blocks.append(blocks.block_of(read.documents, one.name, document, content))
         read.lines.append(blocks.line_of(read.documents, one.name, document))
         if document.cut and not document.is_pdf:
-            read.notes.append(
-                CUT.format(name=_plain(blocks.shown(one.name)), most=len(document.text), all=document.characters)
-            )
+            read.notes.append(tr(CUT).format(name=_told(one), most=len(document.text), all=document.characters))
         text = document.text[:TEXT_CHARACTERS]
         summary = await asyncio.to_thread(summary_of, text)
         media = read.task.media

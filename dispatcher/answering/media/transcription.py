@@ -18,6 +18,7 @@ import structlog
 from dispatcher.claude.process import OutputTooLarge, run
 from shared.config.packages import how_to_add
 from shared.config.settings import Settings
+from shared.text.translations import later, tr
 from shared.turns.media import TEXT_CHARACTERS, Media
 from shared.wire.json import well_formed
 
@@ -31,22 +32,28 @@ PASSED = ("HOME", "PATH", "LANG", "HF_HOME", "HF_HUB_OFFLINE", "XDG_CACHE_HOME",
 #: Seconds before the second and last attempt.
 PAUSE_SECONDS = 1.0
 
-NOT_SET_UP = (
+NOT_SET_UP = later(
     "I cannot listen to recordings here yet. My owner can switch that on: TRANSCRIBE_URL names a server for speech, or TRANSCRIBE_MODEL a model of "
     "faster-whisper on this host (docs/telegram.md). Until then, please write."
 )
-NOTHING = "I heard no words in this recording. Please say it again, or write it."
-TOO_LONG = "This recording is too long for me: {minutes:g} minutes are the most. Please send it in parts."
-IN_TIME = "Nobody has told me in time what this recording says. Please send a shorter one, or write."
-AWAY = "The server that transcribes recordings cannot be reached at the moment. Please send it again later, or write."
-TOO_LARGE = "The server that transcribes recordings does not take one of this size. Please send a shorter one."
-NO_ENTRY = "The server that transcribes recordings does not let me in, so my owner has to check TRANSCRIBE_KEY. Until then, please write."
-NOT_UNDERSTOOD = "The server that transcribes recordings could not read this one. Please send it again, or write."
-NO_PACKAGE = (
+NOTHING = later("I heard no words in this recording. Please say it again, or write it.")
+TOO_LONG = later("This recording is too long for me: {minutes:g} minutes are the most. Please send it in parts.")
+IN_TIME = later("Nobody has told me in time what this recording says. Please send a shorter one, or write.")
+AWAY = later(
+    "The server that transcribes recordings cannot be reached at the moment. Please send it again later, or write."
+)
+TOO_LARGE = later("The server that transcribes recordings does not take one of this size. Please send a shorter one.")
+NO_ENTRY = later(
+    "The server that transcribes recordings does not let me in, so my owner has to check TRANSCRIBE_KEY. Until then, please write."
+)
+NOT_UNDERSTOOD = later(
+    "The server that transcribes recordings could not read this one. Please send it again, or write."
+)
+NO_PACKAGE = later(
     "I cannot listen to recordings: faster-whisper is not installed on my server. My owner has to install it "
     "({how}), or set TRANSCRIBE_URL. Until then, please write."
 )
-NO_MODEL = (
+NO_MODEL = later(
     "I cannot listen to recordings: the model {model} of TRANSCRIBE_MODEL cannot be loaded on my server. My owner has to check its name, or download "
     "it. Until then, please write."
 )
@@ -75,7 +82,7 @@ class NoTranscriber:
     """Where nothing is configured."""
 
     async def text_of(self, _: Media, __: bytes, /) -> str:
-        raise NotHeard(NOT_SET_UP)
+        raise NotHeard(tr(NOT_SET_UP))
 
 
 class Limited:
@@ -86,15 +93,15 @@ class Limited:
 
     async def text_of(self, media: Media, content: bytes) -> str:
         if media.seconds > self._minutes * 60:
-            raise NotHeard(TOO_LONG.format(minutes=self._minutes))
+            raise NotHeard(tr(TOO_LONG).format(minutes=self._minutes))
         try:
             async with asyncio.timeout(self._seconds):
                 text = await self._inner.text_of(media, content)
         except TimeoutError:
-            raise NotHeard(IN_TIME) from None
+            raise NotHeard(tr(IN_TIME)) from None
         text = well_formed(text).replace("\0", "").strip()[:TEXT_CHARACTERS]
         if not any(character.isalnum() for character in text):
-            raise NotHeard(NOTHING)
+            raise NotHeard(tr(NOTHING))
         return text
 
 
@@ -123,7 +130,7 @@ class SpeechServer:
             if not last:
                 await asyncio.sleep(PAUSE_SECONDS)
         log.error("the server of TRANSCRIBE_URL does not answer", status=status or None)
-        raise NotHeard(AWAY)
+        raise NotHeard(tr(AWAY))
 
     async def _ask(self, media: Media, content: bytes) -> tuple[int, bytes]:
         """(status, answer)."""
@@ -153,9 +160,9 @@ def endpoint(url: str) -> str:
 def _text(status: int, body: bytes) -> str:
     if status in (401, 403):
         log.error("the server of TRANSCRIBE_URL refuses TRANSCRIBE_KEY", status=status)
-        raise NotHeard(NO_ENTRY)
+        raise NotHeard(tr(NO_ENTRY))
     if status == 413:
-        raise NotHeard(TOO_LARGE)
+        raise NotHeard(tr(TOO_LARGE))
     try:
         answer: Any = json.loads(body) if status == 200 else None
     except ValueError:
@@ -163,7 +170,7 @@ def _text(status: int, body: bytes) -> str:
     text = answer.get("text") if isinstance(answer, dict) else None
     if not isinstance(text, str):
         log.error("the server of TRANSCRIBE_URL gave no transcript", status=status)
-        raise NotHeard(NOT_UNDERSTOOD)
+        raise NotHeard(tr(NOT_UNDERSTOOD))
     return text
 
 
@@ -193,11 +200,11 @@ class LocalWhisper:
                 raise
             said = {}
         if said.get("error") == "package":
-            raise NotHeard(NO_PACKAGE.format(how=how_to_add("transcribe")))
+            raise NotHeard(tr(NO_PACKAGE).format(how=how_to_add("transcribe")))
         if said.get("error") == "model":
             log.error("the model of TRANSCRIBE_MODEL cannot be loaded", reason=said.get("reason"))
-            raise NotHeard(NO_MODEL.format(model=self._model))
+            raise NotHeard(tr(NO_MODEL).format(model=self._model))
         if not isinstance(said.get("text"), str):
             log.error("faster-whisper gave no transcript", reason=said.get("reason"))
-            raise NotHeard(NOT_UNDERSTOOD)
+            raise NotHeard(tr(NOT_UNDERSTOOD))
         return str(said["text"])

@@ -23,12 +23,20 @@ from shared.errors import InvalidInput
 from shared.text.dates.calendar_days import end_of_day
 from shared.text.dates.calendar_words import WORDS, either
 from shared.text.format import one_line, shorten
+from shared.text.translations import later, tr
 
 #: The time of day where none is named: of a day, and of its evening.
 MORNING, EVENING = time(9), time(20)
 #: The most words that a date has.
 MOST_WORDS = 10
 QUOTED = 60
+HOW_OFTEN = later(
+    'I do not understand how often "{text}" is. Write it like this: day 7:30, monday 8:00, weekday 9:00, month on 24 18:00, and then the text.'
+)
+NO_DATE = later('I do not understand the date "{text}".')
+NO_TEXT = later("The text is missing. Write it like this: /remind tomorrow 9:00 buy bread.")
+OVER = later('"{text}" is over today ({day}). Name a time of day, or another day.')
+PAST = later('"{text}" is in the past ({day}). Name a time in the future, for example: tomorrow 9:00, in 20 minutes.')
 #: The longest text of which the beginning and the end are read. Characters.
 _READ = 2_000
 
@@ -120,11 +128,7 @@ def read_repeating(text: str, now: float, zone: ZoneInfo) -> tuple[DueTime, str]
     if found is None and (clock := _clock_ahead(text)) is not None:
         found = _Prefix(_of_rule(RepeatRule(), clock[0], now, zone), clock[1])
     if found is None:
-        quoted = shorten(one_line(text), QUOTED)
-        raise InvalidInput(
-            f'I do not understand how often "{quoted}" is. Write it like this: day 7:30, monday 8:00, weekday 9:00, month on 24 18:00, '
-            "and then the text."
-        )
+        raise _invalid(HOW_OFTEN, text)
     return _with_text(found)
 
 
@@ -133,7 +137,7 @@ def read_when(text: str, now: float, zone: ZoneInfo) -> DueTime:
     if found := _repeating(text, now, zone, _REPEATS):
         if not found.text.strip(" .,;"):
             return found.due
-        raise InvalidInput(f'I do not understand the date "{shorten(one_line(text), QUOTED)}".')
+        raise _invalid(NO_DATE, text)
     once = _once(text, now, zone)
     if once is None:
         _refuse(text, now, zone)
@@ -144,16 +148,14 @@ def read_when(text: str, now: float, zone: ZoneInfo) -> DueTime:
 def _with_text(found: _Prefix) -> tuple[DueTime, str]:
     text = found.text.strip().lstrip(",;:-–— ").strip()
     if not text:
-        raise InvalidInput("The text is missing. Write it like this: /remind tomorrow 9:00 buy bread.")
+        raise InvalidInput(tr(NO_TEXT))
     return found.due, text
 
 
 def _refuse(text: str, now: float, zone: ZoneInfo) -> None:
     """Raises what is wrong with a text that is no date to come, in its language."""
     found = deadline_of(text, now, zone)
-    raise InvalidInput(
-        f'"{shorten(one_line(text), QUOTED)}" is over today ({found.text}). Name a time of day, or another day.'
-    )
+    raise _invalid(OVER, text, day=found.text)
 
 
 def _once(text: str, now: float, zone: ZoneInfo) -> DueTime | None:
@@ -163,21 +165,20 @@ def _once(text: str, now: float, zone: ZoneInfo) -> DueTime | None:
     except (ValueError, OverflowError):
         return None
     if at is not None and at <= now and resolve(text, now, zone) is not None:
-        raise InvalidInput(_past(text, at, zone))
+        raise _invalid(PAST, text, day=exact_text(at, zone))
     return DueTime(at) if at is not None else None
 
 
-def _past(text: str, at: float, zone: ZoneInfo) -> str:
-    quoted, day = shorten(one_line(text), QUOTED), exact_text(at, zone)
-    return f'"{quoted}" is in the past ({day}). Name a time in the future, for example: tomorrow 9:00, in 20 minutes.'
+def _invalid(sentence: str, text: str, **more: str) -> InvalidInput:
+    return InvalidInput(tr(sentence).format(text=shorten(one_line(text), QUOTED), **more))
 
 
 def _moment(text: str, now: float, zone: ZoneInfo) -> float | None:
     found = resolve(text, now, zone)
     if found is None:
         return None
-    later = resolve(text, now + 1, zone)
-    if later is not None and abs(later.at - found.at - 1) < 1e-3:  # "in 20 minutes" keeps no wall clock
+    a_second_on = resolve(text, now + 1, zone)
+    if a_second_on is not None and abs(a_second_on.at - found.at - 1) < 1e-3:  # "in 20 minutes" keeps no wall clock
         return found.at
     # Read once more where no clock is ever changed: what that shows is the wall clock that was meant.
     plain = resolve(text, as_if_utc(now, zone), ZoneInfo("UTC"))

@@ -10,12 +10,15 @@ import calendar
 import re
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
+from functools import reduce
 from typing import Self
 from zoneinfo import ZoneInfo
 
 from shared.errors import InvalidInput
-from shared.text.dates.calendar_words import ENGLISH
+from shared.text.translations import later, tr
+from shared.text.translations.dates import long_date_with_weekday, weekday_name
 
+UNKNOWN_RULE = later("{rule} is no rule that this version knows. Set the reminder again.")
 #: No rule has a longer way to its next day. Days.
 _LONGEST_WAY = 70
 _SPELLED = re.compile(r"daily|weekly:[0-6](,[0-6]){0,6}|monthly:([1-9]|[12][0-9]|3[01])")
@@ -33,7 +36,7 @@ class RepeatRule:
     def parse(cls, spelled: str) -> Self:
         """`daily`, `weekly:0,2` or `monthly:24`, as it is stored."""
         if not _SPELLED.fullmatch(spelled):
-            raise InvalidInput(f"{spelled!r} is no rule that this version knows. Set the reminder again.")
+            raise InvalidInput(tr(UNKNOWN_RULE).format(rule=repr(spelled)))
         kind, _, numbers = spelled.partition(":")
         if kind == "monthly":
             return cls(month_day=int(numbers))
@@ -53,11 +56,14 @@ class RepeatRule:
     def in_words(self) -> str:
         """`every Monday and Thursday`."""
         if self.month_day:
-            return f"every month on day {self.month_day}"
+            return tr("every month on day {day}").format(day=self.month_day)
         if self.weekdays == _WORKDAYS:
-            return "every weekday"
-        names = [ENGLISH.weekdays[one] for one in self.weekdays]
-        return f"every {' and '.join(names)}" if names else "every day"
+            return tr("every weekday")
+        if not self.weekdays:
+            return tr("every day")
+        first, *others = map(weekday_name, self.weekdays)
+        named = reduce(lambda some, one: tr("{some} and {one}").format(some=some, one=one), others, first)
+        return tr("every {weekdays}").format(weekdays=named)
 
 
 def wall_moment(day: date, clock: time, zone: ZoneInfo) -> float:
@@ -101,9 +107,12 @@ def next_moment(rule: RepeatRule, clock: time, zone: ZoneInfo, after: float) -> 
 def exact_text(at: float, zone: ZoneInfo) -> str:
     """`Monday 30 November 2026, 09:00 (Europe/Berlin)`; of an hour that comes twice also which of the two."""
     local = datetime.fromtimestamp(at, zone)
-    day = f"{ENGLISH.weekdays[local.weekday()]} {local.day} {ENGLISH.months[local.month - 1]} {local.year}"
     twice = local.replace(fold=0).utcoffset() != local.replace(fold=1).utcoffset()
-    return f"{day}, {local:%H:%M} ({zone.key}{f', {local:%Z}' if twice else ''})"
+    return tr("{date}, {time} ({zone})").format(
+        date=long_date_with_weekday(local.date()),
+        time=f"{local:%H:%M}",
+        zone=f"{zone.key}, {local:%Z}" if twice else zone.key,
+    )
 
 
 def as_if_utc(at: float, zone: ZoneInfo) -> float:

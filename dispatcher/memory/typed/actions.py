@@ -22,10 +22,27 @@ from dispatcher.memory.relevance import coverage
 from dispatcher.memory.store.whose import in_group, is_own, is_own_or_shared, speaker_of
 from dispatcher.memory.typed.judging import Draft, store_drafts
 from dispatcher.memory.typed.memories import GroundMoved
+from dispatcher.memory.typed.sentences import (
+    CORRECTED,
+    DONE,
+    FORGOTTEN,
+    FORGOTTEN_AND_BACK,
+    NO_GOAL_LIKE,
+    NO_MEMORY_LIKE,
+    NO_NUMBER,
+    NO_NUMBER_TO_FORGET,
+    NO_OPEN_GOAL,
+    NOTED_FOR,
+    WHICH_GOAL,
+    WHICH_MEMORY,
+    quoted,
+    saved,
+    unclear,
+)
 from dispatcher.memory.typed.tags import Tag, TagKind
 from dispatcher.memory.withholding import Hidden, TurnTexts, hidden_with
 from shared.errors import InvalidInput
-from shared.text.format import one_line, shorten
+from shared.text.translations import tr
 from shared.turns.records import ROLES, Task, Tombstone
 
 if TYPE_CHECKING:
@@ -42,8 +59,6 @@ if TYPE_CHECKING:
     #: Writes the effect of one tag and returns its outcome; GroundMoved if the plan is out of date.
     Effect = Callable[[Connection], "Outcome"]
 
-#: The longest that a memory is quoted.
-QUOTED = 120
 #: Characters of a tombstone's id, as of a task's (shared/turns/records.py).
 LONGEST_ID = 100
 
@@ -113,10 +128,7 @@ class Acting:
 
             def effect(connection: Connection) -> Outcome:
                 memory, new = self._remembering.carry_out(planned, connection)
-                verb = "Saved" if new else "Already saved"
-                replaced = "; ".join(f"number {one.number}: {_quoted(one)}" for one in planned.corrected)
-                ending = f". This replaces {replaced}" if replaced else ""
-                return Outcome(f"{verb} as number {memory.number}: {_quoted(memory)}{ending}")
+                return Outcome(saved(memory, planned.corrected, new=new))
 
             return effect
 
@@ -130,7 +142,7 @@ class Acting:
             known = self._remembering.of_chat(task.chat_id)
             old = next((one for one in known.memories if one.number == number), None)
             if old is None:
-                return _sentence_only(f"There is no memory number {number}.")
+                return _sentence_only(tr(NO_NUMBER).format(number=number))
             until = old.deadline if old.type != "fact" else ends(text, now, self._zone_of(task.chat_id))
             more = {
                 "deadline": until,
@@ -145,7 +157,7 @@ class Acting:
 
             def effect(connection: Connection) -> Outcome:
                 memory, _ = self._remembering.carry_out(planned, connection)
-                return Outcome(f"Saved as number {memory.number}: {_quoted(memory)}. This replaces number {number}.")
+                return Outcome(tr(CORRECTED).format(number=memory.number, text=quoted(memory), old=number))
 
             return effect
 
@@ -166,8 +178,8 @@ class Acting:
         def effect(connection: Connection) -> Outcome:
             goal = self._memories.by_number(task.chat_id, number, connection=connection)
             if goal is None or not self._memories.complete(task.chat_id, goal.memory_id, now, connection=connection):
-                return Outcome(f"There is no open goal number {number}.")
-            return Outcome(f"Done: {_quoted(goal)}")
+                return Outcome(tr(NO_OPEN_GOAL).format(number=number))
+            return Outcome(tr(DONE).format(text=quoted(goal)))
 
         return self._once(task, 0, "done", lambda: effect, now)
 
@@ -178,7 +190,7 @@ class Acting:
             known = self._remembering.of_chat(task.chat_id)
             memory = next((one for one in known.every if one.number == number), None)
             if memory is None:
-                return _sentence_only(f"There is no memory number {number}. /memory shows the numbers.")
+                return _sentence_only(tr(NO_NUMBER_TO_FORGET).format(number=number))
             return self._forgetting(task, 0, memory, known.stored, now)
 
         return self._once(task, 0, "forget", plan, now)
@@ -219,8 +231,8 @@ class Acting:
             source_turn=f"{task.task_id}:user",
             **speaker_of(task),
         )
-        replaced = "; ".join(_quoted(one) for one in planned.corrected)
-        say = f"Noted; this replaces: {replaced}" if replaced else ""
+        replaced = "; ".join(quoted(one) for one in planned.corrected)
+        say = tr(NOTED_FOR).format(replaced=replaced) if replaced else ""
         say = " ".join(filter(None, (say, undated)))
 
         def effect(connection: Connection) -> Outcome:
@@ -233,12 +245,12 @@ class Acting:
         from dispatcher.memory.typed.scheduling import add_reminder, read_tag
 
         if self._schedules is None:
-            return _sentence_only("I cannot set reminders here.")
+            return _sentence_only(tr("I cannot set reminders here."))
         table, zone = self._schedules, self._zone_of(task.chat_id)
         try:
             due = read_tag(tag, now, zone)
         except InvalidInput as error:
-            return _sentence_only(f"I set no reminder: {error}")
+            return _sentence_only(tr("I set no reminder: {reason}").format(reason=error))
 
         def effect(connection: Connection) -> Outcome:
             return Outcome(add_reminder(table, task, tag.text, due, now, zone, connection))
@@ -254,13 +266,13 @@ class Acting:
     def _completing(self, task: Task, tag: Tag, now: float, *, all_too: bool) -> Effect:
         match = self._match(task, tag.text, {"goal"}, all_too=all_too)
         if not match.clear:
-            return _sentence_only(_unclear("goal", tag.text, match))
+            return _sentence_only(unclear(NO_GOAL_LIKE, WHICH_GOAL, tag.text, match))
         goal = match.memories[0]
 
         def effect(connection: Connection) -> Outcome:
             self._remembering.check(task.chat_id, match.stored, connection)
             self._memories.complete(task.chat_id, goal.memory_id, now, connection=connection)
-            return Outcome(f"Done: {_quoted(goal)}")
+            return Outcome(tr(DONE).format(text=quoted(goal)))
 
         return effect
 
@@ -272,7 +284,7 @@ class Acting:
         else:
             match = self._match(task, tag.text, None, all_too=True)
         if not match.clear:
-            return _sentence_only(_unclear("memory", tag.text, match))
+            return _sentence_only(unclear(NO_MEMORY_LIKE, WHICH_MEMORY, tag.text, match))
         memory = match.memories[0]
         detail = None
         if all(coverage(tag.text, memory.text) >= coverage(tag.text, one) for one in memory.wordings):
@@ -291,7 +303,7 @@ class Acting:
         rest = self._remembering.remaining(memory, detail[1], gone.sources_left(memory)) if detail else None
         replaced = [one for one in known.shown if one.superseded_by == memory.memory_id]
         valid = rest is None and memory.memory_id not in known.superseded
-        again = "; ".join(map(_quoted, replaced)) if valid else ""
+        again = "; ".join(map(quoted, replaced)) if valid else ""
 
         def effect(connection: Connection) -> Outcome:
             self._remembering.check(task.chat_id, stored, connection)
@@ -304,8 +316,7 @@ class Acting:
                 self._memories.set_sources(task.chat_id, one.memory_id, gone.sources_left(one), connection=connection)
             if self._texts:
                 self._texts.keep(gone.rests, connection)
-            back = f" What it replaced is valid again: {again}" if again else ""
-            return Outcome(f"Forgotten. I will not mention it again.{back}", gone.turns)
+            return Outcome(tr(FORGOTTEN_AND_BACK if again else FORGOTTEN).format(again=again), gone.turns)
 
         return effect
 
@@ -365,15 +376,3 @@ def _kind(name: str) -> Any:
     from dispatcher.memory.store.memories import MemoryType
 
     return MemoryType(name)
-
-
-def _quoted(memory: Memory) -> str:
-    return shorten(one_line(memory.text), QUOTED)
-
-
-def _unclear(what: str, asked: str, match: MemoryMatch) -> str:
-    if not match.memories:
-        return f'I found no {what} like "{shorten(one_line(asked), QUOTED)}", so nothing was changed.'
-    named = "; ".join(f"{memory.number}. {_quoted(memory)}" for memory in match.memories)
-    ending = "" if what == "goal" else ", or use /memory forget and the number"
-    return f"Which one do you mean? {named}. Please rephrase{ending}."

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING
 
 from dispatcher.memory.store.whose import speaker_labels
 from dispatcher.memory.typed.text import is_over, listed, listing, numbered
-from shared.text.format import day_text, one_line, shorten, time_text
+from shared.text.format import one_line, shorten, time_text
+from shared.text.translations import later, tr, tr_count
+from shared.text.translations.dates import date_at
 
 if TYPE_CHECKING:
     from zoneinfo import ZoneInfo
@@ -22,7 +24,16 @@ if TYPE_CHECKING:
 PER_PAGE = 8
 #: The longest that a source message is quoted, and the most that are.
 QUOTED_CHARACTERS, QUOTED_TURNS = 300, 3
-_KINDS = {"fact": "Fact", "goal": "Goal", "completed_goal": "Completed goal", "preference": "Preference"}
+_KINDS = {
+    "fact": later("{number}. Fact: {text}"),
+    "goal": later("{number}. Goal: {text}"),
+    "completed_goal": later("{number}. Completed goal: {text}"),
+    "preference": later("{number}. Preference: {text}"),
+}
+_ENTRY = later("{number}. Entry: {text}")
+REPLACED_ON = later("Replaced on {day} by number {number}: {text}")
+REPLACED = later("Replaced by number {number}: {text}")
+NO_SOURCE = later("From a command or an import, or from a message that I no longer have.")
 
 
 @dataclass(frozen=True)
@@ -60,11 +71,13 @@ def memory_page(known: ChatMemories, page: int, now: float, zone: ZoneInfo) -> M
     if pages == 1:
         return MemoryPage(listing(known.shown, now, zone, newer), numbers, 1, 1)
     parts = [
-        "\n".join([title, *(numbered(one, newer.get(one.memory_id), now, zone, labels) for _, one in group)])
+        "\n".join([tr(title), *(numbered(one, newer.get(one.memory_id), now, zone, labels) for _, one in group)])
         for title, group in groupby(some, key=lambda entry: entry[0])
     ]
-    onward = f" /memory page {page + 1} shows the next." if page < pages else ""
-    return MemoryPage("\n\n".join([*parts, f"Page {page} of {pages}.{onward}"]), numbers, page, pages)
+    below = tr("Page {page} of {pages}.").format(page=page, pages=pages)
+    if page < pages:
+        below += " " + tr("/memory page {page} shows the next.").format(page=page + 1)
+    return MemoryPage("\n\n".join([*parts, below]), numbers, page, pages)
 
 
 def memory_entry(
@@ -75,18 +88,30 @@ def memory_entry(
     order = [one.memory_id for _, one in _entries(known.shown, now, newer)]
     page = order.index(memory.memory_id) // PER_PAGE + 1 if memory.memory_id in order else 1
     lines = [
-        f"{memory.number}. {_KINDS.get(str(memory.type), 'Entry')}: {memory.text}",
+        tr(_KINDS.get(str(memory.type), _ENTRY)).format(number=memory.number, text=memory.text),
         "",
-        f"Noted on {day_text(memory.created, zone)}.",
-        *([f"Said by {speaker_labels(known.shown)[memory.user_id]}."] if memory.user_id else []),
+        tr("Noted on {day}.").format(day=date_at(memory.created, zone)),
+        *_said_by(known, memory),
         *_times(memory, now, zone),
-        *([f"Priority: {memory.priority}."] if memory.priority else []),
-        *([f"Also phrased as: {'; '.join(map(one_line, memory.wordings))}"] if memory.wordings else []),
+        *([tr("Priority: {priority}.").format(priority=memory.priority)] if memory.priority else []),
+        *_wordings(memory),
         *_replacements(known, memory, newer, zone),
         *_origin(sources, zone),
     ]
     valid = memory.memory_id not in newer
     return MemoryEntry("\n".join(lines), memory.number, page, valid and memory.type == "goal", valid, memory.user_id)
+
+
+def _said_by(known: ChatMemories, memory: Memory) -> list[str]:
+    if not memory.user_id:
+        return []
+    return [tr("Said by {name}.").format(name=speaker_labels(known.shown)[memory.user_id])]
+
+
+def _wordings(memory: Memory) -> list[str]:
+    if not memory.wordings:
+        return []
+    return [tr("Also phrased as: {texts}").format(texts="; ".join(map(one_line, memory.wordings)))]
 
 
 def _newer(known: ChatMemories) -> Mapping[int, Memory]:
@@ -101,22 +126,27 @@ def _entries(memories: Sequence[Memory], now: float, newer: Mapping[int, Memory]
 def _times(memory: Memory, now: float, zone: ZoneInfo) -> list[str]:
     lines = []
     if memory.type == "fact" and memory.deadline is not None:
-        lines.append(f"{'It was' if is_over(memory, now) else 'It is'} about {day_text(memory.deadline, zone)}.")
+        text = tr("It was about {day}.") if is_over(memory, now) else tr("It is about {day}.")
+        lines.append(text.format(day=date_at(memory.deadline, zone)))
     elif memory.deadline is not None:
-        overdue = " It is overdue." if memory.type == "goal" and memory.deadline < now else ""
-        lines.append(f"Deadline: {time_text(memory.deadline, zone)}.{overdue}")
+        overdue = memory.type == "goal" and memory.deadline < now
+        text = tr("Deadline: {time}. It is overdue.") if overdue else tr("Deadline: {time}.")
+        lines.append(text.format(time=time_text(memory.deadline, zone)))
     if memory.completed_at is not None:
-        lines.append(f"Done on {day_text(memory.completed_at, zone)}.")
+        lines.append(tr("Done on {day}.").format(day=date_at(memory.completed_at, zone)))
     return lines
 
 
 def _replacements(known: ChatMemories, memory: Memory, newer: Mapping[int, Memory], zone: ZoneInfo) -> list[str]:
     lines = []
     if by := newer.get(memory.memory_id):
-        since = f" on {day_text(memory.superseded_at, zone)}" if memory.superseded_at is not None else ""
-        lines.append(f"Replaced{since} by number {by.number}: {shorten(one_line(by.text), QUOTED_CHARACTERS)}")
+        since, quoted = memory.superseded_at, shorten(one_line(by.text), QUOTED_CHARACTERS)
+        day = date_at(since, zone) if since is not None else ""
+        lines.append(tr(REPLACED_ON if day else REPLACED).format(day=day, number=by.number, text=quoted))
     lines += [
-        f"It replaces number {one.number}: {shorten(one_line(one.text), QUOTED_CHARACTERS)}"
+        tr("It replaces number {number}: {text}").format(
+            number=one.number, text=shorten(one_line(one.text), QUOTED_CHARACTERS)
+        )
         for one in known.shown
         if (successor := newer.get(one.memory_id)) and successor.memory_id == memory.memory_id
     ]
@@ -125,10 +155,17 @@ def _replacements(known: ChatMemories, memory: Memory, newer: Mapping[int, Memor
 
 def _origin(sources: Sequence[Turn], zone: ZoneInfo) -> list[str]:
     if not sources:
-        return ["From a command or an import, or from a message that I no longer have."]
+        return [tr(NO_SOURCE)]
     quoted = [
-        f"From {time_text(turn.timestamp, zone)}, {turn.speaker}: {shorten(one_line(turn.content), QUOTED_CHARACTERS)}"
+        tr("From {time}, {name}: {text}").format(
+            time=time_text(turn.timestamp, zone),
+            name=turn.speaker,
+            text=shorten(one_line(turn.content), QUOTED_CHARACTERS),
+        )
         for turn in sources[:QUOTED_TURNS]
     ]
     left = len(sources) - QUOTED_TURNS
-    return quoted + ([f"… and from {left} more messages"] if left > 0 else [])
+    if left <= 0:
+        return quoted
+    more = tr_count("… and from {count} more message", "… and from {count} more messages", left)
+    return [*quoted, more.format(count=left)]

@@ -10,6 +10,7 @@ from dispatcher.memory.dates.wall_clock import RepeatRule, exact_text
 from dispatcher.memory.store.schedules import Schedule, ScheduleKind
 from shared.errors import InvalidInput
 from shared.text.format import one_line, shorten
+from shared.text.translations import later, tr
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -22,14 +23,26 @@ if TYPE_CHECKING:
 LONGEST_TEXT, QUOTED = 1_000, 120
 #: The most schedules of a chat.
 MOST_SCHEDULES = 100
-TOO_MANY = f"This chat has {MOST_SCHEDULES} reminders and scheduled questions, which is the most. Delete one first."
-_TITLES = {ScheduleKind.REMINDER: "Reminder", ScheduleKind.QUESTION: "Question"}
+TOO_MANY = later("This chat has {most} reminders and scheduled questions, which is the most. Delete one first.")
+TOO_LONG = later("The text has {count} characters, and at most {most} are kept. Shorten it.")
+#: One that comes once, and one that repeats.
+CONFIRMED = {
+    ScheduleKind.REMINDER: (
+        later("Reminder {number}: {when}"),
+        later("Reminder {number}: {when}, then {rule} at {clock}"),
+    ),
+    ScheduleKind.QUESTION: (
+        later("Question {number}: {when}"),
+        later("Question {number}: {when}, then {rule} at {clock}"),
+    ),
+}
+LISTED = later("{number}. {text} ({when})"), later("{number}. {text} ({when}, then {rule} at {clock})")
 
 
 def read_tag(tag: Tag, now: float, zone: ZoneInfo) -> DueTime:
     """When the reminder of a tag is due; InvalidInput if that is no date to come."""
     if not tag.deadline:
-        raise InvalidInput("it has no date (WHEN).")
+        raise InvalidInput(tr("it has no date (WHEN)."))
     return read_when(tag.deadline, now, zone)
 
 
@@ -38,7 +51,7 @@ def new_schedule(
 ) -> Schedule:
     """InvalidInput for a text that is too long. `from_turn`: the task's message is stored as a turn."""
     if len(text) > LONGEST_TEXT:
-        raise InvalidInput(f"The text has {len(text)} characters, and at most {LONGEST_TEXT} are kept. Shorten it.")
+        raise InvalidInput(tr(TOO_LONG).format(count=len(text), most=LONGEST_TEXT))
     return Schedule(
         task.chat_id,
         kind,
@@ -57,7 +70,7 @@ def new_schedule(
 def add_schedule(table: Schedules, new: Schedule, connection: Connection) -> str:
     """Stores it in this transaction; the sentence that confirms it, or why it was not stored."""
     if table.count(new.chat_id, connection) >= MOST_SCHEDULES:
-        return TOO_MANY
+        return tr(TOO_MANY).format(most=MOST_SCHEDULES)
     return confirmed_text(table.add(new, connection))
 
 
@@ -72,18 +85,25 @@ def add_reminder(
 
 def confirmed_text(one: Schedule) -> str:
     """`Reminder 3: Monday 30 November 2026, 09:00 (Europe/Berlin)`, of a repeating one with its rule."""
-    at = one.waits_for
-    when = exact_text(at, ZoneInfo(one.zone)) if at is not None else "over"
-    repeats = f", then {RepeatRule.parse(one.rule).in_words} at {one.clock}" if one.rule else ""
-    return f"{_TITLES[one.kind]} {one.number}: {when}{repeats}"
+    return _filled(CONFIRMED[one.kind], one)
 
 
 def line_of(one: Schedule) -> str:
     """One line of a list."""
-    return f"{one.number}. {shorten(one_line(one.text), QUOTED)} ({confirmed_text(one).partition(': ')[2]})"
+    return _filled(LISTED, one)
+
+
+def _filled(forms: tuple[str, str], one: Schedule) -> str:
+    at, once, repeats = one.waits_for, *forms
+    when = exact_text(at, ZoneInfo(one.zone)) if at is not None else tr("over")
+    rule = RepeatRule.parse(one.rule).in_words if one.rule else ""
+    text = shorten(one_line(one.text), QUOTED)
+    return tr(repeats if rule else once).format(number=one.number, text=text, when=when, rule=rule, clock=one.clock)
 
 
 def due_text(one: Schedule, moment: float, *, late: bool) -> str:
     """What is sent when a reminder is due."""
-    was = f"\n(It was due {exact_text(moment, ZoneInfo(one.zone))}.)" if late else ""
-    return f"Reminder {one.number}: {one.text}{was}"
+    text = tr("Reminder {number}: {text}").format(number=one.number, text=one.text)
+    if not late:
+        return text
+    return f"{text}\n" + tr("(It was due {when}.)").format(when=exact_text(moment, ZoneInfo(one.zone)))

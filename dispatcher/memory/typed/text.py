@@ -12,6 +12,8 @@ from zoneinfo import ZoneInfo
 from dispatcher.memory.store.whose import is_own, is_own_or_shared, speaker_labels
 from shared.text.caches import cached
 from shared.text.format import one_line, shorten
+from shared.text.translations import later, tr
+from shared.text.translations.dates import day_shown
 
 if TYPE_CHECKING:
     from dispatcher.memory.store.memories import Memory
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
 #: The longest that a memory is shown.
 LINE_CHARACTERS = 300
 RELEVANT_TITLE = "RELEVANT MEMORIES:"
+REPLACED_ON = later("(noted {noted}; replaced on {replaced} by number {number})")
 #: Rendered texts of memories and deadlines in the cache: enough for several chats.
 CACHED_TEXTS = 50_000
 
@@ -176,6 +179,26 @@ def _when(memory: Memory, now: float, zone: ZoneInfo) -> str:
     return f" (OVERDUE since {day})" if memory.deadline < now else f" (by {day})"
 
 
+def shown_line(memory: Memory, labels: Mapping[str, str], now: float, zone: ZoneInfo) -> str:
+    """The same as `named_line` for a person, in their language, without its dash."""
+    who, text = labels.get(memory.user_id or ""), shorten(one_line(memory.text), LINE_CHARACTERS)
+    text = f"{who}: {text}" if who else text
+    if memory.type == "completed_goal" and memory.completed_at:
+        return tr("{text} (done, {day})").format(text=text, day=day_shown(memory.completed_at, now, zone))
+    if memory.type not in ("goal", "fact") or memory.deadline is None:
+        return text
+    past, ahead = _SHOWN[str(memory.type)]
+    day = day_shown(memory.deadline, now, zone)
+    return tr(past if memory.deadline < now else ahead).format(text=text, day=day)
+
+
+#: A fact and a goal whose date has passed, and one whose date is to come.
+_SHOWN = {
+    "fact": (later("{text} (was on {day})"), later("{text} (on {day})")),
+    "goal": (later("{text} (OVERDUE since {day})"), later("{text} (by {day})")),
+}
+
+
 def listing(
     memories: Sequence[Memory], now: float, zone: ZoneInfo, superseded: Mapping[int, Memory] | None = None
 ) -> str:
@@ -185,39 +208,40 @@ def listing(
     for title, some in listed(memories, now, replaced).items():
         if not some and title in ("Completed goals:", "Past:", "Superseded:"):
             continue
-        lines = [numbered(one, replaced.get(one.memory_id), now, zone, labels) for one in some] or ["(none)"]
-        found.append("\n".join([title, *lines]))
+        lines = [numbered(one, replaced.get(one.memory_id), now, zone, labels) for one in some] or [tr("(none)")]
+        found.append("\n".join([tr(title), *lines]))
     return "\n\n".join(found)
 
 
 def listed(memories: Sequence[Memory], now: float, superseded: Mapping[int, Memory]) -> dict[str, list[Memory]]:
-    """Headings of the list with their memories, in its order."""
+    """Headings of the list (in English) with their memories, in its order."""
     valid = [memory for memory in memories if memory.memory_id not in superseded]
     ordered = prompt_order(valid)
     facts = ordered["Facts:"]
     return {
-        "Facts:": [one for one in facts if not is_over(one, now)],
-        "Active Goals:": ordered["Active Goals:"],
-        "Preferences:": ordered["Preferences:"],
-        "Completed goals:": [memory for memory in valid if memory.type == "completed_goal"],
-        "Past:": [one for one in facts if is_over(one, now)],
-        "Superseded:": [memory for memory in memories if memory.memory_id in superseded],
+        later("Facts:"): [one for one in facts if not is_over(one, now)],
+        later("Active Goals:"): ordered["Active Goals:"],
+        later("Preferences:"): ordered["Preferences:"],
+        later("Completed goals:"): [memory for memory in valid if memory.type == "completed_goal"],
+        later("Past:"): [one for one in facts if is_over(one, now)],
+        later("Superseded:"): [memory for memory in memories if memory.memory_id in superseded],
     }
 
 
 def numbered(memory: Memory, newer: Memory | None, now: float, zone: ZoneInfo, labels: Mapping[str, str] = {}) -> str:
     """A line of the list; `newer` has replaced it; `labels`: of a group's speakers."""
-    text = f"{memory.number}. {named_line(memory, labels, now, zone).removeprefix('- ')}"
+    notes = [f"{memory.number}. {shown_line(memory, labels, now, zone)}"]
     if memory.priority:
-        text += f" [priority {memory.priority}]"
+        notes.append(tr("[priority {priority}]").format(priority=memory.priority))
     if memory.wordings:
         also = "; ".join(shorten(one_line(wording), LINE_CHARACTERS) for wording in memory.wordings)
-        text += f" (also phrased as: {also})"
+        notes.append(tr("(also phrased as: {texts})").format(texts=also))
     if newer:
-        today = datetime.fromtimestamp(now, zone).date()
-        since = f" on {_date(memory.superseded_at, zone, today)}" if memory.superseded_at is not None else ""
-        text += f" (noted {_date(memory.created, zone, today)}; replaced{since} by number {newer.number})"
-    return text
+        noted, since = day_shown(memory.created, now, zone), memory.superseded_at
+        sentence = tr("(noted {noted}; replaced by number {number})") if since is None else tr(REPLACED_ON)
+        replaced = "" if since is None else day_shown(since, now, zone)
+        notes.append(sentence.format(noted=noted, replaced=replaced, number=newer.number))
+    return " ".join(notes)
 
 
 def is_over(memory: Memory, now: float) -> bool:

@@ -1,4 +1,4 @@
-"""Each chat's own time zone (/timezone), stored in Redis; CHAT_TIMEZONE where a chat has chosen none."""
+"""Each chat's own time zone (/timezone) and language, stored in Redis; CHAT_TIMEZONE and English where a chat has chosen none."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ from redis import Redis, RedisError
 from redis.exceptions import NoPermissionError
 
 from shared.errors import RedisUnavailable
+from shared.text.translations import language_of
 from shared.wire import keys
 
 log = structlog.get_logger()
 
-FIELD = "timezone"
+FIELD, LANGUAGE_FIELD = "timezone", "language"
 
 
 class ChatZones:
@@ -48,6 +49,17 @@ class ChatZones:
 
     def close(self) -> None:
         self._redis.close()
+
+
+def chosen_language(client: Redis, chat_id: str) -> str | None:
+    """The language that a chat has chosen (an ISO code of LANGUAGES); None if it has chosen none. RedisError if Redis does not answer."""
+    redis: Any = client
+    try:
+        raw: bytes | None = redis.hget(keys.chat_settings(chat_id), LANGUAGE_FIELD)
+    except NoPermissionError as error:  # the rights of an older version
+        log.warning("the languages of chats cannot be read", error=str(error), todo="hmem doctor")
+        return None
+    return language_of(raw.decode("utf-8", "replace")) if raw else None
 
 
 def zone_named(name: str) -> ZoneInfo | None:

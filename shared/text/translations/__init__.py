@@ -56,7 +56,7 @@ def noted_language() -> str | None:
 
 def tr(text: str) -> str:
     """The text in the language that is spoken now."""
-    return _catalog(_language.get()).gettext(text)
+    return _catalog(_language.get()).gettext(text) if text else ""  # gettext has a catalogue's header under ""
 
 
 def tr_count(one: str, several: str, count: int) -> str:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from datetime import date
+from datetime import date, datetime
+from zoneinfo import ZoneInfo
 
+from shared.text.dates.calendar_days import end_of_day
 from shared.text.translations import later, tr
 
 _DATES = (
@@ -38,4 +40,26 @@ def long_date(day: date) -> str:
 
 def long_date_with_weekday(day: date) -> str:
     """`Friday 20 November 2026`."""
-    return tr("{weekday} {date}").format(weekday=tr(_WEEKDAYS[day.weekday()]), date=long_date(day))
+    return tr("{weekday} {date}").format(weekday=weekday_name(day.weekday()), date=long_date(day))
+
+
+def weekday_name(number: int) -> str:
+    """Monday is 0."""
+    return tr(_WEEKDAYS[number])
+
+
+def date_at(timestamp: float, zone: ZoneInfo) -> str:
+    """`20 November 2026`, of a moment in POSIX seconds."""
+    return long_date(datetime.fromtimestamp(timestamp, zone).date())
+
+
+def day_shown(at: float, now: float, zone: ZoneInfo) -> str:
+    """`Friday 27 November 2026, 17:00 (tomorrow)`, of a moment in POSIX seconds; the end of a day without its time."""
+    local = datetime.fromtimestamp(at, zone)
+    text = long_date_with_weekday(local.date())
+    if int(at) != end_of_day(local.date(), zone):
+        text = tr("{date}, {time}").format(date=text, time=f"{local:%H:%M}")
+    days = (local.date() - datetime.fromtimestamp(now, zone).date()).days
+    if days not in (0, 1):
+        return text
+    return (tr("{date} (tomorrow)") if days else tr("{date} (today)")).format(date=text)

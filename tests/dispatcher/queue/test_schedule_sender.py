@@ -16,10 +16,13 @@ import pytest
 from dispatcher.memory.dates.schedule_dates import read_repeating, read_request
 from dispatcher.memory.day.memory import DayMemory
 from dispatcher.memory.store.schedules import Schedule, ScheduleKind
+from dispatcher.memory.typed import scheduling
 from dispatcher.memory.typed.scheduling import confirmed_text, new_schedule
 from dispatcher.queue import schedule_sender
 from dispatcher.queue.schedule_sender import ScheduleSender
+from shared.text.translations import current_language
 from shared.turns.records import Task
+from shared.wire import keys
 from tests.support.day.talking import CHAT, outbox
 from tests.support.day.telegram_bot import Stage, staged
 from tests.support.machine import wait_for
@@ -59,6 +62,28 @@ def remember(day: DayMemory, text: str, now: float, chat: str = CHAT, *, questio
 def day(light: World) -> Iterator[DayMemory]:
     with closing(DayMemory(light.settings(), nullcontext)) as opened:
         yield opened
+
+
+@pytest.mark.parametrize(("chosen", "spoken"), [("de", "de"), ("pt-BR", "pt"), ("xx", "en"), (None, "en")])
+def test_what_is_due_comes_in_the_language_that_the_chat_has_chosen(
+    light: World, day: DayMemory, chosen: str | None, spoken: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said = list[str]()
+
+    def due_text(one: Schedule, moment: float, *, late: bool) -> str:
+        said.append(current_language())
+        return scheduling.due_text(one, moment, late=late)
+
+    monkeypatch.setattr(schedule_sender, "due_text", due_text)
+    if chosen:
+        light.redis.hset(keys.chat_settings(CHAT), "language", chosen)
+    now = at("2026-11-20 12:00")
+    remember(day, "in 20 minutes tea", now)
+    remember(day, "every day 12:10 news", now, question=True)
+    ScheduleSender(day, light.redis, lambda: now + 1_200).round()
+    assert said == [spoken] and current_language() == "en"
+    task = json.loads(light.redis.lrange(keys.TASKS, 0, -1)[0])
+    assert task.get("language") == (spoken if spoken != "en" else None), "the answer is given in it, too"
 
 
 @pytest.fixture

@@ -21,6 +21,7 @@ from dispatcher.claude.process import OutputTooLarge, run
 from dispatcher.claude.sandbox import Walls
 from shared.config.packages import how_to_add, part_of
 from shared.config.settings import Settings
+from shared.text.translations import later, tr
 
 log = structlog.get_logger()
 
@@ -34,22 +35,31 @@ OUTPUT_BYTES = 64 << 20
 _ENVIRONMENT = {"LANG": "C.UTF-8", "PYTHONDONTWRITEBYTECODE": "1", "HOME": "/nonexistent", "TMPDIR": "/nonexistent/tmp",
                 "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}  # fmt: skip
 
-READABLE = "Please send what I can read: text, source code, CSV, JSON, PDF, Word, Excel, PowerPoint, OpenDocument, e-books, RTF and web pages."
 REFUSALS = {
-    "archive": f"This is an archive, and I open none. {READABLE}",
-    "program": f"This is a program, and I neither run nor read any. {READABLE}",
-    "unknown": f"I cannot read files of this form. {READABLE}",
-    "locked": "This file is protected by a password, so I cannot read it. Please send it without the password.",
-    "old": "This is an office file of the old binary form, which I cannot read. Please save it as .docx, .xlsx or .pptx (or as PDF) and send that.",
-    "damaged": "This file is damaged or not complete, so I cannot read it. Please send it again, or as PDF or text.",
-    "empty": "I found no words in this file, so there is nothing that I could read. If it shows pictures, please send it as PDF.",
-    "bomb": "Unpacked, this file is too large to be an honest document, so I did not read it. Please send it as PDF or text.",
-    "time": "This file takes too long to read, so I stopped. Please send a smaller part of it, or send it as text.",
-    "memory": "This file needs too much memory to be read, so I stopped. Please send a smaller part of it, or send it as text.",
-    "pages": "This PDF has more than {pages} pages, and I read no more than that. Please send the part that matters.",
-    "bytes": "This file is too large for me to read: {most} MB are the most for documents. Please send a smaller part of it.",
-    "package": "I cannot read files of this form here yet: my owner has to install the packages for that on my server ({how}). "
-    "Until then, please send it as text.",
+    "archive": later(
+        "This is an archive, and I open none. "
+        "Please send what I can read: text, source code, CSV, JSON, PDF, Word, Excel, PowerPoint, OpenDocument, e-books, RTF and web pages."
+    ),
+    "program": later(
+        "This is a program, and I neither run nor read any. "
+        "Please send what I can read: text, source code, CSV, JSON, PDF, Word, Excel, PowerPoint, OpenDocument, e-books, RTF and web pages."
+    ),
+    "unknown": later(
+        "I cannot read files of this form. "
+        "Please send what I can read: text, source code, CSV, JSON, PDF, Word, Excel, PowerPoint, OpenDocument, e-books, RTF and web pages."
+    ),
+    "locked": later("This file is protected by a password, so I cannot read it. Please send it without the password."),
+    "old": later("This is an office file of the old binary form, which I cannot read. "
+        "Please save it as .docx, .xlsx or .pptx (or as PDF) and send that."),
+    "damaged": later("This file is damaged or not complete, so I cannot read it. Please send it again, or as PDF or text."),
+    "empty": later("I found no words in this file, so there is nothing that I could read. If it shows pictures, please send it as PDF."),
+    "bomb": later("Unpacked, this file is too large to be an honest document, so I did not read it. Please send it as PDF or text."),
+    "time": later("This file takes too long to read, so I stopped. Please send a smaller part of it, or send it as text."),
+    "memory": later("This file needs too much memory to be read, so I stopped. Please send a smaller part of it, or send it as text."),
+    "pages": later("This PDF has more than {pages} pages, and I read no more than that. Please send the part that matters."),
+    "bytes": later("This file is too large for me to read: {most} MB are the most for documents. Please send a smaller part of it."),
+    "package": later("I cannot read files of this form here yet: my owner has to install the packages for that on my server ({how}). "
+    "Until then, please send it as text."),
 }  # fmt: skip
 
 
@@ -133,7 +143,7 @@ class DocumentReader:
         sentence = REFUSALS.get(reason, REFUSALS["damaged"])
         most = f"{settings.document_bytes / 1_000_000:g}"
         how = how_to_add(part_of(str(why)) or "documents") if reason == "package" else ""
-        return DocumentRefused(sentence.format(pages=settings.document_pages, most=most, how=how))
+        return DocumentRefused(tr(sentence).format(pages=settings.document_pages, most=most, how=how))
 
 
 def _at_once(content: bytes) -> str | None:

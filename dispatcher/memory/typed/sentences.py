@@ -1,0 +1,56 @@
+"""What a person is told of the effect of a tag or of `/memory`. Pure functions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from shared.text.format import one_line, shorten
+from shared.text.translations import later, tr
+
+if TYPE_CHECKING:
+    from dispatcher.memory.store.memories import Memory
+    from dispatcher.memory.typed.memories import MemoryMatch
+
+#: The longest that a memory is quoted.
+QUOTED = 120
+
+SAVED = later("Saved as number {number}: {text}")
+SAVED_ALREADY = later("Already saved as number {number}: {text}")
+SAVED_FOR = later("Saved as number {number}: {text}. This replaces {replaced}")
+SAVED_ALREADY_FOR = later("Already saved as number {number}: {text}. This replaces {replaced}")
+CORRECTED = later("Saved as number {number}: {text}. This replaces number {old}.")
+NOTED_FOR = later("Noted; this replaces: {replaced}")
+FORGOTTEN = later("Forgotten. I will not mention it again.")
+FORGOTTEN_AND_BACK = later("Forgotten. I will not mention it again. What it replaced is valid again: {again}")
+DONE = later("Done: {text}")
+NO_GOAL_LIKE = later('I found no goal like "{text}", so nothing was changed.')
+NO_MEMORY_LIKE = later('I found no memory like "{text}", so nothing was changed.')
+WHICH_GOAL = later("Which one do you mean? {named}. Please rephrase.")
+WHICH_MEMORY = later("Which one do you mean? {named}. Please rephrase, or use /memory forget and the number.")
+NO_NUMBER = later("There is no memory number {number}.")
+NO_NUMBER_TO_FORGET = later("There is no memory number {number}. /memory shows the numbers.")
+NO_OPEN_GOAL = later("There is no open goal number {number}.")
+
+
+def quoted(memory: Memory) -> str:
+    return shorten(one_line(memory.text), QUOTED)
+
+
+def saved(memory: Memory, corrected: Sequence[Memory], *, new: bool) -> str:
+    if not corrected:
+        return tr(SAVED if new else SAVED_ALREADY).format(number=memory.number, text=quoted(memory))
+    named = [tr("number {number}: {text}").format(number=one.number, text=quoted(one)) for one in corrected]
+    sentence = tr(SAVED_FOR if new else SAVED_ALREADY_FOR)
+    return sentence.format(number=memory.number, text=quoted(memory), replaced="; ".join(named))
+
+
+def is_noted(sentence: str) -> bool:
+    """Whether an outcome says that something was noted, so that nobody has to say it once more."""
+    return sentence.startswith(tr(NOTED_FOR).partition("{")[0])
+
+
+def unclear(nothing: str, which: str, asked: str, match: MemoryMatch) -> str:
+    if not match.memories:
+        return tr(nothing).format(text=shorten(one_line(asked), QUOTED))
+    return tr(which).format(named="; ".join(f"{memory.number}. {quoted(memory)}" for memory in match.memories))
