@@ -1,9 +1,8 @@
-"""What the bot answers by itself: /start, /help, /new, /status, /stats, /cancel, /stop, /model, /digest, and its fixed replies."""
+"""What the bot answers by itself: /start, /help, /new, /status, /stats, /cancel, /stop, /model, /digest, /invite, /guests, and its fixed replies."""
 
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from datetime import time as clock
 from typing import Any
@@ -13,6 +12,8 @@ import redis
 import structlog
 
 from dispatcher.queue.rights import Rights
+from dispatcher.telegram.commands.bot_answer import BotAnswer
+from dispatcher.telegram.guests.commands import OWNERS_HELP, GuestCommands
 from dispatcher.telegram.incoming.updates import IncomingMessage
 from dispatcher.telegram.state import BotState
 from dispatcher.telegram.waiting import Waiting
@@ -48,7 +49,8 @@ HELP = "\n".join(
         "In a group I answer when you mention my name, reply to me or send a command. There, only an owner may use /new, change the model, switch "
         "the digest, have something forgotten or cancel the messages of others.",
         "",
-        "Besides text I read pictures, documents and recordings, as far as my owner has set that up. To correct what I heard, reply to the recording.",
+        "Besides text I read pictures, documents and recordings, as far as my owner has set that up. To correct what I heard, reply to the "
+        "recording.",
     ]
 )
 NEW = "I started a new conversation. I still remember the earlier ones."
@@ -78,19 +80,14 @@ def stranger(chat: int) -> str:
     )
 
 
-@dataclass(frozen=True)
-class BotAnswer:
-    """What the bot says to a command, with buttons for who sent it."""
-
-    text: str
-    buttons: Keyboard = ()
-
-
 class Commands:
     """Answers to commands; None for an unknown command."""
 
-    def __init__(self, state: BotState, secret: str, rights: Rights, zone: ZoneInfo, report_at: str) -> None:
+    def __init__(
+        self, state: BotState, secret: str, rights: Rights, zone: ZoneInfo, report_at: str, guests: GuestCommands
+    ) -> None:
         """`report_at`: when the digests are sent, such as 08:00."""
+        self.guests = guests
         self._state, self._secret, self._rights, self._zone = state, secret, rights, zone
         self._report_at = report_at
 
@@ -101,7 +98,9 @@ class Commands:
     async def _answer(self, incoming: IncomingMessage) -> BotAnswer | str | None:
         chat, user = str(incoming.chat), incoming.own_id
         if incoming.command in ("start", "help"):
-            return HELP
+            return HELP + OWNERS_HELP if self._rights.counts_all(chat, user) else HELP
+        if incoming.command in ("invite", "guests"):
+            return await self.guests.answer(incoming)
         if incoming.command == "new":
             return self._rights.refusal("start a new conversation", chat, user) or await self._new(chat)
         if incoming.command == "status":

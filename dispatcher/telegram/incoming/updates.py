@@ -37,6 +37,7 @@ class IncomingMessage:
     corrects: str = ""  # label of the recording, or of the answer that shows what was heard, which this reply corrects
     origin: Origin = NOWHERE
     replied: int | None = None  # the bot's message to which it replies
+    chat_title: str = ""  # of a group
 
     @property
     def own_id(self) -> str | None:
@@ -103,6 +104,7 @@ def _incoming(
         captioned=bool(message.caption),
         corrects=corrected_label(message, text, me) if kind == "text" else "",
         origin=origin_of(message, me),
+        chat_title=message.chat.title or "",
         replied=replied.message_id if replied and replied.from_user and replied.from_user.id == me.id else None,
     )
 
