@@ -63,6 +63,7 @@ def _status_rows(found: Status, settings: Settings) -> dict[str, str]:
         + (" (hmem dead list)" if found.dead_letters else ""),
         "dispatchers": workers or "none running",
         "telegram bot": found.bot or "none running (other bots are not visible here)",
+        **({"guests": f"{found.guests} (beside ALLOWED_CHATS)"} if found.guests else {}),
         "turns in Redis": f"{found.turns_waiting}{more} waiting for the night",
         "release": found.release_error or release,
     }

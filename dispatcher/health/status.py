@@ -9,9 +9,11 @@ from pathlib import Path
 from typing import Any, cast
 
 from redis import Redis
+from redis.exceptions import ResponseError
 
 from dispatcher.chat_data.forget.journal import unfinished_names
 from dispatcher.health.nights import NIGHT_KEYS, STALE_HOURS, Failure, pin_sentence, read_nights
+from dispatcher.queue.chat.guests import allowed_guests
 from shared.config.settings import Settings
 from shared.errors import ReleaseRefused
 from shared.release.manifest import REPAIR, Manifest, current_release, read_manifest
@@ -40,6 +42,7 @@ class Status:
         default_factory=dict
     )  # worker → run that it serves, 0 for none; None: Redis has no run for it
     bot: str | None = None  # process of the Telegram bot
+    guests: int = 0  # chats that an owner has allowed from a chat
     backend: str = "auto"  # MEMORY_BACKEND
     release: int | None = None
     release_error: str | None = None
@@ -79,6 +82,13 @@ class Status:
         return asdict(self) | {"stale": self.stale}
 
 
+def _guests(client: Redis) -> int:
+    try:
+        return len(allowed_guests(client))
+    except ResponseError:  # the rights of an older version
+        return 0
+
+
 def read_status(settings: Settings, client: Redis, now: float | None = None) -> Status:
     moment = time.time() if now is None else now
     status = Status(
@@ -86,6 +96,7 @@ def read_status(settings: Settings, client: Redis, now: float | None = None) -> 
     )
     _read_workers(client, status)
     status.bot = shown(cast(bytes | None, client.get(keys.BOT_OWNER)) or b"") or None
+    status.guests = _guests(client)
     _read_waiting(client, status, moment)
     if cast(bytes, client.type(keys.KEPT)) == b"hash":
         files = list(waiting_files(cast(dict[bytes, bytes], client.hgetall(keys.KEPT))))

@@ -19,6 +19,7 @@ import structlog
 from redis import Redis
 
 from dispatcher.memory.typed.scheduling import due_text
+from dispatcher.queue.chat.guests import is_removed
 from dispatcher.queue.chat.zones import chosen_language
 from dispatcher.queue.scripts import script_text
 from shared.system.faults import crash_point
@@ -51,7 +52,7 @@ class ScheduleSender:
     """One per dispatcher; slow, so it runs in a thread."""
 
     def __init__(self, day: DayMemory, client: Redis, now: Callable[[], float] = time.time) -> None:
-        self._day, self._client, self._now = day, client, now
+        self._day, self._now, self._client = day, now, client
         self._remind = client.register_script(script_text("queue/remind"))
         self._ask: Any = client.register_script(script_text("queue/ask_scheduled"))
 
@@ -64,6 +65,10 @@ class ScheduleSender:
         for one in due:
             moment = one.waits_for
             if moment is None:
+                continue
+            if is_removed(self._client, one.chat_id):
+                log.info("a removed guest's schedule is not carried out", chat=one.chat_id)
+                self._day.schedules.advance(one, now)
                 continue
             send = self._send_reminder if one.kind is ScheduleKind.REMINDER else self._ask_question
             language = chosen_language(self._client, one.chat_id)

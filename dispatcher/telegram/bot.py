@@ -18,6 +18,9 @@ from dispatcher.queue.rights import Rights
 from dispatcher.telegram.chat_marks import ChatMarks
 from dispatcher.telegram.client import Telegram, Unauthorized
 from dispatcher.telegram.commands.answers import Commands, menus
+from dispatcher.telegram.guests.allowed import AllowedChats
+from dispatcher.telegram.guests.commands import GuestCommands
+from dispatcher.telegram.guests.invitations import Invitations
 from dispatcher.telegram.incoming.arrivals import Arrivals
 from dispatcher.telegram.incoming.intake import Intake
 from dispatcher.telegram.incoming.pressed import Pressed
@@ -53,7 +56,8 @@ async def serve(settings: Settings) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
     media, marks = open_media(settings, client), ChatMarks(client)
-    bot = Bot(settings, telegram, BotState(settings, client, secret), marks, media, secret)
+    allowed, invitations = AllowedChats(settings.allowed, client), Invitations(client)
+    bot = Bot(settings, telegram, BotState(settings, client, secret), marks, media, secret, allowed, invitations)
     try:
         await bot.run(stop)
     except Unauthorized:
@@ -75,7 +79,10 @@ class Bot:
         marks: ChatMarks,
         media: MediaStore,
         secret: str,
+        allowed: AllowedChats,
+        invitations: Invitations,
     ) -> None:
+        self._allowed, self._invitations = allowed, invitations
         self._settings, self._telegram, self._state, self._secret = settings, telegram, state, secret
         self._media = media
         self._process = process_name()
@@ -83,11 +90,11 @@ class Bot:
         keyboards = Keyboards(telegram, marks, self._presses, stops=settings.buttons)
         self._partials = Partials(telegram, state, keyboards) if settings.stream else None
         files = SentFiles(telegram, media)
-        self._delivery = Delivery(telegram, state, settings.allowed, keyboards, files, self._partials)
+        self._delivery = Delivery(telegram, state, allowed, keyboards, files, self._partials)
 
     async def run(self, stop: asyncio.Event) -> None:
         if not self._settings.allowed:
-            log.warning("ALLOWED_CHATS is empty, so the bot answers no one; write to the bot to learn a chat's id")
+            log.warning("ALLOWED_CHATS is empty, so the bot answers guests only; write to the bot to learn a chat's id")
         elif min(self._settings.allowed) < 0 and not self._settings.owner_ids:
             log.warning(
                 "OWNERS is empty, so no one has an owner's rights in groups; the bot shows people their number when it refuses them"
@@ -106,13 +113,16 @@ class Bot:
 
     async def _work(self) -> None:
         me = await until_telegram_answers(self._telegram.me)
-        settings = self._settings
-        commands = Commands(self._state, self._secret, Rights(settings), settings.timezone, settings.report_at)
-        pressed = Pressed(settings, self._telegram, self._state, commands, self._presses, self._marks, me)
+        settings, rights, zone = self._settings, Rights(self._settings), self._settings.timezone
+        name = me.username or ""
+        guests = GuestCommands(self._allowed, self._invitations, self._state, rights, self._secret, name, zone)
+        commands = Commands(self._state, self._secret, rights, zone, settings.report_at, guests)
+        pressed = Pressed(self._allowed, self._telegram, self._state, commands, self._presses, self._marks, me)
         arrivals = Arrivals(settings, self._telegram, self._state, self._media, self._delivery.wake)
         intake = Intake(
-            settings, self._telegram, self._state, self._marks, commands, pressed, arrivals, me, self._delivery.wake
-        )
+            settings, self._telegram, self._state, self._marks, commands, pressed, arrivals, me, self._delivery.wake,
+            self._allowed, self._invitations,
+        )  # fmt: skip
         await until_redis_answers(self._state.refuse_newer)
         while True:
             await self._take_lease(me)

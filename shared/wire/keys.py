@@ -89,6 +89,12 @@ KEYS: tuple[Key, ...] = (
         "seconds that a bot with its own time limit (h-cli's) waits for an answer", "dispatcher", "dispatcher", "7 days"),
     Key("hcli:mem:bot:owner", "string", "the bot process that serves this Redis", "bot", "bot", "30 s"),
     Key("hcli:mem:bot:told:{chat_id}", "string", "this stranger was told that the bot is private", "bot", "none", "24 h"),
+    Key("hcli:mem:guests", "hash",
+        "chat id → JSON {name, since, by, removed}: chats that an owner has allowed from a chat, beside ALLOWED_CHATS",
+        "bot, owner", "bot, dispatcher", "none"),
+    Key("hcli:mem:invite:{hash}", "string",
+        "under the SHA-256 of an invitation's code, which is stored nowhere: JSON {by, at}", "bot, owner", "bot", "24 h, or as /invite says"),
+    Key("hcli:mem:bot:tries:{chat_id}", "string", "how many wrong codes this stranger has sent", "bot", "bot", "1 h"),
     Key("hcli:mem:outbox", "list",
         "messages for the bot to send without a question: JSON {id, chat_id, text, created_at}; photo: with the picture of the nights; "
         "digest: it repeats what was said; buttons: below it, for user_id", "bot, dispatcher, owner", "bot, dispatcher", "none"),
@@ -150,6 +156,7 @@ FORGOTTEN = "hcli:mem:forgotten"
 CHATS = "hcli:mem:chats"
 TAGS = "hcli:mem:tags"
 OUTBOX = "hcli:mem:outbox"
+GUESTS = "hcli:mem:guests"
 SERVED = "hcli:mem:served"
 BOT_WAITING = "hcli:mem:bot:waiting"
 BOT_OWNER = "hcli:mem:bot:owner"
@@ -197,6 +204,7 @@ BOT_SEEN_TTL_SECONDS = 2 * 86_400
 BOT_OWNER_TTL_SECONDS = 30
 SELECTION_TTL_SECONDS = 600
 BOT_TOLD_TTL_SECONDS = 86_400
+BOT_TRIES_TTL_SECONDS = 3_600
 
 #: Lengths of bounded lists.
 HISTORY_LENGTH = 100
@@ -317,6 +325,14 @@ def media(sha256: str) -> str:
 
 def kept(task_id: str, sha256: str) -> str:
     return f"{KEPT}:{task_id}:{sha256}"
+
+
+def invite(code_hash: str) -> str:
+    return f"hcli:mem:invite:{code_hash}"
+
+
+def bot_tries(chat_id: str) -> str:
+    return f"hcli:mem:bot:tries:{chat_id}"
 
 
 def bot_told(chat_id: str) -> str:

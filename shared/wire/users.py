@@ -35,6 +35,7 @@ CHAT_STATS = keys.CHAT_STATS_PREFIX + "*"
 OF_CHAT = keys.chat_settings("*")
 MEDIA_FILES = keys.media("*")
 KEPT_FILES = f"{keys.KEPT}:*"
+INVITES, TRIES = keys.invite("*"), keys.bot_tries("*")
 
 
 _SCRIPTS = without_keys(
@@ -84,6 +85,9 @@ BOT = User(
         both("HGET HSET HDEL", OF_CHAT, why="`/language`"),
         both("GET SET DEL", keys.BOT_OWNER, why="one Redis, one bot: the lease"),
         writes("SET", TOLD, why="informs a stranger once that the bot is private"),
+        both("HGET HGETALL HSET", keys.GUESTS, why="whom it answers beside ALLOWED_CHATS; `/invite`, `/guests`"),
+        both("GET SET DEL", INVITES, why="`/invite`, and who comes with a code"),
+        both("GET INCR EXPIRE", TRIES, why="counts a stranger's wrong codes"),
         reads("LRANGE LINDEX", keys.OUTBOX, why="looks for messages to deliver"),
         both("LPOP", keys.OUTBOX, why="removes what it delivers"),
         reads("HGETALL", keys.RELEASE, why="`/status`: whether there is a dispatcher"),
@@ -158,6 +162,7 @@ DISPATCHER = User(
             why="claims a message; puts back what a dead dispatcher had claimed; truncates one that is too large; queues a scheduled question",
         ),
         both("HSETNX", keys.BOT_WAITING, why="has the bot deliver the answer to a scheduled question"),
+        reads("HGET HGETALL", keys.GUESTS, why="asks no question of a removed guest; `hmem doctor`"),
         both("HGET HSET HDEL", OF_CHAT, why="`/timezone`"),
         both(
             "HSET HDEL HGET HGETALL HLEN HEXISTS DEL",
@@ -323,6 +328,8 @@ OWNER = User(
         writes("HDEL", keys.KEPT, why="… from their list"),
         writes("HDEL", keys.DIGESTS, why="… and ends the digest of a whole chat"),
         writes("DEL", OF_CHAT, why="… and removes what a whole chat has set"),
+        writes("HDEL", keys.GUESTS, why="… and that it was a guest"),
+        writes("DEL", INVITES, why="… and its owner's open invitations"),
         writes("RPUSH", keys.TAGS, why="`hmem dead retry` returns tags to the dispatcher (tasks go to the queue, as with `hmem ask`)"),
         writes("DEL", DONE, ATTEMPTS, CANCEL, why="… and clears that the task was tried or cancelled"),
         both("HSETNX", keys.BOT_WAITING, why="… and has the bot deliver the late answer"),

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import cast
 
+from redis.exceptions import ResponseError
+
 from dispatcher.health.findings import Fault, Finding, Setup, ok, problem, warning
+from dispatcher.queue.chat.guests import allowed_guests
 from shared.wire import keys
 
 
@@ -17,14 +20,16 @@ def check_bot(setup: Setup) -> Finding:
         return ok(
             "TELEGRAM_BOT_TOKEN is not set here: messages are expected to come from another bot, or from a bot with another settings file."
         )
-    if not setup.settings.allowed:
+    guests = _guests(setup)
+    allowed = setup.settings.allowed | guests
+    if not allowed:
         return warning(
-            "ALLOWED_CHATS is empty, so the bot answers no one.",
+            "ALLOWED_CHATS is empty and there are no guests, so the bot answers no one.",
             "Write to the bot: it replies with the chat id to add.",
         )
-    if (chat := setup.settings.report_chat) and int(chat) not in setup.settings.allowed:
+    if (chat := setup.settings.report_chat) and int(chat) not in allowed:
         return warning(
-            f"REPORT_CHAT {chat} is not in ALLOWED_CHATS, so the bot sends it neither the morning report nor alarms.",
+            f"REPORT_CHAT {chat} is not in ALLOWED_CHATS and no guest, so the bot sends it neither the morning report nor alarms.",
             "Add it to ALLOWED_CHATS, or correct REPORT_CHAT; then restart the bot and the dispatcher.",
         )
     if holder is None:
@@ -33,7 +38,18 @@ def check_bot(setup: Setup) -> Finding:
             "TELEGRAM_BOT_TOKEN is set, but no bot runs, so no messages are received.",
             "Start hmem telegram (systemctl start hmem-telegram), and look at its log.",
         )
-    return ok(f"The bot runs: {holder.decode('utf-8', 'replace')}; {len(setup.settings.allowed)} chats are allowed.")
+    return ok(f"The bot runs: {holder.decode('utf-8', 'replace')}; {len(allowed)} chats are allowed{_of_them(guests)}.")
+
+
+def _guests(setup: Setup) -> set[int]:
+    try:
+        return allowed_guests(setup.redis)
+    except ResponseError:  # the rights of an older version, which another check names
+        return set()
+
+
+def _of_them(guests: set[int]) -> str:
+    return f", {len(guests)} of them as guests" if guests else ""
 
 
 def check_owners(setup: Setup) -> Finding:
@@ -41,9 +57,9 @@ def check_owners(setup: Setup) -> Finding:
     settings = setup.settings
     if settings.owner_ids:
         return ok(f"OWNERS gives {len(settings.owner_ids)} people an owner's rights in groups.")
-    if any(chat < 0 for chat in settings.allowed):
+    if any(chat < 0 for chat in settings.allowed | _guests(setup)):
         return warning(
-            "ALLOWED_CHATS contains a group but OWNERS is empty, so no one may forget, change the model, use /new or cancel for others there.",
+            "A group is allowed but OWNERS is empty, so no one may forget, change the model, use /new or cancel for others there.",
             "Add the owners' user ids to OWNERS, for bot and dispatcher. The bot shows people their number when it refuses them.",
         )
     return ok("OWNERS is empty: no one has an owner's rights in groups.")

@@ -21,6 +21,7 @@ from redis import Redis
 
 from dispatcher.health.notices.outgoing import Outgoing, due
 from dispatcher.health.stale_alarm import first_run
+from dispatcher.queue.chat.guests import allowed_guests
 from shared.errors import HmemError
 from shared.text.dates.calendar_days import instant
 from shared.wire.client import BACKGROUND, open_redis
@@ -54,7 +55,7 @@ class NoticeWatch:
     async def watch(self) -> None:
         """For ever; cancelled at the end."""
         chat, allowed = self._settings.report_chat, self._settings.allowed
-        if chat and allowed and int(chat) not in allowed:
+        if chat and allowed and int(chat) not in allowed | await asyncio.to_thread(self._guests):
             log.warning(
                 "REPORT_CHAT is not in ALLOWED_CHATS, so the bot will send it no report and no alarm: add it", chat=chat
             )
@@ -63,6 +64,13 @@ class NoticeWatch:
             looks = [self._again("owner", self.tell_owner, client)] if self._for_owner else []
             looks += [self._again("chats", self.tell_chats, client)] if self._day.wanted else []
             await asyncio.gather(*looks)
+
+    def _guests(self) -> set[int]:
+        try:
+            with contextlib.closing(open_redis(self._settings.redis_url, BACKGROUND)) as client:
+                return allowed_guests(client)
+        except redis.RedisError:
+            return set()
 
     @property
     def _for_owner(self) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from datetime import time as clock
 from typing import Any
@@ -13,6 +12,8 @@ import redis
 import structlog
 
 from dispatcher.queue.rights import Rights
+from dispatcher.telegram.commands.bot_answer import BotAnswer
+from dispatcher.telegram.guests.commands import OWNERS_HELP, GuestCommands
 from dispatcher.telegram.incoming.updates import IncomingMessage
 from dispatcher.telegram.state import BotState
 from dispatcher.telegram.waiting import Waiting
@@ -94,9 +95,9 @@ def menus() -> dict[str, dict[str, str]]:
     return found
 
 
-def help_text() -> str:
+def help_text(*, owner: bool) -> str:
     menu = "\n".join(f"/{name} - {tr(what)}" for name, what in MENU.items())
-    return "\n\n".join([tr(START), menu, tr(GROUPS), tr(FILES)])
+    return "\n\n".join([tr(START), menu, tr(GROUPS), tr(FILES), *([tr(OWNERS_HELP)] if owner else [])])
 
 
 def stranger(chat: int) -> str:
@@ -105,19 +106,14 @@ def stranger(chat: int) -> str:
     ).format(chat=chat)
 
 
-@dataclass(frozen=True)
-class BotAnswer:
-    """What the bot says to a command, with buttons for who sent it."""
-
-    text: str
-    buttons: Keyboard = ()
-
-
 class Commands:
     """Answers to commands; None for an unknown command."""
 
-    def __init__(self, state: BotState, secret: str, rights: Rights, zone: ZoneInfo, report_at: str) -> None:
+    def __init__(
+        self, state: BotState, secret: str, rights: Rights, zone: ZoneInfo, report_at: str, guests: GuestCommands
+    ) -> None:
         """`report_at`: when the digests are sent, such as 08:00."""
+        self.guests = guests
         self._state, self._secret, self._rights, self._zone = state, secret, rights, zone
         self._report_at = report_at
 
@@ -128,7 +124,9 @@ class Commands:
     async def _answer(self, incoming: IncomingMessage) -> BotAnswer | str | None:
         chat, user = str(incoming.chat), incoming.own_id
         if incoming.command in ("start", "help"):
-            return help_text()
+            return help_text(owner=self._rights.counts_all(chat, user))
+        if incoming.command in ("invite", "guests"):
+            return await self.guests.answer(incoming)
         if incoming.command == "new":
             return self._rights.refusal("start a new conversation", chat, user) or await self._new(chat)
         if incoming.command == "status":
@@ -139,18 +137,16 @@ class Commands:
             return await self._cancel(chat, user)
         if incoming.command == "stop":
             return await self.stop(chat, user, incoming.text.strip())
-        if incoming.command == "model":
+        choices = {
+            "model": ("change the model", self._model),
+            "digest": ("switch the digest on or off", self._digest),
+            "language": ("change the language", self._language),
+        }
+        if choice := choices.get(incoming.command):
+            what, choose = choice
             wanted = incoming.text.strip().lower()
-            refusal = self._rights.refusal("change the model", chat, user)
-            return refusal if refusal and wanted else await self._model(chat, wanted, may=not refusal)
-        if incoming.command == "digest":
-            wanted = incoming.text.strip().lower()
-            refusal = self._rights.refusal("switch the digest on or off", chat, user)
-            return refusal if refusal and wanted else await self._digest(chat, wanted, may=not refusal)
-        if incoming.command == "language":
-            wanted = incoming.text.strip().lower()
-            refusal = self._rights.refusal("change the language", chat, user)
-            return refusal if refusal and wanted else await self._language(incoming, wanted, may=not refusal)
+            refusal = self._rights.refusal(what, chat, user)
+            return refusal if refusal and wanted else await choose(incoming, wanted, may=not refusal)
         return None
 
     async def _language(self, incoming: IncomingMessage, wanted: str, *, may: bool) -> BotAnswer | str:
@@ -247,7 +243,8 @@ class Commands:
         left = await self._state.waiting() if found else {}
         return {name: one for name, one in left.items() if one.text is None and name in found and name not in answered}
 
-    async def _model(self, chat: str, wanted: str, *, may: bool) -> BotAnswer | str:
+    async def _model(self, incoming: IncomingMessage, wanted: str, *, may: bool) -> BotAnswer | str:
+        chat = str(incoming.chat)
         names = ", ".join((*MODELS, "default"))
         if not wanted:
             chosen = await self._state.model(chat) or "default"
@@ -262,8 +259,9 @@ class Commands:
         text = tr("The model here is {wanted} from the next message on.").format(wanted=wanted)
         return BotAnswer(text, _choice("model", (*MODELS, "default"), wanted))
 
-    async def _digest(self, chat: str, wanted: str, *, may: bool) -> BotAnswer | str:
+    async def _digest(self, incoming: IncomingMessage, wanted: str, *, may: bool) -> BotAnswer | str:
         """Switched on, the first one comes at the next REPORT_AT."""
+        chat = str(incoming.chat)
         if wanted not in ("", "on", "off"):
             return tr("Write /digest on or /digest off, or /digest to see which it is.")
         try:

@@ -22,14 +22,18 @@ from aiogram.types import CallbackQuery, Message, User
 from dispatcher.queue.command_names import DISPATCHER_COMMANDS
 from dispatcher.telegram.arriving import Arriving, named
 from dispatcher.telegram.chat_marks import ChatMarks
-from dispatcher.telegram.client import Telegram
+from dispatcher.telegram.client import Telegram, TelegramError
 from dispatcher.telegram.commands import answers as commands
-from dispatcher.telegram.commands.answers import BotAnswer, Commands, task_of
+from dispatcher.telegram.commands.answers import Commands, task_of
+from dispatcher.telegram.commands.bot_answer import BotAnswer
+from dispatcher.telegram.guests.allowed import AllowedChats
+from dispatcher.telegram.guests.invitations import Invitations, code_in
 from dispatcher.telegram.incoming.arrivals import Arrivals
 from dispatcher.telegram.incoming.media_kinds import FileToFetch, file_of
 from dispatcher.telegram.incoming.plain_words import words_of
 from dispatcher.telegram.incoming.pressed import Pressed
 from dispatcher.telegram.incoming.updates import IncomingMessage, read_message
+from dispatcher.telegram.outgoing.rendering import MessagePart
 from dispatcher.telegram.retry import until_redis_answers, until_telegram_answers
 from dispatcher.telegram.state import BotState, digest
 from dispatcher.telegram.waiting import Mark, Waiting
@@ -57,9 +61,12 @@ class Intake:
         arrivals: Arrivals,
         me: User,
         arrived: Callable[[], None],
+        allowed: AllowedChats,
+        invitations: Invitations,
     ) -> None:
         self._task_bytes = settings.task_bytes
-        self._allowed, self._telegram, self._state, self._commands = settings.allowed, telegram, state, commands
+        self._allowed, self._telegram, self._state, self._commands = allowed, telegram, state, commands
+        self._invitations = invitations
         self._marks, self._pressed, self._arrivals, self._me, self._arrived = marks, pressed, arrivals, me, arrived
         self._strangers: set[int] = set()  # groups that were logged
         self._captioned: set[str] = set()  # albums whose caption came in the same batch of updates
@@ -102,8 +109,9 @@ class Intake:
 
     async def _message(self, task_id: str, raw: dict[str, Any], *, edited: bool) -> None:
         message = Message.model_validate(raw)
-        if message.chat.id not in self._allowed:
-            await self._refuse_stranger(message, edited)
+        if not await self._allowed.has(message.chat.id):
+            if not await self._invited(task_id, message, edited):
+                await self._refuse_stranger(message, edited)
             return
         incoming = read_message(message, self._me) or await self._of_album(message)
         if incoming is None:
@@ -151,6 +159,30 @@ class Intake:
             await self._say(task_id, incoming, tr(commands.BUSY))
         crash_point("telegram:after-intake")
 
+    async def _invited(self, task_id: str, message: Message, edited: bool) -> bool:
+        """Whether it was a code of a stranger, or an owner who allows this group."""
+        incoming = None if edited or message.forward_origin is not None else read_message(message, self._me)
+        if incoming is None:
+            return False
+        with speaking(incoming.language):
+            return await self._joined(task_id, incoming)
+
+    async def _joined(self, task_id: str, incoming: IncomingMessage) -> bool:
+        if not incoming.private:
+            said = await self._commands.guests.here(incoming)
+            if said:
+                await self._say(task_id, incoming, said)
+            return said is not None
+        code = code_in(incoming.command, incoming.text.strip())
+        if code is None:
+            return False
+        outcome = await self._invitations.join(task_id, incoming.chat, incoming.name, code)
+        log.info(
+            "a stranger sent a code", chat=incoming.chat, outcome={1: "guest", 0: "not valid"}.get(outcome, "silence")
+        )
+        crash_point("telegram:joined")
+        return True
+
     async def _refuse_stranger(self, message: Message, edited: bool) -> None:
         chat = message.chat.id
         if message.chat.type != "private":
@@ -172,9 +204,19 @@ class Intake:
         answer = await self._commands.answer(incoming)
         if answer is None and incoming.private:
             answer = BotAnswer(tr(commands.UNKNOWN))
-        if answer is not None:
+        if answer is not None and answer.secret:
+            await self._say_at_once(task_id, incoming, answer.text)
+        elif answer is not None:
             record = _record(incoming, answer.text)
             await self._state.say(task_id, replace(record, buttons=keyboard_json(answer.buttons) or None))
+
+    async def _say_at_once(self, task_id: str, incoming: IncomingMessage, text: str) -> None:
+        """Once at most: a code that did not arrive expires, and the owner asks for another one."""
+        await self._state.mark(keys.bot_seen(task_id), keys.BOT_SEEN_TTL_SECONDS)
+        try:
+            await self._telegram.send(incoming.chat, MessagePart(text), thread=incoming.thread)
+        except TelegramError as error:
+            log.error("an invitation could not be sent", chat=incoming.chat, error=str(error))
 
     async def _meant(self, incoming: IncomingMessage) -> str:
         """The text; of a reply to a message that asks for a text, the command that it completes."""

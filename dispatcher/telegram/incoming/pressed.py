@@ -17,12 +17,12 @@ from dispatcher.queue.command_names import DISPATCHER_COMMANDS
 from dispatcher.telegram.chat_marks import ChatMarks
 from dispatcher.telegram.client import Telegram, TelegramError
 from dispatcher.telegram.commands.answers import Commands, task_of
+from dispatcher.telegram.guests.allowed import AllowedChats
 from dispatcher.telegram.incoming.origins import shown_name
 from dispatcher.telegram.incoming.presses import Presses
 from dispatcher.telegram.incoming.updates import IncomingMessage
 from dispatcher.telegram.state import BotState, digest
 from dispatcher.telegram.waiting import Mark, Waiting
-from shared.config.settings import Settings
 from shared.system.faults import crash_point
 from shared.text.translations import language_of, later, noted_language, speaking, tr
 from shared.turns.message_origin import Origin
@@ -48,7 +48,7 @@ class Pressed:
 
     def __init__(
         self,
-        settings: Settings,
+        allowed: AllowedChats,
         telegram: Telegram,
         state: BotState,
         commands: Commands,
@@ -56,7 +56,7 @@ class Pressed:
         marks: ChatMarks,
         me: User,
     ) -> None:
-        self._allowed, self._telegram, self._state = settings.allowed, telegram, state
+        self._allowed, self._telegram, self._state = allowed, telegram, state
         self._commands, self._presses, self._marks, self._me = commands, presses, marks, me
         self._answered = set[str]()  # presses of the update that is being processed
 
@@ -84,7 +84,7 @@ class Pressed:
 
     async def _handle(self, task_id: str, press: CallbackQuery) -> None:
         message, data = press.message, press.data or ""
-        if message is None or message.chat.id not in self._allowed:
+        if message is None or not await self._allowed.has(message.chat.id):
             await self._answer(press.id, tr(NOT_YOURS))
             return
         command = self._presses.command(data, message.chat.id, str(press.from_user.id))
@@ -119,7 +119,7 @@ class Pressed:
         )
         if incoming.command not in DISPATCHER_COMMANDS:
             answer = await self._commands.answer(incoming)
-            if answer is not None:
+            if answer is not None and not answer.secret:
                 buttons = keyboard_json(answer.buttons) or None
                 await self._state.say(task_id, replace(record, text=answer.text, buttons=buttons))
             return ""

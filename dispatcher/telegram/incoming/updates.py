@@ -39,6 +39,7 @@ class IncomingMessage:
     origin: Origin = NOWHERE
     replied: int | None = None  # the bot's message to which it replies
     language: str | None = None  # of the sender's Telegram, if we speak it
+    chat_title: str = ""  # of a group
 
     @property
     def own_id(self) -> str | None:
@@ -105,6 +106,7 @@ def _incoming(
         captioned=bool(message.caption),
         corrects=corrected_label(message, text, me) if kind == "text" else "",
         origin=origin_of(message, me),
+        chat_title=message.chat.title or "",
         replied=replied.message_id if replied and replied.from_user and replied.from_user.id == me.id else None,
         language=language_of(message.from_user.language_code) if message.from_user else None,
     )

@@ -35,6 +35,7 @@ from typing import Any
 import structlog
 
 from dispatcher.telegram.client import ButtonRows, Gone, Moved, Refused, Telegram, TelegramError
+from dispatcher.telegram.guests.allowed import AllowedChats
 from dispatcher.telegram.outgoing.keyboard import Keyboards
 from dispatcher.telegram.outgoing.partials import PLACEHOLDER, Partials
 from dispatcher.telegram.outgoing.rendering import MessagePart, parts_of, plain_parts
@@ -94,7 +95,7 @@ class Delivery:
         self,
         telegram: Telegram,
         state: BotState,
-        allowed: frozenset[int],
+        allowed: AllowedChats,
         keyboards: Keyboards,
         files: SentFiles,
         partials: Partials | None,
@@ -196,7 +197,11 @@ class Delivery:
             with speaking(job.record.language):
                 await self._deliver(job)
         except Moved as moved:
-            log.warning("a group has a new chat id: add it to ALLOWED_CHATS", was=job.record.chat, now=moved.chat)
+            log.warning(
+                "a group has a new chat id: add it to ALLOWED_CHATS, or send /invite here in it",
+                was=job.record.chat,
+                now=moved.chat,
+            )
             record = replace(job.record, moved=str(moved.chat), placeholder=None, thread=None, reply_to=None)
             await self._note(job.name, record)  # the next look continues there
         except (Gone, Refused) as error:
@@ -346,19 +351,19 @@ class Delivery:
             raw = await self._state.outbox_head()
             if raw is None:
                 return
-            record = self._outbox_record(raw)
+            record = await self._outbox_record(raw)
             if record is not None and record.picture and await self._state.picture() is None:
                 record = replace(record, picture=None)
             await self._state.take_from_outbox(raw, record)
 
-    def _outbox_record(self, raw: bytes) -> Waiting | None:
+    async def _outbox_record(self, raw: bytes) -> Waiting | None:
         try:
             message = loads_object(raw)
             chat, text = int(chat_id_of(message.get("chat_id"))), message.get("text")
         except (RecordRefused, ValueError) as error:
             log.error("a message of the outbox cannot be read and is removed", error=str(error))
             return None
-        if chat not in self._allowed or not isinstance(text, str) or not text.strip():
+        if not await self._allowed.has(chat) or not isinstance(text, str) or not text.strip():
             log.error("a message of the outbox is removed: its chat is not allowed, or it is empty", chat=chat)
             return None
         picture, digest = message.get("photo") == "night" or None, message.get("digest") is True or None

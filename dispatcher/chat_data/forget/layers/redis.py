@@ -61,6 +61,7 @@ class RedisLayer:
             yield from self._counters(scope.whole_chat)
             yield from self._digest(scope.whole_chat)
             yield from self._chosen(scope.whole_chat)
+            yield from self._guest(scope.whole_chat)
         for chat_id in scope.chats:
             yield from self._conversation(chat_id)
             yield from self._teaching(scope, chat_id)
@@ -228,6 +229,15 @@ class RedisLayer:
         with suppress(ResponseError):
             if self._redis.hgetall(name):
                 yield RedisEntry("redis: settings of the chat", name.encode(), b"", "key")
+
+    def _guest(self, chat_id: str) -> Iterator[RedisEntry]:
+        """That the chat is or was a guest's, and the open invitations of its owner."""
+        with suppress(ResponseError):
+            if (value := self._redis.hget(keys.GUESTS, chat_id)) is not None:
+                yield RedisEntry("redis: guests", keys.GUESTS.encode(), value, "field", name=chat_id.encode())
+        for key, raw in self.scan(keys.invite("*")):
+            if _record(raw).get("by") == chat_id:
+                yield RedisEntry("redis: invitations", key, b"", "key")
 
     def _unconsolidated(self, scope: Scope, chat_id: str) -> Iterator[RedisEntry]:
         """Ids of covered turns, and of turns that no longer exist."""

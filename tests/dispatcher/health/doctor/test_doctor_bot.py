@@ -25,6 +25,22 @@ def test_a_bot_that_should_run_and_does_not_is_a_problem(host: World) -> None:
 
 
 @pytest.mark.slow
+def test_guests_count_as_allowed_chats(host: World) -> None:
+    host.environment |= TOKEN | {"ALLOWED_CHATS": ""}
+    host.redis.set("hcli:mem:bot:owner", "box-7-abc")
+    host.redis.hset("hcli:mem:guests", "5151", b'{"name": "Gil", "since": 1, "by": "9912"}')
+    host.redis.hset("hcli:mem:guests", "6161", b'{"name": "Eve", "since": 1, "by": "9912", "removed": 2}')
+    assert "1 chats are allowed, 1 of them as guests" in looks(host, "bot").sentence
+    assert "1 (beside ALLOWED_CHATS)" in host.status().stdout
+    host.environment["REPORT_CHAT"] = "6161"
+    assert "no guest" in looks(host, "bot").sentence, "a removed one gets no report"
+    host.environment["REPORT_CHAT"] = "5151"
+    assert looks(host, "bot").state == "ok"
+    host.redis.hset("hcli:mem:guests", "-1001", b'{"name": "Group", "since": 1, "by": "9912"}')
+    assert "A group is allowed but OWNERS is empty" in looks(host, "owners").sentence
+
+
+@pytest.mark.slow
 def test_a_group_without_an_owner_is_warned_of(host: World) -> None:
     assert looks(host, "owners").state == "ok"
     host.environment["ALLOWED_CHATS"] = "9912,-1001"

@@ -1,0 +1,1 @@
+"""Chats that owners have allowed from the chat: invitations, guests, and groups."""
