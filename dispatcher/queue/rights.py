@@ -30,7 +30,7 @@ REFUSALS = {
     "start a new conversation": later("In a group only an owner may start a new conversation."),
     "change the model": later("In a group only an owner may change the model."),
     "switch the digest on or off": later("In a group only an owner may switch the digest on or off."),
-    "choose the language": later("In a group only an owner may choose the language."),
+    "change the language": later("In a group only an owner may change the language."),
     "cancel the messages of others": later("In a group only an owner may cancel the messages of others."),
 }
 WITHOUT_NUMBER = later(
