@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from dispatcher.memory.relevance import coverage, says_again
-from dispatcher.memory.typed.statements import statement
+from dispatcher.memory.typed.comparing.statements import statement
 from shared.turns.chunking import sentences
 from shared.turns.records import ROLES, Turn
 

@@ -154,7 +154,7 @@ def measure() -> None:
 
     from dispatcher.memory.relevance import coverage
     from dispatcher.memory.typed import judging, memories
-    from dispatcher.memory.typed.contradiction import relation
+    from dispatcher.memory.typed.comparing.contradiction import relation
     from shared.embedding.local import LocalEmbedder
 
     vector = LocalEmbedder().embed_query

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from shared.config.installation import IMAGE_MARKER, ROOT, checkout, install_command
-from shared.text.translations import tr
 
 if TYPE_CHECKING:
     from shared.config.settings import Settings
@@ -64,16 +63,12 @@ def how_to_add(part: str, root: Path = ROOT, prefix: Path | None = None) -> str:
     Where a wheel is installed: its extra that is missing, and the command that installs it again with that.
     """
     if place := checkout(root):
-        return tr("run scripts/setup --with {part} in {place}").format(part=part, place=place)
+        return f"run scripts/setup --with {part} in {place}"
     if ((prefix or Path(sys.prefix)) / IMAGE_MARKER).is_file():
-        return tr("add {part} to HMEM_PARTS in deploy/.env and build the images again").format(part=part)
+        return f"add {part} to HMEM_PARTS in deploy/.env and build the images again"
     missing = [half for half, parts in HALVES.items() if part in (half, *parts) and not has_half(half)] or [part]
     extras = {*filter(has_half, HALVES), *missing}
-    command = install_command(extras, prefix)
-    if len(missing) == 1:
-        return tr("install the extra {extra}: {command}").format(extra=missing[0], command=command)
-    text = tr("install the extra {extra} or {other}: {command}")
-    return text.format(extra=missing[0], other=missing[1], command=command)
+    return f"install the extra {' or '.join(missing)}: {install_command(extras, prefix)}"
 
 
 def how_to_get_claude(root: Path = ROOT) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from dispatcher.memory.typed.contradiction import Relation, relation
+from dispatcher.memory.typed.comparing.contradiction import Relation, relation
 from shared.ranking.question import query_words
 
 if TYPE_CHECKING:

@@ -42,6 +42,7 @@ NO_WORDS = {
     "dispatcher/memory/store/turns.py:_upsert": "a statement",
     "shared/text/dates/calendar_words.py:_whole": "patterns, by the tables' own words",
     "shared/text/dates/past.py:_rules": "rules, by language",
+    "shared/text/translations/__init__.py:_catalog": "our own texts",
     "shared/config/installation.py:_distribution": "the program's own metadata",
     "dispatcher/servers/web/render.py:environment": "templates",
     "dispatcher/servers/web/render.py:static_url": "hashes of our own files",

@@ -106,7 +106,7 @@ def test_a_chats_counters_are_of_the_chats_day_and_those_of_all_beside_them(ligh
     assert found[1] == {b"tasks": b"2", b"cost_usd": b"0.5"}
     assert found[2] == {b"tasks": b"1", b"cost_usd": b"0.25"}
     assert found[0] == {b"tasks": b"3", b"cost_usd": b"0.75"}
-    assert all(0 < light.redis.ttl(f"hcli:mem:stats:{day}:{chat}") <= 172_800 for chat in found)
+    assert all(0 < light.redis.ttl(f"hcli:mem:stats:{day}:{chat}") <= 32 * 86_400 for chat in found)
     assert light.redis.hget(f"hcli:stats:{datetime.now(UTC):%Y-%m-%d}", "tasks") == b"3", "h-cli's, by UTC"
 
 

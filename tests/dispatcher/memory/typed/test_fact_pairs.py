@@ -19,7 +19,7 @@ import pytest
 from dispatcher.memory.embedder import DayEmbedder
 from dispatcher.memory.store.database import Database
 from dispatcher.memory.store.memories import Memories, MemoryType
-from dispatcher.memory.typed.contradiction import Relation, relation
+from dispatcher.memory.typed.comparing.contradiction import Relation, relation
 from dispatcher.memory.typed.memories import Remembering
 from tests.support.world import REPOSITORY
 

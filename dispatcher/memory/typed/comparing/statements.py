@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from dispatcher.memory.typed.wording import (
+from dispatcher.memory.typed.comparing.wording import (
     ATTRIBUTES,
     DENIALS,
     EXCLUSIVE,

@@ -17,8 +17,8 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 from enum import StrEnum
 
-from dispatcher.memory.typed.statements import Statement, Word, clauses, root, statement
-from dispatcher.memory.typed.wording import (
+from dispatcher.memory.typed.comparing.statements import Statement, Word, clauses, root, statement
+from dispatcher.memory.typed.comparing.wording import (
     ATTRIBUTE_STARTS,
     ATTRIBUTES,
     EITHER,

@@ -1,4 +1,4 @@
-"""Words that show whether two facts are the same, or exclude each other: tables for dispatcher/memory/typed/contradiction.py.
+"""Words that show whether two facts are the same, or exclude each other: tables for dispatcher/memory/typed/comparing/contradiction.py.
 
 English in full; German, French and Russian only for numbers, negations and "X is Y". Words in no table decide nothing: both facts are stored.
 """
