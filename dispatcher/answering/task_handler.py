@@ -43,6 +43,7 @@ from dispatcher.memory.cache_dropping import CacheDropper
 from dispatcher.memory.day.memory import DayMemory
 from dispatcher.memory.tombstones import FORGOTTEN, erases
 from dispatcher.queue.cancellation import Run
+from dispatcher.queue.chat.approvals import Approvals
 from dispatcher.queue.chat.records import ChatRecords
 from dispatcher.queue.chat.zones import ChatZones
 from dispatcher.queue.existing_values import ANY, LOOKS, NO_TURNS, are_own, named, sha1
@@ -98,8 +99,17 @@ class TaskHandler:
         self._contexts = MessageContexts(settings, day, served, self.cache_dropper, metrics)
         shown = PartialAnswers(settings, client, remembers=tags.enabled) if settings.stream else None
         note, sessions = partial(note_outcome, client), self._media_sessions
+        self.approvals = Approvals(settings, client)
         self._claude = ClaudeCaller(
-            settings, claude, sessions, metrics, note, shown, remembers=tags.enabled, zone_of=self.zones.of
+            settings,
+            claude,
+            sessions,
+            metrics,
+            note,
+            shown,
+            self.approvals,
+            remembers=tags.enabled,
+            zone_of=self.zones.of,
         )
         replays = settings.session_mode == "replay"
         store = open_media(settings, client)

@@ -76,7 +76,9 @@ def test_of_a_film_and_a_moving_sticker_the_thumbnail_is_fetched(stage: Stage, c
         stage.api.say(chat, None, **fields)
         assert done(stage)["media"][0]["sha256"] == digest(JPEG)
     stage.api.say(chat, None, **stage.api.files.video(OGG))
-    wait_until(lambda: "cannot read a message of this kind" in stage.api.texts(chat)[-1], lambda: str(stage.api.texts(chat)))
+    wait_until(
+        lambda: "cannot read a message of this kind" in stage.api.texts(chat)[-1], lambda: str(stage.api.texts(chat))
+    )
 
 
 def test_an_album_is_one_task_with_its_caption(stage: Stage, chat: int) -> None:
