@@ -98,18 +98,10 @@ class TaskHandler:
         )
         self._contexts = MessageContexts(settings, day, served, self.cache_dropper, metrics)
         shown = PartialAnswers(settings, client, remembers=tags.enabled) if settings.stream else None
-        note, sessions = partial(note_outcome, client), self._media_sessions
-        self.approvals = Approvals(settings, client)
+        note, sessions, zone_of = partial(note_outcome, client), self._media_sessions, self.zones.of
+        self.approvals = asked = Approvals(settings, client)
         self._claude = ClaudeCaller(
-            settings,
-            claude,
-            sessions,
-            metrics,
-            note,
-            shown,
-            self.approvals,
-            remembers=tags.enabled,
-            zone_of=self.zones.of,
+            settings, claude, sessions, metrics, note, shown, asked, remembers=tags.enabled, zone_of=zone_of
         )
         replays = settings.session_mode == "replay"
         store = open_media(settings, client)

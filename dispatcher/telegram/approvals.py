@@ -14,7 +14,7 @@ from redis.asyncio import Redis
 from redis.exceptions import NoPermissionError
 
 from dispatcher.telegram.waiting import Waiting
-from shared.turns.approvals import Decision, Question, is_approval_id
+from shared.turns.approvals import ToolDecision, ToolQuestion, is_approval_id
 from shared.turns.records import RecordRefused
 from shared.wire import keys
 
@@ -31,28 +31,28 @@ class ApprovalState:
         self._redis, self._secret = redis, secret
         self._warned = set[str]()
 
-    async def questions(self) -> dict[str, Question]:
+    async def questions(self) -> dict[str, ToolQuestion]:
         """Id → question, of those that were asked and not taken back. What the dispatcher has not signed is ignored."""
         try:
             found = await cast(Awaitable[dict[bytes, bytes]], self._redis.hgetall(keys.APPROVALS_OPEN))
         except NoPermissionError as error:  # the rights of an older version
             self._warn("rights", "questions about tools cannot be shown", error)
             return {}
-        questions = dict[str, Question]()
+        questions = dict[str, ToolQuestion]()
         for name, raw in found.items():
             approval_id = name.decode("utf-8", "replace")
             try:
-                questions[approval_id] = Question.verified(self._secret, approval_id, raw)
+                questions[approval_id] = ToolQuestion.verified(self._secret, approval_id, raw)
             except RecordRefused as error:
                 self._warn(approval_id, "a question about a tool is not signed by the dispatcher and is ignored", error)
         return questions
 
-    async def open(self, approval_id: str) -> Question | None:
+    async def open(self, approval_id: str) -> ToolQuestion | None:
         """The question of this id, if there is one without an end."""
         question = (await self.questions()).get(approval_id) if is_approval_id(approval_id) else None
         return question if question and not question.verdict else None
 
-    async def answer(self, approval_id: str, decision: Decision) -> bool:
+    async def answer(self, approval_id: str, decision: ToolDecision) -> bool:
         """Whether this is the decision that counts."""
         raw = decision.to_json(self._secret, approval_id)
         return bool(await self._redis.set(keys.approval(approval_id), raw, nx=True, ex=keys.APPROVAL_TTL_SECONDS))

@@ -33,7 +33,7 @@ def is_approval_id(text: str) -> bool:
 
 
 @dataclass(frozen=True)
-class Decision:
+class ToolDecision:
     """Who decided what; `user_id` and `name` are "" where nobody did."""
 
     verdict: Verdict
@@ -61,7 +61,7 @@ class Decision:
 
 
 @dataclass(frozen=True)
-class Question:
+class ToolQuestion:
     """`user_id`: who asked Claude, "" if that is not known; `text`: the input as people see it; `ends`: until when it may be answered, POSIX
     seconds; `verdict`: how it ended, "" while it is open, and `who` decided."""
 
@@ -74,7 +74,7 @@ class Question:
     verdict: str = ""
     who: str = ""
 
-    def decided(self, decision: Decision) -> Question:
+    def decided(self, decision: ToolDecision) -> ToolQuestion:
         return replace(self, verdict=decision.verdict, who=decision.name)
 
     def to_json(self, key: str, approval_id: str) -> bytes:
@@ -124,6 +124,6 @@ def _check(record: dict[str, Any], expected: str) -> None:
         raise RecordRefused("its signature is wrong")
 
 
-def _signature(key: str, kind: str, approval_id: str, signed: Decision | Question) -> str:
+def _signature(key: str, kind: str, approval_id: str, signed: ToolDecision | ToolQuestion) -> str:
     message = f"{kind}:{json.dumps([approval_id, vars(signed)], sort_keys=True)}"
     return hmac.new(key.encode("utf-8"), message.encode("ascii"), hashlib.sha256).hexdigest()

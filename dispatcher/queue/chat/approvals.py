@@ -23,7 +23,7 @@ from dispatcher.queue.rights import in_group
 from shared.config.settings import Settings
 from shared.config.tools import ChatTools
 from shared.system.signing_key import signing_key
-from shared.turns.approvals import TOOL_CHARACTERS, Decision, Question, Verdict, kept_input, shown_input
+from shared.turns.approvals import TOOL_CHARACTERS, ToolDecision, ToolQuestion, Verdict, kept_input, shown_input
 from shared.turns.records import RecordRefused, Task, dumps, loads_object, well_formed
 from shared.wire import keys
 
@@ -82,11 +82,11 @@ class Approvals:
 
     # What one question does.
 
-    async def ask(self, approval_id: str, question: Question) -> None:
+    async def ask(self, approval_id: str, question: ToolQuestion) -> None:
         await self._drop_forgotten()
         await self._redis.hset(keys.APPROVALS_OPEN, approval_id, cast(Any, question.to_json(self._secret, approval_id)))
 
-    async def wait(self, approval_id: str, question: Question) -> Verdict | Decision:
+    async def wait(self, approval_id: str, question: ToolQuestion) -> Verdict | ToolDecision:
         """The decision, or why there is none."""
         while not self._stopping.is_set():
             with contextlib.suppress(RedisError, TimeoutError):
@@ -101,15 +101,17 @@ class Approvals:
                     await self._stopping.wait()
         return "stopped"
 
-    async def settle(self, approval_id: str, question: Question, verdict: Verdict) -> Decision:
+    async def settle(self, approval_id: str, question: ToolQuestion, verdict: Verdict) -> ToolDecision:
         """Decide, unless somebody has decided just before."""
-        own, key = Decision(verdict, question.chat_id), keys.approval(approval_id)
+        own, key = ToolDecision(verdict, question.chat_id), keys.approval(approval_id)
         raw = own.to_json(self._secret, approval_id)
         if await self._redis.set(key, raw, nx=True, ex=keys.APPROVAL_TTL_SECONDS):
             return own
         return await self._decision(approval_id, question.chat_id) or own
 
-    async def record(self, approval_id: str, question: Question, decision: Decision, given: dict[str, Any]) -> None:
+    async def record(
+        self, approval_id: str, question: ToolQuestion, decision: ToolDecision, given: dict[str, Any]
+    ) -> None:
         """The record, and for the bot how the question ended, in one transaction."""
         digest, short = kept_input(given)
         record = {
@@ -132,15 +134,15 @@ class Approvals:
             pipe.hset(keys.APPROVALS_OPEN, approval_id, cast(Any, ended))
             await pipe.execute()
 
-    def question(self, task: Task, tool: str, given: dict[str, Any]) -> Question:
+    def question(self, task: Task, tool: str, given: dict[str, Any]) -> ToolQuestion:
         name = well_formed(tool)[:TOOL_CHARACTERS]
         ends = time.time() + self._seconds
-        return Question(task.chat_id, task.user_id or "", task.task_id, name, shown_input(given), ends)
+        return ToolQuestion(task.chat_id, task.user_id or "", task.task_id, name, shown_input(given), ends)
 
-    async def _decision(self, approval_id: str, chat_id: str) -> Decision | None:
+    async def _decision(self, approval_id: str, chat_id: str) -> ToolDecision | None:
         raw = cast(bytes | None, await self._redis.get(keys.approval(approval_id)))
         try:
-            found = Decision.verified(self._secret, approval_id, raw) if raw else None
+            found = ToolDecision.verified(self._secret, approval_id, raw) if raw else None
         except RecordRefused as error:
             log.error(
                 "an answer about a tool is not signed by the bot and is ignored",
@@ -178,10 +180,10 @@ class _Asking:
             log.error("a tool is denied: the question failed", reason=str(error) or type(error).__name__)
             return "failed"
 
-    async def _end(self, found: Verdict | Decision) -> Verdict:
+    async def _end(self, found: Verdict | ToolDecision) -> Verdict:
         """Decided and recorded."""
         async with asyncio.timeout(REDIS_SECONDS):
-            if isinstance(found, Decision):
+            if isinstance(found, ToolDecision):
                 decision = found
             else:
                 decision = await self._approvals.settle(self._id, self._question, found)

@@ -15,7 +15,7 @@ from dispatcher.telegram.approvals import ALLOW, DENY, ApprovalState
 from dispatcher.telegram.incoming.origins import shown_name
 from dispatcher.telegram.incoming.presses import Presses
 from shared.config.settings import Settings
-from shared.turns.approvals import NAME_CHARACTERS, Decision, Question, Verdict
+from shared.turns.approvals import NAME_CHARACTERS, ToolDecision, ToolQuestion, Verdict
 from shared.turns.records import well_formed
 
 log = structlog.get_logger()
@@ -50,10 +50,10 @@ class ApprovalPresses:
         if not command or time.time() > question.ends:
             return OVER
         name = well_formed(shown_name(press.from_user))[:NAME_CHARACTERS]
-        decision = Decision(_VERDICTS[word], question.chat_id, person, name)
+        decision = ToolDecision(_VERDICTS[word], question.chat_id, person, name)
         return TAKEN if await self._state.answer(approval_id, decision) else OVER
 
-    def _may(self, person: str, chat: int, question: Question) -> bool:
+    def _may(self, person: str, chat: int, question: ToolQuestion) -> bool:
         """In a private chat the person is the chat."""
         asked = question.user_id or (question.chat_id if chat > 0 else None)
         return person == asked or person in self._owners or (chat > 0 and person == question.chat_id)

@@ -18,7 +18,7 @@ from dispatcher.telegram.approvals import ALLOW, DENY, ApprovalState
 from dispatcher.telegram.client import Flood, Telegram, TelegramError, Unreachable
 from dispatcher.telegram.incoming.presses import Presses
 from dispatcher.telegram.outgoing.rendering import MessagePart, units
-from shared.turns.approvals import Question
+from shared.turns.approvals import ToolQuestion
 from shared.turns.results import Button
 
 log = structlog.get_logger()
@@ -71,7 +71,7 @@ class ApprovalQuestions:
                 task.add_done_callback(lambda _, name=name: self._doing.pop(name, None))  # type: ignore[misc]
         return LOOK_SECONDS
 
-    async def _do(self, name: str, question: Question) -> None:
+    async def _do(self, name: str, question: ToolQuestion) -> None:
         try:
             await self._step(name, question)
         except Flood as flood:
@@ -89,7 +89,7 @@ class ApprovalQuestions:
             log.exception("a question about a tool failed", approval=name)
             self._later[name] = time.monotonic() + GRACE_SECONDS
 
-    async def _step(self, name: str, question: Question) -> None:
+    async def _step(self, name: str, question: ToolQuestion) -> None:
         chat = _chat(question)
         if chat not in self._allowed:
             log.error("a question about a tool is removed: its chat is not allowed", chat=question.chat_id)
@@ -107,7 +107,7 @@ class ApprovalQuestions:
                 await self._edit(question, chat, message)
             await self._drop(name)
 
-    async def _ask(self, name: str, question: Question, chat: int) -> None:
+    async def _ask(self, name: str, question: ToolQuestion, chat: int) -> None:
         record = await self._state.waiting(question.task_id)
         left = question.ends - time.time()
         part = _text(question, MAY_IT.format(seconds=max(1, round(left))))
@@ -120,7 +120,7 @@ class ApprovalQuestions:
         message = await self._telegram.send(chat, part, thread=thread, reply_to=reply_to, buttons=[row])
         await self._state.note_shown(name, message)
 
-    async def _edit(self, question: Question, chat: int, message: int) -> None:
+    async def _edit(self, question: ToolQuestion, chat: int, message: int) -> None:
         end = ENDED.get(question.verdict, ENDED["nobody"]).format(who=question.who or "somebody")
         await self._telegram.edit(chat, message, _text(question, end))
 
@@ -129,7 +129,7 @@ class ApprovalQuestions:
         self._later.pop(name, None)
 
 
-def _chat(question: Question) -> int:
+def _chat(question: ToolQuestion) -> int:
     """0, which is no chat, for an id that is none of Telegram's."""
     try:
         return int(question.chat_id)
@@ -137,7 +137,7 @@ def _chat(question: Question) -> int:
         return 0
 
 
-def _text(question: Question, end: str) -> MessagePart:
+def _text(question: ToolQuestion, end: str) -> MessagePart:
     head = ASKED.format(tool=question.tool) + "\n"
     block = {"type": "pre", "offset": units(head), "length": units(question.text)}
     return MessagePart(f"{head}{question.text}\n\n{end}", [block])

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from shared.turns.approvals import Decision, Question
+from shared.turns.approvals import ToolDecision, ToolQuestion
 from tests.dispatcher.telegram.approvals.asking import BOB, GROUP, OWNER, Asking, asking, person, pressed_again
 from tests.support.day.telegram_bot import wait_until
 from tests.support.world import SECRET
@@ -109,12 +109,12 @@ def test_a_press_counts_once_in_its_chat_alone(here: Asking) -> None:
 
 def test_answers_and_questions_without_a_signature_have_no_effect(here: Asking) -> None:
     chat = 9935
-    forged = Question(str(chat), str(chat), "t1", "Bash", "rm -rf /", time.time() + 60)
+    forged = ToolQuestion(str(chat), str(chat), "t1", "Bash", "rm -rf /", time.time() + 60)
     here.redis.hset("hcli:mem:approvals:open", "0" * 20, forged.to_json("another secret of mine", "0" * 20))
     question = here.asked(chat, "touch made.txt")
     name = here.open_id()
     key = f"hcli:mem:approval:{name}"
-    yes = Decision("allowed", str(chat), str(chat), "Ada")
+    yes = ToolDecision("allowed", str(chat), str(chat), "Ada")
     here.redis.set(key, yes.to_json("another secret of mine", name))
     time.sleep(1)
     here.redis.set(key, yes.to_json(SECRET, "1" * 20))  # signed for another question
