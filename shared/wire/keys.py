@@ -101,7 +101,7 @@ KEYS: tuple[Key, ...] = (
         "its decision, signed: {verdict, chat_id, user_id, name, hmac}; the first one counts", "bot, dispatcher, owner", "bot, dispatcher", "1 h"),
     Key("hcli:mem:approvals", "list",
         "newest 1,000 such decisions: {at, id, chat_id, user_id, task_id, tool, input_sha256, input, decision, by, name}",
-        "dispatcher, owner", "owner", "none"),
+        "dispatcher, owner", "none", "none"),
     Key("hcli:mem:release", "hash", "worker → run of the release it serves, 0 for none", "dispatcher", "bot, night", "none"),
     Key("hcli:mem:tombstones", "list", "tombstone JSON: which turns to forget", "dispatcher, owner", "dispatcher, night", "none"),
     Key("hcli:mem:forgotten", "string",
