@@ -41,7 +41,7 @@ class Recorder:
 
     def say(self, text: str, words: str, *, to: int = 0) -> None:
         before = newest(self.stage, self.chat)
-        self._note(f"writes{' in reply to message ' + str(to) if to else ''}: {text}")
+        self.note(f"writes{' in reply to message ' + str(to) if to else ''}: {text}")
         if to:
             self.stage.api.reply(self.chat, to, text, person(self.chat))
         else:
@@ -50,15 +50,15 @@ class Recorder:
 
     def press(self, label: str, words: str) -> None:
         before = newest(self.stage, self.chat)
-        self._note(f"presses [{label}]")
+        self.note(f"presses [{label}]")
         self.stage.api.press(self.chat, label, person(self.chat))
         sees(self.stage, self.chat, words, before)
 
     def press_only(self, label: str) -> None:
-        self._note(f"presses [{label}]")
+        self.note(f"presses [{label}]")
         self.stage.api.press(self.chat, label, person(self.chat))
 
-    def _note(self, what: str) -> None:
+    def note(self, what: str) -> None:
         self._done.append((time.monotonic(), "Ada", what))
 
     def part(self, title: str) -> str:
@@ -120,7 +120,7 @@ def below(record: Recorder) -> str:
     record.press("Why?", "given this from memory")
     record.press("Retry", "What has keys")
     hold.touch()
-    record._note("writes: think long")
+    record.note("writes: think long")
     stage.api.say(chat, "think long", person(chat))
     wait_until(lambda: bool(last(stage, chat).buttons) and last(stage, chat).text == "…", lambda: "the placeholder")
     wait_for(lambda: b'"placeholder"' in b"".join(stage.redis.hvals("hcli:mem:bot:waiting")), "its record")  # type: ignore[arg-type]

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
 from uuid import uuid4
@@ -17,12 +19,14 @@ from dispatcher.answering.media.reading import Read
 from dispatcher.answering.partial import PartialAnswers
 from dispatcher.claude.client import ClaudeCli, ClaudeRequest
 from dispatcher.claude.media_sessions import MediaSessions
-from dispatcher.claude.memory_server import MemoryServer, allowed_tools
+from dispatcher.claude.relay.approval_server import APPROVER, approval_server
+from dispatcher.claude.relay.memory_server import MemoryServer, allowed_tools
 from dispatcher.claude.reply import Answer
 from dispatcher.health.metrics import Metrics
 from dispatcher.memory.typed import tags
 from dispatcher.prompt.context import Context
 from dispatcher.prompt.message_header import framed
+from dispatcher.queue.chat.approvals import Approvals
 from shared.config.settings import Settings
 from shared.errors import HmemError, SettingsError
 from shared.system.files import PrivateDir, make_dir, safe_name
@@ -46,7 +50,7 @@ class NoteOutcome(Protocol):
 
 class ClaudeCaller:
     """Passes one message to Claude; one per dispatcher. `remembers`: the rules for tags are part of the prompt; `note`: notes each outcome;
-    `partial_answers`: take each answer while it is written, None if nobody is shown that."""
+    `partial_answers`: take each answer while it is written, None if nobody is shown that; `approvals`: ask in the chat about tools."""
 
     def __init__(
         self,
@@ -56,12 +60,13 @@ class ClaudeCaller:
         metrics: Metrics,
         note: NoteOutcome,
         partial_answers: PartialAnswers | None,
+        approvals: Approvals,
         *,
         remembers: bool,
         zone_of: Callable[[str], ZoneInfo],
     ) -> None:
         self._settings, self._claude, self._metrics, self._note = settings, claude, metrics, note
-        self._sessions, self._partial_answers = sessions, partial_answers
+        self._sessions, self._partial_answers, self._approvals = sessions, partial_answers, approvals
         self._remembers, self._zone_of = remembers, zone_of
         self._noting: set[asyncio.Task[None]] = set()  # a task that nobody holds may be collected while it runs
         rules = tags.INSTRUCTIONS if remembers else ""
@@ -95,10 +100,14 @@ class ClaudeCaller:
                 mcp_config_files=(server.config,) if server else (),
                 more_tools=allowed_tools(self._settings) if server else (),
                 blocks=tuple(read.blocks),
+                tools=self._settings.tools_of(task.chat_id),
             )
             began = time.perf_counter()
-            async with self._sessions.using(session, task.chat_id, media=bool(read.blocks)):
-                answer = await self._answer(request, task, code)
+            async with (
+                self._sessions.using(session, task.chat_id, media=bool(read.blocks)),
+                self._with_approvals(request, task) as asking,
+            ):
+                answer = await self._answer(asking, task, code)
             self._metrics.claude(time.perf_counter() - began, task.model)
             if not (resume and answer.session_lost):  # else a new session is tried at once
                 # The answer does not wait for it.
@@ -111,6 +120,20 @@ class ClaudeCaller:
                 prompt_file.unlink(missing_ok=True)
             if server:
                 server.close()
+
+    @asynccontextmanager
+    async def _with_approvals(self, request: ClaudeRequest, task: Task) -> AsyncIterator[ClaudeRequest]:
+        """The request with somebody to ask about its tools; without those tools if that cannot be."""
+        tools = request.tools
+        async with AsyncExitStack() as stack:
+            if tools and tools.asked:
+                try:
+                    server = approval_server(self._approvals.of(task, tools), self._prompts.path)
+                    config = await stack.enter_async_context(server)
+                    request = replace(request, mcp_config_files=(*request.mcp_config_files, config), approver=APPROVER)
+                except (HmemError, OSError) as error:
+                    log.error("answering without the tools that are asked for", reason=str(error))
+            yield request
 
     async def _answer(self, request: ClaudeRequest, task: Task, code: str) -> Answer:
         if self._partial_answers is None:

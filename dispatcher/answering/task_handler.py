@@ -45,6 +45,7 @@ from dispatcher.memory.cache_dropping import CacheDropper
 from dispatcher.memory.day.memory import DayMemory
 from dispatcher.memory.tombstones import FORGOTTEN, erases
 from dispatcher.queue.cancellation import Run
+from dispatcher.queue.chat.approvals import Approvals
 from dispatcher.queue.chat.records import ChatRecords
 from dispatcher.queue.chat.usage import ChatUsage
 from dispatcher.queue.chat.zones import ChatZones
@@ -104,9 +105,10 @@ class TaskHandler:
         )
         self._contexts = MessageContexts(settings, day, served, self.cache_dropper, metrics)
         shown = PartialAnswers(settings, client, remembers=tags.enabled) if settings.stream else None
-        note, sessions = partial(note_outcome, client), self._media_sessions
+        note, sessions, zone_of = partial(note_outcome, client), self._media_sessions, self.zones.of
+        self.approvals = asked = Approvals(settings, client)
         self._claude = ClaudeCaller(
-            settings, claude, sessions, metrics, note, shown, remembers=tags.enabled, zone_of=self.zones.of
+            settings, claude, sessions, metrics, note, shown, asked, remembers=tags.enabled, zone_of=zone_of
         )
         self._keeper = MediaKeeper(settings, client)
         replays = settings.session_mode == "replay"

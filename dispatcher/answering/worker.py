@@ -85,6 +85,7 @@ class Worker:
             self._stop_now.set()
         self._stop.set()
         self._notices.stop()
+        self._handler.approvals.stop()
         self._supervisor.stopping()
         self._freed.set()
 

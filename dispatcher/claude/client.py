@@ -32,6 +32,7 @@ from dispatcher.claude.reply import SESSION_ID, TELL_OWNER, WORD_JOINER, Answer,
 from dispatcher.claude.sandbox import Walls
 from shared.config.packages import how_to_get_claude
 from shared.config.settings import Settings
+from shared.config.tools import ChatTools, permissions
 from shared.errors import ClaudeUnavailable
 from shared.text.translations import later, tr
 
@@ -77,7 +78,8 @@ _PASSED_PREFIXES = ("LC_", "XDG_", "ANTHROPIC_", "CLAUDE_", "AWS_", "VERTEX_", "
 class ClaudeRequest:
     """One call: the bare message, the chat's session and whether it exists, the prompt file (None: nothing to add), and what this call has in
     addition to the settings: files that name MCP servers, tools that may be used. `blocks`: content ahead of the message, as the Messages API has
-    it (images, documents); their texts and titles are disarmed as the message is."""
+    it (images, documents); their texts and titles are disarmed as the message is. `tools`: those of the chat, None for CLAUDE_ALLOWED_TOOLS;
+    `approver`: the MCP tool that decides about those that are asked for, "" if nobody is asked."""
 
     message: str
     session: str
@@ -88,6 +90,8 @@ class ClaudeRequest:
     mcp_config_files: tuple[Path, ...] = ()
     more_tools: tuple[str, ...] = ()
     blocks: tuple[dict[str, Any], ...] = ()
+    tools: ChatTools | None = None
+    approver: str = ""
 
     @property
     def files(self) -> tuple[Path, ...]:
@@ -128,15 +132,18 @@ def _nobody(_: Progress) -> None:
     """For a call whose progress nobody follows."""
 
 
+def _rules(every_use: tuple[str, ...]) -> str:
+    """Settings of this call. A rule `ask` is stronger than what the CLI, or its user's settings, would let run without a question."""
+    if not every_use:
+        return DENY_READING
+    rules = orjson.loads(DENY_READING)
+    return orjson.dumps(rules | {"permissions": rules["permissions"] | {"ask": list(every_use)}}).decode()
+
+
 def built_in_tools(allowed: str) -> tuple[str, ...]:
     """The tools that a list of permissions names, without those of MCP servers: `Bash(git *), mcp__core__*` names Bash."""
-    outside, depth = "", 0
-    for character in allowed:
-        depth += character == "("
-        outside += " " if depth else character
-        depth -= character == ")" and depth > 0
-    names = outside.replace(",", " ").split()
-    return tuple(dict.fromkeys(name for name in names if not name.startswith("mcp__")))
+    names = [one.partition("(")[0] for one in permissions(allowed)]
+    return tuple(dict.fromkeys(name for name in names if name and not name.startswith("mcp__")))
 
 
 def child_environment(environment: Mapping[str, str], own_names: set[str], extra: str) -> dict[str, str]:
@@ -253,8 +260,11 @@ class ClaudeCli:
         return FRESH_PROMPT if FRESH_PROMPT[0].encode() in ended.output else ()
 
     def _environment_for(self, question: ClaudeRequest) -> dict[str, str]:
-        more = self._servers(question) or built_in_tools(self._settings.claude_allowed_tools or "")
+        more = self._servers(question) or built_in_tools(self._tools(question).allowed)
         return self._environment if more else self._environment | NO_ATTACHMENTS
+
+    def _tools(self, question: ClaudeRequest) -> ChatTools:
+        return question.tools or ChatTools(self._settings.claude_allowed_tools or "")
 
     def _servers(self, question: ClaudeRequest) -> list[Path]:
         """Files that name MCP servers: the owner's, then those of this call."""
@@ -263,16 +273,16 @@ class ClaudeCli:
 
     def _arguments(self, question: ClaudeRequest, flags: tuple[str, ...], *, streams: bool) -> list[str]:
         """Options with several values come last, each followed by another option, so that none takes the values of another."""
-        settings = self._settings
-        allowed = settings.claude_allowed_tools or ""
-        tools = built_in_tools(allowed)
+        may = self._tools(question)
+        asked, every_use = (may.asked, may.every_use) if question.approver else ((), ())
+        tools = built_in_tools(",".join([may.allowed, *asked]))
         arguments = [
             self._binary,
             "-p",
             *(STREAMING if streams else ONE_OBJECT),
             *(("--input-format", "stream-json") if question.blocks else ()),
             "--settings",
-            DENY_READING,
+            _rules(every_use),
             *OWNERS_FILES_ONLY,
             *flags,
         ]
@@ -284,6 +294,7 @@ class ClaudeCli:
         arguments += ["--model", model] if model else []
         if servers := self._servers(question):
             arguments += ["--mcp-config", *map(str, servers)]
-        if may := [*filter(None, [allowed]), *question.more_tools]:
-            arguments += ["--allowedTools", ",".join(may)]
+        arguments += ["--permission-prompt-tool", question.approver] if question.approver else []
+        if allowed := [*filter(None, [may.allowed]), *question.more_tools]:
+            arguments += ["--allowedTools", ",".join(allowed)]
         return [*arguments, "--tools", ",".join(tools)]

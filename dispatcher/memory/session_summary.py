@@ -10,6 +10,7 @@ from uuid import uuid4
 import structlog
 
 from shared.config.settings import Settings
+from shared.config.tools import ChatTools
 from shared.errors import ClaudeUnavailable, HmemError, SettingsError
 from shared.system.files import make_dir
 from shared.text.format import date_text, one_line, shorten
@@ -75,7 +76,8 @@ def in_thread(claude: ClaudeCli, settings: Settings, prompt: str, loop: asyncio.
     from dispatcher.claude.client import ClaudeRequest
 
     directory = make_dir(settings.hmem_state_dir / "chats" / "~session-summaries")
-    request = ClaudeRequest(prompt, str(uuid4()), False, None, directory, None)
+    # Without tools: a chat with few of its own (CHAT_TOOLS) must not reach more by what it has a summary say.
+    request = ClaudeRequest(prompt, str(uuid4()), False, None, directory, None, tools=ChatTools())
     answer = asyncio.run_coroutine_threadsafe(claude.ask(request), loop).result(settings.task_timeout + 60)
     if answer.error is not None:
         raise ClaudeUnavailable(f"The Claude CLI wrote no summary: {answer.error}. Sentences are extracted instead.")

@@ -15,16 +15,19 @@ import structlog
 from aiogram.types import User
 
 from dispatcher.queue.rights import Rights
+from dispatcher.telegram.approvals import ApprovalState
 from dispatcher.telegram.chat_marks import ChatMarks
 from dispatcher.telegram.client import Telegram, Unauthorized
 from dispatcher.telegram.commands.answers import Commands, menus
 from dispatcher.telegram.guests.allowed import AllowedChats
 from dispatcher.telegram.guests.commands import GuestCommands
 from dispatcher.telegram.guests.invitations import Invitations
+from dispatcher.telegram.incoming.approval_presses import ApprovalPresses
 from dispatcher.telegram.incoming.arrivals import Arrivals
 from dispatcher.telegram.incoming.intake import Intake
 from dispatcher.telegram.incoming.pressed import Pressed
 from dispatcher.telegram.incoming.presses import Presses
+from dispatcher.telegram.outgoing.approval_questions import ApprovalQuestions
 from dispatcher.telegram.outgoing.delivery import Delivery
 from dispatcher.telegram.outgoing.keyboard import Keyboards
 from dispatcher.telegram.outgoing.partials import Partials
@@ -57,7 +60,10 @@ async def serve(settings: Settings) -> None:
         loop.add_signal_handler(number, stop.set)
     media, marks = open_media(settings, client), ChatMarks(client)
     allowed, invitations = AllowedChats(settings.allowed, client), Invitations(client)
-    bot = Bot(settings, telegram, BotState(settings, client, secret), marks, media, secret, allowed, invitations)
+    approvals = ApprovalState(client, secret)
+    bot = Bot(
+        settings, telegram, BotState(settings, client, secret), marks, media, approvals, secret, allowed, invitations
+    )
     try:
         await bot.run(stop)
     except Unauthorized:
@@ -78,6 +84,7 @@ class Bot:
         state: BotState,
         marks: ChatMarks,
         media: MediaStore,
+        approvals: ApprovalState,
         secret: str,
         allowed: AllowedChats,
         invitations: Invitations,
@@ -89,6 +96,8 @@ class Bot:
         self._presses, self._marks = Presses(secret), marks
         keyboards = Keyboards(telegram, marks, self._presses, stops=settings.buttons)
         self._partials = Partials(telegram, state, keyboards) if settings.stream else None
+        self._approvals = approvals
+        self._questions = ApprovalQuestions(telegram, approvals, self._presses, allowed)
         files = SentFiles(telegram, media)
         self._delivery = Delivery(telegram, state, allowed, keyboards, files, self._partials)
 
@@ -117,7 +126,8 @@ class Bot:
         name = me.username or ""
         guests = GuestCommands(self._allowed, self._invitations, self._state, rights, self._secret, name, zone)
         commands = Commands(self._state, self._secret, rights, zone, settings.report_at, guests)
-        pressed = Pressed(self._allowed, self._telegram, self._state, commands, self._presses, self._marks, me)
+        answers = ApprovalPresses(settings, self._approvals, self._presses)
+        pressed = Pressed(self._allowed, self._telegram, self._state, commands, self._presses, answers, self._marks, me)
         arrivals = Arrivals(settings, self._telegram, self._state, self._media, self._delivery.wake)
         intake = Intake(
             settings, self._telegram, self._state, self._marks, commands, pressed, arrivals, me, self._delivery.wake,
@@ -152,7 +162,7 @@ class Bot:
 
     async def _while_owner(self, intake: Intake, arrivals: Arrivals) -> None:
         """Run until the lease is lost or one of the parts ends with an error."""
-        work = [intake.run(), arrivals.run(), self._delivery.run(), self._renew()]
+        work = [intake.run(), arrivals.run(), self._delivery.run(), self._questions.run(), self._renew()]
         work += [self._partials.run()] if self._partials else []
         parts = [asyncio.create_task(part) for part in work]
         try:

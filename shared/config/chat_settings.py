@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from pydantic import BaseModel, Field, SecretStr, field_validator
 
+from shared.config import tools
 from shared.config.daily_limit import DailyLimits
+from shared.config.tools import ChatTools
 from shared.config.values import AbsolutePath, http_url
 
 
@@ -92,6 +94,41 @@ class ChatSettings(BaseModel):
         le=50_000_000,
         description="with SEND_FILES: how large all files of an answer may be together, in bytes",
     )
+
+    claude_allowed_tools: str | None = Field(
+        None,
+        description="passed on as --allowedTools; unset: no tools. Built-in tools must be named, and Read is always denied",
+    )
+    chat_tools: str = Field(
+        "",
+        description="allowed tools of single chats, instead of CLAUDE_ALLOWED_TOOLS: 9912=WebFetch,Bash(git *); -1001234= (that chat: none)",
+    )
+    approve_tools: str = Field(
+        "",
+        description="tools that are asked for in the chat before they run, unless they are allowed there: Bash,WebFetch; empty: none are",
+    )
+    approve_seconds: float = Field(
+        120.0,
+        gt=0,
+        le=1_800,
+        description="seconds that a question of APPROVE_TOOLS waits for an answer (TASK_TIMEOUT goes on); then the tool is denied",
+    )
+
+    def tools_of(self, chat_id: str) -> ChatTools:
+        """What Claude may use in this chat, and what it asks for."""
+        own = tools.chat_tools(self.chat_tools).get(chat_id)
+        return tools.tools_of((self.claude_allowed_tools or "") if own is None else own, self.approve_tools)
+
+    @field_validator("chat_tools")
+    @classmethod
+    def _tools_of_chats(cls, value: str) -> str:
+        tools.chat_tools(value)
+        return value
+
+    @field_validator("approve_tools")
+    @classmethod
+    def _approved_tools(cls, value: str) -> str:
+        return ",".join(tools.approved_tools(value))
 
     @field_validator("transcribe_url", "transcribe_key", "transcribe_model", "transcribe_language", mode="before")
     @classmethod

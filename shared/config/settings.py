@@ -183,10 +183,6 @@ class Settings(ChatSettings, OwnerSettings):
         None,
         description="passed on as --mcp-config; no other MCP servers are started. Every call fails if the file is missing or is not JSON",
     )
-    claude_allowed_tools: str | None = Field(
-        None,
-        description="passed on as --allowedTools; unset: no tools. Built-in tools must be named, and Read is always denied",
-    )
     claude_base_prompt_file: AbsolutePath | None = Field(
         None,
         description="rules before the memory in the prompt, instead of dispatcher/prompt/base.md; an empty file: none",

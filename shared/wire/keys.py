@@ -69,7 +69,8 @@ KEYS: tuple[Key, ...] = (
         "task id → JSON: where its answer goes, who asked, and how much of it is delivered", "bot, dispatcher, owner", "bot, dispatcher", "none"),
     Key("hcli:mem:bot:seen:{task_id}", "string",
         "this update was processed; under <chat>-<message>: JSON {task, digest, told}, for its edits; under album-…: its notice was sent; under "
-        "press-…: this button was just pressed; under reply-…: the command that a reply is; under row-…: the message with the buttons of the answer",
+        "press-…: this button was just pressed; under reply-…: the command that a reply is; under row-…: the message with the buttons of the answer; "
+        "under approval-…: the message that asks about a tool",
         "bot, owner", "bot", "2 days"),
     Key("hcli:mem:bot:arriving", "hash",
         "task id → JSON of a message whose files are being fetched, or that came after such a one: its task and which files of Telegram it names",
@@ -102,6 +103,15 @@ KEYS: tuple[Key, ...] = (
         "this memory's (id and time of creation) reminder is in the outbox; schedule-…: this occurrence was sent or asked",
         "dispatcher", "none", "30 days"),
     Key("hcli:mem:chat:{chat_id}", "hash", "what a chat has set for itself: timezone, language", "bot, dispatcher, owner", "bot, dispatcher", "none"),
+    Key("hcli:mem:approvals:open", "hash",
+        "id → signed JSON of a question whether Claude may use a tool, and how it ended: {chat_id, user_id, task_id, tool, text, ends, verdict, "
+        "who, hmac}",
+        "bot, dispatcher, owner", "bot, dispatcher", "none"),
+    Key("hcli:mem:approval:{id}", "string",
+        "its decision, signed: {verdict, chat_id, user_id, name, hmac}; the first one counts", "bot, dispatcher, owner", "bot, dispatcher", "1 h"),
+    Key("hcli:mem:approvals", "list",
+        "newest 1,000 such decisions: {at, id, chat_id, user_id, task_id, tool, input_sha256, input, decision, by, name}",
+        "dispatcher, owner", "none", "none"),
     Key("hcli:mem:release", "hash", "worker → run of the release it serves, 0 for none", "dispatcher", "bot, night", "none"),
     Key("hcli:mem:tombstones", "list", "tombstone JSON: which turns to forget", "dispatcher, owner", "dispatcher, night", "none"),
     Key("hcli:mem:forgotten", "string",
@@ -173,6 +183,8 @@ NIGHT_PICTURE = "hcli:mem:night:picture"
 ALARMS = "hcli:mem:alarms"
 MORNING = "hcli:mem:morning"
 DIGESTS = "hcli:mem:digests"
+APPROVALS_OPEN = "hcli:mem:approvals:open"
+APPROVALS = "hcli:mem:approvals"
 CLAUDE_ERRORS = "hcli:mem:claude"
 
 #: Stands for all chats; no record can have it as its chat id.
@@ -205,12 +217,14 @@ BOT_OWNER_TTL_SECONDS = 30
 SELECTION_TTL_SECONDS = 600
 BOT_TOLD_TTL_SECONDS = 86_400
 BOT_TRIES_TTL_SECONDS = 3_600
+APPROVAL_TTL_SECONDS = 3_600
 
 #: Lengths of bounded lists.
 HISTORY_LENGTH = 100
 DEAD_LENGTH = 10_000
 UNCONSOLIDATED_LENGTH = 1_000
 SERVED_LENGTH = 1_000
+APPROVALS_LENGTH = 1_000
 
 
 def result(task_id: str) -> str:
@@ -333,6 +347,10 @@ def invite(code_hash: str) -> str:
 
 def bot_tries(chat_id: str) -> str:
     return f"hcli:mem:bot:tries:{chat_id}"
+
+
+def approval(approval_id: str) -> str:
+    return f"hcli:mem:approval:{approval_id}"
 
 
 def bot_told(chat_id: str) -> str:

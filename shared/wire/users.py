@@ -36,6 +36,7 @@ OF_CHAT = keys.chat_settings("*")
 MEDIA_FILES = keys.media("*")
 KEPT_FILES = f"{keys.KEPT}:*"
 INVITES, TRIES = keys.invite("*"), keys.bot_tries("*")
+APPROVAL = keys.approval("*")
 
 
 _SCRIPTS = without_keys(
@@ -90,6 +91,10 @@ BOT = User(
         both("GET INCR EXPIRE", TRIES, why="counts a stranger's wrong codes"),
         reads("LRANGE LINDEX", keys.OUTBOX, why="looks for messages to deliver"),
         both("LPOP", keys.OUTBOX, why="removes what it delivers"),
+        both(
+            "HGETALL HDEL", keys.APPROVALS_OPEN, why="questions whether Claude may use a tool; removes those that ended"
+        ),
+        both("EXISTS SET", APPROVAL, why="what a person answered to one, once"),
         reads("HGETALL", keys.RELEASE, why="`/status`: whether there is a dispatcher"),
         reads("EXISTS", LEASE, why="`/status`: whether it is running"),
         reads("GET", keys.NIGHT_LAST, why="`/status`: time of the last good night"),
@@ -246,6 +251,11 @@ DISPATCHER = User(
         ),
         writes("LREM", keys.OUTBOX, why="drops them after some days"),
         writes("SET", REMINDED, why="reminds once, and asks a scheduled question once"),
+        both(
+            "HSET HGETALL HDEL", keys.APPROVALS_OPEN, why="asks whether Claude may use a tool, and says how that ended"
+        ),
+        both("GET SET", APPROVAL, why="what was answered; decides itself when nobody does"),
+        writes("RPUSH LTRIM", keys.APPROVALS, why="the record of these decisions"),
         writes("HSET HDEL", keys.RELEASE, why="publishes which release it serves"),
         reads("GET", keys.NIGHT_LAST, keys.NIGHT_FAILED, why="logs that a night was missed, and why"),
         reads("GET", keys.NIGHT_REPORT, keys.NIGHT_PICTURE, why="the morning report"),
@@ -330,6 +340,9 @@ OWNER = User(
         writes("DEL", OF_CHAT, why="… and removes what a whole chat has set"),
         writes("HDEL", keys.GUESTS, why="… and that it was a guest"),
         writes("DEL", INVITES, why="… and its owner's open invitations"),
+        writes("HDEL", keys.APPROVALS_OPEN, why="… questions about tools"),
+        writes("DEL", APPROVAL, why="… their answers"),
+        writes("LREM", keys.APPROVALS, why="… and their records"),
         writes("RPUSH", keys.TAGS, why="`hmem dead retry` returns tags to the dispatcher (tasks go to the queue, as with `hmem ask`)"),
         writes("DEL", DONE, ATTEMPTS, CANCEL, why="… and clears that the task was tried or cancelled"),
         both("HSETNX", keys.BOT_WAITING, why="… and has the bot deliver the late answer"),

@@ -18,6 +18,7 @@ from dispatcher.telegram.chat_marks import ChatMarks
 from dispatcher.telegram.client import Telegram, TelegramError
 from dispatcher.telegram.commands.answers import Commands, task_of
 from dispatcher.telegram.guests.allowed import AllowedChats
+from dispatcher.telegram.incoming.approval_presses import ApprovalPresses
 from dispatcher.telegram.incoming.origins import shown_name
 from dispatcher.telegram.incoming.presses import Presses
 from dispatcher.telegram.incoming.updates import IncomingMessage
@@ -53,11 +54,13 @@ class Pressed:
         state: BotState,
         commands: Commands,
         presses: Presses,
+        approvals: ApprovalPresses,
         marks: ChatMarks,
         me: User,
     ) -> None:
         self._allowed, self._telegram, self._state = allowed, telegram, state
         self._commands, self._presses, self._marks, self._me = commands, presses, marks, me
+        self._approvals = approvals
         self._answered = set[str]()  # presses of the update that is being processed
 
     @contextlib.asynccontextmanager
@@ -86,6 +89,9 @@ class Pressed:
         message, data = press.message, press.data or ""
         if message is None or not await self._allowed.has(message.chat.id):
             await self._answer(press.id, tr(NOT_YOURS))
+            return
+        if (told := await self._approvals.pressed(press, message.chat.id)) is not None:
+            await self._answer(press.id, told)
             return
         command = self._presses.command(data, message.chat.id, str(press.from_user.id))
         if not command:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from dispatcher.claude.memory_server import (
+from dispatcher.claude.relay.memory_server import (
     BY_PIPE,
     HANDED_ON,
     READING,

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from dispatcher.claude.memory_server import READING, MemoryServer, allowed_tools
+from dispatcher.claude.relay.memory_server import READING, MemoryServer, allowed_tools
 from tests.servers.messages_api import MessagesApi, ToolCall, tool_results
 from tests.support.machine import wait_for
 from tests.support.world import BINARIES, World

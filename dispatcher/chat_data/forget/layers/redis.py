@@ -57,6 +57,7 @@ class RedisLayer:
         yield from self._outbox(scope)
         yield from self._bot_words(scope)
         yield from self._arriving(scope)
+        yield from self._approvals(scope)
         if scope.whole_chat is not None:
             yield from self._counters(scope.whole_chat)
             yield from self._digest(scope.whole_chat)
@@ -188,6 +189,23 @@ class RedisLayer:
                 task, at = dumps(record.get("task")), _number(record.get("at"))
                 if _covers_task(scope, task, at):
                     yield RedisEntry("redis: bot", keys.BOT_ARRIVING.encode(), raw, "field", _words(task), name)
+
+    def _approvals(self, scope: Scope) -> Iterator[RedisEntry]:
+        """Which tools were asked for, with their inputs: their records, open questions and answers. The scan does not search for their words, which
+        are Claude's: nothing of them is left."""
+        for raw in self._entries(keys.APPROVALS):
+            record = _record(raw)
+            chat_id, at, text = str(record.get("chat_id", "")), _number(record.get("at")), _text(raw)
+            if scope.covers_text(chat_id, str(record.get("task_id", "")), at, text):
+                yield RedisEntry("redis: approvals", keys.APPROVALS.encode(), raw, "entry")
+        with suppress(ResponseError):
+            for name, raw in self._redis.hgetall(keys.APPROVALS_OPEN).items():
+                record = _record(raw)
+                if record.get("chat_id") in (*scope.chats, None) or scope.asked.holds(_text(raw)):
+                    yield RedisEntry("redis: approvals", keys.APPROVALS_OPEN.encode(), raw, "field", name=name)
+        for key, raw in self.scan(keys.approval("*")):
+            if _record(raw).get("chat_id") in (*scope.chats, None):
+                yield RedisEntry("redis: approvals", key, b"", "key")
 
     def _answered(self, task_id: str) -> bool:
         """Whether the task is done and the bot has taken its answer: nothing more will come."""

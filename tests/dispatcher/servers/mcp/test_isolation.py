@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from dispatcher.claude.memory_server import (
+from dispatcher.claude.relay.memory_server import (
     READING,
 )
 from dispatcher.memory.tombstones import Forgotten

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from dispatcher.claude.memory_server import (
+from dispatcher.claude.relay.memory_server import (
     READING,
 )
 from tests.support.machine import wait_for

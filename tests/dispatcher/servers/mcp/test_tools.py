@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from dispatcher.claude.memory_server import (
+from dispatcher.claude.relay.memory_server import (
     READING,
 )
 from dispatcher.memory.day.memory import DayMemory

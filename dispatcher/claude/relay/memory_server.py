@@ -17,13 +17,10 @@ from contextlib import suppress
 from pathlib import Path
 from uuid import uuid4
 
-import orjson
-
-from dispatcher.claude import mcp_relay
 from dispatcher.claude.client import cli_environment
+from dispatcher.claude.relay.relayed import config_of, listen
 from shared.config.credentials import DESCRIPTOR, VARIABLE, by_pipe
 from shared.config.settings import Settings
-from shared.errors import InvalidInput
 from shared.system.files import write_atomic
 from shared.turns.records import chat_id_of
 
@@ -54,8 +51,6 @@ BY_PIPE = ("redis_url", "day_store_url", "pgvector_url")
 PASSED = ("HOME", "PATH", "LANG", "TZ", "TMPDIR")
 #: How long a server may take to end after SIGTERM. Seconds.
 END_SECONDS = 5.0
-#: The Claude CLI replaces such a mark with a variable of its environment, anywhere in the file.
-EXPANDED = "${"
 
 
 def tool_names(settings: Settings) -> tuple[str, ...]:
@@ -78,28 +73,11 @@ class MemoryServer:
         self._settings, self._chat_id = settings, chat_id_of(chat_id)
         name = uuid4().hex
         self._path, self.config = directory / f"{name}.sock", directory / f"mcp-{name}.json"
-        command = [sys.executable, "-I", "-S", mcp_relay.__file__, str(self._path)]
-        server = {"type": "stdio", "command": command[0], "args": command[1:]}
-        content = orjson.dumps({"mcpServers": {SERVER: server}})
-        if EXPANDED.encode() in content:
-            raise InvalidInput(
-                f"HMEM_STATE_DIR, or the path of this program, contains {EXPANDED}, which the Claude CLI would replace. "
-                "So Claude gets no memory tools. Rename the directory."
-            )
-        self._listener = self._listen(directory)
+        content = config_of(SERVER, self._path, "Claude gets no memory tools")
+        self._listener = listen(self._path)
         write_atomic(self.config, content)
         self._started: list[subprocess.Popen[bytes]] = []
         threading.Thread(target=self._serve, name="memory server", daemon=True).start()
-
-    def _listen(self, directory: Path) -> socket.socket:
-        listener = socket.socket(socket.AF_UNIX)
-        inside = os.open(directory, os.O_PATH)  # a socket's address is limited to about a hundred characters
-        try:
-            listener.bind(f"/proc/self/fd/{inside}/{self._path.name}")
-            listener.listen()
-        finally:
-            os.close(inside)
-        return listener
 
     def _serve(self) -> None:
         """Start a server for each connection; when the listener is closed, end all of them."""
