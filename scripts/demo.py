@@ -33,7 +33,7 @@ from dispatcher.prompt.budget import RECALLED_TITLE
 from scripts.demo_host import ANSWER_SECONDS, BIN, SAMPLE, STAND_IN, DemoFailed, Host, Message, temporary_host
 from shared.text.format import one_line, shorten
 from shared.turns.records import RecordRefused
-from shared.turns.results import Result
+from shared.turns.signed.results import Result
 
 DAYS = 2
 WIDTH = 100

@@ -16,7 +16,7 @@ sys.path.insert(0, str(ROOT))
 from redis import Redis  # noqa: E402 - after the path
 
 from scripts.record_buttons import Recorder  # noqa: E402
-from tests.dispatcher.telegram.approvals.asking import Asking, asking, person  # noqa: E402
+from tests.dispatcher.telegram.buttons.approvals.asking import Asking, asking, person  # noqa: E402
 from tests.support.machine import answers, free_port, wait_for  # noqa: E402
 
 TARGET = ROOT / "docs" / "recordings" / "telegram-approval.txt"

@@ -21,8 +21,8 @@ from dispatcher.claude.reply import WORD_JOINER
 from dispatcher.memory.typed import tags
 from shared.config.settings import Settings
 from shared.system.signing_key import signing_key
-from shared.turns.partial import TEXT_CHARACTERS, TOOL_CHARACTERS, PartialAnswer
 from shared.turns.records import Task, well_formed
+from shared.turns.signed.partial import TEXT_CHARACTERS, TOOL_CHARACTERS, PartialAnswer
 from shared.wire import keys
 
 log = structlog.get_logger()

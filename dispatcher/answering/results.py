@@ -17,7 +17,7 @@ from shared.system.signing_key import signing_key
 from shared.text.translations import later, tr
 from shared.turns.media import Media
 from shared.turns.records import Task, Turn
-from shared.turns.results import Keyboard, Result, keyboard, row_of
+from shared.turns.signed.results import Keyboard, Result, keyboard, row_of
 
 #: How far another host's clock may be ahead.
 CLOCK_SLACK_SECONDS = 300.0

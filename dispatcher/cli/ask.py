@@ -14,7 +14,7 @@ from dispatcher.cli.arguments import Chat, Json, connect, given_chat
 from shared.errors import AnswerFailed, AnswerTimeout, ForgedResult, InvalidInput
 from shared.system.command import application, print_json, start
 from shared.turns.records import RecordRefused, chat_id_of, dumps
-from shared.turns.results import RESULT_BYTES, Result
+from shared.turns.signed.results import RESULT_BYTES, Result
 from shared.wire import keys
 
 app = application()

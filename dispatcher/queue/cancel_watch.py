@@ -15,7 +15,7 @@ from redis import ResponseError
 from redis.asyncio import Redis
 
 from dispatcher.queue.cancellation import Run
-from shared.turns.results import RESULT_BYTES
+from shared.turns.signed.results import RESULT_BYTES
 from shared.wire import keys
 
 #: Commands for each task, in one pipeline.

@@ -25,7 +25,7 @@ from dispatcher.queue.scripts import script_text
 from shared.system.faults import crash_point
 from shared.text.translations import later, speaking, tr
 from shared.turns.records import dumps
-from shared.turns.results import Button, keyboard_json
+from shared.turns.signed.results import Button, keyboard_json
 from shared.wire import keys
 
 if TYPE_CHECKING:

@@ -25,7 +25,7 @@ from dispatcher.queue.scripts import script_text
 from shared.system.processes import died_here, host_of, process_name
 from shared.text.format import tokens
 from shared.turns.records import RecordRefused, Task, Tombstone, Turn, dumps, turns_of
-from shared.turns.results import RESULT_BYTES, Result
+from shared.turns.signed.results import RESULT_BYTES, Result
 from shared.wire import keys
 
 #: A task whose worker died this often is dead-lettered.

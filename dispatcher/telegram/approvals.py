@@ -14,8 +14,8 @@ from redis.asyncio import Redis
 from redis.exceptions import NoPermissionError
 
 from dispatcher.telegram.waiting import Waiting
-from shared.turns.approvals import ToolDecision, ToolQuestion, is_approval_id
 from shared.turns.records import RecordRefused
+from shared.turns.signed.approvals import ToolDecision, ToolQuestion, is_approval_id
 from shared.wire import keys
 
 log = structlog.get_logger()

@@ -14,7 +14,7 @@ from typing import cast
 from redis.asyncio import Redis
 
 from shared.turns.records import RecordRefused, dumps, loads_object
-from shared.turns.results import reply_command_of
+from shared.turns.signed.results import reply_command_of
 from shared.wire import keys
 
 #: Within so many seconds a second press of the same button is taken for a double press.

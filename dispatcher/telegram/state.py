@@ -20,9 +20,9 @@ from dispatcher.telegram.waiting import Mark, Waiting
 from shared.config.settings import Settings
 from shared.system.formats import refuse_newer_redis
 from shared.text.translations import language_of
-from shared.turns.partial import PARTIAL_BYTES, PartialAnswer
 from shared.turns.records import RecordRefused, Task, dumps, loads_object, with_text
-from shared.turns.results import RESULT_BYTES, Result
+from shared.turns.signed.partial import PARTIAL_BYTES, PartialAnswer
+from shared.turns.signed.results import RESULT_BYTES, Result
 from shared.wire import keys
 from shared.wire.client import BOT, open_async_redis
 

@@ -14,13 +14,8 @@ from shared.wire.rights import Right, User, both, reads, without_keys, writes
 
 TURNS = keys.MEMORY_PREFIX + "*"
 RESULTS, PENDING, STATS, CANCEL = keys.result("*"), keys.pending("*"), keys.stats("*"), keys.cancel("*")
-SESSION, HISTORY, SIZE, SPENT, WHY = (
-    keys.session("*"),
-    keys.history("*"),
-    keys.size("*"),
-    keys.spent("*"),
-    keys.why("*"),
-)
+SESSION, HISTORY, SIZE = keys.session("*"), keys.history("*"), keys.size("*")
+SPENT, WHY, APPROVAL = keys.spent("*"), keys.why("*"), keys.approval("*")
 CONVERSATION = tuple(keys.conversation("*"))
 INFLIGHT, LEASE, ATTEMPTS, DONE = keys.inflight("*"), keys.lease("*"), keys.attempts("*"), keys.done("*")
 UNCONSOLIDATED, CONSOLIDATING, REMINDED = keys.unconsolidated("*"), keys.consolidating("*"), keys.reminded("*")
@@ -33,11 +28,8 @@ VECTOR_RELEASES, VECTOR_PARTS, VECTOR_ALIASES = (
 )
 CHAT_STATS = keys.CHAT_STATS_PREFIX + "*"
 OF_CHAT = keys.chat_settings("*")
-MEDIA_FILES = keys.media("*")
-KEPT_FILES = f"{keys.KEPT}:*"
+MEDIA_FILES, KEPT_FILES = keys.media("*"), f"{keys.KEPT}:*"
 INVITES, TRIES = keys.invite("*"), keys.bot_tries("*")
-APPROVAL = keys.approval("*")
-
 
 _SCRIPTS = without_keys(
     "SCRIPT|LOAD",

@@ -1,4 +1,4 @@
-"""A command as a message of the chat, and its reply. A button below a message is such a command, too (shared/turns/results.py)."""
+"""A command as a message of the chat, and its reply. A button below a message is such a command, too (shared/turns/signed/results.py)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from shared.turns.records import Task
-from shared.turns.results import Keyboard
+from shared.turns.signed.results import Keyboard
 
 _COMMAND = re.compile(r"\A/(?P<name>[a-z]{1,16})(?:@\w+)?(?:\s+(?P<text>.*))?\Z", re.DOTALL | re.IGNORECASE)
 

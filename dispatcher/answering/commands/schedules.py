@@ -15,7 +15,7 @@ from shared.errors import InvalidInput
 from shared.text.format import one_line, shorten
 from shared.text.translations import later, tr
 from shared.turns.records import Task
-from shared.turns.results import BUTTONS_MOST, Button, Keyboard
+from shared.turns.signed.results import BUTTONS_MOST, Button, Keyboard
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection

@@ -23,8 +23,8 @@ from dispatcher.memory.store.whose import in_group
 from shared.config.settings import Settings
 from shared.config.tools import ChatTools
 from shared.system.signing_key import signing_key
-from shared.turns.approvals import TOOL_CHARACTERS, ToolDecision, ToolQuestion, Verdict, kept_input, shown_input
 from shared.turns.records import RecordRefused, Task, dumps, loads_object, well_formed
+from shared.turns.signed.approvals import TOOL_CHARACTERS, ToolDecision, ToolQuestion, Verdict, kept_input, shown_input
 from shared.wire import keys
 
 log = structlog.get_logger()

@@ -19,7 +19,7 @@ from dispatcher.telegram.state import BotState
 from dispatcher.telegram.waiting import Waiting
 from shared.text.translations import LANGUAGES, current_language, language_of, later, noted_language, speaking, tr
 from shared.turns.records import MODELS, RecordRefused, loads_object
-from shared.turns.results import Keyboard, Result, keyboard, row_of
+from shared.turns.signed.results import Keyboard, Result, keyboard, row_of
 from shared.wire import keys
 
 log = structlog.get_logger()

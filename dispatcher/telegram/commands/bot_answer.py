@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from shared.turns.results import Keyboard
+from shared.turns.signed.results import Keyboard
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from dispatcher.telegram.incoming.updates import IncomingMessage
 from dispatcher.telegram.state import BotState
 from shared.text.format import day_text, time_text
 from shared.text.translations import later, tr
-from shared.turns.results import Button, Keyboard, Result, keyboard, row_of
+from shared.turns.signed.results import Button, Keyboard, Result, keyboard, row_of
 from shared.turns.speakers import label
 
 log = structlog.get_logger()

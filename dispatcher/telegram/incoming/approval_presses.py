@@ -16,8 +16,8 @@ from dispatcher.telegram.incoming.origins import shown_name
 from dispatcher.telegram.incoming.presses import Presses
 from shared.config.settings import Settings
 from shared.text.translations import later, tr
-from shared.turns.approvals import NAME_CHARACTERS, ToolDecision, ToolQuestion, Verdict
 from shared.turns.records import well_formed
+from shared.turns.signed.approvals import NAME_CHARACTERS, ToolDecision, ToolQuestion, Verdict
 
 log = structlog.get_logger()
 

@@ -41,7 +41,7 @@ from shared.config.settings import Settings
 from shared.system.faults import crash_point
 from shared.text.translations import noted_language, speaking, tr
 from shared.turns.records import dumps, loads_object
-from shared.turns.results import keyboard_json
+from shared.turns.signed.results import keyboard_json
 from shared.wire import keys
 
 log = structlog.get_logger()

@@ -28,7 +28,7 @@ from shared.system.faults import crash_point
 from shared.text.translations import language_of, later, noted_language, speaking, tr
 from shared.turns.message_origin import Origin
 from shared.turns.records import dumps
-from shared.turns.results import keyboard_json
+from shared.turns.signed.results import keyboard_json
 
 log = structlog.get_logger()
 

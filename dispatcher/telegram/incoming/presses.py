@@ -13,7 +13,7 @@ import hashlib
 import hmac
 import time
 
-from shared.turns.results import Button
+from shared.turns.signed.results import Button
 
 #: How long a button may be pressed. Seconds.
 VALID_SECONDS = 2 * 86_400

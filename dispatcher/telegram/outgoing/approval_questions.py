@@ -21,8 +21,8 @@ from dispatcher.telegram.incoming.presses import Presses
 from dispatcher.telegram.outgoing.rendering import MessagePart, units
 from dispatcher.telegram.waiting import Waiting
 from shared.text.translations import later, speaking, tr
-from shared.turns.approvals import ToolQuestion
-from shared.turns.results import Button
+from shared.turns.signed.approvals import ToolQuestion
+from shared.turns.signed.results import Button
 
 log = structlog.get_logger()
 

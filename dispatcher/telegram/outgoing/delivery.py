@@ -47,7 +47,7 @@ from shared.system.faults import crash_point
 from shared.text.translations import later, speaking, tr
 from shared.turns.media import HEARD_MARK
 from shared.turns.records import RecordRefused, chat_id_of, loads_object, user_id_of
-from shared.turns.results import Result, keyboard_json, keyboard_of
+from shared.turns.signed.results import Result, keyboard_json, keyboard_of
 
 log = structlog.get_logger()
 

@@ -14,7 +14,7 @@ from dispatcher.telegram.incoming.presses import Presses
 from dispatcher.telegram.retry import until_redis_answers, until_telegram_takes_it
 from dispatcher.telegram.waiting import Waiting
 from shared.text.translations import later, tr
-from shared.turns.results import Keyboard, keyboard, row_of
+from shared.turns.signed.results import Keyboard, keyboard, row_of
 
 STOP = later("Stop")
 

@@ -25,8 +25,8 @@ from dispatcher.telegram.state import BotState
 from dispatcher.telegram.waiting import Waiting
 from shared.system.faults import crash_point
 from shared.text.translations import later, speaking, tr
-from shared.turns.partial import PartialAnswer
 from shared.turns.records import RecordRefused
+from shared.turns.signed.partial import PartialAnswer
 
 log = structlog.get_logger()
 

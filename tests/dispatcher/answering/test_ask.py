@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from shared.turns.results import RESULT_BYTES, Result
+from shared.turns.signed.results import RESULT_BYTES, Result
 from shared.wire import keys
 from tests.support.day.hcli_bot import Bot
 from tests.support.machine import wait_for

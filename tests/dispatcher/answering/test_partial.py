@@ -11,8 +11,8 @@ import pytest
 
 from dispatcher.answering.partial import _shown
 from dispatcher.memory.typed import tags
-from shared.turns.partial import PARTIAL_BYTES, TEXT_CHARACTERS, PartialAnswer
 from shared.turns.records import RecordRefused
+from shared.turns.signed.partial import PARTIAL_BYTES, TEXT_CHARACTERS, PartialAnswer
 from tests.servers import scripted_claude
 from tests.support.day.hcli_bot import Bot
 from tests.support.machine import wait_for

@@ -39,7 +39,7 @@ from shared.search.recall import OpenRelease
 from shared.search.types import Query
 from shared.system.files import sha256_bytes
 from shared.turns.records import RecordRefused, Task, Tombstone, Turn, dumps
-from shared.turns.results import Result
+from shared.turns.signed.results import Result
 from tests.support.day.anything import EXAMPLES, damaged, drawn, tasks, through
 from tests.support.day.forgetting_world import hmem
 from tests.support.machine import wait_for

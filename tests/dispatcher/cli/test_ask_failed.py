@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from shared.turns.results import Result
+from shared.turns.signed.results import Result
 from tests.support.world import SECRET, World
 
 FAILING = "#!/bin/sh\necho 'API Error: 500 overloaded' >&2\nexit 1\n"

@@ -24,7 +24,7 @@ from dispatcher.queue.existing_values import LOOKS, is_signed
 from dispatcher.queue.tasks import Claim, TaskQueue
 from shared.system.processes import died_here, host_of, process_name
 from shared.turns.records import RecordRefused, Task, Turn
-from shared.turns.results import Result
+from shared.turns.signed.results import Result
 from shared.wire import keys
 from tests.support.day.hcli_bot import SAY, script
 from tests.support.day.queues import claimed, finished, play

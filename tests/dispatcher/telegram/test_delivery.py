@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from shared.turns.results import RESULT_BYTES, Result
+from shared.turns.signed.results import RESULT_BYTES, Result
 from tests.servers.telegram_api import TOKEN
 from tests.servers.telegram_messages import mention
 from tests.support.day.telegram_bot import GROUP, Stage, keys_of, staged, wait_until

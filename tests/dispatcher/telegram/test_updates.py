@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from shared.turns.records import Task
-from shared.turns.results import Result
+from shared.turns.signed.results import Result
 from tests.servers.telegram_api import BOT
 from tests.servers.telegram_messages import mention
 from tests.support.day.telegram_bot import GROUP, Stage, says, staged, wait_until

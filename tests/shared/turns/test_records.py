@@ -27,7 +27,7 @@ from shared.turns.records import (
     task_id_of,
     turn_key,
 )
-from shared.turns.results import Result
+from shared.turns.signed.results import Result
 
 PROPERTY = settings(max_examples=60, deadline=None)
 TASK: dict[str, Any] = {"task_id": "t1", "chat_id": 7, "message": "hello"}

@@ -20,7 +20,7 @@ from dispatcher.memory.tombstones import FORGOTTEN
 from dispatcher.queue.scripts import script_text
 from shared.turns.message_origin import Origin
 from shared.turns.records import RecordRefused, Task, Turn, dumps, loads_object
-from shared.turns.results import Result
+from shared.turns.signed.results import Result
 from shared.wire import keys
 
 #: Keys read, and values removed, in one call.

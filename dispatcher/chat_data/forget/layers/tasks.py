@@ -21,7 +21,7 @@ from dispatcher.memory.tombstones import FORGOTTEN
 from dispatcher.queue.existing_values import ExistingResult, is_signed
 from dispatcher.queue.scripts import script_text
 from shared.turns.records import ROLES, RecordRefused, Task, Turn
-from shared.turns.results import Result
+from shared.turns.signed.results import Result
 from shared.wire import keys
 
 #: How long to wait for running tasks to end, and between two checks. Seconds.

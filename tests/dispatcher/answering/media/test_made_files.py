@@ -11,7 +11,7 @@ import pytest
 
 from dispatcher.answering.media.made_files import Made, MadeFiles, clean_name
 from shared.system.files import safe_name
-from shared.turns.results import Result
+from shared.turns.signed.results import Result
 from shared.wire.media.in_files import MediaFolder
 from tests.support.world import World
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from dispatcher.telegram.incoming.presses import Presses
 from shared.config.settings import Settings
 from shared.turns.records import dumps, loads_object
-from shared.turns.results import Button, Result, keyboard_of
+from shared.turns.signed.results import Button, Result, keyboard_of
 from tests.servers.telegram_api import BOT
 from tests.servers.telegram_messages import forwarded_from, mention
 from tests.support.day.telegram_bot import GROUP, Stage, staged, toasts, wait_until

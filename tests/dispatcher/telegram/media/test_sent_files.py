@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from shared.turns.media import Media
-from shared.turns.results import Result
+from shared.turns.signed.results import Result
 from shared.wire import keys
 from tests.support.day.telegram_bot import Stage, staged, wait_until
 from tests.support.world import SECRET

@@ -13,7 +13,7 @@ import pytest
 
 from dispatcher.telegram.guests.invitations import MOST_TRIES, NOT_VALID, WELCOME, code_in, hashed, seconds_of
 from dispatcher.telegram.incoming.presses import Presses
-from shared.turns.results import Button
+from shared.turns.signed.results import Button
 from shared.wire import keys
 from tests.support.day.telegram_bot import (
     CHAT,

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from dispatcher.telegram.outgoing.rendering import LONGEST, units
-from shared.turns.partial import PartialAnswer
+from shared.turns.signed.partial import PartialAnswer
 from tests.servers.telegram_messages import FloodLimits, Shown, mention
 from tests.support.day.telegram_bot import GROUP, Bot, Stage, staged, wait_until
 from tests.support.machine import wait_for
