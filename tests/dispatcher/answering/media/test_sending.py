@@ -62,10 +62,12 @@ def test_a_file_that_claude_writes_comes_after_the_answer_and_is_remembered(talk
 
 
 def test_it_stays_for_the_conversation_and_comes_again_only_if_it_changes(talk: Talk) -> None:
+    will_write(talk, stays__txt="1")
+    assert answer(talk, "make a file") == [("stays.txt", b"1")]
     talk.answer = "Nothing new."
     assert answer(talk, "and now?") == []
-    assert (directory(talk) / "rents.csv").exists()
-    (directory(talk) / "rents.csv").write_bytes(b"")  # as a program would that Claude runs
+    assert (directory(talk) / "stays.txt").exists()
+    (directory(talk) / "stays.txt").write_bytes(b"")  # as a program would that Claude runs
     will_write(talk, sums__txt="1")
     assert answer(talk, "again") == [("sums.txt", b"1")], "what changed between the answers is not this answer's"
 
