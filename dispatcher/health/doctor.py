@@ -76,7 +76,7 @@ CHECKS: tuple[Check, ...] = (
     Check("dead letters", check_dead, needs=("redis",)),
     Check("kept files", check_kept_files, needs=("redis",)),
     Check("bot", check_bot, needs=("redis",)),
-    Check("owners", check_owners),
+    Check("owners", check_owners, needs=("redis",)),
     Check("isolation", check_isolation),
     Check("state", check_state),
     Check("directories", check_directories),

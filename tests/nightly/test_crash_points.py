@@ -153,8 +153,8 @@ def test_a_kill_at_every_point_loses_and_doubles_nothing(passing: World, point: 
     found = contents(light)
     assert [text for _, text in found["chunks"].values()] == [
         "said before",
-        "said on the second day",
-        "said after the death",
+        "[picture]\nsaid on the second day",
+        "[picture]\nsaid after the death",
     ]
     assert light.redis.keys("hcli:memory:*") == []
     assert not list(light.memory_dir.glob("incoming/*"))

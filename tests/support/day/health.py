@@ -63,7 +63,8 @@ def ask(host: World, **more: str) -> tuple[int, dict[str, Finding]]:
 def expect(host: World, name: str, code: int, sentence: str, fix: str, **more: str) -> dict[str, Finding]:
     """This check alone is a problem: its code is the command's, its sentence and fix match."""
     ended, found = ask(host, **more)
-    assert {key: f for key, f in found.items() if f.state == "problem"} == {name: found[name]}
+    problems = {key: f for key, f in found.items() if f.state == "problem"}
+    assert problems == {name: found[name]}, problems
     assert (ended, found[name].code) == (code, code)
     assert re.search(sentence, found[name].sentence), found[name].sentence
     assert re.search(fix, found[name].fix), found[name].fix

@@ -154,7 +154,7 @@ def test_the_clock_of_another_day(host: World) -> None:
 
 
 def test_a_user_of_an_older_version_tells_the_owner_nothing(host: World, durable: Redis) -> None:
-    allow(durable, "~hcli:mem:[^m]* ~hcli:[^m]* ~hcli:memory:* +@all")
+    allow(durable, "~hcli:mem:[^m]* ~hcli:mem:media* ~hcli:[^m]* ~hcli:memory:* +@all")
     expect(
         host, "rights", Fault.REDIS_RIGHTS, "may not reach hcli:mem:morning, so the owner would get no alarm and no report",
         "ACL SETUSER", REDIS_URL=url_of(durable, "mine:pw@"),
