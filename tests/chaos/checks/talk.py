@@ -1,9 +1,10 @@
 """kill -9 by day: people chat with the Telegram bot while its process, three dispatchers, their children and Redis' connections are killed.
 
-A round is a message. Real parts but for two: Telegram is a loopback server, and Claude a script that begins to write, and after a moment answers
-each message by repeating it; the chats see both (STREAM). Every few tenths of a second something dies: the bot, a dispatcher (its lease must run out
-before another takes its tasks over), a dispatcher together with its Claude children, one Claude child alone, all connections of Redis, now and then
-Redis itself (it comes back with its append-only file). When all is said, nothing more is killed, and every message must have its answer.
+A round is a message: words, a picture or an album with a caption, a document with one, or a recording. Real parts but for three: Telegram and the
+server that transcribes are loopback servers, and Claude a script that begins to write, and after a moment answers each message by repeating it; the
+chats see both (STREAM). Every few tenths of a second something dies: the bot, a dispatcher (its lease must run out before another takes its tasks
+over), a dispatcher together with its Claude children, one Claude child alone, all connections of Redis, now and then Redis itself (it comes back with
+its append-only file). When all is said, nothing more is killed, and every message must have its answer.
 
 `lost`: a message without an answer in its chat, or a turn that is not stored. `doubled`: a turn or a line of the conversation that is there twice.
 `torn`: answers of one chat in another order than its messages, or in another chat. Duplicates *in the chat* are counted and told as a note: between
@@ -24,10 +25,12 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from random import Random
+from typing import Any
 
 from redis import Redis, RedisError
 
 from tests.chaos.harness.report import Bench, Outcome, chaos
+from tests.servers.files.transcription_api import TranscriptionApi
 from tests.servers.telegram_api import TOKEN, TelegramApi
 from tests.servers.telegram_messages import mention
 from tests.support.machine import wait_for
@@ -40,6 +43,9 @@ DISPATCHERS = 3
 FAULT_SECONDS, DOWN_SECONDS = (0.3, 2.5), (0.1, 1.0)
 #: Seconds between two messages.
 PAUSE_SECONDS = (0.0, 0.4)
+#: What people send, and how often.
+KINDS = (("text", "picture", "album", "document", "recording"), (6, 1, 1, 1, 1))
+JPEG = b"\xff\xd8\xff\xe0" + bytes(64)
 #: The killing goes on after the last message, until fewer than this many are queued, or this long.
 QUIET, LONGER_SECONDS = 10, 60.0
 #: Seconds in which all must be answered after the last fault: a lease and a beat, three times over, and the work itself.
@@ -48,7 +54,7 @@ PATIENCE_SECONDS = 240.0
 CLAUDE = r"""#!/bin/sh
 [ "$1" = --help ] && exit
 while [ $# -gt 0 ]; do case "$1" in --session-id|--resume) session=$2 ;; esac; shift; done
-message=$(tail -n 1)  # ahead of it there are lines of ours
+message=$(grep -ao 'message [0-9]* of -\{0,1\}[0-9]*' | tail -n 1)  # around it there are lines of ours, or JSON
 echo "$message" >>"$HOME/asked"
 text="{\"type\": \"text_delta\", \"text\": \"writing about $message\"}"
 echo "{\"type\": \"stream_event\", \"event\": {\"type\": \"content_block_delta\", \"delta\": $text}}"
@@ -181,14 +187,38 @@ def talk(api: TelegramApi, count: int, random: Random) -> tuple[dict[int, list[s
     for _ in range(count):
         chat = random.choice(CHATS)
         text = text_of(chat, len(said[chat]))
-        if chat < 0:
-            called = f"@memory_bot {text}"
-            last = api.say(chat, called, entities=mention(called))
-        else:
-            last = api.say(chat, text)
         said[chat].append(text)
+        last = say(api, chat, text, random.choices(*KINDS)[0])
         time.sleep(random.uniform(*PAUSE_SECONDS))
     return said, last
+
+
+def say(api: TelegramApi, chat: int, text: str, kind: str) -> int:
+    """One message; in the group it calls the bot by its name, which no recording can."""
+    said = f"@memory_bot {text}" if chat < 0 else text
+    called = mention(said) if chat < 0 else []
+    if kind == "text" or (kind == "recording" and chat < 0):
+        return api.say(chat, said, entities=called)
+    caption: dict[str, Any] = {"caption": said, "caption_entities": called}
+    files = api.files
+    if kind == "recording":
+        return api.say(chat, None, **files.voice(b"OggS " + text.encode()))
+    if kind == "document":
+        return api.say(chat, None, **caption, **files.document(b"words of a file", "words.txt", "text/plain"))
+    pictures = [
+        files.photo(JPEG + text.encode() + bytes([number]) + b"\xff\xd9")
+        for number in range(3 if kind == "album" else 1)
+    ]
+    if kind == "picture":
+        return api.say(chat, None, **caption, **pictures[0])
+    first, *others = [one | {"media_group_id": text} for one in pictures]
+    return api.album(chat, [first | caption, *others])
+
+
+def words_of(turn: dict[str, Any]) -> str:
+    """What was said with a stored message; of a recording, what was heard."""
+    heard = [str(one.get("text")) for one in turn.get("media", []) if one.get("kind") == "voice"]
+    return heard[0] if heard else str(turn["content"])
 
 
 ANSWERED = re.compile(r"answer to (message \d+ of -?\d+)")
@@ -211,9 +241,10 @@ def judge(world: World, api: TelegramApi, said: dict[int, list[str]], killed: in
     for task_id in task_ids(world.redis):
         question = json.loads(world.redis.get(f"hcli:memory:{task_id}:user") or b"{}")
         answer = json.loads(world.redis.get(f"hcli:memory:{task_id}:asst") or b"{}")
-        stored[question["content"]] += 1
-        if answer and answer["content"] != f"answer to {question['content']}":
-            outcome.found("torn", f"{question['content']} is stored with {answer['content']!r}")
+        words = words_of(question)
+        stored[words] += 1
+        if answer and answer["content"] != f"answer to {words}":
+            outcome.found("torn", f"{words} is stored with {answer['content']!r}")
         seen["turns without an answer"] += not answer
     for chat, texts in said.items():
         shown = answers(api, chat)
@@ -266,9 +297,10 @@ def run(bench: Bench) -> Outcome:
     script = world.root / "claude.sh"
     script.write_text(CLAUDE)
     script.chmod(0o755)
-    with TelegramApi() as api:
+    with TelegramApi() as api, TranscriptionApi(lambda one: one.content.removeprefix(b"OggS ").decode()) as speech:
         variables = {
             "CLAUDE_BIN": str(script), "TELEGRAM_BOT_TOKEN": TOKEN, "TELEGRAM_API_URL": api.url, "LOG_JSON": "true",
+            "TRANSCRIBE_URL": speech.url,
             "ALLOWED_CHATS": ",".join(map(str, CHATS)), "QUEUE_LIMIT": "100000", "CHAT_QUEUE_LIMIT": "100000",
         }  # fmt: skip
         bot = Process("bot", world, variables, "telegram")
