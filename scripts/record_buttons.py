@@ -23,7 +23,7 @@ from tests.support.day.telegram_bot import Stage, last, newest, person, sees, ta
 from tests.support.machine import answers, free_port, wait_for  # noqa: E402
 
 TARGET = ROOT / "docs" / "recordings" / "telegram-buttons.txt"
-SHOWN = ("sendMessage", "editMessageText", "editMessageReplyMarkup", "answerCallbackQuery")
+SHOWN = ("sendMessage", "sendDocument", "getFile", "editMessageText", "editMessageReplyMarkup", "answerCallbackQuery")
 WIDTH = 120
 HEAD = """\
 What people, the bot and the loopback Bot API of the tests say to each other, made by scripts/record_buttons.py.
@@ -73,6 +73,7 @@ class Recorder:
 
 def _call(method: str, params: dict[str, Any], status: int) -> str:
     text = f": {params['text']}" if params.get("text") else ""
+    text += f" {params['file_id']}" if params.get("file_id") else ""
     message = f" message {params['message_id']}" if params.get("message_id") else ""
     reply = json.loads(params.get("reply_parameters") or "{}").get("message_id")
     rows = json.loads(params.get("reply_markup") or "{}").get("inline_keyboard", [])
