@@ -100,7 +100,7 @@ class ClaudeCaller:
                 mcp_config_files=(server.config,) if server else (),
                 more_tools=allowed_tools(self._settings) if server else (),
                 blocks=tuple(read.blocks),
-                tools=self._settings.tools_of(task.chat_id),
+                tools=await self._approvals.tools_of(task.chat_id),
             )
             began = time.perf_counter()
             async with (

@@ -20,7 +20,7 @@ import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import orjson
 import structlog
@@ -132,12 +132,16 @@ def _nobody(_: Progress) -> None:
     """For a call whose progress nobody follows."""
 
 
-def _rules(every_use: tuple[str, ...]) -> str:
-    """Settings of this call. A rule `ask` is stronger than what the CLI, or its user's settings, would let run without a question."""
+def _rules(every_use: tuple[str, ...], rule: Literal["ask", "deny"]) -> str:
+    """Settings of this call. A rule is stronger than what the CLI, or its user's settings, would let run without a question: `ask`, or `deny` where
+    nobody can be asked."""
     if not every_use:
         return DENY_READING
     rules = orjson.loads(DENY_READING)
-    return orjson.dumps(rules | {"permissions": rules["permissions"] | {"ask": list(every_use)}}).decode()
+    permissions = rules["permissions"]
+    return orjson.dumps(
+        rules | {"permissions": permissions | {rule: [*permissions.get(rule, []), *every_use]}}
+    ).decode()
 
 
 def built_in_tools(allowed: str) -> tuple[str, ...]:
@@ -274,7 +278,7 @@ class ClaudeCli:
     def _arguments(self, question: ClaudeRequest, flags: tuple[str, ...], *, streams: bool) -> list[str]:
         """Options with several values come last, each followed by another option, so that none takes the values of another."""
         may = self._tools(question)
-        asked, every_use = (may.asked, may.every_use) if question.approver else ((), ())
+        asked = may.asked if question.approver else ()
         tools = built_in_tools(",".join([may.allowed, *asked]))
         arguments = [
             self._binary,
@@ -282,7 +286,7 @@ class ClaudeCli:
             *(STREAMING if streams else ONE_OBJECT),
             *(("--input-format", "stream-json") if question.blocks else ()),
             "--settings",
-            _rules(every_use),
+            _rules(may.every_use, "ask" if question.approver else "deny"),
             *OWNERS_FILES_ONLY,
             *flags,
         ]

@@ -53,6 +53,7 @@ class ScheduleSender:
 
     def __init__(self, day: DayMemory, client: Redis, now: Callable[[], float] = time.time) -> None:
         self._day, self._now, self._client = day, now, client
+        self._allowed = {str(chat) for chat in day.settings.allowed}
         self._remind = client.register_script(script_text("queue/remind"))
         self._ask: Any = client.register_script(script_text("queue/ask_scheduled"))
 
@@ -66,7 +67,7 @@ class ScheduleSender:
             moment = one.waits_for
             if moment is None:
                 continue
-            if is_removed(self._client, one.chat_id):
+            if one.chat_id not in self._allowed and is_removed(self._client, one.chat_id):
                 log.info("a removed guest's schedule is not carried out", chat=one.chat_id)
                 self._day.schedules.advance(one, now)
                 continue
@@ -103,6 +104,7 @@ class ScheduleSender:
         task |= {"language": language} if language else {}
         task |= {"chat_type": "group" if chat_id.startswith("-") else "private"}
         waiting = {"chat": chat_id, "at": now} | ({"user": one.user_id} if one.user_id else {})
+        waiting |= {"language": language} if language else {}
         refusal = {
             "id": f"limit-{name}",
             "chat_id": chat_id,

@@ -59,7 +59,7 @@ async def serve(settings: Settings) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
     media, marks = open_media(settings, client), ChatMarks(client)
-    allowed, invitations = AllowedChats(settings.allowed, client), Invitations(client)
+    allowed, invitations = AllowedChats(settings.allowed, client), Invitations(client, Rights(settings))
     approvals = ApprovalState(client, secret)
     bot = Bot(
         settings, telegram, BotState(settings, client, secret), marks, media, approvals, secret, allowed, invitations
@@ -128,7 +128,7 @@ class Bot:
         commands = Commands(self._state, self._secret, rights, zone, settings.report_at, guests)
         answers = ApprovalPresses(settings, self._approvals, self._presses)
         pressed = Pressed(self._allowed, self._telegram, self._state, commands, self._presses, answers, self._marks, me)
-        arrivals = Arrivals(settings, self._telegram, self._state, self._media, self._delivery.wake)
+        arrivals = Arrivals(settings, self._telegram, self._state, self._media, self._allowed, self._delivery.wake)
         intake = Intake(
             settings, self._telegram, self._state, self._marks, commands, pressed, arrivals, me, self._delivery.wake,
             self._allowed, self._invitations,

@@ -119,6 +119,10 @@ class ChatSettings(BaseModel):
         own = tools.chat_tools(self.chat_tools).get(chat_id)
         return tools.tools_of((self.claude_allowed_tools or "") if own is None else own, self.approve_tools)
 
+    def own_tools_of(self, chat_id: str) -> ChatTools:
+        """Only what CHAT_TOOLS names for this chat."""
+        return ChatTools(tools.chat_tools(self.chat_tools).get(chat_id, ""))
+
     @field_validator("chat_tools")
     @classmethod
     def _tools_of_chats(cls, value: str) -> str:

@@ -331,7 +331,7 @@ class Acting:
         known = self._texts.read(task.chat_id, list(asked)) if self._texts else {}
         if memory.user_id:
             said_by = {one: turn.user_id for one in again if (turn := known.get(_question_of(one)))}
-            again = [one for one in again if said_by.get(one) in (None, memory.user_id)]
+            again = [one for one in again if said_by.get(one) == memory.user_id]
         return hidden_with(texts, sources, answers, again, task.task_id, known, tombstone_id)
 
 

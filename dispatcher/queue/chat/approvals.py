@@ -38,6 +38,7 @@ FORGOTTEN_SECONDS = 3_600.0
 
 NOT_LISTED = "{tool} may not be used in this way here, and nobody is asked about it."
 TOO_MANY = "The person was asked too often during this answer, so {tool} was not run. Say what you still wanted to do."
+TOO_LONG = "The input of {tool} is too long for the person to see it whole, so it was not run. Use shorter inputs, one step at a time."
 NO_PERSON = "There is nobody here who could allow {tool}, so it was not run."
 TOLD: dict[Verdict, str] = {
     "denied": "The person was asked and did not allow this use of {tool}, so it was not run. Do not try to reach the same in another way.",
@@ -54,6 +55,7 @@ class Approvals:
 
     def __init__(self, settings: Settings, redis: Redis) -> None:
         self._redis, self._seconds, self._owners = redis, settings.approve_seconds, settings.owner_ids
+        self._settings, self._allowed = settings, {str(chat) for chat in settings.allowed}
         self._secret = signing_key(settings, "no question about a tool could be signed")
         self._stopping = asyncio.Event()
 
@@ -75,10 +77,25 @@ class Approvals:
                 return TOO_MANY.format(tool=tool)
             if not (task.user_id or self._owners or not in_group(task.chat_id)):
                 return NO_PERSON.format(tool=tool)
-            verdict = await _Asking(self, task, tool, given).verdict()
+            if (shown := shown_input(given)) is None:
+                return TOO_LONG.format(tool=tool)
+            verdict = await _Asking(self, task, tool, given, shown).verdict()
             return "" if verdict == "allowed" else TOLD[verdict].format(tool=tool, seconds=self._seconds)
 
         return decide
+
+    async def tools_of(self, chat_id: str) -> ChatTools:
+        """What Claude may use in this chat, and what it asks for. For a guest that is only what CHAT_TOOLS names for this chat: whoever has got an
+        invitation is not to run the owner's tools, nor to allow them to themselves."""
+        guest = chat_id not in self._allowed and await self._is_guest(chat_id)
+        return self._settings.own_tools_of(chat_id) if guest else self._settings.tools_of(chat_id)
+
+    async def _is_guest(self, chat_id: str) -> bool:
+        try:
+            return bool(await cast(Awaitable[bytes | None], self._redis.hget(keys.GUESTS, chat_id)))
+        except RedisError as error:
+            log.error("it is not known whether a chat is a guest's, so it gets a guest's tools", reason=str(error))
+            return True
 
     # What one question does.
 
@@ -134,10 +151,10 @@ class Approvals:
             pipe.hset(keys.APPROVALS_OPEN, approval_id, cast(Any, ended))
             await pipe.execute()
 
-    def question(self, task: Task, tool: str, given: dict[str, Any]) -> ToolQuestion:
+    def question(self, task: Task, tool: str, shown: str) -> ToolQuestion:
         name = well_formed(tool)[:TOOL_CHARACTERS]
         ends = time.time() + self._seconds
-        return ToolQuestion(task.chat_id, task.user_id or "", task.task_id, name, shown_input(given), ends)
+        return ToolQuestion(task.chat_id, task.user_id or "", task.task_id, name, shown, ends)
 
     async def _decision(self, approval_id: str, chat_id: str) -> ToolDecision | None:
         raw = cast(bytes | None, await self._redis.get(keys.approval(approval_id)))
@@ -162,9 +179,9 @@ class Approvals:
 class _Asking:
     """One question, from its asking to its record."""
 
-    def __init__(self, approvals: Approvals, task: Task, tool: str, given: dict[str, Any]) -> None:
+    def __init__(self, approvals: Approvals, task: Task, tool: str, given: dict[str, Any], shown: str) -> None:
         self._approvals, self._given = approvals, given
-        self._id, self._question = secrets.token_hex(10), approvals.question(task, tool, given)
+        self._id, self._question = secrets.token_hex(10), approvals.question(task, tool, shown)
 
     async def verdict(self) -> Verdict:
         try:

@@ -17,6 +17,7 @@ import redis
 from redis.asyncio import Redis
 
 from shared.config.daily_limit import ALL, DailyLimits, Limit
+from shared.errors import RedisUnavailable
 from shared.wire import keys
 from shared.wire.values import shown
 
@@ -62,14 +63,18 @@ class ChatUsage:
         return datetime.fromtimestamp(now, self._zone).date()
 
     async def days(self, chat_id: str, now: float, count: int) -> tuple[list[UsageCounts], list[UsageCounts]]:
-        """The last days of the chat, and of all chats; today first."""
+        """The last days of the chat, and of all chats; today first. RedisUnavailable if they cannot be read, so that no limit is passed by that."""
         today = self.today(now)
         async with self._redis.pipeline(transaction=False) as pipe:
             for back in range(count):
                 for key in keys.chat_stats((today - timedelta(days=back)).isoformat(), chat_id):
                     pipe.hgetall(key)
             raws = await pipe.execute(raise_on_error=False)
-        rows = [UsageCounts.parse(cast(dict[bytes, bytes], raw) if isinstance(raw, dict) else {}) for raw in raws]
+        if wrong := next((raw for raw in raws if isinstance(raw, Exception)), None):
+            raise RedisUnavailable(
+                f"What a chat has used cannot be read: {wrong}. Load deploy/redis-users.acl again (docs/redis-keys.md)."
+            )
+        rows = [UsageCounts.parse(raw) for raw in raws]
         return rows[0::2], rows[1::2]
 
     async def reached(self, chat_id: str, now: float) -> tuple[Limit, float] | None:

@@ -19,7 +19,7 @@ from dispatcher.telegram.guests.invitations import Invitations, seconds_of
 from dispatcher.telegram.incoming.updates import IncomingMessage
 from dispatcher.telegram.state import BotState
 from shared.text.format import day_text, time_text
-from shared.text.translations import later, tr
+from shared.text.translations import later, speaking, tr
 from shared.turns.signed.results import Button, Keyboard, Result, keyboard, row_of
 from shared.turns.speakers import label
 
@@ -143,9 +143,9 @@ class GuestCommands:
         """What the guest has asked is not answered any more."""
         for raw, task in await self._state.queued():
             if task.chat_id == chat:
-                result = Result.sign(
-                    self._secret, task.task_id, tr(CANCELLED), datetime.now(UTC).isoformat(), error=True
-                )
+                with speaking(task.language):
+                    cancelled = tr(CANCELLED)
+                result = Result.sign(self._secret, task.task_id, cancelled, datetime.now(UTC).isoformat(), error=True)
                 await self._state.cancel_queued(raw, task.task_id, result)
         for task_id, one in (await self._state.waiting()).items():
             if one.chat == chat and one.text is None:

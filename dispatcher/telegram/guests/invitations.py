@@ -16,6 +16,7 @@ from typing import Any, cast
 from redis.asyncio import Redis
 
 from dispatcher.queue.chat.guests import Guest
+from dispatcher.queue.rights import Rights
 from dispatcher.queue.scripts import script_text
 from dispatcher.telegram.waiting import Waiting
 from shared.text.translations import later, tr
@@ -37,14 +38,16 @@ DEFAULT_SECONDS, SHORTEST_SECONDS, LONGEST_SECONDS = 86_400, 60, 30 * 86_400
 WELCOME = later("Welcome! You are a guest here now: write to me and I answer. /help shows what I can do.")
 #: Of a wrong code, one that has expired and one that was used: nobody learns which.
 NOT_VALID = later("I cannot use this code: each works once and for a limited time. Please ask for a new one.")
-JOINED = "{name} (user id {chat}) has used an invitation of yours and is a guest now. /guests shows all guests and removes them."
+JOINED = later(
+    "{name} (user id {chat}) has used an invitation of yours and is a guest now. /guests shows all guests and removes them."
+)
 
 
 class Invitations:
     """One per bot."""
 
-    def __init__(self, redis: Redis) -> None:
-        self._redis = redis
+    def __init__(self, redis: Redis, rights: Rights) -> None:
+        self._redis, self._rights = redis, rights
         self._join = redis.register_script(script_text("telegram/join"))
 
     async def make(self, by: str, seconds: int) -> str:
@@ -58,8 +61,9 @@ class Invitations:
         key, now = keys.invite(hashed(code)), time.time()
         raw = cast(bytes | None, await self._redis.get(key))
         by = _inviter(raw)
+        by = by if self._rights.counts_all(by, by) else ""  # who is no owner any more invites nobody
         guest = Guest(str(chat), name, now, by)
-        told = JOINED.format(name=label("user", name), chat=chat)
+        told = tr(JOINED).format(name=label("user", name), chat=chat)
         return int(
             await cast(
                 Awaitable[Any],

@@ -17,6 +17,7 @@ import structlog
 from dispatcher.telegram.arriving import Arriving
 from dispatcher.telegram.client import FileGone, FileTooLarge, Flood, Telegram, TelegramError, Unauthorized
 from dispatcher.telegram.commands import answers
+from dispatcher.telegram.guests.allowed import AllowedChats
 from dispatcher.telegram.incoming.media_kinds import FileToFetch
 from dispatcher.telegram.retry import until_redis_answers
 from dispatcher.telegram.state import BotState, digest
@@ -49,8 +50,15 @@ class Arrivals:
     """One per bot. `arrived` is called when there is something new to deliver."""
 
     def __init__(
-        self, settings: Settings, telegram: Telegram, state: BotState, store: MediaStore, arrived: Callable[[], None]
+        self,
+        settings: Settings,
+        telegram: Telegram,
+        state: BotState,
+        store: MediaStore,
+        allowed: AllowedChats,
+        arrived: Callable[[], None],
     ) -> None:
+        self._allowed = allowed
         self._most, self._task_bytes = settings.media_bytes, settings.task_bytes
         self._telegram, self._state, self._store, self._arrived = telegram, state, store, arrived
         self._wake = asyncio.Event()
@@ -176,6 +184,9 @@ class Arrivals:
         self, task_id: str, raw: bytes, one: Arriving, record: Waiting, media: list[dict[str, Any]]
     ) -> None:
         task = dumps(one.task | ({"media": media} if media else {}))
+        if not await until_redis_answers(lambda: self._allowed.has(int(one.chat))):
+            await until_redis_answers(lambda: self._state.drop_arriving(task_id))
+            return
         if len(task) > self._task_bytes:
             await self._say(task_id, record, tr(answers.TOO_LONG), raw)
             return

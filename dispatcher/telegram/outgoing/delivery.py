@@ -194,6 +194,14 @@ class Delivery:
 
     async def _do(self, job: Job) -> None:
         try:
+            if job.record.text is None and not await until_redis_answers(
+                lambda: self._allowed.has(int(job.record.chat))
+            ):
+                log.warning(
+                    "an answer is not sent: its chat is not allowed any more", task=job.name, chat=job.record.chat
+                )
+                await self._end(job)
+                return
             with speaking(job.record.language):
                 await self._deliver(job)
         except Moved as moved:

@@ -64,6 +64,11 @@ def tr_count(one: str, several: str, count: int) -> str:
     return _catalog(_language.get()).ngettext(one, several, count)
 
 
+def in_every_language(text: str) -> set[str]:
+    """A text and its translations, to recognise one that was shown."""
+    return {_catalog(language).gettext(text) for language in LANGUAGES}
+
+
 def later(text: str) -> str:
     """Marks a constant: it is collected for translation here, and translated by `tr` where it is shown."""
     return text

@@ -15,8 +15,8 @@ from typing import Any, Literal, Self, cast
 
 from shared.wire.json import RecordRefused, dumps, loads_object, text_of
 
-#: How much of a tool's input a question shows, and a record keeps. Characters.
-SHOWN_CHARACTERS, KEPT_CHARACTERS = 700, 200
+#: The longest input of a tool that a question shows (UTF-16 units; a message of Telegram has 4,096), and what a record keeps (characters).
+SHOWN_UNITS, KEPT_CHARACTERS = 3_300, 200
 #: The longest names of a tool and a person that are shown. Characters.
 TOOL_CHARACTERS, NAME_CHARACTERS = 120, 64
 #: No question or decision is larger, written as JSON. Bytes.
@@ -95,11 +95,12 @@ class ToolQuestion:
         return made
 
 
-def shown_input(given: dict[str, Any], most: int = SHOWN_CHARACTERS) -> str:
-    """A tool's input as JSON, with every character that is not visible as an escape, cut with a note of how much is missing."""
+def shown_input(given: dict[str, Any]) -> str | None:
+    """A tool's input as JSON, with every character that is not visible as an escape; None if it is too long to be shown whole. Nobody is to allow
+    what they have not seen."""
     written = json.dumps(given, ensure_ascii=False, indent=1)
     text = "".join(one if one == "\n" or one.isprintable() else _escape(one) for one in written)
-    return text if len(text) <= most else f"{text[:most]}\n… ({len(text) - most:,} more characters are not shown)"
+    return text if len(text.encode("utf-16-le", "surrogatepass")) <= 2 * SHOWN_UNITS else None
 
 
 def kept_input(given: dict[str, Any]) -> tuple[str, str]:

@@ -18,6 +18,7 @@ from redis import Redis, ResponseError
 from dispatcher.chat_data.forget.request import Scope
 from dispatcher.memory.tombstones import FORGOTTEN
 from dispatcher.queue.scripts import script_text
+from shared.text.translations import in_every_language
 from shared.turns.message_origin import Origin
 from shared.turns.records import RecordRefused, Task, Turn, dumps, loads_object
 from shared.turns.signed.results import Result
@@ -132,7 +133,7 @@ class RedisLayer:
             except RecordRefused:
                 output = " ".join(quoted(raw))
             everywhere = scope.asked.chat_id is None and scope.asked.holds(output)
-            if output != FORGOTTEN and (task_id in scope.tasks or everywhere):
+            if output not in in_every_language(FORGOTTEN) and (task_id in scope.tasks or everywhere):
                 yield RedisEntry("redis: answers", key, raw, "value", (output,))
 
     def _partial_answers(self, scope: Scope) -> Iterator[RedisEntry]:

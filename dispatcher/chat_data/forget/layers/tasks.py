@@ -20,6 +20,7 @@ from dispatcher.chat_data.forget.request import Scope, chat_in
 from dispatcher.memory.tombstones import FORGOTTEN
 from dispatcher.queue.existing_values import ExistingResult, is_signed
 from dispatcher.queue.scripts import script_text
+from shared.text.translations import speaking, tr
 from shared.turns.records import ROLES, RecordRefused, Task, Turn
 from shared.turns.signed.results import Result
 from shared.wire import keys
@@ -117,7 +118,8 @@ class TasksLayer:
 
     def _withdrawn(self, one: Running) -> int:
         task, now = one.task, datetime.now(UTC).isoformat()
-        result = Result.sign(self._secret, task.task_id, FORGOTTEN, now, error=True).to_json() if task else b""
+        with speaking(task.language if task else None):
+            result = Result.sign(self._secret, task.task_id, tr(FORGOTTEN), now, error=True).to_json() if task else b""
         name = task.task_id if task else "none"
         names = [
             keys.TASKS,

@@ -15,6 +15,8 @@ from tests.support.day.telegram_bot import wait_until
 from tests.support.world import SECRET
 
 FREE, WITHOUT = 9921, 9922
+#: A chat with a long input, and one of a guest.
+TOO_LONG, GUEST = 9938, 5938
 
 
 @pytest.fixture(scope="module")
@@ -138,17 +140,35 @@ def test_chats_have_their_own_tools(here: Asking) -> None:
     assert {one["name"] for one in here.talk.model.requests[-1]["tools"]} >= {"Bash", "WebFetch"}
 
 
-def test_a_long_input_is_cut_and_its_marks_are_shown_as_they_are(here: Asking) -> None:
+def test_an_input_is_shown_whole_and_as_it_is(here: Asking) -> None:
     chat = 9936
     question = here.asked(chat, "echo <b>x</b> \u202e https://example.org " + "y" * 900)
     assert "<b>x</b> \\u202e https://example.org" in question.text
-    assert "more characters are not shown)" in question.text
-    assert len(question.text) < 1000
+    assert "y" * 900 in question.text
     sent = here.api.called("sendMessage", chat)[-1].params
     (block,) = json.loads(sent["entities"])
     assert block["type"] == "pre"
     here.press(chat, "Deny")
     here.ends(chat, question, "Denied by Ada.")
+
+
+def test_an_input_that_cannot_be_shown_whole_is_denied_without_a_question(here: Asking) -> None:
+    """Its harmless beginning would hide what it does."""
+    here.say(TOO_LONG, "echo " + "😀" * 1_700 + "; touch made.txt")
+    here.told(TOO_LONG, "too long for the person to see it whole")
+    assert not any("Claude wants" in one for one in here.api.texts(TOO_LONG))
+    assert not here.made(TOO_LONG, "made.txt")
+
+
+def test_a_guest_has_only_the_tools_that_are_named_for_this_chat(here: Asking) -> None:
+    """Neither the owner's tools nor questions that guests would answer themselves."""
+    here.redis.hset("hcli:mem:guests", str(GUEST), b'{"name": "Cy", "since": 1.0, "by": "77"}')
+    here.say(GUEST, "touch made.txt")
+    wait_until(lambda: any("told: " in one for one in here.api.texts(GUEST)), lambda: str(here.api.texts(GUEST)))
+    here.stage.quiet()
+    assert not any("Claude wants" in one for one in here.api.texts(GUEST))
+    assert not here.made(GUEST, "made.txt")
+    assert "Bash" not in {one["name"] for one in here.talk.model.requests[-1]["tools"]}
 
 
 def test_a_cancelled_answer_takes_its_question_back(here: Asking) -> None:
