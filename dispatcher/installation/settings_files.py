@@ -77,7 +77,7 @@ def write_values(
     text = before if before.endswith("\n") or not before else f"{before}\n"
     text = text or _HEAD
     for name, value in values.items():
-        if str(known.get(name)) == value:
+        if name in known and str(known[name]) == value:
             continue
         line = f"{name} = {_toml(value)}"
         text, replaced = re.subn(rf"(?m)^{name}[ \t]*=.*$", _literally(line), text, count=1)

@@ -101,12 +101,14 @@ class Delivery:
         partials: Partials | None,
     ) -> None:
         self._telegram, self._state, self._allowed = telegram, state, allowed
-        self._keyboards, self._files = keyboards, files
-        self._partials = partials  # None: answers are shown only when they are complete
+        self._keyboards, self._files, self._partials = (
+            keyboards,
+            files,
+            partials,
+        )  # no partials: answers are shown only when they are complete
         self._chats: dict[int, asyncio.Task[None]] = {}  # one task for each chat with work
         self._typing: asyncio.Task[None] | None = None
-        self._typed_at = 0.0
-        self._attendance_at = 0.0
+        self._typed_at, self._attendance_at = 0.0, 0.0
         self._answered = set[str]()  # tasks whose results the last look saw
         self._wake = asyncio.Event()
         self._closing = asyncio.Event()
@@ -194,14 +196,9 @@ class Delivery:
 
     async def _do(self, job: Job) -> None:
         try:
-            if job.record.text is None and not await until_redis_answers(
-                lambda: self._allowed.has(int(job.record.chat))
-            ):
-                log.warning(
-                    "an answer is not sent: its chat is not allowed any more", task=job.name, chat=job.record.chat
-                )
-                await self._end(job)
-                return
+            chat = int(job.record.chat)
+            if job.record.text is None and not await until_redis_answers(lambda: self._allowed.has(chat)):
+                raise Refused("its chat is not allowed any more")
             with speaking(job.record.language):
                 await self._deliver(job)
         except Moved as moved:
