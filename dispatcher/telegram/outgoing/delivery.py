@@ -101,11 +101,8 @@ class Delivery:
         partials: Partials | None,
     ) -> None:
         self._telegram, self._state, self._allowed = telegram, state, allowed
-        self._keyboards, self._files, self._partials = (
-            keyboards,
-            files,
-            partials,
-        )  # no partials: answers are shown only when they are complete
+        self._keyboards, self._files = keyboards, files
+        self._partials = partials  # None: answers are shown only when they are complete
         self._chats: dict[int, asyncio.Task[None]] = {}  # one task for each chat with work
         self._typing: asyncio.Task[None] | None = None
         self._typed_at, self._attendance_at = 0.0, 0.0
@@ -322,9 +319,7 @@ class Delivery:
     async def _send(self, record: Waiting, part: MessagePart, *, first: bool = True, buttons: ButtonRows = ()) -> int:
         """Send a message, if necessary without its formatting, then without its topic; returns its id."""
         reply_to = record.reply_to if first else record.placeholder  # other answers may be in between
-        tries = [(part, record.thread)]
-        if part.entities:
-            tries.append((part.plain, record.thread))
+        tries = [(part, record.thread), *([(part.plain, record.thread)] if part.entities else [])]
         if record.thread is not None:
             tries.append((part.plain, None))
         for tried, thread in [*tries, (MessagePart(tr(NOT_SHOWN)), None)]:
