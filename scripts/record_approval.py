@@ -5,19 +5,15 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
-import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))
 
-from redis import Redis  # noqa: E402 - after the path
-
-from scripts.record_buttons import Recorder  # noqa: E402
+from scripts.record_buttons import Recorder, record  # noqa: E402
 from tests.dispatcher.telegram.buttons.approvals.asking import Asking, asking, person  # noqa: E402
-from tests.support.machine import answers, free_port, wait_for  # noqa: E402
+from tests.support.machine import wait_for  # noqa: E402
 
 TARGET = ROOT / "docs" / "recordings" / "telegram-approval.txt"
 HEAD = """\
@@ -54,21 +50,5 @@ def record_all(url: str, root: Path) -> str:
         return "\n\n".join([HEAD.rstrip(), *parts]) + "\n"
 
 
-def main() -> None:
-    port = free_port()
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        subprocess.Popen(
-            ["redis-server", "--port", str(port), "--save", "", "--dir", folder], stdout=subprocess.DEVNULL
-        ) as server,
-    ):
-        client = Redis.from_url(f"redis://127.0.0.1:{port}/0")
-        wait_for(lambda: answers(client), "redis-server")
-        try:
-            TARGET.write_text(record_all(f"redis://127.0.0.1:{port}/0", Path(folder)), encoding="utf-8")
-        finally:
-            server.terminate()
-
-
 if __name__ == "__main__":
-    main()
+    record(TARGET, record_all)

@@ -11,6 +11,7 @@ import sys
 import tempfile
 import textwrap
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -141,7 +142,8 @@ def record_all(url: str, root: Path) -> str:
         return "\n\n".join([HEAD.rstrip(), memory(record), forget(record), below(record)]) + "\n"
 
 
-def main() -> None:
+def record(target: Path, record_all: Callable[[str, Path], str]) -> None:
+    """Write what `record_all` returns for a Redis of its own, given its URL and an empty directory."""
     port = free_port()
     with (
         tempfile.TemporaryDirectory() as folder,
@@ -153,10 +155,10 @@ def main() -> None:
         client = Redis.from_url(url)
         wait_for(lambda: answers(client), "redis-server")
         try:
-            TARGET.write_text(record_all(url, Path(folder)), encoding="utf-8")
+            target.write_text(record_all(url, Path(folder)), encoding="utf-8")
         finally:
             server.terminate()
 
 
 if __name__ == "__main__":
-    main()
+    record(TARGET, record_all)

@@ -6,9 +6,7 @@
 from __future__ import annotations
 
 import re
-import subprocess
 import sys
-import tempfile
 import time
 from pathlib import Path
 from typing import Any
@@ -16,11 +14,8 @@ from typing import Any
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))
 
-from redis import Redis  # noqa: E402 - after the path
-
-from scripts.record_buttons import SHOWN, _call, _lines  # noqa: E402
+from scripts.record_buttons import SHOWN, _call, _lines, record  # noqa: E402
 from tests.support.day.telegram_bot import CHAT, Stage, newest, sees, talking  # noqa: E402
-from tests.support.machine import answers, free_port, wait_for  # noqa: E402
 
 TARGET = ROOT / "docs" / "recordings" / "telegram-invite.txt"
 GUEST, GROUP = 5151, -1009
@@ -115,22 +110,5 @@ def record_all(url: str, root: Path) -> str:
         return "\n\n".join([HEAD.rstrip(), invitation(record), wrong(record), guests(record)]) + "\n"
 
 
-def main() -> None:
-    port = free_port()
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        subprocess.Popen(
-            ["redis-server", "--port", str(port), "--save", "", "--dir", folder], stdout=subprocess.DEVNULL
-        ) as server,
-    ):
-        url = f"redis://127.0.0.1:{port}/0"
-        client = Redis.from_url(url)
-        wait_for(lambda: answers(client), "redis-server")
-        try:
-            TARGET.write_text(record_all(url, Path(folder)), encoding="utf-8")
-        finally:
-            server.terminate()
-
-
 if __name__ == "__main__":
-    main()
+    record(TARGET, record_all)

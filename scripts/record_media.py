@@ -6,9 +6,7 @@
 from __future__ import annotations
 
 import shlex
-import subprocess
 import sys
-import tempfile
 import zipfile
 from io import BytesIO
 from pathlib import Path
@@ -17,12 +15,9 @@ from typing import Any
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))
 
-from redis import Redis  # noqa: E402 - after the path
-
-from scripts.record_buttons import Recorder  # noqa: E402
+from scripts.record_buttons import Recorder, record  # noqa: E402
 from tests.dispatcher.answering.media.talk import CHAT, OGG, Talk, png, talking  # noqa: E402
 from tests.servers.messages_api import Reply, ToolCall  # noqa: E402
-from tests.support.machine import answers, free_port, wait_for  # noqa: E402
 
 TARGET = ROOT / "docs" / "recordings" / "telegram-media.txt"
 HEAD = """\
@@ -61,7 +56,13 @@ class Recording:
         return "\n".join([found, "", *reached, stored])
 
 
-def record_all(talk: Talk) -> str:
+def record_all(url: str, root: Path) -> str:
+    settings = {"SEND_FILES": "true", "CLAUDE_ALLOWED_TOOLS": "Bash", "BUTTONS": "false", "STREAM": "false"}
+    with talking(url, root, **settings) as talk:
+        return record_talk(talk)
+
+
+def record_talk(talk: Talk) -> str:
     here, files = Recording(talk), talk.stage.api.files
     parts = []
     talk.spoken = "The boiler shows F28."
@@ -122,23 +123,5 @@ def writes(talk: Talk, name: str, content: str) -> Any:
     return reply
 
 
-def main() -> None:
-    port = free_port()
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        subprocess.Popen(
-            ["redis-server", "--port", str(port), "--save", "", "--dir", folder], stdout=subprocess.DEVNULL
-        ) as server,
-    ):
-        url = f"redis://127.0.0.1:{port}/0"
-        wait_for(lambda: answers(Redis.from_url(url)), "redis-server")
-        settings = {"SEND_FILES": "true", "CLAUDE_ALLOWED_TOOLS": "Bash", "BUTTONS": "false", "STREAM": "false"}
-        try:
-            with talking(url, Path(folder), **settings) as talk:
-                TARGET.write_text(record_all(talk), encoding="utf-8")
-        finally:
-            server.terminate()
-
-
 if __name__ == "__main__":
-    main()
+    record(TARGET, record_all)

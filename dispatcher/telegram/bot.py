@@ -90,7 +90,7 @@ class Bot:
         invitations: Invitations,
     ) -> None:
         self._allowed, self._invitations = allowed, invitations
-        self._settings, self._telegram, self._state, self._secret = settings, telegram, state, secret
+        self._settings, self._telegram, self._state = settings, telegram, state
         self._media = media
         self._process = process_name()
         self._presses, self._marks = Presses(secret), marks
@@ -124,8 +124,8 @@ class Bot:
         me = await until_telegram_answers(self._telegram.me)
         settings, rights, zone = self._settings, Rights(self._settings), self._settings.timezone
         name = me.username or ""
-        guests = GuestCommands(self._allowed, self._invitations, self._state, rights, self._secret, name, zone)
-        commands = Commands(self._state, self._secret, rights, zone, settings.report_at, guests)
+        guests = GuestCommands(self._allowed, self._invitations, self._state, rights, name, zone)
+        commands = Commands(self._state, rights, zone, settings.report_at, guests)
         answers = ApprovalPresses(settings, self._approvals, self._presses)
         pressed = Pressed(self._allowed, self._telegram, self._state, commands, self._presses, answers, self._marks, me)
         arrivals = Arrivals(settings, self._telegram, self._state, self._media, self._allowed, self._delivery.wake)

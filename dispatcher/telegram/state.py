@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Awaitable
+from datetime import UTC, datetime
 from typing import Any, cast
 
 import structlog
@@ -19,7 +20,7 @@ from dispatcher.queue.scripts import script_text
 from dispatcher.telegram.waiting import Mark, Waiting
 from shared.config.settings import Settings
 from shared.system.formats import refuse_newer_redis
-from shared.text.translations import language_of
+from shared.text.translations import language_of, later, speaking, tr
 from shared.turns.records import RecordRefused, Task, dumps, loads_object, with_text
 from shared.turns.signed.partial import PARTIAL_BYTES, PartialAnswer
 from shared.turns.signed.results import RESULT_BYTES, Result
@@ -27,6 +28,9 @@ from shared.wire import keys
 from shared.wire.client import BOT, open_async_redis
 
 log = structlog.get_logger()
+
+#: The answer to a message that was taken back.
+CANCELLED = later("Cancelled.")
 
 #: The largest picture, as Telegram takes it.
 PICTURE_BYTES = 10_000_000
@@ -162,13 +166,14 @@ class BotState:
                 continue
         return found
 
-    async def cancel_queued(self, raw: bytes, task_id: str, result: Result) -> bool:
-        self._taken_back.add(task_id)
-        return bool(
-            await self._run(
-                "cancel", [keys.TASKS, keys.result(task_id)], [raw, result.to_json(), keys.RESULT_TTL_SECONDS]
-            )
-        )
+    async def cancel_queued(self, raw: bytes, task: Task) -> bool:
+        """Take a task out of the queue and answer it, in its own language; False if a dispatcher has it by now."""
+        with speaking(task.language):
+            text = tr(CANCELLED)
+        result = Result.sign(self._secret, task.task_id, text, datetime.now(UTC).isoformat(), error=True).to_json()
+        self._taken_back.add(task.task_id)
+        names = [keys.TASKS, keys.result(task.task_id)]
+        return bool(await self._run("cancel", names, [raw, result, keys.RESULT_TTL_SECONDS]))
 
     async def cancel_running(self, task_id: str) -> None:
         await self._redis.set(keys.cancel(task_id), "1", ex=keys.CANCEL_TTL_SECONDS)

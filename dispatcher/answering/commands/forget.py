@@ -24,7 +24,7 @@ from dispatcher.answering.retry import keep_trying
 from dispatcher.answering.tag_actions import store_waiting
 from dispatcher.memory.day.memory import DayMemory
 from dispatcher.queue.chat.records import ChatRecords
-from dispatcher.queue.rights import FORGETTING, Rights
+from dispatcher.queue.rights import FORGETTING, NO_RIGHT, Rights
 from dispatcher.queue.tasks import TaskQueue
 from shared.config.settings import Settings
 from shared.system.faults import crash_point
@@ -58,9 +58,6 @@ EXPIRED = later(
 CANCELLED = later("Nothing was forgotten.")
 SHORT = later("Please give me at least three letters to look for. /forget explains what else I can forget.")
 TOO_MANY = later("These are {count} messages, and I forget at most {most} at once. Use more words, or /forget all.")
-NO_RIGHT = later(
-    "I cannot do this here: Redis does not give me the right to. My owner has to update its users (docs/redis-keys.md)."
-)
 #: What a preview says above its messages, by what was asked for; the last one where none is shown.
 PREVIEWS = {
     "words": later('To be forgotten: {what} with "{words}", from {first} to {last}.'),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from datetime import time as clock
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -11,15 +11,15 @@ from zoneinfo import ZoneInfo
 import redis
 import structlog
 
-from dispatcher.queue.rights import Rights
+from dispatcher.queue.rights import NO_RIGHT, Rights
 from dispatcher.telegram.commands.bot_answer import BotAnswer
 from dispatcher.telegram.guests.commands import OWNERS_HELP, GuestCommands
 from dispatcher.telegram.incoming.updates import IncomingMessage
-from dispatcher.telegram.state import BotState
+from dispatcher.telegram.state import CANCELLED, BotState
 from dispatcher.telegram.waiting import Waiting
 from shared.text.translations import LANGUAGES, current_language, language_of, later, noted_language, speaking, tr
 from shared.turns.records import MODELS, RecordRefused, loads_object
-from shared.turns.signed.results import Keyboard, Result, keyboard, row_of
+from shared.turns.signed.results import Keyboard, keyboard, row_of
 from shared.wire import keys
 
 log = structlog.get_logger()
@@ -63,12 +63,8 @@ TOO_LONG = later("This message is too long, so I did not accept it. Please split
 EDITED = later(
     "I had already taken the earlier text, so I did not read the change. Please send the new text as a message."
 )
-CANCELLED = later("Cancelled.")
 STOPPING = later("I stop as soon as I can.")
 ANSWERED = later("That message is answered already, so there is nothing to stop.")
-NO_RIGHT = later(
-    "I cannot do this here: Redis does not give me the right to. My owner has to update its users (docs/redis-keys.md)."
-)
 DIGEST_ON = later(
     "The digest is on: each morning at {at} I send what was said here yesterday, the goals that are due, and what is new in my memory. "
     "On days with nothing to say I send nothing. /digest off ends it."
@@ -109,12 +105,10 @@ def stranger(chat: int) -> str:
 class Commands:
     """Answers to commands; None for an unknown command."""
 
-    def __init__(
-        self, state: BotState, secret: str, rights: Rights, zone: ZoneInfo, report_at: str, guests: GuestCommands
-    ) -> None:
+    def __init__(self, state: BotState, rights: Rights, zone: ZoneInfo, report_at: str, guests: GuestCommands) -> None:
         """`report_at`: when the digests are sent, such as 08:00."""
         self.guests = guests
-        self._state, self._secret, self._rights, self._zone = state, secret, rights, zone
+        self._state, self._rights, self._zone = state, rights, zone
         self._report_at = report_at
 
     async def answer(self, incoming: IncomingMessage) -> BotAnswer | None:
@@ -202,10 +196,7 @@ class Commands:
         taken_back, asked = 0, 0
         for raw, task in await self._state.queued():
             if task.chat_id == chat and may(task.user_id):
-                result = Result.sign(
-                    self._secret, task.task_id, tr(CANCELLED), datetime.now(UTC).isoformat(), error=True
-                )
-                taken_back += await self._state.cancel_queued(raw, task.task_id, result)
+                taken_back += await self._state.cancel_queued(raw, task)
         left = {name: one for name, one in (await self._unanswered()).items() if one.chat == chat}
         for task_id, one in left.items():
             if may(one.user):
@@ -228,10 +219,8 @@ class Commands:
         if not (self._rights.unlimited(chat, user) or (user is not None and one.user == user)):
             return self._rights.refusal("cancel the messages of others", chat, user)
         for raw, task in await self._state.queued():
-            if task.task_id == task_id:
-                result = Result.sign(self._secret, task_id, tr(CANCELLED), datetime.now(UTC).isoformat(), error=True)
-                if await self._state.cancel_queued(raw, task_id, result):
-                    return tr(CANCELLED)
+            if task.task_id == task_id and await self._state.cancel_queued(raw, task):
+                return tr(CANCELLED)
         await self._state.cancel_running(task_id)
         return tr(STOPPING)
 

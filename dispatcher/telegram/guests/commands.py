@@ -5,22 +5,21 @@ from __future__ import annotations
 import re
 import time
 from dataclasses import replace
-from datetime import UTC, datetime
 from zoneinfo import ZoneInfo
 
 import structlog
 from redis.exceptions import NoPermissionError
 
 from dispatcher.queue.chat.guests import Guest
-from dispatcher.queue.rights import Rights
+from dispatcher.queue.rights import NO_RIGHT, Rights
 from dispatcher.telegram.commands.bot_answer import BotAnswer
 from dispatcher.telegram.guests.allowed import AllowedChats
 from dispatcher.telegram.guests.invitations import Invitations, seconds_of
 from dispatcher.telegram.incoming.updates import IncomingMessage
 from dispatcher.telegram.state import BotState
 from shared.text.format import day_text, time_text
-from shared.text.translations import later, speaking, tr
-from shared.turns.signed.results import Button, Keyboard, Result, keyboard, row_of
+from shared.text.translations import later, tr
+from shared.turns.signed.results import Button, Keyboard, keyboard, row_of
 from shared.turns.speakers import label
 
 log = structlog.get_logger()
@@ -45,10 +44,6 @@ REMOVED = later(
 GROUP_LINE = later("• {name} (group {chat}), since {day}, invited by {by}")
 PERSON_LINE = later("• {name} (user id {chat}), since {day}, invited by {by}")
 NO_SUCH = later("There is no such guest any more.")
-CANCELLED = later("Cancelled.")
-NO_RIGHT = later(
-    "I cannot do this here: Redis does not give me the right to. My owner has to update its users (docs/redis-keys.md)."
-)
 #: What an owner reads below /help.
 OWNERS_HELP = later(
     "For owners:\n/invite - a code that makes a person a guest; in a group, /invite here\n/guests - who is a guest, and remove one"
@@ -58,7 +53,7 @@ _PAGE = re.compile(r"page ([0-9]{1,4})\Z")
 
 
 class GuestCommands:
-    """One per bot. `secret` signs the results of a removed guest's messages; `bot`: its user name, for the link."""
+    """One per bot. `bot`: its user name, for the link."""
 
     def __init__(
         self,
@@ -66,12 +61,11 @@ class GuestCommands:
         invitations: Invitations,
         state: BotState,
         rights: Rights,
-        secret: str,
         bot: str,
         zone: ZoneInfo,
     ) -> None:
         self._allowed, self._invitations, self._state, self._rights = allowed, invitations, state, rights
-        self._secret, self._bot, self._zone = secret, bot, zone
+        self._bot, self._zone = bot, zone
 
     async def answer(self, incoming: IncomingMessage) -> BotAnswer:
         """Of `/invite` and `/guests`."""
@@ -143,10 +137,7 @@ class GuestCommands:
         """What the guest has asked is not answered any more."""
         for raw, task in await self._state.queued():
             if task.chat_id == chat:
-                with speaking(task.language):
-                    cancelled = tr(CANCELLED)
-                result = Result.sign(self._secret, task.task_id, cancelled, datetime.now(UTC).isoformat(), error=True)
-                await self._state.cancel_queued(raw, task.task_id, result)
+                await self._state.cancel_queued(raw, task)
         for task_id, one in (await self._state.waiting()).items():
             if one.chat == chat and one.text is None:
                 await self._state.cancel_running(task_id)
