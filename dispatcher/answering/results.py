@@ -149,7 +149,7 @@ class ResultBuilder:
 
     def reply(self, task: Task, reply: CommandReply) -> Finished:
         """A command's answer; none of it is stored as a turn."""
-        counters = [("tasks", "1")]
+        counters = [("tasks", "1"), ("commands", "1")]
         signed = self.sign(
             task.task_id,
             reply.text,

@@ -114,7 +114,7 @@ def usage(
     for chat, one in found.items():
         name = "all chats" if chat == keys.EVERY_CHAT else chat
         typer.echo(
-            f"{name:16} {one.tasks:9,.0f} {one.input_tokens + one.cache_write:11,.0f} {one.output_tokens:9,.0f} {one.cache_read:11,.0f} "
+            f"{name:16} {one.messages:9,.0f} {one.input_tokens + one.cache_write:11,.0f} {one.output_tokens:9,.0f} {one.cache_read:11,.0f} "
             f"{one.cost_usd:9.2f}  {', '.join(_limits(limits, chat)) or '-'}"
         )
 

@@ -71,4 +71,9 @@ class DailyLimits:
 
 
 def amount_text(amount: float, unit: Unit) -> str:
-    return f"{amount:.2f} USD" if unit == "USD" else f"{amount:,.0f} tokens"
+    return f"{dollars(amount)} USD" if unit == "USD" else f"{amount:,.0f} tokens"
+
+
+def dollars(amount: float) -> str:
+    """With cents; of less than ten cents with hundredths of a cent."""
+    return f"{amount:.4f}" if 0 < amount < 0.1 else f"{amount:.2f}"

@@ -51,6 +51,8 @@ def chat_tools(value: str) -> dict[str, str]:
         chat = chat.strip()
         if not equals or not _CHAT.fullmatch(chat) or tools.count("(") != tools.count(")"):
             raise ValueError(f"{entry!r} names no chat and its tools; {_EXAMPLE}")
+        if any("=" in one.partition("(")[0] for one in split_outside(tools, ", \t\n")):
+            raise ValueError(f"{entry!r} names a second chat: separate chats with a semicolon; {_EXAMPLE}")
         if chat in found:
             raise ValueError(f"chat {chat} is there twice; {_EXAMPLE}")
         found[chat] = tools.strip()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dispatcher.answering.commands.command import CommandReply
 from dispatcher.queue.chat.usage import ChatUsage, UsageCounts, total
 from dispatcher.queue.rights import Rights
-from shared.config.daily_limit import ALL, Limit, amount_text
+from shared.config.daily_limit import ALL, Limit, amount_text, dollars
 from shared.text.translations import later, tr, tr_count
 from shared.turns.records import Task
 
@@ -20,11 +20,11 @@ LINE_WITH_ERRORS = later(
 )
 REACHED_HERE = later(
     "I do not answer this today: this chat has used {used}, and the limit of a day is {limit} (DAILY_LIMIT). "
-    "I have noted your message, and answer again after midnight ({zone}). /usage shows the figures; commands still work."
+    "I answer again after midnight ({zone}); please send it again then. /usage shows the figures; commands still work."
 )
 REACHED_BY_ALL = later(
     "I do not answer this today: all chats together have used {used}, and the limit of a day is {limit} (DAILY_LIMIT). "
-    "I have noted your message, and answer again after midnight ({zone}). /usage shows the figures; commands still work."
+    "I answer again after midnight ({zone}); please send it again then. /usage shows the figures; commands still work."
 )
 
 
@@ -77,13 +77,13 @@ def _table(title: str, rows: list[UsageCounts]) -> str:
 
 
 def _line(usage: UsageCounts) -> str:
-    if not usage.tasks:
+    count = round(usage.messages)
+    if not count:
         return tr("no messages")
-    count = round(usage.tasks)
     return tr(LINE_WITH_ERRORS if usage.errors else LINE).format(
         messages=tr_count("{count:,} message", "{count:,} messages", count).format(count=count),
         failed=round(usage.errors),
-        cost=f"{usage.cost_usd:.2f}",
+        cost=dollars(usage.cost_usd),
         read=f"{usage.input_tokens + usage.cache_write:,.0f}",
         written=f"{usage.output_tokens:,.0f}",
         cached=f"{usage.cache_read:,.0f}",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, time
 from itertools import chain
@@ -35,6 +36,8 @@ HOW_OFTEN = later(
 )
 NO_DATE = later('I do not understand the date "{text}".')
 NO_TEXT = later("The text is missing. Write it like this: /remind tomorrow 9:00 buy bread.")
+NO_QUESTION = later("The question is missing. Write it like this: /every monday 8:00 What is new in astronomy?")
+NO_TIME = later('"{text}" is no time of day. Write it like 9:00 or 21:30.')
 OVER = later('"{text}" is over today ({day}). Name a time of day, or another day.')
 PAST = later('"{text}" is in the past ({day}). Name a time in the future, for example: tomorrow 9:00, in 20 minutes.')
 #: The longest text of which the beginning and the end are read. Characters.
@@ -87,12 +90,19 @@ _BARE = re.compile(
 _SMALL = frozenset(
     "in at on by to the a an for with im am um an zu der die das den à au le la les en a el los во в на к ко с со".split()
 )
+#: What looks like a time of day.
+_CLOCK = re.compile(
+    r"(?:(?:at|um|à|a las|в|@)\s*)?(?<![0-9:])(?P<hour>[0-9]{1,2}):(?P<minute>[0-9]{2})(?![0-9:])", re.IGNORECASE
+)
+_SHORT_NUMBER = re.compile("[0-9]{1,3}")
 _AHEAD = re.compile(r"(?:at|um|à|a las|в|by|gegen|@)?", re.IGNORECASE)
 
 
 def read_request(text: str, now: float, zone: ZoneInfo) -> tuple[DueTime, str]:
     """When and what: the longest beginning that is a date, else the longest end. InvalidInput if there is none, it is past, or no text is left."""
     words = text[:_READ].split()
+    if relative := _relative(text, words, now, zone):
+        return _with_text(relative)
     if repeating := _repeating(text, now, zone, _REPEATS):
         return _with_text(repeating)
     whole = _once(text, now, zone) if len(words) <= MOST_WORDS else None
@@ -103,7 +113,7 @@ def read_request(text: str, now: float, zone: ZoneInfo) -> tuple[DueTime, str]:
         if found:
             while (
                 count > 1
-                and words[count - 1].lower() in _SMALL
+                and _may_be_text(words[:count], now, zone)
                 and _once(" ".join(words[: count - 1]), now, zone) == found
             ):
                 count -= 1  # "tomorrow 9:00 in the garden"
@@ -115,6 +125,39 @@ def read_request(text: str, now: float, zone: ZoneInfo) -> tuple[DueTime, str]:
             return _with_text(_Prefix(found, " ".join(words[:-count])))
     _refuse(" ".join(words[:4]), now, zone)
     raise AssertionError
+
+
+def _may_be_text(words: list[str], now: float, zone: ZoneInfo) -> bool:
+    """Whether the last word of a date is perhaps none of it: a small word, or a number in whose place any other says the same."""
+    last, ahead = words[-1], words[:-1]
+    if not _SHORT_NUMBER.fullmatch(last):
+        return last.lower() in _SMALL
+    with suppress(InvalidInput):
+        return _once(" ".join([*ahead, "8" if last != "8" else "7"]), now, zone) == _once(" ".join(words), now, zone)
+    return False
+
+
+def _relative(text: str, words: list[str], now: float, zone: ZoneInfo) -> _Prefix | None:
+    """A beginning such as "in 20 minutes", whatever date its text could make of it: the longest that is counted from now on, without words that
+    change nothing."""
+    moments = [_from_now(" ".join(words[:count]), now, zone) for count in range(min(MOST_WORDS, len(words)) + 1)]
+    last = next((count for count in range(len(moments) - 1, 0, -1) if moments[count] is not None), 0)
+    found = moments[last]
+    if found is None:
+        return None
+    first = next(count for count in range(1, last + 1) if moments[count] == found)
+    return _Prefix(DueTime(found), text.split(maxsplit=first)[first] if len(words) > first else "")
+
+
+def _from_now(text: str, now: float, zone: ZoneInfo) -> float | None:
+    """The moment of a text that is counted from now on; None for any other."""
+    try:
+        found = resolve(text, now, zone) if text else None
+        a_second_on = resolve(text, now + 1, zone) if found else None
+    except (ValueError, OverflowError):
+        return None
+    counted = found and a_second_on and found.at > now and abs(a_second_on.at - found.at - 1) < 1e-3
+    return found.at if found and counted else None
 
 
 def _is_text(rest: list[str]) -> bool:
@@ -129,7 +172,7 @@ def read_repeating(text: str, now: float, zone: ZoneInfo) -> tuple[DueTime, str]
         found = _Prefix(_of_rule(RepeatRule(), clock[0], now, zone), clock[1])
     if found is None:
         raise _invalid(HOW_OFTEN, text)
-    return _with_text(found)
+    return _with_text(found, NO_QUESTION)
 
 
 def read_when(text: str, now: float, zone: ZoneInfo) -> DueTime:
@@ -145,11 +188,18 @@ def read_when(text: str, now: float, zone: ZoneInfo) -> DueTime:
     return once
 
 
-def _with_text(found: _Prefix) -> tuple[DueTime, str]:
+def _with_text(found: _Prefix, missing: str = NO_TEXT) -> tuple[DueTime, str]:
     text = found.text.strip().lstrip(",;:-–— ").strip()
     if not text:
-        raise InvalidInput(tr(NO_TEXT))
+        raise InvalidInput(tr(missing))
+    _refuse_clock(_CLOCK.match(text))
     return found.due, text
+
+
+def _refuse_clock(clock: re.Match[str] | None) -> None:
+    """InvalidInput for a time of day that does not exist."""
+    if clock and (int(clock["hour"]) > 23 or int(clock["minute"]) > 59):
+        raise InvalidInput(tr(NO_TIME).format(text=f"{clock['hour']}:{clock['minute']}"))
 
 
 def _refuse(text: str, now: float, zone: ZoneInfo) -> None:
@@ -166,6 +216,9 @@ def _once(text: str, now: float, zone: ZoneInfo) -> DueTime | None:
         return None
     if at is not None and at <= now and resolve(text, now, zone) is not None:
         raise _invalid(PAST, text, day=exact_text(at, zone))
+    if at is not None:
+        for clock in _CLOCK.finditer(text):
+            _refuse_clock(clock)
     return DueTime(at) if at is not None else None
 
 
@@ -177,8 +230,7 @@ def _moment(text: str, now: float, zone: ZoneInfo) -> float | None:
     found = resolve(text, now, zone)
     if found is None:
         return None
-    a_second_on = resolve(text, now + 1, zone)
-    if a_second_on is not None and abs(a_second_on.at - found.at - 1) < 1e-3:  # "in 20 minutes" keeps no wall clock
+    if _from_now(text, now, zone) is not None:  # "in 20 minutes" keeps no wall clock
         return found.at
     # Read once more where no clock is ever changed: what that shows is the wall clock that was meant.
     plain = resolve(text, as_if_utc(now, zone), ZoneInfo("UTC"))

@@ -38,7 +38,7 @@ FORGOTTEN_SECONDS = 3_600.0
 
 NOT_LISTED = "{tool} may not be used in this way here, and nobody is asked about it."
 TOO_MANY = "The person was asked too often during this answer, so {tool} was not run. Say what you still wanted to do."
-TOO_LONG = "The input of {tool} is too long for the person to see it whole, so it was not run. Use shorter inputs, one step at a time."
+TOO_LONG = "The input of {tool} is too long for the person to see it whole, so it was not run. Say so, and use shorter inputs, one step at a time."
 NO_PERSON = "There is nobody here who could allow {tool}, so it was not run."
 TOLD: dict[Verdict, str] = {
     "denied": "The person was asked and did not allow this use of {tool}, so it was not run. Do not try to reach the same in another way.",
@@ -78,6 +78,7 @@ class Approvals:
             if not (task.user_id or self._owners or not in_group(task.chat_id)):
                 return NO_PERSON.format(tool=tool)
             if (shown := shown_input(given)) is None:
+                await _Asking(self, task, tool, given, "").denied()
                 return TOO_LONG.format(tool=tool)
             verdict = await _Asking(self, task, tool, given, shown).verdict()
             return "" if verdict == "allowed" else TOLD[verdict].format(tool=tool, seconds=self._seconds)
@@ -196,6 +197,11 @@ class _Asking:
         except (RedisError, OSError) as error:  # TimeoutError is an OSError
             log.error("a tool is denied: the question failed", reason=str(error) or type(error).__name__)
             return "failed"
+
+    async def denied(self) -> None:
+        """Without a question: it could not be asked. Only the record says so."""
+        with contextlib.suppress(RedisError, OSError):  # it stays denied
+            await self._end("failed")
 
     async def _end(self, found: Verdict | ToolDecision) -> Verdict:
         """Decided and recorded."""

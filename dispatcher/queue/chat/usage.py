@@ -27,6 +27,7 @@ class UsageCounts:
     """Counters of one day or several. `input_tokens` are those that no cache had; `cost_usd` is the CLI's own calculation, by list prices."""
 
     tasks: float = 0
+    commands: float = 0
     errors: float = 0
     input_tokens: float = 0
     output_tokens: float = 0
@@ -38,6 +39,11 @@ class UsageCounts:
     def parse(cls, counters: dict[bytes, bytes]) -> Self:
         """A value that is no number counts as 0."""
         return cls(**{one.name: _number(counters.get(one.name.encode())) for one in fields(cls)})
+
+    @property
+    def messages(self) -> float:
+        """Tasks that were for Claude."""
+        return max(0.0, self.tasks - self.commands)
 
     @property
     def tokens(self) -> float:

@@ -28,8 +28,8 @@ log = structlog.get_logger()
 PER_PAGE = 8
 OWNERS_ONLY = later("Only an owner may do this, and only in a private chat with me.")
 USAGE = later(
-    "/invite makes a code for one person, which works once and for a day; /invite 7d (or 12h, 30m) says for how long. In a group, /invite here "
-    "allows the group."
+    "/invite makes a code for one person, which works once and for a day; /invite 7d (or 12h, 30m; at most 30d) says for how long. In a group, "
+    "/invite here allows the group."
 )
 INVITED = later(
     "With this code one person becomes a guest, once and until {until} ({zone}). Send them the link, or have them send me the code:\n\n"

@@ -1,12 +1,13 @@
 """An answer in Markdown as messages that Telegram accepts: text of at most 4,096 UTF-16 units with its formatting as entities.
 
 Entities rather than HTML or MarkdownV2: there is no markup that Telegram could refuse to parse or that a split could break; a code block
-that is split becomes two entities. telegramify-markdown finds them, with three precautions, all measured with 1.4.1:
+that is split becomes two entities. telegramify-markdown finds them, with four precautions, all measured with 1.4.1:
 
 * It drops HTML (`<div>…</div>`, `List<String>` outside code), decodes `&amp;`, reads `||` as a spoiler, `$` as mathematics and `[^` as a
   footnote. These characters are replaced with private-use characters of the same length before the call and restored afterwards.
 * It may lose words (link definitions, titles of links) or grow (nested lists: 6 KB became 9 MB). Its output is used only if every
   letter, digit and symbol of the answer is there in order and it has not grown much; else the answer is sent as plain text.
+* It numbers lists anew from their first number. Where that changes a number, the signs behind the numbers are disguised in the same way.
 * It raises on a lone surrogate. Such characters become U+FFFD, and control characters, which Telegram refuses, are removed.
 """
 
@@ -35,10 +36,13 @@ GROWTH = 2_000
 
 #: What the library must not read as markup, and the replacement that it passes through as text. Same length in UTF-16 units.
 _DISGUISES = (("||", "\uf8f0\uf8f1"), ("[^", "[\uf8f2"), ("<", "\uf8f3"), ("&", "\uf8f4"), ("$", "\uf8f5"))
-_DISGUISED = re.compile("[\uf8f0-\uf8f5]")
+_DISGUISED = re.compile("[\uf8f0-\uf8f7]")
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f]")
 #: Numbers of list items may change, and task boxes become symbols.
 _LIST_SIGNS = re.compile(r"^[ \t>*+-]*(?:[0-9]{1,9}[.)](?=\s|$)|\[[ xX]\])", re.MULTILINE)
+#: A numbered line: what is ahead of the number, the number, and the sign behind it.
+_NUMBERED = re.compile(r"^([ \t>*+•-]*)([0-9]{1,9})([.)])(?=\s|$)", re.MULTILINE)
+_SIGNS = {".": "\uf8f6", ")": "\uf8f7"}
 _MARKUP = frozenset(string.punctuation + string.whitespace)
 
 
@@ -103,12 +107,20 @@ def _formatted(text: str) -> tuple[str, list[dict[str, Any]]] | None:
         return None
     try:
         shown, entities = _convert(text)
+        if _renumbered(text, shown):
+            shown, entities = _convert(_NUMBERED.sub(lambda one: one[1] + one[2] + _SIGNS[one[3]], text))
     except Exception as error:  # noqa: BLE001 - a parser of foreign text may raise anything
         log.warning("an answer is sent as plain text, because its formatting failed", error=type(error).__name__)
         return None
     if len(shown) > len(text) * 9 // 8 + GROWTH or not _holds(shown, entities, text):
         return None
     return shown, entities
+
+
+def _renumbered(source: str, shown: str) -> bool:
+    """Whether a list got other numbers than it was given: a number may be the name of something. One whose numbers are all equal asks for that."""
+    numbers = [one[2] for one in _NUMBERED.finditer(source)]
+    return len(set(numbers)) > 1 and numbers != [one[2] for one in _NUMBERED.finditer(shown)]
 
 
 def _convert(text: str) -> tuple[str, list[dict[str, Any]]]:
@@ -130,7 +142,7 @@ def _entity(found: dict[str, Any]) -> dict[str, Any]:
 
 
 def _undisguise(text: str) -> str:
-    for plain, disguise in _DISGUISES:
+    for plain, disguise in (*_DISGUISES, *_SIGNS.items()):
         text = text.replace(disguise, plain)
     return text
 

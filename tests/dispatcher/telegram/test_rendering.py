@@ -119,6 +119,8 @@ def entity(kind: str, offset: int, length: int, **more: Any) -> dict[str, Any]:
     ("see [^1]\n\n[^1]: the note", "see [^1]\n\n[^1]: the note", []),
     ("**bold**\n\n[x]: http://lost.example", "**bold**\n\n[x]: http://lost.example", []),
     ("- [ ] open\n- [x] done", "☐ open\n☑ done", []),
+    ("3. gamma\n2. **beta**\n1) alpha", "3. gamma\n2. beta\n1) alpha", [entity("bold", 12, 4)]),
+    ("1. a\n1. b\n1. c", "1. a\n2. b\n3. c", []),
 ])  # fmt: skip
 def test_markdown_as_telegram_shows_it(answer: str, text: str, entities: list[dict[str, Any]]) -> None:
     (part,) = check(answer)

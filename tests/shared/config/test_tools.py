@@ -24,7 +24,18 @@ def test_chats_with_tools_of_their_own() -> None:
     assert chat_tools("") == {}
 
 
-@pytest.mark.parametrize("written", ["9912", "=Bash", "9912=Bash(x", "9912=Bash; 9912=Edit", "Bash, Edit"])
+@pytest.mark.parametrize(
+    "written",
+    [
+        "9912",
+        "=Bash",
+        "9912=Bash(x",
+        "9912=Bash; 9912=Edit",
+        "Bash, Edit",
+        "9914=Bash, 9915=Read",
+        "9914=Bash 9915=Read",
+    ],
+)
 def test_what_names_no_chat_is_refused(written: str) -> None:
     with pytest.raises(SettingsError, match=r"CHAT_TOOLS.*9912=WebFetch"):
         load_settings(chat_tools=written)

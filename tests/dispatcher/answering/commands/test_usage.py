@@ -46,6 +46,7 @@ def test_usage_adds_up_days_and_an_owner_sees_all_chats(limited: World, bot: Bot
     assert "- 7 days: 4 messages; 2.00 USD; tokens: 1,015 in, 8 out" in said
     assert "All chats:\n- today: 3 messages; 0.75 USD" in said
     assert "limit of a day" not in said
+    assert "- today: 2 messages;" in bot.ask("/usage", "41"), "a command is no message to Claude"
     in_group = bot.ask("/usage", GROUP)
     assert "- today: 1 message; 0.25 USD" in in_group
     assert "All chats" not in in_group
@@ -111,3 +112,4 @@ def test_limits_are_read() -> None:
     assert [one.text for one in limits.of("-1005")] == ["3.00 USD", "2,000,000 tokens"]
     assert [one.text for one in limits.of("77")] == ["2,000,000 tokens"]
     assert DailyLimits.parse(" ").of("5") == []
+    assert [one.text for one in DailyLimits.parse("0.0025 USD").of("5")] == ["0.0025 USD"]

@@ -158,6 +158,7 @@ def test_an_input_that_cannot_be_shown_whole_is_denied_without_a_question(here: 
     here.told(TOO_LONG, "too long for the person to see it whole")
     assert not any("Claude wants" in one for one in here.api.texts(TOO_LONG))
     assert not here.made(TOO_LONG, "made.txt")
+    assert (here.records()[-1]["chat_id"], here.records()[-1]["decision"]) == (str(TOO_LONG), "failed")
 
 
 def test_a_guest_has_only_the_tools_that_are_named_for_this_chat(here: Asking) -> None:
