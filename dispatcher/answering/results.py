@@ -13,7 +13,7 @@ from dispatcher.memory.store.whose import in_group
 from dispatcher.queue.existing_values import is_signed
 from dispatcher.queue.tasks import Begun, Finished
 from shared.config.settings import Settings
-from shared.system.signing_key import signing_key
+from shared.system.keys.signing_key import signing_key
 from shared.text.translations import later, tr
 from shared.turns.media import Media
 from shared.turns.records import Task, Turn

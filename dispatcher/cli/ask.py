@@ -30,7 +30,7 @@ def ask(
     json: Json = False,
 ) -> None:
     """Enqueue a message as the bot would, wait, and print the answer. Exit code 69 if the dispatcher could not answer."""
-    from shared.system.signing_key import signing_key
+    from shared.system.keys.signing_key import signing_key
 
     settings = start()
     if not text.strip():

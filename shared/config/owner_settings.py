@@ -1,4 +1,4 @@
-"""Settings of what the owner sees: the morning report and its alarms, and the owner's page (`hmem web`)."""
+"""The owner's settings: encryption, the morning report and its alarms, and the owner's page (`hmem web`)."""
 
 from __future__ import annotations
 
@@ -11,6 +11,10 @@ from shared.config.values import AbsolutePath, ClockTime, listen_address
 class OwnerSettings(BaseModel):
     """A part of `Settings`."""
 
+    encrypt_key_file: AbsolutePath | None = Field(
+        None,
+        description="your encryption key (hmem key new): with it archive, releases, day store and caches are encrypted, a key for each chat; unset: off",
+    )
     report_chat: str = Field(
         "", description="id of the owner's chat, which gets the morning report and the alarms; empty: none"
     )

@@ -67,6 +67,7 @@ from shared.system.files import (
     remove_tree,
 )
 from shared.system.formats import claim, program_version
+from shared.system.keys import sealing
 from shared.system.privileges import close_to_others
 from shared.system.processes import last_line, module_command, run_bounded
 from shared.vectors.aliases import named_in
@@ -314,7 +315,9 @@ def main() -> int:
     close_to_others()
     begin_as("night")
     try:
-        sys.stdout.buffer.write(orjson.dumps(handle(load_settings(), sys.argv[1] if len(sys.argv) == 2 else "")))
+        settings = load_settings()
+        sealing.configure(settings, "day")
+        sys.stdout.buffer.write(orjson.dumps(handle(settings, sys.argv[1] if len(sys.argv) == 2 else "")))
     except Exception as error:
         ours = translate(error)
         if ours is None:

@@ -28,6 +28,7 @@ from shared.release.manifest import LEXICAL, Manifest, read_manifest, take_as_pr
 from shared.search.lexical import LexicalIndex
 from shared.search.recall import OpenRelease
 from shared.search.types import HiddenTurns, Query
+from shared.system.keys import sealing
 from shared.system.privileges import close_to_others
 from shared.turns.chunk import Chunk
 
@@ -66,6 +67,7 @@ def _trust(*releases: Path) -> None:
 
 def _open(path: Path, state_dir: Path) -> OpenRelease:
     settings = load_settings(hmem_state_dir=state_dir)
+    sealing.configure(settings, "day")
     if (
         settings.memory_backend not in read_manifest(path).indexes
     ):  # the index that this host uses, else any that exists

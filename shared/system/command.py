@@ -183,10 +183,12 @@ def start(
     from shared.config import credentials
     from shared.config.settings import load_settings
     from shared.system import faults
+    from shared.system.keys import sealing
 
     credentials.begin_as(part, *children)
     settings = _with_key_file(load_settings())
     faults.arm(settings)
+    sealing.configure(settings, "night" if part == "night" else "day")
     if directory:
         _go_on_as_owner_of(getattr(settings, directory), settings, spanning=bool(children))
     if formats:
@@ -202,7 +204,7 @@ def start(
 
 def _go_on_as_owner_of(directory: Path, settings: Settings, *, spanning: bool) -> None:
     if spanning and is_to_change_user(directory):
-        from shared.system.owner_key import hold_key  # brings a library that other commands need not load
+        from shared.system.keys.owner_key import hold_key  # brings a library that other commands need not load
 
         hold_key(settings)
     act_as_owner_of(directory, spanning=(settings.hmem_night_dir, settings.hmem_memory_dir) if spanning else ())

@@ -54,6 +54,9 @@ KEYS: tuple[Key, ...] = (
     Key("hcli:mem:spent:{chat_id}", "hash",
         "session → Claude session id; tokens (estimated) and cost so far", "dispatcher, owner", "dispatcher", "7 days"),
     Key("hcli:mem:consolidating:{chat_id}", "string", "the dispatcher that consolidates this chat now", "dispatcher", "dispatcher", "60 s"),
+    Key("hcli:mem:keyring", "hash",
+        "key id → data key, encrypted with the owner's (ENCRYPT_KEY_FILE); gone:{key id} of a destroyed one; about: which owner's key",
+        "dispatcher, night, owner", "dispatcher, night, owner", "none"),
     Key("hcli:mem:tags", "list",
         "tags in answers that could not be applied yet: JSON {task_id, chat_id, session, said_at, tags}", "dispatcher, owner", "dispatcher", "none"),
     Key("hcli:mem:why:{chat_id}", "list", "JSON of what was injected, of each of the newest 20 answers", "dispatcher, owner", "dispatcher", "7 days"),
@@ -186,6 +189,7 @@ DIGESTS = "hcli:mem:digests"
 APPROVALS_OPEN = "hcli:mem:approvals:open"
 APPROVALS = "hcli:mem:approvals"
 CLAUDE_ERRORS = "hcli:mem:claude"
+KEYRING = "hcli:mem:keyring"
 
 #: Stands for all chats; no record can have it as its chat id.
 EVERY_CHAT = "0"

@@ -10,26 +10,44 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from shared.wire import keys
-from shared.wire.rights import Right, User, both, reads, without_keys, writes
-
-TURNS = keys.MEMORY_PREFIX + "*"
-RESULTS, PENDING, STATS, CANCEL = keys.result("*"), keys.pending("*"), keys.stats("*"), keys.cancel("*")
-SESSION, HISTORY, SIZE = keys.session("*"), keys.history("*"), keys.size("*")
-SPENT, WHY, APPROVAL = keys.spent("*"), keys.why("*"), keys.approval("*")
-CONVERSATION = tuple(keys.conversation("*"))
-INFLIGHT, LEASE, ATTEMPTS, DONE = keys.inflight("*"), keys.lease("*"), keys.attempts("*"), keys.done("*")
-UNCONSOLIDATED, CONSOLIDATING, REMINDED = keys.unconsolidated("*"), keys.consolidating("*"), keys.reminded("*")
-SEEN, TOLD, MODEL, NEW = keys.bot_seen("*"), keys.bot_told("*"), keys.bot_model("*"), keys.bot_new("*")
-TEACH, PARTIAL, SELECTION = keys.teach("*"), keys.partial("*"), keys.SELECTION_PREFIX + "*"
-VECTOR_RELEASES, VECTOR_PARTS, VECTOR_ALIASES = (
-    keys.vector_release("*"),
-    keys.VECTOR_PARTS_PREFIX + "*",
-    keys.vector_alias("*"),
+from shared.wire.patterns import (
+    APPROVAL,
+    ATTEMPTS,
+    CANCEL,
+    CHAT_STATS,
+    CONSOLIDATING,
+    CONVERSATION,
+    DONE,
+    HISTORY,
+    INFLIGHT,
+    INVITES,
+    KEPT_FILES,
+    LEASE,
+    MEDIA_FILES,
+    MODEL,
+    NEW,
+    OF_CHAT,
+    PARTIAL,
+    PENDING,
+    REMINDED,
+    RESULTS,
+    SEEN,
+    SELECTION,
+    SESSION,
+    SIZE,
+    SPENT,
+    STATS,
+    TEACH,
+    TOLD,
+    TRIES,
+    TURNS,
+    UNCONSOLIDATED,
+    VECTOR_ALIASES,
+    VECTOR_PARTS,
+    VECTOR_RELEASES,
+    WHY,
 )
-CHAT_STATS = keys.CHAT_STATS_PREFIX + "*"
-OF_CHAT = keys.chat_settings("*")
-MEDIA_FILES, KEPT_FILES = keys.media("*"), f"{keys.KEPT}:*"
-INVITES, TRIES = keys.invite("*"), keys.bot_tries("*")
+from shared.wire.rights import Right, User, both, reads, without_keys, writes
 
 _SCRIPTS = without_keys(
     "SCRIPT|LOAD",
@@ -235,6 +253,7 @@ DISPATCHER = User(
         both("RPUSH LINDEX LREM", keys.TAGS, why="tags in answers that could not be applied yet"),
         reads("LPOS", keys.TOMBSTONES, why="checks whether one of its tombstones is there"),
         writes("RPUSH", keys.TOMBSTONES, why="`[FORGET: …]` and `/memory forget` in a chat: a tombstone that hides"),
+        both("HGETALL HSET", keys.KEYRING, why="the data keys, encrypted (ENCRYPT_KEY_FILE)"),
         writes("RPUSH", keys.OUTBOX, why="reminders, alarms, the morning report, digests"),
         reads(
             "LLEN LINDEX",
@@ -280,6 +299,7 @@ NIGHT = User(
         reads("GET TYPE", KEPT_FILES, why="archives them; compares each again before it is deleted"),
         writes("UNLINK", KEPT_FILES, why="deletes files that are verified in the archive, and those of no turn"),
         reads("LRANGE", keys.TOMBSTONES, why="applies tombstones"),
+        both("HGETALL HSET", keys.KEYRING, why="the data keys, encrypted (ENCRYPT_KEY_FILE)"),
         both("GET SET EXPIRE DEL EVAL", keys.NIGHT_OWNER, why="one night at a time: the lease"),
         both("INCRBY", keys.NIGHT_RUN, why="counter of runs and fencing tokens"),
         writes("SET", keys.NIGHT_LAST, why="the last good night"),
@@ -318,6 +338,7 @@ OWNER = User(
         writes("LREM LSET", keys.TASKS, why="… removes queued messages, and truncates one that is too large"),
         writes("HDEL", INFLIGHT, keys.BUSY, why="… and those that a dead dispatcher had claimed"),
         writes("DEL", CHAT_STATS, why="… and a whole chat's counters"),
+        writes("HSET HDEL", keys.KEYRING, why="… and a whole chat's key; `hmem key rotate`"),
         writes("SET", RESULTS, DONE, why="… answers them, unread, so that no dispatcher does"),
         writes("SET", CANCEL, why="… ends those that are being answered"),
         writes(

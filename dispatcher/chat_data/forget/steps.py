@@ -42,8 +42,8 @@ from shared.errors import SettingsError
 from shared.release.retention import release_runs
 from shared.system.faults import crash_point
 from shared.system.files import own_root
-from shared.system.owner_key import Signing, open_signing
-from shared.system.signing_key import signing_key
+from shared.system.keys.owner_key import Signing, open_signing
+from shared.system.keys.signing_key import signing_key
 from shared.turns.records import Tombstone
 from shared.wire import keys
 

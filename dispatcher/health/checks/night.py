@@ -17,7 +17,7 @@ from shared.config.values import names_a_host
 from shared.errors import ArchiveDamaged, MemoryStale, MirrorFailed, SettingsError
 from shared.system.archive_folder import cannot_write, look, moved_to, unwritable
 from shared.system.command import KEY_FILE
-from shared.system.owner_key import WITHOUT_COPY, key_file, trusted_key
+from shared.system.keys.owner_key import WITHOUT_COPY, key_file, trusted_key
 
 
 def check_night(setup: Setup) -> Finding:

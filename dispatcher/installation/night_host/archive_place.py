@@ -18,7 +18,7 @@ from dispatcher.installation.layout import account
 from shared.errors import InstallationIncomplete
 from shared.system.archive_folder import kept_copies, moved_marker
 from shared.system.files import fsync_dir, locked_file
-from shared.system.owner_key import TRUSTED
+from shared.system.keys.owner_key import TRUSTED
 from shared.system.privileges import as_owner_of
 
 #: In a directory of nights since its first one (shared/system/formats.py).

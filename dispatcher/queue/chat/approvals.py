@@ -22,7 +22,7 @@ from redis.exceptions import RedisError
 from dispatcher.memory.store.whose import in_group
 from shared.config.settings import Settings
 from shared.config.tools import ChatTools
-from shared.system.signing_key import signing_key
+from shared.system.keys.signing_key import signing_key
 from shared.turns.records import RecordRefused, Task, dumps, loads_object, well_formed
 from shared.turns.signed.approvals import TOOL_CHARACTERS, ToolDecision, ToolQuestion, Verdict, kept_input, shown_input
 from shared.wire import keys

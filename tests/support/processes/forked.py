@@ -32,7 +32,7 @@ tests.support.processes.forked dispatcher.cli.main dispatcher.answering.worker d
 dispatcher.answering.consolidation dispatcher.releases.manage dispatcher.memory.store.database dispatcher.cli.chat_data
 dispatcher.chat_data.forget.steps dispatcher.telegram.bot dispatcher.servers.mcp.server nightly.cli.main nightly.pipeline
 nightly.index.vector_cache nightly.night.progress nightly.backfill.import_files shared.delivery.trial shared.embedding.probes
-shared.system.owner_key shared.vectors.chroma shared.embedding.local chromadb chromadb.config onnxruntime tokenizers
+shared.system.keys.owner_key shared.vectors.chroma shared.embedding.local chromadb chromadb.config onnxruntime tokenizers
 """.split()
 
 #: Variables that change what a Python process is from its first moment on: with one of them, only a process of its own will do.

@@ -1,0 +1,1 @@
+"""Keys: the owner's signature, the signature of results, and encryption at rest."""

@@ -1,0 +1,301 @@
+"""Encryption at rest: everything that is stored of a chat goes through `seal`, and back through `unseal`.
+
+Without ENCRYPT_KEY_FILE both return what they are given. What was stored before encryption was switched on has no mark, and is returned as it is.
+
+    mark (8 bytes), id of the data key (8 bytes), AES-SIV of the text, bound to `about`
+
+`about` says what the text is (a turn's id, a column): sealed text that is moved to another place is refused. A key's name is `chat:<id>` or that of
+a place. Every process has one set of keys (`configure`), because text is sealed deep inside readers and writers of every format.
+"""
+
+from __future__ import annotations
+
+import hmac
+import threading
+from base64 import b64decode, b64encode
+from collections.abc import Callable, Collection, Iterable
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from shared.errors import EncryptionKeyMissing
+from shared.system.keys.encryption_key import EncryptionKey
+from shared.system.keys.keyring import ID_BYTES, DataKey, Keyring
+
+if TYPE_CHECKING:
+    from shared.config.settings import Settings
+    from shared.system.keys.exchange import Exchange
+
+Role = Literal["day", "night"]
+ROLES: tuple[Role, ...] = ("day", "night")
+MARK = b"\x00hmseal1"
+HEAD = len(MARK) + ID_BYTES
+#: Ahead of sealed text in a column of text. Text that people write does not begin with a control character.
+TEXT_MARK = "\x01hmem-sealed-1:"
+#: Keys that belong to no chat: lines of the archive, vectors by text, staged imports, what is not a chat's in the day store.
+ARCHIVE, CACHE, IMPORTS = "archive", "cache", "imports"
+
+
+class KeyDestroyed(EncryptionKeyMissing):
+    """The key of what is to be read was destroyed: the chat was forgotten."""
+
+
+def chat_key(chat_id: str) -> str:
+    """The name of a chat's key."""
+    return f"chat:{chat_id}"
+
+
+def keyring_path(key_file: Path, role: Role) -> Path:
+    """Beside the owner's key: each role's program writes its own file, since they may run as different users."""
+    return key_file.with_name(f"{key_file.name}.{role}.keys")
+
+
+class Sealing:
+    """The keys of one process."""
+
+    def __init__(self, key_file: Path, role: Role, exchange: Exchange | None = None) -> None:
+        """EncryptionKeyMissing if the owner's key or the keyring cannot be read."""
+        self.key_file, self.role, self._exchange = key_file, role, exchange
+        self._lock = threading.RLock()
+        self.owner = EncryptionKey.load(key_file)
+        self.own = Keyring(self.owner, keyring_path(key_file, role))
+        others = (keyring_path(key_file, other) for other in ROLES if other != role)
+        self._others = [Keyring(self.owner, path) for path in others]
+        self._names: dict[str, DataKey] = {}
+        self._ids: dict[str, DataKey] = {}
+        self.reload()
+
+    def reload(self) -> None:
+        """Read the keyrings again if they have changed."""
+        with self._lock:
+            self.own.refresh()
+            ids = dict(self.own.keys)
+            for other in self._others:
+                try:
+                    other.refresh()
+                except (EncryptionKeyMissing, OSError):
+                    continue  # another user's; Redis has what is shared
+                ids |= {i: key for i, key in other.keys.items() if i not in self.own.destroyed and i not in ids}
+            self._ids, self._names = ids, {}
+
+    def sync(self) -> None:
+        """Take over the keys that other hosts have made, and offer ours. Without Redis the files are what is known."""
+        self.reload()
+        if self._exchange is None:
+            return
+        with self._lock:
+            if self._exchange.sync(self.own):
+                self.owner = self.own.owner
+                self._write_owner()
+                self.reload()
+            if shared := [key for i, key in self._ids.items() if i not in self.own.keys and not key.local]:
+                self.own.add(shared)
+
+    def key(self, name: str, *, local: bool = False) -> DataKey:
+        """The key of a name; a new one is durable before it is used."""
+        with self._lock:
+            found = self._names.get(name) or self._find(name)
+            if found is None:
+                self.sync()
+                found = self._find(name)
+            if found is None:
+                found = DataKey.new(name, local=local)
+                self.own.add([found])
+                self._ids[found.key_id] = found
+                if self._exchange is not None and not local:
+                    self._exchange.offer(self.own, [found])
+            self._names[name] = found
+            return found
+
+    def by_id(self, key_id: str) -> DataKey:
+        """KeyDestroyed or EncryptionKeyMissing if it is not there."""
+        found = self._ids.get(key_id)
+        if found is not None:
+            return found
+        with self._lock:
+            self.reload()
+            if key_id not in self._ids and not self._is_destroyed(key_id):
+                self.sync()
+            if found := self._ids.get(key_id):
+                return found
+            if self._is_destroyed(key_id):
+                raise KeyDestroyed("The key of this text was destroyed, because its chat was forgotten.")
+        raise EncryptionKeyMissing(
+            f"The keyring {self.own.path} lacks the key {key_id} of what is to be read. Put your copy of the keyring back (hmem key restore)."
+        )
+
+    def prepare(self, names: Iterable[str]) -> None:
+        """Make the keys of many names at once, which is faster than one by one."""
+        with self._lock:
+            known = {key.name for key in self._ids.values() if not key.retired}
+            missing = set(names) - known
+            if missing:
+                self.sync()
+                missing -= {key.name for key in self._ids.values() if not key.retired}
+            new = [DataKey.new(name) for name in sorted(missing)]
+            if new:
+                self.own.add(new)
+                self.reload()
+                if self._exchange is not None:
+                    self._exchange.offer(self.own, new)
+
+    def ids_of(self, names: Collection[str]) -> list[str]:
+        """All keys of these names, those that encrypt nothing more included."""
+        return [key_id for key_id, key in self._ids.items() if key.name in names]
+
+    def retire(self, names: list[str]) -> list[str]:
+        """The keys of these names encrypt nothing more. Returns the ids of all keys that they have."""
+        with self._lock:
+            self.sync()
+            ids = self.own.retire(names)
+            self.reload()
+            return ids
+
+    def destroy(self, ids: list[str]) -> None:
+        """In this host's keyring, and in Redis."""
+        with self._lock:
+            self.own.destroy(ids)
+            if self._exchange is not None:
+                self._exchange.destroy(ids)
+            self.reload()
+        cipher.cache_clear()
+        _lookup_key.cache_clear()
+
+    def _is_destroyed(self, key_id: str) -> bool:
+        return key_id in self.own.destroyed or any(key_id in other.destroyed for other in self._others)
+
+    def _find(self, name: str) -> DataKey | None:
+        open_ = [key for key in self._ids.values() if key.name == name and not key.retired]
+        return min(open_, key=lambda key: (key.created, key.key_id), default=None)
+
+    def _write_owner(self) -> None:
+        """The owner's key was changed on another host: follow, if this user may."""
+        try:
+            if EncryptionKey.load(self.key_file).fingerprint != self.owner.fingerprint:
+                self.owner.write(self.key_file)
+        except OSError:
+            pass  # the keyring leads from the earlier key to this one
+
+
+class _Current:
+    """What this process was started with; the keys are read when they are first needed: the bot never needs them."""
+
+    make: Callable[[], Sealing] | None = None
+    sealing: Sealing | None = None
+    lock = threading.Lock()
+
+
+def configure(settings: Settings, role: Role) -> None:
+    """Which keys this process has; none without ENCRYPT_KEY_FILE."""
+    key_file, redis_url = settings.encrypt_key_file, settings.redis_url
+    if key_file is None:
+        use(None)
+        return
+
+    def make() -> Sealing:
+        from shared.system.keys.exchange import Exchange
+
+        return Sealing(key_file, role, Exchange(redis_url))
+
+    use(make)
+
+
+def use(make: Callable[[], Sealing] | None) -> None:
+    """As `configure`, for those who make the keys themselves."""
+    with _Current.lock:
+        _Current.make, _Current.sealing = make, None
+
+
+def is_on() -> bool:
+    """Whether encryption is on."""
+    return _Current.make is not None
+
+
+def keys() -> Sealing:
+    """The keys of this process. EncryptionKeyMissing if they cannot be read, or if encryption is off."""
+    if (found := _Current.sealing) is not None:
+        return found
+    with _Current.lock:
+        if _Current.make is None:
+            raise EncryptionKeyMissing(
+                "What is to be read is encrypted, but ENCRYPT_KEY_FILE is not set. Set it to the file of your encryption key."
+            )
+        if _Current.sealing is None:
+            _Current.sealing = _Current.make()
+        return _Current.sealing
+
+
+def require() -> None:
+    """EncryptionKeyMissing, at the start of a program, unless the keys can be read or encryption is off."""
+    if is_on():
+        keys().sync()
+
+
+@lru_cache(maxsize=4096)
+def cipher(secret: bytes) -> Any:
+    """AES-SIV with a data key."""
+    from cryptography.hazmat.primitives.ciphers.aead import AESSIV
+
+    return AESSIV(secret)
+
+
+def seal(name: str, data: bytes, about: str, *, local: bool = False) -> bytes:
+    """Encrypted with the key of a name. `local`: a key that stays on this host."""
+    if not is_on():
+        return data
+    key = keys().key(name, local=local)
+    sealed: bytes = cipher(key.secret).encrypt(data, [about.encode()])
+    return MARK + bytes.fromhex(key.key_id) + sealed
+
+
+def unseal(data: bytes, about: str) -> bytes:
+    """As it was given to `seal`; unmarked data as it is. KeyDestroyed, EncryptionKeyMissing; ValueError if it is damaged or of another place."""
+    if not data.startswith(MARK):
+        return data
+    key = keys().by_id(key_id_of(data))
+    from cryptography.exceptions import InvalidTag
+
+    try:
+        plain: bytes = cipher(key.secret).decrypt(data[HEAD:], [about.encode()])
+    except InvalidTag as error:
+        raise ValueError("encrypted data is damaged, or was written for another place") from error
+    return plain
+
+
+def is_sealed(data: bytes) -> bool:
+    return data.startswith(MARK)
+
+
+def key_id_of(data: bytes) -> str:
+    """Of sealed data."""
+    return data[len(MARK) : HEAD].hex()
+
+
+def seal_text(name: str, text: str, about: str) -> str:
+    """For a column of text."""
+    if not is_on():
+        return text
+    return TEXT_MARK + b64encode(seal(name, text.encode(), about)).decode()
+
+
+def unseal_text(text: str, about: str) -> str:
+    """As `unseal`."""
+    if not text.startswith(TEXT_MARK):
+        return text
+    return unseal(b64decode(text[len(TEXT_MARK) :]), about).decode()
+
+
+def keyed(name: str, text: str) -> str:
+    """A stand-in for a word that is looked up, which only the key's holder can make: 24 hex digits of HMAC-SHA256. The word itself if encryption is
+    off."""
+    return keyed_with(keys().key(name).secret, text) if is_on() else text
+
+
+def keyed_with(secret: bytes, text: str) -> str:
+    """The same with a known key."""
+    return hmac.digest(_lookup_key(secret), text.encode(), "sha256")[:12].hex()
+
+
+@lru_cache(maxsize=4096)
+def _lookup_key(secret: bytes) -> bytes:
+    return hmac.digest(secret, b"hcli-memory lookup", "sha256")
