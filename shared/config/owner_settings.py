@@ -1,4 +1,4 @@
-"""Settings of what the owner sees: the morning report and its alarms, and the owner's page (`hmem web`)."""
+"""Settings of what the owner sees and keeps: the morning report and its alarms, the owner's page (`hmem web`), backups."""
 
 from __future__ import annotations
 
@@ -31,6 +31,22 @@ class OwnerSettings(BaseModel):
         "", description="IP address of that proxy, from which alone the page may then be asked, such as 127.0.0.1"
     )
 
+    backup_to: str | None = Field(
+        None,
+        description="the restic repository of hmem backup: a directory, sftp:user@host:/path, s3:…, rest:https://…; unset: none, and no timer",
+        repr=False,
+    )
+    backup_password_file: AbsolutePath | None = Field(
+        None,
+        description="file with the password of that repository (hmem backup --new-password makes one); keep a copy elsewhere",
+    )
+    backup_at: ClockTime = Field(
+        "05:00", description="when a backup is made each day, in CHAT_TIMEZONE, with BACKUP_TO"
+    )
+    backup_keep_daily: int = Field(
+        0, ge=0, description="for how many days a backup is kept, one of each; 0: all of them, until you remove some"
+    )
+
     @field_validator("report_chat", mode="before")
     @classmethod
     def _report_chat_as_text(cls, value: object) -> object:
@@ -61,7 +77,7 @@ class OwnerSettings(BaseModel):
         listen_address(value)
         return value.strip()
 
-    @field_validator("heartbeat_url", "web_origin", mode="before")
+    @field_validator("heartbeat_url", "web_origin", "backup_to", mode="before")
     @classmethod
     def _blank_url(cls, value: object) -> object:
         return None if isinstance(value, str) and not value.strip() else value
