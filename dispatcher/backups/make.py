@@ -23,7 +23,7 @@ from typing import Any
 
 from redis import Redis
 
-from dispatcher.backups.record import STAGING, alone, note, open_repository, private
+from dispatcher.backups.record import OLD_SECONDS, STAGING, alone, note, open_repository, private
 from dispatcher.backups.redis_part import take_redis
 from dispatcher.backups.settings_part import SECRET_FILES, settings_without_secrets, write_settings
 from dispatcher.backups.store_part import take_store
@@ -31,7 +31,7 @@ from dispatcher.memory.tombstones import NAME as FORGOTTEN
 from dispatcher.releases.night_command import archive_is_here
 from shared.config.settings import Settings
 from shared.config.values import names_a_host
-from shared.delivery.copies.restic import WHOLE, Repository, Snapshot
+from shared.delivery.copies.restic import ARCHIVE_ONLY, WHOLE, Repository, Snapshot
 from shared.delivery.copies.tree import (
     ARCHIVE,
     MEMORY,
@@ -89,14 +89,23 @@ def make_backup(
         with private(folder, STAGING) as staging:
             parts, lacks, left_out = bring_together(settings, client, staging.path)
             crash_point("backup:staged")
-            snapshot = repository.backup(staging.path, WHOLE, (staging.descriptor,))
+            snapshot, there = repository.backup(staging.path, WHOLE, (staging.descriptor,))
             crash_point("backup:stored")
-        before = len(repository.snapshots())
+        before, left = len(there), there
         if keep_daily:
             repository.keep_daily(keep_daily, WHOLE)
-        left = repository.snapshots()
+            left = repository.snapshots()
+        if not parts["archive"] and (of_night := newest_archive(left)):
+            lacks = [one for one in lacks if one != NO_ARCHIVE]
+            parts["archive_snapshot"] = of_night.id
         note(state, repository.identity(), left, repository.place, backed_up_at=snapshot.at, lacks=lacks)
     return MadeBackup(repository.place, snapshot, made, parts, lacks, left_out, before - len(left), time.time() - begun)
+
+
+def newest_archive(snapshots: list[Snapshot]) -> Snapshot | None:
+    """The newest backup that a night host has made of its archive, if it is no older than a backup may be."""
+    found = [one for one in snapshots if ARCHIVE_ONLY in one.tags and one.at > time.time() - OLD_SECONDS]
+    return found[-1] if found else None
 
 
 def bring_together(settings: Settings, client: Redis, tree: Path) -> tuple[dict[str, Any], list[str], list[str]]:

@@ -106,12 +106,11 @@ def restore_backup(
         client.ping()
         with private(folder, TRIAL) as scratch:
             tree = make_dir(scratch.path / "tree")
-            bring_back(repository, wanted, tree)
+            lacks = bring_back(repository, wanted, tree)
             record = read_record(tree)
             for look in looks(tree, scratch.path, record).values():
                 look()
-            result = Restored(repository.place, wanted)
-            result.lacks = [str(one) for one in cast(list[str], record.get("lacks", []))]
+            result = Restored(repository.place, wanted, lacks=lacks)
             result.left_out = [str(one) for one in cast(list[str], record.get("left_out", []))]
             write_atomic(folder / RESTORING, orjson.dumps({"snapshot": wanted.id}))
             crash_point("restore:begun")

@@ -20,6 +20,7 @@ from typing import Any
 
 import orjson
 
+from dispatcher.backups.make import NO_ARCHIVE
 from dispatcher.backups.record import TRIAL, alone, note, open_repository, private
 from dispatcher.backups.redis_part import read_records
 from dispatcher.memory.store.database import FILE_NAME
@@ -66,7 +67,9 @@ def try_out(settings: Settings, to: str, password: bytes) -> TrialResult:
         _collect(result, "repository", lambda: _checked(repository))
         with private(folder, TRIAL) as scratch:
             tree = make_dir(scratch.path / "tree")
-            if _collect(result, "restored", lambda: bring_back(repository, result.snapshot, tree)):
+            lacks = _collect(result, "restored", lambda: bring_back(repository, result.snapshot, tree))
+            if lacks is not None:
+                result.checked["restored"], result.lacks = True, lacks
                 _examine(settings, tree, scratch.path, result)
         result.seconds = time.time() - begun
         now, good = time.time(), not result.faults
@@ -91,12 +94,19 @@ def chosen(repository: Repository, wanted: str | None) -> Snapshot:
     return named[0]
 
 
-def bring_back(repository: Repository, snapshot: Snapshot, tree: Path) -> bool:
-    """Fetch a snapshot; if it has no archive, that comes from the newest one that a night host has made."""
+def bring_back(repository: Repository, snapshot: Snapshot, tree: Path) -> list[str]:
+    """Fetch a snapshot; if it has no archive, that comes from the newest one that a night host has made. Returns what it lacks."""
     repository.restore(snapshot, tree)
+    record: dict[str, Any] = read_record(tree)
+    lacks = [str(one) for one in record.get("lacks") or ()]
     if not (tree / NIGHT / ARCHIVE).is_dir() and (of_night := repository.snapshots(ARCHIVE_ONLY)):
         repository.restore(of_night[-1], tree)
-    return True
+        lacks = [one for one in lacks if one != NO_ARCHIVE]
+        if of_night[-1].at < snapshot.at:
+            lacks.append(
+                "turns that a night has archived after the night host's backup and before this one; run hmem-night backup after hmem backup"
+            )
+    return lacks
 
 
 def _checked(repository: Repository) -> bool:
@@ -120,7 +130,6 @@ def _examine(settings: Settings, tree: Path, scratch: Path, result: TrialResult)
     if not isinstance(record, dict):
         return
     result.checked["record"] = True
-    result.lacks = [str(one) for one in record.get("lacks", ())]
     _collect(result, "redis", lambda: sum(1 for _ in read_records(tree / REDIS)))
     for name, look in looks(tree, scratch, record).items():
         _collect(result, name, look)

@@ -90,6 +90,7 @@ class Repository:
 
     def __init__(self, to: str, password: bytes, cache: Path) -> None:
         self.place, self._to, self._password, self._cache = shown_place(to), to, password, cache
+        self._identity = ""
 
     def prepare(self, *, make: bool) -> bool:
         """Open it, or make it if it is not there; whether it was made. RepositoryMissing if it is not to be made."""
@@ -105,7 +106,9 @@ class Repository:
 
     def identity(self) -> str:
         """What distinguishes it from every other repository, wherever it lies."""
-        return str(orjson.loads(self._run("cat", "config", seconds=ASK_SECONDS))["id"])
+        if not self._identity:  # each call of restic takes a second, to make passwords hard to guess
+            self._identity = str(orjson.loads(self._run("cat", "config", seconds=ASK_SECONDS))["id"])
+        return self._identity
 
     def snapshots(self, tag: str | None = None) -> list[Snapshot]:
         """Ours, the oldest first."""
@@ -117,15 +120,18 @@ class Repository:
         wanted = {tag} if tag else {WHOLE, ARCHIVE_ONLY}
         return sorted((one for one in ours if wanted & {*one.tags}), key=lambda one: one.at)
 
-    def backup(self, folder: Path, tag: str, holding: Sequence[int]) -> Snapshot:
-        """A snapshot of all that is in `folder`. `holding`: descriptors that stay open as long as restic runs, even if we are killed.
+    def backup(self, folder: Path, tag: str, holding: Sequence[int]) -> tuple[Snapshot, list[Snapshot]]:
+        """A snapshot of all that is in `folder`, and all snapshots that there are then. `holding`: descriptors that stay open as long as restic
+        runs, even if we are killed.
 
         Files are as in the last snapshot if size and time are: ours never change, and copies of them have other inodes.
         """
         last = [one.id for one in self.snapshots(tag)][-1:]
         parent = [word for one in last for word in ("--parent", one)]
-        self._run("backup", "--quiet", "--ignore-inode", *parent, "--tag", tag, ".", folder=folder, holding=holding)
-        return self.snapshots(tag)[-1]
+        words = ("backup", "--quiet", "--json", "--ignore-inode", *parent, "--tag", tag, ".")
+        summary = orjson.loads(self._run(*words, folder=folder, holding=holding).strip().splitlines()[-1])
+        there = self.snapshots()
+        return next(one for one in there if one.id.startswith(summary["snapshot_id"])), there
 
     def restore(self, snapshot: Snapshot, into: Path) -> None:
         """Bring back a snapshot into an empty directory. A file that cannot be read from the repository is an error."""

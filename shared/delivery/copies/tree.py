@@ -29,6 +29,8 @@ from shared.system.privileges import as_owner_of
 
 FORMAT = 1
 RECORD, REDIS, SETTINGS = "backup.json", "redis.jsonl", "settings.toml"
+#: In a snapshot of a night host alone, beside the archive.
+NIGHT_RECORD = "archive-backup.json"
 STATE, MEMORY, NIGHT = "state", "memory", "night"
 ARCHIVE = "archive"
 #: Of a night's directory, beside the archive. The rest is derived and made anew.
@@ -141,8 +143,8 @@ def copy_open(source: int, target: Path) -> None:
         os.close(made)
 
 
-def write_record(tree: Path, record: dict[str, object]) -> None:
-    write_atomic(tree / RECORD, orjson.dumps({"format": FORMAT, **record}, option=orjson.OPT_INDENT_2) + b"\n")
+def write_record(tree: Path, record: dict[str, object], name: str = RECORD) -> None:
+    write_atomic(tree / name, orjson.dumps({"format": FORMAT, **record}, option=orjson.OPT_INDENT_2) + b"\n")
 
 
 def read_record(tree: Path) -> dict[str, object]:
