@@ -27,7 +27,7 @@ from dispatcher.memory.store.database import FILE_NAME
 from shared.config.credentials import for_child
 from shared.config.settings import Settings, setting_names
 from shared.delivery import gate
-from shared.delivery.copies.restic import ARCHIVE_ONLY, WHOLE, Repository, Snapshot
+from shared.delivery.copies.restic import ARCHIVE_ONLY, WHOLE, Repository, RepositoryLocked, Snapshot
 from shared.delivery.copies.tree import ARCHIVE, MEMORY, NIGHT, REDIS, STATE, read_record
 from shared.delivery.receiver import run_trial
 from shared.errors import ArchiveDamaged, BackupDamaged, BackupFailed, HmemError, InvalidInput
@@ -118,6 +118,8 @@ def _collect(result: TrialResult, name: str, look: Callable[[], Any]) -> Any:
     """What a look finds; an error is one of the backup's faults, and nothing is found."""
     try:
         found = look()
+    except RepositoryLocked:
+        raise
     except (HmemError, OSError, ValueError) as error:
         result.faults.append(f"{name}: {str(error).strip()}")
         return None

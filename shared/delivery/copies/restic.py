@@ -66,6 +66,12 @@ class RepositoryMissing(BackupFailed):
     exit_code = BackupFailed.exit_code
 
 
+class RepositoryLocked(BackupFailed):
+    """Another restic works there: nothing is wrong with the backups."""
+
+    exit_code = BackupFailed.exit_code
+
+
 def shown_place(to: str) -> str:
     """A repository for people: without a password."""
     return re.sub(r"://[^/@\s]*@", "://…@", to)
@@ -192,7 +198,8 @@ class Repository:
             )
         for pattern, why, remedy in _FAULTS:
             if re.search(pattern, said, re.IGNORECASE):
-                return BackupFailed(f"The backup repository {self.place} cannot be used: {why}. {remedy}.")
+                kind = RepositoryLocked if "lock" in pattern else BackupFailed
+                return kind(f"The backup repository {self.place} cannot be used: {why}. {remedy}.")
         lines = [line.strip() for line in done.stderr.splitlines() if line.strip()]
         last = next(
             (line for line in lines if "Fatal" in line or "error" in line.lower()), lines[-1] if lines else "no output"
