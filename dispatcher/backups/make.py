@@ -98,7 +98,7 @@ def make_backup(
         if not parts["archive"] and (of_night := newest_archive(left)):
             lacks = [one for one in lacks if one != NO_ARCHIVE]
             parts["archive_snapshot"] = of_night.id
-        note(state, repository.identity(), left, repository.place, backed_up_at=snapshot.at, lacks=lacks)
+        note(state, repository.place, left, backed_up_at=snapshot.at, lacks=lacks)
     return MadeBackup(repository.place, snapshot, made, parts, lacks, left_out, before - len(left), time.time() - begun)
 
 
@@ -169,5 +169,5 @@ def forget_older(settings: Settings, repository: Repository, before: float) -> l
     """Remove the snapshots from before that time, and what only they have."""
     old = [one for one in repository.snapshots() if one.at < before]
     repository.remove(old)
-    note(settings.hmem_state_dir, repository.identity(), repository.snapshots(), repository.place)
+    note(settings.hmem_state_dir, repository.place, repository.snapshots())
     return old

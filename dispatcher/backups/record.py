@@ -1,6 +1,6 @@
 """What this host knows of its backups without asking them: a small file, which `hmem doctor` and `hmem forget` read.
 
-HMEM_STATE_DIR/backups/known.json    {"format": 1, "repositories": {id: {place, backed_up_at, verified_at, verified, oldest_at, snapshots, lacks}}}
+HMEM_STATE_DIR/backups/known.json    {"format": 1, "repositories": {place: {place, backed_up_at, verified_at, verified, oldest_at, snapshots, lacks}}}
 …/backups/lock                       held while a backup is made, tried out or restored
 …/backups/staging/, trial/           what is being backed up, and what is being tried out; left by a kill, removed by the next command
 …/backups/cache/                     restic's, encrypted
@@ -44,7 +44,7 @@ class KnownRepository:
 
 
 def known_repositories(state_dir: Path) -> dict[str, KnownRepository]:
-    """By their identities; none if the file is not there. One that is damaged is as if it were not."""
+    """By their places, without passwords; none if the file is not there. One that is damaged is as if it were not."""
     try:
         found: dict[str, Any] = orjson.loads(read_own(state_dir / FOLDER / KNOWN))["repositories"]
         return {name: KnownRepository(**one) for name, one in found.items()}
@@ -52,12 +52,12 @@ def known_repositories(state_dir: Path) -> dict[str, KnownRepository]:
         return {}
 
 
-def note(state_dir: Path, identity: str, snapshots: list[Snapshot], place: str, **changes: Any) -> None:
+def note(state_dir: Path, place: str, snapshots: list[Snapshot], **changes: Any) -> None:
     """Record what is new of a repository. The caller holds the lock."""
     known = known_repositories(state_dir)
-    one = known.get(identity) or KnownRepository(place)
+    one = known.get(place) or KnownRepository(place)
     oldest = min((snapshot.at for snapshot in snapshots), default=None)
-    known[identity] = replace(one, place=place, oldest_at=oldest, snapshots=len(snapshots), **changes)
+    known[place] = replace(one, oldest_at=oldest, snapshots=len(snapshots), **changes)
     record = {"format": FORMAT, "repositories": {name: asdict(found) for name, found in known.items()}}
     write_atomic(state_dir / FOLDER / KNOWN, orjson.dumps(record, option=orjson.OPT_INDENT_2) + b"\n")
 

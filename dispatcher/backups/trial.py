@@ -74,7 +74,7 @@ def try_out(settings: Settings, to: str, password: bytes) -> TrialResult:
         result.seconds = time.time() - begun
         now, good = time.time(), not result.faults
         with suppress(HmemError):  # a repository that is damaged may not even list its snapshots
-            note(state, repository.identity(), repository.snapshots(), repository.place, verified_at=now, verified=good)
+            note(state, repository.place, repository.snapshots(), verified_at=now, verified=good)
     return result
 
 

@@ -72,9 +72,14 @@ class RepositoryLocked(BackupFailed):
     exit_code = BackupFailed.exit_code
 
 
+def address_of(to: str) -> str:
+    """A repository as restic is told it, whose current directory is another: a directory by its whole path."""
+    return to if re.match(r"[a-z0-9]+:", to) else str(Path(to).expanduser().absolute())
+
+
 def shown_place(to: str) -> str:
     """A repository for people: without a password."""
-    return re.sub(r"://[^/@\s]*@", "://…@", to)
+    return re.sub(r"://[^/@\s]*@", "://…@", address_of(to))
 
 
 def refuse_without_restic() -> None:
@@ -95,36 +100,33 @@ class Repository:
     """`cache`: a directory for restic's copies of the repository's index, which are encrypted as that is."""
 
     def __init__(self, to: str, password: bytes, cache: Path) -> None:
-        self.place, self._to, self._password, self._cache = shown_place(to), to, password, cache
-        self._identity = ""
+        self.place, self._to, self._password, self._cache = shown_place(to), address_of(to), password, cache
+        self._known: list[Snapshot] | None = None  # each call of restic takes a second, to make passwords hard to guess
 
     def prepare(self, *, make: bool) -> bool:
         """Open it, or make it if it is not there; whether it was made. RepositoryMissing if it is not to be made."""
         refuse_without_restic()
         try:
-            self.identity()
+            self.snapshots()
         except RepositoryMissing:
             if not make:
                 raise
             self._run("init")
+            self._known = []
             return True
         return False
 
-    def identity(self) -> str:
-        """What distinguishes it from every other repository, wherever it lies."""
-        if not self._identity:  # each call of restic takes a second, to make passwords hard to guess
-            self._identity = str(orjson.loads(self._run("cat", "config", seconds=ASK_SECONDS))["id"])
-        return self._identity
-
     def snapshots(self, tag: str | None = None) -> list[Snapshot]:
-        """Ours, the oldest first."""
-        found: list[dict[str, Any]] = orjson.loads(self._run("snapshots", "--json", seconds=ASK_SECONDS)) or []
-        ours = [
-            Snapshot(one["id"], datetime.fromisoformat(one["time"]).timestamp(), tuple(one.get("tags") or ()))
-            for one in found
-        ]
-        wanted = {tag} if tag else {WHOLE, ARCHIVE_ONLY}
-        return sorted((one for one in ours if wanted & {*one.tags}), key=lambda one: one.at)
+        """Ours, the oldest first, as they were when they were asked for after our last change."""
+        if self._known is None:
+            found: list[dict[str, Any]] = orjson.loads(self._run("snapshots", "--json", seconds=ASK_SECONDS)) or []
+            every = [
+                Snapshot(one["id"], datetime.fromisoformat(one["time"]).timestamp(), tuple(one.get("tags") or ()))
+                for one in found
+            ]
+            ours = [one for one in every if {WHOLE, ARCHIVE_ONLY} & {*one.tags}]
+            self._known = sorted(ours, key=lambda one: one.at)
+        return [one for one in self._known if tag is None or tag in one.tags]
 
     def backup(self, folder: Path, tag: str, holding: Sequence[int]) -> tuple[Snapshot, list[Snapshot]]:
         """A snapshot of all that is in `folder`, and all snapshots that there are then. `holding`: descriptors that stay open as long as restic
@@ -136,6 +138,7 @@ class Repository:
         parent = [word for one in last for word in ("--parent", one)]
         words = ("backup", "--quiet", "--json", "--ignore-inode", *parent, "--tag", tag, ".")
         summary = orjson.loads(self._run(*words, folder=folder, holding=holding).strip().splitlines()[-1])
+        self._known = None
         there = self.snapshots()
         return next(one for one in there if one.id.startswith(summary["snapshot_id"])), there
 
@@ -151,10 +154,12 @@ class Repository:
         """Remove these snapshots, and from the repository what no other one has."""
         if snapshots:
             self._run("forget", "--quiet", "--prune", *(one.id for one in snapshots))
+            self._known = None
 
     def keep_daily(self, days: int, tag: str) -> None:
         """Keep one snapshot of each of so many days, and remove the others."""
         self._run("forget", "--quiet", "--prune", "--tag", tag, "--group-by", "", "--keep-daily", str(days))
+        self._known = None
 
     def _run(
         self,
@@ -205,7 +210,7 @@ class Repository:
             (line for line in lines if "Fatal" in line or "error" in line.lower()), lines[-1] if lines else "no output"
         )
         return BackupFailed(
-            f"restic {verb} failed at {self.place}: {shown_place(last.removeprefix('Fatal: ')).rstrip('.')[:300]}. Remove the cause, then try again."
+            f"restic {verb} failed at {self.place}: {re.sub(r'://[^/@ ]*@', '://…@', last.removeprefix('Fatal: ')).rstrip('.')[:300]}. Remove the cause, then try again."
         )
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from shared.delivery.copies.restic import shown_place
 from tests.end_to_end.backups.hosts import ARCHIVED, WAITING, BackedUp, backed_up, empty_host, lived_in
 from tests.support.day.health import ask
 from tests.support.night.archives import texts
@@ -153,3 +154,9 @@ def test_a_snapshot_is_chosen_by_its_id(kept: BackedUp, other: World) -> None:
     kept.restore(other, "--snapshot", first)
     assert other.redis.llen("hcli:tasks") == 1
     assert kept.restore(other, "--snapshot", "ffff", "--yes", check=False).returncode == 24
+
+
+def test_a_repository_is_named_as_it_is_told_to_restic_and_without_its_password(tmp_path: Path) -> None:
+    assert shown_place("rest:https://anna:word@host/hmem") == "rest:https://…@host/hmem"
+    assert shown_place("sftp:anna@host:/srv/hmem") == "sftp:anna@host:/srv/hmem"
+    assert shown_place(os.path.relpath(tmp_path)) == str(Path.cwd() / os.path.relpath(tmp_path))
