@@ -33,9 +33,14 @@ HOW_TO_INSTALL = "Install it: apt install restic"
 _FAULTS = (
     (r"wrong password|no key found", "the password is another one", "Correct BACKUP_PASSWORD_FILE, or give --password-file"),
     (
-        r"already locked|unable to create lock",
+        r"already locked",
         "it is locked by another restic, or by one that was killed",
         "Wait for it; if none runs, remove the lock (restic unlock, with the same repository and password), then try again",
+    ),
+    (
+        r"permission denied|read-only file system",
+        "this user may not write there",
+        "Give it to the user who makes the backups (as root: the owner of HMEM_STATE_DIR)",
     ),
     (
         r"no space left|quota",
@@ -79,7 +84,11 @@ def address_of(to: str) -> str:
 
 def shown_place(to: str) -> str:
     """A repository for people: without a password."""
-    return re.sub(r"://[^/@\s]*@", "://…@", address_of(to))
+    return _without_password(address_of(to))
+
+
+def _without_password(text: str) -> str:
+    return re.sub(r"://[^/@\s]*@", "://…@", text)
 
 
 def refuse_without_restic() -> None:
@@ -210,7 +219,7 @@ class Repository:
             (line for line in lines if "Fatal" in line or "error" in line.lower()), lines[-1] if lines else "no output"
         )
         return BackupFailed(
-            f"restic {verb} failed at {self.place}: {re.sub(r'://[^/@ ]*@', '://…@', last.removeprefix('Fatal: ')).rstrip('.')[:300]}. Remove the cause, then try again."
+            f"restic {verb} failed at {self.place}: {_without_password(last.removeprefix('Fatal: ')).rstrip('.')[:300]}. Remove the cause, then try again."
         )
 
 
