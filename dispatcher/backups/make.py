@@ -55,8 +55,8 @@ RECEIPTS = "receipts"
 #: How often a release is looked for again that was replaced and removed before it could be held.
 TRIES = 5
 NO_ARCHIVE = (
-    "the archive, which is on another host: run hmem-night backup there, with the same repository and password, after this one; "
-    "or set ARCHIVE_MIRROR to a directory of this host"
+    "the archive, which is on another host (run hmem-night backup there, with the same repository and password, after this one; "
+    "or set ARCHIVE_MIRROR to a directory of this host) or belongs to another user (run this as root)"
 )
 
 
@@ -110,16 +110,17 @@ def newest_archive(snapshots: list[Snapshot]) -> Snapshot | None:
 
 def bring_together(settings: Settings, client: Redis, tree: Path) -> tuple[dict[str, Any], list[str], list[str]]:
     """Fill the staging directory: (counts of each part, what is lacking, the secrets that are left out)."""
+    state = settings.hmem_state_dir
     parts: dict[str, Any] = {"redis": take_redis(client, tree / REDIS)}
     crash_point("backup:redis-taken")
     parts["day_store"] = take_store(settings, tree / STATE)
     parts["release"] = _take_release(settings.hmem_memory_dir, tree / MEMORY)
     crash_point("backup:release-taken")
     parts["archive"] = _take_archive(settings, tree / NIGHT)
-    parts["forgotten"] = take(settings.hmem_state_dir, [FORGOTTEN], make_dir(tree / STATE))
-    receipts = settings.hmem_state_dir / RECEIPTS
+    parts["forgotten"] = take(state, [FORGOTTEN], make_dir(tree / STATE), owner=state)
+    receipts = state / RECEIPTS
     names = sorted(path.name for path in receipts.glob("[!.]*.json")) if receipts.is_dir() else []
-    parts["receipts"] = take(receipts, names, make_dir(tree / STATE / RECEIPTS))
+    parts["receipts"] = take(receipts, names, make_dir(tree / STATE / RECEIPTS), owner=state)
     values, left_out = settings_without_secrets(settings)
     write_settings(tree / SETTINGS, values)
     parts["settings"] = len(values)
@@ -147,7 +148,7 @@ def _take_release(memory_dir: Path, into: Path) -> int | None:
             try:
                 manifest = read_manifest(release)
                 target = into / "releases" / str(manifest.run)
-                take(release, [*manifest.files, MANIFEST], target, required=True, link=True)
+                take(release, [*manifest.files, MANIFEST], target, owner=memory_dir, required=True, link=True)
             except OSError:
                 if attempt + 1 < TRIES and current_release(memory_dir) != release:
                     continue  # replaced and removed before it was held
@@ -161,7 +162,8 @@ def _take_archive(settings: Settings, into: Path) -> dict[str, int] | None:
         return take_night(settings.hmem_night_dir, into)
     mirror = settings.archive_mirror
     if mirror and not names_a_host(mirror) and Path(mirror).expanduser().is_dir():
-        return take_archive(Path(mirror).expanduser(), into / ARCHIVE)
+        place = Path(mirror).expanduser()
+        return take_archive(place, into / ARCHIVE, owner=place)
     return None
 
 

@@ -182,5 +182,5 @@ def _age_of(backup: KnownRepository, now: float) -> Finding:
             "Make another one, then hmem backup --verify.",
         )
     if backup.lacks:
-        return warning(f"{sentence}, and lacks {backup.lacks[0].partition(':')[0]}.", f"It needs {backup.lacks[0]}.")
+        return warning(f"{sentence}, and lacks {backup.lacks[0].partition(' (')[0]}.", f"It needs {backup.lacks[0]}.")
     return ok(f"{sentence}; it was last tried out {tried}, and was good. {backup.snapshots} snapshots are kept.")

@@ -218,9 +218,8 @@ class Repository:
         last = next(
             (line for line in lines if "Fatal" in line or "error" in line.lower()), lines[-1] if lines else "no output"
         )
-        return BackupFailed(
-            f"restic {verb} failed at {self.place}: {_without_password(last.removeprefix('Fatal: ')).rstrip('.')[:300]}. Remove the cause, then try again."
-        )
+        why = _without_password(last.removeprefix("Fatal: ")).rstrip(".")[:300]
+        return BackupFailed(f"restic {verb} failed at {self.place}: {why}. Remove the cause, then try again.")
 
 
 def _environment() -> dict[str, str]:

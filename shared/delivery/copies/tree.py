@@ -45,54 +45,48 @@ def take_night(night_dir: Path, into: Path) -> dict[str, int]:
 
     Imports first: a night moves their turns from there to the archive, so that a turn is in one of both.
     """
-    imports = [f"{IMPORTS}/{name}" for name in _names(night_dir, IMPORTS) if not name.startswith(".")]
-    copied = take(night_dir, [*NIGHT_FILES, *imports], into)
-    return {"imports": copied - len(NIGHT_FILES), **take_archive(night_dir / ARCHIVE, into / ARCHIVE)}
+    imports = _imports(night_dir)
+    taken = take(night_dir, imports, into, owner=night_dir)
+    take(night_dir, list(NIGHT_FILES), into, owner=night_dir)
+    return {"imports": taken, **take_archive(night_dir / ARCHIVE, into / ARCHIVE, owner=night_dir)}
 
 
-def take_archive(archive_dir: Path, into: Path) -> dict[str, int]:
-    """The same of an archive, or of its mirror."""
-    with as_owner_of(archive_dir):
+def take_archive(archive_dir: Path, into: Path, owner: Path) -> dict[str, int]:
+    """The same of an archive, or of its mirror, read by the user who owns the directory `owner`."""
+    make_dir(into)
+    with as_owner_of(owner):
         names = [name for _, name in archive_files(archive_dir)]
         media = list(_media(archive_dir))
-    make_dir(into)
-    refuse_without_room(archive_dir, [*names, *media], into)
-    return {"segments": take(archive_dir, names, into, required=True), "media": take(archive_dir, media, into)}
+        size = sum((archive_dir / name).lstat().st_size for name in names)
+    if (free := shutil.disk_usage(into).free) < size + SPARE_BYTES:
+        raise StorageError(
+            f"{into} has {free:,} bytes left, but a copy of the archive takes {size:,} while it is backed up. Make room there; nothing was changed."
+        )
+    segments = take(archive_dir, names, into, owner=owner, required=True)
+    return {"segments": segments, "media": take(archive_dir, media, into, owner=owner)}
 
 
-def _names(base: Path, folder: str) -> list[str]:
-    with as_owner_of(base), suppress(FileNotFoundError, NotADirectoryError):
-        return sorted(path.name for path in (base / folder).iterdir() if path.is_file() and not path.is_symlink())
+def _imports(night_dir: Path) -> list[str]:
+    with as_owner_of(night_dir), suppress(FileNotFoundError, NotADirectoryError):
+        paths = sorted((night_dir / IMPORTS).iterdir())
+        return [f"{IMPORTS}/{path.name}" for path in paths if path.is_file() and not path.name.startswith(".")]
     return []
 
 
 def _media(archive_dir: Path) -> Iterator[str]:
     """Files of messages: archive/media/<chat>/<file>, not those that are still being written."""
     base = archive_dir / "media"
-    folders = (
-        sorted(path for path in base.iterdir() if path.is_dir() and path.name != "arriving") if base.is_dir() else []
-    )
+    folders = sorted(path for path in base.iterdir() if path.name != "arriving") if base.is_dir() else []
     for folder in folders:
-        yield from (f"media/{folder.name}/{path.name}" for path in sorted(folder.iterdir()) if not path.is_symlink())
+        if folder.is_dir() and not folder.is_symlink():
+            yield from (f"media/{folder.name}/{path.name}" for path in sorted(folder.iterdir()) if path.is_file())
 
 
-def refuse_without_room(base: Path, names: list[str], into: Path) -> None:
-    """StorageError if these files do not fit."""
-    size = 0
-    with as_owner_of(base):
-        for name in names:
-            with suppress(FileNotFoundError):
-                size += (base / name).lstat().st_size
-    if (free := shutil.disk_usage(into).free) < size + SPARE_BYTES:
-        raise StorageError(
-            f"{into} has {free:,} bytes left, but a copy of the archive takes {size:,} while it is backed up. Make room there; nothing was changed."
-        )
-
-
-def take(base: Path, names: list[str], into: Path, *, required: bool = False, link: bool = False) -> int:
+def take(base: Path, names: list[str], into: Path, *, owner: Path, required: bool = False, link: bool = False) -> int:
     """Copy these files, with their times; how many. One that is gone meanwhile is left out, unless it is `required`.
 
-    `link`: share the file instead where that can be done: for files whose inode nobody looks at. (The archive's catalog does.)
+    `owner`: a directory whose owner may read them. `link`: share the file instead where that can be done: for files whose inode nobody looks
+    at. (The archive's catalog does.)
     """
     count = 0
     for name in names:
@@ -100,7 +94,7 @@ def take(base: Path, names: list[str], into: Path, *, required: bool = False, li
         make_dir(target.parent)
         try:
             if not (link and _linked(base / name, target)):
-                _copy(base, name, target)
+                _copy(base / name, target, owner)
             count += 1
         except FileNotFoundError:
             if required:
@@ -116,9 +110,9 @@ def _linked(source: Path, target: Path) -> bool:
     return True
 
 
-def _copy(base: Path, name: str, target: Path) -> None:
-    with as_owner_of(base):
-        source = os.open(base / name, os.O_RDONLY | os.O_NOFOLLOW)
+def _copy(path: Path, target: Path, owner: Path) -> None:
+    with as_owner_of(owner):
+        source = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
     try:
         copy_open(source, target)
     finally:
