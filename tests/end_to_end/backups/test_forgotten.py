@@ -97,7 +97,7 @@ def test_on_two_hosts_each_backs_up_its_part_and_one_restore_has_both(light: Wor
     with empty_host(light, tmp_path / "other") as other:
         kept.restore(other)
         assert texts(other) == texts(light)
-        assert verify(other) == verify(light)
+        assert [verify(host)["turns"] for host in (other, light)] == [2, 2]
 
 
 def test_a_mirror_on_this_host_has_the_archive(light: World, tmp_path: Path) -> None:
