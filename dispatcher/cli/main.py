@@ -74,7 +74,17 @@ COMMANDS = (
         "Messages, tokens and cost of each chat in the last days, the dearest chat first; and what DAILY_LIMIT allows it a day.",
     ),
     CommandEntry(
-        "release", "dispatcher.cli.release", "The releases on this host: list, verify, rollback, unpin, prune."
+        "release", "dispatcher.cli.copies.release", "The releases on this host: list, verify, rollback, unpin, prune."
+    ),
+    CommandEntry(
+        "backup",
+        "dispatcher.cli.copies.backup",
+        "A backup of archive, release, day store, today's Redis and settings (without secrets) in a restic repository; nothing is stopped.",
+    ),
+    CommandEntry(
+        "restore",
+        "dispatcher.cli.copies.restore",
+        "Bring a backup back to this host: archive, release, day store, today's Redis, settings. Killed at any moment, run it again.",
     ),
     CommandEntry(
         "embedder",

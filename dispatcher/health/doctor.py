@@ -21,7 +21,7 @@ from dispatcher.health.checks.bot import check_bot, check_owners
 from dispatcher.health.checks.claude import check_claude, check_login
 from dispatcher.health.checks.formats import check_formats
 from dispatcher.health.checks.hcli import check_expiry, check_outbox, check_patience
-from dispatcher.health.checks.host import check_directories, check_disk, check_secret, check_state
+from dispatcher.health.checks.host import check_backup, check_directories, check_disk, check_secret, check_state
 from dispatcher.health.checks.isolation import check_isolation
 from dispatcher.health.checks.memory import (
     check_embedder,
@@ -94,6 +94,7 @@ CHECKS: tuple[Check, ...] = (
     Check("mirror", check_mirror),
     Check("owner key", check_owner_key),
     Check("metrics", check_metrics, needs=("redis",)),
+    Check("backup", check_backup),
 )
 
 

@@ -32,8 +32,21 @@ OURS: dict[str, tuple[str, ...]] = {
         "upgrades",
         "media-sessions",
         "made-files",
+        "backups",
+        "backups/staging",
+        "backups/trial",
     ),
-    "hmem_night_dir": ("archive", "archive/erasing", "archive/damaged", "archive/media", "nights", "last", "imports"),
+    "hmem_night_dir": (
+        "archive",
+        "archive/erasing",
+        "archive/damaged",
+        "archive/media",
+        "nights",
+        "last",
+        "imports",
+        "backups",
+        "backups/staging",
+    ),
 }
 _OTHERS_MAY_WRITE = stat.S_IWGRP | stat.S_IWOTH
 

@@ -34,12 +34,12 @@ KEYS: tuple[Key, ...] = (
         "hcli-bot, dispatcher, hcli-dispatcher, owner", "hcli-bot, dispatcher, hcli-dispatcher", "24 h"),
     Key("hcli:session_size:{chat_id}", "string",
         "characters in this session", "hcli-bot, dispatcher, hcli-dispatcher, owner", "dispatcher, hcli-dispatcher", "24 h"),
-    Key("hcli:pending:{chat_id}", "list", "task ids that the bot waits for", "bot, hcli-bot", "bot, hcli-bot, dispatcher", "the bot's"),
-    Key("hcli:stats:{day}", "hash", "counters of a UTC day", "dispatcher, hcli-dispatcher", "hcli-bot, dispatcher, hcli-dispatcher", "48 h"),
+    Key("hcli:pending:{chat_id}", "list", "task ids that the bot waits for", "bot, hcli-bot, owner", "bot, hcli-bot, dispatcher", "the bot's"),
+    Key("hcli:stats:{day}", "hash", "counters of a UTC day", "dispatcher, hcli-dispatcher, owner", "hcli-bot, dispatcher, hcli-dispatcher", "48 h"),
     Key("hcli:teach:{chat_id}", "string", "teach mode of h-cli's bot; …:turns: its turns", "hcli-bot, owner", "hcli-bot", "the bot's"),
     Key("hcli:mem:inflight:{worker}", "hash",
         "claim token → task that is claimed and not finished (write-ahead)", "dispatcher, owner", "dispatcher", "none"),
-    Key("hcli:mem:workers", "set", "workers that may hold in-flight tasks", "dispatcher", "dispatcher, night", "none"),
+    Key("hcli:mem:workers", "set", "workers that may hold in-flight tasks", "dispatcher, owner", "dispatcher, night", "none"),
     Key("hcli:mem:lease:{worker}", "string",
         "heartbeat of this worker; value: the last forgetting after which it dropped its caches", "dispatcher", "bot, dispatcher, night", "30 s"),
     Key("hcli:mem:busy", "hash",
@@ -50,7 +50,7 @@ KEYS: tuple[Key, ...] = (
     Key("hcli:mem:done:{task_id}", "string", "digest of the task that was finished under this id", "dispatcher, owner", "dispatcher", "7 days"),
     Key("hcli:mem:dead", "list", "dead letters: unprocessable tasks, and why (newest 10,000)", "dispatcher, owner", "dispatcher", "none"),
     Key("hcli:mem:unconsolidated:{chat_id}", "list", "newest 1,000 turn ids for the day store", "dispatcher, owner", "dispatcher", "none"),
-    Key("hcli:mem:chats", "set", "chats with unconsolidated turns, or with a session to be ended", "dispatcher", "dispatcher", "none"),
+    Key("hcli:mem:chats", "set", "chats with unconsolidated turns, or with a session to be ended", "dispatcher, owner", "dispatcher", "none"),
     Key("hcli:mem:spent:{chat_id}", "hash",
         "session → Claude session id; tokens (estimated) and cost so far", "dispatcher, owner", "dispatcher", "7 days"),
     Key("hcli:mem:consolidating:{chat_id}", "string", "the dispatcher that consolidates this chat now", "dispatcher", "dispatcher", "60 s"),
@@ -64,7 +64,7 @@ KEYS: tuple[Key, ...] = (
         "counters of a chat on a day in CHAT_TIMEZONE; chat 0, which does not exist, has those of all chats",
         "dispatcher, owner", "bot, dispatcher", "32 d"),
     Key("hcli:mem:served", "sorted set",
-        "chat → number of its last claim (newest 1,000): the chat served longest ago comes first", "dispatcher", "dispatcher", "none"),
+        "chat → number of its last claim (newest 1,000): the chat served longest ago comes first", "dispatcher, owner", "dispatcher", "none"),
     Key("hcli:mem:cancel:{task_id}", "string", "this task is to be cancelled, even while it runs", "bot, owner", "dispatcher", "1 h"),
     Key("hcli:mem:partial:{task_id}", "string",
         "signed JSON of an answer that is being written: {chat_id, number, text, doing, tool, hmac}", "dispatcher, owner", "bot", "60 s"),
@@ -86,25 +86,25 @@ KEYS: tuple[Key, ...] = (
         "task id:SHA-256 of each file below → size:POSIX seconds:chat id", "dispatcher, night, owner", "dispatcher, night", "none"),
     Key("hcli:mem:kept:{task_id}:{sha256}", "string",
         "a file to be kept for ever, until it is verified in the archive (KEEP_MEDIA)", "dispatcher, night, owner", "dispatcher, night", "none"),
-    Key("hcli:mem:bot:model:{chat_id}", "string", "the model that a chat chose", "bot", "bot", "none"),
+    Key("hcli:mem:bot:model:{chat_id}", "string", "the model that a chat chose", "bot, owner", "bot", "none"),
     Key("hcli:mem:bot:new:{chat_id}", "string",
-        "/new: the dispatcher ends the conversation before it answers again", "bot, dispatcher", "dispatcher", "24 h"),
+        "/new: the dispatcher ends the conversation before it answers again", "bot, dispatcher, owner", "dispatcher", "24 h"),
     Key("hcli:mem:patience", "string",
-        "seconds that a bot with its own time limit (h-cli's) waits for an answer", "dispatcher", "dispatcher", "7 days"),
+        "seconds that a bot with its own time limit (h-cli's) waits for an answer", "dispatcher, owner", "dispatcher", "7 days"),
     Key("hcli:mem:bot:owner", "string", "the bot process that serves this Redis", "bot", "bot", "30 s"),
-    Key("hcli:mem:bot:told:{chat_id}", "string", "this stranger was told that the bot is private", "bot", "none", "24 h"),
+    Key("hcli:mem:bot:told:{chat_id}", "string", "this stranger was told that the bot is private", "bot, owner", "none", "24 h"),
     Key("hcli:mem:guests", "hash",
         "chat id → JSON {name, since, by, removed}: chats that an owner has allowed from a chat, beside ALLOWED_CHATS",
         "bot, owner", "bot, dispatcher", "none"),
     Key("hcli:mem:invite:{hash}", "string",
         "under the SHA-256 of an invitation's code, which is stored nowhere: JSON {by, at}", "bot, owner", "bot", "24 h, or as /invite says"),
-    Key("hcli:mem:bot:tries:{chat_id}", "string", "how many wrong codes this stranger has sent", "bot", "bot", "1 h"),
+    Key("hcli:mem:bot:tries:{chat_id}", "string", "how many wrong codes this stranger has sent", "bot, owner", "bot", "1 h"),
     Key("hcli:mem:outbox", "list",
         "messages for the bot to send without a question: JSON {id, chat_id, text, created_at}; photo: with the picture of the nights; "
         "digest: it repeats what was said; buttons: below it, for user_id", "bot, dispatcher, owner", "bot, dispatcher", "none"),
     Key("hcli:mem:reminded:{memory}", "string",
         "this memory's (id and time of creation) reminder is in the outbox; schedule-…: this occurrence was sent or asked",
-        "dispatcher", "none", "30 days"),
+        "dispatcher, owner", "none", "30 days"),
     Key("hcli:mem:chat:{chat_id}", "hash", "what a chat has set for itself: timezone, language", "bot, dispatcher, owner", "bot, dispatcher", "none"),
     Key("hcli:mem:approvals:open", "hash",
         "id → signed JSON of a question whether Claude may use a tool, and how it ended: {chat_id, user_id, task_id, tool, text, ends, verdict, "
@@ -124,25 +124,25 @@ KEYS: tuple[Key, ...] = (
     Key("hcli:mem:selection:{digest}:{chat_id}", "string",
         "JSON of what a person was shown by /forget and may confirm: user, kind, before, ids of the turns", "dispatcher", "dispatcher", "10 min"),
     Key("hcli:mem:night:owner", "string", "lease of the running night, with its fencing token", "night", "night", "90 s"),
-    Key("hcli:mem:night:run", "string", "counter of runs and fencing tokens", "night", "night", "none"),
-    Key("hcli:mem:night:last", "string", "JSON of the last good night", "night", "bot, dispatcher", "none"),
+    Key("hcli:mem:night:run", "string", "counter of runs and fencing tokens", "night, owner", "night", "none"),
+    Key("hcli:mem:night:last", "string", "JSON of the last good night", "night, owner", "bot, dispatcher", "none"),
     Key("hcli:mem:night:failed", "string",
-        "JSON of the failure after the last good night: run, step, error, exit_code, at", "night", "dispatcher", "none"),
-    Key("hcli:mem:night:report", "string", "JSON of the last 14 nights, for the morning report", "night", "bot, dispatcher", "14 days"),
-    Key("hcli:mem:night:picture", "string", "PNG of the last 14 nights", "night", "bot, dispatcher", "14 days"),
+        "JSON of the failure after the last good night: run, step, error, exit_code, at", "night, owner", "dispatcher", "none"),
+    Key("hcli:mem:night:report", "string", "JSON of the last 14 nights, for the morning report", "night, owner", "bot, dispatcher", "14 days"),
+    Key("hcli:mem:night:picture", "string", "PNG of the last 14 nights", "night, owner", "bot, dispatcher", "14 days"),
     Key("hcli:mem:alarms", "hash",
         "alarm → JSON {since, sent, well}: since when it lasts, when the owner was last told, since when all is well",
-        "dispatcher", "dispatcher", "none"),
+        "dispatcher, owner", "dispatcher", "none"),
     Key("hcli:mem:morning", "hash",
         "report → day of the last morning report; heartbeat → night that HEARTBEAT_URL was told of; …-until: the dispatcher that does it now",
-        "dispatcher", "dispatcher", "none"),
+        "dispatcher, owner", "dispatcher", "none"),
     Key("hcli:mem:digests", "hash",
         "chat id → day of its last digest, for each chat that wants one", "bot, dispatcher, owner", "bot, dispatcher", "none"),
     Key("hcli:mem:claude", "hash",
-        "first, last → times of the errors since Claude's last answer, in POSIX seconds", "dispatcher", "dispatcher", "none"),
+        "first, last → times of the errors since Claude's last answer, in POSIX seconds", "dispatcher, owner", "dispatcher", "none"),
     Key("hcli:mem:format", "string",
         "JSON {format, program, release}: the format of our keys, the version of the dispatcher that wrote it, the format of releases that it reads",
-        "dispatcher", "bot, dispatcher, night", "none"),
+        "dispatcher, owner", "bot, dispatcher, night", "none"),
     Key("hcli:mem:vectors:release:{index}", "hash",
         "vectors of a release on a Redis 8: chat:{chat_id} → JSON of the parts that the chat has; release → JSON of its totals",
         "night, owner", "dispatcher, night", "none"),
@@ -229,6 +229,30 @@ DEAD_LENGTH = 10_000
 UNCONSOLIDATED_LENGTH = 1_000
 SERVED_LENGTH = 1_000
 APPROVALS_LENGTH = 1_000
+
+#: What no backup keeps: leases and marks of processes, and vectors, which each night can make again. Keys, or beginnings of some.
+PASSING = (
+    "hcli:mem:lease:", "hcli:mem:unmoved", "hcli:mem:release", "hcli:mem:consolidating:", "hcli:mem:partial:", "hcli:mem:bot:owner",
+    "hcli:mem:selection:", "hcli:mem:night:owner", "hcli:mem:vectors:",
+)  # fmt: skip
+#: Of what a backup keeps, what is read after the queue (dispatcher/backups/redis_part.py): large values, and those that a finished task leaves.
+AFTER_THE_QUEUE = (
+    "hcli:results:", "hcli:mem:done:", "hcli:mem:attempts:", "hcli:mem:media:", "hcli:mem:bot:seen:", "hcli:mem:bot:told:", "hcli:mem:reminded:",
+)  # fmt: skip
+
+
+def fixed_keys() -> list[str]:
+    """The keys without a variable part that a backup keeps, whether they exist or not."""
+    return [key.pattern for key in KEYS if "{" not in key.pattern and not key.pattern.startswith(PASSING)]
+
+
+def kept_patterns() -> list[str]:
+    """What a backup keeps, as patterns of an ACL."""
+    return [
+        key.pattern.partition("{")[0] + "*" * ("{" in key.pattern)
+        for key in KEYS
+        if not key.pattern.startswith(PASSING)
+    ]
 
 
 def result(task_id: str) -> str:

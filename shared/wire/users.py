@@ -325,8 +325,8 @@ OWNER = User(
         without_keys("PING INFO TIME SCAN", "`hmem status` and `hmem doctor`; finds turns, and every key for `hmem forget`"),
         _SCRIPTS,
         reads(
-            "TYPE TTL GET MGET STRLEN EXISTS LRANGE LLEN LPOS LINDEX HGET HGETALL HLEN SMEMBERS ZRANGE", keys.ALL,
-            why="`hmem status`, `search`, `context`, `memory`, `export`, and the scan behind the receipt of `hmem forget`",
+            "TYPE TTL GET MGET STRLEN EXISTS LRANGE LLEN LPOS LINDEX HGET HGETALL HLEN SMEMBERS ZRANGE DUMP PTTL", keys.ALL,
+            why="`hmem status`, `search`, `context`, `memory`, `export`, `backup`, and the scan behind the receipt of `hmem forget`",
         ),
         writes("RPUSH", keys.TASKS, why="`hmem ask`"),
         both("GETDEL", RESULTS, why="`hmem ask` fetches its answer"),
@@ -359,6 +359,7 @@ OWNER = User(
         writes("RPUSH", keys.TAGS, why="`hmem dead retry` returns tags to the dispatcher (tasks go to the queue, as with `hmem ask`)"),
         writes("DEL", DONE, ATTEMPTS, CANCEL, why="… and clears that the task was tried or cancelled"),
         both("HSETNX", keys.BOT_WAITING, why="… and has the bot deliver the late answer"),
+        writes("RESTORE", *keys.kept_patterns(), why="`hmem restore` puts back keys that are missing"),
     ),
     scripts=True,
 )  # fmt: skip

@@ -8,9 +8,11 @@ from typing import Any
 
 import orjson
 
+from dispatcher.backups.record import still_holding
 from dispatcher.chat_data.forget.journal import Journal
 from dispatcher.chat_data.forget.layers.store import StoreLayer
 from shared.config.settings import Settings
+from shared.errors import ForgetIncomplete
 from shared.system.archive_folder import kept_copies
 from shared.system.files import make_dir, read_own, write_atomic
 from shared.text.format import zoned_text
@@ -20,11 +22,24 @@ FOLDER = "receipts"
 
 
 def receipt(
-    journal: Journal, scan: dict[str, Any], stays: list[dict[str, str]], pending: list[str], *, accept: bool = False
+    journal: Journal,
+    scan: dict[str, Any],
+    stays: list[dict[str, str]],
+    pending: list[str],
+    state_dir: Path,
+    *,
+    accept: bool = False,
 ) -> dict[str, Any]:
-    """`accept`: the owner has checked the places that the scan named."""
+    """`accept`: the owner has checked the places that the scan named.
+
+    `words_gone_at`: when nothing of it was left on this host and in the archive, in any attempt; None as long as it is. Backups that were made
+    before that time may still hold it, and are pending until they are removed.
+    """
     scope = journal.scope
+    gone_at = _gone_before(state_dir, journal.forget_id) or (None if pending else time.time())
+    pending = [*pending, *(still_holding(state_dir, gone_at or time.time()))]
     return {
+        "words_gone_at": gone_at,
         "id": journal.forget_id,
         "asked": scope.asked.without_words(),
         "chats": scope.chats,
@@ -44,6 +59,26 @@ def write_receipt(state_dir: Path, record: dict[str, Any]) -> Path:
     path = make_dir(state_dir / FOLDER) / f"{record['id']}.json"
     write_atomic(path, orjson.dumps(record, option=orjson.OPT_INDENT_2) + b"\n")
     return path
+
+
+def _gone_before(state_dir: Path, forget_id: str) -> float | None:
+    """What an earlier attempt's receipt says."""
+    found = next((one for one in receipts(state_dir) if one["id"] == forget_id), {})
+    return found.get("words_gone_at")
+
+
+def words_gone_at(state_dir: Path) -> float | None:
+    """When the words of the last forgetting were gone from everything that is backed up; None if nothing was ever forgotten.
+
+    ForgetIncomplete as long as one is not: a backup that is made now would hold its words, too.
+    """
+    found = receipts(state_dir)
+    if left := [one["id"] for one in found if one.get("words_gone_at", one["finished_at"]) is None]:
+        raise ForgetIncomplete(
+            f"These requests to forget are not done, so the backups from now would hold their words, too: {', '.join(left)}. Run hmem forget "
+            "--resume first, then this again. No old backup was removed."
+        )
+    return max((one.get("words_gone_at", one["finished_at"]) for one in found), default=None)
 
 
 def receipts(state_dir: Path) -> list[dict[str, Any]]:

@@ -100,7 +100,7 @@ def carry_out(context: ForgetContext, journal: Journal, *, accept: bool = False)
     pending = [*work.running, *filter(None, [work.night()]), *work.drop_caches()]
     scan = work.scan()
     stays = what_stays(work.rewrite(), context.store, journal.scope.asked.kind, context.settings)
-    record = receipt(journal, scan, stays, pending, accept=accept)
+    record = receipt(journal, scan, stays, pending, context.settings.hmem_state_dir, accept=accept)
     write_receipt(context.settings.hmem_state_dir, record)
     crash_point("forget:receipt")
     if record["complete"]:

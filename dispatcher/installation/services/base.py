@@ -54,8 +54,10 @@ class ServiceManager(Protocol):
         """What the owner has to know about a restart of the host; empty if all programs start by themselves."""
 
 
-def programs_of(layout: Layout, *, own_redis: bool, bot: bool = True, night: bool = True) -> list[Program]:
-    """Redis first. `night` is the program that waits for NIGHT_CRON; systemd has a timer instead."""
+def programs_of(
+    layout: Layout, *, own_redis: bool, bot: bool = True, night: bool = True, backup: bool = False
+) -> list[Program]:
+    """Redis first. `night` is the program that waits for NIGHT_CRON, `backup` the one that waits for BACKUP_AT; systemd has timers instead."""
     found = []
     if own_redis:
         conf = layout.redis / "redis.conf"
@@ -70,4 +72,8 @@ def programs_of(layout: Layout, *, own_redis: bool, bot: bool = True, night: boo
         found.append(Program("telegram", "hcli-memory Telegram bot", (hmem, "telegram"), layout.bot_user, layout.home))
     if night:
         found.append(Program("night", "hcli-memory nights", (hmem_night, "schedule"), layout.night_user, layout.home))
+    if backup:
+        found.append(
+            Program("backup", "hcli-memory backups", (hmem, "backup", "--every-day"), layout.day_user, layout.home)
+        )
     return found

@@ -16,7 +16,8 @@ def services_of(layout: Layout, settings: Settings) -> ServiceManager:
     """systemd where it runs, else supervisor. No night if that was moved to another host."""
     own_redis = (layout.redis / "redis.conf").exists()
     bot = settings.telegram_bot_token is not None or (layout.secrets / "bot.toml").exists()
-    programs = programs_of(layout, own_redis=own_redis, bot=bot, night=moved_to(layout.night) is None)
+    night, backup = moved_to(layout.night) is None, settings.backup_to is not None
+    programs = programs_of(layout, own_redis=own_redis, bot=bot, night=night, backup=backup)
     return manager_of(layout, settings, programs)
 
 

@@ -167,3 +167,19 @@ def test_a_program_that_supervisor_has_started_itself_meanwhile_is_no_failure(
     else:
         with pytest.raises(InstallationIncomplete, match=r"spawn error\)\. The program's log is .*redis\.log"):
             manager.start(["redis"])
+
+
+def test_backups_have_a_timer_once_it_is_said_where_they_go(tmp_path: Path) -> None:
+    layout, settings = of_host("three-users"), settings_with(backup_to="/mnt/disk/hmem", backup_at="05:30")
+    programs = programs_of(layout, own_redis=True, backup=True)
+    units = SystemdServices(layout, programs, settings).units()
+    assert "OnCalendar=*-*-* 05:30:00 Europe/Berlin" in units["hmem-backup.timer"]
+    assert f"ExecStart={BINARIES}/hmem backup --scheduled" in units["hmem-backup.service"]
+    assert f"ReadWritePaths={layout.state} -/mnt/disk/hmem" in units["hmem-backup.service"]
+    done = verified(tmp_path, units, "verify")
+    assert (done.returncode, done.stderr) == (0, "")
+    text = SupervisorServices(
+        layout_in(tmp_path / "own"), programs_of(layout_in(tmp_path / "own"), own_redis=False, backup=True)
+    )._text()
+    assert f"command={BINARIES}/hmem backup --every-day" in text
+    assert "hmem-backup.timer" not in units_of(layout)

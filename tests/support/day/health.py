@@ -37,10 +37,12 @@ def redis_server(folder: Path, *options: str) -> Iterator[Redis]:
             except RedisError:
                 return False
 
-        wait_for(answers, "redis-server to start")
-        yield client
-        client.close()
-        server.terminate()
+        try:
+            wait_for(answers, "redis-server to start")
+            yield client
+        finally:  # a test that failed would wait for it for ever
+            client.close()
+            server.terminate()
 
 
 def url_of(client: Redis, user: str = "") -> str:

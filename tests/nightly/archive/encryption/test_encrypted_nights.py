@@ -66,7 +66,7 @@ def _vectors_on_disk(world: World) -> int:
 
     with closing(OpenRelease(world.settings(), world.memory_dir / "current")) as release:
         release.open_vectors()
-        chat = release._backend._chat("9912")  # type: ignore[attr-defined]  # noqa: SLF001 - the vectors themselves
+        chat = release._backend._chat("9912")  # type: ignore[attr-defined]
         row = chat.vectors[0]
     needles = [row.astype(np.float16).tobytes()[:64], row.astype(np.float32).tobytes()[:64]]
     return sum(any(one in content for one in needles) for content in files(world.night_dir, world.memory_dir).values())

@@ -1,0 +1,1 @@
+"""`hmem backup` and `hmem restore`: a copy of the installation in a restic repository, tried out, and brought back."""
