@@ -36,7 +36,7 @@ def night_line(content: bytes) -> bytes:
 def read_night_line(line: bytes) -> bytes:
     """As it was given to `night_line`."""
     line = line.rstrip(b"\n")
-    return line if line.startswith(b"{") else sealing.unseal(b64decode(line, validate=True), _LINE)
+    return line if line[:1] in (b"{", b"[") else sealing.unseal(b64decode(line, validate=True), _LINE)
 
 
 def import_line(content: bytes) -> bytes:

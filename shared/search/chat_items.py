@@ -12,12 +12,9 @@ A chat may have rows in several parts. They are ranked as one: put in the order 
 
 from __future__ import annotations
 
-import itertools
-import re
 import sqlite3
 import threading
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -30,14 +27,11 @@ from numpy.typing import NDArray
 from shared.ranking.question import asks, tells_time
 from shared.ranking.scoring import Array, Features, Neighbours, Posting
 from shared.ranking.sides import Sides
+from shared.ranking.tokeniser import Tokeniser
 from shared.release.chunk_rows import unsealed_bytes
-from shared.search.chat_words import write_vocabulary
 from shared.system.keys import sealing
 from shared.system.keys.sealing import KeyDestroyed, chat_key
 from shared.text.dates.past import Span
-from shared.text.format import storable
-from shared.text.words.stemming import KEPT_WORDS
-from shared.text.writing import MARKS, SIGNS, indexable, spaced
 from shared.turns.chunk import turn_order
 from shared.turns.speakers import Speaker, is_named, namesakes
 
@@ -50,9 +44,6 @@ CREATE TABLE postings (
   chat_no INTEGER NOT NULL, term TEXT NOT NULL, ordinals BLOB NOT NULL, counts BLOB NOT NULL, PRIMARY KEY (chat_no, term)
 ) WITHOUT ROWID;
 """
-_TOKENISE = f"CREATE VIRTUAL TABLE texts USING fts5(body, content='', tokenize=\"porter unicode61 remove_diacritics 2 tokenchars '{SIGNS}'\")"
-#: What parts tokens for unicode61: all that is no letter, no digit and no mark on one.
-_NO_TOKEN = re.compile(rf"[^\w\u0300-\u036f{MARKS}]|_")
 _COLUMNS = "chunk_ids, speakers, starts, lengths, tokens, said_by, flags, users"
 
 ASKS, TIMED = 1, 2
@@ -62,112 +53,13 @@ SPEAKERS, USERS = "speakers", "users"
 CACHE_BYTES = 32_000_000
 #: Bytes of an id beside its characters (a Python string), and of what holds it.
 _ID_BYTES = 57
-#: So few texts are put together from pieces that are known: of a day, two are new at a time.
-FEW_TEXTS = 64
-
-
-class Tokeniser:
-    """FTS5's tokens of texts. May be used from several threads.
-
-    A token never goes across white space, so the tokens of a text are those of its pieces; the pieces seen last are kept.
-    """
-
-    def __init__(self, *, on_disk: bool = True) -> None:
-        # A nameless database lies in memory and moves to the disk if it grows large.
-        name = "" if on_disk else ":memory:"
-        self._connection = sqlite3.connect(name, check_same_thread=False, isolation_level=None)
-        self._connection.execute(_TOKENISE)
-        self._connection.execute("CREATE VIRTUAL TABLE tokens USING fts5vocab(texts, instance)")
-        self._connection.execute("CREATE VIRTUAL TABLE terms USING fts5vocab(texts, row)")
-        self._known: LRUCache[str, tuple[str, ...]] = LRUCache(KEPT_WORDS)
-        self._lock = threading.Lock()
-
-    def terms(self, text: str) -> list[str]:
-        """The distinct tokens of one text, in their order."""
-        with self._lock:
-            return sorted({term for terms in self._pieces([text])[0] for term in terms})
-
-    def in_order(self, texts: Sequence[str]) -> list[list[str]]:
-        """The tokens of each text, in the order in which they stand there."""
-        with self._lock:
-            told = self._pieces([_NO_TOKEN.sub(" ", spaced(text)) for text in texts])
-            return [list(itertools.chain.from_iterable(pieces)) for pieces in told]
-
-    def postings(self, texts: Sequence[str]) -> Iterator[tuple[str, Posting]]:
-        """Each token with the places, among these texts, where it stands."""
-        with self._lock:
-            if len(texts) <= FEW_TEXTS:
-                yield from self._few(texts)
-                return
-            yield from self._many(texts)
-
-    def _many(self, texts: Sequence[str]) -> Iterator[tuple[str, Posting]]:
-        """In arrays of all terms together: the tokens lie in the order of the terms, those of a term in the order of the places."""
-        self._index(texts)
-        terms = self._connection.execute("SELECT term, cnt FROM terms").fetchall()
-        places = np.fromiter(
-            itertools.chain.from_iterable(self._connection.execute("SELECT doc FROM tokens")), np.int32
-        )
-        ends = np.cumsum([count for _, count in terms], dtype=np.intp)
-        first = np.ones(len(places), bool)  # of a place that a term stands in
-        first[1:] = places[1:] != places[:-1]
-        first[ends[:-1]] = True
-        starts = np.flatnonzero(first)
-        ordinals = places[starts]
-        counts = np.minimum(np.diff(starts, append=len(places)), 65535).astype(np.uint16)
-        start = 0
-        for (term, _), end in zip(terms, np.searchsorted(starts, ends).tolist(), strict=True):
-            yield term, (ordinals[start:end], counts[start:end])
-            start = end
-
-    def _few(self, texts: Sequence[str]) -> Iterator[tuple[str, Posting]]:
-        found: dict[str, Counter[int]] = {}
-        for place, pieces in enumerate(self._pieces(texts)):
-            for term in itertools.chain.from_iterable(pieces):
-                found.setdefault(term, Counter())[place] += 1
-        for term in sorted(found):
-            counts = np.fromiter(found[term].values(), np.int64)
-            yield term, (np.fromiter(found[term], np.int32), np.minimum(counts, 65535).astype(np.uint16))
-
-    def _pieces(self, texts: Sequence[str]) -> list[list[tuple[str, ...]]]:
-        """Of each text the tokens of each of its pieces."""
-        pieces = [text.split() for text in texts]
-        known = {piece: self._known.get(piece) for some in pieces for piece in some}
-        new = [piece for piece, terms in known.items() if terms is None]
-        made: dict[str, list[str]] = {piece: [] for piece in new}
-        for term, place in self._tokens(new) if new else ():
-            made[new[place]].append(term)
-        tokens = {piece: tuple(made[piece]) if terms is None else terms for piece, terms in known.items()}
-        self._known.update((piece, tokens[piece]) for piece in new)
-        return [[tokens[piece] for piece in some] for some in pieces]
-
-    def _tokens(self, texts: Sequence[str]) -> Iterator[tuple[str, int]]:
-        """(token, place) for each token of each text; equal tokens follow each other."""
-        self._index(texts)
-        return self._connection.execute("SELECT term, doc FROM tokens")
-
-    def _index(self, texts: Sequence[str]) -> None:
-        """Have these texts, and no others, in the table of tokens."""
-        self._connection.execute("INSERT INTO texts (texts) VALUES ('delete-all')")
-        bodies = (indexable(storable(text)) for text in texts)
-        self._connection.execute("BEGIN")
-        try:
-            self._connection.executemany("INSERT INTO texts (rowid, body) VALUES (?,?)", enumerate(bodies))
-        except BaseException:
-            self._connection.execute("ROLLBACK")  # else no later text could be read
-            raise
-        self._connection.execute("COMMIT")
-
-    def close(self) -> None:
-        with self._lock:
-            self._known.clear()
-            self._connection.close()
 
 
 def write_chat(
     connection: sqlite3.Connection, chat_no: int, chat_id: str, entries: Sequence[Any], tokeniser: Tokeniser
-) -> None:
-    """Write one chat's items; entries are (chunk_id, role, speaker, user id, text, started_at, indexed text) in the order of time."""
+) -> list[str]:
+    """Write one chat's items; entries are (chunk_id, role, speaker, user id, text, started_at, indexed text) in the order of time. Returns the
+    terms."""
     n = len(entries)
     postings = list(tokeniser.postings([entry[6] for entry in entries]))
     key = chat_key(chat_id)
@@ -180,7 +72,6 @@ def write_chat(
         )
         for term, (ordinals, counts) in postings
     ]
-    write_vocabulary(connection, chat_no, chat_id, (term for term, _ in postings))
     tokens = np.zeros(n, np.int32)
     if postings:
         ordinals, counts = map(np.concatenate, zip(*(posting for _, posting in postings), strict=True))
@@ -206,6 +97,7 @@ def write_chat(
             sealing.seal(key, orjson.dumps([user for _, _, user in speakers]), USERS),
         ),
     )
+    return [term for term, _ in postings]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -375,7 +267,8 @@ def _numbers(part: ChatRows, speakers: dict[Speaker, int]) -> NDArray[np.int32]:
 
 def read_postings(connection: sqlite3.Connection, stretch: Stretch, terms: Sequence[str]) -> dict[str, Posting]:
     """Where these terms stand in a chat's stretch, those that do, as places among all of its items; sqlite3.DatabaseError if a row is not whole."""
-    marks, named = ",".join("?" * len(terms)), {stretch.stored(term): term for term in terms}
+    named = {stretch.stored(term): term for term in terms}  # a term may come twice
+    marks = ",".join("?" * len(named))
     rows = connection.execute(
         f"SELECT term, ordinals, counts FROM postings WHERE chat_no = ? AND term IN ({marks})",  # noqa: S608 - marks only
         (stretch.chat_no, *named),
@@ -398,6 +291,31 @@ def _joined(parts: Sequence[Posting]) -> Posting:
     if len(parts) == 1:
         return parts[0]
     return np.concatenate([ordinals for ordinals, _ in parts]), np.concatenate([counts for _, counts in parts])
+
+
+def found_in(connection: sqlite3.Connection) -> tuple[dict[str, int], int]:
+    """Of one part: the items of each chat, and how many rows belong to no chat."""
+    chats = [chat_id for (chat_id,) in connection.execute("SELECT chat_id FROM chats")]
+    (items,) = connection.execute("SELECT count(*) FROM items").fetchone()
+    (others,) = connection.execute(
+        "SELECT count(*) FROM postings WHERE chat_no NOT IN (SELECT chat_no FROM chats)"
+    ).fetchone()
+    return {chat_id: _own_items(connection, chat_id) for chat_id in chats}, others + abs(items - len(chats))
+
+
+def _own_items(connection: sqlite3.Connection, chat_id: str) -> int:
+    """How many items the chat has; -1 if they are not its own chunks, or its postings do not add up to the tokens of each of them."""
+    items = read_rows(connection, chat_id)
+    own = [row[0] for row in connection.execute("SELECT chunk_id FROM chunks WHERE chat_id = ?", (chat_id,))]
+    if items is None or sorted(own) != sorted(items.chunk_ids):
+        return -1
+    rows = connection.execute("SELECT ordinals, counts FROM postings WHERE chat_no = ?", (items.chat_no,)).fetchall()
+    ordinals = np.frombuffer(b"".join(row[0] for row in rows), "<i4")
+    counts = np.frombuffer(b"".join(row[1] for row in rows), "<u2")
+    if len(ordinals) != len(counts) or (len(ordinals) and not 0 <= ordinals.min() <= ordinals.max() < len(own)):
+        return -1
+    sums = np.bincount(ordinals, counts, minlength=len(own))
+    return len(own) if np.array_equal(sums, items.tokens) else -1
 
 
 class ChatCache:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from shared.ranking.question import asks, tells_time
 from shared.ranking.scoring import Array, Integers, Posting
-from shared.search.chat_items import Tokeniser
+from shared.ranking.tokeniser import Tokeniser
 from shared.text.words.word_forms import FOREIGN, ChatWords
 from shared.turns.chunk import Chunk, turn_order
 from shared.turns.chunking import chunks_of, indexed_text

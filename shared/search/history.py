@@ -72,7 +72,7 @@ class _Words:
     """The words that each turn is to hold; none for None."""
 
     def __init__(self, text: str | None) -> None:
-        from shared.search.chat_items import Tokeniser
+        from shared.ranking.tokeniser import Tokeniser
 
         self._tokeniser = Tokeniser()
         pieces = ["".join(groups) for groups in _PIECE.findall(text or "")]

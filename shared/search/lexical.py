@@ -33,8 +33,9 @@ from shared.turns.chunk import COLUMNS, Chunk, turn_order
 
 if TYPE_CHECKING:
     from shared.ranking.scoring import Posting
+    from shared.ranking.tokeniser import Tokeniser
     from shared.release.parts import Earlier
-    from shared.search.chat_items import ChatCache, ChatItems, Stretch, Tokeniser
+    from shared.search.chat_items import ChatCache, ChatItems, Stretch
     from shared.text.words.word_forms import ChatWords
 
 #: Raise it when a part is laid out in another way, or would hold other rows of the same chunks.
@@ -89,6 +90,7 @@ def part_content(rows: Iterable[tuple[Chunk, str]]) -> bytes:
 
 def _write_part(connection: sqlite3.Connection, rows: Iterable[tuple[Chunk, str]], *, on_disk: bool = True) -> int:
     """How many chunks the new file holds. One chat is in memory at a time."""
+    from shared.ranking.tokeniser import Tokeniser
     from shared.search import chat_items, chat_words
 
     number, chats = 0, set[str]()
@@ -96,7 +98,7 @@ def _write_part(connection: sqlite3.Connection, rows: Iterable[tuple[Chunk, str]
     connection.executescript(SCHEMA + chat_items.SCHEMA + chat_words.SCHEMA)
     if sealing.is_on():
         connection.executescript(chat_words.SEALED_SCHEMA)
-    with closing(chat_items.Tokeniser(on_disk=on_disk and not sealing.is_on())) as tokeniser:
+    with closing(Tokeniser(on_disk=on_disk and not sealing.is_on())) as tokeniser:
         for chat_id, group in itertools.groupby(rows, key=lambda row: row[0].chat_id):
             if chat_id in chats:
                 raise ValueError(f"the chunks of chat {chat_id} do not follow each other")
@@ -110,7 +112,8 @@ def _write_part(connection: sqlite3.Connection, rows: Iterable[tuple[Chunk, str]
             number += len(own)
             own.sort(key=lambda row: row[0].started_at)
             entries = [(c.chunk_id, c.role, c.speaker, c.user_id, c.text, c.started_at, text) for c, text in own]
-            chat_items.write_chat(connection, len(chats), chat_id, entries, tokeniser)
+            terms = chat_items.write_chat(connection, len(chats), chat_id, entries, tokeniser)
+            chat_words.write_vocabulary(connection, len(chats), chat_id, terms)
             chat_words.write_words(connection, len(chats), chat_id, (text for _, text in own))
     connection.commit()
     return number
@@ -141,6 +144,8 @@ def check(place: Path, chunks_per_chat: Mapping[str, int], earlier: Earlier | No
     A part that was taken over was proven by the night that wrote it, and its hash is still the same: it is not looked at, and `chunks_per_chat`
     is of the other parts. LedgerMismatch if a chat's chunks are not all there, or others are; StorageError if a file is damaged.
     """
+    from shared.search.chat_items import found_in
+
     stored, found = Counter[str](), Counter[str]()
     others = 0
     for path in part_files(place):
@@ -149,7 +154,7 @@ def check(place: Path, chunks_per_chat: Mapping[str, int], earlier: Earlier | No
         check_database(path)
         with damage_named(path), closing(open_closed(path)) as connection:
             stored.update(dict(connection.execute("SELECT chat_id, count(*) FROM chunks GROUP BY chat_id").fetchall()))
-            told, more = _found_in(connection)
+            told, more = found_in(connection)
         found.update(told)
         others += more
     if not stored == found == Counter(chunks_per_chat) or others:
@@ -158,35 +163,6 @@ def check(place: Path, chunks_per_chat: Mapping[str, int], earlier: Earlier | No
             f"{sum(chunks_per_chat.values())} of {len(chunks_per_chat)} were made. Nothing was published; run the night again."
         )
     return dict(found)
-
-
-def _found_in(connection: sqlite3.Connection) -> tuple[dict[str, int], int]:
-    """Of one part: the items of each chat, and how many rows belong to no chat."""
-    chats = [chat_id for (chat_id,) in connection.execute("SELECT chat_id FROM chats")]
-    (items,) = connection.execute("SELECT count(*) FROM items").fetchone()
-    (others,) = connection.execute(
-        "SELECT count(*) FROM postings WHERE chat_no NOT IN (SELECT chat_no FROM chats)"
-    ).fetchone()
-    return {chat_id: _own_items(connection, chat_id) for chat_id in chats}, others + abs(items - len(chats))
-
-
-def _own_items(connection: sqlite3.Connection, chat_id: str) -> int:
-    """How many items the chat has; -1 if they are not its own chunks, or its postings do not add up to the tokens of each of them."""
-    import numpy as np
-
-    from shared.search.chat_items import read_rows
-
-    items = read_rows(connection, chat_id)
-    own = [row[0] for row in connection.execute("SELECT chunk_id FROM chunks WHERE chat_id = ?", (chat_id,))]
-    if items is None or sorted(own) != sorted(items.chunk_ids):
-        return -1
-    rows = connection.execute("SELECT ordinals, counts FROM postings WHERE chat_no = ?", (items.chat_no,)).fetchall()
-    ordinals = np.frombuffer(b"".join(row[0] for row in rows), "<i4")
-    counts = np.frombuffer(b"".join(row[1] for row in rows), "<u2")
-    if len(ordinals) != len(counts) or (len(ordinals) and not 0 <= ordinals.min() <= ordinals.max() < len(own)):
-        return -1
-    sums = np.bincount(ordinals, counts, minlength=len(own))
-    return len(own) if np.array_equal(sums, items.tokens) else -1
 
 
 @dataclass(frozen=True)
@@ -334,7 +310,8 @@ class LexicalIndex:
         """What ranking needs beside the file; made when somebody asks, since numpy is slow to load."""
         with self._lock:
             if self._ranked is None:
-                from shared.search.chat_items import ChatCache, Tokeniser
+                from shared.ranking.tokeniser import Tokeniser
+                from shared.search.chat_items import ChatCache
 
                 self._ranked = Ranked(Tokeniser(), ChatCache(self._read_items))
             return self._ranked

@@ -309,7 +309,7 @@ class _Lookup:
 @cache
 def _terms_of_each(words: tuple[str, ...]) -> list[str]:
     """The terms of words that are known beforehand; of each by itself, since together they would be sentence words of a message."""
-    from shared.search.chat_items import Tokeniser
+    from shared.ranking.tokeniser import Tokeniser
 
     with closing(Tokeniser()) as tokeniser:
         return [term for word in words for term in tokeniser.terms(" ".join(query_terms([word])))]

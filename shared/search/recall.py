@@ -39,7 +39,7 @@ from shared.vectors.base import MemoryBackend, NullBackend
 from shared.vectors.registry import backend_of
 
 if TYPE_CHECKING:
-    from shared.search.chat_items import Tokeniser
+    from shared.ranking.tokeniser import Tokeniser
     from shared.search.day_items import DayItems, DayTurn
     from shared.search.merge import MergedCache
     from shared.search.notes import NoteIndex
@@ -290,7 +290,7 @@ class OpenRelease:
         """Tokenised like the release; without its texts, only the day's turns are searched."""
         if self._lexical:
             return self._lexical.terms(words)
-        from shared.search.chat_items import Tokeniser
+        from shared.ranking.tokeniser import Tokeniser
 
         with closing(Tokeniser()) as tokeniser:
             return tokeniser.terms(" ".join(query_terms(words)))
@@ -333,7 +333,7 @@ class DayRecall:
         """Made on first use, since numpy is slow to load."""
         with self._lock:
             if self._made is None:
-                from shared.search.chat_items import Tokeniser
+                from shared.ranking.tokeniser import Tokeniser
 
                 self._made = Tokeniser(), _cache()
             return self._made

@@ -128,7 +128,7 @@ class Proof:
 
 def _terms(texts: Iterable[str]) -> Iterator[str]:
     """The words of these texts in the form of an index, some of them more than once: "striving" is indexed as "strive"."""
-    from shared.search.chat_items import Tokeniser
+    from shared.ranking.tokeniser import Tokeniser
 
     left = iter(texts)
     with closing(Tokeniser()) as tokeniser:

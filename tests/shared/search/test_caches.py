@@ -27,8 +27,8 @@ from dispatcher.prompt.context import Context
 from shared.config.settings import load_settings
 from shared.embedding.models import DocumentVectors, EmbeddingIdentity
 from shared.errors import EmbeddingError
+from shared.ranking.tokeniser import FEW_TEXTS, Tokeniser
 from shared.search import chat_items, lexical
-from shared.search.chat_items import FEW_TEXTS, Tokeniser
 from shared.search.lexical import LexicalIndex, build
 from shared.turns.chunk import Chunk
 from shared.turns.records import Turn, loads_object
@@ -60,7 +60,7 @@ def test_texts_put_together_from_pieces_have_the_tokens_of_the_whole(texts: list
 
 
 def test_only_so_many_pieces_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(chat_items, "KEPT_WORDS", 3)
+    monkeypatch.setattr(tokeniser, "KEPT_WORDS", 3)
     with closing(Tokeniser()) as tokeniser:
         assert tokeniser.terms("a b c d e") == ["a", "b", "c", "d", "e"]
         assert len(tokeniser._known) == 3

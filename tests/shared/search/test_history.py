@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from shared.search.chat_items import Tokeniser
+from shared.ranking.tokeniser import Tokeniser
 from shared.search.history import HistoryQuery, TurnHistory, history
 from shared.search.lexical import LexicalIndex, build
 from shared.search.recall import OpenRelease

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shared.ranking.question import asks, asks_when, meant_speakers, query_terms, query_words, tells_time
-from shared.search.chat_items import FEW_TEXTS, Tokeniser
+from shared.ranking.tokeniser import FEW_TEXTS, Tokeniser
 from shared.search.history import HistoryQuery, history
 from shared.search.recall import OpenRelease
 from shared.text.words.function_words import SHOWN_BY, language_of

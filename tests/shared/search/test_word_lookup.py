@@ -12,8 +12,8 @@ import pytest
 
 from shared.ranking.question import MAX_TERMS, query_terms, query_words
 from shared.ranking.scoring import Posting
+from shared.ranking.tokeniser import Tokeniser
 from shared.search import word_lookup
-from shared.search.chat_items import Tokeniser
 from shared.search.merge import Merged
 from shared.search.word_lookup import MOST_COMPOUND, MOST_LANGUAGES, MOST_STEMMED, WordLookup
 from shared.text import caches

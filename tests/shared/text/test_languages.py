@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from dispatcher.memory.relevance import coverage
 from shared.ranking.question import QUESTION_WORDS, asks_when, meant_speakers, query_terms, query_words, tells_time
-from shared.search.chat_items import Tokeniser
+from shared.ranking.tokeniser import Tokeniser
 from shared.search.lexical import LexicalIndex, build
 from shared.search.recall import OpenRelease
 from shared.search.types import Query
