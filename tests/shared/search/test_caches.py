@@ -27,8 +27,9 @@ from dispatcher.prompt.context import Context
 from shared.config.settings import load_settings
 from shared.embedding.models import DocumentVectors, EmbeddingIdentity
 from shared.errors import EmbeddingError
+from shared.ranking import tokeniser
 from shared.ranking.tokeniser import FEW_TEXTS, Tokeniser
-from shared.search import chat_items, lexical
+from shared.search import lexical
 from shared.search.lexical import LexicalIndex, build
 from shared.turns.chunk import Chunk
 from shared.turns.records import Turn, loads_object
@@ -79,7 +80,7 @@ def test_half_a_character_and_an_error_leave_a_tokeniser_as_it_was(monkeypatch: 
     with closing(Tokeniser()) as tokeniser:
         assert tokeniser.terms("a \ud800 b\udc00c") == ["a", "b", "c"]
         with monkeypatch.context() as patched:
-            patched.setattr(chat_items, "indexable", lambda text: "\ud800" if text == "bad" else text)
+            patched.setattr(tokeniser, "indexable", lambda text: "\ud800" if text == "bad" else text)
             with pytest.raises(UnicodeEncodeError):
                 tokeniser.terms("good bad")
         assert tokeniser.terms("a new word") == ["a", "new", "word"]
