@@ -20,6 +20,9 @@ from typing import Any
 import psycopg
 
 from dispatcher.memory.store.database import Database
+from shared.system.keys import sealing
+from shared.system.keys.encryption_key import EncryptionKey
+from shared.system.keys.sealing import Sealing
 
 
 class PostgreSQL:
@@ -186,9 +189,22 @@ class Stores:
 
 
 def engine_stores(engine: str, folder: Path, server: PostgreSQL) -> Iterator[Stores]:
+    """`sealed`: SQLite, encrypted."""
+    if engine == "sealed":
+        use_new_key(folder / "keys")
     made = Stores(engine, folder, server)
     yield made
     made.close()
+    sealing.use(None)
+
+
+def use_new_key(folder: Path) -> Path:
+    """Switch encryption on in this process, with a key of its own; the file of the key."""
+    folder.mkdir(mode=0o700, exist_ok=True)
+    path = folder / "encrypt.key"
+    EncryptionKey.new().write(path)
+    sealing.use(lambda: Sealing(path, "day"))
+    return path
 
 
 def at_once(work: Callable[[int], object], threads: int) -> list[object]:

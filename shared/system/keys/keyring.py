@@ -114,6 +114,10 @@ class Keyring:
                 self._content = self._read()
                 self._stat = found
 
+    def has_changed(self) -> bool:
+        """Whether another process has written the file since it was read."""
+        return self._found() != self._stat
+
     @property
     def keys(self) -> Mapping[str, DataKey]:
         """Id → key."""

@@ -32,6 +32,8 @@ MARK = b"\x00hmseal1"
 HEAD = len(MARK) + ID_BYTES
 #: Ahead of sealed text in a column of text. Text that people write does not begin with a control character.
 TEXT_MARK = "\x01hmem-sealed-1:"
+#: Characters of Base64 that hold mark and key id.
+_HEAD_TEXT = -(-HEAD // 3) * 4
 #: Keys that belong to no chat: lines of the archive, vectors by text, staged imports, what is not a chat's in the day store.
 ARCHIVE, CACHE, IMPORTS = "archive", "cache", "imports"
 
@@ -77,6 +79,11 @@ class Sealing:
                     continue  # another user's; Redis has what is shared
                 ids |= {i: key for i, key in other.keys.items() if i not in self.own.destroyed and i not in ids}
             self._ids, self._names = ids, {}
+
+    def follow(self) -> None:
+        """Read the keyrings again if another process has changed ours. Takes microseconds: for every transaction that writes."""
+        if self.own.has_changed():
+            self.reload()
 
     def sync(self) -> None:
         """Take over the keys that other hosts have made, and offer ours. Without Redis the files are what is known."""
@@ -269,6 +276,12 @@ def is_sealed(data: bytes) -> bool:
 def key_id_of(data: bytes) -> str:
     """Of sealed data."""
     return data[len(MARK) : HEAD].hex()
+
+
+def key_id_of_text(text: str) -> str:
+    """Of sealed text."""
+    start = len(TEXT_MARK)
+    return key_id_of(b64decode(text[start : start + _HEAD_TEXT]))
 
 
 def seal_text(name: str, text: str, about: str) -> str:
