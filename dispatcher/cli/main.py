@@ -74,7 +74,7 @@ COMMANDS = (
         "Messages, tokens and cost of each chat in the last days, the dearest chat first; and what DAILY_LIMIT allows it a day.",
     ),
     CommandEntry(
-        "release", "dispatcher.cli.release", "The releases on this host: list, verify, rollback, unpin, prune."
+        "release", "dispatcher.cli.copies.release", "The releases on this host: list, verify, rollback, unpin, prune."
     ),
     CommandEntry(
         "embedder",

@@ -176,6 +176,7 @@ class Stores:
         self.engine = engine
         self.folder = folder / "state"
         self.url = server.database() if engine == "postgresql" else ""
+        self.key_file: Path | None = None
         self._opened: list[Database] = []
 
     def open(self) -> Database:
@@ -190,9 +191,8 @@ class Stores:
 
 def engine_stores(engine: str, folder: Path, server: PostgreSQL) -> Iterator[Stores]:
     """`sealed`: SQLite, encrypted."""
-    if engine == "sealed":
-        use_new_key(folder / "keys")
     made = Stores(engine, folder, server)
+    made.key_file = use_new_key(folder / "keys") if engine == "sealed" else None
     yield made
     made.close()
     sealing.use(None)

@@ -55,7 +55,8 @@ class Actions:
             noted = insert(connection, actions).values(note).on_conflict_do_nothing().returning(actions.c.number)
             if connection.execute(noted).first() is None:
                 found = connection.execute(sa.select(actions.c.outcome).where(*this)).scalar_one()
-                return "" if found is GONE else str(found)
+                if found is not GONE:  # of a forgotten chat nothing is left that could be done twice
+                    return str(found)
             outcome = storable(apply(connection))
             writing_for(chat_id)
             connection.execute(sa.update(actions).where(*this).values(outcome=outcome))

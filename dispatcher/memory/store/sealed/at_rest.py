@@ -73,7 +73,7 @@ def reseal(begin: Begin, chat_id: str, retired: Collection[str]) -> int:
         connection.execute(sa.select(chats.c.chat_id).where(chats.c.chat_id == chat_id).with_for_update())
         for table, columns in sealed_tables():
             rows = _of_chat(connection, table, columns, chat_id)
-            old = [row for row in rows if not retired.isdisjoint(_keys_of(row, columns))]
+            old = [row for row in rows if _keys_of(row, columns).intersection(retired)]
             _rewrite(connection, table, columns, old)
             done += len(old)
     return done
