@@ -36,8 +36,8 @@ from dispatcher.telegram.retry import until_redis_answers, until_telegram_answer
 from dispatcher.telegram.state import BotState, connect
 from shared.config.settings import Settings
 from shared.errors import SettingsError
-from shared.system.processes import died_here, process_name
 from shared.system.keys.signing_key import signing_key
+from shared.system.processes import died_here, process_name
 from shared.wire.media.open import open_media
 from shared.wire.media.store import MediaStore
 

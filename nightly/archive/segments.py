@@ -13,7 +13,8 @@
 Redis' DUMP). `sha256` covers key, type and value: it is the record's identity, and flush relies on it. A turn is identified by
 `task_id:role`; of its versions, the one of the highest run is recalled. A segment is written once, complete and durable, and is verified
 with its last line each time it is read: a segment that fails is used neither for a build nor for a flush. A segment is rewritten only
-for a tombstone that erases (nightly/archive/erasing.py); then it has format 2 and contains the hash of the original file.
+for a tombstone that erases (nightly/archive/rewriting/erasing.py), and when encryption is switched on; then it has format 2 and contains the hash of
+the original file. With encryption it has format 3, and its lines are sealed (nightly/night/sealed.py): readers see no difference.
 """
 
 from __future__ import annotations
@@ -29,16 +30,18 @@ from typing import Any, Protocol, TypeVar
 
 import orjson
 
+from nightly.night.sealed import archive_line, is_gone, read_archive_line, read_night_line
 from shared.errors import ArchiveDamaged, FormatNewer
 from shared.system.archive_folder import archive_files, proven_hash, run_of
 from shared.system.files import atomic_writer
+from shared.system.keys import sealing
 from shared.turns.records import RecordRefused, Tombstone, Turn, chat_id_of, dumps, timestamp_of, turn_key
 
 Item = TypeVar("Item")
 #: A line of a segment.
 Record = dict[str, Any]
 
-FORMAT, ERASED_FORMAT = 1, 2
+FORMAT, ERASED_FORMAT, SEALED_FORMAT = 1, 2, 3
 #: Directory of the archive for damaged copies that were kept.
 DAMAGED = "damaged"
 
@@ -81,7 +84,7 @@ def stored_records(path: Path) -> Iterator[RawRecord]:
     """The records of a file of lines, as the export step writes it."""
     with path.open("rb") as handle:
         for line in handle:
-            yield RawRecord.from_json(orjson.loads(line))
+            yield RawRecord.from_json(orjson.loads(read_night_line(line)))
 
 
 def _bytes_field(name: str, value: bytes) -> dict[str, str]:
@@ -219,10 +222,10 @@ class Segment:
             run, kind = self.header["run"], self.header["kind"]
             if (run, kind) != (run_of(path.name), "texts" if is_texts(path.name) else "segment"):
                 raise ValueError(f"it contains another file: {kind} of run {run}")
-            if self.header["format"] > ERASED_FORMAT:
+            if self.header["format"] > SEALED_FORMAT:
                 raise FormatNewer(
                     f"Archive segment {path} has format {self.header['format']}, which a newer hcli-memory wrote; this program reads formats up "
-                    f"to {ERASED_FORMAT}, so it changed nothing. Install the newer one here, too (hmem upgrade)."
+                    f"to {SEALED_FORMAT}, so it changed nothing. Install the newer one here, too (hmem upgrade)."
                 )
 
     @property
@@ -230,8 +233,20 @@ class Segment:
         """The hash of the first file, if something was erased from it."""
         return self.header.get("original")
 
+    @property
+    def is_sealed(self) -> bool:
+        """Whether its lines are encrypted."""
+        return bool(self.header["format"] >= SEALED_FORMAT)
+
     def __iter__(self) -> Iterator[dict[str, Any]]:
         return (record for _, _, record in self.lines())
+
+    def gone(self) -> int:
+        """How many lines are sealed with a key that was destroyed: readers see what remains of them."""
+        if not self.is_sealed:
+            return 0
+        with _named(self.path), self.path.open("rb") as handle:
+            return sum(map(is_gone, handle))
 
     def lines(self) -> Iterator[tuple[int, int, dict[str, Any]]]:
         """(start, length in bytes, record) of each line but the first and the last, each valid by itself; ArchiveDamaged at the end if the file is
@@ -241,9 +256,9 @@ class Segment:
             digest, start = hashlib.sha256(line), len(line)
             line = handle.readline()
             while following := handle.readline():  # the last line is no record
-                record = orjson.loads(line)
-                _refuse_unless_sound(record)
-                yield start, len(line) - 1, record
+                if record := read_archive_line(line):
+                    _refuse_unless_sound(record)
+                    yield start, len(line) - 1, record
                 digest.update(line)
                 start, line = start + len(line), following
             digest.update(line)
@@ -338,6 +353,20 @@ def _is_what_remains(now: Record | None, line: Record) -> bool:
     return now is not None and now["kind"] == "erased" and now["sha256"] == line.get("sha256")
 
 
+def _line(record: Record) -> bytes:
+    """A record as it stands in a segment, sealed with the key of its chat if encryption is on."""
+    kind = record["kind"]
+    if kind == "text":
+        return archive_line(record, record["chat_id"], None)
+    if kind != "turn" or not sealing.is_on():
+        return archive_line(record, None, None)
+    try:
+        turn = turn_of(RawRecord.from_json(record))
+    except RecordRefused:
+        return archive_line(record, None, None)
+    return archive_line(record, turn.chat_id, turn.timestamp)
+
+
 def write_segment(
     path: Path, run: int, records: Iterable[Record], kind: str = "segment", original: str | None = None
 ) -> None:
@@ -345,13 +374,14 @@ def write_segment(
     erased."""
     records = _repeatable(records)
     erased = original is not None or any(record["kind"] == "erased" for record in records)
-    header: Record = {"kind": kind, "format": ERASED_FORMAT if erased else FORMAT, "run": run}
+    version = SEALED_FORMAT if sealing.is_on() else ERASED_FORMAT if erased else FORMAT
+    header: Record = {"kind": kind, "format": version, "run": run}
     if original:
         header["original"] = original
     digest, lines = hashlib.sha256(), 0
     with atomic_writer(path) as handle:
-        for record in itertools.chain([header], records):
-            line = orjson.dumps(record) + b"\n"
+        for written in itertools.chain([orjson.dumps(header)], map(_line, records)):
+            line = written + b"\n"
             digest.update(line)
             lines += 1
             handle.write(line)

@@ -28,6 +28,7 @@ from nightly.archive.tombstones import judge
 from nightly.imports.candidates import Candidate
 from nightly.imports.import_filter import SEEN, ImportCounts, ImportFilter, ImportVerdict
 from nightly.night.folder import Night, imports_dir
+from nightly.night.sealed import import_line, night_line, read_import_line
 from shared.config.settings import Settings
 from shared.errors import StorageError
 from shared.system.files import (
@@ -69,7 +70,7 @@ class Staging:
         return f"{self._digest.hexdigest()}.jsonl"
 
     def _write(self, line: dict[str, Any]) -> None:
-        written = orjson.dumps(line) + b"\n"
+        written = import_line(orjson.dumps(line)) + b"\n"
         self._digest.update(written)
         self._handle.write(written)
 
@@ -118,7 +119,7 @@ class StagedImport:
         with self._reading() as handle:
             if sha256_file(path) != f"sha256:{path.stem}":
                 raise StagedUnreadable("its content does not match its name")
-            if orjson.loads(handle.readline())["format"] > FORMAT:
+            if orjson.loads(read_import_line(handle.readline()))["format"] > FORMAT:
                 raise StagedUnreadable("a newer program wrote it")
             for candidate in map(_candidate, handle):
                 self.by_words |= candidate.by_words
@@ -141,7 +142,7 @@ class StagedImport:
 
 
 def _candidate(line: bytes) -> Candidate:
-    return Candidate.from_json(orjson.loads(line))
+    return Candidate.from_json(orjson.loads(read_import_line(line)))
 
 
 def take(night: Night, out: Path) -> dict[str, Any]:
@@ -182,11 +183,11 @@ def _append(out: Path, known: ImportFilter, imports: list[StagedImport]) -> dict
                 if verdict is not ImportVerdict.NEW:
                     continue
                 if candidate.record:
-                    records.write(orjson.dumps(candidate.record.to_json()) + b"\n")
+                    records.write(night_line(orjson.dumps(candidate.record.to_json())) + b"\n")
                 elif candidate.tombstone:
-                    tombstones.write(orjson.dumps(_as_record(candidate.tombstone).to_json()) + b"\n")
+                    tombstones.write(night_line(orjson.dumps(_as_record(candidate.tombstone).to_json())) + b"\n")
                 elif candidate.text:
-                    texts.write(orjson.dumps(candidate.text.to_json()) + b"\n")
+                    texts.write(night_line(orjson.dumps(candidate.text.to_json())) + b"\n")
     return tallies
 
 

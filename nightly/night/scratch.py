@@ -5,10 +5,12 @@ from __future__ import annotations
 import sqlite3
 from pathlib import Path
 
+from nightly.night.sealed import scratch_name
+
 
 def scratch_database(path: Path, schema: str, cache_kib: int = 8192) -> sqlite3.Connection:
-    """A new one, in a transaction that nobody ends: of no use after a crash, and gone with its folder."""
-    connection = sqlite3.connect(path, isolation_level=None)
+    """A new one, in a transaction that nobody ends: of no use after a crash, and gone with its folder (with encryption: in memory)."""
+    connection = sqlite3.connect(scratch_name(str(path)), isolation_level=None)
     for pragma in ("journal_mode = OFF", "synchronous = OFF", f"cache_size = -{cache_kib}"):
         connection.execute(f"PRAGMA {pragma}")
     connection.executescript(schema)

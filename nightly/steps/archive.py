@@ -4,7 +4,7 @@ Each record is a turn, or it is quarantined: stored with its bytes and the reaso
 counts must add up (exported = new + new version + already archived + quarantined), or the night stops here. What older segments contain is
 known from the catalog (nightly/archive/catalog.py).
 
-What a tombstone with `erase` covers is written without its words. Then it is removed from older segments too (nightly/archive/erasing.py).
+What a tombstone with `erase` covers is written without its words. Then it is removed from older segments too (nightly/archive/rewriting/erasing.py).
 
 With ARCHIVE_MIRROR the new segment is copied there too. An unavailable mirror is a warning: memory is published anyway, and flush deletes
 nothing before the mirror is verified. A mirror with more or different files than the archive stops the night: something was lost.
@@ -18,13 +18,14 @@ from typing import Any
 
 import orjson
 
-from nightly.archive import erasing
 from nightly.archive.catalog import Catalog, open_catalog
 from nightly.archive.media.bring import MediaBringer
 from nightly.archive.media.erase import erase as erase_media
 from nightly.archive.media.index import open_index
 from nightly.archive.media.places import is_intact
 from nightly.archive.mirror import Mirror, MirrorDiffers, bring_up_to_date, missing_there, open_mirror
+from nightly.archive.rewriting import erasing
+from nightly.archive.rewriting.keys import seal_media
 from nightly.archive.segments import (
     Again,
     RawRecord,
@@ -39,6 +40,7 @@ from nightly.archive.tombstones import Judged, judge
 from nightly.imports.staging import RECORDS, TEXTS, TOMBSTONES, clear
 from nightly.night.folder import Night
 from nightly.night.ledger import Ledger
+from nightly.night.sealed import night_line, prepare_keys, read_night_line
 from shared.errors import LedgerMismatch, MirrorFailed
 from shared.system.faults import crash_point
 from shared.system.files import make_dir
@@ -52,12 +54,16 @@ def run(night: Night, out: Path) -> dict[str, Any]:
     make_dir(night.archive_dir)
     # Before the first write: a host that has lost its archive must not start a new one next to the mirror.
     mirror = _if_reachable(night, lambda mirror: {"lacks": len(missing_there(mirror, night.archive_dir))})
+    with open_catalog(night, before=night.run) as earlier:
+        prepare_keys(earlier.turns_per_chat())
+        sealed = erasing.seal_unsealed(night, earlier)
     with open_catalog(night, before=night.run, scrub=True) as earlier:
         received = (record.value for record in stored_records(night.output("export") / TOMBSTONES))
         judged = judge(received, night.settings, earlier.tombstones)
         tombstones = _new_tombstones(earlier, judged)
         eraser = erasing.eraser_of(earlier, tombstones, night.run)
         ledger, new_records = _write_new(night, out / NEW, earlier, eraser)
+        prepare_keys(chat for chat in ledger.chats if chat != "?")
     _write(night, out / NEW, tombstones)
     (out / NEW).unlink()
     crash_point("archive:segment-written")
@@ -88,6 +94,7 @@ def run(night: Night, out: Path) -> dict[str, Any]:
         "only_hiding_tombstones": judged.only_hide,
         **found,
         "erased": erased,
+        **({"sealed": sealed} if sealed else {}),
         "media": media,
         "mirror": mirror,
     }
@@ -98,6 +105,7 @@ def _media(night: Night, archive: Catalog, out: Path) -> dict[str, Any]:
     they were."""
     with open_index(night.settings.hmem_night_dir) as index:
         erased = erase_media(archive, index)
+        seal_media(archive, index)
         brought = MediaBringer(night, archive, index).bring(_exported(night), out)
         damaged = []
         for path in index.due("read_at", night.settings.scrub_days):
@@ -130,7 +138,7 @@ def _bring_texts(night: Night, archive: Catalog, eraser: erasing.Eraser | None) 
 
     def new() -> Iterator[WrittenText]:
         with path.open("rb") as lines:
-            for text in map(WrittenText.from_json, map(orjson.loads, lines)):
+            for text in map(WrittenText.from_json, map(orjson.loads, map(read_night_line, lines))):
                 if not archive.has_text(text.key) and not any(map(text.is_made_from, tombstones)):
                     yield text
 
@@ -144,7 +152,8 @@ def _write_new(night: Night, path: Path, earlier: Catalog, eraser: erasing.Erase
     with path.open("wb") as handle:
         for record in _exported(night):
             if line := _classify(record, earlier, ledger):
-                handle.write(orjson.dumps((eraser and eraser.erased(record, night.run)) or line) + b"\n")
+                written = (eraser and eraser.erased(record, night.run)) or line
+                handle.write(night_line(orjson.dumps(written)) + b"\n")
                 count += 1
     return ledger, count
 
@@ -185,7 +194,7 @@ def _write(night: Night, new: Path, tombstones: list[Tombstone]) -> None:
 
     def records() -> Iterator[dict[str, Any]]:
         with new.open("rb") as lines:
-            yield from map(orjson.loads, lines)
+            yield from map(orjson.loads, map(read_night_line, lines))
         yield from ({"kind": "tombstone", "tombstone": orjson.loads(one.to_json())} for one in tombstones)
 
     if (tombstones or new.stat().st_size) and not path.exists():

@@ -19,6 +19,7 @@ from nightly.archive.media.bring import WAITING
 from nightly.archive.segments import RawRecord
 from nightly.imports.staging import RECORDS, TOMBSTONES, take
 from nightly.night.folder import Night
+from nightly.night.sealed import night_line
 from shared.system.files import atomic_writer
 from shared.wire import keys
 from shared.wire.media.kept import WaitingFile, waiting_files
@@ -34,12 +35,13 @@ def run(night: Night, out: Path) -> dict[str, Any]:
     with atomic_writer(out / RECORDS) as handle:
         for batch in night.report.track(batches, len(batches), "export"):
             for record in read_records(night.redis, batch):
-                handle.write(orjson.dumps(record.to_json()) + b"\n")
+                handle.write(night_line(orjson.dumps(record.to_json())) + b"\n")
                 written += 1
     tombstones = cast(list[bytes], night.redis.lrange(keys.TOMBSTONES, 0, -1))
     with atomic_writer(out / TOMBSTONES) as handle:
         for tombstone in tombstones:
-            handle.write(orjson.dumps(RawRecord(keys.TOMBSTONES.encode(), "string", tombstone).to_json()) + b"\n")
+            record = RawRecord(keys.TOMBSTONES.encode(), "string", tombstone)
+            handle.write(night_line(orjson.dumps(record.to_json())) + b"\n")
     waiting = _waiting_media(night.redis)  # after the turns: a file is kept before its turn is written
     with atomic_writer(out / WAITING) as handle:
         handle.writelines(orjson.dumps(asdict(one)) + b"\n" for one in waiting)

@@ -111,7 +111,7 @@ def _safe(night: Night, records: Path, out: Path) -> Iterator[RawRecord]:
         for record in stored_records(records):
             if known.execute("SELECT 1 FROM exported WHERE sha256 = ? AND proven", (record.sha256,)).fetchone():
                 yield record
-    (out / PROVEN).unlink()
+    (out / PROVEN).unlink(missing_ok=True)
 
 
 def _segments_to_read(night: Night, records: Path, known: sqlite3.Connection) -> set[str]:

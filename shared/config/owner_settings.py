@@ -13,7 +13,7 @@ class OwnerSettings(BaseModel):
 
     encrypt_key_file: AbsolutePath | None = Field(
         None,
-        description="your encryption key (hmem key new): with it archive, releases, day store and caches are encrypted, a key for each chat; unset: off",
+        description="your encryption key (hmem key new): with it archive, releases, day store and caches are encrypted, a key a chat; unset: off",
     )
     report_chat: str = Field(
         "", description="id of the owner's chat, which gets the morning report and the alarms; empty: none"

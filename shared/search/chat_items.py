@@ -18,7 +18,7 @@ import sqlite3
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -30,6 +30,10 @@ from numpy.typing import NDArray
 from shared.ranking.question import asks, tells_time
 from shared.ranking.scoring import Array, Features, Neighbours, Posting
 from shared.ranking.sides import Sides
+from shared.release.chunk_rows import unsealed_bytes
+from shared.search.chat_words import write_vocabulary
+from shared.system.keys import sealing
+from shared.system.keys.sealing import KeyDestroyed, chat_key
 from shared.text.dates.past import Span
 from shared.text.format import storable
 from shared.text.words.stemming import KEPT_WORDS
@@ -52,6 +56,8 @@ _NO_TOKEN = re.compile(rf"[^\w\u0300-\u036f{MARKS}]|_")
 _COLUMNS = "chunk_ids, speakers, starts, lengths, tokens, said_by, flags, users"
 
 ASKS, TIMED = 1, 2
+#: What is sealed.
+SPEAKERS, USERS = "speakers", "users"
 #: Bytes of chats in memory. An item takes 150 or more: so some 200,000 items, 300 chats of 600, stay at hand.
 CACHE_BYTES = 32_000_000
 #: Bytes of an id beside its characters (a Python string), and of what holds it.
@@ -158,14 +164,23 @@ class Tokeniser:
             self._connection.close()
 
 
-def write_chat(connection: sqlite3.Connection, chat_no: int, entries: Sequence[Any], tokeniser: Tokeniser) -> None:
+def write_chat(
+    connection: sqlite3.Connection, chat_no: int, chat_id: str, entries: Sequence[Any], tokeniser: Tokeniser
+) -> None:
     """Write one chat's items; entries are (chunk_id, role, speaker, user id, text, started_at, indexed text) in the order of time."""
     n = len(entries)
     postings = list(tokeniser.postings([entry[6] for entry in entries]))
+    key = chat_key(chat_id)
     rows = [
-        (chat_no, term, ordinals.astype("<i4", copy=False).tobytes(), counts.astype("<u2", copy=False).tobytes())
+        (
+            chat_no,
+            sealing.keyed(key, term),
+            ordinals.astype("<i4", copy=False).tobytes(),
+            counts.astype("<u2", copy=False).tobytes(),
+        )
         for term, (ordinals, counts) in postings
     ]
+    write_vocabulary(connection, chat_no, chat_id, (term for term, _ in postings))
     tokens = np.zeros(n, np.int32)
     if postings:
         ordinals, counts = map(np.concatenate, zip(*(posting for _, posting in postings), strict=True))
@@ -186,9 +201,9 @@ def write_chat(connection: sqlite3.Connection, chat_no: int, entries: Sequence[A
         (
             chat_no,
             orjson.dumps([entry[0] for entry in entries]),
-            orjson.dumps([speaker[:2] for speaker in speakers]),
+            sealing.seal(key, orjson.dumps([speaker[:2] for speaker in speakers]), SPEAKERS),
             *(array.tobytes() for array in arrays),
-            orjson.dumps([user for _, _, user in speakers]),
+            sealing.seal(key, orjson.dumps([user for _, _, user in speakers]), USERS),
         ),
     )
 
@@ -233,11 +248,17 @@ class Items:
 
 @dataclass(frozen=True, eq=False)
 class Stretch:
-    """A chat's rows in one part of the index: its number there, and their places among all items of the chat."""
+    """A chat's rows in one part of the index: its number there, and their places among all items of the chat. `key`: the data key with which the
+    part is sealed."""
 
     part: int
     chat_no: int
     places: NDArray[np.int32]
+    key: bytes | None = field(default=None, repr=False)
+
+    def stored(self, term: str) -> str:
+        """A term as it stands in the part."""
+        return sealing.keyed_with(self.key, term) if self.key else term
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -266,6 +287,7 @@ class ChatRows:
     tokens: NDArray[np.int32]
     said_by: NDArray[np.int32]
     flags: NDArray[np.uint8]
+    key: bytes | None = field(default=None, repr=False)
 
 
 def read_rows(connection: sqlite3.Connection, chat_id: str, part: int = 0) -> ChatRows | None:
@@ -277,6 +299,13 @@ def read_rows(connection: sqlite3.Connection, chat_id: str, part: int = 0) -> Ch
     if row is None:
         return None
     chat_no, ids, speakers, *blobs, users = row
+    key = None
+    if sealing.is_sealed(speakers):
+        try:
+            key = sealing.keys().by_id(sealing.key_id_of(speakers)).secret
+        except KeyDestroyed:  # the chat was forgotten
+            return None
+        speakers, users = unsealed_bytes(speakers, SPEAKERS), unsealed_bytes(users, USERS)
     chunk_ids = orjson.loads(ids)
     dtypes = ("<f8", "<i4", "<i4", "<i4", "u1")
     starts, lengths, tokens, said_by, flags = map(np.frombuffer, blobs, dtypes)
@@ -285,7 +314,7 @@ def read_rows(connection: sqlite3.Connection, chat_id: str, part: int = 0) -> Ch
     pairs = orjson.loads(speakers)
     named = zip(pairs, orjson.loads(users), strict=True)
     said = [(role, name, user) for (role, name), user in named]
-    return ChatRows(part, chat_no, chunk_ids, said, starts, lengths, tokens, said_by, flags)
+    return ChatRows(part, chat_no, chunk_ids, said, starts, lengths, tokens, said_by, flags, key)
 
 
 def chat_items(chat_id: str, parts: Sequence[ChatRows]) -> ChatItems:
@@ -303,7 +332,7 @@ def chat_items(chat_id: str, parts: Sequence[ChatRows]) -> ChatItems:
     return ChatItems(
         chat_id=chat_id,
         stretches=tuple(
-            Stretch(part.part, part.chat_no, places[end - len(part.chunk_ids) : end])
+            Stretch(part.part, part.chat_no, places[end - len(part.chunk_ids) : end], part.key)
             for part, end in zip(parts, ends, strict=True)
         ),
         chunk_ids=tuple(ids[row] for row in order.tolist()),
@@ -346,12 +375,14 @@ def _numbers(part: ChatRows, speakers: dict[Speaker, int]) -> NDArray[np.int32]:
 
 def read_postings(connection: sqlite3.Connection, stretch: Stretch, terms: Sequence[str]) -> dict[str, Posting]:
     """Where these terms stand in a chat's stretch, those that do, as places among all of its items; sqlite3.DatabaseError if a row is not whole."""
-    marks = ",".join("?" * len(terms))
+    marks, named = ",".join("?" * len(terms)), {stretch.stored(term): term for term in terms}
     rows = connection.execute(
         f"SELECT term, ordinals, counts FROM postings WHERE chat_no = ? AND term IN ({marks})",  # noqa: S608 - marks only
-        (stretch.chat_no, *terms),
+        (stretch.chat_no, *named),
     )
-    found = {term: (np.frombuffer(ordinals, "<i4"), np.frombuffer(counts, "<u2")) for term, ordinals, counts in rows}
+    found = {
+        named[term]: (np.frombuffer(ordinals, "<i4"), np.frombuffer(counts, "<u2")) for term, ordinals, counts in rows
+    }
     if any(len(one) != len(two) or not len(one) or one[-1] >= len(stretch.places) for one, two in found.values()):
         raise sqlite3.DatabaseError(f"the postings of chat number {stretch.chat_no} are not whole")
     return {term: (stretch.places[ordinals], counts) for term, (ordinals, counts) in found.items()}

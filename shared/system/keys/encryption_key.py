@@ -13,7 +13,6 @@ import re
 import stat
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 from shared.errors import EncryptionKeyMissing
 from shared.system.files import Modes, write_atomic

@@ -143,13 +143,11 @@ class Keyring:
                 if key.key_id not in content.destroyed:
                     content.keys.setdefault(key.key_id, key)
 
-    def retire(self, names: Collection[str]) -> list[str]:
-        """The keys of these names encrypt nothing more: the next text gets a new one. Returns their ids."""
+    def retire(self, ids: Collection[str]) -> None:
+        """These keys encrypt nothing more: the next text gets a new one."""
         with self._changing() as content:
-            ids = [key_id for key_id, key in content.keys.items() if key.name in names]
-            for key_id in ids:
+            for key_id in content.keys.keys() & set(ids):
                 content.keys[key_id] = replace(content.keys[key_id], retired=True)
-        return ids
 
     def destroy(self, ids: Collection[str]) -> int:
         """Nothing that these keys encrypted can be read again. Returns how many were here."""
@@ -157,6 +155,11 @@ class Keyring:
             gone = [key_id for key_id in ids if content.keys.pop(key_id, None) is not None]
             content.destroyed.update(ids)
         return len(gone)
+
+    def forget_destroyed(self, ids: Collection[str]) -> None:
+        """Drop the record of destroyed keys that no other host has known."""
+        with self._changing() as content:
+            content.destroyed.difference_update(ids)
 
     def change_owner(self, new: EncryptionKey) -> None:
         """Encrypt the keyring with another owner's key. Whoever has the earlier one and this file gets the new one; not the other way round."""

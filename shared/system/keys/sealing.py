@@ -146,17 +146,18 @@ class Sealing:
                 if self._exchange is not None:
                     self._exchange.offer(self.own, new)
 
-    def ids_of(self, names: Collection[str]) -> list[str]:
-        """All keys of these names, those that encrypt nothing more included."""
-        return [key_id for key_id, key in self._ids.items() if key.name in names]
-
-    def retire(self, names: list[str]) -> list[str]:
-        """The keys of these names encrypt nothing more. Returns the ids of all keys that they have."""
+    def ids_of(self, names: Collection[str], until: float | None = None) -> list[str]:
+        """All keys of these names, those that encrypt nothing more included; `until`: made no later (POSIX seconds)."""
         with self._lock:
             self.sync()
-            ids = self.own.retire(names)
+            return [i for i, key in self._ids.items() if key.name in names and (until is None or key.created <= until)]
+
+    def retire(self, ids: list[str]) -> None:
+        """These keys encrypt nothing more: the next text gets a new one."""
+        with self._lock:
+            self.own.add([self._ids[one] for one in ids if one in self._ids])  # perhaps it is in another role's file
+            self.own.retire(ids)
             self.reload()
-            return ids
 
     def destroy(self, ids: list[str]) -> None:
         """In this host's keyring, and in Redis."""
@@ -167,6 +168,14 @@ class Sealing:
             self.reload()
         cipher.cache_clear()
         _lookup_key.cache_clear()
+
+    def destroy_own(self, ids: list[str]) -> None:
+        """Keys that only this host has."""
+        with self._lock:
+            self.own.destroy(ids)
+            self.own.forget_destroyed(ids)
+            self.reload()
+        cipher.cache_clear()
 
     def _is_destroyed(self, key_id: str) -> bool:
         return key_id in self.own.destroyed or any(key_id in other.destroyed for other in self._others)
@@ -271,6 +280,17 @@ def unseal(data: bytes, about: str) -> bytes:
 
 def is_sealed(data: bytes) -> bool:
     return data.startswith(MARK)
+
+
+def is_destroyed(data: bytes) -> bool:
+    """Whether the key of sealed data was destroyed."""
+    if not is_sealed(data):
+        return False
+    try:
+        keys().by_id(key_id_of(data))
+    except KeyDestroyed:
+        return True
+    return False
 
 
 def key_id_of(data: bytes) -> str:

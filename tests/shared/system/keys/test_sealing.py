@@ -70,12 +70,12 @@ def test_sealed_text_cannot_be_moved_or_changed(key_file: Path) -> None:
 def test_a_destroyed_key_opens_no_copy_and_the_next_text_has_a_new_one(key_file: Path) -> None:
     begin(key_file)
     sealed, other = sealing.seal(chat_key("1"), WORDS, "turn"), sealing.seal(chat_key("2"), WORDS, "turn")
-    sealing.keys().destroy(sealing.keys().retire([chat_key("1")]))
+    sealing.keys().destroy(sealing.keys().ids_of([chat_key("1")]))
     for role in ("day", "night"):
         with pytest.raises(KeyDestroyed):
             sealing.unseal(sealed, "turn")
         assert sealing.unseal(other, "turn") == WORDS
-        begin(key_file, role)  # type: ignore[arg-type]
+        begin(key_file, role)
     assert sealing.unseal(sealing.seal(chat_key("1"), WORDS, "turn"), "turn") == WORDS
 
 

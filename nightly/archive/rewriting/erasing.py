@@ -18,6 +18,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -26,6 +27,7 @@ import orjson
 
 from nightly.archive.catalog import Catalog, open_catalog
 from nightly.archive.chat_chunks import ChatReader
+from nightly.archive.rewriting.keys import destroy, forgotten_keys, unchanged, unsealed
 from nightly.archive.segments import (
     DAMAGED,
     Again,
@@ -39,6 +41,7 @@ from nightly.archive.segments import (
 from nightly.index.previous import LAST
 from nightly.night.folder import CACHE, Night, imports_dir
 from nightly.night.record_failure import reason_of
+from nightly.night.sealed import night_line, read_night_line
 from shared.errors import ArchiveDamaged
 from shared.system.archive_folder import archive_files, run_of
 from shared.system.faults import crash_point
@@ -169,10 +172,16 @@ def apply(night: Night, archive: Catalog) -> dict[str, Any]:
     found = _find(night, _to_read(night, archive, eraser), eraser)
     crash_point("erase:vectors-forgotten")
     if found.texts:  # needed to scan for what a killed night has already erased
-        write_atomic(needles, dumps([*_left_needles(needles), *found.texts]))
+        write_atomic(needles, night_line(dumps([*_left_needles(needles), *found.texts])))
+    forgotten = forgotten_keys(archive, _unapplied(night, eraser))
+    destroy(night, forgotten.now)
+    crash_point("erase:keys-destroyed")
+    for name in forgotten.segments:
+        found.segments.setdefault(name, Counter())
     for name in night.report.track(found.segments, len(found.segments), "erase"):
         _rewrite(night.archive_dir, name, eraser)
         crash_point("erase:segment-rewritten")
+    destroy(night, forgotten.later)
     segments |= {name: sha256_file(night.archive_dir / name) for name in found.segments}
     write_atomic(night.settings.hmem_night_dir / DONE, orjson.dumps({"tombstones": tombstones, "segments": segments}))
     kinds = sum(found.segments.values(), Counter[str]())
@@ -202,19 +211,27 @@ def _to_read(night: Night, archive: Catalog, eraser: Eraser) -> list[str]:
     """The segments that may have something to erase: those that were not checked as they are now, and for new tombstones those that the catalog
     names."""
     checked, applied = _checked(night)
-    new = [one for one in eraser.tombstones if one.tombstone_id not in applied]
+    new = _unapplied(night, eraser)
     if not checked or len(new) + len(applied) != len(eraser.tombstones):
         return list(archive.segments)  # they were checked for something else
     changed = [name for name, sha256 in archive.segments.items() if checked.get(name) != sha256]
     return sorted({*changed, *(archive.files_with(new) if new else ())})
 
 
+def _unapplied(night: Night, eraser: Eraser) -> list[Tombstone]:
+    """The tombstones that no night has applied to the whole archive yet."""
+    _, applied = _checked(night)
+    return [one for one in eraser.tombstones if one.tombstone_id not in applied]
+
+
 def _find(night: Night, names: list[str], eraser: Eraser) -> Found:
     """What these segments have to erase. Its vectors are removed here: they are derived from it."""
     found, turns = Found(), list[Turn]()
     for name in night.report.track(names, len(names), "look for forgotten turns"):
-        run = run_of(name) or 0
-        for line in Segment(night.archive_dir / name):
+        run, segment = run_of(name) or 0, Segment(night.archive_dir / name)
+        if gone := segment.gone():  # a killed night has destroyed the key
+            found.segments.setdefault(name, Counter())["turn"] += gone
+        for line in segment:
             if eraser.rewritten(line, run) == line:
                 continue
             found.segments.setdefault(name, Counter())[line["kind"]] += 1
@@ -232,7 +249,7 @@ def _find(night: Night, names: list[str], eraser: Eraser) -> Found:
 def _left_needles(path: Path) -> list[str]:
     """Texts to scan for, of this night and of one that was killed; they are deleted after the scan."""
     try:
-        texts: list[str] = orjson.loads(path.read_bytes())
+        texts: list[str] = orjson.loads(read_night_line(path.read_bytes()))
     except (FileNotFoundError, ValueError):
         return []
     return texts
@@ -290,12 +307,30 @@ def _checked(night: Night) -> tuple[dict[str, str], set[str]]:
 def _rewrite(directory: Path, name: str, eraser: Eraser) -> None:
     """Replace the segment by one without the forgotten words; ArchiveDamaged if the new one does not read back correctly."""
     old, run = Segment(directory / name), run_of(name) or 0
-    left = Again(lambda: (line for one in old if (line := eraser.rewritten(one, run)) is not None))
+    _replace(
+        directory, name, old, Again(lambda: (line for one in old if (line := eraser.rewritten(one, run)) is not None))
+    )
+
+
+def seal_unsealed(night: Night, archive: Catalog) -> int:
+    """Seal what was archived before encryption was switched on; returns how many files there were."""
+    names = unsealed(night, archive)
+    remove_tree(night.archive_dir / STAGE)
+    for name in night.report.track(names, len(names), "encrypt the archive"):
+        old = Segment(night.archive_dir / name)
+        _replace(night.archive_dir, name, old, Again(partial(unchanged, old)))
+        crash_point("erase:segment-rewritten")
+    return len(names)
+
+
+def _replace(directory: Path, name: str, old: Segment, left: Iterable[Line]) -> None:
+    """Write the file with these lines; ArchiveDamaged if it does not read back correctly."""
+    run = run_of(name) or 0
     staged = fresh_dir(directory / STAGE) / name
     write_segment(staged, run, left, kind=old.header["kind"], original=old.original or old.sha256)
     if any(written != wanted for written, wanted in itertools.zip_longest(Segment(staged), left)):
         raise ArchiveDamaged(
-            f"Archive segment {name} could not be rewritten without the forgotten words. Check the disk, then run the night again."
+            f"Archive segment {name} could not be rewritten. Check the disk, then run the night again."
         )
     staged.replace(directory / name)
     fsync_dir(directory)

@@ -1,0 +1,1 @@
+"""What is rewritten in the archive: without what was erased, or encrypted."""
