@@ -86,6 +86,13 @@ ALL = [
 NOTHING: list[object] = [[], [], [], [], []]
 
 
+def destroy(keys: Sealing) -> None:
+    """As `hmem forget` does with chat 1."""
+    ids = keys.ids_of([chat_key("1")])
+    keys.retire(ids)
+    keys.destroy(ids)
+
+
 def bytes_of(stores: Stores) -> bytes:
     """Everything that is stored: SQLite's files as they are, PostgreSQL's rows."""
     if stores.engine == "sqlite":
@@ -187,8 +194,7 @@ def test_a_destroyed_key_takes_its_chat_and_nothing_else(plain: Stores, key_file
     database = plain.open()
     fill(database, "1", more=3)
     fill(database, "2")
-    keys = sealing.keys()
-    keys.destroy(keys.retire([chat_key("1")]))
+    destroy(sealing.keys())
     assert texts_of(database, "1") == NOTHING
     assert texts_of(database, "2") == ALL
     everywhere = [Turns(database).every(), Memories(database).every(), Summaries(database).every(), Schedules(database).every()]
@@ -206,7 +212,8 @@ def test_what_was_written_under_a_retired_key_can_be_kept(plain: Stores, key_fil
     use_new_key(key_file.parent)
     database = plain.open()
     fill(database, "1")
-    retired = sealing.keys().retire([chat_key("1")])
+    retired = sealing.keys().ids_of([chat_key("1")])
+    sealing.keys().retire(retired)
     assert at_rest.reseal(database.begin, "1", retired) == 5
     sealing.keys().destroy(retired)
     assert texts_of(database, "1") == ALL
@@ -218,7 +225,7 @@ def test_another_process_that_writes_uses_no_retired_key(plain: Stores, key_file
     database = plain.open()
     fill(database, "1")
     other = Sealing(key_file, "day")  # as another process has it
-    other.destroy(other.retire([chat_key("1")]))
+    destroy(other)
     Turns(database).store([said("later", "walrus", "1")])
     use_again = Sealing(key_file, "day")
     sealing.use(lambda: use_again)
@@ -232,7 +239,7 @@ def test_a_vector_stays_with_the_same_text_and_comes_after_a_change_of_keys(plai
     turns.store([said("a", "zanzibar")])
     assert turns.named("1", ["a:user"])[0].embedding == VECTOR
     turns.store([said("b", "quokka")])
-    sealing.keys().retire([chat_key("1")])  # what is stored has the earlier key
+    sealing.keys().retire(sealing.keys().ids_of([chat_key("1")]))  # what is stored has the earlier key
     assert turns.update_embedding("1", "b:user", VECTOR, "m", content="quokka")
     assert not turns.update_embedding("1", "b:user", VECTOR, "m", content="another text")
     assert turns.named("1", ["b:user"])[0].embedding == VECTOR
