@@ -139,7 +139,6 @@ def run(
 
     from shared.config.ownership import OURS
     from shared.system.files import own_root
-
     from shared.system.keys import sealing
 
     settings = start("dispatcher")

@@ -41,7 +41,9 @@ def new(
     file = (path or settings.encrypt_key_file or Path(PLACE).expanduser()).absolute()
     key = copies.make_key(file)
     _hand_over(settings, file)
-    typer.echo(f"The encryption key {key.fingerprint} is in {file}. To switch encryption on, for the dispatcher and the night:")
+    typer.echo(
+        f"The encryption key {key.fingerprint} is in {file}. To switch encryption on, for the dispatcher and the night:"
+    )
     typer.echo(f'  1. set ENCRYPT_KEY_FILE = "{file}" in hmem.toml')
     typer.echo("  2. restart the services, and run the night once (hmem-night run): it seals what is there")
     typer.echo("  3. run hmem key copy TO, and keep that copy away from this host")
@@ -59,7 +61,9 @@ def copy(to: Annotated[Path, typer.Argument(help="The file to make, on a medium 
     write_atomic(to.absolute(), content)
     with as_owner_of(file.parent):
         copies.record(file, to.absolute(), ids)
-    typer.echo(f"The key and {len(ids)} keys of the keyring are in {to}. Whoever has this file can read everything: keep it")
+    typer.echo(
+        f"The key and {len(ids)} keys of the keyring are in {to}. Whoever has this file can read everything: keep it"
+    )
     typer.echo("away from this host and from its backups, and destroy earlier copies after you have forgotten a chat.")
 
 
@@ -71,7 +75,9 @@ def restore(source: Annotated[Path, typer.Argument(metavar="FROM", help="A file 
     with as_owner_of(file.parent):
         done = copies.restore(file, content, str(source))
     _hand_over(settings, file)
-    typer.echo(f"{done.keys} keys came back into the keyring; the key file {file} {'was written' if done.key_written else 'is as it was'}.")
+    typer.echo(
+        f"{done.keys} keys came back into the keyring; the key file {file} {'was written' if done.key_written else 'is as it was'}."
+    )
     typer.echo("Restart the services, then run hmem doctor.")
 
 
@@ -82,7 +88,9 @@ def rotate() -> None:
     with as_owner_of(file.parent):
         before = sealing.keys().own.owner.fingerprint
         after = copies.rotate(sealing.keys()).fingerprint
-    typer.echo(f"The encryption key was {before} and is {after} now, in {file}; other hosts take it over by themselves.")
+    typer.echo(
+        f"The encryption key was {before} and is {after} now, in {file}; other hosts take it over by themselves."
+    )
     typer.echo("Make a new copy (hmem key copy TO), and destroy the earlier ones.")
 
 
@@ -102,7 +110,10 @@ def status(json: Json = False) -> None:
     typer.echo(f"key          {found.fingerprint} in {found.file}")
     typer.echo(f"keyring      {found.keys} keys, of {found.chats} chats; {found.destroyed} destroyed")
     typer.echo(f"last copy    {copied}")
-    typer.echo(f"not in it    {found.new_keys} keys, of {found.new_chats} chats" + ("; run hmem key copy TO" if found.new_keys else ""))
+    typer.echo(
+        f"not in it    {found.new_keys} keys, of {found.new_chats} chats"
+        + ("; run hmem key copy TO" if found.new_keys else "")
+    )
 
 
 def _key_file(settings: Settings) -> Path:

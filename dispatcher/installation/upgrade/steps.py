@@ -32,9 +32,9 @@ from shared.config.sources import settings_file
 from shared.errors import HmemError, UpgradeFailed
 from shared.system.faults import crash_point
 from shared.system.files import copy_atomic, write_atomic
+from shared.system.keys import sealing
 from shared.system.privileges import as_owner_of
 from shared.system.processes import last_line, run_bounded
-from shared.system.keys import sealing
 
 #: Seconds for the migration of a large day store.
 MIGRATION_SECONDS = 3_600.0

@@ -219,7 +219,9 @@ class Database:
         try:
             self.scrub(upgrades=False)
         except StoreUnavailable as error:  # somebody reads: the next program that opens it tries again
-            log.warning("earlier words may be in free pages of the day store until it is opened again", error=str(error))
+            log.warning(
+                "earlier words may be in free pages of the day store until it is opened again", error=str(error)
+            )
             return
         at_rest.note(self.begin, at_rest.DONE)
         if rows:

@@ -77,7 +77,11 @@ def write_memories_since(kept: Path, after: Path) -> dict[str, Path]:
     chats: dict[str, list[bytes]] = {}
     for number, chat, sources, *values in _rows(after, wanted):
         if number not in known:
-            record = {_FIELDS[column]: _opened(column, value) for column, value in zip(_FIELDS, values, strict=True) if value is not None}
+            record = {
+                _FIELDS[column]: _opened(column, value)
+                for column, value in zip(_FIELDS, values, strict=True)
+                if value is not None
+            }
             chats.setdefault(chat, []).append(orjson.dumps(record | {"source_turns": (sources or "").split()}))
     files = {chat: kept.with_name(f"{WORDS}-since-{safe_name(chat)}.jsonl") for chat in chats}
     for chat, path in files.items():

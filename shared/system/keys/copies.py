@@ -250,7 +250,7 @@ def _merged(
     lacking = ids - in_copy.keys.keys() - in_copy.destroyed
     if lacking:
         raise EncryptionKeyMissing(
-            f"The keyring {path} has {len(lacking)} keys that the copy lacks, and neither the copy's key nor {path.parent} has the key that opens it. "
+            f"The keyring {path} has {len(lacking)} keys that the copy lacks, and neither the key in {path.parent} nor the copy's opens it. "
             "Nothing was changed. Find that key; if it is lost for ever, move the keyring away (mv), then restore again."
         )
     return key, in_copy, 0

@@ -6,7 +6,7 @@ Every pass goes over a table by its primary key, a batch in a transaction, and l
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import cache
 from typing import Any
@@ -22,7 +22,15 @@ from shared.system.keys import sealing
 
 Begin = Callable[[], AbstractContextManager[Connection]]
 BEGUN, DONE = "begun", "done"
-#: Of a row: primary key, chat, and its sealed columns as they are stored.
+#: Table → the column by which those who remove rows name them.
+NAMES = {
+    "turns": "turn_id",
+    "summaries": "summary_id",
+    "memories": "memory_id",
+    "actions": "task_id",
+    "schedules": "number",
+}
+#: Of a row: primary key, chat, name, and its sealed columns as they are stored.
 _Raw = Row[Any]
 
 
@@ -63,17 +71,22 @@ def seal_plain(begin: Begin) -> int:
     return done
 
 
-def reseal(begin: Begin, chat_id: str, retired: Collection[str]) -> int:
+def reseal(
+    begin: Begin, chat_id: str, retired: Collection[str], except_for: Mapping[str, Collection[object]] | None = None
+) -> int:
     """Encrypt the rows of a chat that have one of these keys (ids) with the chat's present key; returns how many.
 
-    When it returns, no row of the chat has such a key, and none will get it: who writes looks for retired keys once the others are blocked.
+    `except_for`: table → names of rows that are left as they are (NAMES has the columns).
+
+    When it returns, no other row of the chat has such a key, and none will get it: who writes looks for retired keys once the others are blocked.
     """
     done = 0
     with begin() as connection:
         connection.execute(sa.select(chats.c.chat_id).where(chats.c.chat_id == chat_id).with_for_update())
         for table, columns in sealed_tables():
             rows = _of_chat(connection, table, columns, chat_id)
-            old = [row for row in rows if _keys_of(row, columns).intersection(retired)]
+            kept = (except_for or {}).get(table.name, ())
+            old = [row for row in rows if row.named not in kept and _keys_of(row, columns).intersection(retired)]
             _rewrite(connection, table, columns, old)
             done += len(old)
     return done
@@ -121,7 +134,9 @@ def _raw(table: Table, columns: Sequence[Column[Any]]) -> sa.Select[Any]:
     stored = [
         sa.type_coerce(column, Text() if isinstance(column.type, SealedText) else LargeBinary()) for column in columns
     ]
-    return sa.select(*table.primary_key, table.c.chat_id.label("of_chat"), *stored)
+    return sa.select(
+        *table.primary_key, table.c.chat_id.label("of_chat"), table.c[NAMES[table.name]].label("named"), *stored
+    )
 
 
 def _page(

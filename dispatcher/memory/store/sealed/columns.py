@@ -7,6 +7,7 @@ Sealing is deterministic, and bound to table and column only, so two equal texts
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, Final, TypeVar
 
@@ -19,6 +20,7 @@ from shared.system.keys.sealing import KeyDestroyed, chat_key
 
 Stored = TypeVar("Stored", str, bytes)
 _CHAT: ContextVar[str | None] = ContextVar("chat of the rows that are written", default=None)
+_AS_STORED: ContextVar[bool] = ContextVar("sealed columns are left as they are", default=False)
 #: Texts that say nothing, and stay as they are.
 _EMPTY = ("", "{}")
 
@@ -48,6 +50,16 @@ def writing_for(chat_id: str | None) -> None:
     _CHAT.set(chat_id)
     if chat_id is not None and sealing.is_on():
         sealing.keys().follow()
+
+
+@contextmanager
+def as_stored() -> Iterator[None]:
+    """Here sealed columns are read and written as they are stored: for copies of whole rows between stores."""
+    token = _AS_STORED.set(True)
+    try:
+        yield
+    finally:
+        _AS_STORED.reset(token)
 
 
 def make_keys(chats: Iterable[str]) -> None:
@@ -82,11 +94,11 @@ class _Sealed(TypeDecorator[Stored]):
             return super().result_processor(dialect, coltype)
         return self.impl_instance.result_processor(dialect, coltype)
 
-    def process_bind_param(self, value: Stored | None, dialect: Dialect) -> Stored | None:
-        return None if value is None else self.sealed(value)
+    def process_bind_param(self, value: Stored | None, dialect: Dialect) -> Stored | None:  # noqa: ARG002
+        return value if value is None or _AS_STORED.get() else self.sealed(value)
 
-    def process_result_value(self, value: Any, dialect: Dialect) -> Any:
-        return None if value is None else self.opened(value)
+    def process_result_value(self, value: Any, dialect: Dialect) -> Any:  # noqa: ARG002
+        return value if value is None or _AS_STORED.get() else self.opened(value)
 
     def opened(self, value: Stored) -> Any:
         """The text of a stored value; GONE if its key was destroyed. EncryptionKeyMissing without its key."""

@@ -20,10 +20,10 @@ from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import Engine, create_engine, text
 
-from dispatcher.memory.store.migrations import migrate
 from dispatcher.memory.store.actions import Actions
 from dispatcher.memory.store.database import Database, store_url
 from dispatcher.memory.store.memories import Memories, Memory, MemoryType
+from dispatcher.memory.store.migrations import migrate
 from dispatcher.memory.store.schedules import Schedule, ScheduleKind, Schedules
 from dispatcher.memory.store.summaries import Summaries
 from dispatcher.memory.store.tables import HEAD, REVISIONS, VERSION_TABLE, metadata

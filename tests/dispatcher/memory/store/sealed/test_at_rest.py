@@ -20,7 +20,6 @@ from dispatcher.memory.store.database import Database
 from dispatcher.memory.store.memories import Memories
 from dispatcher.memory.store.schedules import Schedule, ScheduleKind, Schedules
 from dispatcher.memory.store.sealed import at_rest
-from dispatcher.memory.store.sealed.columns import SealedStore
 from dispatcher.memory.store.summaries import Summaries
 from dispatcher.memory.store.turns import StoredTurn, Turns
 from shared.errors import EncryptionKeyMissing, StoreUnavailable
@@ -108,7 +107,11 @@ def bytes_of(stores: Stores) -> bytes:
 def words_in(stores: Stores) -> set[str]:
     found = bytes_of(stores)
     escaped = found.replace(VECTOR, b"a vector") + (b"a vector" if VECTOR.hex().encode() in found else b"")
-    return {one for one in [*SECRETS, "in short", "a vector"] if one.encode() in escaped or ascii(one)[1:-1].encode() in escaped}
+    return {
+        one
+        for one in [*SECRETS, "in short", "a vector"]
+        if one.encode() in escaped or ascii(one)[1:-1].encode() in escaped
+    }
 
 
 def test_the_scan_sees_every_word_where_encryption_is_off(plain: Stores) -> None:
@@ -124,7 +127,9 @@ def test_no_word_is_in_the_files_and_all_is_read_as_it_was(plain: Stores, key_fi
 
 
 @pytest.mark.parametrize("killed", [False, True])
-def test_a_plain_store_is_sealed_when_it_is_opened_and_leaves_no_word(plain: Stores, key_file: Path, killed: bool) -> None:
+def test_a_plain_store_is_sealed_when_it_is_opened_and_leaves_no_word(
+    plain: Stores, key_file: Path, killed: bool
+) -> None:
     database = plain.open()
     fill(database, "1", more=700)
     Turns(database).store([said("gone", "obelisk obelisk", "1")])
@@ -166,12 +171,10 @@ def open_in_a_child(stores: Stores, key_file: Path, crash_at: str) -> int:
 def test_without_the_key_the_store_is_away_and_says_why(plain: Stores, key_file: Path) -> None:
     use_new_key(key_file.parent)
     fill(plain.open(), "1")
-    for prepare, said_so in (
-        (lambda: sealing.use(None), "ENCRYPT_KEY_FILE is not set"),
-        (key_file.unlink, "cannot be read"),
-    ):
-        prepare()
+    for said_so in ("ENCRYPT_KEY_FILE is not set", "cannot be read"):
+        sealing.use(None)
         if said_so == "cannot be read":
+            key_file.unlink()
             sealing.use(lambda: Sealing(key_file, "day"))
         with pytest.raises(StoreUnavailable, match=said_so) as caught:
             Turns(plain.open()).get_recent("1", 9, 9, now=NOW)
@@ -197,7 +200,12 @@ def test_a_destroyed_key_takes_its_chat_and_nothing_else(plain: Stores, key_file
     destroy(sealing.keys())
     assert texts_of(database, "1") == NOTHING
     assert texts_of(database, "2") == ALL
-    everywhere = [Turns(database).every(), Memories(database).every(), Summaries(database).every(), Schedules(database).every()]
+    everywhere = [
+        Turns(database).every(),
+        Memories(database).every(),
+        Summaries(database).every(),
+        Schedules(database).every(),
+    ]
     assert [len(list(rows)) for rows in everywhere] == [1, 1, 1, 1]
     assert contents(Turns(database).needing_embedding("m", 9)) == ["zanzibar"]
     assert not any("vermilion 1" in text for _, text in database.rows_as_text())
