@@ -116,6 +116,19 @@ def status(json: Json = False) -> None:
     )
 
 
+@app.command()
+def seal() -> None:
+    """Encrypt what a program without the key has written into the day store since encryption was switched on."""
+    settings = start("dispatcher")
+    _key_file(settings)
+    from contextlib import closing
+
+    from dispatcher.memory.store.database import Database
+
+    with closing(Database(settings.day_store_url, settings.hmem_state_dir)) as database:
+        typer.echo(f"{database.seal_again()} rows of the day store were plain; all are encrypted now.")
+
+
 def _key_file(settings: Settings) -> Path:
     if settings.encrypt_key_file is None:
         raise SettingsError("Encryption is off: ENCRYPT_KEY_FILE is not set. Run hmem key new, and set what it says.")
