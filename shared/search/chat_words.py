@@ -65,9 +65,16 @@ def containing(vocabulary: str, part: str) -> Iterator[str]:
         at = vocabulary.find(part, end)
 
 
+def beginning(vocabulary: str, letters: str) -> Iterator[str]:
+    """The lines that begin so."""
+    at = vocabulary.find(f"\n{letters}")
+    while at >= 0:
+        end = vocabulary.index("\n", at + 1)
+        yield vocabulary[at + 1 : end]
+        at = vocabulary.find(f"\n{letters}", end)
+
+
 def read_terms(connection: sqlite3.Connection, stretch: Stretch, beginning: str) -> list[str]:
-    """The terms of a chat's stretch that begin so."""
-    if stretch.key:
-        return [term for term in _sealed_terms(connection, stretch) if term.startswith(beginning)]
+    """The terms of a chat's stretch that begin so, in a part that is not sealed."""
     sql = "SELECT term FROM postings WHERE chat_no = ? AND term >= ? AND term < ?"
     return [term for (term,) in connection.execute(sql, (stretch.chat_no, beginning, beginning + "\U0010ffff"))]

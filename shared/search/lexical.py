@@ -270,10 +270,16 @@ class LexicalIndex:
 
     def beginning(self, items: ChatItems, letters: str) -> set[str]:
         """The terms of a chat that begin so."""
-        from shared.search.chat_words import read_terms
+        from shared.search.chat_words import beginning, read_terms
 
-        with self._lock:
-            return {term for one in items.stretches for term in read_terms(self._connections[one.part], one, letters)}
+        found = set[str]()
+        for one in items.stretches:
+            if one.key:
+                found.update(beginning(self._vocabulary(one), letters))
+                continue
+            with self._lock:
+                found.update(read_terms(self._connections[one.part], one, letters))
+        return found
 
     def search(self, query: str, chat_id: str, k: int) -> list[Match]:
         """The chat's chunks that hold one of the words, best first; score is BM25 with what stands near (higher is better)."""

@@ -1,0 +1,1 @@
+"""Encryption at rest on the night host."""
