@@ -1,7 +1,7 @@
 """The sandbox of each call of the Claude CLI: it sees only its own processes, and only those of our files that this call needs (landlock_exec.py).
 
-Hidden are our three directories, and the files with secrets: settings, credentials, the owner's key and the encryption key. `HOME` belongs to the CLI: if one of them is
-inside, the call can use what is in `HOME`, but cannot create new files in the directories above the hidden one.
+Hidden are our three directories, and the files with secrets: settings, credentials, the owner's key and the encryption key. `HOME` belongs to
+the CLI: if one of them is inside, the call can use what is in `HOME`, but cannot create new files in the directories above the hidden one.
 """
 
 from __future__ import annotations
