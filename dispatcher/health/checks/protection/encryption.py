@@ -40,8 +40,8 @@ def check_encryption(setup: Setup) -> Finding:
         sentences, fixes = zip(*weaker, strict=True)
         return warning(" ".join(sentences), " ".join(dict.fromkeys(fixes)))
     return ok(
-        f"Encryption at rest is on: key {found.fingerprint}, {found.keys} keys of {found.chats} chats, all in your copy; {opened} stored texts "
-        f"were opened. Not encrypted are {not_ours(settings)}."
+        f"Encryption at rest is on: key {found.fingerprint}, {found.keys} keys of {found.chats} chats, all in your copy; {opened} stored "
+        f"texts were opened. Not encrypted are {not_ours(settings)}."
     )
 
 
