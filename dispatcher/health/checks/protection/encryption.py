@@ -35,13 +35,13 @@ def check_encryption(setup: Setup) -> Finding:
         )
     opened, plain = _sample(settings)
     found = copies.state(keys)
-    weaker = [*_uncopied(found), *_plain(settings, plain), *_near(settings, file), *_modes(file)]
+    weaker = [*_uncopied(found), *_plain(settings, plain), *_inside(settings, file), *_modes(file)]
     if weaker:
         sentences, fixes = zip(*weaker, strict=True)
         return warning(" ".join(sentences), " ".join(dict.fromkeys(fixes)))
     return ok(
         f"Encryption at rest is on: key {found.fingerprint}, {found.keys} keys of {found.chats} chats, all in your copy; {opened} stored "
-        f"texts were opened. Not encrypted are {not_ours(settings)}."
+        f"texts were opened. Not encrypted are {not_ours(settings)}.{_hint(settings, file)}"
     )
 
 
@@ -49,7 +49,8 @@ def not_ours(settings: Settings) -> str:
     """What other programs write, in plain words."""
     environment = cli_environment(settings)
     claude = environment.get("CLAUDE_CONFIG_DIR") or Path(environment.get("HOME", "~")) / ".claude"
-    return f"the Claude CLI's transcripts ({claude}), the chats' working directories, and the files of Redis: keep those on an encrypted disk or tmpfs"
+    places = f"the Claude CLI's transcripts ({claude}), the chats' working directories, and the files of Redis"
+    return f"{places}: keep those on an encrypted disk or tmpfs"
 
 
 def _sample(settings: Settings) -> tuple[int, int]:
@@ -70,6 +71,8 @@ def _uncopied(found: copies.KeyState) -> list[tuple[str, str]]:
     if not found.new_keys:
         return []
     whose = f"{found.new_chats} chats have keys that are" if found.new_chats else f"{found.new_keys} keys are"
+    if found.new_chats == 1:
+        whose = "1 chat has a key that is"
     return [
         (
             f"{whose} in no copy: if this host is lost, they cannot be read from mirror or backup.",
@@ -105,26 +108,24 @@ def _is_plain(copy: Path) -> bool:
         return False
 
 
-def _near(settings: Settings, file: Path) -> list[tuple[str, str]]:
-    """Key and data on one file system: only copies of the data alone are protected."""
-    device = file.stat().st_dev
-    ours = (settings.hmem_state_dir, settings.hmem_memory_dir, settings.hmem_night_dir)
-    inside = [path for path in ours if path.exists() and file.resolve().is_relative_to(path.resolve())]
-    if inside:
-        return [
-            (
-                f"The key is inside {inside[0]}, so every copy of that directory brings its key.",
-                "Move the directory of ENCRYPT_KEY_FILE out of ours, and out of every backup.",
-            )
-        ]
-    if any(path.exists() and path.stat().st_dev == device for path in ours):
-        return [
-            (
-                "Key and data are on one disk: encryption protects backups, mirrors and copies, but not this disk itself.",
-                "To protect the disk as well, mount the directory of ENCRYPT_KEY_FILE from another one.",
-            )
-        ]
-    return []
+def _inside(settings: Settings, file: Path) -> list[tuple[str, str]]:
+    inside = [path for path in _ours(settings) if file.resolve().is_relative_to(path.resolve())]
+    if not inside:
+        return []
+    sentence = f"The key is inside {inside[0]}, so every copy of that directory brings its key."
+    return [(sentence, "Move the directory of ENCRYPT_KEY_FILE out of ours, and out of every backup.")]
+
+
+def _hint(settings: Settings, file: Path) -> str:
+    """Key and data on one file system: only copies of the data are protected."""
+    if all(path.stat().st_dev != file.stat().st_dev for path in _ours(settings)):
+        return ""
+    return " Key and data are on one disk, so backups, mirrors and copies are protected, and this disk itself is not."
+
+
+def _ours(settings: Settings) -> list[Path]:
+    every = (settings.hmem_state_dir, settings.hmem_memory_dir, settings.hmem_night_dir)
+    return [path for path in every if path.exists()]
 
 
 def _modes(file: Path) -> list[tuple[str, str]]:
