@@ -14,13 +14,16 @@ from pathlib import Path
 
 import psycopg
 import pytest
+import sqlalchemy as sa
 
 from dispatcher.memory.store.actions import Actions
 from dispatcher.memory.store.database import Database
 from dispatcher.memory.store.memories import Memories
 from dispatcher.memory.store.schedules import Schedule, ScheduleKind, Schedules
 from dispatcher.memory.store.sealed import at_rest
+from dispatcher.memory.store.sealed.columns import as_stored
 from dispatcher.memory.store.summaries import Summaries
+from dispatcher.memory.store.tables import metadata
 from dispatcher.memory.store.turns import StoredTurn, Turns
 from shared.errors import EncryptionKeyMissing, StoreUnavailable
 from shared.system.keys import sealing
@@ -276,3 +279,17 @@ def test_the_copy_of_a_migration_goes_when_the_store_is_sealed(tmp_path: Path, k
     finally:
         sealing.use(None)
     assert not copy.exists()
+
+
+def test_rows_are_copied_between_stores_as_they_are_stored(plain: Stores, key_file: Path, tmp_path: Path) -> None:
+    use_new_key(key_file.parent)
+    database, copy = plain.open(), Database("", tmp_path / "copy")
+    fill(database, "1")
+    with as_stored(), database.reading() as read, copy.begin() as write:
+        for table in metadata.sorted_tables:
+            if rows := [dict(row) for row in read.execute(sa.select(table)).mappings()]:
+                write.execute(sa.insert(table).prefix_with("OR REPLACE"), rows)
+    assert texts_of(copy, "1") == ALL
+    copy.close()
+    files = [path for path in (tmp_path / "copy").iterdir() if path.is_file()]
+    assert not any(b"zanzibar" in path.read_bytes() for path in files)
