@@ -11,7 +11,7 @@ from dispatcher.claude.client import cli_environment
 from dispatcher.health.findings import Finding, Setup, ok, problem, warning
 from dispatcher.memory.store.kept import kept_words
 from shared.config.settings import Settings
-from shared.errors import EncryptionKeyMissing
+from shared.errors import EncryptionKeyMissing, StoreUnavailable
 from shared.system.keys import copies, sealing
 
 #: How many of the newest rows of each table are opened.
@@ -63,8 +63,13 @@ def _sample(settings: Settings) -> tuple[int, int]:
     with closing(Database(settings.day_store_url, settings.hmem_state_dir)) as database:
         if database.path is not None and not database.path.exists():
             return 0, 0
-        with database.reading() as connection:
-            return sample(connection, SAMPLED)
+        try:
+            with database.reading() as connection:
+                return sample(connection, SAMPLED)
+        except EncryptionKeyMissing:
+            raise
+        except StoreUnavailable:  # another check says so
+            return 0, 0
 
 
 def _uncopied(found: copies.KeyState) -> list[tuple[str, str]]:
