@@ -229,13 +229,13 @@ def _carry_out(
 ) -> None:
     """Unfinished requests first, then the new one; ForgetIncomplete unless all are complete."""
     from dispatcher.chat_data.forget.receipt import receipt_text
-    from dispatcher.chat_data.forget.steps import carry_out, hide
+    from dispatcher.chat_data.forget.steps import begin, carry_out, hide
 
     records: list[dict[str, Any]] = []
     with context.journals.alone():
         unfinished = _trusted(context, resume=new is None, yes=yes)
         if new:
-            context.journals.write(new)  # before the unfinished ones: they may take a night
+            begin(context, new)  # before the unfinished ones: they may take a night
             unfinished.append(new)
         for journal in unfinished:
             hide(context, journal)

@@ -111,6 +111,11 @@ COMMANDS = (
         "The owner's key, with which `hmem forget` signs; created if there is none. Prints the public half for the night.",
     ),
     CommandEntry(
+        "key",
+        "dispatcher.cli.copies.key",
+        "Encryption at rest: make the key, copy it, put it back, change it. Without the key nothing that is remembered can be read.",
+    ),
+    CommandEntry(
         "upgrade",
         "dispatcher.installation.upgrade.command",
         "Install a newer version, keep the way back, and go back by itself if it does not work. Killed at any moment, run it again.",
@@ -144,8 +149,10 @@ def run(
 
     from shared.config.ownership import OURS
     from shared.system.files import own_root
+    from shared.system.keys import sealing
 
     settings = start("dispatcher")
+    sealing.require()
     _claim_format(own_root(settings.hmem_state_dir, OURS["hmem_state_dir"]))
     asyncio.run(_serve(settings))
 

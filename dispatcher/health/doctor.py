@@ -22,7 +22,6 @@ from dispatcher.health.checks.claude import check_claude, check_login
 from dispatcher.health.checks.formats import check_formats
 from dispatcher.health.checks.hcli import check_expiry, check_outbox, check_patience
 from dispatcher.health.checks.host import check_backup, check_directories, check_disk, check_secret, check_state
-from dispatcher.health.checks.isolation import check_isolation
 from dispatcher.health.checks.memory import (
     check_embedder,
     check_forgetting,
@@ -40,6 +39,8 @@ from dispatcher.health.checks.night import (
     check_night_directory,
     check_owner_key,
 )
+from dispatcher.health.checks.protection.encryption import check_encryption
+from dispatcher.health.checks.protection.isolation import check_isolation
 from dispatcher.health.checks.queue import check_dead, check_dispatcher, check_kept_files
 from dispatcher.health.checks.redis import check_clock, check_eviction, check_persistence, check_redis, check_rights
 from dispatcher.health.findings import Finding, Setup, of_error, problem, skipped
@@ -79,6 +80,7 @@ CHECKS: tuple[Check, ...] = (
     Check("owners", check_owners, needs=("redis",)),
     Check("isolation", check_isolation),
     Check("state", check_state),
+    Check("encryption", check_encryption),
     Check("directories", check_directories),
     Check("disk", check_disk),
     Check("formats", check_formats),

@@ -32,6 +32,7 @@ from shared.config.sources import settings_file
 from shared.errors import HmemError, UpgradeFailed
 from shared.system.faults import crash_point
 from shared.system.files import copy_atomic, write_atomic
+from shared.system.keys import sealing
 from shared.system.privileges import as_owner_of
 from shared.system.processes import last_line, run_bounded
 
@@ -278,6 +279,8 @@ class Upgrade:
                 done = run_bounded(
                     command, MIGRATION_SECONDS, environment=environment, descriptors=(*descriptors, *self.locks)
                 )
+            if not done.returncode and sealing.is_on():
+                path.unlink()  # it is plain
             if done.returncode:
                 failed += 1
                 self.say(f"To do: hmem memory import -- {chat} {path} (it failed: {last_line(done)})")

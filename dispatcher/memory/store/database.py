@@ -18,10 +18,13 @@ from sqlalchemy import URL, Connection, Engine, Text, create_engine, event, make
 from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 
 from dispatcher.memory.store.kept import kept_words
-from dispatcher.memory.store.migrate import copies, prepare_postgresql, prepare_sqlite
+from dispatcher.memory.store.migrations.migrate import copies, prepare_postgresql, prepare_sqlite
+from dispatcher.memory.store.sealed import at_rest
+from dispatcher.memory.store.sealed.columns import GONE, SealedStore, SealedText, writing_for
 from dispatcher.memory.store.tables import BATCH, metadata
 from shared.config.packages import how_to_add
-from shared.errors import HmemError, SettingsError, StoreUnavailable
+from shared.errors import EncryptionKeyMissing, HmemError, SettingsError, StoreUnavailable
+from shared.system.keys import sealing
 
 log = structlog.get_logger()
 
@@ -74,8 +77,12 @@ class Database:
         """A transaction that may write: committed at the end, rolled back by an exception."""
         with self._errors_named(), self._ready().connect() as connection:
             connection.execution_options(hmem_writes=True)
-            with connection.begin():
-                yield connection
+            writing_for(None)
+            try:
+                with connection.begin():
+                    yield connection
+            finally:
+                writing_for(None)
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
@@ -97,15 +104,15 @@ class Database:
         with self._lock:
             self._dispose()
 
-    def scrub(self) -> None:
-        """Remove deleted data from the files as well by rewriting them: rows, SQLite's write-ahead log, the copies of migrations and upgrades.
+    def scrub(self, *, upgrades: bool = True) -> None:
+        """Remove deleted data from the files as well by rewriting them: rows, SQLite's write-ahead log, the copies of migrations, and of `upgrades`.
         Call it after forgetting. With 200,000 turns it takes some seconds, in which other writers may have to wait.
 
         PostgreSQL's write-ahead log contains the data until the server has reused the space.
         """
         if self.path is None:
             self._vacuum_postgresql()
-            for copy in kept_words(self._ours):
+            for copy in kept_words(self._ours) if upgrades else ():
                 copy.unlink(missing_ok=True)
             return
         with self._errors_named(), self._ready().connect() as connection:
@@ -114,7 +121,7 @@ class Database:
             raw.execute("VACUUM")  # outside a transaction, as is the next line: else they do nothing
             busy = raw.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
             raw.execute(f"PRAGMA busy_timeout={int(_BUSY_SECONDS * 1000)}")
-            for copy in (*copies(self.path), *kept_words(self._ours)):
+            for copy in (*copies(self.path), *(kept_words(self._ours) if upgrades else ())):
                 copy.unlink(missing_ok=True)
         if busy:
             raise StoreUnavailable(
@@ -138,15 +145,17 @@ class Database:
     def rows_as_text(self) -> Iterator[tuple[str, str]]:
         """(table, all text of a row) of every row; for the scan that proves that a text is gone."""
         for table in metadata.sorted_tables:
-            columns = [column for column in table.c if isinstance(column.type, Text)]
+            columns = [column for column in table.c if isinstance(column.type, Text | SealedText)]
             with self.reading() as connection:
                 for row in connection.execute(select(*columns).execution_options(yield_per=BATCH)):
-                    yield table.name, "\t".join(value for value in row if value is not None)
+                    yield table.name, "\t".join(value for value in row if value is not None and value is not GONE)
 
     @contextmanager
     def _errors_named(self) -> Iterator[None]:
         try:
             yield
+        except EncryptionKeyMissing as error:
+            raise SealedStore(str(error)) from error
         except HmemError:
             raise
         except (SQLAlchemyError, sqlite3.Error, OSError) as error:
@@ -190,12 +199,39 @@ class Database:
                         )
                     prepare_sqlite(engine, self.path)
                     self._inode = _inode(self.path)
+                with engine.connect() as connection, connection.begin():
+                    sealed = at_rest.is_sealed(connection)
+                self._engine = engine
+                if sealing.is_on() and not sealed:
+                    self._seal()
         except BaseException as error:
             self._failures, self._last_failure = self._failures + 1, str(error)
+            self._engine = None
             engine.dispose()
             raise
-        self._engine = engine
         return engine
+
+    def seal_again(self) -> int:
+        """Seal what a program without the key has written since; returns how many rows. The files are rewritten."""
+        rows = at_rest.seal_plain(self.begin)
+        self.scrub(upgrades=False)
+        return rows
+
+    def _seal(self) -> None:
+        """Encryption was switched on: seal what is there, and leave no plain word in free pages, the log, or the copy of a migration. The copies of
+        upgrades stay, because one may be going on; `hmem doctor` names them."""
+        at_rest.note(self.begin, at_rest.BEGUN)
+        rows = at_rest.seal_plain(self.begin)
+        try:
+            self.scrub(upgrades=False)
+        except StoreUnavailable as error:  # somebody reads: the next program that opens it tries again
+            log.warning(
+                "earlier words may be in free pages of the day store until it is opened again", error=str(error)
+            )
+            return
+        at_rest.note(self.begin, at_rest.DONE)
+        if rows:
+            log.info("the day store is encrypted now", rows=rows)
 
     def _refuse_link(self, path: Path) -> None:
         """A link in our own directory is refused; DAY_STORE_URL may name one, because the owner set it."""

@@ -15,6 +15,7 @@ import orjson
 
 from shared.system.faults import crash_point
 from shared.system.files import atomic_writer, fsync_dir, safe_name
+from shared.system.keys import sealing
 
 #: Below HMEM_STATE_DIR: one directory for each upgrade. All files there that hold words begin with the second name.
 UPGRADES, WORDS = "upgrades", "day-store"
@@ -68,20 +69,29 @@ def leave_out_removed(store: Path, after: Path) -> int:
 
 
 def write_memories_since(kept: Path, after: Path) -> dict[str, Path]:
-    """Chat → file with its memories that are in `after` and not in `kept`, beside `kept`, for `hmem memory import`."""
+    """Chat → file with its memories that are in `after` and not in `kept`, beside `kept`, for `hmem memory import`. They are plain, because the
+    version before may know no encryption: remove them when they are imported."""
     known = {number for (number,) in _rows(kept, "SELECT memory_id FROM memories")}
     columns = ", ".join(_FIELDS)
     wanted = f"SELECT memory_id, chat_id, source_turn, {columns} FROM memories WHERE superseded_by IS NULL ORDER BY memory_id"  # noqa: S608
     chats: dict[str, list[bytes]] = {}
     for number, chat, sources, *values in _rows(after, wanted):
         if number not in known:
-            record = {name: value for name, value in zip(_FIELDS.values(), values, strict=True) if value is not None}
+            record = {
+                _FIELDS[column]: _opened(column, value)
+                for column, value in zip(_FIELDS, values, strict=True)
+                if value is not None
+            }
             chats.setdefault(chat, []).append(orjson.dumps(record | {"source_turns": (sources or "").split()}))
     files = {chat: kept.with_name(f"{WORDS}-since-{safe_name(chat)}.jsonl") for chat in chats}
     for chat, path in files.items():
         with atomic_writer(path) as handle:
             handle.write(b"\n".join(chats[chat]) + b"\n")
     return files
+
+
+def _opened(column: str, value: Any) -> Any:
+    return sealing.unseal_text(value, f"memories.{column}") if isinstance(value, str) else value
 
 
 def _rows(path: Path, query: str) -> list[Any]:

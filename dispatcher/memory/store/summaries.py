@@ -23,6 +23,7 @@ from dispatcher.memory.store.rows import (
     remove_rows,
     without_vector,
 )
+from dispatcher.memory.store.sealed.columns import readable
 from dispatcher.memory.store.tables import BATCH, summaries
 from shared.text.format import storable
 
@@ -87,11 +88,11 @@ class Summaries:
         while True:
             query = sa.select(summaries).where(summaries.c.summary_id > last).order_by(summaries.c.summary_id)
             with self._database.reading() as connection:
-                found = [_summary(row) for row in connection.execute(query.limit(BATCH))]
-            if not found:
+                rows = connection.execute(query.limit(BATCH)).all()
+            if not rows:
                 return
-            yield from found
-            last = found[-1].summary_id
+            yield from map(_summary, readable(rows))
+            last = rows[-1].summary_id
 
     def due(self, keep: int, before: float) -> dict[str, set[str]]:
         """Medium summaries that are to become long, by chat: all but the newest `keep`, and those that ended before `before`. For consolidation."""

@@ -39,6 +39,8 @@ class Exchange:
             found = cast(dict[bytes, bytes], self._redis().hgetall(keys.KEYRING))
             fields = {name.decode(): value.decode() for name, value in found.items()}
             changed = self._follow(ring, fields)
+            if changed or self._is_behind(ring, fields):
+                self.replace(ring)  # ours may be there under an earlier owner's key, which nobody else could open
             new = [key for name, value in fields.items() if (key := self._parsed(ring, name, value, fields))]
             if new:
                 ring.add(new)
@@ -83,6 +85,13 @@ class Exchange:
             if about["owner"] == ring.owner.fingerprint or about["owner"] in ring.successors:
                 return False
             return ring.adopt(about["successors"], about["owner"])
+        except (KeyError, ValueError, TypeError):
+            return False
+
+    def _is_behind(self, ring: Keyring, fields: dict[str, str]) -> bool:
+        """Whether the owner's key was changed here, and Redis was away then."""
+        try:
+            return orjson.loads(fields[_ABOUT])["owner"] in ring.successors
         except (KeyError, ValueError, TypeError):
             return False
 

@@ -114,6 +114,10 @@ class Keyring:
                 self._content = self._read()
                 self._stat = found
 
+    def has_changed(self) -> bool:
+        """Whether another process has written the file since it was read."""
+        return self._found() != self._stat
+
     @property
     def keys(self) -> Mapping[str, DataKey]:
         """Id → key."""
@@ -177,23 +181,15 @@ class Keyring:
 
     def as_bytes(self) -> bytes:
         """The content of the file, as another host may have it: without local keys."""
-        return self._dumped(replace(self._content, keys={i: key for i, key in self.keys.items() if not key.local}))
-
-    def _dumped(self, content: Content) -> bytes:
-        keys = {
-            i: {"sealed": key.sealed(self.owner), **({"local": True} if key.local else {})}
-            for i, key in content.keys.items()
-        }
-        record = {"format": FORMAT, "owner": content.owner, "keys": keys, "successors": content.successors}
-        return orjson.dumps(record | {"destroyed": sorted(content.destroyed)}, option=orjson.OPT_INDENT_2)
+        return dump(replace(self._content, keys={i: key for i, key in self.keys.items() if not key.local}), self.owner)
 
     @contextmanager
     def _changing(self) -> Iterator[Content]:
         """The content, read and written while no other process does."""
-        with self._lock, _locked(self.path):
+        with self._lock, locked(self.path):
             self._content, self._stat = self._read(), None
             yield self._content
-            _replace(self.path, self._dumped(self._content))
+            _replace(self.path, dump(self._content, self.owner))
             self._stat = self._found()
 
     def _found(self) -> tuple[int, int, int] | None:
@@ -217,6 +213,15 @@ class Keyring:
         content, owner = read_content(record, self.owner, self.path)
         self.owner = owner
         return content
+
+
+def dump(content: Content, owner: EncryptionKey) -> bytes:
+    """The bytes of a keyring file, encrypted with this owner's key."""
+    keys = {
+        i: {"sealed": key.sealed(owner), **({"local": True} if key.local else {})} for i, key in content.keys.items()
+    }
+    record = {"format": FORMAT, "owner": content.owner, "keys": keys, "successors": content.successors}
+    return orjson.dumps(record | {"destroyed": sorted(content.destroyed)}, option=orjson.OPT_INDENT_2)
 
 
 _REPAIR = "Put your copy of it back (hmem key restore)."
@@ -249,7 +254,7 @@ def read_content(record: Any, owner: EncryptionKey, place: Path) -> tuple[Conten
 
 
 @contextmanager
-def _locked(path: Path) -> Iterator[None]:
+def locked(path: Path) -> Iterator[None]:
     """No other process changes the file meanwhile."""
     lock = path.with_name(f"{path.name}.lock")
     try:

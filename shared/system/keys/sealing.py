@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import hmac
 import threading
+import time
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Collection, Iterable
 from functools import lru_cache
@@ -32,6 +33,10 @@ MARK = b"\x00hmseal1"
 HEAD = len(MARK) + ID_BYTES
 #: Ahead of sealed text in a column of text. Text that people write does not begin with a control character.
 TEXT_MARK = "\x01hmem-sealed-1:"
+#: Characters of Base64 that hold mark and key id.
+_HEAD_TEXT = -(-HEAD // 3) * 4
+#: How often keys of other hosts are taken over by a program that goes on and on; a key that is needed and missing is looked for at once.
+SYNC_SECONDS = 600.0
 #: Keys that belong to no chat: lines of the archive, vectors by text, staged imports, what is not a chat's in the day store.
 ARCHIVE, CACHE, IMPORTS = "archive", "cache", "imports"
 
@@ -63,6 +68,7 @@ class Sealing:
         self._others = [Keyring(self.owner, path) for path in others]
         self._names: dict[str, DataKey] = {}
         self._ids: dict[str, DataKey] = {}
+        self._synced = -SYNC_SECONDS
         self.reload()
 
     def reload(self) -> None:
@@ -78,9 +84,15 @@ class Sealing:
                 ids |= {i: key for i, key in other.keys.items() if i not in self.own.destroyed and i not in ids}
             self._ids, self._names = ids, {}
 
+    def follow(self) -> None:
+        """Read the keyrings again if another process has changed ours. Takes microseconds: for every transaction that writes."""
+        if self.own.has_changed():
+            self.reload()
+
     def sync(self) -> None:
         """Take over the keys that other hosts have made, and offer ours. Without Redis the files are what is known."""
         self.reload()
+        self._synced = time.monotonic()
         if self._exchange is None:
             return
         with self._lock:
@@ -90,6 +102,13 @@ class Sealing:
                 self.reload()
             if shared := [key for i, key in self._ids.items() if i not in self.own.keys and not key.local]:
                 self.own.add(shared)
+
+    def keep_up(self) -> None:
+        """For what is repeated: `sync` now and then, and otherwise only what another process of this host has changed."""
+        if time.monotonic() - self._synced >= SYNC_SECONDS:
+            self.sync()
+        else:
+            self.follow()
 
     def key(self, name: str, *, local: bool = False) -> DataKey:
         """The key of a name; a new one is durable before it is used."""
@@ -289,6 +308,12 @@ def is_destroyed(data: bytes) -> bool:
 def key_id_of(data: bytes) -> str:
     """Of sealed data."""
     return data[len(MARK) : HEAD].hex()
+
+
+def key_id_of_text(text: str) -> str:
+    """Of sealed text."""
+    start = len(TEXT_MARK)
+    return key_id_of(b64decode(text[start : start + _HEAD_TEXT]))
 
 
 def seal_text(name: str, text: str, about: str) -> str:

@@ -63,9 +63,9 @@ def test_texts_put_together_from_pieces_have_the_tokens_of_the_whole(texts: list
 def test_only_so_many_pieces_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tokeniser, "KEPT_WORDS", 3)
     with closing(Tokeniser()) as made:
-        assert tokeniser.terms("a b c d e") == ["a", "b", "c", "d", "e"]
-        assert len(tokeniser._known) == 3
-        assert tokeniser.terms("e a") == ["a", "e"]
+        assert made.terms("a b c d e") == ["a", "b", "c", "d", "e"]
+        assert len(made._known) == 3
+        assert made.terms("e a") == ["a", "e"]
 
 
 def test_a_closed_tokeniser_says_so_even_of_words_that_it_knew() -> None:
@@ -78,12 +78,12 @@ def test_a_closed_tokeniser_says_so_even_of_words_that_it_knew() -> None:
 
 def test_half_a_character_and_an_error_leave_a_tokeniser_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
     with closing(Tokeniser()) as made:
-        assert tokeniser.terms("a \ud800 b\udc00c") == ["a", "b", "c"]
+        assert made.terms("a \ud800 b\udc00c") == ["a", "b", "c"]
         with monkeypatch.context() as patched:
             patched.setattr(tokeniser, "indexable", lambda text: "\ud800" if text == "bad" else text)
             with pytest.raises(UnicodeEncodeError):
-                tokeniser.terms("good bad")
-        assert tokeniser.terms("a new word") == ["a", "new", "word"]
+                made.terms("good bad")
+        assert made.terms("a new word") == ["a", "new", "word"]
 
 
 def chunk(name: str, chat: str) -> Chunk:

@@ -1,4 +1,4 @@
-"""What Alembic runs for each upgrade: on the connection, and inside the transaction, that `dispatcher.memory.store.migrate` hands over."""
+"""What Alembic runs for each upgrade: on the connection, and inside the transaction, that `dispatcher.memory.store.migrations.migrate` hands over."""
 
 from __future__ import annotations
 

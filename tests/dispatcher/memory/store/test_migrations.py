@@ -20,10 +20,10 @@ from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import Engine, create_engine, text
 
-from dispatcher.memory.store import migrate
 from dispatcher.memory.store.actions import Actions
 from dispatcher.memory.store.database import Database, store_url
 from dispatcher.memory.store.memories import Memories, Memory, MemoryType
+from dispatcher.memory.store.migrations import migrate
 from dispatcher.memory.store.schedules import Schedule, ScheduleKind, Schedules
 from dispatcher.memory.store.summaries import Summaries
 from dispatcher.memory.store.tables import HEAD, REVISIONS, VERSION_TABLE, metadata
@@ -199,7 +199,7 @@ def test_a_newer_store_is_refused_and_left_as_it_is(stores: Stores, engine: Engi
 OPEN = """
 import sys, time
 from pathlib import Path
-from dispatcher.memory.store import migrate
+from dispatcher.memory.store.migrations import migrate
 from dispatcher.memory.store.database import Database
 from dispatcher.memory.store.turns import Turns
 from dispatcher.memory.store.memories import Memories, Memory, MemoryType
@@ -257,7 +257,7 @@ KILLED = """
 import os, signal, sys
 from pathlib import Path
 from sqlalchemy import event
-from dispatcher.memory.store import migrate
+from dispatcher.memory.store.migrations import migrate
 from dispatcher.memory.store.database import Database
 migrate.MIGRATIONS, migrate.HEAD = Path(sys.argv[3]), sys.argv[4]
 migrate.REVISIONS += (migrate.HEAD,)

@@ -37,7 +37,9 @@ def files(*folders: Path) -> dict[Path, bytes]:
 
 def words_in(*folders: Path) -> dict[str, list[bytes]]:
     """The words that stand in files, as they are or in lower case."""
-    found = {str(path): [one for one in WORDS if one.lower() in content.lower()] for path, content in files(*folders).items()}
+    found = {
+        str(path): [one for one in WORDS if one.lower() in content.lower()] for path, content in files(*folders).items()
+    }
     return {path: words for path, words in found.items() if words}
 
 
@@ -110,7 +112,9 @@ def test_a_forgotten_chat_is_unreadable_in_a_stale_copy_and_another_is_not(seale
     assert [line["kind"] for line in lines].count("erased") == 2
     told = [line for line in lines if line["kind"] == "turn"]
     assert {"samovar" in line["value"] for line in told} == {True}
-    with closing(OpenRelease(world.settings(hmem_memory_dir=stale / "memory"), stale / "memory" / "current")) as release:
+    with closing(
+        OpenRelease(world.settings(hmem_memory_dir=stale / "memory"), stale / "memory" / "current")
+    ) as release:
         assert release.recall(Query("9912", "where is the bicycle?", 5)).hits == []
         assert release.recall(Query("777", "where is the samovar from?", 5)).hits
         assert release.summary("9912") is None

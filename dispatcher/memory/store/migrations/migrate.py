@@ -23,7 +23,7 @@ from shared.system.files import locked_file, make_dir, opened
 _BUSY_SECONDS = 5.0
 #: PostgreSQL's number of the lock for migrations (any number that only we use).
 _ADVISORY_LOCK = 0x686D656D  # "hmem"
-MIGRATIONS = Path(__file__).parent / "migrations"
+MIGRATIONS = Path(__file__).parent
 _COPY = ".before-"
 #: Alembic keeps its state in the module: one upgrade at a time in a process.
 _ALEMBIC = threading.Lock()
