@@ -1,17 +1,29 @@
 -- Delete turn keys whose value is still exactly what was archived; leave every other. Repeating it changes nothing.
--- KEYS  1 hcli:mem:night:owner   2… the keys
--- ARGV  1 the lease's value (its fencing token)   then for each key: its type, its value ("string": as it is, else as DUMP gives it)
--- Returns {deleted, kept}, or an error if another night holds the lease.
+-- KEYS  1 hcli:mem:night:owner   2 hcli:mem:journal   3 hcli:mem:flushed:<run>   4… the keys
+-- ARGV  1 the lease's value (its fencing token)   2 seconds of the list   then for each key: its type, its value ("string": as it is, else as DUMP
+--       gives it)
+-- Returns {deleted, kept}, or an error if another night holds the lease. While a journal follows this Redis, what is gone is listed for it, also a key
+-- that was gone before: a turn leaves the journal for no other reason.
 if redis.call('GET', KEYS[1]) ~= ARGV[1] then return redis.error_reply('FENCED another night holds the lease') end
+local followed = redis.call('EXISTS', KEYS[2]) == 1
 local deleted, kept = 0, 0
-for i = 2, #KEYS do
-  local kind, value = ARGV[2 * i - 2], ARGV[2 * i - 1]
+local function flushed(key, value)
+  if followed then
+    redis.call('RPUSH', KEYS[3], redis.sha1hex(value) .. ' ' .. key)
+    redis.call('EXPIRE', KEYS[3], ARGV[2])
+  end
+end
+for i = 4, #KEYS do
+  local kind, value = ARGV[2 * i - 5], ARGV[2 * i - 4]
   local now = redis.call('TYPE', KEYS[i]).ok
   if now == kind and redis.call(kind == 'string' and 'GET' or 'DUMP', KEYS[i]) == value then
+    flushed(KEYS[i], value) -- first: a turn that is listed and still there is flushed by the next night
     redis.call('UNLINK', KEYS[i])
     deleted = deleted + 1
   elseif now ~= 'none' then
     kept = kept + 1
+  else
+    flushed(KEYS[i], value)
   end
 end
 return {deleted, kept}

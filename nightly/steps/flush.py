@@ -57,11 +57,12 @@ def run(night: Night, out: Path) -> dict[str, Any]:
     for batch in night.report.track(_batches(_safe(night, records, out)), exported // BATCH_KEYS + 1, "flush"):
         served.refuse_another()
         safe += len(batch)
-        arguments: list[Any] = [night.lease.value]
+        arguments: list[Any] = [night.lease.value, keys.FLUSHED_TTL_SECONDS]
         for record in batch:
             arguments += [record.redis_type, record.value]
         try:
-            gone, changed = cast(list[int], script(keys=[keys.NIGHT_OWNER, *(r.key for r in batch)], args=arguments))
+            names = [keys.NIGHT_OWNER, keys.JOURNAL, keys.flushed(night.run), *(r.key for r in batch)]
+            gone, changed = cast(list[int], script(keys=names, args=arguments))
         except redis.ResponseError as error:
             if "FENCED" in str(error):
                 raise LeaseLost(

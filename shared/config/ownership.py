@@ -32,6 +32,7 @@ OURS: dict[str, tuple[str, ...]] = {
         "upgrades",
         "media-sessions",
         "made-files",
+        "journal",
     ),
     "hmem_night_dir": ("archive", "archive/erasing", "archive/damaged", "archive/media", "nights", "last", "imports"),
 }

@@ -137,6 +137,12 @@ KEYS: tuple[Key, ...] = (
         "chat id → day of its last digest, for each chat that wants one", "bot, dispatcher, owner", "bot, dispatcher", "none"),
     Key("hcli:mem:claude", "hash",
         "first, last → times of the errors since Claude's last answer, in POSIX seconds", "dispatcher", "dispatcher", "none"),
+    Key("hcli:mem:journal", "hash",
+        "journal id → number of an entry up to which that journal (JOURNAL) has followed this Redis: less than it remembers means that Redis was "
+        "lost or put back; …:state: JSON {place, at, entries, since, error, copied}; waited: when a replica was last waited for",
+        "dispatcher", "dispatcher, night", "none"),
+    Key("hcli:mem:flushed:{run}", "list",
+        "turns that a night has deleted, for the journal: SHA-1 of the value, a space, the key", "night", "dispatcher", "7 days"),
     Key("hcli:mem:format", "string",
         "JSON {format, program, release}: the format of our keys, the version of the dispatcher that wrote it, the format of releases that it reads",
         "dispatcher", "bot, dispatcher, night", "none"),
@@ -186,12 +192,18 @@ DIGESTS = "hcli:mem:digests"
 APPROVALS_OPEN = "hcli:mem:approvals:open"
 APPROVALS = "hcli:mem:approvals"
 CLAUDE_ERRORS = "hcli:mem:claude"
+JOURNAL = "hcli:mem:journal"
 
 #: Stands for all chats; no record can have it as its chat id.
 EVERY_CHAT = "0"
 CHAT_STATS_PREFIX = "hcli:mem:stats:"
 SELECTION_PREFIX = "hcli:mem:selection:"
 VECTOR_PARTS_PREFIX = "hcli:mem:vectors:part:"
+#: Turns and conversations, and hardly anything else: one pass of SCAN.
+FOLLOWED = "hcli:[ms]e[ms][os]*"
+SESSION_PREFIXES = ("hcli:session:", "hcli:session_history:", "hcli:session_size:")
+#: In the hash of the journals: when a replica was last waited for.
+WAITED = "waited"
 
 #: Expiries in seconds.
 RESULT_TTL_SECONDS = 86_400
@@ -218,6 +230,7 @@ SELECTION_TTL_SECONDS = 600
 BOT_TOLD_TTL_SECONDS = 86_400
 BOT_TRIES_TTL_SECONDS = 3_600
 APPROVAL_TTL_SECONDS = 3_600
+FLUSHED_TTL_SECONDS = 7 * 86_400
 
 #: Lengths of bounded lists.
 HISTORY_LENGTH = 100
@@ -351,6 +364,15 @@ def bot_tries(chat_id: str) -> str:
 
 def approval(approval_id: str) -> str:
     return f"hcli:mem:approval:{approval_id}"
+
+
+def flushed(run: int | str) -> str:
+    return f"hcli:mem:flushed:{run}"
+
+
+def journal_state(journal: str) -> str:
+    """A field of the hash of the journals."""
+    return f"{journal}:state"
 
 
 def bot_told(chat_id: str) -> str:

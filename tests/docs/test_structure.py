@@ -17,7 +17,7 @@ from tests.support.world import REPOSITORY
 #: and within a room no modules import each other in a circle. An import counts wherever it is: late, or for type checking only.
 ORDER = {
     "dispatcher": ["cli", "servers", "answering", "installation", "telegram", "health", "chat_data", "prompt", "queue",
-                   "memory", "releases", "claude"],
+                   "memory", "second_copy", "releases", "claude"],
     "nightly": ["__main__", "cli", "backfill", "pipeline", "lifecycle", "steps", "imports", "writing", "archive", "index", "night", "workers"],
     "shared": ["delivery", "search", "vectors", "release", "ranking", "embedding", "system", "turns", "wire", "text", "config", "errors"],
 }  # fmt: skip

@@ -52,8 +52,14 @@ def back_up(source: Path, target: Path) -> None:
 
 
 def put_back(kept: Path, store: Path) -> None:
-    """Make `store` what `kept` is, in one transaction of SQLite, so that programs which have it open see one or the other."""
+    """Make `store` what `kept` is, in one transaction of SQLite, so that programs which have it open see one or the other.
+
+    Its count of changes goes on from that of the store before: the journal must not take what was put back on purpose for an older copy.
+    """
+    before = _count(store) if store.exists() else 0
     _copy(kept, store)
+    with closing(sqlite3.connect(store, timeout=_BUSY_SECONDS)) as connection, connection:
+        connection.execute(f"PRAGMA user_version = {max(before, _count(kept)) + 1}")
 
 
 def leave_out_removed(store: Path, after: Path) -> int:
@@ -82,6 +88,10 @@ def write_memories_since(kept: Path, after: Path) -> dict[str, Path]:
         with atomic_writer(path) as handle:
             handle.write(b"\n".join(chats[chat]) + b"\n")
     return files
+
+
+def _count(path: Path) -> int:
+    return int(_rows(path, "PRAGMA user_version")[0][0])
 
 
 def _rows(path: Path, query: str) -> list[Any]:
