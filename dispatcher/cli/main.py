@@ -96,6 +96,11 @@ COMMANDS = (
         "the receipt says what is left.",
     ),
     CommandEntry(
+        "restore",
+        "dispatcher.cli.copies.restore",
+        "Bring the day back on an empty host from its second copy: turns, queue, conversations, tombstones, day store.",
+    ),
+    CommandEntry(
         "owner-key",
         "dispatcher.cli.chat_data",
         "The owner's key, with which `hmem forget` signs; created if there is none. Prints the public half for the night.",

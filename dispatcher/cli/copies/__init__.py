@@ -1,0 +1,1 @@
+"""`hmem restore`: the ways back from copies."""
