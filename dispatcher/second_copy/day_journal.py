@@ -34,9 +34,8 @@ TAIL_BYTES = 1 << 20
 class DayJournal:
     """Thread-safe. OSError if the directory cannot be used, except from `append`."""
 
-    def __init__(self, folder: Path, written: Callable[[], None] = lambda: None) -> None:
+    def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self._written = written
         self._mutex, self._wake = threading.Lock(), threading.Event()
         self._pending: list[NewEntry] = []
         self._writing = 0
@@ -146,7 +145,6 @@ class DayJournal:
             raise OSError(f"{self.folder} has no journal")
         with locked_file(self.folder / LOCK):
             yield self._write
-        self._written()
 
     def _write(self, batch: Sequence[NewEntry]) -> None:
         found = segments(self.folder)
@@ -185,14 +183,18 @@ class DayJournal:
         """The same with all values, read anew."""
         return read_journal(self.folder)
 
-    def compact(self, *, leave_out: Callable[[NewEntry], bool] = lambda _: False) -> None:
-        """Rewrite it with what still counts: without flushed, finished and forgotten, and without changes that the store's copy has."""
+    def compact(self, *, change: Callable[[NewEntry], NewEntry | None] = lambda one: one) -> int:
+        """Rewrite it with what still counts: without flushed, finished and forgotten, and without changes that the store's copy has.
+
+        `change` returns an entry as it is to stay, None to leave it out; how many it did not leave as they were.
+        """
         with locked_file(self.folder / LOCK):
             old = segments(self.folder)
             whole = read_journal(self.folder)
             copies = bases(self.folder)
             version = copies[-1][0] if copies else -1
-            kept = (one for one in live_items(whole, version, time.time()) if not leave_out(one))
+            live = [(one, change(one)) for one in live_items(whole, version, time.time())]
+            kept = [now for _, now in live if now is not None]
             new = self.folder / segment_name(whole.last + 1)
             with atomic_writer(new) as handle:
                 for number, one in enumerate(kept, start=whole.last + 1):
@@ -202,7 +204,7 @@ class DayJournal:
                 if path != new:
                     path.unlink(missing_ok=True)
             fsync_dir(self.folder)
-        self._written()
+        return sum(now is not before for before, now in live)
 
     @property
     def bytes(self) -> int:
