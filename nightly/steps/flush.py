@@ -61,7 +61,7 @@ def run(night: Night, out: Path) -> dict[str, Any]:
         for record in batch:
             arguments += [record.redis_type, record.value]
         try:
-            names = [keys.NIGHT_OWNER, keys.JOURNAL, keys.flushed(night.run), *(r.key for r in batch)]
+            names: list[Any] = [keys.NIGHT_OWNER, keys.JOURNAL, keys.flushed(night.run), *(r.key for r in batch)]
             gone, changed = cast(list[int], script(keys=names, args=arguments))
         except redis.ResponseError as error:
             if "FENCED" in str(error):

@@ -22,6 +22,7 @@ from collections import Counter
 from contextlib import closing, suppress
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import orjson
 from redis import Redis, RedisError
@@ -46,7 +47,7 @@ CLAUDE = r"""#!/bin/sh
 [ "$1" = --help ] && exit
 while [ $# -gt 0 ]; do case "$1" in --session-id|--resume) session=$2 ;; esac; shift; done
 message=$(grep -ao 'message [a-z0-9]*' | tail -n 1)
-sleep 0.$(od -An -N1 -tu1 /dev/urandom | tr -d ' ' | cut -c1)
+sleep 0.0$(od -An -N1 -tu1 /dev/urandom | tr -d ' ' | cut -c1)
 echo "$(date +%s.%N) $message" >>"$HOME/asked"
 answer=$(printf '"type": "result", "result": "answer to %s"' "$message")
 echo "{\"is_error\": false, $answer, \"session_id\": \"$session\", \"total_cost_usd\": 0.0, \"num_turns\": 1, \"usage\": {}}"
@@ -58,7 +59,7 @@ class Observer(threading.Thread):
 
     def __init__(self, url: str) -> None:
         super().__init__(daemon=True, name="observer")
-        self._redis = Redis.from_url(url)
+        self._redis: Any = Redis.from_url(url)
         self._ended = threading.Event()
         self.done: dict[str, float] = {}
         self.refused: set[str] = set()  # a command that was answered with an apology, since Redis was gone
@@ -181,7 +182,8 @@ class Model:
 
     def _looked_at(self) -> float:
         with suppress(RedisError):
-            fields = self.host.world.redis.hgetall("hcli:mem:journal")
+            redis: Any = self.host.world.redis
+            fields = redis.hgetall("hcli:mem:journal")
             return max([json.loads(raw)["at"] for name, raw in fields.items() if name.endswith(b":state")], default=0.0)
         return 0.0
 
@@ -242,7 +244,8 @@ class Model:
         """The journal has no words of it, and the tombstones are in Redis and in the state directory."""
         if not self.forgotten:
             return
-        stones = b"".join(self.host.world.redis.lrange("hcli:mem:tombstones", 0, -1))
+        redis: Any = self.host.world.redis
+        stones = b"".join(redis.lrange("hcli:mem:tombstones", 0, -1))
         for task in self.forgotten:
             if f"{task}:user".encode() not in stones:
                 self.outcome.found("lost", f"the tombstone of {task}")
