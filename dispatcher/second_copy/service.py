@@ -32,6 +32,8 @@ log = structlog.get_logger()
 
 #: Seconds that the end of a dispatcher waits for the last look, and for the last transfer.
 END_SECONDS = 10.0
+#: An unchanged state is published again after so many looks, or seconds.
+PUBLISH_LOOKS, PUBLISH_SECONDS = 2, 10.0
 
 
 class SecondCopy:
@@ -51,7 +53,8 @@ class SecondCopy:
         self._follower: Follower | None = None
         self._given: Followed | None = None
         self._redis: Any = None
-        self._journal_id = ""
+        self._journal_id, self._least = "", -1
+        self._published: tuple[float, dict[str, Any]] = (0.0, {})
         self._error: str | None = None
         self._sent = 0
         self._sent_at: float | None = None
@@ -65,7 +68,7 @@ class SecondCopy:
     @property
     def guard(self) -> tuple[str, int]:
         """(journal id, the least mark that Redis must have): `claim.lua` takes no task from a Redis that has less. "" while there is no journal."""
-        return (self._journal_id, self._follower.marked) if self._follower else ("", 0)
+        return self._journal_id, self._follower.marked if self._follower else self._least
 
     # What the dispatcher does.
 
@@ -139,6 +142,10 @@ class SecondCopy:
     def _begin(self) -> None:
         journal = prepare(self._settings)
         journal.start()
+        state = (
+            journal.refresh()
+        )  # from here on nothing is claimed from a Redis that has less, also if this fails below
+        self._journal_id, self._least = state.journal or "", -1 if state.mark is None else state.mark
         if self._redis is None:
             self._redis = open_redis(self._settings.redis_url, BACKGROUND)
         settings = self._settings
@@ -148,7 +155,6 @@ class SecondCopy:
         follower = Follower(given)
         follower.begin()
         self._journal, self._given, self._follower = journal, given, follower
-        self._journal_id = journal.refresh().journal or ""
         log.info("the journal follows Redis", place=settings.journal)
 
     def _tell(self, error: str | None) -> None:
@@ -186,11 +192,15 @@ class SecondCopy:
     # What others see.
 
     def _publish(self) -> None:
-        """Into Redis, for `hmem status`, the metrics and the owner's page."""
+        """Into Redis, for `hmem status`, the metrics and the owner's page: what is new at once, that nothing is from time to time."""
         if self._redis is None or not self._journal_id:
             return
-        with suppress(RedisError):
-            self._redis.hset(keys.JOURNAL, keys.journal_state(self._journal_id), dumps(self._state()))
+        state, (at, before) = self._state(), self._published
+        news = any(state[name] != before.get(name) for name in ("place", "entries", "since", "error"))
+        if news or state["at"] - at > min(PUBLISH_SECONDS, PUBLISH_LOOKS * self._settings.journal_seconds):
+            with suppress(RedisError):
+                self._redis.hset(keys.JOURNAL, keys.journal_state(self._journal_id), dumps(state))
+                self._published = state["at"], state
 
     def _state(self) -> dict[str, Any]:
         entries, since = self._journal.behind if self._journal else (0, None)
