@@ -32,6 +32,7 @@ log = structlog.get_logger()
 
 #: Seconds that the end of a dispatcher waits for the last look, and for the last transfer.
 END_SECONDS = 10.0
+LOOK, TRANSFER = "look", "transfer"
 #: An unchanged state is published again after so many looks, or seconds.
 PUBLISH_LOOKS, PUBLISH_SECONDS = 2, 10.0
 
@@ -55,7 +56,7 @@ class SecondCopy:
         self._redis: Any = None
         self._journal_id, self._least = "", -1
         self._published: tuple[float, dict[str, Any]] = (0.0, {})
-        self._error: str | None = None
+        self._errors: dict[str, str] = {}  # of looks, and of transfers
         self._sent = 0
         self._sent_at: float | None = None
         self._unsent_since: float | None = None
@@ -131,12 +132,12 @@ class SecondCopy:
                 self._begin()
             else:
                 self._follower.round(whole=whole)
-            self._tell(None)
+            self._tell(LOOK, None)
         except (HmemError, RedisError, OSError) as error:
-            self._tell(str(error))
+            self._tell(LOOK, str(error))
         except Exception as error:  # whatever it is, there must be a next look
             log.exception("a look of the journal failed")
-            self._tell(repr(error))
+            self._tell(LOOK, repr(error))
         self._publish()
 
     def _begin(self) -> None:
@@ -157,13 +158,15 @@ class SecondCopy:
         self._journal, self._given, self._follower = journal, given, follower
         log.info("the journal follows Redis", place=settings.journal)
 
-    def _tell(self, error: str | None) -> None:
+    def _tell(self, what: str, error: str | None) -> None:
         """Log a failure once, and its end."""
-        if error is not None and self._error is None:
-            log.error("the second copy of the day is not kept", reason=error)
-        elif error is None and self._error is not None:
-            log.info("the second copy of the day is kept again")
-        self._error = error
+        if error is not None and what not in self._errors:
+            log.error("the second copy of the day is not kept", what=what, reason=error)
+        elif error is None and what in self._errors:
+            log.info("the second copy of the day is kept again", what=what)
+        self._errors.pop(what, None)
+        if error is not None:
+            self._errors[what] = error
 
     # The other host.
 
@@ -185,8 +188,9 @@ class SecondCopy:
         try:
             send(self._settings, self._journal.folder)
         except (JournalUnavailable, OSError) as error:
-            self._tell(str(error))
+            self._tell(TRANSFER, str(error))
             return
+        self._tell(TRANSFER, None)
         self._sent, self._sent_at, self._unsent_since = last, began, None
 
     # What others see.
@@ -208,7 +212,7 @@ class SecondCopy:
             entries += max(0, self._journal.refresh().last - self._sent)
             since = min(filter(None, (since, self._unsent_since)), default=None)
         failing = self._journal.failing if self._journal else None
-        error = self._error or (failing[1] if failing else None)
+        error = next(iter(self._errors.values()), failing[1] if failing else None)
         copied = self._sent_at if self._settings.journal_host else time.time()
         return {
             "place": self._settings.journal,
