@@ -84,11 +84,7 @@ class TaskHandler:
         self._results = ResultBuilder(settings)
         self.queue = TaskQueue(client, settings.task_bytes, self._results.signed, settings.timezone)
         self.day, self.served = day, served
-        self.second_copy = SecondCopy(
-            settings, self.queue.worker, day.forgotten.all, day.forgotten.add, lambda: day.store_path
-        )
-        self.queue.guard = lambda: self.second_copy.guard
-        self._replicas = ReplicaWait(client, settings.redis_wait, settings.redis_wait_ms, metrics.replica_missed)
+        self.second_copy, self._replicas = self._open_copies(client)
         self._redis, self._media_sessions = client, MediaSessions(settings)
         self.cache_dropper = CacheDropper(served, day)
         rights = Rights(settings)
@@ -133,6 +129,12 @@ class TaskHandler:
             made,
             replays=replays,
         )
+
+    def _open_copies(self, client: Redis) -> tuple[SecondCopy, ReplicaWait]:
+        settings, day = self._settings, self.day
+        copy = SecondCopy(settings, self.queue.worker, day.forgotten.all, day.forgotten.add, lambda: day.store_path)
+        self.queue.guard = lambda: copy.guard
+        return copy, ReplicaWait(client, settings.redis_wait, settings.redis_wait_ms, self._metrics.replica_missed)
 
     def close(self) -> None:
         self._claude.close()

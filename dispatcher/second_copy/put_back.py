@@ -27,7 +27,7 @@ MOST_BYTES = 64 << 20
 
 
 @dataclass
-class PutBack:
+class DayPutBack:
     """How many of each were put back; `removed`: finished tasks that an older copy had queued or in flight."""
 
     turns: int = 0
@@ -47,9 +47,9 @@ class Putting:
     def __init__(self, client: Any, state: JournalState, now: float) -> None:
         self._redis, self._state, self._now = client, state, now
         self._turn, self._task = script(client, "put_turn"), script(client, "put_task")
-        self.done = PutBack()
+        self.done = DayPutBack()
 
-    def all(self, known: Collection[Tombstone], add_tombstone: Callable[[Tombstone], None]) -> PutBack:
+    def all(self, known: Collection[Tombstone], add_tombstone: Callable[[Tombstone], None]) -> DayPutBack:
         self.tombstones(known, add_tombstone)
         look = look_at_queue(self._redis, script(self._redis, "look"), self._state.journal or "", MOST_BYTES, 0)
         self._announce(look)

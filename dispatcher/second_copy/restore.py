@@ -15,7 +15,7 @@ from dispatcher.second_copy.day_journal import DayJournal
 from dispatcher.second_copy.live import new_entry
 from dispatcher.second_copy.look import scan
 from dispatcher.second_copy.place import fetch, journal_folder, open_journal
-from dispatcher.second_copy.put_back import PutBack, Putting
+from dispatcher.second_copy.put_back import DayPutBack, Putting
 from dispatcher.second_copy.store_copy import known_version, put_store_back, version_of
 from shared.config.settings import Settings
 from shared.errors import InvalidInput, JournalUnavailable
@@ -34,7 +34,7 @@ class DayRestored:
 
     journal: str
     place: str
-    put_back: PutBack
+    put_back: DayPutBack
     store: int | None  # count of changes of the day store that was put back; None if it was left as it was
     waiting_turns: int
     open_tasks: int
