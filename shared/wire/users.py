@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from shared.wire import keys
+from shared.wire import copy_rights, keys
 from shared.wire.rights import Right, User, both, reads, without_keys, writes
 
 TURNS = keys.MEMORY_PREFIX + "*"
@@ -30,7 +30,6 @@ CHAT_STATS = keys.CHAT_STATS_PREFIX + "*"
 OF_CHAT = keys.chat_settings("*")
 MEDIA_FILES, KEPT_FILES = keys.media("*"), f"{keys.KEPT}:*"
 INVITES, TRIES = keys.invite("*"), keys.bot_tries("*")
-FLUSHED = keys.flushed("*")
 
 _SCRIPTS = without_keys(
     "SCRIPT|LOAD",
@@ -259,15 +258,7 @@ DISPATCHER = User(
         both("HGETALL HGET HSET", keys.DIGESTS, why="one digest a day for each chat that wants it"),
         both("HSET HSETNX HMGET DEL", keys.CLAUDE_ERRORS, why="notices that Claude only answers with errors"),
         both("GET SET", keys.FORMAT, why="refuses values that a newer program wrote, and takes over older ones"),
-        without_keys("SCAN", "with JOURNAL: finds turns that other programs wrote; `SCAN` gives the names of all keys"),
-        without_keys("WAIT", "REDIS_WAIT: whether the replicas have an answer"),
-        both("HGET HGETALL HSET", keys.JOURNAL, why="how far the journal has followed; whether Redis was lost since"),
-        reads("LRANGE", FLUSHED, why="which turns a night has deleted, so that they leave the journal"),
-        reads("LRANGE LLEN", keys.TOMBSTONES, why="… which tombstones the journal lacks"),
-        reads("LRANGE GET HGETALL PTTL", SESSION, HISTORY, SIZE, SPENT, why="… the conversations"),
-        writes("SET DEL RPUSH HSET PEXPIRE", SESSION, HISTORY, SIZE, SPENT, why="puts back what a lost Redis lacks"),
-        writes("RPUSH", keys.TASKS, why="… queued messages"),
-        both("HGETALL HDEL", keys.BOT_WAITING, why="… and where their answers go"),
+        *copy_rights.DISPATCHER,
     ),
     scripts=True,
 )
@@ -293,8 +284,7 @@ NIGHT = User(
         both("GET SET EXPIRE DEL EVAL", keys.NIGHT_OWNER, why="one night at a time: the lease"),
         both("INCRBY", keys.NIGHT_RUN, why="counter of runs and fencing tokens"),
         writes("SET", keys.NIGHT_LAST, why="the last good night"),
-        reads("EXISTS", keys.JOURNAL, why="whether a journal follows this Redis"),
-        writes("RPUSH EXPIRE", FLUSHED, why="which turns it deletes, so that they leave the journal too"),
+        *copy_rights.NIGHT,
         writes("SET DEL", keys.NIGHT_FAILED, why="why a night stopped"),
         writes("SET", keys.NIGHT_REPORT, why="the last nights, for the morning report"),
         writes("SET DEL", keys.NIGHT_PICTURE, why="their picture; removes one that is out of date"),
