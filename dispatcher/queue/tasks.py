@@ -115,10 +115,11 @@ class TaskQueue:
 
     async def claim(self, token: str, running: int = 0) -> Claim | Literal["not yet", "lost"] | None:
         """The next task whose chat is free; repeat with the same token after a failure. `running`: tasks that this worker runs now."""
-        lease = keys.lease(self.worker)
+        lease, guard = keys.lease(self.worker), self.guard()
+        names = [keys.TASKS, keys.BUSY, keys.inflight(self.worker), keys.WORKERS, keys.SERVED, lease]
         answer = await self._run(
             "claim",
-            [keys.TASKS, keys.BUSY, keys.inflight(self.worker), keys.WORKERS, keys.SERVED, lease, keys.JOURNAL],
+            [*names, keys.JOURNAL] if guard[0] else names,  # Redis users of an earlier version have no right on it
             [
                 token,
                 self.worker,
@@ -128,7 +129,7 @@ class TaskQueue:
                 keys.SERVED_LENGTH,
                 keys.LEASE_TTL_SECONDS,
                 self._task_bytes,
-                *self.guard(),
+                *guard,
             ],
         )
         if isinstance(answer, int):
