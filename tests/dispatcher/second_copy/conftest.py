@@ -7,6 +7,7 @@ import shutil
 import signal
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -70,7 +71,7 @@ class LossyHost:
     def answered(self, *tasks: str) -> None:
         """Wait for these, and until the journal has followed."""
         for task in tasks:
-            wait_for(lambda task=task: self.redis.exists(f"hcli:mem:done:{task}"), f"{task} to be answered")
+            wait_for(partial(self.redis.exists, f"hcli:mem:done:{task}"), f"{task} to be answered")
         self.followed()
 
     def followed(self) -> None:
