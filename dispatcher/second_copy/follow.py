@@ -65,7 +65,7 @@ class Follower:
 
     def __init__(self, given: Followed) -> None:
         self._given, self._journal, self._redis = given, given.journal, given.redis
-        self._look = script(given.redis, "look")
+        self._look, self._raise = script(given.redis, "look"), script(given.redis, "mark")
         self._tasks = TaskFollower()
         self._looks = self._rewritten_bytes = 0
         self._first_tombstone = 0
@@ -220,16 +220,18 @@ class Follower:
     # The mark.
 
     def _mark(self) -> None:
-        """Everything up to a number is durable, so Redis gets that number; afterwards the journal says that it has it."""
-        with self._journal.alone() as write:
-            state = self._journal.refresh()
-            if state.journal is None or (state.changed <= (state.mark or 0) and state.mark is not None):
-                self.marked = state.mark or 0
-                return
-            self._redis.hset(keys.JOURNAL, state.journal, state.changed)
-            crash_point("journal:marked")
-            write([new_entry(kinds.MARK, None, value=state.changed)])
-            self.marked = state.changed
+        """Everything up to a number is durable, so Redis gets that number; afterwards the journal says that it has it.
+
+        Redis is not asked under the journal's lock: while it does not answer, what is finished must still be written.
+        """
+        state = self._journal.refresh()
+        if state.journal is None or (state.mark is not None and state.changed <= state.mark):
+            self.marked = state.mark or 0
+            return
+        self._raise(keys=[keys.JOURNAL], args=[state.journal, state.changed])
+        crash_point("journal:marked")
+        self._journal.append([new_entry(kinds.MARK, None, value=state.changed)])
+        self.marked = state.changed
 
 
 def _chat_of(raw: bytes) -> str | None:
