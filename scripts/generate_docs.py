@@ -27,7 +27,7 @@ from shared.config.owner_settings import OwnerSettings
 from shared.config.settings import Settings, setting_names
 from shared.config.values import AbsolutePath, ClockTime
 from shared.errors import exit_codes, explanations
-from shared.wire.keys import KEYS
+from shared.wire.key_table import KEYS
 
 ROOT = Path(__file__).parent.parent
 MADE = "<!-- Made by scripts/docs from {source}. Do not edit: change the code, then run scripts/docs. -->"

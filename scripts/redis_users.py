@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 from shared.wire.acl import acl, selector
-from shared.wire.keys import KEYS
+from shared.wire.key_table import KEYS
 from shared.wire.rights import Right, User
 from shared.wire.users import USERS, VECTOR_RIGHTS, reach
 

@@ -273,6 +273,15 @@ class BackupDamaged(HmemError):
     exit_code = 56
 
 
+class JournalUnavailable(HmemError):
+    """The second copy of the day (JOURNAL) cannot be reached or read; messages are answered all the same.
+
+    Check the disk or the host that JOURNAL names; the dispatcher tries again by itself.
+    """
+
+    exit_code = 58
+
+
 class AnswerFailed(HmemError):
     """The dispatcher could not answer: Claude failed, or the message was refused, cancelled or forgotten.
 

@@ -34,6 +34,7 @@ from shared.config.values import names_a_host
 from shared.delivery.copies.restic import ARCHIVE_ONLY, WHOLE, Repository, Snapshot
 from shared.delivery.copies.tree import (
     ARCHIVE,
+    KEYRING,
     MEMORY,
     NIGHT,
     REDIS,
@@ -47,8 +48,9 @@ from shared.delivery.copies.tree import (
 from shared.release.manifest import MANIFEST, current_release, read_manifest
 from shared.release.retention import reading
 from shared.system.faults import crash_point
-from shared.system.files import make_dir
+from shared.system.files import make_dir, write_atomic
 from shared.system.formats import program_version
+from shared.system.keys import copies, sealing
 
 Say = Callable[[str], None]
 RECEIPTS = "receipts"
@@ -117,6 +119,8 @@ def bring_together(settings: Settings, client: Redis, tree: Path) -> tuple[dict[
     parts["release"] = _take_release(settings.hmem_memory_dir, tree / MEMORY)
     crash_point("backup:release-taken")
     parts["archive"] = _take_archive(settings, tree / NIGHT)
+    if sealing.is_on():  # after what it opens
+        write_atomic(tree / KEYRING, copies.keyring(sealing.keys())[0])
     parts["forgotten"] = take(state, [FORGOTTEN], make_dir(tree / STATE), owner=state)
     receipts = state / RECEIPTS
     names = sorted(path.name for path in receipts.glob("[!.]*.json")) if receipts.is_dir() else []

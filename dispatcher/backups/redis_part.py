@@ -23,7 +23,7 @@ from redis import Redis, ResponseError
 
 from shared.errors import BackupDamaged, BackupFailed
 from shared.system.files import atomic_writer
-from shared.wire import keys
+from shared.wire import key_table, keys
 
 #: Keys of one round trip, and of those that are large.
 BATCH, LARGE_BATCH = 200, 8
@@ -34,8 +34,8 @@ def take_redis(client: Redis, path: Path) -> dict[str, int]:
     """Write the keys to a file of lines; counts."""
     names = [cast(bytes, name) for name in client.scan_iter(match=keys.ALL, count=5_000)]
     text = {name: name.decode("utf-8", "replace") for name in {*names}}
-    later = (keys.MEMORY_PREFIX, _KEPT_FILES, *keys.AFTER_THE_QUEUE)
-    state = sorted(name for name, said in text.items() if not said.startswith((*later, *keys.PASSING)))
+    later = (keys.MEMORY_PREFIX, _KEPT_FILES, *key_table.AFTER_THE_QUEUE)
+    state = sorted(name for name, said in text.items() if not said.startswith((*later, *key_table.PASSING)))
     counts = dict.fromkeys(("state", "finished", "turns", "files"), 0)
     with atomic_writer(path) as handle:
 
@@ -46,7 +46,7 @@ def take_redis(client: Redis, path: Path) -> dict[str, int]:
 
         write("state", _at_one_moment(client, state))
         # Looked for again: what came since is wanted, too.
-        write("finished", _dumped(client, _named(client, keys.AFTER_THE_QUEUE), LARGE_BATCH))
+        write("finished", _dumped(client, _named(client, key_table.AFTER_THE_QUEUE), LARGE_BATCH))
         write("turns", _dumped(client, _named(client, (keys.MEMORY_PREFIX,)), BATCH))
         write("files", _dumped(client, _named(client, (_KEPT_FILES,)), LARGE_BATCH))
     return counts
@@ -54,7 +54,7 @@ def take_redis(client: Redis, path: Path) -> dict[str, int]:
 
 def _at_one_moment(client: Redis, names: list[bytes]) -> Iterator[dict[str, Any]]:
     script = client.register_script((Path(__file__).parent / "lua" / "moment.lua").read_text(encoding="utf-8"))
-    wanted: list[bytes | str] = [keys.WORKERS, *keys.fixed_keys(), *names]
+    wanted: list[bytes | str] = [keys.WORKERS, *key_table.fixed_keys(), *names]
     found = cast(list[Any], script(keys=cast(Any, wanted), args=[keys.inflight("")]))
     now = time.time()
     for name, kind, dumped, ttl in zip(*[iter(found)] * 4, strict=True):

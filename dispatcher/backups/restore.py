@@ -38,6 +38,7 @@ from shared.delivery.copies.restic import Snapshot
 from shared.delivery.copies.tree import (
     ARCHIVE,
     IMPORTS,
+    KEYRING,
     NIGHT,
     NIGHT_FILES,
     REDIS,
@@ -67,6 +68,7 @@ from shared.system.files import (
     write_atomic,
 )
 from shared.system.formats import claim
+from shared.system.keys import copies, sealing
 from shared.system.privileges import as_owner_of
 from shared.turns.records import Tombstone
 from shared.wire import keys
@@ -108,6 +110,7 @@ def restore_backup(
             tree = make_dir(scratch.path / "tree")
             lacks = bring_back(repository, wanted, tree)
             record = read_record(tree)
+            _put_keyring_back(settings, tree)
             for look in looks(tree, scratch.path, record).values():
                 look()
             result = Restored(repository.place, wanted, lacks=lacks)
@@ -118,6 +121,21 @@ def restore_backup(
         (folder / RESTORING).unlink()
     result.seconds = time.time() - begun
     return result
+
+
+def _put_keyring_back(settings: Settings, tree: Path) -> None:
+    """Without it nothing of an encrypted backup can be checked. Keys that are here stay. The owner's own key is in no backup."""
+    path = tree / KEYRING
+    if not path.exists():
+        return
+    if settings.encrypt_key_file is None:
+        raise BackupFailed(
+            "This backup is encrypted with your encryption key, which is in no backup. Put your copy of it back (hmem key restore), set "
+            "ENCRYPT_KEY_FILE, and try again. Nothing was changed."
+        )
+    with as_owner_of(settings.encrypt_key_file.parent):
+        copies.restore_keyring(settings.encrypt_key_file, path.read_bytes(), "the keyring of this backup")
+    sealing.configure(settings, "day")
 
 
 def _begun(folder: Path) -> str | None:

@@ -22,6 +22,7 @@ _WITH_PASSWORD = re.compile(r"://[^/@\s]*@|(?:password|passwd|token|secret|api[_
 SECRET_FILES = (
     "your key (OWNER_KEY_FILE)",
     "the login of the Claude CLI",
+    "your encryption key (ENCRYPT_KEY_FILE), if you encrypt",
     "the password of this backup (BACKUP_PASSWORD_FILE)",
 )
 

@@ -10,7 +10,8 @@ from sqlalchemy import Connection
 
 from dispatcher.memory.store.database import FILE_NAME, Database
 from dispatcher.memory.store.kept import back_up, put_back
-from dispatcher.memory.store.migrate import revision
+from dispatcher.memory.store.migrations.migrate import revision
+from dispatcher.memory.store.sealed.columns import as_stored
 from dispatcher.memory.store.tables import BATCH, HEAD, metadata
 from shared.config.settings import Settings
 from shared.errors import BackupFailed, StoreUnavailable
@@ -83,9 +84,10 @@ def _copy_rows(read: Connection, write: Connection) -> None:
             raise StoreUnavailable(
                 f"The day store has revision {found}, this program {HEAD}. Start hmem run once, then try again."
             )
-    for table in metadata.sorted_tables:
-        for rows in read.execute(sa.select(table)).mappings().partitions(BATCH):
-            write.execute(table.insert(), [dict(row) for row in rows])
+    with as_stored():  # encrypted rows stay as they are
+        for table in metadata.sorted_tables:
+            for rows in read.execute(sa.select(table)).mappings().partitions(BATCH):
+                write.execute(table.insert(), [dict(row) for row in rows])
 
 
 def _count_on(write: Connection) -> None:

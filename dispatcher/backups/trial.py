@@ -36,6 +36,7 @@ from shared.release.manifest import Manifest, current_release, verify
 from shared.release.retention import reading, release_runs
 from shared.system.archive_folder import proven_hash
 from shared.system.files import make_dir, write_atomic
+from shared.system.keys import sealing
 from shared.system.processes import last_line, module_command, run_bounded
 
 ARCHIVE_SECONDS = 14_400.0
@@ -156,7 +157,10 @@ def looks(tree: Path, scratch: Path, record: dict[str, Any]) -> dict[str, Callab
 def verify_archive(night_dir: Path, scratch: Path) -> dict[str, Any]:
     """As `hmem-night verify` does, with settings of its own: neither this host's archive nor its mirror is looked at."""
     own = scratch / "verify.toml"
-    write_atomic(own, f'HMEM_NIGHT_DIR = "{night_dir}"\n'.encode())
+    lines = [f'HMEM_NIGHT_DIR = "{night_dir}"\n']
+    if sealing.is_on():
+        lines.append(f'ENCRYPT_KEY_FILE = "{sealing.keys().key_file}"\n')
+    write_atomic(own, "".join(lines).encode())
     with for_child(only=()) as (inherited, _):
         environment = {name: value for name, value in inherited.items() if name.upper() not in setting_names()}
     environment |= {"HMEM_CONFIG": str(own), "HMEM_CREDENTIALS": str(own)}

@@ -1,7 +1,8 @@
 """The sandbox of each call of the Claude CLI: it sees only its own processes, and only those of our files that this call needs (landlock_exec.py).
 
-Hidden are our three directories, and the files with secrets: settings, credentials, the owner's key and the encryption key. `HOME` belongs to
-the CLI: if one of them is inside, the call can use what is in `HOME`, but cannot create new files in the directories above the hidden one.
+Hidden are our three directories, the journal (or its ssh keys), and the files with secrets: settings, credentials, the owner's key and the
+encryption key. `HOME` belongs to the CLI: if one of them is inside, the call can use what is in `HOME`, but cannot create new files in the
+directories above the hidden one.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from itertools import pairwise
 from pathlib import Path
 
 from dispatcher.claude import landlock_exec
@@ -98,11 +101,23 @@ def _private(settings: Settings) -> list[Path]:
     ours += [settings.encrypt_key_file.parent] if settings.encrypt_key_file else []  # the keyring is beside it
     mirror = settings.archive_mirror
     ours += [Path(mirror)] if mirror and not names_a_host(mirror) else []
+    ours += _of_the_journal(settings)
     files = [path for path in (settings_file(), *credentials.places()) if path and _holds_something(path)]
     key = settings.owner_key_file
     files += [key] if key and (_holds_something(key) or not _night_is_another_user(settings)) else []
     links = [Path(os.path.realpath(path.parent)) / path.name for path in files if _is_link(path)]
     return [*_really([*ours, *files]), *links]
+
+
+def _of_the_journal(settings: Settings) -> list[Path]:
+    """The second copy of all chats, or the keys with which ssh reaches it."""
+    if not settings.journal_host:
+        return [Path(settings.journal)] if settings.journal else []
+    words = settings.journal_ssh.split()
+    keys = [Path(path) for option, path in pairwise(words) if option == "-i"]
+    with suppress(RuntimeError):  # no home is known
+        keys.append(Path.home() / ".ssh")
+    return [path for path in keys if _holds_something(path)]
 
 
 def _holds_something(path: Path) -> bool:

@@ -96,18 +96,23 @@ COMMANDS = (
     ),
     CommandEntry(
         "export",
-        "dispatcher.cli.chat_data",
+        "dispatcher.cli.copies.chat_data",
         "Export everything that is stored of one chat as readable files: turns, typed memories, summaries. Changes nothing.",
     ),
     CommandEntry(
         "forget",
-        "dispatcher.cli.chat_data",
+        "dispatcher.cli.copies.chat_data",
         "Erase a chat, turns or a text permanently: from Redis, the store, Claude's files and the archive; "
         "the receipt says what is left.",
     ),
     CommandEntry(
+        "restore",
+        "dispatcher.cli.copies.restore",
+        "Bring the day back on an empty host from its second copy: turns, queue, conversations, tombstones, day store.",
+    ),
+    CommandEntry(
         "owner-key",
-        "dispatcher.cli.chat_data",
+        "dispatcher.cli.copies.chat_data",
         "The owner's key, with which `hmem forget` signs; created if there is none. Prints the public half for the night.",
     ),
     CommandEntry(

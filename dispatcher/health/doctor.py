@@ -21,7 +21,14 @@ from dispatcher.health.checks.bot import check_bot, check_owners
 from dispatcher.health.checks.claude import check_claude, check_login
 from dispatcher.health.checks.formats import check_formats
 from dispatcher.health.checks.hcli import check_expiry, check_outbox, check_patience
-from dispatcher.health.checks.host import check_backup, check_directories, check_disk, check_secret, check_state
+from dispatcher.health.checks.host import (
+    check_backup,
+    check_directories,
+    check_disk,
+    check_second_copy,
+    check_secret,
+    check_state,
+)
 from dispatcher.health.checks.memory import (
     check_embedder,
     check_forgetting,
@@ -67,6 +74,7 @@ CHECKS: tuple[Check, ...] = (
     Check("rights", check_rights, needs=("redis",)),
     Check("eviction", check_eviction, needs=("redis",)),
     Check("persistence", check_persistence, needs=("redis",)),
+    Check("second copy", check_second_copy, needs=("redis",)),
     Check("clock", check_clock, needs=("redis",)),
     Check("expiry", check_expiry, needs=("redis",)),
     Check("patience", check_patience, needs=("redis",)),

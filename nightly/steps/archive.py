@@ -25,7 +25,7 @@ from nightly.archive.media.index import open_index
 from nightly.archive.media.places import is_intact
 from nightly.archive.mirror import Mirror, MirrorDiffers, bring_up_to_date, missing_there, open_mirror
 from nightly.archive.rewriting import erasing
-from nightly.archive.rewriting.keys import seal_media
+from nightly.archive.rewriting.keys import mirror_keyring, seal_media
 from nightly.archive.segments import (
     Again,
     RawRecord,
@@ -83,7 +83,7 @@ def run(night: Night, out: Path) -> dict[str, Any]:
             "originals": archive.originals,
         }
     if mirror and "error" not in mirror:
-        mirror = _if_reachable(night, lambda mirror: {"proven": bring_up_to_date(mirror, night.archive_dir)})
+        mirror = _if_reachable(night, lambda mirror: _mirrored(mirror, night.archive_dir))
     crash_point("archive:mirrored")
     clear(night)
     return {
@@ -114,6 +114,12 @@ def _media(night: Night, archive: Catalog, out: Path) -> dict[str, Any]:
             else:
                 damaged.append(path)
         return brought | {"erased": erased, "damaged": damaged, "files": index.count}
+
+
+def _mirrored(mirror: Mirror, archive_dir: Path) -> dict[str, Any]:
+    proven = bring_up_to_date(mirror, archive_dir)
+    mirror_keyring(mirror)
+    return {"proven": proven}
 
 
 def _exported(night: Night) -> Iterator[RawRecord]:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import orjson
+import structlog
 from redis import Redis
 
 from nightly.archive.media.bring import WAITING
@@ -24,6 +25,8 @@ from shared.system.files import atomic_writer
 from shared.wire import keys
 from shared.wire.media.kept import WaitingFile, waiting_files
 
+log = structlog.get_logger()
+
 #: Keys of one round trip; turns may be large.
 BATCH_KEYS = 200
 
@@ -31,12 +34,15 @@ BATCH_KEYS = 200
 def run(night: Night, out: Path) -> dict[str, Any]:
     names = turn_keys(night.redis)
     batches = in_batches(names)
-    written = 0
+    written = from_journal = 0
     with atomic_writer(out / RECORDS) as handle:
         for batch in night.report.track(batches, len(batches), "export"):
             for record in read_records(night.redis, batch):
                 handle.write(night_line(orjson.dumps(record.to_json())) + b"\n")
                 written += 1
+        for record in _only_in_journal(night, set(names)):
+            handle.write(orjson.dumps(record.to_json()) + b"\n")
+            from_journal += 1
     tombstones = cast(list[bytes], night.redis.lrange(keys.TOMBSTONES, 0, -1))
     with atomic_writer(out / TOMBSTONES) as handle:
         for tombstone in tombstones:
@@ -48,12 +54,34 @@ def run(night: Night, out: Path) -> dict[str, Any]:
     imports = take(night, out)
     return {
         "keys": len(names),
-        "records": written + imports["records"],
+        "records": written + from_journal + imports["records"],
+        "from_journal": from_journal,
         "vanished": len(names) - written,
         "media": len(waiting),
         "tombstones": len(tombstones) + sum(one["tombstones"] for one in imports["files"].values()),
         "imports": imports,
     }
+
+
+def _only_in_journal(night: Night, names: set[bytes]) -> Iterator[RawRecord]:
+    """Turns that a lost Redis does not have any more, where the journal is a directory that this host reads: no dispatcher has put them back yet.
+
+    Others that are there only, because an earlier night has flushed them since, are found archived.
+    """
+    from shared.delivery.journal.state import read_journal
+
+    settings = night.settings
+    if not settings.journal or settings.journal_host:
+        return
+    try:
+        state = read_journal(Path(settings.journal))
+    except OSError as error:  # on another host, or closed to the night's user: the dispatcher puts back what is missing
+        log.info("the journal of the day is not read", reason=str(error))
+        return
+    for key, known in sorted(state.turns.items()):
+        name = key.encode("utf-8", "surrogateescape")
+        if name not in names and not state.covered(key, known):
+            yield RawRecord(name, "string", known.value)
 
 
 def _waiting_media(client: Redis) -> list[WaitingFile]:

@@ -32,6 +32,7 @@ OURS: dict[str, tuple[str, ...]] = {
         "upgrades",
         "media-sessions",
         "made-files",
+        "journal",
         "backups",
         "backups/staging",
         "backups/trial",

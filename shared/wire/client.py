@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from shared.wire import keys
+from shared.wire import key_table
 from shared.wire.values import shown
 
 
@@ -48,7 +48,7 @@ OLDEST_REDIS = (7, 0)
 #: How Redis reports that a key has another type, or a value that is not a number.
 _WRONG_VALUE = re.compile(r"WRONGTYPE|value is not an? (?:integer|float|valid float)|would overflow")
 #: Key prefix → the type that we store there; the longest prefix comes first.
-_TYPES = sorted(((key.pattern.partition("{")[0], key.type) for key in keys.KEYS), reverse=True)
+_TYPES = sorted(((key.pattern.partition("{")[0], key.type) for key in key_table.KEYS), reverse=True)
 
 
 @dataclass(frozen=True)

@@ -9,45 +9,25 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from shared.wire import keys
-from shared.wire.patterns import (
-    APPROVAL,
-    ATTEMPTS,
-    CANCEL,
-    CHAT_STATS,
-    CONSOLIDATING,
-    CONVERSATION,
-    DONE,
-    HISTORY,
-    INFLIGHT,
-    INVITES,
-    KEPT_FILES,
-    LEASE,
-    MEDIA_FILES,
-    MODEL,
-    NEW,
-    OF_CHAT,
-    PARTIAL,
-    PENDING,
-    REMINDED,
-    RESULTS,
-    SEEN,
-    SELECTION,
-    SESSION,
-    SIZE,
-    SPENT,
-    STATS,
-    TEACH,
-    TOLD,
-    TRIES,
-    TURNS,
-    UNCONSOLIDATED,
-    VECTOR_ALIASES,
-    VECTOR_PARTS,
-    VECTOR_RELEASES,
-    WHY,
-)
+from shared.wire import copy_rights, key_table, keys
 from shared.wire.rights import Right, User, both, reads, without_keys, writes
+
+TURNS = keys.MEMORY_PREFIX + "*"
+RESULTS, PENDING, STATS, CANCEL = keys.result("*"), keys.pending("*"), keys.stats("*"), keys.cancel("*")
+SESSION, HISTORY, SIZE = keys.session("*"), keys.history("*"), keys.size("*")
+SPENT, WHY, APPROVAL, CONVERSATION = keys.spent("*"), keys.why("*"), keys.approval("*"), tuple(keys.conversation("*"))
+INFLIGHT, LEASE, ATTEMPTS, DONE = keys.inflight("*"), keys.lease("*"), keys.attempts("*"), keys.done("*")
+UNCONSOLIDATED, CONSOLIDATING, REMINDED = keys.unconsolidated("*"), keys.consolidating("*"), keys.reminded("*")
+SEEN, TOLD, MODEL, NEW = keys.bot_seen("*"), keys.bot_told("*"), keys.bot_model("*"), keys.bot_new("*")
+TEACH, PARTIAL, SELECTION = keys.teach("*"), keys.partial("*"), keys.SELECTION_PREFIX + "*"
+VECTOR_RELEASES, VECTOR_PARTS, VECTOR_ALIASES = (
+    keys.vector_release("*"),
+    keys.VECTOR_PARTS_PREFIX + "*",
+    keys.vector_alias("*"),
+)
+CHAT_STATS, OF_CHAT = keys.CHAT_STATS_PREFIX + "*", keys.chat_settings("*")
+MEDIA_FILES, KEPT_FILES = keys.media("*"), f"{keys.KEPT}:*"
+INVITES, TRIES = keys.invite("*"), keys.bot_tries("*")
 
 _SCRIPTS = without_keys(
     "SCRIPT|LOAD",
@@ -253,7 +233,6 @@ DISPATCHER = User(
         both("RPUSH LINDEX LREM", keys.TAGS, why="tags in answers that could not be applied yet"),
         reads("LPOS", keys.TOMBSTONES, why="checks whether one of its tombstones is there"),
         writes("RPUSH", keys.TOMBSTONES, why="`[FORGET: …]` and `/memory forget` in a chat: a tombstone that hides"),
-        both("HGETALL HSET", keys.KEYRING, why="the data keys, encrypted (ENCRYPT_KEY_FILE)"),
         writes("RPUSH", keys.OUTBOX, why="reminders, alarms, the morning report, digests"),
         reads(
             "LLEN LINDEX",
@@ -277,6 +256,7 @@ DISPATCHER = User(
         both("HGETALL HGET HSET", keys.DIGESTS, why="one digest a day for each chat that wants it"),
         both("HSET HSETNX HMGET DEL", keys.CLAUDE_ERRORS, why="notices that Claude only answers with errors"),
         both("GET SET", keys.FORMAT, why="refuses values that a newer program wrote, and takes over older ones"),
+        *copy_rights.DISPATCHER,
     ),
     scripts=True,
 )
@@ -299,10 +279,10 @@ NIGHT = User(
         reads("GET TYPE", KEPT_FILES, why="archives them; compares each again before it is deleted"),
         writes("UNLINK", KEPT_FILES, why="deletes files that are verified in the archive, and those of no turn"),
         reads("LRANGE", keys.TOMBSTONES, why="applies tombstones"),
-        both("HGETALL HSET", keys.KEYRING, why="the data keys, encrypted (ENCRYPT_KEY_FILE)"),
         both("GET SET EXPIRE DEL EVAL", keys.NIGHT_OWNER, why="one night at a time: the lease"),
         both("INCRBY", keys.NIGHT_RUN, why="counter of runs and fencing tokens"),
         writes("SET", keys.NIGHT_LAST, why="the last good night"),
+        *copy_rights.NIGHT,
         writes("SET DEL", keys.NIGHT_FAILED, why="why a night stopped"),
         writes("SET", keys.NIGHT_REPORT, why="the last nights, for the morning report"),
         writes("SET DEL", keys.NIGHT_PICTURE, why="their picture; removes one that is out of date"),
@@ -359,7 +339,7 @@ OWNER = User(
         writes("RPUSH", keys.TAGS, why="`hmem dead retry` returns tags to the dispatcher (tasks go to the queue, as with `hmem ask`)"),
         writes("DEL", DONE, ATTEMPTS, CANCEL, why="… and clears that the task was tried or cancelled"),
         both("HSETNX", keys.BOT_WAITING, why="… and has the bot deliver the late answer"),
-        writes("RESTORE", *keys.kept_patterns(), why="`hmem restore` puts back keys that are missing"),
+        writes("RESTORE", *key_table.kept_patterns(), why="`hmem restore` puts back keys that are missing"),
     ),
     scripts=True,
 )  # fmt: skip

@@ -16,7 +16,7 @@ from scripts import generate_docs
 from scripts.generate_docs import all_commands, anchor
 from shared.config.settings import setting_names
 from shared.errors import exit_codes, explanations
-from shared.wire.keys import KEYS
+from shared.wire.key_table import KEYS
 from tests.support.world import REPOSITORY
 
 FOLDERS = (".", "docs", "docs/design", "deploy", "systemd")

@@ -15,7 +15,7 @@ from redis import Redis
 
 from shared.wire import keys
 from shared.wire import users as redis_users
-from shared.wire.keys import KEYS
+from shared.wire.key_table import KEYS
 from shared.wire.rights import User
 from shared.wire.users import USERS
 from tests.support.redis_users import Guarded, guarded_redis

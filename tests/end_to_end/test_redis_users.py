@@ -273,11 +273,11 @@ REFUSED = {
     ],
     "dispatcher": [
         "DEL hcli:memory:t:user", "UNLINK hcli:memory:t:user", "GET hcli:memory:t:user", "EXPIRE hcli:memory:t:user 1",
-        "RENAME hcli:memory:t:user hcli:tasks", "GETDEL hcli:results:t", "RPUSH hcli:tasks x",
-        "DEL hcli:tasks", "DEL hcli:mem:dead", "LRANGE hcli:mem:tombstones 0 -1", "DEL hcli:mem:tombstones",
+        "RENAME hcli:memory:t:user hcli:tasks", "GETDEL hcli:results:t",
+        "DEL hcli:tasks", "DEL hcli:mem:dead", "DEL hcli:mem:tombstones",
         "LREM hcli:mem:tombstones 1 x", "LREM hcli:mem:dead 1 x", "LPOP hcli:mem:outbox", "LRANGE hcli:mem:outbox 0 -1", "DEL hcli:mem:tags",
         "DEL hcli:mem:unconsolidated:9912", "DEL hcli:mem:reminded:1", "MGET hcli:session:9912",
-        "SET hcli:mem:night:owner x", "GET hcli:mem:night:owner", "SCAN 0", "SET hcli:session_history:9912 x",
+        "SET hcli:mem:night:owner x", "GET hcli:mem:night:owner",
     ],
     "night": [
         "SET hcli:results:t x", "GET hcli:results:t", "SET hcli:memory:t:user x", "RPUSH hcli:memory:t:user x",

@@ -18,6 +18,7 @@ from redis import Redis, ResponseError
 from dispatcher.chat_data.forget.journal import FOLDER
 from dispatcher.chat_data.forget.layers.claude import ClaudeLayer
 from dispatcher.chat_data.forget.layers.redis import RedisLayer
+from dispatcher.chat_data.forget.layers.second_copy import local_folder
 from dispatcher.chat_data.forget.layers.store import StoreLayer
 from dispatcher.chat_data.forget.layers.tasks import TasksLayer
 from dispatcher.chat_data.forget.request import Scope
@@ -29,7 +30,7 @@ from shared.release.manifest import current_release, read_manifest
 from shared.system.byte_scan import Needles, Scanned, own_words, scan, scan_values
 from shared.system.privileges import as_owner_of
 from shared.turns.records import RecordRefused, Turn
-from shared.wire import keys
+from shared.wire import key_table, keys
 
 #: Texts that are cut into words at once.
 TEXTS_AT_ONCE = 2_000
@@ -64,7 +65,8 @@ class Proof:
         """Search every place."""
         state, store = self.settings.hmem_state_dir, self.store
         media = [folder] if (folder := self.settings.media_dir) and folder.is_dir() else []
-        scanned = scan([state, *media], telling, skip=[state / FOLDER])
+        copies = [folder for folder in local_folder(self.settings) if folder.is_dir()]
+        scanned = scan([state, *media, *copies], telling, skip=[state / FOLDER])
         for owners, places in self._archive_places() if archive else []:
             with as_owner_of(owners):
                 scanned.add(scan(places, telling))
@@ -156,5 +158,5 @@ def _parts(client: Any, key: bytes) -> list[bytes]:
 def _pattern_of(key: bytes) -> str:
     """The key's pattern; its name itself may contain words."""
     text = key.decode("utf-8", "replace")
-    fixed = (known.pattern.split("{")[0] for known in keys.KEYS)
+    fixed = (known.pattern.split("{")[0] for known in key_table.KEYS)
     return max((one for one in fixed if text.startswith(one)), key=len, default="other")

@@ -1,1 +1,1 @@
-"""Commands for what a host keeps beside what it serves: backups, and the way back from them; releases."""
+"""Commands for what is stored as a whole: given out, forgotten, copied, backed up, and brought back; releases; the encryption key."""

@@ -68,12 +68,17 @@ def copy(to: Annotated[Path, typer.Argument(help="The file to make, on a medium 
 
 
 @app.command()
-def restore(source: Annotated[Path, typer.Argument(metavar="FROM", help="A file of hmem key copy.")]) -> None:
+def restore(
+    source: Annotated[
+        Path, typer.Argument(metavar="FROM", help="A file of hmem key copy; or keyring.json of a mirror or backup.")
+    ],
+) -> None:
     """Put key and keyring back from a copy. Keys that are here stay; a keyring with keys that the copy lacks is not replaced."""
     settings = start(directory=None)
     file, content = _key_file(settings), source.read_bytes()
     with as_owner_of(file.parent):
-        done = copies.restore(file, content, str(source))
+        of_mirror = b'"copy"' not in content
+        done = (copies.restore_keyring if of_mirror else copies.restore)(file, content, str(source))
     _hand_over(settings, file)
     typer.echo(
         f"{done.keys} keys came back into the keyring; the key file {file} {'was written' if done.key_written else 'is as it was'}."

@@ -1,4 +1,4 @@
-"""`hmem restore`: the way back from a backup."""
+"""`hmem restore`: the way back from a backup, or from the second copy of the day."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import typer
 
 from dispatcher.cli.arguments import Json, connect
 from dispatcher.cli.copies.backup import PasswordFile
+from shared.config.settings import Settings
 from shared.errors import InvalidInput
 from shared.system.command import application, print_json, start
 from shared.text.format import counted, zoned_text
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from dispatcher.backups.restore import Restored
-    from shared.config.settings import Settings
+    from dispatcher.second_copy.restore import DayRestored
 
 app = application()
 
@@ -33,6 +34,9 @@ def restore(
         ),
     ] = "",
     snapshot: Annotated[str, typer.Option(help="This backup of it, by its id; default: the newest.")] = "",
+    day: Annotated[
+        bool, typer.Option("--day", help="Bring the day back from JOURNAL instead, while no dispatcher runs.")
+    ] = False,
     yes: Annotated[
         bool,
         typer.Option(
@@ -42,8 +46,18 @@ def restore(
     password_file: PasswordFile = None,
     json: Json = False,
 ) -> None:
-    """Bring a backup back to this host: archive, release, day store, today's Redis, settings. Killed at any moment, run it again."""
-    _from_backup(source, snapshot, password_file, yes=yes, json=json)
+    """Bring a backup back to this host: archive, release, day store, today's Redis, settings; or with --day the day alone, from its second copy.
+
+    Killed at any moment, run it again.
+    """
+    if day and (source or snapshot or password_file):
+        raise InvalidInput(
+            "--day brings the day back from JOURNAL, so it takes no FROM, --snapshot or --password-file. Leave them out."
+        )
+    if day:
+        _restore_day(yes=yes, json=json)
+    else:
+        _from_backup(source, snapshot, password_file, yes=yes, json=json)
 
 
 def _from_backup(source: str, snapshot: str, password_file: Path | None, *, yes: bool, json: bool) -> None:
@@ -81,3 +95,45 @@ def _sentence(result: Restored, settings: Settings) -> str:
     ]
     at = zoned_text(result.snapshot.at, settings.timezone)
     return f"Restored backup {result.snapshot.short} of {at} from {result.place}: {', '.join(filter(None, what))}; {result.seconds:.1f} s. Next:"
+
+
+def _restore_day(*, yes: bool, json: bool) -> None:
+    from shared.config.ownership import OURS
+    from shared.system.files import own_root
+
+    settings = start("dispatcher")
+    own_root(settings.hmem_state_dir, OURS["hmem_state_dir"])
+    found = _carry_out(settings, yes=yes)
+    if json:
+        print_json(found.to_json())
+        return
+    for line in _lines(found, settings):
+        typer.echo(line)
+
+
+def _carry_out(settings: Settings, *, yes: bool) -> DayRestored:
+    from dispatcher.memory.store.database import Database
+    from dispatcher.memory.tombstones import Forgotten
+    from dispatcher.second_copy.restore import DayPlace, restore_day
+
+    forgotten = Forgotten(settings.hmem_state_dir)
+    store = Database(settings.day_store_url, settings.hmem_state_dir).path if settings.has_day_store else None
+    place = DayPlace(connect(settings), forgotten.all, forgotten.add, store)
+    return restore_day(settings, place, yes=yes, say=lambda line: typer.echo(line, err=True))
+
+
+def _lines(found: DayRestored, settings: Settings) -> list[str]:
+    done = found.put_back
+    when = f", as of {zoned_text(found.last_entry, settings.timezone)}" if found.last_entry else ""
+    lines = [
+        f"The day was restored from {found.place}{when}, in {found.seconds:g} s:",
+        f"  {counted(done.turns, 'turn')} ({found.waiting_turns} wait for the night), {counted(done.conversations, 'key')} of conversations",
+        f"  {counted(done.tasks, 'message')} without an answer back in the queue, {counted(done.answers, 'answer')} not fetched yet",
+        f"  {counted(done.tombstones, 'tombstone')}",
+        "  the day store, with typed memories, reminders and summaries"
+        if found.store is not None
+        else "  no day store: it is there already, or not in the journal (PostgreSQL has backups of its own)",
+    ]
+    if found.damaged:
+        lines.append(f"note: {counted(found.damaged, 'line')} of the journal could not be read and were left out")
+    return [*lines, "Start the dispatcher now (hmem run)."]

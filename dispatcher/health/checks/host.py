@@ -12,11 +12,12 @@ from pathlib import Path
 
 from dispatcher.backups.record import OLD_SECONDS, KnownRepository, known_repositories
 from dispatcher.health.findings import Fault, Finding, Setup, ok, problem, warning
+from dispatcher.second_copy.report import read_report
 from shared.config.ownership import OURS, refuse_unsafe, user_name
 from shared.config.settings import Settings
 from shared.config.sources import secrets_in_file, settings_file
 from shared.delivery.copies.restic import HOW_TO_INSTALL, refuse_without_restic, shown_place
-from shared.errors import BackupFailed, SettingsError
+from shared.errors import BackupFailed, JournalUnavailable, SettingsError
 from shared.system.keys.signing_key import signing_key
 
 #: Shares of a file system that are left. Below the first one it is a problem if there is little left in bytes as well.
@@ -117,6 +118,36 @@ def check_directories(setup: Setup) -> Finding:
     return ok(
         f"{checked} of our directories are readable by this user: they contain no links, and others may not write there."
     )
+
+
+def check_second_copy(setup: Setup) -> Finding:
+    """What is said by day is somewhere else, too, before the night has archived it."""
+    settings = setup.settings
+    found = read_report(settings, setup.redis, setup.now())
+    if found.kind == "none":
+        return warning(
+            "There is no second copy by day: if the disk of Redis is lost, so is all that was said since the last night.",
+            "Set JOURNAL to a directory on another disk, or to [user@]host:path (docs/second-copy.md).",
+        )
+    sentence = f"Second copy by day: {found.sentence}."
+    if found.error:
+        return problem(JournalUnavailable.exit_code, sentence, "Check the disk or the host that JOURNAL names.")
+    if found.replicas is not None and found.replicas < found.wanted:
+        return warning(sentence, "Start the missing replicas of Redis, or lower REDIS_WAIT.")
+    if settings.journal and not settings.journal_host and _same_disk(Path(settings.journal), settings.hmem_state_dir):
+        return warning(
+            f"{sentence} But {settings.journal} is on the same disk as {settings.hmem_state_dir}: both would be lost together.",
+            "Set JOURNAL to a directory on another disk, or to [user@]host:path.",
+        )
+    if settings.journal and found.entries is None:
+        return warning(sentence, "Start the dispatcher; if it runs, check its log.")
+    return ok(sentence)
+
+
+def _same_disk(one: Path, other: Path) -> bool:
+    with contextlib.suppress(OSError):
+        return one.stat().st_dev == other.stat().st_dev
+    return False
 
 
 def check_disk(setup: Setup) -> Finding:

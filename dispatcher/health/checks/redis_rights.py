@@ -21,7 +21,7 @@ SHOWN = 4
 PROBE = "doctor"
 #: Arguments after the key, so that their number is right.
 ARGUMENTS = {
-    "LRANGE": "0 0", "LREM": "1 x", "LPUSH": "x", "RPUSH": "x", "LTRIM": "0 -1", "EXPIRE": "60", "SET": "x", "INCRBY": "1",
+    "LRANGE": "0 0", "LREM": "1 x", "LPUSH": "x", "RPUSH": "x", "LTRIM": "0 -1", "EXPIRE": "60", "PEXPIRE": "60", "SET": "x", "INCRBY": "1",
     "HGET": "x", "HSET": "x x", "HDEL": "x", "HEXISTS": "x", "HINCRBY": "x 1", "HINCRBYFLOAT": "x 1", "LINDEX": "0",
     "LPOS": "x", "HMGET": "x", "ZADD": "1 x", "ZRANGE": "0 0", "ZSCORE": "x", "ZREM": "x", "ZREMRANGEBYRANK": "0 0", "SADD": "x", "SREM": "x",
     "ZREMRANGEBYSCORE": "0 0", "LSET": "0 x", "BLMOVE": "KEY LEFT LEFT 1", "LMOVE": "KEY LEFT LEFT", "HSETNX": "x x", "SRANDMEMBER": "1",

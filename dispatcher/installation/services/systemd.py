@@ -282,7 +282,7 @@ class SystemdServices:
         return {"hmem-backup.service": service, UNITS["backup"]: timer}
 
     def _placed(self, text: str) -> str:
-        """A shipped unit with this installation's program, Redis, night and mirror."""
+        """A shipped unit with this installation's program, Redis, night, mirror and journal."""
         text = text.replace(f"{_CHECKOUT}/scripts/nightly.sh", f"{BINARIES}/hmem-night run").replace(
             f"{_CHECKOUT}/.venv/bin", str(BINARIES)
         )
@@ -295,6 +295,9 @@ class SystemdServices:
         if minute.isdecimal() and hour.isdecimal():
             clock = f"OnCalendar=*-*-* {int(hour):02}:{int(minute):02}:00 {self._settings.chat_timezone}"
             text = text.replace("OnCalendar=*-*-* 03:00:00", clock)
+        if self._settings.journal.startswith("/"):
+            own = "ReadWritePaths=/var/lib/hmem /var/lib/hmem-home"
+            text = text.replace(f"{own}\n", f"{own} -{self._settings.journal}\n")
         mirror = self._settings.archive_mirror or ""
         return (
             text.replace("/data/memory /var/lib/hmem-night\n", f"/data/memory /var/lib/hmem-night -{mirror}\n")

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
@@ -95,6 +96,11 @@ class DayMemory:
     @property
     def schedules(self) -> Schedules:
         return self._stores.schedules
+
+    @property
+    def store_path(self) -> Path | None:
+        """SQLite's file; None for PostgreSQL, or without a day store."""
+        return self._stores.path if self.wanted else None
 
     # Built on the tables; `renew` drops it.
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection
 from contextlib import AbstractContextManager
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from dispatcher.second_copy.place import recorder
 from shared.config.settings import Settings
 
 if TYPE_CHECKING:
@@ -29,7 +31,13 @@ class DayStores:
     def _database(self) -> Any:
         from dispatcher.memory.store.database import Database
 
-        return Database(self._settings.day_store_url, self._settings.hmem_state_dir)
+        return Database(self._settings.day_store_url, self._settings.hmem_state_dir, recorder(self._settings))
+
+    @property
+    def path(self) -> Path | None:
+        """SQLite's file; None for PostgreSQL."""
+        path: Path | None = self._database.path
+        return path
 
     @cached_property
     def turns(self) -> Turns:

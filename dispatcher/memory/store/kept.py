@@ -53,8 +53,14 @@ def back_up(source: Path, target: Path) -> None:
 
 
 def put_back(kept: Path, store: Path) -> None:
-    """Make `store` what `kept` is, in one transaction of SQLite, so that programs which have it open see one or the other."""
+    """Make `store` what `kept` is, in one transaction of SQLite, so that programs which have it open see one or the other.
+
+    Its count of changes goes on from that of the store before: the journal must not take what was put back on purpose for an older copy.
+    """
+    before = _count(store) if store.exists() else 0
     _copy(kept, store)
+    with closing(sqlite3.connect(store, timeout=_BUSY_SECONDS)) as connection, connection:
+        connection.execute(f"PRAGMA user_version = {max(before, _count(kept)) + 1}")
 
 
 def leave_out_removed(store: Path, after: Path) -> int:
@@ -92,6 +98,10 @@ def write_memories_since(kept: Path, after: Path) -> dict[str, Path]:
 
 def _opened(column: str, value: Any) -> Any:
     return sealing.unseal_text(value, f"memories.{column}") if isinstance(value, str) else value
+
+
+def _count(path: Path) -> int:
+    return int(_rows(path, "PRAGMA user_version")[0][0])
 
 
 def _rows(path: Path, query: str) -> list[Any]:

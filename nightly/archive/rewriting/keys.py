@@ -13,9 +13,10 @@ from dataclasses import dataclass, field
 from nightly.archive.catalog import Catalog
 from nightly.archive.media.index import MediaIndex
 from nightly.archive.media.places import folder_of, is_sealed, is_there, listed, put
+from nightly.archive.mirror import Mirror
 from nightly.archive.segments import Record, Segment
 from nightly.night.folder import CACHE, Night, discard_cache
-from shared.system.keys import sealing
+from shared.system.keys import copies, sealing
 from shared.system.keys.sealing import CACHE as CACHE_KEY
 from shared.system.keys.sealing import chat_key
 from shared.turns.records import Tombstone
@@ -81,6 +82,14 @@ def seal_media(archive: Catalog, index: MediaIndex) -> int:
                 index.add(path, len(content))
                 sealed += 1
     return sealed
+
+
+def mirror_keyring(mirror: Mirror) -> None:
+    """Put the keyring beside the mirror's files, encrypted with the owner's key: keys of new chats must not be on one host alone."""
+    if sealing.is_on():
+        content, ids = copies.keyring(sealing.keys())
+        mirror.put_keyring(content)
+        copies.record_mirrored(sealing.keys().key_file, ids)
 
 
 def unchanged(segment: Segment) -> Iterator[Record]:

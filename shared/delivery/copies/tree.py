@@ -3,6 +3,7 @@
     backup.json              what is in it and what is not
     redis.jsonl              today's keys (dispatcher/backups/redis_part.py)
     settings.toml            settings, without secrets
+    keyring.json             the keyring, if this host encrypts; only the owner's key opens it
     state/                   day-store.sqlite, forgotten.jsonl, receipts/
     memory/releases/<run>/   the current release
     night/archive/           segments, texts, media
@@ -28,7 +29,7 @@ from shared.system.files import make_dir, write_atomic
 from shared.system.privileges import as_owner_of
 
 FORMAT = 1
-RECORD, REDIS, SETTINGS = "backup.json", "redis.jsonl", "settings.toml"
+RECORD, REDIS, SETTINGS, KEYRING = "backup.json", "redis.jsonl", "settings.toml", "keyring.json"
 #: In a snapshot of a night host alone, beside the archive.
 NIGHT_RECORD = "archive-backup.json"
 STATE, MEMORY, NIGHT = "state", "memory", "night"

@@ -45,7 +45,7 @@ class KeyState:
 
 
 @dataclass(frozen=True)
-class Restored:
+class RestoredKeys:
     """What `hmem key restore` did: how many keys came back, and whether the key file was written."""
 
     keys: int
@@ -74,7 +74,8 @@ def state(keys: Sealing) -> KeyState:
     content = _all(keys)
     last = _last_copy(keys.key_file)
     shared = [key for key in content.keys.values() if not key.local]
-    new = [key for key in shared if key.key_id not in last["keys"]]
+    known = last["keys"] | (_mirrored(keys.key_file) if last["at"] else set())
+    new = [key for key in shared if key.key_id not in known]
     return KeyState(
         str(keys.key_file),
         keys.own.owner.fingerprint,
@@ -98,12 +99,38 @@ def copied(keys: Sealing) -> tuple[bytes, list[str]]:
     return orjson.dumps(record, option=orjson.OPT_INDENT_2) + b"\n", sorted(content.keys)
 
 
+def keyring(keys: Sealing) -> tuple[bytes, list[str]]:
+    """(the keyring, without local keys, as it lies beside backups and mirrors; the ids in it). Only the owner's key opens it."""
+    keys.sync()
+    content = _all(keys)
+    content.keys = {key_id: key for key_id, key in content.keys.items() if not key.local}
+    return dump(content, keys.own.owner), sorted(content.keys)
+
+
+def record_mirrored(key_file: Path, ids: Collection[str]) -> None:
+    """Note which keys a mirror of the archive has: with a copy of the owner's key they can be read again."""
+    write_atomic(_mirror_note(key_file), orjson.dumps(sorted(ids)))
+
+
 def record(key_file: Path, target: Path, ids: Collection[str]) -> None:
     """Note that a copy was made."""
     write_atomic(_note(key_file), orjson.dumps({"at": time.time(), "to": str(target), "keys": sorted(ids)}))
 
 
-def restore(key_file: Path, content: bytes, source: str) -> Restored:
+def restore_keyring(key_file: Path, content: bytes, source: str) -> RestoredKeys:
+    """Put back a keyring that lay beside a backup or a mirror; the owner's key must be here already. EncryptionKeyMissing if it does not open it."""
+    present = EncryptionKey.load(key_file)
+    try:
+        ring = orjson.loads(content)
+    except ValueError as error:
+        raise InvalidInput(
+            f"{source} is not a keyring, so nothing was changed ({error}). Give the right file."
+        ) from error
+    _, owner = read_content(ring, present, Path(source))
+    return restore(key_file, orjson.dumps({"copy": FORMAT, "key": owner.line, "keyring": ring}), source)
+
+
+def restore(key_file: Path, content: bytes, source: str) -> RestoredKeys:
     """Put key and keyring back from a copy. Keys that are here stay, and what was destroyed here stays destroyed. A
     damaged keyring is set aside.
 
@@ -130,11 +157,11 @@ def restore(key_file: Path, content: bytes, source: str) -> Restored:
     crash_point("key:restored")
     owner = next(iter(owners.values()))
     if present is not None and present.fingerprint == owner.fingerprint:
-        return Restored(added, key_written=False)
+        return RestoredKeys(added, key_written=False)
     if present is not None:
         present.write(key_file.with_name(f"{key_file.name}.before-restore"))
     owner.write(key_file)
-    return Restored(added, key_written=True)
+    return RestoredKeys(added, key_written=True)
 
 
 def rotate(keys: Sealing) -> EncryptionKey:
@@ -199,6 +226,17 @@ def _chats(keys: Collection[DataKey]) -> set[str]:
 
 def _note(key_file: Path) -> Path:
     return key_file.with_name(f"{key_file.name}.copied")
+
+
+def _mirror_note(key_file: Path) -> Path:
+    return key_file.with_name(f"{key_file.name}.mirrored")
+
+
+def _mirrored(key_file: Path) -> set[str]:
+    try:
+        return set(orjson.loads(_mirror_note(key_file).read_bytes()))
+    except (OSError, ValueError, TypeError):
+        return set()
 
 
 def _last_copy(key_file: Path) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from shared.system.command import translate
 from shared.turns.records import Task
 from shared.wire import keys
 from shared.wire.client import open_redis
-from shared.wire.keys import KEYS
+from shared.wire.key_table import KEYS
 from shared.wire.values import count_of, living, run_of, shown
 from tests.support.world import World
 

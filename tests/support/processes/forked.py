@@ -29,7 +29,7 @@ from shared.system.processes import run_bounded
 #: Imported once by the server, with what commands import late.
 PRELOADED = """
 tests.support.processes.forked dispatcher.cli.main dispatcher.answering.worker dispatcher.health.doctor dispatcher.memory.day.memory
-dispatcher.answering.consolidation dispatcher.releases.manage dispatcher.memory.store.database dispatcher.cli.chat_data
+dispatcher.answering.consolidation dispatcher.releases.manage dispatcher.memory.store.database dispatcher.cli.copies.chat_data
 dispatcher.chat_data.forget.steps dispatcher.telegram.bot dispatcher.servers.mcp.server nightly.cli.main nightly.pipeline
 nightly.index.vector_cache nightly.night.progress nightly.backfill.import_files shared.delivery.trial shared.embedding.probes
 shared.system.keys.owner_key shared.vectors.chroma shared.embedding.local chromadb chromadb.config onnxruntime tokenizers

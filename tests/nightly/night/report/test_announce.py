@@ -18,7 +18,7 @@ from nightly.night.report.record import MOST
 from nightly.steps import restart
 from shared.config.packages import missing_package
 from shared.errors import LedgerMismatch, PublishFailed, ReleaseRefused, SettingsError, StorageError
-from shared.wire import keys
+from shared.wire import key_table
 from shared.wire.keys import NIGHT_PICTURE, NIGHT_REPORT
 from tests.support.night.steps import replace_step
 from tests.support.redis_users import guarded_redis
@@ -269,7 +269,7 @@ def test_a_report_that_redis_refuses_fails_no_night(light: World, monkeypatch: p
 
 def test_the_keys_are_as_the_reader_expects_them() -> None:
     """The day's side is written against these."""
-    found = {key.pattern: key for key in keys.KEYS}
+    found = {key.pattern: key for key in key_table.KEYS}
     assert found[NIGHT_REPORT].content == "JSON of the last 14 nights, for the morning report"
     assert found[NIGHT_PICTURE].content == "PNG of the last 14 nights"
     assert (found[NIGHT_REPORT].type, found[NIGHT_REPORT].expiry) == ("string", "14 days")

@@ -31,7 +31,7 @@ SIZE, LARGER = 32 << 20, 64 << 20
 FULL = frozenset({0, StorageError.exit_code, PublishFailed.exit_code})
 
 
-@chaos("disk", "the night's disk, the day host's and the dispatcher's fill up, at every step of the night")
+@chaos("full-disk", "the night's disk, the day host's and the dispatcher's fill up, at every step of the night")
 def run(given: Bench) -> Outcome:
     mount = ["unshare", "--mount", "--propagation", "private"]
     probe = subprocess.run(
@@ -45,7 +45,7 @@ def run(given: Bench) -> Outcome:
         *mount,
         sys.executable,
         "-m",
-        "tests.chaos.checks.damage.disk",
+        "tests.chaos.checks.damage.full_disk",
         str(given.root),
         str(given.rounds),
         str(given.seed),

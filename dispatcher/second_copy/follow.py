@@ -1,0 +1,241 @@
+"""The journal follows Redis: every JOURNAL_SECONDS a look at queue and conversations, and in each round of consolidation a whole look at all turns.
+
+    look ─ Redis lost? put back ─ entries that the journal lacks ─ flushed turns leave it ─ tombstones: rewritten ─ the store's copy ─ mark ─ sent
+
+The mark is the number of an entry, in Redis under the journal's id. It is written after everything up to that number is durable, and then the journal
+notes that Redis has it. So a Redis whose mark is missing or lower was lost or put back from an older copy, and nothing else does that.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import structlog
+
+from dispatcher.second_copy.day_journal import DayJournal
+from dispatcher.second_copy.live import NewEntry, new_entry
+from dispatcher.second_copy.look import (
+    QueueLook,
+    TaskFollower,
+    conversation_entries,
+    look_at_queue,
+    scan,
+    script,
+    turn_entries,
+)
+from dispatcher.second_copy.put_back import Putting
+from dispatcher.second_copy.store_copy import known_version, put_store_back, take_base, version_of
+from shared.delivery.journal import entries as kinds
+from shared.delivery.journal.entries import packed
+from shared.delivery.journal.files import bases, segments
+from shared.delivery.journal.state import JournalState
+from shared.system.faults import crash_point
+from shared.turns.records import Tombstone
+from shared.wire import keys
+
+log = structlog.get_logger()
+
+#: Of so many whole looks one compares every turn, not only those that are new.
+THOROUGH = 20
+#: Nights whose deletions are looked for, back from the last one.
+NIGHTS = 50
+#: A journal that has grown to this size, and to this many times what it was when it was rewritten, is rewritten. Bytes.
+LARGE_BYTES, GROWN = 32 << 20, 4
+
+
+@dataclass
+class Followed:
+    """What the follower is given. `tombstones` reads the state directory's, `add_tombstone` makes one durable there; `store`: SQLite's file."""
+
+    journal: DayJournal
+    redis: Any
+    task_bytes: int
+    tombstones: Callable[[], list[Tombstone]]
+    add_tombstone: Callable[[Tombstone], None]
+    store: Path | None
+    dirty: set[str] = field(default_factory=set)  # chats whose conversation has changed
+
+
+class Follower:
+    """In one thread at a time. RedisError and OSError are the caller's: then the next look begins anew."""
+
+    def __init__(self, given: Followed) -> None:
+        self._given, self._journal, self._redis = given, given.journal, given.redis
+        self._look, self._raise = script(given.redis, "look"), script(given.redis, "mark")
+        self._tasks = TaskFollower()
+        self._looks = self._rewritten_bytes = 0
+        self._first_tombstone = 0
+        self._store_gap = -1
+        self._forgetting = False
+        self.marked = 0  # the least mark that Redis must have
+        self.put_back_times = 0
+
+    def begin(self) -> None:
+        """Before anything is claimed."""
+        state = self._journal.refresh()
+        if len(segments(self._journal.folder)) > 1:  # a kill while it was rewritten
+            self._journal.compact()
+        self._hide(state)
+        self._put_store_back(self._journal.refresh())
+        self.round(whole=True)
+
+    def _hide(self, state: JournalState) -> None:
+        """Tombstones that a lost state directory lacks: nothing may be read before they are there."""
+        known = {one.to_json() for one in self._given.tombstones()}
+        for stone in state.tombstones.values():
+            if stone.to_json() not in known:
+                self._given.add_tombstone(stone)
+
+    def round(self, *, whole: bool) -> None:
+        state = self._journal.refresh()
+        look = self._look_at(state)
+        if self._lost(state, look):
+            self._put_back()
+            state = self._journal.refresh()
+            look = self._look_at(state)
+            whole = True
+        before = self._journal.behind[0]
+        self._append(self._tasks.entries(self._redis, look, state))
+        chats = self._take_dirty()
+        stones = self._new_tombstones(look, state)
+        self._append(stones)
+        if whole:
+            chats |= self._turns(state, stones)
+        self._append(conversation_entries(self._redis, chats, state))
+        rewrite = self._flushed(look, state) or bool(stones) or self._forgetting
+        self._forgetting = bool(stones)  # what a forgetting removes after its tombstone is gone by the next look
+        self._journal.flush()
+        if whole and before == 0 and self._journal.behind[0] == 0:
+            self._journal.whole_look_done()
+        self._keep_store(renew=rewrite)
+        self._rewrite_if(needed=rewrite)
+        self._mark()
+
+    def _look_at(self, state: JournalState) -> QueueLook:
+        journal, most = state.journal or "", self._given.task_bytes
+        return look_at_queue(self._redis, self._look, journal, most, self._first_tombstone)
+
+    def _lost(self, state: JournalState, look: QueueLook) -> bool:
+        return state.mark is not None and (look.mark is None or look.mark < state.mark)
+
+    def _put_back(self) -> None:
+        """One process of this host does it; another one finds it done."""
+        self._first_tombstone = 0
+        with self._journal.alone():
+            whole = self._journal.whole()
+            if not self._lost(whole, self._look_at(whole)):
+                return
+            log.error("Redis was lost, or is an older copy: what it lacks is put back from the journal")
+            given = self._given
+            Putting(self._redis, whole, time.time()).all(given.tombstones(), given.add_tombstone)
+            crash_point("journal:put-back")
+            self._redis.hset(keys.JOURNAL, whole.journal, whole.mark)
+        self.put_back_times += 1
+        self._tasks = TaskFollower()
+
+    def _append(self, entries: Any) -> None:
+        if listed := list[NewEntry](entries):
+            self._journal.append(listed)
+
+    def _take_dirty(self) -> set[str]:
+        chats = set[str]()
+        while self._given.dirty:
+            chats.add(self._given.dirty.pop())
+        return chats
+
+    def _turns(self, state: JournalState, stones: list[NewEntry]) -> set[str]:
+        """Append turns that the journal lacks; the chats that have a conversation, here or there."""
+        found, chats = scan(self._redis)
+        thorough = self._looks % THOROUGH == 0 or bool(stones)
+        self._looks += 1
+        if not thorough:
+            found = {name for name in found if name.decode("utf-8", "surrogateescape") not in state.turns}
+        tombstones = [*state.tombstones.values(), *self._given.tombstones()]
+        self._append(turn_entries(self._redis, found, state, tombstones))
+        return chats | {one.chat for one in state.keys.values() if one.chat is not None}
+
+    def _new_tombstones(self, look: QueueLook, state: JournalState) -> list[NewEntry]:
+        """From the state directory and from Redis, which has those of `hmem forget` on other hosts."""
+        known, found = set(state.tombstones), list[NewEntry]()
+        self._first_tombstone += len(look.tombstones)
+        for raw in [*(one.to_json() for one in self._given.tombstones()), *look.tombstones]:
+            if raw not in known:
+                known.add(raw)
+                found.append(new_entry(kinds.TOMBSTONE, _chat_of(raw), value=packed(raw)))
+        return found
+
+    def _flushed(self, look: QueueLook, state: JournalState) -> bool:
+        """Turns that the last nights have deleted leave the journal; whether there was a new night."""
+        if look.night is None or look.night <= (state.flushed_run or 0):
+            return False
+        first = max(look.night - NIGHTS, (state.flushed_run or 0) + 1)
+        found = list[NewEntry]()
+        for run in range(max(first, 1), look.night + 1):
+            for raw in self._redis.lrange(keys.flushed(run), 0, -1):
+                sha1, _, key = raw.decode("utf-8", "surrogateescape").partition(" ")
+                known = state.turns.get(key)
+                if known is not None and known.sha1 == sha1:
+                    found.append(new_entry(kinds.FLUSHED, known.chat, key=key, sha1=sha1))
+        self._append([*found, new_entry(kinds.NIGHT, None, run=look.night)])
+        return True
+
+    def _rewrite_if(self, *, needed: bool) -> None:
+        size = self._journal.bytes
+        if needed or size > max(LARGE_BYTES, GROWN * self._rewritten_bytes):
+            self._journal.compact()
+            self._rewritten_bytes = self._journal.bytes
+
+    # The day store.
+
+    def _put_store_back(self, state: JournalState) -> None:
+        store, folder = self._given.store, self._journal.folder
+        if store is None:
+            return
+        known = known_version(folder, state)
+        if known < 0 or version_of(store) >= known:
+            return
+        log.error("the day store was lost, or is an older copy: it is put back from the journal")
+        with self._journal.alone():
+            put_store_back(folder, self._journal.whole(), store)
+
+    def _keep_store(self, *, renew: bool) -> None:
+        """A new base copy after each night and each forgetting, and where changes are missing in the journal for two looks."""
+        store, folder = self._given.store, self._journal.folder
+        if store is None:
+            return
+        state = self._journal.refresh()
+        self._put_store_back(state)
+        known, now = known_version(folder, state), version_of(store)
+        gap = now > known
+        if now >= 0 and (renew or not bases(folder) or (gap and self._store_gap >= 0 and self._store_gap > known)):
+            take_base(store, folder)
+            self._store_gap = -1
+        else:
+            self._store_gap = now if gap else -1
+
+    # The mark.
+
+    def _mark(self) -> None:
+        """Everything up to a number is durable, so Redis gets that number; afterwards the journal says that it has it.
+
+        Redis is not asked under the journal's lock: while it does not answer, what is finished must still be written.
+        """
+        state = self._journal.refresh()
+        if state.journal is None or (state.mark is not None and state.changed <= state.mark):
+            self.marked = state.mark or 0
+            return
+        self._raise(keys=[keys.JOURNAL], args=[state.journal, state.changed])
+        crash_point("journal:marked")
+        self._journal.append([new_entry(kinds.MARK, None, value=state.changed)])
+        self.marked = state.changed
+
+
+def _chat_of(raw: bytes) -> str | None:
+    try:
+        return Tombstone.parse(raw).chat_id
+    except ValueError:
+        return None

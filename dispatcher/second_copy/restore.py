@@ -1,0 +1,128 @@
+"""`hmem restore --day`: the day on an empty host, from its journal: Redis' turns, queue and conversations, tombstones, and the day store.
+
+While no dispatcher runs. It may be done again: what is there already, in the journal's version, is left as it is.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from dispatcher.second_copy.day_journal import DayJournal
+from dispatcher.second_copy.live import new_entry
+from dispatcher.second_copy.look import scan
+from dispatcher.second_copy.place import fetch, journal_folder, open_journal
+from dispatcher.second_copy.put_back import DayPutBack, Putting
+from dispatcher.second_copy.store_copy import known_version, put_store_back, version_of
+from shared.config.settings import Settings
+from shared.delivery.journal.entries import MARK
+from shared.delivery.journal.state import JournalState, open_tasks
+from shared.errors import InvalidInput, JournalUnavailable
+from shared.system.files import own_dir
+from shared.system.processes import died_here
+from shared.turns.records import Tombstone
+from shared.wire import keys
+from shared.wire.values import living
+
+
+@dataclass
+class DayRestored:
+    """`last_entry`: POSIX seconds of the newest thing that the journal knows; `damaged`: lines that could not be read."""
+
+    journal: str
+    place: str
+    put_back: DayPutBack
+    store: int | None  # count of changes of the day store that was put back; None if it was left as it was
+    waiting_turns: int
+    open_tasks: int
+    last_entry: float | None
+    damaged: int
+    seconds: float
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+@dataclass
+class DayPlace:
+    """Where the day goes. `tombstones` reads the state directory's, `add_tombstone` makes one durable there; `store`: SQLite's file, if any."""
+
+    client: Any
+    tombstones: Callable[[], list[Tombstone]]
+    add_tombstone: Callable[[Tombstone], None]
+    store: Path | None
+
+
+def restore_day(settings: Settings, place: DayPlace, *, yes: bool, say: Callable[[str], None]) -> DayRestored:
+    """InvalidInput if a dispatcher runs, or if something is there and `yes` was not said; JournalUnavailable if there is no journal to read."""
+    began = time.monotonic()
+    if running := sorted(name for name in living(place.client) if not died_here(name)):
+        raise InvalidInput(f"A dispatcher is running ({', '.join(running)}). Stop it, then run this again.")
+    if (there := what_is_there(place)) and not yes:
+        raise InvalidInput(
+            f"This host is not empty: {', '.join(there)}. Nothing was changed. With --yes the journal's version takes the place of older values, "
+            "and the day store is replaced; without it, a dispatcher puts back what is missing by itself when it starts."
+        )
+    journal = _journal(settings, say)
+    try:
+        with journal.alone() as write:
+            state = journal.whole()
+            store = _store(journal.folder, state, place.store, yes=yes)
+            say(f"putting back what the journal knows, {state.last} entries")
+            done = Putting(place.client, state, time.time()).all(place.tombstones(), place.add_tombstone)
+            place.client.hset(keys.JOURNAL, state.journal, max(state.changed, state.mark or 0))
+            write([new_entry(MARK, None, value=state.changed)])
+    except OSError as error:
+        raise JournalUnavailable(f"The journal cannot be read: {error}. Check the disk of JOURNAL.") from error
+    return DayRestored(
+        state.journal or "", settings.journal, done, store, len(state.turns), len(open_tasks(state)), _newest(state), state.damaged,
+        round(time.monotonic() - began, 2),
+    )  # fmt: skip
+
+
+def what_is_there(place: DayPlace) -> list[str]:
+    """What would be overwritten or mixed with what the journal has, in words."""
+    turns, chats = scan(place.client)
+    queued, found = int(place.client.llen(keys.TASKS)), []
+    if turns or chats or queued:
+        found.append(f"Redis has {len(turns)} turns, {queued} queued messages and {len(chats)} conversations")
+    if place.tombstones():
+        found.append("HMEM_STATE_DIR has tombstones")
+    if place.store is not None and version_of(place.store) > 0:
+        found.append(f"there is a day store at {place.store}")
+    return found
+
+
+def _journal(settings: Settings, say: Callable[[str], None]) -> DayJournal:
+    """The journal that is here, or that was fetched; never a new one."""
+    folder, journal = journal_folder(settings), open_journal(settings)
+    if folder is None or journal is None:
+        raise JournalUnavailable(
+            "JOURNAL is not set, so there is no second copy to restore from. Set it as it was, then try again."
+        )
+    if settings.journal_host and not journal.exists:
+        own_dir(settings.hmem_state_dir, folder.name)
+        say(f"fetching the journal from {settings.journal}")
+        fetch(settings, folder)
+    if not journal.exists:
+        raise JournalUnavailable(
+            f"There is no journal at {settings.journal}. Check JOURNAL, and that its disk is mounted."
+        )
+    return journal
+
+
+def _store(folder: Path, state: JournalState, store: Path | None, *, yes: bool) -> int | None:
+    if store is None:
+        return None
+    known = known_version(folder, state)
+    if known < 0 or (version_of(store) >= known and not yes):
+        return None
+    return put_store_back(folder, state, store)
+
+
+def _newest(state: JournalState) -> float | None:
+    times = [one.at for known in (state.turns, state.tasks, state.keys) for one in known.values()]
+    return max([*times, *(entry.at for entry in state.store)], default=None)

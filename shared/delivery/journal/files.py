@@ -1,0 +1,63 @@
+"""The files of a journal: its id, and segments of lines, each named by the number of its first entry.
+
+journal.json                    its id and format
+day-000000000001.jsonl …        lines in order; the last segment grows, older ones go when it has been rewritten
+store-000000000042.sqlite       copies of the day store, by its count of changes; the newest counts
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from shared.delivery.journal.entries import JournalEntry, entry_of
+from shared.wire.json import RecordRefused, loads_object
+
+ID, FORMAT = "journal.json", 1
+_SEGMENT = re.compile(r"day-([0-9]{12,15})\.jsonl\Z")
+_BASE = re.compile(r"store-([0-9]{12,15})\.sqlite\Z")
+
+
+def segment_name(first: int) -> str:
+    return f"day-{first:012d}.jsonl"
+
+
+def base_name(version: int) -> str:
+    return f"store-{version:012d}.sqlite"
+
+
+def segments(folder: Path) -> list[Path]:
+    """In order of their entries. OSError if the directory cannot be read."""
+    return sorted((path for path in folder.iterdir() if _SEGMENT.match(path.name)), key=_number)
+
+
+def bases(folder: Path) -> list[tuple[int, Path]]:
+    """(count of changes, copy of the day store), the newest last."""
+    return sorted((int(found[1]), path) for path in folder.iterdir() if (found := _BASE.match(path.name)))
+
+
+def _number(path: Path) -> int:
+    found = _SEGMENT.match(path.name)
+    return int(found[1]) if found else 0
+
+
+def journal_id(folder: Path) -> str | None:
+    """The journal's id; None if there is no journal of a format that this program knows."""
+    try:
+        record = loads_object((folder / ID).read_bytes())
+    except (OSError, RecordRefused):
+        return None
+    found = record.get("journal")
+    return found if isinstance(found, str) and record.get("format") == FORMAT else None
+
+
+def entries_of(path: Path, offset: int = 0) -> Iterator[tuple[JournalEntry | None, int]]:
+    """(entry, offset after it) of each whole line from `offset` on; None for a damaged line. A line without an end is left for later."""
+    with path.open("rb") as handle:
+        handle.seek(offset)
+        for line in handle:
+            if not line.endswith(b"\n"):
+                return
+            offset += len(line)
+            yield entry_of(line[:-1]), offset
