@@ -33,11 +33,11 @@ Record = Callable[[StoreChange], None]
 
 
 def watch(connection: Any, tables: Iterable[sa.Table]) -> None:
-    """Set the triggers up on a new connection of SQLite's driver; a table that does not exist yet is left out."""
+    """Set the triggers up on a new connection of SQLite's driver; a table that does not exist yet, or is of no chat, is left out."""
     connection.execute("CREATE TEMP TABLE IF NOT EXISTS hmem_touched (tab TEXT, name TEXT, chat TEXT)")
     there = {name for (name,) in connection.execute("SELECT name FROM main.sqlite_master WHERE type = 'table'")}
     for table in tables:
-        if table.name in there:
+        if table.name in there and "chat_id" in table.c:
             _watch_table(connection, table)
 
 
