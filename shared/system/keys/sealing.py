@@ -37,6 +37,8 @@ TEXT_MARK = "\x01hmem-sealed-1:"
 _HEAD_TEXT = -(-HEAD // 3) * 4
 #: How often keys of other hosts are taken over by a program that goes on and on; a key that is needed and missing is looked for at once.
 SYNC_SECONDS = 600.0
+#: Texts and vectors of the day store that are kept opened: some 2 KB each.
+OPENED_KEPT = 4096
 #: Keys that belong to no chat: lines of the archive, vectors by text, staged imports, what is not a chat's in the day store.
 ARCHIVE, CACHE, IMPORTS = "archive", "cache", "imports"
 
@@ -82,6 +84,8 @@ class Sealing:
                 except (EncryptionKeyMissing, OSError):
                     continue  # another user's; Redis has what is shared
                 ids |= {i: key for i, key in other.keys.items() if i not in self.own.destroyed and i not in ids}
+            if self._ids.keys() - ids.keys():
+                _forget_opened()
             self._ids, self._names = ids, {}
 
     def follow(self) -> None:
@@ -178,8 +182,7 @@ class Sealing:
             if self._exchange is not None:
                 self._exchange.destroy(ids)
             self.reload()
-        cipher.cache_clear()
-        _lookup_key.cache_clear()
+        _forget_opened()
 
     def destroy_own(self, ids: list[str]) -> None:
         """Keys that only this host has."""
@@ -187,7 +190,7 @@ class Sealing:
             self.own.destroy(ids)
             self.own.forget_destroyed(ids)
             self.reload()
-        cipher.cache_clear()
+        _forget_opened()
 
     def _is_destroyed(self, key_id: str) -> bool:
         return key_id in self.own.destroyed or any(key_id in other.destroyed for other in self._others)
@@ -232,6 +235,7 @@ def use(make: Callable[[], Sealing] | None) -> None:
     """As `configure`, for those who make the keys themselves."""
     with _Current.lock:
         _Current.make, _Current.sealing = make, None
+    _forget_opened()
 
 
 def is_on() -> bool:
@@ -288,6 +292,24 @@ def unseal(data: bytes, about: str) -> bytes:
     except InvalidTag as error:
         raise ValueError("encrypted data is damaged, or was written for another place") from error
     return plain
+
+
+@lru_cache(maxsize=OPENED_KEPT)
+def unseal_again(data: bytes, about: str) -> bytes:
+    """As `unseal`, for what is read again and again: the turns of a day with each message. What was opened last is kept in memory."""
+    return unseal(data, about)
+
+
+@lru_cache(maxsize=OPENED_KEPT)
+def unseal_text_again(text: str, about: str) -> str:
+    """The same of text."""
+    return unseal_text(text, about)
+
+
+def _forget_opened() -> None:
+    """What was opened with a key that is destroyed now."""
+    for cached in (cipher, _lookup_key, unseal_again, unseal_text_again):
+        cached.cache_clear()
 
 
 def is_sealed(data: bytes) -> bool:

@@ -144,7 +144,7 @@ class SealedText(_Sealed[str]):
         return sealing.key_id_of_text(value) if value is not None and value.startswith(sealing.TEXT_MARK) else None
 
     def _unsealed(self, value: str) -> str:
-        return sealing.unseal_text(value, self.about)
+        return sealing.unseal_text_again(value, self.about)
 
 
 class SealedBytes(_Sealed[bytes]):
@@ -160,4 +160,4 @@ class SealedBytes(_Sealed[bytes]):
         return sealing.key_id_of(value) if value is not None and sealing.is_sealed(value) else None
 
     def _unsealed(self, value: bytes) -> bytes:
-        return sealing.unseal(bytes(value), self.about)
+        return sealing.unseal_again(bytes(value), self.about)
