@@ -14,9 +14,10 @@ from dispatcher.second_copy.live import NewEntry, new_entry
 from dispatcher.second_copy.store_changes import Record, StoreChange
 from shared.config.settings import Settings
 from shared.delivery.journal.entries import STORE
-from shared.delivery.journal.files import ID
+from shared.delivery.journal.files import ID, KEYRING
 from shared.errors import JournalUnavailable
-from shared.system.files import own_dir
+from shared.system.files import own_dir, write_atomic
+from shared.system.keys import copies, sealing
 from shared.system.processes import run_bounded
 
 #: The spool, in HMEM_STATE_DIR.
@@ -24,7 +25,13 @@ SPOOL = "journal"
 #: Seconds for one call of rsync, and without a byte over the network.
 CALL_SECONDS, SILENCE_SECONDS = 600.0, 30
 #: Files of a journal: never a half-written one, nor its lock.
-_FILES = ("--include=/journal.json", "--include=/day-*.jsonl", "--include=/store-*.sqlite", "--exclude=*")
+_FILES = (
+    "--include=/journal.json",
+    "--include=/day-*.jsonl",
+    "--include=/store-*.sqlite",
+    "--include=/keyring.json",
+    "--exclude=*",
+)
 
 _OPENED: dict[tuple[int, str], DayJournal] = {}
 _OPENING = threading.Lock()
@@ -139,3 +146,27 @@ def rsync(settings: Settings, *arguments: str) -> str:
             f"rsync to {settings.journal} ended with code {done.returncode}: {lines[0]}. Check JOURNAL, JOURNAL_SSH and that host."
         )
     return done.stdout
+
+
+def keep_keyring(journal: DayJournal | None, kept: object) -> object:
+    """Write it if a key was made, destroyed or changed since; what it is of now. `kept`: what it was of the last time."""
+    if journal is None or not sealing.is_on():
+        return kept
+    now = sealing.keys().shared
+    if now != kept:
+        content, _ = copies.keyring(sealing.keys())
+        write_atomic(journal.folder / KEYRING, content)
+    return now
+
+
+def put_keyring_back(settings: Settings, folder: Path) -> None:
+    """Before anything of the journal is read. Keys that are here stay. JournalUnavailable if this host has no key to open it."""
+    path = folder / KEYRING
+    if not path.exists():
+        return
+    if settings.encrypt_key_file is None:
+        raise JournalUnavailable(
+            "The journal is encrypted, and ENCRYPT_KEY_FILE is not set. Put your copy of the key back (hmem key restore), set it, and try again."
+        )
+    copies.restore_keyring(settings.encrypt_key_file, path.read_bytes(), str(path))
+    sealing.configure(settings, "day")

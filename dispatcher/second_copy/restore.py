@@ -14,7 +14,7 @@ from typing import Any
 from dispatcher.second_copy.day_journal import DayJournal
 from dispatcher.second_copy.live import new_entry
 from dispatcher.second_copy.look import scan
-from dispatcher.second_copy.place import fetch, journal_folder, open_journal
+from dispatcher.second_copy.place import fetch, journal_folder, open_journal, put_keyring_back
 from dispatcher.second_copy.put_back import DayPutBack, Putting
 from dispatcher.second_copy.store_copy import known_version, put_store_back, version_of
 from shared.config.settings import Settings
@@ -67,6 +67,7 @@ def restore_day(settings: Settings, place: DayPlace, *, yes: bool, say: Callable
             "and the day store is replaced; without it, a dispatcher puts back what is missing by itself when it starts."
         )
     journal = _journal(settings, say)
+    put_keyring_back(settings, journal.folder)
     try:
         with journal.alone() as write:
             state = journal.whole()

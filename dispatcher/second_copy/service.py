@@ -17,6 +17,7 @@ from redis import RedisError
 
 from dispatcher.second_copy.day_journal import DayJournal
 from dispatcher.second_copy.follow import Followed, Follower
+from dispatcher.second_copy.keyring import keep_keyring
 from dispatcher.second_copy.look import claimed_entry, task_entry, turn_entry
 from dispatcher.second_copy.place import prepare, send
 from shared.config.settings import Settings
@@ -60,6 +61,7 @@ class SecondCopy:
         self._sent = 0
         self._sent_at: float | None = None
         self._unsent_since: float | None = None
+        self._keyring_kept: object = None
         self._looking = asyncio.Lock()
 
     @property
@@ -132,6 +134,7 @@ class SecondCopy:
                 self._begin()
             else:
                 self._follower.round(whole=whole)
+            self._keyring_kept = keep_keyring(self._journal, self._keyring_kept)
             self._tell(LOOK, None)
         except (HmemError, RedisError, OSError) as error:
             self._tell(LOOK, str(error))

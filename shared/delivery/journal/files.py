@@ -3,6 +3,7 @@
 journal.json                    its id and format
 day-000000000001.jsonl …        lines in order; the last segment grows, older ones go when it has been rewritten
 store-000000000042.sqlite       copies of the day store, by its count of changes; the newest counts
+keyring.json                    with encryption: the keys, which only the owner's key opens
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from shared.delivery.journal.entries import JournalEntry, entry_of
 from shared.wire.json import RecordRefused, loads_object
 
 ID, FORMAT = "journal.json", 1
+KEYRING = "keyring.json"
 _SEGMENT = re.compile(r"day-([0-9]{12,15})\.jsonl\Z")
 _BASE = re.compile(r"store-([0-9]{12,15})\.sqlite\Z")
 

@@ -162,6 +162,11 @@ class Sealing:
                 if self._exchange is not None:
                     self._exchange.offer(self.own, new)
 
+    @property
+    def shared(self) -> tuple[str, frozenset[str]]:
+        """What a copy of the keyring is of: the owner's key (fingerprint), and the ids of all keys that other hosts may have."""
+        return self.owner.fingerprint, frozenset(i for i, key in self._ids.items() if not key.local)
+
     def ids_of(self, names: Collection[str], until: float | None = None) -> list[str]:
         """All keys of these names, those that encrypt nothing more included; `until`: made no later (POSIX seconds)."""
         with self._lock:
