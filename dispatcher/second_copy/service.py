@@ -17,9 +17,8 @@ from redis import RedisError
 
 from dispatcher.second_copy.day_journal import DayJournal
 from dispatcher.second_copy.follow import Followed, Follower
-from dispatcher.second_copy.keyring import keep_keyring
 from dispatcher.second_copy.look import claimed_entry, task_entry, turn_entry
-from dispatcher.second_copy.place import prepare, send
+from dispatcher.second_copy.place import keep_keyring, prepare, send
 from shared.config.settings import Settings
 from shared.delivery.journal.entries import packed
 from shared.delivery.journal.state import FINISHED
