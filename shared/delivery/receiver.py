@@ -316,7 +316,7 @@ def main() -> int:
     begin_as("night")
     try:
         settings = load_settings()
-        sealing.configure(settings, "day")
+        sealing.configure(settings, "receiver")
         sys.stdout.buffer.write(orjson.dumps(handle(settings, sys.argv[1] if len(sys.argv) == 2 else "")))
     except Exception as error:
         ours = translate(error)

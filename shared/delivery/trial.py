@@ -67,7 +67,7 @@ def _trust(*releases: Path) -> None:
 
 def _open(path: Path, state_dir: Path) -> OpenRelease:
     settings = load_settings(hmem_state_dir=state_dir)
-    sealing.configure(settings, "day")
+    sealing.configure(settings, "receiver")
     if (
         settings.memory_backend not in read_manifest(path).indexes
     ):  # the index that this host uses, else any that exists

@@ -282,7 +282,7 @@ class SystemdServices:
         return {"hmem-backup.service": service, UNITS["backup"]: timer}
 
     def _placed(self, text: str) -> str:
-        """A shipped unit with this installation's program, Redis, night, mirror and journal."""
+        """A shipped unit with this installation's program, Redis, night, mirror, journal and keys."""
         text = text.replace(f"{_CHECKOUT}/scripts/nightly.sh", f"{BINARIES}/hmem-night run").replace(
             f"{_CHECKOUT}/.venv/bin", str(BINARIES)
         )
@@ -295,15 +295,14 @@ class SystemdServices:
         if minute.isdecimal() and hour.isdecimal():
             clock = f"OnCalendar=*-*-* {int(hour):02}:{int(minute):02}:00 {self._settings.chat_timezone}"
             text = text.replace("OnCalendar=*-*-* 03:00:00", clock)
-        if self._settings.journal.startswith("/"):
-            own = "ReadWritePaths=/var/lib/hmem /var/lib/hmem-home"
-            text = text.replace(f"{own}\n", f"{own} -{self._settings.journal}\n")
-        mirror = self._settings.archive_mirror or ""
-        return (
-            text.replace("/data/memory /var/lib/hmem-night\n", f"/data/memory /var/lib/hmem-night -{mirror}\n")
-            if mirror.startswith("/")
-            else text
-        )
+        keys = str(self._settings.encrypt_key_file.parent) if self._settings.encrypt_key_file else ""
+        for own, more in (
+            ("ReadWritePaths=/var/lib/hmem /var/lib/hmem-home", (self._settings.journal, keys)),
+            ("/data/memory /var/lib/hmem-night", (self._settings.archive_mirror or "", keys)),
+        ):
+            places = "".join(f" -{one}" for one in more if one.startswith("/"))
+            text = text.replace(f"{own}\n", f"{own}{places}\n")
+        return text
 
     def _is_active(self, unit: str) -> bool:
         return subprocess.run([*self._systemctl(), "is-active", "--quiet", unit], check=False, **_how()).returncode == 0

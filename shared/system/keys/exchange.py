@@ -43,7 +43,7 @@ class Exchange:
                 self.replace(ring)  # ours may be there under an earlier owner's key, which nobody else could open
             new = [key for name, value in fields.items() if (key := self._parsed(ring, name, value, fields))]
             if new:
-                ring.add(new)
+                ring.learn(new)
             self.offer(ring, [key for i, key in ring.keys.items() if not key.local and i not in fields], fields)
         except (RedisError, OSError, UnicodeDecodeError) as error:
             log.warning("the keyring in Redis cannot be reached", error=str(error))

@@ -27,8 +27,9 @@ if TYPE_CHECKING:
     from shared.config.settings import Settings
     from shared.system.keys.exchange import Exchange
 
-Role = Literal["day", "night"]
-ROLES: tuple[Role, ...] = ("day", "night")
+#: Who runs: a dispatcher or the owner's command, a night, or who receives releases on the day host.
+Role = Literal["day", "night", "receiver"]
+ROLES: tuple[Role, ...] = ("day", "night", "receiver")
 MARK = b"\x00hmseal1"
 HEAD = len(MARK) + ID_BYTES
 #: Ahead of sealed text in a column of text. Text that people write does not begin with a control character.
@@ -105,7 +106,7 @@ class Sealing:
                 self._write_owner()
                 self.reload()
             if shared := [key for i, key in self._ids.items() if i not in self.own.keys and not key.local]:
-                self.own.add(shared)
+                self.own.learn(shared)
 
     def keep_up(self) -> None:
         """For what is repeated: `sync` now and then, and otherwise only what another process of this host has changed."""
