@@ -10,10 +10,11 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import sqlalchemy as sa
-from sqlalchemy import Connection
+if TYPE_CHECKING:
+    import sqlalchemy as sa
+    from sqlalchemy import Connection
 
 #: Columns that are not in the journal: vectors are made again from the text.
 DERIVED = ("embedding", "embedding_model")
@@ -70,6 +71,8 @@ def count(connection: Connection) -> int:
 
 def changed_rows(connection: Connection, tables: Mapping[str, sa.Table]) -> list[tuple[str, dict[str, Any]]]:
     """The rows that this transaction has touched, as they are now; afterwards none counts as touched."""
+    import sqlalchemy as sa  # late: without a day store nothing loads it
+
     touched = connection.exec_driver_sql("SELECT DISTINCT tab, name, chat FROM temp.hmem_touched").all()
     connection.exec_driver_sql("DELETE FROM temp.hmem_touched")
     rows = []

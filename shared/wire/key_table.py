@@ -52,7 +52,7 @@ KEYS: tuple[Key, ...] = (
     Key("hcli:mem:consolidating:{chat_id}", "string", "the dispatcher that consolidates this chat now", "dispatcher", "dispatcher", "60 s"),
     Key("hcli:mem:keyring", "hash",
         "key id → data key, encrypted with the owner's (ENCRYPT_KEY_FILE); gone:{key id} of a destroyed one; about: which owner's key",
-        "dispatcher, night, owner", "dispatcher, night, owner", "none"),
+        "dispatcher, night, owner", "dispatcher, night", "none"),
     Key("hcli:mem:tags", "list",
         "tags in answers that could not be applied yet: JSON {task_id, chat_id, session, said_at, tags}", "dispatcher, owner", "dispatcher", "none"),
     Key("hcli:mem:why:{chat_id}", "list", "JSON of what was injected, of each of the newest 20 answers", "dispatcher, owner", "dispatcher", "7 days"),

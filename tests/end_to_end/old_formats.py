@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import tarfile
+import time
 from typing import Any
 
 from redis import Redis
@@ -26,6 +27,8 @@ def set_up(world: World, version: str) -> None:
 
 
 def _put(client: Redis, key: str, value: Any) -> None:
+    if key.startswith("hcli:mem:why:"):  # what is explained is shown for a day
+        value = [json.dumps(json.loads(one) | {"at": time.time()}) for one in value]
     if isinstance(value, str):
         client.set(key, value)
     elif isinstance(value, list):

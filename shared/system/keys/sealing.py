@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from shared.errors import EncryptionKeyMissing
 from shared.system.keys.encryption_key import EncryptionKey
 from shared.system.keys.keyring import ID_BYTES, DataKey, Keyring
+from shared.text.caches import cached
 
 if TYPE_CHECKING:
     from shared.config.settings import Settings
@@ -300,13 +301,13 @@ def unseal(data: bytes, about: str) -> bytes:
     return plain
 
 
-@lru_cache(maxsize=OPENED_KEPT)
+@cached(OPENED_KEPT)
 def unseal_again(data: bytes, about: str) -> bytes:
     """As `unseal`, for what is read again and again: the turns of a day with each message. What was opened last is kept in memory."""
     return unseal(data, about)
 
 
-@lru_cache(maxsize=OPENED_KEPT)
+@cached(OPENED_KEPT)
 def unseal_text_again(text: str, about: str) -> str:
     """The same of text."""
     return unseal_text(text, about)
@@ -314,8 +315,8 @@ def unseal_text_again(text: str, about: str) -> str:
 
 def _forget_opened() -> None:
     """What was opened with a key that is destroyed now."""
-    for cached in (cipher, _lookup_key, unseal_again, unseal_text_again):
-        cached.cache_clear()
+    for one in (cipher, _lookup_key, unseal_again, unseal_text_again):
+        one.cache_clear()
 
 
 def is_sealed(data: bytes) -> bool:

@@ -6,11 +6,14 @@ later destroys nothing else. The owner's key is changed as well, because an earl
 
 from __future__ import annotations
 
-from dispatcher.chat_data.forget.layers.store import StoreLayer
-from dispatcher.chat_data.forget.request import Scope
-from dispatcher.memory.store.sealed import at_rest
+from typing import TYPE_CHECKING
+
 from shared.system.keys import copies, sealing
 from shared.system.keys.sealing import chat_key
+
+if TYPE_CHECKING:
+    from dispatcher.chat_data.forget.layers.store import StoreLayer
+    from dispatcher.chat_data.forget.request import Scope
 
 JOURNAL = "forgetting:"
 
@@ -33,6 +36,8 @@ def destroy(ids: list[str], scope: Scope, store: StoreLayer | None) -> int:
     keys = sealing.keys()
     left = sorted(set(ids).intersection(keys.ids_of([chat_key(scope.whole_chat)])))
     if left and store is not None:
+        from dispatcher.memory.store.sealed import at_rest  # late: `hmem status` reads journals, and needs no SQL
+
         at_rest.reseal(store.database.begin, scope.whole_chat, left, except_for=store.find(scope).names)
     keys.destroy(ids)
     return len(left)

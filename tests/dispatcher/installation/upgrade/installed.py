@@ -26,10 +26,10 @@ BROKEN = {"dispatcher/cli/main.py": 'raise RuntimeError("this version does not s
 _TABLES = (REPOSITORY / "dispatcher/memory/store/tables.py").read_text(encoding="utf-8")
 RAISED = {
     "dispatcher/memory/store/tables.py": _TABLES.replace(
-        'REVISIONS = ("0001", "0002", "0003")', 'REVISIONS = ("0001", "0002", "0003", "0004")'
+        'REVISIONS = ("0001", "0002", "0003", "0004")', 'REVISIONS = ("0001", "0002", "0003", "0004", "0005")'
     ),
-    "dispatcher/memory/store/migrations/versions/r0004_fourth.py": (
-        'import sqlalchemy as sa\nfrom alembic import op\n\nrevision, down_revision = "0004", "0003"\n\n\n'
+    "dispatcher/memory/store/migrations/versions/r0005_fifth.py": (
+        'import sqlalchemy as sa\nfrom alembic import op\n\nrevision, down_revision = "0005", "0004"\n\n\n'
         'def upgrade() -> None:\n    op.add_column("chats", sa.Column("colour", sa.Text))\n'
     ),
 }

@@ -85,12 +85,12 @@ def test_a_raised_day_store_is_put_back_with_what_came_in_since(light: World, in
     assert installed.command("memory", "add", CHAT, "owns a red bicycle").returncode == 0
     done = installed.command("upgrade", str(make_wheel(light.root / "wheels", NEW, RAISED)))
     assert done.returncode == 0, done.stderr
-    assert revision(light) == "0004"
+    assert revision(light) == "0005"
     assert installed.command("memory", "add", CHAT, "plays the cello").returncode == 0
     assert installed.command("memory", "forget", CHAT, "1").returncode == 0
     back = installed.command("upgrade", "--back")
     assert back.returncode == 0, back.stderr
-    assert revision(light) == "0003"
+    assert revision(light) == "0004"
     said = installed.memories()
     assert "plays the cello" in said
     assert "red bicycle" in said
@@ -106,7 +106,7 @@ def test_killed_on_the_way_it_goes_on(light: World, installed: Installed, point:
     done = installed.command("upgrade")
     assert done.returncode == 0, done.stderr
     assert "was interrupted" in done.stdout
-    assert (installed.version, revision(light)) == (NEW, "0004")
+    assert (installed.version, revision(light)) == (NEW, "0005")
     assert "lives in Ghent" in installed.memories()
 
 
@@ -118,7 +118,7 @@ def test_killed_on_the_way_back_it_goes_on_going_back(light: World, installed: I
     assert killed.returncode == -signal.SIGKILL, killed.stdout + killed.stderr
     done = installed.command("upgrade")
     assert done.returncode == 0, done.stderr
-    assert (installed.version, revision(light)) == (OLD, "0003")
+    assert (installed.version, revision(light)) == (OLD, "0004")
     assert "lives in Ghent" in installed.memories()
     assert "plays the cello" in installed.memories()
     assert installed.memories().count("plays the cello") == 1
@@ -131,7 +131,7 @@ def test_killed_on_the_way_it_can_be_undone(light: World, installed: Installed) 
     assert killed.returncode == -signal.SIGKILL
     done = installed.command("upgrade", "--back")
     assert done.returncode == 0, done.stderr
-    assert (installed.version, revision(light)) == (OLD, "0003")
+    assert (installed.version, revision(light)) == (OLD, "0004")
     assert "lives in Ghent" in installed.memories()
 
 
@@ -178,7 +178,7 @@ def test_what_is_forgotten_is_in_no_half_made_copy_of_a_killed_upgrade(light: Wo
     assert [path.name for path in kept_words(state)] == [".day-store.sqlite.tmp"]
     for name in (".day-store.sqlite.tmp-journal", ".day-store.dump.tmp", ".day-store-since-9912.jsonl.0123.tmp"):
         (folder / name).write_bytes(b"lives in Ghent")
-    (state / ".day-store.sqlite.before-0003.tmp").write_bytes(b"lives in Ghent")
+    (state / ".day-store.sqlite.before-0004.tmp").write_bytes(b"lives in Ghent")
     light.command("hmem", "forget", "--matching", "Ghent", "--chat", CHAT, "--yes", "--later", check=False)
     assert kept_words(state) == []
     assert not [path for path in state.rglob("*") if path.is_file() and b"Ghent" in path.read_bytes()]
