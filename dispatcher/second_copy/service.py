@@ -132,6 +132,8 @@ class SecondCopy:
             if self._follower is None:
                 self._begin()
             else:
+                if self._journal is not None and not self._journal.exists:
+                    raise OSError(f"{self._journal.folder} has no journal any more")
                 self._follower.round(whole=whole)
             self._keyring_kept = keep_keyring(self._journal, self._keyring_kept)
             self._tell(LOOK, None)

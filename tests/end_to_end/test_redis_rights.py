@@ -187,12 +187,13 @@ EXPECTED = {
     ("hcli:mem:tombstones", "lrem"): set(), ("hcli:mem:tombstones", "del"): set(), ("hcli:mem:tombstones", "ltrim"): set(),
     ("hcli:mem:night:owner", "set"): {"night"}, ("hcli:mem:night:owner", "get"): {"night", "owner"},
     ("hcli:session:9912", "get"): {"dispatcher", "hcli-dispatcher", "owner"}, ("hcli:session:9912", "set"): {"dispatcher", "hcli-dispatcher"},
-    ("hcli:tasks", "rpush"): {"bot", "hcli-bot", "owner"}, ("hcli:tasks", "lpush"): {"dispatcher"}, ("hcli:tasks", "del"): set(),
+    ("hcli:tasks", "rpush"): {"bot", "dispatcher", "hcli-bot", "owner"}, ("hcli:tasks", "lpush"): {"dispatcher"}, ("hcli:tasks", "del"): set(),
     ("hcli:mem:dead", "lrange"): {"owner"}, ("hcli:mem:dead", "lrem"): {"owner"}, ("hcli:mem:release", "hset"): {"dispatcher"},
 }  # fmt: skip
 WITHOUT_KEYS = {
     "bgrewriteaof": {"admin"}, "bgsave": {"admin"}, "slowlog|get": {"admin"}, "slowlog|reset": {"admin"}, "acl|log": {"admin"},
-    "config|get": {"admin"}, "scan": {"night", "owner"}, "config|set": set(), "config|rewrite": set(), "acl|setuser": set(), "acl|load": set(),
+    "config|get": {"admin"}, "scan": {"dispatcher", "night", "owner"},
+    "config|set": set(), "config|rewrite": set(), "acl|setuser": set(), "acl|load": set(),
     "flushall": set(), "flushdb": set(), "keys": set(), "monitor": set(), "shutdown": set(), "replicaof": set(), "script|flush": set(),
     "script|kill": set(), "function|load": set(), "module|load": set(), "save": set(), "swapdb": set(), "select": set(), "publish": set(),
     "client|kill": set(), "client|list": set(), "randomkey": set(), "dbsize": set(), "debug": set(), "psync": set(), "failover": set(),

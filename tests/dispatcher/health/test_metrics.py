@@ -31,7 +31,7 @@ from tests.support.day.prompts import assembled
 from tests.support.machine import free_port
 from tests.support.world import REPOSITORY, SECRET, World
 
-ONLY_WITH_A_JOURNAL = [name for name in GAUGES if name.startswith("hmem_second_copy_")]
+ONLY_WITH_A_JOURNAL = [name for name in GAUGES if name.startswith(("hmem_second_copy_", "hmem_redis_replicas"))]
 CHAT, MESSAGE = "-100987654321", "the alarm code is ALRM5150"
 Sample = dict[tuple[str, ...], float]
 Opened = Callable[..., tuple[Metrics, str]]

@@ -295,6 +295,7 @@ def one_round(host: Host, model: Model, random: Random, number: int, at: int) ->
     kind = random.choices(list(FAULTS), weights=list(FAULTS.values()))[0]
     model.faults.append(time.time())
     host.fault(kind)
+    model.faults.append(time.time())  # Redis still answered between the two, for as long as killing takes
     model.seen[kind] += 1
     with_night = at % NIGHT_EACH == NIGHT_EACH - 1
     if with_night and host.dispatcher is None and random.random() < 0.5:
