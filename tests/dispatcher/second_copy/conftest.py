@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import signal
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -75,9 +76,11 @@ class LossyHost:
         self.followed()
 
     def followed(self) -> None:
-        """Wait until the journal has looked at Redis at least once more."""
-        before = self.reported()["at"]
-        wait_for(lambda: self.reported()["at"] > before + 0.25, "the journal to look again")
+        """Wait until the journal has looked at Redis from now on: of two reports, the second one's look began after the first."""
+        since = time.time()
+        for _ in range(2):
+            wait_for(lambda since=since: self.reported()["at"] > since, "the journal to look again")  # type: ignore[misc]
+            since = self.reported()["at"]
 
     def reported(self) -> dict[str, Any]:
         states = [raw for name, raw in self.redis.hgetall("hcli:mem:journal").items() if name.endswith(b":state")]
