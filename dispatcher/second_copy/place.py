@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import threading
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ from dispatcher.second_copy.store_changes import Record, StoreChange
 from shared.config.settings import Settings
 from shared.delivery.journal.entries import STORE
 from shared.delivery.journal.files import ID, KEYRING
+from shared.delivery.transfer import durable_option
 from shared.errors import JournalUnavailable
 from shared.system.files import own_dir, write_atomic
 from shared.system.keys import copies, sealing
@@ -114,14 +114,7 @@ def fetch(settings: Settings, folder: Path) -> bool:
 
 def send(settings: Settings, folder: Path) -> None:
     """Bring the files to the other host; those that have gone here go there, at the end. JournalUnavailable if that fails."""
-    durable = ["--fsync"] if _knows_fsync() else []
-    rsync(settings, "--times", "--delete-after", *durable, *_FILES, f"{folder}/", _remote(settings))
-
-
-@cache
-def _knows_fsync() -> bool:
-    """rsync 3.2.4 and newer."""
-    return "--fsync" in run_bounded(["rsync", "--help"], 30).stdout
+    rsync(settings, "--times", "--delete-after", *durable_option(), *_FILES, f"{folder}/", _remote(settings))
 
 
 def _remote(settings: Settings) -> str:

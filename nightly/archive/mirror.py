@@ -17,13 +17,13 @@ import subprocess
 import tempfile
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 
 from nightly.archive.segments import erased_since, header_of
 from nightly.night.folder import FETCHED
 from shared.config.settings import Settings
 from shared.config.values import names_a_host
+from shared.delivery.transfer import durable_option
 from shared.errors import ArchiveDamaged, MirrorFailed, SettingsError
 from shared.system.archive_folder import archive_files, run_of
 from shared.system.files import fresh_dir, fsync_dir, remove_tree
@@ -120,8 +120,7 @@ class Mirror:
 
     def send(self, chosen: Sequence[str], archive_dir: Path, names: Collection[str], *how: str) -> None:
         """Copy these files there, durably; `chosen`: the options by which rsync takes them alone."""
-        durable = ["--fsync"] if _knows_fsync() else []
-        self.rsync("--times", "--omit-dir-times", *durable, *how, *chosen, f"{archive_dir}/", self.root)
+        self.rsync("--times", "--omit-dir-times", *durable_option(), *how, *chosen, f"{archive_dir}/", self.root)
         if self._local:
             _make_durable(self._local, names)
 
@@ -209,14 +208,6 @@ def _by_run(name: str) -> tuple[int, str]:
 
 def _only(names: list[str]) -> list[str]:
     return [*(f"--include=/{name}" for name in names), "--exclude=*"]
-
-
-@cache
-def _knows_fsync() -> bool:
-    """rsync can make what it writes durable since 3.2.4."""
-    with contextlib.suppress(OSError, subprocess.TimeoutExpired):
-        return "--fsync" in run_bounded(["rsync", "--help"], 60).stdout
-    return False
 
 
 def _make_durable(directory: Path, names: Collection[str]) -> None:

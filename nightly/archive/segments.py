@@ -331,6 +331,16 @@ def header_of(path: Path) -> dict[str, Any]:
     return header
 
 
+def unsealed_files(directory: Path) -> list[str]:
+    """The files that were written before encryption was switched on, by their first lines alone; ArchiveDamaged."""
+    found = list[str]()
+    for _, name in archive_files(directory):
+        with _named(directory / name):
+            if header_of(directory / name)["format"] < SEALED_FORMAT:
+                found.append(name)
+    return found
+
+
 def erased_since(old: Path, new: Path) -> bool:
     """Whether `new` is `old` after something was erased from it. False if either is damaged."""
     try:

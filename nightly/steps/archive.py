@@ -33,6 +33,7 @@ from nightly.archive.segments import (
     parse_turn,
     segment_name,
     stored_records,
+    unsealed_files,
     write_segment,
     write_texts,
 )
@@ -44,6 +45,7 @@ from nightly.night.sealed import night_line, prepare_keys, read_night_line
 from shared.errors import LedgerMismatch, MirrorFailed
 from shared.system.faults import crash_point
 from shared.system.files import make_dir
+from shared.system.keys import sealing
 from shared.turns.records import RecordRefused, Tombstone
 
 #: Lines of the new segment, while the step runs.
@@ -54,9 +56,7 @@ def run(night: Night, out: Path) -> dict[str, Any]:
     make_dir(night.archive_dir)
     # Before the first write: a host that has lost its archive must not start a new one next to the mirror.
     mirror = _if_reachable(night, lambda mirror: {"lacks": len(missing_there(mirror, night.archive_dir))})
-    with open_catalog(night, before=night.run) as earlier:
-        prepare_keys(earlier.turns_per_chat())
-        sealed = erasing.seal_unsealed(night, earlier)
+    sealed = _seal_earlier(night) if sealing.is_on() else 0
     with open_catalog(night, before=night.run, scrub=True) as earlier:
         received = (record.value for record in stored_records(night.output("export") / TOMBSTONES))
         judged = judge(received, night.settings, earlier.tombstones)
@@ -100,12 +100,23 @@ def run(night: Night, out: Path) -> dict[str, Any]:
     }
 
 
+def _seal_earlier(night: Night) -> int:
+    """What was archived before encryption was switched on; how many files of the archive. The files of messages come first: as long as a file of the
+    archive is left, a killed night begins again."""
+    names = unsealed_files(night.archive_dir)
+    if names:
+        with open_catalog(night, before=night.run) as earlier, open_index(night.settings.hmem_night_dir) as index:
+            prepare_keys(earlier.turns_per_chat())
+            seal_media(earlier, index)
+        erasing.seal_segments(night, names)
+    return len(names)
+
+
 def _media(night: Night, archive: Catalog, out: Path) -> dict[str, Any]:
     """What became of the files of messages, when all turns are archived, and erased where they are to be; and which of the old ones are not what
     they were."""
     with open_index(night.settings.hmem_night_dir) as index:
         erased = erase_media(archive, index)
-        seal_media(archive, index)
         brought = MediaBringer(night, archive, index).bring(_exported(night), out)
         damaged = []
         for path in index.due("read_at", night.settings.scrub_days):

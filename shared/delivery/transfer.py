@@ -1,9 +1,14 @@
-"""How files of a release are copied by rsync, and what that moved."""
+"""How files are copied by rsync, and what that moved."""
 
 from __future__ import annotations
 
+import contextlib
 import re
+import subprocess
+from functools import cache
 from pathlib import Path
+
+from shared.system.processes import run_bounded
 
 #: In what `--stats` prints.
 _MOVED = re.compile(r"^Total bytes (?:sent|received): ([\d.,]+)$", re.MULTILINE)
@@ -18,3 +23,11 @@ def copy_command(source: Path, destination: str, names: Path, *more: str) -> lis
 def moved_bytes(output: str) -> int:
     """Sent and received together."""
     return sum(int(re.sub(r"\D", "", count)) for count in _MOVED.findall(output))
+
+
+@cache
+def durable_option() -> tuple[str, ...]:
+    """rsync can make what it writes durable since 3.2.4; nothing for an older one."""
+    with contextlib.suppress(OSError, subprocess.TimeoutExpired):
+        return ("--fsync",) if "--fsync" in run_bounded(["rsync", "--help"], 60).stdout else ()
+    return ()

@@ -46,6 +46,7 @@ PLAIN_WORDS = "first words"
 
 def run_trial(path: Path, state_dir: Path, current: Path | None = None) -> dict[str, Any]:
     """The gate's record, or {} without a current release; ReleaseRefused."""
+    sealing.configure(load_settings(hmem_state_dir=state_dir), "receiver")
     release = _open(path, state_dir)
     try:
         if release.manifest.indexes and release.vectors_missing:
@@ -67,7 +68,6 @@ def _trust(*releases: Path) -> None:
 
 def _open(path: Path, state_dir: Path) -> OpenRelease:
     settings = load_settings(hmem_state_dir=state_dir)
-    sealing.configure(settings, "receiver")
     if (
         settings.memory_backend not in read_manifest(path).indexes
     ):  # the index that this host uses, else any that exists

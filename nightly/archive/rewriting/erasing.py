@@ -18,7 +18,6 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -27,7 +26,7 @@ import orjson
 
 from nightly.archive.catalog import Catalog, open_catalog
 from nightly.archive.chat_chunks import ChatReader
-from nightly.archive.rewriting.keys import destroy, forgotten_keys, unchanged, unsealed
+from nightly.archive.rewriting.keys import destroy, forgotten_keys
 from nightly.archive.segments import (
     DAMAGED,
     Again,
@@ -312,15 +311,13 @@ def _rewrite(directory: Path, name: str, eraser: Eraser) -> None:
     )
 
 
-def seal_unsealed(night: Night, archive: Catalog) -> int:
-    """Seal what was archived before encryption was switched on; returns how many files there were."""
-    names = unsealed(night, archive)
+def seal_segments(night: Night, names: list[str]) -> None:
+    """Write these files again, with their lines encrypted."""
     remove_tree(night.archive_dir / STAGE)
     for name in night.report.track(names, len(names), "encrypt the archive"):
         old = Segment(night.archive_dir / name)
-        _replace(night.archive_dir, name, old, Again(partial(unchanged, old)))
+        _replace(night.archive_dir, name, old, old)
         crash_point("erase:segment-rewritten")
-    return len(names)
 
 
 def _replace(directory: Path, name: str, old: Segment, left: Iterable[Line]) -> None:

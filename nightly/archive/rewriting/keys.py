@@ -7,14 +7,13 @@ it goes with its file, which is filled again.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from nightly.archive.catalog import Catalog
 from nightly.archive.media.index import MediaIndex
 from nightly.archive.media.places import folder_of, is_sealed, is_there, listed, put
 from nightly.archive.mirror import Mirror
-from nightly.archive.segments import Record, Segment
 from nightly.night.folder import CACHE, Night, discard_cache
 from shared.system.keys import copies, sealing
 from shared.system.keys.sealing import CACHE as CACHE_KEY
@@ -61,17 +60,8 @@ def destroy(night: Night, ids: list[str]) -> None:
     keys.destroy([*ids, *keys.ids_of([CACHE_KEY])])
 
 
-def unsealed(night: Night, archive: Catalog) -> list[str]:
-    """The files of the archive that were written before encryption was switched on."""
-    if not sealing.is_on():
-        return []
-    return [name for name in archive.segments if not Segment(night.archive_dir / name).is_sealed]
-
-
 def seal_media(archive: Catalog, index: MediaIndex) -> int:
     """Seal the files of messages from before encryption was switched on, here and, the next time, in the mirror; returns how many."""
-    if not sealing.is_on():
-        return 0
     directory, sealed = index.archive_dir, 0
     for chat_id in archive.turns_per_chat():
         for path in listed(directory, folder_of(chat_id)):
@@ -90,8 +80,3 @@ def mirror_keyring(mirror: Mirror) -> None:
         content, ids = copies.keyring(sealing.keys())
         mirror.put_keyring(content)
         copies.record_mirrored(sealing.keys().key_file, ids)
-
-
-def unchanged(segment: Segment) -> Iterator[Record]:
-    """Each line as it is."""
-    return iter(segment)

@@ -131,11 +131,6 @@ class Keyring:
     def successors(self) -> Mapping[str, str]:
         return self._content.successors
 
-    def newest(self, name: str) -> DataKey | None:
-        """The key that encrypts under this name: of several that two hosts made at once, the first."""
-        open_ = [key for key in self._content.keys.values() if key.name == name and not key.retired]
-        return min(open_, key=lambda key: (key.created, key.key_id), default=None)
-
     def add(self, keys: Collection[DataKey]) -> None:
         """Durably; keys that are known, or were destroyed here, are left alone."""
         with self._changing() as content:

@@ -46,7 +46,7 @@ NO_WORDS = {
     "shared/config/installation.py:_distribution": "the program's own metadata",
     "dispatcher/servers/web/render.py:environment": "templates",
     "dispatcher/servers/web/render.py:static_url": "hashes of our own files",
-    "dispatcher/second_copy/place.py:_knows_fsync": "what rsync can do",
+    "shared/delivery/transfer.py:durable_option": "what rsync can do",
     "dispatcher/memory/store/sealed/at_rest.py:sealed_tables": "tables of ours",
     "shared/system/keys/sealing.py:cipher": "ciphers",
     "shared/system/keys/sealing.py:_lookup_key": "keys",
