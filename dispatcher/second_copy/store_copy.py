@@ -20,18 +20,20 @@ from shared.delivery.journal.entries import JournalEntry
 from shared.delivery.journal.files import base_name, bases
 from shared.delivery.journal.state import JournalState
 from shared.system.faults import crash_point
-from shared.system.files import fsync_dir, make_dir
+from shared.system.files import fsync_dir, locked_file, make_dir
 
 log = structlog.get_logger()
 
 _BUSY_SECONDS = 10.0
+#: Held while a copy is made or used: dispatcher and `hmem forget` do both.
+LOCK = "store.lock"
 
 
 def version_of(path: Path) -> int:
     """The store's count of changes; -1 if there is no store."""
     if not path.exists():
         return -1
-    with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True, timeout=_BUSY_SECONDS)) as store:
+    with closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True, timeout=_BUSY_SECONDS)) as store:
         return int(store.execute("PRAGMA user_version").fetchone()[0])
 
 
@@ -46,6 +48,11 @@ def known_version(folder: Path, state: JournalState) -> int:
 
 def take_base(store: Path, folder: Path) -> int:
     """Copy the store, which may be in use, and remove older copies; the copy's count of changes."""
+    with locked_file(folder / LOCK):
+        return _take_base(store, folder)
+
+
+def _take_base(store: Path, folder: Path) -> int:
     temporary = folder / ".store.tmp"
     for left in folder.glob(f"{temporary.name}*"):
         left.unlink()
@@ -70,6 +77,11 @@ def take_base(store: Path, folder: Path) -> int:
 
 def put_store_back(folder: Path, state: JournalState, store: Path) -> int:
     """Make the store what the newest base copy and the changes after it say, in one transaction of SQLite; the new count. `state` is a whole one."""
+    with locked_file(folder / LOCK):
+        return _put_store_back(folder, state, store)
+
+
+def _put_store_back(folder: Path, state: JournalState, store: Path) -> int:
     version, base = bases(folder)[-1]
     changes = whole_changes(state.store, version)
     make_dir(store.parent)
@@ -127,8 +139,9 @@ def _apply(copy: sqlite3.Connection, change: dict[str, Any]) -> None:
 
 
 def _copy(source: Path, target: Path) -> None:
+    existing = f"{source.as_uri()}?mode=rw"  # a source that has gone must not be made, and copied as an empty one
     with (
-        closing(sqlite3.connect(source, timeout=_BUSY_SECONDS)) as read,
+        closing(sqlite3.connect(existing, uri=True, timeout=_BUSY_SECONDS)) as read,
         closing(sqlite3.connect(target, timeout=_BUSY_SECONDS)) as written,
     ):
         read.backup(written)

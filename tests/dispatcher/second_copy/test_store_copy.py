@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from dispatcher.memory.store.turns import StoredTurn, Turns
 from dispatcher.second_copy.day_journal import DayJournal
 from dispatcher.second_copy.place import store_entries
 from dispatcher.second_copy.store_copy import known_version, put_store_back, take_base, version_of
+from shared.delivery.journal.files import bases
 from shared.turns.records import Turn
 from tests.dispatcher.second_copy.conftest import LossyHost
 from tests.support.machine import wait_for
@@ -112,6 +114,25 @@ def test_a_gap_ends_what_can_be_brought_back(store: Store) -> None:
     take_base(store.path, store.journal.folder)
     assert known_version(store.journal.folder, store.journal.whole()) == version_of(store.path)
     assert store.rows(store.restored()) == store.rows()
+
+
+def test_dispatcher_and_forget_may_copy_the_store_at_the_same_time(store: Store) -> None:
+    with ThreadPoolExecutor(2) as both:
+        copying = [both.submit(take_base, store.path, store.journal.folder) for _ in range(60)]
+        for number in range(1, 10):
+            store.say(number)
+        for one in copying:
+            one.result()
+    assert store.rows(store.restored()) == store.rows()
+
+
+def test_a_store_that_has_gone_is_not_copied_as_an_empty_one(store: Store) -> None:
+    (base,) = bases(store.journal.folder)
+    store.path.rename(store.path.with_name("elsewhere"))
+    with pytest.raises(sqlite3.OperationalError):
+        take_base(store.path, store.journal.folder)
+    assert not store.path.exists()
+    assert bases(store.journal.folder) == [base]
 
 
 def test_what_an_upgrade_puts_back_on_purpose_is_not_taken_for_an_older_copy(store: Store, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -33,7 +34,7 @@ class SecondCopyLayer:
             return 0, self._unreachable(journal)
         try:
             return self._rewrite(journal, scope, tombstones), None
-        except (HmemError, OSError) as error:
+        except (HmemError, OSError, sqlite3.Error) as error:
             return 0, f"the journal still has it: {str(error).rstrip('.')}; {TODO}"
 
     def _unreachable(self, journal: DayJournal | None) -> str | None:
