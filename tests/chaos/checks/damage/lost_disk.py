@@ -27,6 +27,7 @@ from typing import Any
 import orjson
 from redis import Redis, RedisError
 
+from shared.errors import ForgetIncomplete
 from tests.chaos.harness.forked import night
 from tests.chaos.harness.oracle import Shadow, judge
 from tests.chaos.harness.report import Bench, Outcome, RedisServer, chaos
@@ -37,8 +38,8 @@ CHATS = ("101", "102", "-1009912")
 #: JOURNAL_SECONDS of the check, and the interval that may be lost: a look, its writing, and a busy machine.
 LOOK_SECONDS, GRACE_SECONDS = 0.2, 1.0
 TALK_SECONDS, PAUSE_SECONDS = (0.4, 1.4), (0.0, 0.15)
-#: One round in so many has a night; one message in so many is a fact, and in so many is forgotten at the end of its round.
-NIGHT_EACH, FACT_EACH, FORGET_EACH = 8, 5, 25
+#: One round in so many has a night; one message in so many is a fact; after one round in so many, an answered message is forgotten.
+NIGHT_EACH, FACT_EACH, FORGET_EACH = 8, 5, 8
 FAULTS = {
     "both disks": 4, "disk of Redis": 3, "older Redis": 3, "disk of the dispatcher": 2, "Redis alone": 2, "older Redis alone": 2,
 }  # fmt: skip
@@ -149,10 +150,11 @@ class Model:
     def __init__(self, host: Host, observer: Observer, outcome: Outcome) -> None:
         self.host, self.observer, self.outcome = host, observer, outcome
         self.pushed: dict[str, tuple[float, str, str]] = {}  # task → when, its message, its chat
-        self.forgotten: set[str] = set()
-        self.faults: list[float] = []
+        self.forgotten: dict[str, float] = {}  # task → when that was confirmed
+        self.faults: list[
+            tuple[float, float]
+        ] = []  # begin and end: Redis still answers between them, for as long as killing takes
         self.seen: Counter[str] = Counter()
-        self.told: dict[str, str] = {}
         self._gone: set[str] = set()  # lost within the interval
 
     def say(self, number: int, chat: str, *, fact: bool) -> None:
@@ -163,7 +165,7 @@ class Model:
 
     def safe(self, at: float) -> bool:
         """Whether what was there at this time must have outlived every fault."""
-        return not any(at > fault - GRACE_SECONDS and at <= fault + 0.001 for fault in self.faults)
+        return not any(began - GRACE_SECONDS < at <= ended + 0.001 for began, ended in self.faults)
 
     def settle(self) -> None:
         """Wait until the journal has been looked at twice, and every task that must be there is done."""
@@ -228,7 +230,12 @@ class Model:
             stored = Counter(str(text) for (text,) in store.execute("SELECT text FROM memories"))
         for task, (_, message, _) in self.pushed.items():
             done = self.observer.done.get(task)
-            if not message.startswith("/memory") or done is None or task in self.forgotten | self.observer.refused:
+            if (
+                not message.startswith("/memory")
+                or done is None
+                or task in self.observer.refused
+                or task in self.forgotten
+            ):
                 continue
             count = stored[message.removeprefix("/memory add ")]
             if count > 1:
@@ -236,11 +243,26 @@ class Model:
             if not count and self.safe(done):
                 self.outcome.found("lost", f"{message}, confirmed at {done}, is not stored; faults {self.faults[-2:]}")
 
+    def answered(self) -> list[str]:
+        """Tasks whose two turns must be there: not commands, and not what was asked and lost within the interval."""
+        archived, redis = archived_values(self.host.world), self.host.world.redis
+
+        def is_there(key: str) -> bool:
+            return bool(redis.exists(key)) or key.encode() in archived
+
+        asked = [
+            one
+            for one, (_, message, _) in self.pushed.items()
+            if message.startswith("message") and one not in self.forgotten
+        ]
+        return [one for one in asked if all(is_there(f"hcli:memory:{one}:{role}") for role in ("user", "asst"))]
+
     def forget(self, task: str) -> None:
         """By the owner, for ever."""
-        self.forgotten.add(task)
         done = self.host.world.command("hmem", "forget", "--turn", task, "--yes", "--later", check=False)
-        self.told[task] = f"{done.returncode}: {done.stdout[-300:]} {done.stderr[-300:]}"
+        self.forgotten[task] = time.time()
+        if done.returncode not in (0, ForgetIncomplete.exit_code):  # the archive's part is left to the next night
+            self.outcome.found("torn", f"hmem forget of {task} ended with {done.returncode}: {done.stderr[-400:]}")
 
     def check_forgotten(self) -> None:
         """The journal has no words of it, and the tombstones are in Redis and in the state directory."""
@@ -248,18 +270,22 @@ class Model:
             return
         redis: Any = self.host.world.redis
         stones = b"".join(redis.lrange("hcli:mem:tombstones", 0, -1))
-        for task in self.forgotten:
-            if f"{task}:user".encode() not in stones:
-                self.outcome.found("lost", f"the tombstone of {task}")
+        gone = [task for task in self.forgotten if f"{task}:user".encode() not in stones]
+        for task in gone:
+            if self.safe(self.forgotten[task]):
+                self.outcome.found(
+                    "lost", f"the tombstone of {task}, forgotten at {self.forgotten[task]}; faults {self.faults}"
+                )
+        self.seen["forgotten within the interval and back"] += len(gone)
 
         def words() -> list[str]:
             content = b"".join(path.read_bytes() for path in self.host.disk.iterdir())
-            return [task for task in self.forgotten if f"message {task}".encode() in content]
+            return [task for task in self.forgotten if task not in gone and f"message {task}".encode() in content]
 
         with suppress(BaseException):
             wait_for(lambda: not words(), "the journal to be rewritten", 10)
         for task in words():
-            self.outcome.found("torn", f"the journal has words of {task}, which was forgotten: {self.told[task]}")
+            self.outcome.found("torn", f"the journal has words of {task}, which was forgotten")
 
 
 def archived_values(world: World) -> dict[bytes, bytes]:
@@ -293,9 +319,9 @@ def one_round(host: Host, model: Model, random: Random, number: int, at: int) ->
     if random.random() < 0.3:
         host.keep_older()
     kind = random.choices(list(FAULTS), weights=list(FAULTS.values()))[0]
-    model.faults.append(time.time())
+    began = time.time()
     host.fault(kind)
-    model.faults.append(time.time())  # Redis still answered between the two, for as long as killing takes
+    model.faults.append((began, time.time()))
     model.seen[kind] += 1
     with_night = at % NIGHT_EACH == NIGHT_EACH - 1
     if with_night and host.dispatcher is None and random.random() < 0.5:
@@ -309,8 +335,8 @@ def one_round(host: Host, model: Model, random: Random, number: int, at: int) ->
             model.outcome.found("lost", f"hmem restore --day ended with {done.returncode}: {done.stderr[-400:]}")
     host.start()
     model.settle()
-    if not random.randrange(FORGET_EACH) and (done_tasks := sorted(set(model.pushed) & set(model.observer.done))):
-        model.forget(random.choice(done_tasks))
+    if not random.randrange(FORGET_EACH) and (answered := model.answered()):
+        model.forget(random.choice(answered))
         model.seen["forgotten"] += 1
     if with_night:
         model.seen["nights"] += 1
@@ -357,5 +383,6 @@ def _judge_archive(host: Host, model: Model, outcome: Outcome) -> None:
             shadow.tried.setdefault(key, []).append(value)
             if model.safe(at) and task not in model.forgotten:
                 shadow.acknowledged(key, value)
-    if not model.forgotten:
-        outcome.add(judge(host.world, shadow, at_rest=True))
+        if task in model.forgotten and model.safe(model.forgotten[task]):
+            shadow.forgotten[f"{task}:{key.decode().rpartition(':')[2]}"] = f"message {task}".encode()
+    outcome.add(judge(host.world, shadow, at_rest=True))
