@@ -13,7 +13,7 @@ FORMAT = 1
 
 
 class Created(NamedTuple):
-    """`what`: directory, file, account, package, service, cron or disabled; `name`: its path or name."""
+    """`what`: directory, file, account, package, service, cron, disabled or settings (a hash); `name`: its path or name."""
 
     what: str
     name: str
@@ -35,6 +35,12 @@ class InstallationJournal:
         if (one := Created(what, str(name))) not in self.created:
             self.created.append(one)
             self._write()
+
+    def remember(self, what: str, name: str) -> None:
+        """The only one of its kind: it replaces an earlier one."""
+        for one in [one for one in self.created if one.what == what and one.name != name]:
+            self.remove(one)
+        self.add(what, name)
 
     def remove(self, one: Created) -> None:
         self.created.remove(one)

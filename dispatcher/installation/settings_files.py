@@ -5,6 +5,7 @@ Files that exist are kept: a value is replaced in its line or appended, so what 
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import re
@@ -44,6 +45,12 @@ def given_settings(layout: Layout) -> dict[str, str]:
         found |= owner  # of REDIS_URL, the owner's
     found |= environment.given(setting_names())
     return {name: value if isinstance(value, str) else json.dumps(value) for name, value in found.items()}
+
+
+def settings_hash(layout: Layout) -> str:
+    """Of what the programs read when they start."""
+    paths = [path for path in (*_secret_files(layout), layout.settings_file) if path.exists()]
+    return hashlib.sha256(b"".join(path.read_bytes() for path in paths)).hexdigest()
 
 
 def checked(values: Mapping[str, str]) -> Settings:

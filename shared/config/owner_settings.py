@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from pydantic import BaseModel, Field, ValidationInfo, field_validator
 
 from shared.config import values
@@ -14,6 +16,10 @@ class OwnerSettings(BaseModel):
     encrypt_key_file: AbsolutePath | None = Field(
         None,
         description="your encryption key (hmem key new): with it archive, releases, day store and caches are encrypted, a key a chat; unset: off",
+    )
+    night_encrypt_key_file: AbsolutePath | None = Field(
+        None,
+        description="the same key, in a directory of the user who runs the night or receives releases, if that is another; unset: ENCRYPT_KEY_FILE",
     )
     report_chat: str = Field(
         "", description="id of the owner's chat, which gets the morning report and the alarms; empty: none"
@@ -50,6 +56,11 @@ class OwnerSettings(BaseModel):
     backup_keep_daily: int = Field(
         0, ge=0, description="for how many days a backup is kept, one of each; 0: all of them, until you remove some"
     )
+
+    @property
+    def key_file_of_night(self) -> Path | None:
+        """Where the night, and who receives its releases, read the encryption key; None if encryption is off."""
+        return self.encrypt_key_file and (self.night_encrypt_key_file or self.encrypt_key_file)
 
     @field_validator("report_chat", mode="before")
     @classmethod

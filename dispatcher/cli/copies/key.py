@@ -26,26 +26,42 @@ if TYPE_CHECKING:
 app = application(
     "Encryption at rest: make the key, copy it, put it back, change it. Without the key nothing that is remembered can be read."
 )
-#: Where a key is made if neither a path is given nor ENCRYPT_KEY_FILE is set.
-PLACE = "~/.config/hmem/keys/encrypt.key"
+#: Where a key is made if neither a path is given nor ENCRYPT_KEY_FILE is set; by root for services with users of their own: beside HMEM_STATE_DIR.
+PLACE, OF_SERVICES = "~/.config/hmem/keys/encrypt.key", "hmem-keys"
 
 
 @app.command()
 def new(
     path: Annotated[
-        Path | None, typer.Argument(help=f"The file, in a directory of its own; default: ENCRYPT_KEY_FILE, or {PLACE}.")
+        Path | None,
+        typer.Argument(
+            help=f"The file, in a directory of its own; default: ENCRYPT_KEY_FILE, else {PLACE}, for services {OF_SERVICES}/ beside HMEM_STATE_DIR."
+        ),
     ] = None,
 ) -> None:
     """Make a key file, which only its owner may read, and say what to set. Replaces nothing."""
     settings = start(directory=None)
-    file = (path or settings.encrypt_key_file or Path(PLACE).expanduser()).absolute()
+    day, night = (_user_of(one) for one in (settings.hmem_state_dir, settings.hmem_night_dir))
+    place = settings.hmem_state_dir.with_name(OF_SERVICES) / "encrypt.key" if day else Path(PLACE).expanduser()
+    file = (path or settings.encrypt_key_file or place).absolute()
     key = copies.make_key(file)
-    _hand_over(settings, file)
+    _hand_over(file, settings.hmem_state_dir)
+    lines = [f'ENCRYPT_KEY_FILE = "{file}"']
+    if day and night and day != night:
+        of_night = settings.night_encrypt_key_file or file.parent.with_name(f"{file.parent.name}-night") / file.name
+        copies.make_key(of_night, key)
+        _hand_over(of_night, settings.hmem_night_dir)
+        lines.append(f'NIGHT_ENCRYPT_KEY_FILE = "{of_night}"')
     typer.echo(
         f"The encryption key {key.fingerprint} is in {file}. To switch encryption on, for the dispatcher and the night:"
     )
-    typer.echo(f'  1. set ENCRYPT_KEY_FILE = "{file}" in hmem.toml')
-    typer.echo("  2. restart the services, and run the night once (hmem-night run): it seals what is there")
+    typer.echo(f"  1. set {' and '.join(lines)} in hmem.toml")
+    restart = (
+        "run hmem init, which lets the services write beside the key and restarts them"
+        if day
+        else "restart the services (hmem init does)"
+    )
+    typer.echo(f"  2. {restart}, and run the night once (hmem-night run): it seals what is there")
     typer.echo("  3. run hmem key copy TO, and keep that copy away from this host")
     typer.echo("Whoever loses the key, the keyring beside it and every copy loses everything that is remembered.")
 
@@ -76,10 +92,9 @@ def restore(
     """Put key and keyring back from a copy. Keys that are here stay; a keyring with keys that the copy lacks is not replaced."""
     settings = start(directory=None)
     file, content = _key_file(settings), source.read_bytes()
-    with as_owner_of(file.parent):
-        of_mirror = b'"copy"' not in content
-        done = (copies.restore_keyring if of_mirror else copies.restore)(file, content, str(source))
-    _hand_over(settings, file)
+    done = _put_back(file, settings.hmem_state_dir, source, content)
+    if (of_night := settings.key_file_of_night) and of_night != file and os.geteuid() == 0:
+        _put_back(of_night, settings.hmem_night_dir, source, content)
     typer.echo(
         f"{done.keys} keys came back into the keyring; the key file {file} {'was written' if done.key_written else 'is as it was'}."
     )
@@ -140,11 +155,25 @@ def _key_file(settings: Settings) -> Path:
     return settings.encrypt_key_file
 
 
-def _hand_over(settings: Settings, file: Path) -> None:
-    """What root has made belongs to the dispatcher's user, who reads the key and writes the keyring beside it."""
-    state = settings.hmem_state_dir
-    if os.geteuid() != 0 or not state.exists() or file.parent.stat().st_uid != 0:
+def _put_back(file: Path, directory: Path, source: Path, content: bytes) -> copies.RestoredKeys:
+    """For the user whose directory that is."""
+    with as_owner_of(file.parent):
+        of_mirror = b'"copy"' not in content
+        done = (copies.restore_keyring if of_mirror else copies.restore)(file, content, str(source))
+    _hand_over(file, directory)
+    return done
+
+
+def _user_of(directory: Path) -> int | None:
+    """Of a service that root sets up: the user who owns its directory; else None."""
+    owner = directory.stat().st_uid if os.geteuid() == 0 and directory.exists() else 0
+    return owner or None
+
+
+def _hand_over(file: Path, directory: Path) -> None:
+    """What root has made belongs to the service that owns this directory: it reads the key, and writes the keyring beside it."""
+    if _user_of(directory) is None or file.parent.stat().st_uid != 0:
         return
-    owner = state.stat()
+    owner = directory.stat()
     for path in (file.parent, *file.parent.iterdir()):
         os.chown(path, owner.st_uid, owner.st_gid, follow_symlinks=False)

@@ -20,7 +20,7 @@ from dispatcher.installation.layout import BINARIES
 from dispatcher.installation.run import run
 from dispatcher.installation.services.base import ServiceManager
 from dispatcher.installation.services.choose import services_of
-from dispatcher.installation.settings_files import given_settings, refuse_by_hand, write_settings
+from dispatcher.installation.settings_files import given_settings, refuse_by_hand, settings_hash, write_settings
 from shared.errors import InstallationIncomplete
 from shared.system.command import translate
 
@@ -154,11 +154,13 @@ def _services(installation: InitContext) -> str:
     stopped = manager.stopped()
     if changed or stopped:
         manager.start([program.name for program in manager.programs])
-    if installation.changed and not installation.fresh:  # they read their settings when they start
+    read, journal = settings_hash(installation.layout), installation.journal
+    if not installation.fresh and (changed or read not in journal.names("settings")):  # read when they start
         manager.restart(
             [program.name for program in manager.programs if program.name != "redis" and program.name not in stopped]
         )
     _wait_for_programs(installation, manager)
+    journal.remember("settings", read)
     if note := manager.after_restart():
         installation.notes.append(note)
     names = ", ".join(program.name for program in manager.programs)

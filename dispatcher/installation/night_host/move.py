@@ -85,13 +85,6 @@ class NightMove:
         return self.survey
 
 
-def remember(journal: InstallationJournal, what: str, value: str) -> None:
-    """One value of a kind: the last one that was given."""
-    for one in [one for one in journal.created if one.what == what and one.name != value]:
-        journal.remove(one)
-    journal.add(what, value)
-
-
 def refuse_other_host(journal: InstallationJournal, name: str) -> None:
     """InstallationIncomplete if the nights were given to another host before."""
     if others := [host for host in journal.names("night-host") if host != name]:

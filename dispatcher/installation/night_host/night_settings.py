@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from urllib.parse import urlsplit
 
 from dispatcher.installation.init.context import InitContext
 from dispatcher.installation.init.steps import ask_hmem
+from shared.config.settings import Settings
 from shared.config.values import names_a_host
 from shared.errors import InstallationIncomplete
+from shared.system.keys.sealing import ROLES, keyring_path
 
 #: Read by the night, and the same on both hosts or meant for the night alone.
 _COPIED = (
@@ -18,6 +21,8 @@ _COPIED = (
 _ADDRESSES = ("QDRANT_URL", "REDIS_VECTORS_URL", "PGVECTOR_URL", "DAY_STORE_URL")
 #: Of the Ollama that each host asks: the night host may have one of its own.
 _OLLAMA = "OLLAMA_URL"
+#: The encryption key, in a directory of its own beside the night's.
+KEY_FOLDER, KEY_FILE = "hmem-keys", "encrypt.key"
 _HERE = ("127.0.0.1", "localhost", "::1", None)
 
 
@@ -45,6 +50,28 @@ def for_night_host(installation: InitContext) -> tuple[dict[str, str], list[str]
             )
     given["OWNER_PUBLIC_KEY"] = _owner_key(installation)
     return given, notes
+
+
+def encryption_files(settings: Settings) -> dict[str, str]:
+    """Name → content: the encryption key, and the keyrings of this host that it opens; {} without encryption.
+
+    Later keys come through Redis, but the archive is verified there before Redis is reached.
+    """
+    day, night = settings.encrypt_key_file, settings.key_file_of_night
+    if day is None or night is None:
+        return {}
+    try:
+        files = {KEY_FILE: night.read_text(encoding="ascii")}
+        for role in ROLES:
+            for ring in (keyring_path(day, role), keyring_path(night, role)):
+                if ring.exists():
+                    files[keyring_path(Path(KEY_FILE), role).name] = ring.read_text(encoding="utf-8")
+    except OSError as error:
+        raise InstallationIncomplete(
+            f"{error.filename} cannot be read: {error.strerror}. It is needed on the night host, too. Correct it (hmem doctor), then run the same "
+            "command again."
+        ) from error
+    return files
 
 
 def _owner_key(installation: InitContext) -> str:

@@ -19,7 +19,6 @@ from dispatcher.installation.night_host.move import (
     DayAddress,
     NightMove,
     refuse_other_host,
-    remember,
 )
 from dispatcher.installation.night_host.program import PROGRAM_BYTES, provide_program
 from dispatcher.installation.night_host.redis_login import redis_login
@@ -134,7 +133,7 @@ def connect(move: NightMove) -> str:
                 f"{move.remote.name} has {free >> 20} MiB free for the {what}, and {needed >> 20} MiB are needed. Free some space there, then "
                 f"run {move.remote.command} again."
             )
-    remember(move.journal, "night-host", move.remote.name)
+    move.journal.remember("night-host", move.remote.name)
     return f"{move.remote.name} answers (as {found['user']})"
 
 
@@ -172,6 +171,7 @@ def exchange_keys(move: NightMove) -> str:
         "address": move.address.host, "port": move.address.port, "account": day_access.owner_of_releases(layout).pw_name,
         "host_keys": day_access.host_keys(_host_key(move)),
     }  # fmt: skip
+    given |= {"encryption": night_settings.encryption_files(installation.settings())}
     move.changed |= move.ask("connect", "Writing its ssh files", **given)["changed"]
     words = "three keys, one command each" if changed else "there already"
     return f"{words}; Redis {move.login.sentence}"
@@ -189,14 +189,14 @@ def _choose_address(move: NightMove) -> None:
             f"At which address does {move.remote.name} reach the sshd of this host? (HOST or HOST:PORT)"
         )
     default = str(DayAddress(move.survey["seen_from"], 22)) if move.survey["seen_from"] else ""
-    remember(
-        move.journal, "day-address", move.installation.terminal.ask("Address of this host (--day-address)", default, checked, given=given)
+    move.journal.remember(
+        "day-address", move.installation.terminal.ask("Address of this host (--day-address)", default, checked, given=given)
     )  # fmt: skip
 
 
 def _host_key(move: NightMove) -> str:
     if move.host_key:
-        remember(move.journal, "host-key", move.host_key)
+        move.journal.remember("host-key", move.host_key)
     return next(iter(move.journal.names("host-key")), "")
 
 

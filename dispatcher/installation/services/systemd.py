@@ -271,7 +271,7 @@ class SystemdServices:
 
     def _of_backups(self) -> dict[str, str]:
         settings, to = self._settings, self._settings.backup_to or ""
-        local = [f"-{to}"] if to.startswith("/") else []
+        local = [f"-{one}" for one in (to, _folder(settings.encrypt_key_file)) if one.startswith("/")]
         service = _BACKUP_UNIT.format(
             hmem=BINARIES / "hmem",
             settings=self._layout.settings_file,
@@ -295,10 +295,10 @@ class SystemdServices:
         if minute.isdecimal() and hour.isdecimal():
             clock = f"OnCalendar=*-*-* {int(hour):02}:{int(minute):02}:00 {self._settings.chat_timezone}"
             text = text.replace("OnCalendar=*-*-* 03:00:00", clock)
-        keys = str(self._settings.encrypt_key_file.parent) if self._settings.encrypt_key_file else ""
+        settings = self._settings
         for own, more in (
-            ("ReadWritePaths=/var/lib/hmem /var/lib/hmem-home", (self._settings.journal, keys)),
-            ("/data/memory /var/lib/hmem-night", (self._settings.archive_mirror or "", keys)),
+            ("ReadWritePaths=/var/lib/hmem /var/lib/hmem-home", (settings.journal, _folder(settings.encrypt_key_file))),
+            ("/data/memory /var/lib/hmem-night", (settings.archive_mirror or "", _folder(settings.key_file_of_night))),
         ):
             places = "".join(f" -{one}" for one in more if one.startswith("/"))
             text = text.replace(f"{own}\n", f"{own}{places}\n")
@@ -322,6 +322,10 @@ class SystemdServices:
 
     def _systemctl(self) -> list[str]:
         return ["systemctl"] if self._system else ["systemctl", "--user"]
+
+
+def _folder(file: Path | None) -> str:
+    return str(file.parent) if file else ""
 
 
 def _how() -> dict[str, Any]:

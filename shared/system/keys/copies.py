@@ -52,8 +52,8 @@ class RestoredKeys:
     key_written: bool
 
 
-def make_key(path: Path) -> EncryptionKey:
-    """A new key in a directory for it alone. InvalidInput where there is a key, or a keyring of an earlier one."""
+def make_key(path: Path, key: EncryptionKey | None = None) -> EncryptionKey:
+    """A new key, or another user's copy of `key`, in a directory for it alone. InvalidInput where there is a key, or a keyring of an earlier one."""
     there = [one for one in (path, *(keyring_path(path, role) for role in ROLES)) if one.exists()]
     if there:
         raise InvalidInput(f"{there[0]} is there already, and is left as it is. Give another path, or use that key.")
@@ -64,7 +64,7 @@ def make_key(path: Path) -> EncryptionKey:
             f"The key needs a directory of its own, in which nobody else may write, and the keyring is written beside it; {directory} "
             f"{'holds ' + others[0] if others else 'is writable for others'}. Give a path in a new directory."
         )
-    key = EncryptionKey.new()
+    key = key or EncryptionKey.new()
     key.write(path)
     return key
 

@@ -225,7 +225,8 @@ class _Current:
 
 def configure(settings: Settings, role: Role) -> None:
     """Which keys this process has; none without ENCRYPT_KEY_FILE."""
-    key_file, redis_url = settings.encrypt_key_file, settings.redis_url
+    key_file = settings.encrypt_key_file if role == "day" else settings.key_file_of_night
+    redis_url = settings.redis_url
     if key_file is None:
         use(None)
         return

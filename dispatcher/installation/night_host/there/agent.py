@@ -57,8 +57,9 @@ def state(side: NightSide, _given: dict[str, Any]) -> dict[str, Any]:
 
 
 def connect(side: NightSide, given: dict[str, Any]) -> dict[str, Any]:
-    """How ssh reaches the day host from here."""
-    return {"changed": night_setup.write_ssh_files(side, given)}
+    """How ssh reaches the day host from here, and the encryption key of both."""
+    keys = night_setup.write_keys(side, given["encryption"])
+    return {"changed": night_setup.write_ssh_files(side, given) or keys}
 
 
 def try_keys(side: NightSide, given: dict[str, Any]) -> dict[str, Any]:
@@ -162,7 +163,7 @@ def _how(side: NightSide, **more: str) -> dict[str, Any]:
     """In a clean environment; what root starts goes on as the account that owns the night's directory."""
     file = side.layout.settings_file
     named = {"HMEM_CONFIG": str(file)} if file.exists() else {}
-    return {"env": {**environment.clean(own=True), **named, **more}, "cwd": "/"}
+    return {"env": {**environment.clean(own=True), **named, **side.encryption, **more}, "cwd": "/"}
 
 
 VERBS: dict[str, Callable[[NightSide, dict[str, Any]], dict[str, Any]]] = {

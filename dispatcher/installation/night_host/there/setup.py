@@ -17,6 +17,7 @@ from dispatcher.installation.init.terminal import Terminal
 from dispatcher.installation.journal import InstallationJournal
 from dispatcher.installation.layout import BINARIES, LONGEST_SOCKET, Layout, layout_here
 from dispatcher.installation.night_host.day_access import KEYS
+from dispatcher.installation.night_host.night_settings import KEY_FILE, KEY_FOLDER
 from dispatcher.installation.night_host.redis_tunnel import MODULE
 from dispatcher.installation.night_host.there.trial import TRANSFER, VERBS, KeyTrial
 from dispatcher.installation.run import as_account, run
@@ -76,6 +77,16 @@ class NightSide:
         return self.layout.redis / "redis.sock"
 
     @property
+    def key_file(self) -> Path:
+        """The encryption key, if the day host encrypts."""
+        return self.layout.night.with_name(KEY_FOLDER) / KEY_FILE
+
+    @property
+    def encryption(self) -> dict[str, str]:
+        """The setting that names it."""
+        return {"ENCRYPT_KEY_FILE": str(self.key_file)} if self.key_file.exists() else {}
+
+    @property
     def secrets_file(self) -> Path:
         """With REDIS_URL in it."""
         return self.layout.secrets / "night.toml" if self.layout.kind == "three-users" else self.layout.settings_file
@@ -98,7 +109,11 @@ class NightSide:
         file = layout.settings_file
         known = tomllib.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
         settings = settings_from(
-            {name.lower(): value for name, value in known.items() if name in ("NIGHT_CRON", "CHAT_TIMEZONE")}
+            {
+                name.lower(): value
+                for name, value in known.items()
+                if name in ("NIGHT_CRON", "CHAT_TIMEZONE", "ENCRYPT_KEY_FILE")
+            }
         )
         listen = (sys.executable, "-P", "-m", MODULE, "listen", str(self.socket), str(self.ssh_files / "ssh_config"))
         programs = [
@@ -180,6 +195,18 @@ def write_ssh_files(side: NightSide, given: Mapping[str, Any]) -> bool:
     return changed
 
 
+def write_keys(side: NightSide, files: Mapping[str, str]) -> bool:
+    """The encryption key with its keyrings, once: what changes later comes through Redis. Whether anything was written."""
+    if not files or side.key_file.exists():
+        return False
+    folder = side.key_file.parent
+    side.context.make_directory(folder, 0o700, side.layout.night_user)
+    with as_owner_of(folder):
+        for name in sorted(files, reverse=True):  # the key last: it says that the keyrings are there
+            write_atomic(folder / name, files[name].encode())
+    return True
+
+
 def write_night_settings(side: NightSide, values: Mapping[str, str], redis_url: str) -> bool:
     """What the day host gives, and what is this host's own; `redis_url` is "" to keep the one that is there."""
     layout, ssh = side.layout, ["ssh", "-F", str(side.ssh_files / "ssh_config")]
@@ -190,6 +217,7 @@ def write_night_settings(side: NightSide, values: Mapping[str, str], redis_url: 
         "PUBLISH_TARGET": f"{TRANSFER}:",
         "PUBLISH_SSH": shlex.join(ssh),
         "RELEASE_COMMAND": shlex.join([*ssh, VERBS]),
+        **side.encryption,
     }
     secret = {"REDIS_URL": redis_url} if redis_url else {}
     file = layout.settings_file
@@ -205,7 +233,7 @@ def write_night_settings(side: NightSide, values: Mapping[str, str], redis_url: 
 
 def remove_places(side: NightSide) -> None:
     """Files and directories that were made here, in the reverse order; accounts own the archive and stay."""
-    trees = (side.ssh_files, side.layout.redis, side.layout.logs)
+    trees = (side.ssh_files, side.layout.redis, side.layout.logs, side.key_file.parent)
     for one in reversed(list(side.journal.created)):
         path = Path(one.name)
         if one.what == "file":

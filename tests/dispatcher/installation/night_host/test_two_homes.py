@@ -99,6 +99,38 @@ def test_the_nights_move_and_come_back(hosts: TwoHomes) -> None:
     assert "nothing to undo" in hosts.init("--undo")[1]
 
 
+def test_encrypted_nights_move_with_their_key_and_come_back(hosts: TwoHomes) -> None:
+    assert hosts.day.run("key", "new").returncode == 0
+    key = hosts.day.home / ".config/hmem/keys/encrypt.key"
+    with (hosts.day.config / "hmem.toml").open("a") as settings:
+        settings.write(f'ENCRYPT_KEY_FILE = "{key}"\n')
+    code, output = hosts.day.init("--yes", given=False)
+    assert code == 0, output
+    night = hosts.day.run("run", program="hmem-night")
+    assert night.returncode == 0, night.stderr
+    code, output = hosts.init(*hosts.options)
+    assert code == 0, output
+    there = hosts.data / "hmem-keys"
+    assert (there.stat().st_mode & 0o777, (there / "encrypt.key").stat().st_mode & 0o777) == (0o700, 0o600)
+    hosts.say("The spare key is under the blue pot.")
+    night = hosts.there("run")
+    assert night.returncode == 0, night.stderr
+    assert "blue pot" in hosts.day.run("search", str(CHAT), "where is the spare key").stdout
+    assert "F28" in hosts.day.run("search", str(CHAT), "boiler code").stdout, "what was known before"
+    for words in (b"blue pot", b"F28"):
+        assert [name for name, content in files_below(hosts.data / "night").items() if words in content] == []
+    kept = files_below(there, hosts.config)
+    code, output = hosts.init(*hosts.options)
+    assert code == 0, output
+    assert files_below(there, hosts.config) == kept, "run again it changes nothing"
+    code, output = hosts.init("--undo")
+    assert code == 0, output
+    assert not there.exists()
+    night = hosts.day.run("run", program="hmem-night")
+    assert night.returncode == 0, night.stderr
+    assert "blue pot" in hosts.day.run("search", str(CHAT), "where is the spare key").stdout
+
+
 def test_the_keys_can_do_nothing_else(hosts: TwoHomes) -> None:
     code, output = hosts.init(*hosts.options)
     assert code == 0, output
