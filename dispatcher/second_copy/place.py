@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import threading
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -150,6 +151,14 @@ def keep_keyring(journal: DayJournal | None, kept: object) -> object:
         content, _ = copies.keyring(sealing.keys())
         write_atomic(journal.folder / KEYRING, content)
     return now
+
+
+def renew_keyring(settings: Settings) -> None:
+    """After a change of the owner's key. What fails here is done by the dispatcher's next look."""
+    journal = open_journal(settings)
+    if journal is not None and journal.exists:
+        with suppress(OSError):
+            keep_keyring(journal, None)
 
 
 def put_keyring_back(settings: Settings, folder: Path) -> None:

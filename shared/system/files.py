@@ -181,6 +181,17 @@ def write_atomic(path: Path, content: bytes, modes: Modes = PRIVATE) -> None:
         handle.write(content)
 
 
+def replace_secret(path: Path, content: bytes, modes: Modes = PRIVATE) -> None:
+    """As `write_atomic`, and overwrite what the file was: a key should not stay in a free block of the disk (on an SSD it may)."""
+    old = os.open(path, os.O_RDWR) if path.exists() else None
+    write_atomic(path, content, modes)
+    if old is not None:
+        with os.fdopen(old, "r+b") as handle:
+            handle.write(bytes(os.fstat(old).st_size))
+            handle.flush()
+            os.fsync(old)
+
+
 def copy_atomic(source: Path, target: Path) -> None:
     """Copy a file's bytes, whole and durable or not at all."""
     with source.open("rb") as read, atomic_writer(target) as handle:
@@ -278,9 +289,13 @@ def _remove_if_abandoned(directory: Path) -> None:
             remove_tree(directory)
 
 
+#: The eight digits of `atomic_writer`, so that `key` does not also name the halves of `key.ring`.
+_HALF = "[0-9a-f]" * 8
+
+
 def remove_halves(directory: Path, name: str = "*") -> None:
     """Remove what a kill in the middle of `atomic_writer` or `switch_link` has left of this file (or of all) that nobody writes to now."""
-    for left in list(directory.glob(f".{name}.tmp" if name == "*" else f".{name}.*.tmp")):
+    for left in list(directory.glob(f".{name}.tmp" if name == "*" else f".{name}.{_HALF}.tmp")):
         left.unlink(missing_ok=True)
 
 

@@ -41,6 +41,7 @@ from dispatcher.chat_data.forget.receipt import key_stays, receipt, what_stays, 
 from dispatcher.chat_data.forget.scan import Proof
 from dispatcher.chat_data.forget.scan_files import add_files
 from dispatcher.memory.tombstones import Forgotten, announce, end_conversation, raise_mark
+from dispatcher.second_copy.place import renew_keyring
 from shared.config.ownership import OURS
 from shared.config.settings import Settings
 from shared.errors import SettingsError
@@ -290,6 +291,7 @@ class ForgetRun:
         """With encryption: the owner's key is changed if the chat's was destroyed; returns what stays of keys."""
         if self._journal.keys and not (why := change_owner()):
             self._journal.layers["encryption: owner's key"] = {"changed": 1}
+            renew_keyring(self._context.settings)
         elif self._journal.keys:
             return key_stays(destroyed=True, why=why)
         self._done("key-changed")

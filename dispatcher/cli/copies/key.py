@@ -6,6 +6,7 @@ Started by root, the commands act on these files as the user who owns their dire
 from __future__ import annotations
 
 import os
+from collections.abc import Collection
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -76,7 +77,7 @@ def copy(to: Annotated[Path, typer.Argument(help="The file to make, on a medium 
         content, ids = copies.copied(sealing.keys())
     write_atomic(to.absolute(), content)
     with as_owner_of(file.parent):
-        copies.record(file, to.absolute(), ids)
+        copies.record(file, to.absolute(), ids, sealing.keys().owner)
     typer.echo(
         f"The key and {len(ids)} keys of the keyring are in {to}. Whoever has this file can read everything: keep it"
     )
@@ -94,7 +95,7 @@ def restore(
     file, content = _key_file(settings), source.read_bytes()
     done = _put_back(file, settings.hmem_state_dir, source, content)
     if (of_night := settings.key_file_of_night) and of_night != file and os.geteuid() == 0:
-        _put_back(of_night, settings.hmem_night_dir, source, content)
+        _put_back(of_night, settings.hmem_night_dir, source, content, copies.destroyed_beside(file))
     typer.echo(
         f"{done.keys} keys came back into the keyring; the key file {file} {'was written' if done.key_written else 'is as it was'}."
     )
@@ -103,11 +104,16 @@ def restore(
 
 @app.command()
 def rotate() -> None:
-    """Change the owner's key: nobody who has an old copy of the keyring can open it with the new key. Nothing is encrypted anew."""
-    file = _key_file(start(directory=None))
+    """Change the owner's key. The new one opens no earlier keyring, the earlier one no keyring that is written elsewhere from now on (mirror,
+    journal, backups). Nothing is encrypted anew."""
+    from dispatcher.second_copy.place import renew_keyring  # late: `hmem key status` needs none of it
+
+    settings = start(directory=None)
+    file = _key_file(settings)
     with as_owner_of(file.parent):
-        before = sealing.keys().own.owner.fingerprint
+        before = sealing.keys().owner.fingerprint
         after = copies.rotate(sealing.keys()).fingerprint
+        renew_keyring(settings)
     typer.echo(
         f"The encryption key was {before} and is {after} now, in {file}; other hosts take it over by themselves."
     )
@@ -155,11 +161,13 @@ def _key_file(settings: Settings) -> Path:
     return settings.encrypt_key_file
 
 
-def _put_back(file: Path, directory: Path, source: Path, content: bytes) -> copies.RestoredKeys:
+def _put_back(
+    file: Path, directory: Path, source: Path, content: bytes, destroyed: Collection[str] = ()
+) -> copies.RestoredKeys:
     """For the user whose directory that is."""
     with as_owner_of(file.parent):
         of_mirror = b'"copy"' not in content
-        done = (copies.restore_keyring if of_mirror else copies.restore)(file, content, str(source))
+        done = (copies.restore_keyring if of_mirror else copies.restore)(file, content, str(source), destroyed)
     _hand_over(file, directory)
     return done
 

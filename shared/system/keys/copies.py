@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Collection, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ import orjson
 
 from shared.errors import EncryptionKeyMissing, InvalidInput, StorageError
 from shared.system.faults import crash_point
-from shared.system.files import make_dir, write_atomic
+from shared.system.files import make_dir, remove_halves, replace_secret, write_atomic
 from shared.system.keys.encryption_key import EncryptionKey
 from shared.system.keys.keyring import Content, DataKey, Keyring, dump, follow, locked, read_content
 from shared.system.keys.sealing import ROLES, Sealing, keyring_path
@@ -72,13 +72,15 @@ def make_key(path: Path, key: EncryptionKey | None = None) -> EncryptionKey:
 def state(keys: Sealing) -> KeyState:
     """Of the keyrings on this host, as far as this user may read them."""
     content = _all(keys)
-    last = _last_copy(keys.key_file)
+    last, owner = _last_copy(keys.key_file), keys.owner.fingerprint
     shared = [key for key in content.keys.values() if not key.local]
-    known = last["keys"] | (_mirrored(keys.key_file) if last["at"] else set())
+    known = last["keys"] | (
+        _mirrored(keys.key_file) if last["key"] == owner else set()
+    )  # the copy's key opens what is mirrored
     new = [key for key in shared if key.key_id not in known]
     return KeyState(
         str(keys.key_file),
-        keys.own.owner.fingerprint,
+        owner,
         len(shared),
         len(_chats(shared)),
         len(content.destroyed),
@@ -94,17 +96,19 @@ def copied(keys: Sealing) -> tuple[bytes, list[str]]:
     keys.sync()
     content, now = _all(keys), time.time()
     content.keys = {key_id: key for key_id, key in content.keys.items() if not key.local}
-    owner = keys.own.owner
+    owner = keys.owner
     record = {"copy": FORMAT, "made": now, "key": owner.line, "keyring": orjson.loads(dump(content, owner))}
     return orjson.dumps(record, option=orjson.OPT_INDENT_2) + b"\n", sorted(content.keys)
 
 
 def keyring(keys: Sealing) -> tuple[bytes, list[str]]:
-    """(the keyring, without local keys, as it lies beside backups and mirrors; the ids in it). Only the owner's key opens it."""
+    """(the keyring, without local keys, as it lies beside backups and mirrors; the ids in it). Only today's owner's key opens it: an earlier one,
+    which may have been stolen, does not lead there."""
     keys.sync()
     content = _all(keys)
     content.keys = {key_id: key for key_id, key in content.keys.items() if not key.local}
-    return dump(content, keys.own.owner), sorted(content.keys)
+    content.successors = {}
+    return dump(content, keys.owner), sorted(content.keys)
 
 
 def record_mirrored(key_file: Path, ids: Collection[str]) -> None:
@@ -112,26 +116,35 @@ def record_mirrored(key_file: Path, ids: Collection[str]) -> None:
     write_atomic(_mirror_note(key_file), orjson.dumps(sorted(ids)))
 
 
-def record(key_file: Path, target: Path, ids: Collection[str]) -> None:
-    """Note that a copy was made."""
-    write_atomic(_note(key_file), orjson.dumps({"at": time.time(), "to": str(target), "keys": sorted(ids)}))
+def record(key_file: Path, target: Path, ids: Collection[str], owner: EncryptionKey) -> None:
+    """Note that a copy was made, with which owner's key."""
+    note = {"at": time.time(), "to": str(target), "keys": sorted(ids), "key": owner.fingerprint}
+    write_atomic(_note(key_file), orjson.dumps(note))
 
 
-def restore_keyring(key_file: Path, content: bytes, source: str) -> RestoredKeys:
-    """Put back a keyring that lay beside a backup or a mirror; the owner's key must be here already. EncryptionKeyMissing if it does not open it."""
+def restore_keyring(key_file: Path, content: bytes, source: str, destroyed: Collection[str] = ()) -> RestoredKeys:
+    """Put back a keyring that lay beside a backup or a mirror; the owner's key must be here already. EncryptionKeyMissing if it does not open it,
+    unless all of its keys are here: an earlier key encrypted it. `source` names it, at the beginning of a sentence."""
     present = EncryptionKey.load(key_file)
     try:
         ring = orjson.loads(content)
-    except ValueError as error:
+        ids = set(ring["keys"])
+    except (ValueError, KeyError, TypeError) as error:
         raise InvalidInput(
             f"{source} is not a keyring, so nothing was changed ({error}). Give the right file."
         ) from error
-    _, owner = read_content(ring, present, Path(source))
-    return restore(key_file, orjson.dumps({"copy": FORMAT, "key": owner.line, "keyring": ring}), source)
+    try:
+        _, owner = read_content(ring, present, source)
+    except EncryptionKeyMissing:
+        if ids <= _known(key_file, present):
+            return RestoredKeys(0, key_written=False)
+        raise
+    record = orjson.dumps({"copy": FORMAT, "key": owner.line, "keyring": ring})
+    return restore(key_file, record, source, destroyed)
 
 
-def restore(key_file: Path, content: bytes, source: str) -> RestoredKeys:
-    """Put key and keyring back from a copy. Keys that are here stay, and what was destroyed here stays destroyed. A
+def restore(key_file: Path, content: bytes, source: str, destroyed: Collection[str] = ()) -> RestoredKeys:
+    """Put key and keyring back from a copy. Keys that are here stay, and what was destroyed here (or is named in `destroyed`) stays destroyed. A
     damaged keyring is set aside.
 
     EncryptionKeyMissing, and nothing is changed, if a keyring here has keys that the copy lacks and that no key opens.
@@ -144,6 +157,8 @@ def restore(key_file: Path, content: bytes, source: str) -> RestoredKeys:
     with ExitStack() as stack:
         for path in paths:
             stack.enter_context(locked(path))
+        in_copy.destroyed |= {*destroyed, *destroyed_beside(key_file)}
+        in_copy.keys = {i: one for i, one in in_copy.keys.items() if i not in in_copy.destroyed}
         merged = [(path, *_merged(path, present, key, in_copy)) for path in paths]
         owners = {owner.fingerprint: owner for _, owner, _, _ in merged}
         if len(owners) > 1:
@@ -152,7 +167,7 @@ def restore(key_file: Path, content: bytes, source: str) -> RestoredKeys:
             )
         added = 0
         for path, owner, ring, new in merged:
-            write_atomic(path, dump(ring, owner))
+            replace_secret(path, dump(ring, owner))
             added = max(added, new)
     crash_point("key:restored")
     owner = next(iter(owners.values()))
@@ -164,20 +179,41 @@ def restore(key_file: Path, content: bytes, source: str) -> RestoredKeys:
     return RestoredKeys(added, key_written=True)
 
 
+def destroyed_beside(key_file: Path) -> set[str]:
+    """Ids of the keys that any keyring beside the key says to be destroyed. No key is needed to read them."""
+    found = set[str]()
+    for path in (keyring_path(key_file, role) for role in ROLES):
+        with suppress(OSError, ValueError, KeyError, TypeError):
+            found.update(orjson.loads(path.read_bytes())["destroyed"])
+    return found
+
+
+def _known(key_file: Path, owner: EncryptionKey) -> set[str]:
+    """Ids of the keys that are here, and of those that were destroyed here."""
+    found = destroyed_beside(key_file)
+    for role in ROLES:
+        ring = Keyring(owner, keyring_path(key_file, role))
+        with suppress(EncryptionKeyMissing):
+            ring.refresh()
+        found.update(ring.keys)
+    return found
+
+
 def rotate(keys: Sealing) -> EncryptionKey:
-    """Another owner's key: an earlier copy of a keyring cannot be opened with it. StorageError, and nothing is changed, if this user may not.
+    """Another owner's key: an earlier copy of a keyring cannot be opened with it. StorageError or EncryptionKeyMissing, and nothing is changed, if
+    this user may not, or a keyring cannot be read.
 
     First the keyrings, then the file: a file with the earlier key leads to the new one. In Redis the keys are replaced with the next exchange.
     """
     if why := why_not_rotated(keys.key_file):
         raise StorageError(why)
     new = EncryptionKey.new()
-    for ring in list(_rings(keys)):
+    for ring in list(_rings(keys, all_of_them=True)):
         ring.change_owner(new)
         crash_point("key:ring-changed")
+    remove_halves(keys.key_file.parent, keys.key_file.name)
     new.write(keys.key_file)
     crash_point("key:changed")
-    keys.owner = new
     keys.sync()
     return new
 
@@ -194,8 +230,8 @@ def why_not_rotated(key_file: Path) -> str:
     return ""
 
 
-def _rings(keys: Sealing) -> Iterator[Keyring]:
-    """The keyrings beside the key; those of other users that cannot be read are left out."""
+def _rings(keys: Sealing, *, all_of_them: bool = False) -> Iterator[Keyring]:
+    """The keyrings beside the key; without `all_of_them` those of other users, which cannot be read, are left out."""
     keys.own.refresh()
     yield keys.own
     for role in ROLES:
@@ -205,13 +241,15 @@ def _rings(keys: Sealing) -> Iterator[Keyring]:
             try:
                 ring.refresh()
             except (EncryptionKeyMissing, OSError):
+                if all_of_them:
+                    raise
                 continue
             yield ring
 
 
 def _all(keys: Sealing) -> Content:
     """Of all keyrings together."""
-    content = Content(keys.own.owner.fingerprint)
+    content = Content(keys.owner.fingerprint)
     for ring in _rings(keys):
         content.keys = dict(ring.keys) | content.keys
         content.destroyed |= set(ring.destroyed)
@@ -242,9 +280,9 @@ def _mirrored(key_file: Path) -> set[str]:
 def _last_copy(key_file: Path) -> dict[str, Any]:
     try:
         note = orjson.loads(_note(key_file).read_bytes())
-        return {"at": float(note["at"]), "to": str(note["to"]), "keys": set(note["keys"])}
+        return {"at": float(note["at"]), "to": str(note["to"]), "keys": set(note["keys"]), "key": note["key"]}
     except (OSError, ValueError, KeyError, TypeError):
-        return {"at": None, "to": "", "keys": set()}
+        return {"at": None, "to": "", "keys": set(), "key": ""}
 
 
 def _read_copy(raw: bytes, source: str) -> tuple[EncryptionKey, Content]:
@@ -254,7 +292,7 @@ def _read_copy(raw: bytes, source: str) -> tuple[EncryptionKey, Content]:
         key = EncryptionKey.parse(record["key"])
         if record["copy"] != FORMAT or key is None:
             raise ValueError(f"format {record['copy']}")
-        content, owner = read_content(record["keyring"], key, Path(source))
+        content, owner = read_content(record["keyring"], key, source)
     except (ValueError, KeyError, TypeError) as error:
         raise InvalidInput(
             f"{source} is not a copy that hmem key copy made, so nothing was changed ({error}). Give the right file."
@@ -277,7 +315,7 @@ def _merged(
         return key, in_copy, len(in_copy.keys)
     for candidate in filter(None, (present, key)):
         try:
-            content, owner = read_content(record, candidate, path)
+            content, owner = read_content(record, candidate, f"The keyring {path}")
         except EncryptionKeyMissing:
             continue
         destroyed = content.destroyed | in_copy.destroyed

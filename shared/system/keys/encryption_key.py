@@ -15,7 +15,7 @@ from functools import cached_property
 from pathlib import Path
 
 from shared.errors import EncryptionKeyMissing
-from shared.system.files import Modes, write_atomic
+from shared.system.files import Modes, replace_secret
 
 SECRET_BYTES, SIV_KEY_BYTES = 32, 64
 _LINE = re.compile(r"hmem-encryption-key-1:([0-9a-f]{64})\s*\Z")
@@ -71,9 +71,9 @@ class EncryptionKey:
         return f"hmem-encryption-key-1:{self._secret.hex()}\n"
 
     def write(self, path: Path) -> None:
-        """Durably, in the place of an earlier one; readable by its owner (0600), or as the earlier one was."""
+        """Durably, in the place of an earlier one, which is overwritten; readable by its owner (0600), or as the earlier one was."""
         modes = Modes(file=stat.S_IMODE(path.stat().st_mode)) if path.exists() else Modes()
-        write_atomic(path, self.line.encode(), modes)
+        replace_secret(path, self.line.encode(), modes)
 
     def seal(self, data: bytes, about: bytes) -> bytes:
         """Encrypted, and bound to `about`, which must be given again."""

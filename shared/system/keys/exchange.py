@@ -38,12 +38,18 @@ class Exchange:
         try:
             found = cast(dict[bytes, bytes], self._redis().hgetall(keys.KEYRING))
             fields = {name.decode(): value.decode() for name, value in found.items()}
+            ring.hear_of_destroyed([name.removeprefix(_GONE) for name in fields if name.startswith(_GONE)])
             changed = self._follow(ring, fields)
             if changed or self._is_behind(ring, fields):
-                self.replace(ring)  # ours may be there under an earlier owner's key, which nobody else could open
+                self.replace(
+                    ring, fields
+                )  # ours may be there under an earlier owner's key, which nobody else could open
             new = [key for name, value in fields.items() if (key := self._parsed(ring, name, value, fields))]
             if new:
                 ring.learn(new)
+            self.destroy(
+                [i for i in ring.destroyed if i in fields or f"{_GONE}{i}" not in fields]
+            )  # Redis was away, or lost
             self.offer(ring, [key for i, key in ring.keys.items() if not key.local and i not in fields], fields)
         except (RedisError, OSError, UnicodeDecodeError) as error:
             log.warning("the keyring in Redis cannot be reached", error=str(error))
@@ -73,9 +79,10 @@ class Exchange:
             pipe.hset(keys.KEYRING, mapping={f"{_GONE}{one}": "1" for one in ids})
             pipe.execute()
 
-    def replace(self, ring: Keyring) -> None:
-        """After a change of the owner's key: every key anew. RedisError if it cannot be reached."""
-        entries: dict[Any, Any] = {i: key.sealed(ring.owner) for i, key in ring.keys.items() if not key.local}
+    def replace(self, ring: Keyring, fields: Collection[str]) -> None:
+        """After a change of the owner's key: every key anew, except those that another host has destroyed. RedisError if it cannot be reached."""
+        shared = [key for i, key in ring.keys.items() if not key.local and f"{_GONE}{i}" not in fields]
+        entries: dict[Any, Any] = {key.key_id: key.sealed(ring.owner) for key in shared}
         self._redis().hset(keys.KEYRING, mapping=entries | {_ABOUT: _about(ring)})
 
     def _follow(self, ring: Keyring, fields: dict[str, str]) -> bool:

@@ -17,7 +17,7 @@ import threading
 import time
 from base64 import b64decode, b64encode
 from collections.abc import Collection, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,7 @@ from typing import Any
 import orjson
 
 from shared.errors import EncryptionKeyMissing, StorageError
-from shared.system.files import write_atomic
+from shared.system.files import remove_halves, replace_secret
 from shared.system.keys.encryption_key import SIV_KEY_BYTES, EncryptionKey
 
 FORMAT = 1
@@ -111,7 +111,7 @@ class Keyring:
         with self._lock:
             found = self._found()
             if found != self._stat:
-                self._content = self._read()
+                self._content = self._read_settled()
                 self._stat = found
 
     def has_changed(self) -> bool:
@@ -153,17 +153,20 @@ class Keyring:
             for key_id in content.keys.keys() & set(ids):
                 content.keys[key_id] = replace(content.keys[key_id], retired=True)
 
-    def destroy(self, ids: Collection[str]) -> int:
-        """Nothing that these keys encrypted can be read again. Returns how many were here."""
+    def destroy(self, ids: Collection[str]) -> None:
+        """Nothing that these keys encrypted can be read again."""
         with self._changing() as content:
-            gone = [key_id for key_id in ids if content.keys.pop(key_id, None) is not None]
+            for key_id in ids:
+                content.keys.pop(key_id, None)
             content.destroyed.update(ids)
-        return len(gone)
 
     def forget_destroyed(self, ids: Collection[str]) -> None:
         """Drop the record of destroyed keys that no other host has known."""
         with self._changing() as content:
             content.destroyed.difference_update(ids)
+
+    def hear_of_destroyed(self, ids: Collection[str]) -> None:
+        """Redis says so. No key is destroyed for that: whoever may write there could destroy every chat."""
 
     def change_owner(self, new: EncryptionKey) -> None:
         """Encrypt the keyring with another owner's key. Whoever has the earlier one and this file gets the new one; not the other way round."""
@@ -183,17 +186,14 @@ class Keyring:
             self.owner = new
         return True
 
-    def as_bytes(self) -> bytes:
-        """The content of the file, as another host may have it: without local keys."""
-        return dump(replace(self._content, keys={i: key for i, key in self.keys.items() if not key.local}), self.owner)
-
     @contextmanager
     def _changing(self) -> Iterator[Content]:
         """The content, read and written while no other process does."""
         with self._lock, locked(self.path):
+            remove_halves(self.path.parent, self.path.name)  # a kill may have left keys that are to be destroyed
             self._content, self._stat = self._read(), None
             yield self._content
-            _replace(self.path, dump(self._content, self.owner))
+            replace_secret(self.path, dump(self._content, self.owner))
             self._stat = self._found()
 
     def _found(self) -> tuple[int, int, int] | None:
@@ -202,6 +202,15 @@ class Keyring:
         except FileNotFoundError:
             return None
         return found.st_ino, found.st_size, found.st_mtime_ns
+
+    def _read_settled(self) -> Content:
+        """A file that is replaced meanwhile, and overwritten, is read again when nobody writes."""
+        try:
+            return self._read()
+        except EncryptionKeyMissing:
+            with suppress(StorageError), locked(self.path):  # it cannot be locked: another user's
+                return self._read()
+            raise
 
     def _read(self) -> Content:
         try:
@@ -214,9 +223,28 @@ class Keyring:
             ) from error
         except ValueError as error:
             raise EncryptionKeyMissing(f"The keyring {self.path} is damaged. {_REPAIR}") from error
-        content, owner = read_content(record, self.owner, self.path)
+        content, owner = read_content(record, self.owner, f"The keyring {self.path}")
         self.owner = owner
         return content
+
+
+class PassingKeyring(Keyring):
+    """Of a program that needs keys only while it runs: what it does not keep, nobody has to destroy there."""
+
+    def refresh(self) -> None:
+        """There is no file."""
+
+    def has_changed(self) -> bool:
+        return False
+
+    def hear_of_destroyed(self, ids: Collection[str]) -> None:
+        """It is believed: what those keys encrypted is read as that of a forgotten chat, and no key is lost here."""
+        self._content.destroyed.update(ids)
+
+    @contextmanager
+    def _changing(self) -> Iterator[Content]:
+        with self._lock:
+            yield self._content
 
 
 def dump(content: Content, owner: EncryptionKey) -> bytes:
@@ -231,20 +259,18 @@ def dump(content: Content, owner: EncryptionKey) -> bytes:
 _REPAIR = "Put your copy of it back (hmem key restore)."
 
 
-def read_content(record: Any, owner: EncryptionKey, place: Path) -> tuple[Content, EncryptionKey]:
+def read_content(record: Any, owner: EncryptionKey, place: str) -> tuple[Content, EncryptionKey]:
     """The content of a keyring, and the owner's key that encrypts it, which may be a later one than `owner`. EncryptionKeyMissing if this key does
-    not open it; `place` names it."""
+    not open it; `place` names it, at the beginning of a sentence."""
     try:
         if record["format"] != FORMAT:
-            raise EncryptionKeyMissing(
-                f"The keyring {place} was written by a newer hcli-memory. Install that here, too."
-            )
+            raise EncryptionKeyMissing(f"{place} was written by a newer hcli-memory. Install that here, too.")
         successors = dict(record["successors"])
         found = follow(owner, successors, record["owner"])
         if found is None:
             raise EncryptionKeyMissing(
-                f"The keyring {place} was encrypted with the owner's key {record['owner']}, but ENCRYPT_KEY_FILE has {owner.fingerprint}. "
-                "Put the right key back: without it nothing that was remembered can be read."
+                f"{place} was encrypted with the owner's key {record['owner']}, but ENCRYPT_KEY_FILE has {owner.fingerprint}. Put that key back, or "
+                "a copy of key and keyring that was made later (hmem key restore)."
             )
         keys: dict[str, DataKey] = {}
         for key_id, entry in record["keys"].items():
@@ -254,7 +280,7 @@ def read_content(record: Any, owner: EncryptionKey, place: Path) -> tuple[Conten
             keys[key_id] = key
         return Content(found.fingerprint, keys, set(record["destroyed"]), successors), found
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise EncryptionKeyMissing(f"The keyring {place} is damaged ({error}). {_REPAIR}") from error
+        raise EncryptionKeyMissing(f"{place} is damaged ({error}). {_REPAIR}") from error
 
 
 @contextmanager
@@ -273,14 +299,3 @@ def locked(path: Path) -> Iterator[None]:
         yield
     finally:
         os.close(descriptor)
-
-
-def _replace(path: Path, content: bytes) -> None:
-    """Write the file, and overwrite what it was: a key that is destroyed should not stay in a free block of the disk (on an SSD it may)."""
-    old = os.open(path, os.O_RDWR) if path.exists() else None
-    write_atomic(path, content)
-    if old is not None:
-        with os.fdopen(old, "r+b") as handle:
-            handle.write(bytes(os.fstat(old).st_size))
-            handle.flush()
-            os.fsync(old)

@@ -4,8 +4,8 @@ Without ENCRYPT_KEY_FILE both return what they are given. What was stored before
 
     mark (8 bytes), id of the data key (8 bytes), AES-SIV of the text, bound to `about`
 
-`about` says what the text is (a turn's id, a column): sealed text that is moved to another place is refused. A key's name is `chat:<id>` or that of
-a place. Every process has one set of keys (`configure`), because text is sealed deep inside readers and writers of every format.
+`about` says what the text is (a turn's id, a column): sealed text is refused in a place that is called otherwise. A key's name is `chat:<id>` or
+that of a place. Every process has one set of keys (`configure`), because text is sealed deep inside readers and writers of every format.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from shared.errors import EncryptionKeyMissing
 from shared.system.keys.encryption_key import EncryptionKey
-from shared.system.keys.keyring import ID_BYTES, DataKey, Keyring
+from shared.system.keys.keyring import ID_BYTES, DataKey, Keyring, PassingKeyring
 from shared.text.caches import cached
 
 if TYPE_CHECKING:
@@ -30,7 +30,8 @@ if TYPE_CHECKING:
 
 #: Who runs: a dispatcher or the owner's command, a night, or who receives releases on the day host.
 Role = Literal["day", "night", "receiver"]
-ROLES: tuple[Role, ...] = ("day", "night", "receiver")
+#: Those whose keys are kept in a file.
+ROLES: tuple[Role, ...] = ("day", "night")
 MARK = b"\x00hmseal1"
 HEAD = len(MARK) + ID_BYTES
 #: Ahead of sealed text in a column of text. Text that people write does not begin with a control character.
@@ -66,14 +67,19 @@ class Sealing:
         """EncryptionKeyMissing if the owner's key or the keyring cannot be read."""
         self.key_file, self.role, self._exchange = key_file, role, exchange
         self._lock = threading.RLock()
-        self.owner = EncryptionKey.load(key_file)
-        self.own = Keyring(self.owner, keyring_path(key_file, role))
+        owner = EncryptionKey.load(key_file)
+        self.own = (Keyring if role in ROLES else PassingKeyring)(owner, keyring_path(key_file, role))
         others = (keyring_path(key_file, other) for other in ROLES if other != role)
-        self._others = [Keyring(self.owner, path) for path in others]
+        self._others = [Keyring(owner, path) for path in others]
         self._names: dict[str, DataKey] = {}
         self._ids: dict[str, DataKey] = {}
         self._synced = -SYNC_SECONDS
         self.reload()
+
+    @property
+    def owner(self) -> EncryptionKey:
+        """The owner's key, as the keyring has followed it."""
+        return self.own.owner
 
     def reload(self) -> None:
         """Read the keyrings again if they have changed."""
@@ -103,7 +109,6 @@ class Sealing:
             return
         with self._lock:
             if self._exchange.sync(self.own):
-                self.owner = self.own.owner
                 self._write_owner()
                 self.reload()
             if shared := [key for i, key in self._ids.items() if i not in self.own.keys and not key.local]:

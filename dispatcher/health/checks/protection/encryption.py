@@ -16,6 +16,7 @@ from shared.system.keys import copies, sealing
 
 #: How many of the newest rows of each table are opened.
 SAMPLED = 50
+COPY = "Run hmem key copy TO, and keep that file elsewhere."
 
 
 def check_encryption(setup: Setup) -> Finding:
@@ -73,6 +74,10 @@ def _sample(settings: Settings) -> tuple[int, int]:
 
 
 def _uncopied(found: copies.KeyState) -> list[tuple[str, str]]:
+    if found.copied_at is None:
+        return [
+            ("No copy of the encryption key was made on this host: if it is lost, nothing can be read again.", COPY)
+        ]
     if not found.new_keys:
         return []
     whose = f"{found.new_chats} chats have keys that are" if found.new_chats else f"{found.new_keys} keys are"
@@ -81,7 +86,7 @@ def _uncopied(found: copies.KeyState) -> list[tuple[str, str]]:
     return [
         (
             f"{whose} in no copy: if this host is lost, they cannot be read from mirror or backup.",
-            "Run hmem key copy TO, and keep that file elsewhere.",
+            COPY,
         )
     ]
 

@@ -104,7 +104,7 @@ def test_a_stale_copy_cannot_be_read_with_todays_keys_and_another_chat_can(seale
 
     assert key_of(sealed).read_bytes() != owner
     keyring_path(key_of(sealed), "day").write_bytes(stale_ring)
-    with pytest.raises(EncryptionKeyMissing, match="Put the right key back"):
+    with pytest.raises(EncryptionKeyMissing, match="Put that key back"):
         stored(sealed)
     key_of(sealed).write_bytes(owner)
     assert stored(sealed, tmp_path / "stale")[CHAT] == EVERY[CHAT], (

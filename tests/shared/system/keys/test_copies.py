@@ -50,7 +50,7 @@ def lose(key_file: Path) -> None:
 
 def copied(key_file: Path) -> bytes:
     content, ids = copies.copied(sealing.keys())
-    copies.record(key_file, Path("/safe"), ids)
+    copies.record(key_file, Path("/safe"), ids, sealing.keys().owner)
     return content
 
 
@@ -174,7 +174,7 @@ def test_a_changed_key_opens_both_roles_and_no_earlier_keyring(key_file: Path) -
         assert opens(of_day)
     for role, content in stale.items():
         keyring_path(key_file, role).write_bytes(content)
-        with pytest.raises(EncryptionKeyMissing, match="Put the right key back"):
+        with pytest.raises(EncryptionKeyMissing, match="Put that key back"):
             begin(key_file, role)
 
 

@@ -85,7 +85,7 @@ def test_a_wrong_or_lost_key_is_said_in_a_sentence(key_file: Path) -> None:
     right = key_file.read_bytes()
     EncryptionKey.new().write(key_file)
     begin(key_file)
-    with pytest.raises(EncryptionKeyMissing, match="Put the right key back"):
+    with pytest.raises(EncryptionKeyMissing, match="Put that key back"):
         sealing.unseal(sealed, "turn")
     key_file.unlink()
     begin(key_file)
