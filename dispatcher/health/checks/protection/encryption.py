@@ -74,12 +74,9 @@ def _sample(settings: Settings) -> tuple[int, int]:
 
 
 def _uncopied(found: copies.KeyState) -> list[tuple[str, str]]:
-    if found.copied_at is None:
-        return [
-            ("No copy of the encryption key was made on this host: if it is lost, nothing can be read again.", COPY)
-        ]
     if not found.new_keys:
-        return []
+        sentence = "No copy of the encryption key was made on this host: if it is lost, nothing can be read again."
+        return [(sentence, COPY)] if found.copied_at is None else []
     whose = f"{found.new_chats} chats have keys that are" if found.new_chats else f"{found.new_keys} keys are"
     if found.new_chats == 1:
         whose = "1 chat has a key that is"
