@@ -10,7 +10,7 @@ from dispatcher.installation.init.steps import ask_hmem
 from shared.config.settings import Settings
 from shared.config.values import names_a_host
 from shared.errors import InstallationIncomplete
-from shared.system.keys.sealing import ROLES, keyring_path
+from shared.system.keys.sealing import keyring_path
 
 #: Read by the night, and the same on both hosts or meant for the night alone.
 _COPIED = (
@@ -53,25 +53,30 @@ def for_night_host(installation: InitContext) -> tuple[dict[str, str], list[str]
 
 
 def encryption_files(settings: Settings) -> dict[str, str]:
-    """Name → content: the encryption key, and the keyrings of this host that it opens; {} without encryption.
+    """Name → content: the encryption key and the night's keyring; {} without encryption.
 
     Later keys come through Redis, but the archive is verified there before Redis is reached.
     """
-    day, night = settings.encrypt_key_file, settings.key_file_of_night
-    if day is None or night is None:
+    key = settings.key_file_of_night
+    if key is None:
         return {}
+    ring = keyring_path(key, "night")
     try:
-        files = {KEY_FILE: night.read_text(encoding="ascii")}
-        for role in ROLES:
-            for ring in (keyring_path(day, role), keyring_path(night, role)):
-                if ring.exists():
-                    files[keyring_path(Path(KEY_FILE), role).name] = ring.read_text(encoding="utf-8")
+        files = {KEY_FILE: key.read_text(encoding="ascii")}
+        if ring.exists():
+            files[keyring_path(Path(KEY_FILE), "night").name] = ring.read_text(encoding="utf-8")
     except OSError as error:
         raise InstallationIncomplete(
             f"{error.filename} cannot be read: {error.strerror}. It is needed on the night host, too. Correct it (hmem doctor), then run the same "
             "command again."
         ) from error
     return files
+
+
+def remove_keyring_here(settings: Settings) -> None:
+    """No night runs here any more, so nobody would destroy the keys of forgotten chats in its keyring. The dispatcher's has all that it needs."""
+    if key := settings.key_file_of_night:
+        keyring_path(key, "night").unlink(missing_ok=True)
 
 
 def _owner_key(installation: InitContext) -> str:

@@ -222,6 +222,7 @@ def first_night(move: NightMove) -> str:
     if move.journal.names("first-night"):
         return "has run before"
     said = str(move.ask("night", f"Running a night on {move.remote.name}", NIGHT_SECONDS)["said"])
+    night_settings.remove_keyring_here(move.installation.settings())
     move.journal.add("first-night", move.remote.name)
     return said
 

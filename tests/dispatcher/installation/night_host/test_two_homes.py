@@ -112,6 +112,8 @@ def test_encrypted_nights_move_with_their_key_and_come_back(hosts: TwoHomes) -> 
     assert code == 0, output
     there = hosts.data / "hmem-keys"
     assert (there.stat().st_mode & 0o777, (there / "encrypt.key").stat().st_mode & 0o777) == (0o700, 0o600)
+    assert {one.name for one in there.iterdir() if one.suffix == ".keys"} == {"encrypt.key.night.keys"}
+    assert not key.with_name("encrypt.key.night.keys").exists(), "no night destroys keys here any more"
     hosts.say("The spare key is under the blue pot.")
     night = hosts.there("run")
     assert night.returncode == 0, night.stderr
