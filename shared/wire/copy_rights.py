@@ -18,11 +18,11 @@ DISPATCHER: tuple[Right, ...] = (
     writes("SET DEL RPUSH HSET PEXPIRE", *_CONVERSATION, why="puts back what a lost Redis lacks"),
     writes("RPUSH", keys.TASKS, why="… queued messages"),
     both("HGETALL HDEL", keys.BOT_WAITING, why="… and where their answers go"),
-    both("HGETALL HSET", keys.KEYRING, why="the data keys, encrypted (ENCRYPT_KEY_FILE)"),
+    both("HGETALL HSET HDEL", keys.KEYRING, why="the data keys, encrypted (ENCRYPT_KEY_FILE)"),
 )
 
 NIGHT: tuple[Right, ...] = (
     reads("EXISTS", keys.JOURNAL, why="whether a journal follows this Redis"),
     writes("RPUSH EXPIRE", keys.flushed("*"), why="which turns it deletes, so that they leave the journal too"),
-    both("HGETALL HSET", keys.KEYRING, why="the data keys, encrypted (ENCRYPT_KEY_FILE)"),
+    both("HGETALL HSET HDEL", keys.KEYRING, why="the data keys, encrypted (ENCRYPT_KEY_FILE)"),
 )

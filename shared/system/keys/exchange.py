@@ -74,9 +74,9 @@ class Exchange:
     def destroy(self, ids: Collection[str]) -> None:
         """RedisError if it cannot be reached."""
         if ids:
-            pipe = self._redis().pipeline()
-            pipe.hdel(keys.KEYRING, *ids)
+            pipe = self._redis().pipeline(transaction=False)  # for which users of Redis would need MULTI
             pipe.hset(keys.KEYRING, mapping={f"{_GONE}{one}": "1" for one in ids})
+            pipe.hdel(keys.KEYRING, *ids)
             pipe.execute()
 
     def replace(self, ring: Keyring, fields: Collection[str]) -> None:
