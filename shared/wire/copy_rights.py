@@ -18,6 +18,7 @@ DISPATCHER: tuple[Right, ...] = (
     writes("SET DEL RPUSH HSET PEXPIRE", *_CONVERSATION, why="puts back what a lost Redis lacks"),
     writes("RPUSH", keys.TASKS, why="… queued messages"),
     both("HGETALL HDEL", keys.BOT_WAITING, why="… and where their answers go"),
+    reads("HGETALL", keys.RELEASE, why="`hmem restore --day`: whether a dispatcher runs"),
     both("HGETALL HSET HDEL", keys.KEYRING, why="the data keys, encrypted (ENCRYPT_KEY_FILE)"),
 )
 

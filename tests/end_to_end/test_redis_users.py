@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 import tomllib
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -14,9 +13,6 @@ import pytest
 from redis import Redis
 from redis.exceptions import AuthenticationError, NoPermissionError, ResponseError
 
-from shared.system.keys.encryption_key import EncryptionKey
-from shared.system.keys.keyring import Keyring
-from shared.system.keys.sealing import keyring_path
 from tests.servers.telegram_api import TelegramApi
 from tests.servers.telegram_messages import PICTURE
 from tests.support.day.forgetting_world import CANARIES, CHAT, planted
@@ -25,34 +21,8 @@ from tests.support.day.health import look
 from tests.support.day.telegram_bot import Bot as TelegramBot
 from tests.support.day.telegram_bot import wait_until
 from tests.support.machine import free_port, wait_for
-from tests.support.redis_users import DEPLOY, USERS, Guarded, guarded_redis, health, refusals
+from tests.support.redis_users import DEPLOY, USERS, Guarded, health, refusals
 from tests.support.world import SECRET, World
-
-
-@pytest.fixture(scope="module")
-def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
-    with guarded_redis(tmp_path_factory.mktemp("guarded")) as running:
-        yield running
-
-
-@pytest.fixture
-def admin(guarded: Guarded) -> Iterator[Redis]:
-    """Empties Redis and the log of refusals."""
-    client = guarded.client("tester")
-    client.flushall()
-    client.acl_log_reset()
-    yield client
-    client.close()
-
-
-@pytest.fixture
-def installed(tmp_path: Path, admin: Redis, guarded: Guarded) -> Iterator[World]:
-    """An installation whose commands run as the dispatcher unless told otherwise."""
-    world = World(tmp_path, admin, guarded.urls["dispatcher"])
-    world.environment = {"EMBEDDER": "none", "NIGHT_INDEXES": "none"}
-    yield world
-    for dispatcher in world.dispatchers:
-        dispatcher.stop(9)
 
 
 @pytest.mark.slow
@@ -223,43 +193,6 @@ def test_forgetting_as_the_owner(installed: World, guarded: Guarded, admin: Redi
     assert record["scan"]["found"] == [], record
     assert record["layers"]["redis: tasks"] == {"answered": 3}
     assert refusals(admin) == []
-
-
-@pytest.mark.slow
-def test_keys_are_exchanged_and_destroyed_by_each(installed: World, guarded: Guarded, admin: Redis) -> None:
-    """The night destroys its copy of a forgotten chat's key when it applies the owner's tombstone."""
-    night, owner = guarded.urls["night"], guarded.urls["owner"]
-    keys = {name: installed.root / name / "encrypt.key" for name in ("day", "night")}
-    made = EncryptionKey.new()
-    for path in keys.values():
-        path.parent.mkdir(mode=0o700)
-        made.write(path)
-    installed.environment |= {"ENCRYPT_KEY_FILE": str(keys["day"]), "NIGHT_ENCRYPT_KEY_FILE": str(keys["night"])}
-    writer = World(installed.root, admin, guarded.urls["tester"], dict(installed.environment))
-    for chat in (CHAT, "77"):
-        writer.say(f"t{chat}", "The boiler code is 4711.", chat_id=chat)
-    installed.command("hmem", "owner-key", REDIS_URL=owner)
-    installed.command("hmem-night", "run", REDIS_URL=night)
-    (key_id,) = [one for one, name in keyring_names(keys["night"]).items() if name == f"chat:{CHAT}"]
-    forgotten = installed.command("hmem", "forget", f"--chat={CHAT}", "--yes", "--later", check=False, REDIS_URL=owner)
-    assert forgotten.returncode == 28, forgotten.stderr
-    writer.say("more", "It was changed to 4712.", chat_id="77")
-    installed.command("hmem-night", "run", REDIS_URL=night)
-    assert key_id not in keyring_names(keys["night"])
-    assert admin.hexists("hcli:mem:keyring", f"gone:{key_id}")
-    assert not admin.hexists("hcli:mem:keyring", key_id)
-    assert keys["night"].read_bytes() == keys["day"].read_bytes() != made.line.encode()
-    running = installed.start_dispatcher()
-    assert "4712" in installed.command("hmem", "search", "77", "changed", REDIS_URL=owner).stdout
-    assert running.stop() == 0
-    assert refusals(admin) == []
-
-
-def keyring_names(key_file: Path) -> dict[str, str]:
-    """Id → name of the keys in the night's keyring."""
-    ring = Keyring(EncryptionKey.load(key_file), keyring_path(key_file, "night"))
-    ring.refresh()
-    return {key_id: key.name for key_id, key in ring.keys.items()}
 
 
 def test_the_dispatcher_may_see_whether_a_night_was_missed(installed: World, guarded: Guarded, admin: Redis) -> None:
