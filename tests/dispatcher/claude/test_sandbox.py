@@ -198,3 +198,43 @@ def test_a_fence_that_cannot_be_had_as_told_is_said_and_the_answer_comes(
     found = one.walls().found_open() or ""
     assert str(one.key) in found
     assert "despite Landlock (confine: the sandbox is incomplete" in found
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "-i {key}",
+        "-i{key}",
+        "-i ~/keys/journal",
+        "-4qi '{key}'",
+        "-o IdentityFile={key}",
+        "-oidentityfile={key}",
+        "-o 'IdentityFile ~/keys/journal'",
+        "-o IdentityFile=%d/keys/journal",
+        "-p 22 -F {config}",
+        "-F~/keys/config",
+    ],
+)
+def test_the_key_of_the_journal_is_hidden_however_the_ssh_command_names_it(
+    one: Home, monkeypatch: pytest.MonkeyPatch, words: str
+) -> None:
+    monkeypatch.setenv("HOME", str(one.home))
+    key, config = one.home / "keys" / "journal", one.home / "keys" / "config"
+    key.parent.mkdir()
+    key.write_text("s3cret")
+    config.write_text(f"Host backup\n  User hmem\n  IdentityFile {key}\n  Port 22\n")
+    hidden = [key, config] if "config" in words else [key]
+    walls = one.walls(journal="hmem@backup:/srv/x", journal_ssh=f"ssh -T {words.format(key=key, config=config)} -v")
+    assert one.seen(*hidden, one.home / "notes", walls=walls) == [one.home / "notes"]
+
+
+def test_keys_that_the_configuration_of_ssh_names_are_hidden_too(one: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(one.home))
+    (one.home / "keys").write_text("s3cret")
+    (one.home / ".ssh").mkdir()
+    (one.home / ".ssh" / "config").write_text("Host *\n\tIdentityFile ~/keys\n")
+    walls = one.walls(journal="hmem@backup:/srv/x")
+    assert one.seen(one.home / "keys", one.home / ".ssh" / "config", one.home / "notes", walls=walls) == [
+        one.home / "notes"
+    ]
+    assert one.walls(journal="hmem@backup:/srv/x", journal_ssh="ssh -i 'unfinished").open_because is None
