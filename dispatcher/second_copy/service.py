@@ -21,8 +21,9 @@ from dispatcher.second_copy.look import claimed_entry, task_entry, turn_entry
 from dispatcher.second_copy.place import keep_keyring, prepare, send
 from shared.config.settings import Settings
 from shared.delivery.journal.entries import packed
+from shared.delivery.journal.files import last_number
 from shared.delivery.journal.state import FINISHED
-from shared.errors import HmemError, JournalUnavailable
+from shared.errors import HmemError
 from shared.turns.records import Tombstone
 from shared.wire import keys
 from shared.wire.client import BACKGROUND, open_redis
@@ -183,15 +184,15 @@ class SecondCopy:
     def _transfer(self) -> None:
         if self._journal is None:
             return
-        last = self._journal.refresh().last
-        if last == self._sent:
-            self._sent_at, self._unsent_since = time.time(), None
-            return
         began = time.time()
-        self._unsent_since = self._unsent_since or began
         try:
+            last = last_number(self._journal.folder)  # not by the journal's state, which a look goes through meanwhile
+            if last == self._sent:
+                self._sent_at, self._unsent_since = began, None
+                return
+            self._unsent_since = self._unsent_since or began
             send(self._settings, self._journal.folder)
-        except (JournalUnavailable, OSError) as error:
+        except (HmemError, OSError) as error:
             self._tell(TRANSFER, str(error))
             return
         self._tell(TRANSFER, None)

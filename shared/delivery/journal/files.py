@@ -18,6 +18,8 @@ from shared.wire.json import RecordRefused, loads_object
 ID, FORMAT = "journal.json", 1
 KEYRING = "keyring.json"
 _SEGMENT = re.compile(r"day-([0-9]{12,15})\.jsonl\Z")
+#: The end of a segment in which the last number is looked for first, in bytes.
+_TAIL_BYTES = 1 << 16
 _BASE = re.compile(r"store-([0-9]{12,15})\.sqlite\Z")
 
 
@@ -63,3 +65,14 @@ def entries_of(path: Path, offset: int = 0) -> Iterator[tuple[JournalEntry | Non
                 return
             offset += len(line)
             yield entry_of(line[:-1]), offset
+
+
+def last_number(folder: Path) -> int:
+    """Number of the newest entry, without reading the others; 0 if there is none. OSError if it cannot be read."""
+    found = segments(folder)
+    if not found:
+        return 0
+    for offset in (max(0, found[-1].stat().st_size - _TAIL_BYTES), 0):
+        if numbers := [entry.number for entry, _ in entries_of(found[-1], offset) if entry]:
+            return numbers[-1]
+    return _number(found[-1]) - 1
