@@ -18,7 +18,7 @@ from redis import RedisError
 from dispatcher.second_copy.day_journal import DayJournal
 from dispatcher.second_copy.follow import Followed, Follower
 from dispatcher.second_copy.look import claimed_entry, task_entry, turn_entry
-from dispatcher.second_copy.place import keep_keyring, prepare, send
+from dispatcher.second_copy.place import NewerThere, keep_keyring, prepare, send
 from shared.config.settings import Settings
 from shared.delivery.journal.entries import packed
 from shared.delivery.journal.files import last_number
@@ -179,24 +179,29 @@ class SecondCopy:
         while True:
             await asyncio.sleep(self._settings.journal_seconds)
             if self._journal is not None:
-                await asyncio.to_thread(self._transfer)
+                newer_there = await asyncio.to_thread(self._transfer)
+                if newer_there and not self._sent:  # it could not be compared when this process began
+                    async with self._looking:
+                        self._follower = None  # the next look begins anew, and fetches it
 
-    def _transfer(self) -> None:
+    def _transfer(self) -> bool:
+        """Whether nothing was sent because the other host has a newer journal of this host."""
         if self._journal is None:
-            return
+            return False
         began = time.time()
         try:
             last = last_number(self._journal.folder)  # not by the journal's state, which a look goes through meanwhile
             if last == self._sent:
                 self._sent_at, self._unsent_since = began, None
-                return
+                return False
             self._unsent_since = self._unsent_since or began
             send(self._settings, self._journal.folder)
         except (HmemError, OSError) as error:
             self._tell(TRANSFER, str(error))
-            return
+            return isinstance(error, NewerThere)
         self._tell(TRANSFER, None)
         self._sent, self._sent_at, self._unsent_since = last, began, None
+        return False
 
     # What others see.
 

@@ -4,6 +4,7 @@ journal.json                    its id and format
 day-000000000001.jsonl …        lines in order; the last segment grows, older ones go when it has been rewritten
 store-000000000042.sqlite       copies of the day store, by its count of changes; the newest counts
 keyring.json                    with encryption: the keys, which only the owner's key opens
+announced.json                  on another host: which host has sent last, and which sending that was
 """
 
 from __future__ import annotations

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from dispatcher.second_copy import place
 from dispatcher.second_copy.day_journal import DayJournal
 from dispatcher.second_copy.look import task_entry
-from dispatcher.second_copy.place import prepare
+from dispatcher.second_copy.place import There, compare, prepare, send
 from dispatcher.second_copy.service import SecondCopy
 from shared.config.settings import Settings
-from shared.delivery.journal.files import last_number
+from shared.delivery.journal.files import journal_id, last_number
 from shared.delivery.journal.state import QUEUED, read_journal
+from shared.errors import JournalUnavailable
 from tests.dispatcher.second_copy.conftest import LossyHost
 from tests.support.machine import wait_for
 
@@ -46,6 +50,66 @@ def other(host: LossyHost, tmp_path: Path) -> OtherHost:
     return made
 
 
+def put_back(host: LossyHost, other: OtherHost) -> None:
+    """The disk with Redis and HMEM_STATE_DIR is copied, then follows a day with three messages, then the copy takes the disk's place."""
+    host.world.start_dispatcher()
+    host.world.enqueue("t0", "yesterday")
+    other.has(host, "t0")
+    host.kill_dispatchers()
+    host.redis.save()
+    older, state = host.copy_of_redis(), host.world.root / "older-state"
+    shutil.copytree(host.state_dir, state)
+    host.world.start_dispatcher()
+    for number in (1, 2, 3):
+        host.world.enqueue(f"t{number}", f"today {number}")
+    host.world.enqueue("fact", "/memory add the boiler is in the cellar")
+    for task in ("t1", "t2", "t3"):
+        other.has(host, task)
+    host.answered("fact")
+    wait_for(lambda: host.reported()["entries"] == 0, "the fact to be there")
+    host.kill_dispatchers()
+    host.lose_redis(older)
+    host.lose_state()
+    shutil.copytree(state, host.state_dir)
+
+
+def answers(*tasks: str) -> set[str]:
+    return {f"hcli:memory:{task}:asst" for task in tasks}
+
+
+def in_redis(host: LossyHost) -> set[str]:
+    return {name.decode() for name in host.turns()}
+
+
+def test_a_disk_that_was_put_back_gets_the_day_from_the_other_host_and_destroys_nothing_there(
+    host: LossyHost, other: OtherHost
+) -> None:
+    put_back(host, other)
+    host.world.start_dispatcher()
+    host.world.enqueue("t4", "after it")
+    other.has(host, "t4")
+    assert answers("t0", "t1", "t2", "t3", "t4") <= in_redis(host)
+    assert answers("t0", "t1", "t2", "t3", "t4") <= other.turns()
+    assert "the boiler is in the cellar" in host.world.command("hmem", "memory", "list", "9912").stdout
+
+
+def test_a_disk_that_was_put_back_gets_the_day_also_where_the_other_host_is_reached_only_later(
+    host: LossyHost, other: OtherHost
+) -> None:
+    """Until then answers go on, the old spool is kept, and nothing is sent."""
+    put_back(host, other)
+    other.away.touch()
+    host.world.start_dispatcher()
+    host.world.enqueue("t4", "while it is away")
+    wait_for(lambda: host.redis.exists("hcli:mem:done:t4"), "the answer")
+    wait_for(lambda: host.reported().get("error"), "the report")
+    other.away.unlink()
+    wait_for(lambda: answers("t1", "t2", "t3") <= in_redis(host), "what was lost to come back")
+    other.has(host, "t4")
+    assert answers("t0", "t1", "t2", "t3", "t4") <= other.turns()
+    wait_for(lambda: host.reported()["error"] is None, "the report")
+
+
 # Without a dispatcher.
 
 
@@ -55,6 +119,89 @@ def grown(settings: Settings, *tasks: str) -> Path:
     for task in tasks:
         journal.append([task_entry(task, "9912", QUEUED, raw="{}")])
     return journal.folder
+
+
+def test_a_sending_that_was_cut_off_is_recognized_by_who_sent_it_and_by_nobody_else(
+    host: LossyHost, other: OtherHost, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = host.world.settings()
+    folder = grown(settings, "a")
+    send(settings, folder)
+    shutil.copytree(folder, tmp_path / "older")
+    grown(settings, "b")
+    real = place.rsync
+
+    def cut_off(settings: Settings, *arguments: str) -> str:
+        if "--delete-after" not in arguments:
+            return real(settings, *arguments)
+        real(settings, "--times", "--include=/announced.json", "--exclude=*", *arguments[-2:])
+        raise JournalUnavailable("cut off.")
+
+    monkeypatch.setattr(place, "rsync", cut_off)
+    for _ in range(2):
+        with pytest.raises(JournalUnavailable):
+            send(settings, folder)
+    assert compare(settings, folder)[0] is There.OURS
+    assert compare(settings, tmp_path / "older")[0] is There.NEWER
+    monkeypatch.setattr(place, "rsync", real)
+    send(settings, folder)
+    assert set(read_journal(other.folder).tasks) == {"a", "b"}
+
+
+def test_the_announcement_arrives_each_time_however_soon_after_the_last_one(host: LossyHost, other: OtherHost) -> None:
+    settings = host.world.settings()
+    folder = grown(settings, "a")
+    said = set()
+    for _ in range(4):
+        send(settings, folder)
+        said.add((other.folder / "announced.json").read_bytes())
+    assert len(said) == 4
+
+
+@pytest.mark.parametrize("older", [True, False])
+def test_another_journal_or_an_older_one_over_there_is_never_overwritten(
+    host: LossyHost, other: OtherHost, tmp_path: Path, *, older: bool
+) -> None:
+    settings = host.world.settings()
+    folder = grown(settings, "a")
+    send(settings, folder)
+    shutil.copytree(other.folder, tmp_path / "kept")
+    if older:
+        for task in ("b", "c"):
+            grown(settings, task)
+            send(settings, folder)
+        shutil.rmtree(other.folder)
+        shutil.copytree(tmp_path / "kept", other.folder)
+    else:
+        shutil.rmtree(folder)
+        folder.mkdir(mode=0o700)
+        DayJournal(folder).create()
+    before = {path.name: path.read_bytes() for path in other.folder.iterdir()}
+    with pytest.raises(JournalUnavailable, match="another journal, or an older state of this one"):
+        send(settings, grown(settings, "d"))
+    assert {path.name: path.read_bytes() for path in other.folder.iterdir()} == before
+    shutil.rmtree(other.folder)
+    other.folder.mkdir()
+    send(settings, folder)
+    assert journal_id(other.folder) == journal_id(folder)
+
+
+def test_a_fetch_that_fails_leaves_the_spool_as_it_was(
+    host: LossyHost, other: OtherHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = host.world.settings()
+    folder = grown(settings, "a")
+    send(settings, folder)
+    before = {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
+
+    def failing(*_: Any) -> str:
+        raise JournalUnavailable("cut off.")
+
+    monkeypatch.setattr(place, "rsync", failing)
+    with pytest.raises(JournalUnavailable):
+        place.fetch(settings, folder)
+    assert {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()} == before
+    assert not (folder / ".fetched").exists()
 
 
 def test_a_transfer_leaves_alone_the_state_that_a_look_goes_through(host: LossyHost, other: OtherHost) -> None:
