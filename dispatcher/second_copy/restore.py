@@ -14,7 +14,7 @@ from typing import Any
 from dispatcher.second_copy.day_journal import DayJournal
 from dispatcher.second_copy.live import new_entry
 from dispatcher.second_copy.look import scan
-from dispatcher.second_copy.place import fetch, journal_folder, open_journal, put_keyring_back
+from dispatcher.second_copy.place import There, compare, fetch, journal_folder, open_journal, put_keyring_back, send
 from dispatcher.second_copy.put_back import DayPutBack, Putting
 from dispatcher.second_copy.store_copy import known_version, put_store_back, version_of
 from shared.config.settings import Settings
@@ -66,7 +66,7 @@ def restore_day(settings: Settings, place: DayPlace, *, yes: bool, say: Callable
             f"This host is not empty: {', '.join(there)}. Nothing was changed. With --yes the journal's version takes the place of older values, "
             "and the day store is replaced; without it, a dispatcher puts back what is missing by itself when it starts."
         )
-    journal = _journal(settings, say)
+    journal = _journal(settings, say, yes=yes)
     put_keyring_back(settings, journal.folder)
     try:
         with journal.alone() as write:
@@ -97,22 +97,40 @@ def what_is_there(place: DayPlace) -> list[str]:
     return found
 
 
-def _journal(settings: Settings, say: Callable[[str], None]) -> DayJournal:
+def _journal(settings: Settings, say: Callable[[str], None], *, yes: bool) -> DayJournal:
     """The journal that is here, or that was fetched; never a new one."""
     folder, journal = journal_folder(settings), open_journal(settings)
     if folder is None or journal is None:
         raise JournalUnavailable(
             "JOURNAL is not set, so there is no second copy to restore from. Set it as it was, then try again."
         )
-    if settings.journal_host and not journal.exists:
+    if settings.journal_host:
         own_dir(settings.hmem_state_dir, folder.name)
-        say(f"fetching the journal from {settings.journal}")
-        fetch(settings, folder)
+        _take_over(settings, journal, say, yes=yes)
     if not journal.exists:
         raise JournalUnavailable(
             f"There is no journal at {settings.journal}. Check JOURNAL, and that its disk is mounted."
         )
     return journal
+
+
+def _take_over(settings: Settings, journal: DayJournal, say: Callable[[str], None], *, yes: bool) -> None:
+    """Fetch what is on the other host, unless this host has sent it, and send from now on: whichever host sent before is refused there."""
+    try:
+        found, _ = compare(settings, journal.folder)
+    except JournalUnavailable as error:
+        if not journal.exists:
+            raise
+        say(f"the other host cannot be reached, so the journal on this host is taken: {error}")
+        return
+    if found is There.FOREIGN and journal.exists and not yes:
+        raise InvalidInput(
+            f"This host has a journal of its own, and {settings.journal} another one. Nothing was changed. With --yes the other one takes its place."
+        )
+    if found in (There.NEWER, There.FOREIGN):
+        say(f"fetching the journal from {settings.journal}")
+        if fetch(settings, journal.folder):
+            send(settings, journal.folder)
 
 
 def _store(folder: Path, state: JournalState, store: Path | None, *, yes: bool) -> int | None:

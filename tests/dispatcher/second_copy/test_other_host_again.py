@@ -3,23 +3,29 @@
 from __future__ import annotations
 
 import shutil
+import signal
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
+from redis import Redis
 
 from dispatcher.second_copy import place
 from dispatcher.second_copy.day_journal import DayJournal
 from dispatcher.second_copy.look import task_entry
 from dispatcher.second_copy.place import There, compare, prepare, send
+from dispatcher.second_copy.restore import _take_over
 from dispatcher.second_copy.service import SecondCopy
 from shared.config.settings import Settings
 from shared.delivery.journal.files import journal_id, last_number
 from shared.delivery.journal.state import QUEUED, read_journal
-from shared.errors import JournalUnavailable
+from shared.errors import InvalidInput, JournalUnavailable
+from tests.chaos.harness.report import RedisServer
 from tests.dispatcher.second_copy.conftest import LossyHost
 from tests.support.machine import wait_for
+from tests.support.world import World
 
 
 @dataclass
@@ -48,6 +54,19 @@ def other(host: LossyHost, tmp_path: Path) -> OtherHost:
     carry.chmod(0o755)
     host.world.environment |= {"JOURNAL": f"there:{made.folder}", "JOURNAL_SSH": str(carry)}
     return made
+
+
+@pytest.fixture
+def second(host: LossyHost, other: OtherHost, tmp_path: Path) -> Iterator[LossyHost]:
+    """Another host with the same settings, as one for a drill has them."""
+    root = tmp_path / "second"
+    server = RedisServer(root / "redis")
+    world = World(root, Redis.from_url(server.url), server.url, dict(host.world.environment))
+    yield LossyHost(world, server)
+    for dispatcher in world.dispatchers:
+        dispatcher.stop(signal.SIGKILL)
+    server.stop(kill=True)
+    world.redis.close()
 
 
 def put_back(host: LossyHost, other: OtherHost) -> None:
@@ -108,6 +127,57 @@ def test_a_disk_that_was_put_back_gets_the_day_also_where_the_other_host_is_reac
     other.has(host, "t4")
     assert answers("t0", "t1", "t2", "t3", "t4") <= other.turns()
     wait_for(lambda: host.reported()["error"] is None, "the report")
+
+
+def test_a_second_host_with_the_same_setting_neither_sends_nor_takes_anything(
+    host: LossyHost, other: OtherHost, second: LossyHost
+) -> None:
+    host.world.start_dispatcher()
+    host.world.enqueue("t0", "of the first one")
+    other.has(host, "t0")
+    second.world.start_dispatcher()
+    second.world.enqueue("d0", "of the drill")
+    wait_for(lambda: second.redis.exists("hcli:mem:done:d0"), "the answer")
+    wait_for(lambda: "Give this host another JOURNAL" in (second.reported().get("error") or ""), "the refusal")
+    host.world.enqueue("t1", "of the first one")
+    other.has(host, "t1")
+    assert answers("t0", "t1") <= other.turns()
+    assert not any("d0" in one for one in other.turns())
+    assert not any(":t0:" in one for one in in_redis(second))
+    assert host.reported()["error"] is None
+
+
+def test_a_second_host_with_a_copy_of_the_spool_is_refused_too(
+    host: LossyHost, other: OtherHost, second: LossyHost
+) -> None:
+    host.world.start_dispatcher()
+    host.world.enqueue("t0", "of the first one")
+    other.has(host, "t0")
+    shutil.copytree(host.state_dir / "journal", second.state_dir / "journal")
+    host.world.enqueue("t1", "after the copy")
+    other.has(host, "t1")
+    second.world.start_dispatcher()
+    second.world.enqueue("d0", "of the drill")
+    wait_for(lambda: second.redis.exists("hcli:mem:done:d0"), "the answer")
+    wait_for(lambda: "is the second copy of" in (second.reported().get("error") or ""), "the refusal")
+    assert answers("t0", "t1") <= other.turns()
+    assert not any("d0" in one for one in other.turns())
+
+
+def test_restore_day_takes_over_and_the_first_host_is_refused_from_then_on(
+    host: LossyHost, other: OtherHost, second: LossyHost
+) -> None:
+    host.world.start_dispatcher()
+    host.world.enqueue("t0", "of the first one")
+    other.has(host, "t0")
+    second.world.command("hmem", "restore", "--day")
+    assert answers("t0") <= in_redis(second)
+    host.world.enqueue("t1", "too late")
+    wait_for(lambda: "is the second copy of" in (host.reported()["error"] or ""), "the refusal")
+    second.world.start_dispatcher()
+    second.world.enqueue("d0", "of the new one")
+    other.has(second, "d0")
+    assert not any(":t1:" in one for one in other.turns())
 
 
 # Without a dispatcher.
@@ -179,6 +249,8 @@ def test_another_journal_or_an_older_one_over_there_is_never_overwritten(
     before = {path.name: path.read_bytes() for path in other.folder.iterdir()}
     with pytest.raises(JournalUnavailable, match="another journal, or an older state of this one"):
         send(settings, grown(settings, "d"))
+    with pytest.raises(InvalidInput, match="With --yes the other one takes its place"):
+        _take_over(settings, DayJournal(folder), print, yes=False)
     assert {path.name: path.read_bytes() for path in other.folder.iterdir()} == before
     shutil.rmtree(other.folder)
     other.folder.mkdir()
