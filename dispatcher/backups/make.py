@@ -88,10 +88,13 @@ def make_backup(
     with alone(state) as folder:
         repository = open_repository(to, password, state)
         made = repository.prepare(make=init)
+        as_of = time.time()
+        # Known before it is made: the receipt of a forgetting that ends meanwhile has to name it.
+        note(state, repository.place, [*repository.snapshots(), Snapshot("", as_of, ())])
         with private(folder, STAGING) as staging:
             parts, lacks, left_out = bring_together(settings, client, staging.path)
             crash_point("backup:staged")
-            snapshot, there = repository.backup(staging.path, WHOLE, (staging.descriptor,))
+            snapshot, there = repository.backup(staging.path, WHOLE, (staging.descriptor,), as_of)
             crash_point("backup:stored")
         before, left = len(there), there
         if keep_daily:

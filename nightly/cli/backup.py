@@ -72,10 +72,11 @@ def _make(night: Path, place: str, password: bytes, *, init: bool, days: int) ->
         repository.prepare(make=init)
         staging = PrivateDir(folder / "staging")
         try:
+            as_of = time.time()
             counts = take_night(night, make_dir(staging.path / NIGHT))
             record: dict[str, object] = {"program": program_version(), "host": socket.gethostname(), "parts": counts}
             write_record(staging.path / NIGHT, record, NIGHT_RECORD)
-            snapshot, there = repository.backup(staging.path, ARCHIVE_ONLY, (staging.descriptor,))
+            snapshot, there = repository.backup(staging.path, ARCHIVE_ONLY, (staging.descriptor,), as_of)
         finally:
             staging.remove()
         if days:

@@ -10,7 +10,7 @@ import re
 import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -128,7 +128,9 @@ class Repository:
     def snapshots(self, tag: str | None = None) -> list[Snapshot]:
         """Ours, the oldest first, as they were when they were asked for after our last change."""
         if self._known is None:
-            found: list[dict[str, Any]] = orjson.loads(self._run("snapshots", "--json", seconds=ASK_SECONDS)) or []
+            found: list[dict[str, Any]] = (
+                orjson.loads(self._run("snapshots", "--json", "--no-lock", seconds=ASK_SECONDS)) or []
+            )
             every = [
                 Snapshot(one["id"], datetime.fromisoformat(one["time"]).timestamp(), tuple(one.get("tags") or ()))
                 for one in found
@@ -137,16 +139,21 @@ class Repository:
             self._known = sorted(ours, key=lambda one: one.at)
         return [one for one in self._known if tag is None or tag in one.tags]
 
-    def backup(self, folder: Path, tag: str, holding: Sequence[int]) -> tuple[Snapshot, list[Snapshot]]:
+    def backup(self, folder: Path, tag: str, holding: Sequence[int], as_of: float) -> tuple[Snapshot, list[Snapshot]]:
         """A snapshot of all that is in `folder`, and all snapshots that there are then. `holding`: descriptors that stay open as long as restic
         runs, even if we are killed.
+
+        `as_of`: when the first file was read for it, POSIX seconds. That is its time, since what was forgotten later may be in it.
 
         Files are as in the last snapshot if size and time are: ours never change, and copies of them have other inodes.
         """
         last = [one.id for one in self.snapshots(tag)][-1:]
         parent = [word for one in last for word in ("--parent", one)]
-        words = ("backup", "--quiet", "--json", "--ignore-inode", *parent, "--tag", tag, ".")
-        summary = orjson.loads(self._run(*words, folder=folder, holding=holding).strip().splitlines()[-1])
+        at = datetime.fromtimestamp(as_of, UTC).strftime(
+            "%Y-%m-%d %H:%M:%S.%f"
+        )  # restic reads it as local time: UTC (_run)
+        words = ("backup", "--quiet", "--json", "--ignore-inode", *parent, "--tag", tag, "--time", at, ".")
+        summary = orjson.loads(self._run(*words, folder=folder, holding=holding, zone="UTC").strip().splitlines()[-1])
         self._known = None
         there = self.snapshots()
         return next(one for one in there if one.id.startswith(summary["snapshot_id"])), there
@@ -176,13 +183,16 @@ class Repository:
         seconds: float = WORK_SECONDS,
         folder: Path | None = None,
         holding: Sequence[int] = (),
+        zone: str | None = None,
     ) -> str:
+        """What it prints. `zone`: its local time zone, if another than ours."""
         make_dir(self._cache)
         reading, writing = os.pipe()
         try:
             os.write(writing, self._password + b"\n")
             os.close(writing)
             environment = _environment() | {"RESTIC_REPOSITORY": self._to, "RESTIC_CACHE_DIR": str(self._cache)}
+            environment |= {"TZ": zone} if zone else {}
             command = [PROGRAM, "--password-file", f"/dev/fd/{reading}", *words]
             done = run_bounded(
                 command,
