@@ -61,6 +61,18 @@ NO_ARCHIVE = (
     "or set ARCHIVE_MIRROR to a directory of this host) or belongs to another user (run this as root)"
 )
 
+#: Tag → what is needed before backups from before a forgetting are removed, and how to get it.
+STAY = {
+    WHOLE: (
+        "a backup from after the last forgetting",
+        "(it ended while this one was made: run hmem backup --forget-older again)",
+    ),
+    ARCHIVE_ONLY: (
+        "a backup of the archive from after the last forgetting",
+        "(run hmem-night backup on the night host, then hmem backup --forget-older again)",
+    ),
+}
+
 
 @dataclass(frozen=True)
 class MadeBackup:
@@ -174,9 +186,20 @@ def _take_archive(settings: Settings, into: Path) -> dict[str, int] | None:
     return None
 
 
-def forget_older(settings: Settings, repository: Repository, before: float) -> list[Snapshot]:
-    """Remove the snapshots from before that time, and what only they have."""
-    old = [one for one in repository.snapshots() if one.at < before]
+def forget_older(
+    settings: Settings, repository: Repository, before: float, *, archive: bool
+) -> tuple[list[Snapshot], list[str]]:
+    """Remove the snapshots from before that time, and what only they have: (those; why none was removed, as sentences).
+
+    None is removed while a restore would need one of them. `archive`: whether the backup that was just made has the archive, so that none of a
+    night host is needed. One from before the forgetting does not go with a release from after it: what was erased is in other segments.
+    """
+    there = repository.snapshots()
+    old = [one for one in there if one.at < before]
+    newer = {tag for one in there if one not in old for tag in one.tags} | ({ARCHIVE_ONLY} if archive else set())
+    if missing := [tag for tag in STAY if tag not in newer and any(tag in one.tags for one in old)]:
+        note(settings.hmem_state_dir, repository.place, there, lacks=[STAY[tag][0] for tag in missing])
+        return [], [f"no older backup was removed, since there is not yet {' '.join(STAY[tag])}" for tag in missing]
     repository.remove(old)
     note(settings.hmem_state_dir, repository.place, repository.snapshots())
-    return old
+    return old, []

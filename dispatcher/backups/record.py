@@ -66,7 +66,7 @@ def still_holding(state_dir: Path, gone_at: float) -> list[str]:
     """Sentences that name the repositories with snapshots from before that time, for the receipt of a forgetting."""
     return [
         f"snapshots in {one.place} from before this forgetting may still hold it; make a new backup and remove those "
-        f"(hmem backup TO --forget-older), then run hmem forget --resume"
+        f"(with nights on another host hmem-night backup TO there, then hmem backup TO --forget-older), then run hmem forget --resume"
         for one in known_repositories(state_dir).values()
         if one.oldest_at is not None and one.oldest_at < gone_at
     ]

@@ -120,9 +120,9 @@ def _back_up(
             if not (sys.stdin.isatty() and typer.confirm("There is no restic repository there. Make one?", err=True)):
                 raise
             made = make_backup(settings, client, to, password, init=True, keep_daily=days)
-    removed = _forget_older(settings, to, password) if forget_older else None
+    removed, stay = _forget_older(settings, to, password, made) if forget_older else (None, [])
     if json:
-        print_json(made.to_json() | {"forgotten_snapshots": removed})
+        print_json(made.to_json() | {"forgotten_snapshots": removed, "not_forgotten": stay})
         return
     typer.echo(_sentence(made, settings))
     for lack in made.lacks:
@@ -130,9 +130,10 @@ def _back_up(
     if made.left_out:
         typer.echo(f"note: secrets are left out, and a restore needs them again: {', '.join(made.left_out)}.", err=True)
     if removed is not None:
-        typer.echo(
-            f"Removed {counted(len(removed), 'backup')} from before the last forgetting. hmem forget --resume completes its receipt."
-        )
+        next_step = "" if stay else " hmem forget --resume completes its receipt."
+        typer.echo(f"Removed {counted(len(removed), 'backup')} from before the last forgetting.{next_step}")
+    for sentence in stay:
+        typer.echo(f"note: {sentence}.", err=True)
 
 
 def _sentence(made: MadeBackup, settings: Settings) -> str:
@@ -151,17 +152,19 @@ def _sentence(made: MadeBackup, settings: Settings) -> str:
     return f"Backup {made.snapshot.short} of {at} is in {made.place}{new}: {', '.join(filter(None, what))}; {made.seconds:.1f} s.{older}"
 
 
-def _forget_older(settings: Settings, to: str, password: bytes) -> list[str]:
+def _forget_older(settings: Settings, to: str, password: bytes, made: MadeBackup) -> tuple[list[str], list[str]]:
+    """(ids of the removed ones, why others stay)."""
     from dispatcher.backups.make import forget_older
     from dispatcher.backups.record import alone, open_repository
     from dispatcher.chat_data.forget.receipt import words_gone_at
 
     before = words_gone_at(settings.hmem_state_dir)
     if before is None:
-        return []
+        return [], []
     with alone(settings.hmem_state_dir):
-        removed = forget_older(settings, open_repository(to, password, settings.hmem_state_dir), before)
-    return [one.id for one in removed]
+        repository = open_repository(to, password, settings.hmem_state_dir)
+        removed, stay = forget_older(settings, repository, before, archive=bool(made.parts["archive"]))
+    return [one.id for one in removed], stay
 
 
 def _verify(settings: Settings, to: str, password: bytes, *, json: bool) -> None:

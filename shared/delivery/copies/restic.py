@@ -149,9 +149,7 @@ class Repository:
         """
         last = [one.id for one in self.snapshots(tag)][-1:]
         parent = [word for one in last for word in ("--parent", one)]
-        at = datetime.fromtimestamp(as_of, UTC).strftime(
-            "%Y-%m-%d %H:%M:%S.%f"
-        )  # restic reads it as local time: UTC (_run)
+        at = datetime.fromtimestamp(as_of, UTC).strftime("%Y-%m-%d %H:%M:%S.%f")  # restic reads a local time
         words = ("backup", "--quiet", "--json", "--ignore-inode", *parent, "--tag", tag, "--time", at, ".")
         summary = orjson.loads(self._run(*words, folder=folder, holding=holding, zone="UTC").strip().splitlines()[-1])
         self._known = None
