@@ -45,6 +45,7 @@ from shared.delivery.copies.tree import (
     take_night,
     write_record,
 )
+from shared.errors import BackupFailed
 from shared.release.manifest import MANIFEST, current_release, read_manifest
 from shared.release.retention import reading
 from shared.system.faults import crash_point
@@ -108,14 +109,20 @@ def make_backup(
             crash_point("backup:staged")
             snapshot, there = repository.backup(staging.path, WHOLE, (staging.descriptor,), as_of)
             crash_point("backup:stored")
-        before, left = len(there), there
-        if keep_daily:
-            repository.keep_daily(keep_daily, WHOLE)
-            left = repository.snapshots()
-        if not parts["archive"] and (of_night := newest_archive(left)):
+        if not parts["archive"] and (of_night := newest_archive(there)):
             lacks = [one for one in lacks if one != NO_ARCHIVE]
             parts["archive_snapshot"] = of_night.id
-        note(state, repository.place, left, backed_up_at=snapshot.at, lacks=lacks)
+        note(state, repository.place, there, backed_up_at=snapshot.at, lacks=lacks)
+        before, left = len(there), there
+        if keep_daily:
+            try:
+                repository.keep_daily(keep_daily, WHOLE)
+            except BackupFailed as error:
+                raise BackupFailed(
+                    f"The backup {snapshot.short} was made, but no older one was removed. {error}"
+                ) from error
+            left = repository.snapshots()
+            note(state, repository.place, left)
     return MadeBackup(repository.place, snapshot, made, parts, lacks, left_out, before - len(left), time.time() - begun)
 
 

@@ -7,6 +7,7 @@ import signal
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -101,6 +102,16 @@ def test_a_lock_is_no_damage_and_what_to_do_is_said(kept: BackedUp) -> None:
         kept.backup()  # two may add at the same time
     kept.restic("unlock")
     kept.backup("--verify")
+
+
+def test_a_backup_that_was_made_is_known_although_no_older_one_can_be_removed(kept: BackedUp) -> None:
+    with working(kept):
+        done = kept.backup("--keep-daily", "3", check=False)
+    assert (done.returncode, "was made, but no older one was removed" in done.stderr) == (55, True)
+    known = json.loads((kept.world.root / "state" / "backups" / "known.json").read_bytes())["repositories"]
+    there = json.loads(kept.restic("snapshots", "--json", "--no-lock"))
+    assert (len(there), known[str(kept.to)]["snapshots"]) == (2, 2)
+    assert known[str(kept.to)]["backed_up_at"] == datetime.fromisoformat(there[-1]["time"]).timestamp()
 
 
 def flip(path: Path) -> None:

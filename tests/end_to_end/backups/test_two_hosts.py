@@ -19,7 +19,7 @@ def kept(light: World, tmp_path: Path) -> BackedUp:
     light.say("c1", WORDS, chat_id="77", timestamp=1_707_400_000.0)
     lived_in(light)
     made = backed_up(light, tmp_path)
-    made.backup("--init", **away(tmp_path))
+    made.backup("--init", check=True, **away(tmp_path))
     archived(made)
     return made
 
@@ -30,7 +30,7 @@ def away(folder: Path) -> dict[str, str]:
 
 
 def archived(kept: BackedUp) -> None:
-    kept.world.command("hmem-night", "backup", str(kept.to), **kept.variables())
+    kept.world.command("hmem-night", "backup", str(kept.to), check=True, **kept.variables())
 
 
 def tags(kept: BackedUp) -> list[str]:
