@@ -11,6 +11,7 @@ Redis         every line is a key with its DUMP
 
 from __future__ import annotations
 
+import shutil
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -27,7 +28,7 @@ from dispatcher.memory.store.database import FILE_NAME
 from shared.config.credentials import for_child
 from shared.config.settings import Settings, setting_names
 from shared.delivery import gate
-from shared.delivery.copies.restic import ARCHIVE_ONLY, WHOLE, Repository, RepositoryLocked, Snapshot
+from shared.delivery.copies.restic import ARCHIVE_ONLY, WHOLE, DiskFull, Repository, RepositoryLocked, Snapshot
 from shared.delivery.copies.tree import ARCHIVE, MEMORY, NIGHT, REDIS, STATE, read_record
 from shared.delivery.receiver import run_trial
 from shared.errors import ArchiveDamaged, BackupDamaged, BackupFailed, HmemError, InvalidInput
@@ -40,6 +41,8 @@ from shared.system.keys import sealing
 from shared.system.processes import last_line, module_command, run_bounded
 
 ARCHIVE_SECONDS = 14_400.0
+#: With less left than this a disk is full, and says nothing of what is looked at there.
+FULL_BYTES = 1 << 20
 
 
 @dataclass
@@ -72,6 +75,12 @@ def try_out(settings: Settings, to: str, password: bytes) -> TrialResult:
             if lacks is not None:
                 result.checked["restored"], result.lacks = True, lacks
                 _examine(settings, tree, scratch.path, result)
+            if (
+                result.faults and (free := shutil.disk_usage(tree).free) < FULL_BYTES
+            ):  # whatever went wrong, it may have been that
+                raise DiskFull(
+                    f"{tree} has {free:,} bytes left, so the backup could not be tried. Make room there, then try again."
+                )
         result.seconds = time.time() - begun
         now, good = time.time(), not result.faults
         with suppress(HmemError):  # a repository that is damaged may not even list its snapshots
@@ -119,7 +128,7 @@ def _collect(result: TrialResult, name: str, look: Callable[[], Any]) -> Any:
     """What a look finds; an error is one of the backup's faults, and nothing is found."""
     try:
         found = look()
-    except RepositoryLocked:
+    except (RepositoryLocked, DiskFull):
         raise
     except (HmemError, OSError, ValueError) as error:
         result.faults.append(f"{name}: {str(error).strip()}")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ import orjson
 
 from shared.config.credentials import for_child
 from shared.config.settings import setting_names
+from shared.delivery.copies.tree import SPARE_BYTES
 from shared.errors import BackupFailed
 from shared.system.files import make_dir
 from shared.system.processes import run_bounded
@@ -29,6 +31,8 @@ WORK_SECONDS, ASK_SECONDS = 86_400.0, 600.0
 #: Tags of our snapshots: of a day host, with all that it has; of a night host, with the archive alone.
 WHOLE, ARCHIVE_ONLY = "hmem", "hmem-archive"
 HOW_TO_INSTALL = "Install it: apt install restic"
+#: What a disk that is full says.
+NO_ROOM = r"no space left|quota|file too large"
 #: What restic says → why, and what to do. The first that is found counts.
 _FAULTS = (
     (r"wrong password|no key found", "the password is another one", "Correct BACKUP_PASSWORD_FILE, or give --password-file"),
@@ -43,11 +47,12 @@ _FAULTS = (
         "Give it to the user who makes the backups (as root: the owner of HMEM_STATE_DIR)",
     ),
     (
-        r"no space left|quota",
+        NO_ROOM,
         "there is no room left",
         "Make room there, or keep fewer snapshots (--keep-daily)",
     ),
 )  # fmt: skip
+_MAKE_ROOM = "Make room on this host, then try again; nothing else was changed."
 _MISSING = r"unable to open config file|Is there a repository at|repository does not exist"
 _NEW_CODES = {10: "Is there a repository at", 11: "already locked", 12: "wrong password"}
 
@@ -73,6 +78,12 @@ class RepositoryMissing(BackupFailed):
 
 class RepositoryLocked(BackupFailed):
     """Another restic works there: nothing is wrong with the backups."""
+
+    exit_code = BackupFailed.exit_code
+
+
+class DiskFull(BackupFailed):
+    """A disk of this host has no room for what is brought back: nothing is wrong with the backups."""
 
     exit_code = BackupFailed.exit_code
 
@@ -157,7 +168,13 @@ class Repository:
         return next(one for one in there if one.id.startswith(summary["snapshot_id"])), there
 
     def restore(self, snapshot: Snapshot, into: Path) -> None:
-        """Bring back a snapshot into an empty directory. A file that cannot be read from the repository is an error."""
+        """Bring back a snapshot into an empty directory. A file that cannot be read from the repository is an error; DiskFull."""
+        words = ("stats", "--json", "--no-lock", "--mode", "restore-size", snapshot.id)
+        size, free = int(orjson.loads(self._run(*words))["total_size"]), shutil.disk_usage(into).free
+        if free < size + SPARE_BYTES:
+            raise DiskFull(
+                f"{into} has {free:,} bytes left, but backup {snapshot.short} takes {size:,} there. {_MAKE_ROOM}"
+            )
         self._run("restore", "--quiet", snapshot.id, "--target", str(into))
 
     def check(self) -> None:
@@ -217,6 +234,12 @@ class Repository:
         if verb != "init" and re.search(_MISSING, said):
             return RepositoryMissing(
                 f"There is no restic repository at {self.place}. Make it with hmem backup --init, or correct TO."
+            )
+        if verb in {"restore", "check"} and re.search(
+            NO_ROOM, said, re.IGNORECASE
+        ):  # they write here what they read there
+            return DiskFull(
+                f"The disk of {self._cache.parent}, where restic {verb} works, has no room left. {_MAKE_ROOM}"
             )
         for pattern, why, remedy in _FAULTS:
             if re.search(pattern, said, re.IGNORECASE):

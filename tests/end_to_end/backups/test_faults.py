@@ -132,6 +132,30 @@ def test_a_damaged_repository_is_noticed(kept: BackedUp) -> None:
     assert "not good" in found["backup"].sentence
 
 
+FULL = {
+    "stats": """echo '{"total_size":1000000000000000}'""",  # no disk has as much
+    "restore": "echo 'Fatal: write: no space left on device' >&2; exit 1",
+}
+
+
+@pytest.mark.parametrize("verb", ["stats", "restore"])
+def test_a_full_disk_of_this_host_says_nothing_of_the_backup(kept: BackedUp, other: World, verb: str) -> None:
+    program = kept.world.root / "full" / "restic"
+    program.parent.mkdir()
+    program.write_text(
+        f'#!/bin/bash\nPATH=${{PATH#*:}}\nif [[ " $* " == *" {verb} "* ]]; then {FULL[verb]}; else exec restic "$@"; fi\n'
+    )
+    program.chmod(0o755)
+    path = f"{program.parent}:{kept.world.variables()['PATH']}"
+    known = kept.world.root / "state" / "backups" / "known.json"
+    before = known.read_bytes()
+    done = kept.backup("--verify", check=False, PATH=path)
+    assert (done.returncode, str(known.parent) in done.stderr) == (55, True), done.stderr
+    assert known.read_bytes() == before
+    assert kept.restore(other, check=False, PATH=path).returncode == 55
+    assert not other.night_dir.exists()
+
+
 def test_a_damage_that_was_backed_up_is_noticed(kept: BackedUp, other: World) -> None:
     """restic keeps what it is given, whatever that is; the trial looks into it."""
     flip(kept.world.night_dir / "archive" / "seg-1.jsonl")
