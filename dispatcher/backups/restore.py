@@ -34,7 +34,7 @@ from dispatcher.memory.tombstones import Forgotten
 from shared.config.ownership import OURS
 from shared.config.settings import Settings
 from shared.config.sources import settings_file, user_settings_file
-from shared.delivery.copies.restic import Snapshot
+from shared.delivery.copies.restic import WHOLE, Snapshot
 from shared.delivery.copies.tree import (
     ARCHIVE,
     IMPORTS,
@@ -101,8 +101,10 @@ def restore_backup(
     with alone(state) as folder:
         repository = open_repository(given, password, state)
         repository.prepare(make=False)
-        wanted = chosen(repository, snapshot)
-        begun_before = _begun(folder) == wanted.id
+        earlier = _begun(folder)
+        there = {one.id for one in repository.snapshots(WHOLE)}
+        wanted = chosen(repository, snapshot or (earlier if earlier in there else None))
+        begun_before = earlier == wanted.id
         if not (yes or begun_before):
             refuse_used(settings, client)
         client.ping()

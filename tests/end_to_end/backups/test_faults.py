@@ -74,6 +74,17 @@ def test_a_restore_that_is_killed_at_every_point_goes_on(kept: BackedUp, other: 
     assert kept.restore(other, check=False).returncode == 24  # it is done, so this would be another one
 
 
+def test_a_restore_that_was_killed_goes_on_although_there_is_a_newer_backup(kept: BackedUp, other: World) -> None:
+    first = json.loads(kept.restic("snapshots", "--json"))[0]["id"]
+    assert kept.restore(other, check=False, HMEM_CRASH_AT="restore:archive").returncode == -signal.SIGKILL
+    kept.backup()
+    assert json.loads(kept.restore(other, "--json").stdout)["snapshot"] == first
+    done = json.loads(kept.restore(other, "--yes", "--json").stdout)
+    assert done["snapshot"] == json.loads(kept.restic("snapshots", "--json"))[1]["id"], (
+        "the next one is another restore"
+    )
+
+
 def test_another_password_is_said(kept: BackedUp, other: World) -> None:
     kept.password.write_text("another-password\n")
     for done in (kept.backup(check=False), kept.backup("--verify", check=False), kept.restore(other, check=False)):
