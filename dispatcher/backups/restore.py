@@ -70,8 +70,10 @@ from shared.system.files import (
 from shared.system.formats import claim
 from shared.system.keys import copies, sealing
 from shared.system.privileges import as_owner_of
+from shared.system.processes import died_here
 from shared.turns.records import Tombstone
 from shared.wire import keys
+from shared.wire.values import living
 
 RECEIPTS, RESTORED_SETTINGS = "receipts", "settings-of-backup.toml"
 _BLOCK = 1 << 20
@@ -99,6 +101,7 @@ def restore_backup(
     """BackupFailed, BackupDamaged or InvalidInput before anything is changed."""
     begun, state = time.time(), settings.hmem_state_dir
     with alone(state) as folder:
+        refuse_running(client)
         repository = open_repository(given, password, state)
         repository.prepare(make=False)
         earlier = _begun(folder)
@@ -107,7 +110,6 @@ def restore_backup(
         begun_before = earlier == wanted.id
         if not (yes or begun_before):
             refuse_used(settings, client)
-        client.ping()
         with private(folder, TRIAL) as scratch:
             tree = make_dir(scratch.path / "tree")
             lacks = bring_back(repository, wanted, tree)
@@ -147,8 +149,16 @@ def _begun(folder: Path) -> str | None:
     return None
 
 
+def refuse_running(client: Redis) -> None:
+    """InvalidInput if a dispatcher works with this Redis. One of this host that was killed leaves a lease for a while: it does not count."""
+    if running := sorted(name for name in living(client) if not died_here(name)):
+        raise InvalidInput(
+            f"A dispatcher is running ({', '.join(running)}), so nothing was changed. Stop it, then run this again."
+        )
+
+
 def refuse_used(settings: Settings, client: Redis) -> None:
-    """InvalidInput if there is something already where the backup would go, or a dispatcher runs."""
+    """InvalidInput if there is something already where the backup would go."""
     used = []
     with as_owner_of(settings.hmem_night_dir):
         if archive_files(settings.hmem_night_dir / ARCHIVE):

@@ -85,6 +85,16 @@ def test_a_restore_that_was_killed_goes_on_although_there_is_a_newer_backup(kept
     )
 
 
+def test_a_restore_waits_for_no_dispatcher_that_runs(kept: BackedUp, other: World) -> None:
+    dispatcher = other.start_dispatcher()
+    for options in ((), ("--yes",)):
+        done = kept.restore(other, *options, check=False)
+        assert (done.returncode, "dispatcher is running" in done.stderr) == (24, True), done.stderr
+    assert not other.night_dir.exists()
+    dispatcher.stop(signal.SIGKILL)
+    kept.restore(other)  # its lease has not run out yet, but it is seen to be gone
+
+
 def test_another_password_is_said(kept: BackedUp, other: World) -> None:
     kept.password.write_text("another-password\n")
     for done in (kept.backup(check=False), kept.backup("--verify", check=False), kept.restore(other, check=False)):
