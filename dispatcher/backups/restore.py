@@ -25,7 +25,7 @@ from redis import Redis
 
 from dispatcher.backups.record import RESTORING, TRIAL, alone, open_repository, private
 from dispatcher.backups.redis_part import put_redis_back
-from dispatcher.backups.settings_part import PLACES, write_settings
+from dispatcher.backups.settings_part import with_own_places, write_settings
 from dispatcher.backups.store_part import is_used, put_store_back
 from dispatcher.backups.trial import bring_back, chosen, looks, restored_release
 from dispatcher.memory.store.database import FILE_NAME
@@ -81,13 +81,14 @@ _BLOCK = 1 << 20
 
 @dataclass
 class Restored:
-    """`to_do`: what the owner has to do next, in this order."""
+    """`to_do`: what the owner has to do next, in this order; `to_set`: settings that named places of the backup's host."""
 
     place: str
     snapshot: Snapshot
     parts: dict[str, Any] = field(default_factory=dict)
     lacks: list[str] = field(default_factory=list)
     left_out: list[str] = field(default_factory=list)
+    to_set: list[str] = field(default_factory=list)
     to_do: list[str] = field(default_factory=list)
     seconds: float = 0.0
 
@@ -289,7 +290,7 @@ class RestoreRun:
         import tomllib
 
         values = tomllib.loads((self._tree / SETTINGS).read_text(encoding="utf-8"))
-        values |= {name: str(getattr(self._settings, name.lower())) for name in PLACES}
+        values, self._result.to_set = with_own_places(values, self._settings)
         target = self._settings.hmem_state_dir / RESTORED_SETTINGS
         own = user_settings_file()
         if settings_file() is None and own is not None:
@@ -306,6 +307,10 @@ class RestoreRun:
             result.to_do.append(f"compare your settings with those of the backup in {where}")
         if result.left_out:
             result.to_do.append(f"set again what no backup has: {', '.join(result.left_out)}")
+        if result.to_set:
+            result.to_do.append(
+                f"set anew, if you want it on this host, what named places of the backup's: {', '.join(result.to_set)}"
+            )
         if result.parts["archive"] is None:
             result.to_do.append(
                 "restore the archive on the night host: copy it from its mirror, or hmem-night verify --repair"

@@ -13,8 +13,11 @@ from shared.config import sources
 from shared.config.settings import Settings, setting_names
 from shared.system.files import write_atomic
 
-#: Settings that name places of one host. The new host's own are used instead.
-PLACES = ("HMEM_MEMORY_DIR", "HMEM_STATE_DIR", "HMEM_NIGHT_DIR")
+#: Settings that name places of one host, or places in which only one host may write. The new host's own are used instead.
+PLACES = (
+    "HMEM_MEMORY_DIR", "HMEM_STATE_DIR", "HMEM_NIGHT_DIR", "REDIS_URL", "DAY_STORE_URL", "MEDIA_DIR",
+    "ENCRYPT_KEY_FILE", "NIGHT_ENCRYPT_KEY_FILE", "JOURNAL", "ARCHIVE_MIRROR", "PUBLISH_TARGET",
+)  # fmt: skip
 #: Addresses that are secrets as a whole: who knows one may use it. And a test's setting.
 _WHOLE = ("HEARTBEAT_URL", "HMEM_CRASH_AT")
 _WITH_PASSWORD = re.compile(r"://[^/@\s]*@|(?:password|passwd|token|secret|api[_-]?key)\s*[=:]\s*\S", re.IGNORECASE)
@@ -40,6 +43,18 @@ def settings_without_secrets(settings: Settings) -> tuple[dict[str, Any], list[s
         else:
             kept[name] = value
     return kept, [name for name in left if name != "HMEM_CRASH_AT"]
+
+
+def with_own_places(values: dict[str, Any], settings: Settings) -> tuple[dict[str, Any], list[str]]:
+    """(a backup's settings with the places of this host; those that then are missing, with the backup's value if it has one).
+
+    An address with a password is not written down: it is given here in another way, or has to be.
+    """
+    own = {name: str(getattr(settings, name.lower()) or "") for name in PLACES}
+    kept = {name: value for name, value in own.items() if value and not _WITH_PASSWORD.search(value)}
+    missing = [name for name in PLACES if name not in kept and (name in values or own[name])]
+    told = [name + (f" (there: {values[name]})" if name in values else "") for name in missing]
+    return {name: value for name, value in values.items() if name not in PLACES} | kept, told
 
 
 def write_settings(path: Path, values: dict[str, Any]) -> None:

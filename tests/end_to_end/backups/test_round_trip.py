@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -81,6 +82,19 @@ def test_settings_come_back_with_the_places_of_the_new_host(kept: BackedUp, othe
     assert 'CHAT_TIMEZONE = "Europe/Berlin"' in restored.read_text()
     assert str(kept.world.night_dir) not in restored.read_text().replace(str(other.root), "")
     assert other.command("hmem", "release", "list").stderr.count("Europe/Berlin") == 1  # they are in use
+
+
+def test_restored_settings_use_the_redis_that_was_filled_and_no_place_of_the_other_host(
+    kept: BackedUp, other: World
+) -> None:
+    theirs = {"REDIS_URL": kept.world.url, "JOURNAL": "hmem@other:/j", "ARCHIVE_MIRROR": "hmem@other:/m", "MEDIA_DIR": "/srv/media"}  # fmt: skip
+    kept.made(CHAT_TIMEZONE="Europe/Berlin", **theirs)
+    done = json.loads(kept.restore(other, "--json").stdout)
+    restored = tomllib.loads(Path(done["parts"]["settings"]).read_text())
+    assert (restored["REDIS_URL"], restored["CHAT_TIMEZONE"]) == (other.url, "Europe/Berlin")
+    assert restored.keys() & {*theirs} == {"REDIS_URL"}
+    (sentence,) = [one for one in done["to_do"] if "set anew" in one]
+    assert [theirs[name] in sentence for name in theirs] == [False, True, True, True]
 
 
 def test_the_newest_backup_is_tried_out_and_found_good(kept: BackedUp) -> None:
