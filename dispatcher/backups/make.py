@@ -23,7 +23,7 @@ from typing import Any
 
 from redis import Redis
 
-from dispatcher.backups.record import OLD_SECONDS, STAGING, alone, note, open_repository, private
+from dispatcher.backups.record import OLD_SECONDS, RECEIPTS, STAGING, alone, note, open_repository, private
 from dispatcher.backups.redis_part import take_redis
 from dispatcher.backups.settings_part import SECRET_FILES, settings_without_secrets, write_settings
 from dispatcher.backups.store_part import take_store
@@ -54,7 +54,6 @@ from shared.system.formats import program_version
 from shared.system.keys import copies, sealing
 
 Say = Callable[[str], None]
-RECEIPTS = "receipts"
 #: How often a release is looked for again that was replaced and removed before it could be held.
 TRIES = 5
 NO_ARCHIVE = (

@@ -23,7 +23,7 @@ from typing import Any, cast
 import orjson
 from redis import Redis
 
-from dispatcher.backups.record import RESTORING, TRIAL, alone, open_repository, private
+from dispatcher.backups.record import RECEIPTS, RESTORING, TRIAL, alone, forgotten_since, open_repository, private
 from dispatcher.backups.redis_part import put_redis_back
 from dispatcher.backups.settings_part import with_own_places, write_settings
 from dispatcher.backups.store_part import is_used, put_store_back
@@ -75,7 +75,7 @@ from shared.turns.records import Tombstone
 from shared.wire import keys
 from shared.wire.values import living
 
-RECEIPTS, RESTORED_SETTINGS = "receipts", "settings-of-backup.toml"
+RESTORED_SETTINGS = "settings-of-backup.toml"
 _BLOCK = 1 << 20
 
 
@@ -120,9 +120,10 @@ def restore_backup(
                 look()
             result = Restored(repository.place, wanted, lacks=lacks)
             result.left_out = [str(one) for one in cast(list[str], record.get("left_out", []))]
-            write_atomic(folder / RESTORING, orjson.dumps({"snapshot": wanted.id}))
+            keeps = _keeps_store(settings, folder, wanted)
+            write_atomic(folder / RESTORING, orjson.dumps({"snapshot": wanted.id, "keeps_store": keeps}))
             crash_point("restore:begun")
-            RestoreRun(settings, client, tree, result).carry_out()
+            RestoreRun(settings, client, tree, result, keeps_store=keeps).carry_out()
         (folder / RESTORING).unlink()
     result.seconds = time.time() - begun
     return result
@@ -148,6 +149,18 @@ def _begun(folder: Path) -> str | None:
     with suppress(FileNotFoundError, ValueError, KeyError, TypeError):
         return str(orjson.loads(read_own(folder / RESTORING))["snapshot"])
     return None
+
+
+def _keeps_store(settings: Settings, folder: Path, wanted: Snapshot) -> bool:
+    """Whether the day store of this host stays: that of the backup would bring back what was forgotten here since.
+
+    Decided once: a restore that was killed has filled the store itself.
+    """
+    with suppress(FileNotFoundError, ValueError, KeyError, TypeError):
+        earlier = orjson.loads(read_own(folder / RESTORING))
+        if earlier["snapshot"] == wanted.id:
+            return bool(earlier["keeps_store"])
+    return forgotten_since(settings.hmem_state_dir, wanted.at) and is_used(settings)
 
 
 def refuse_running(client: Redis) -> None:
@@ -180,8 +193,11 @@ def refuse_used(settings: Settings, client: Redis) -> None:
 class RestoreRun:
     """The steps. Each may be repeated."""
 
-    def __init__(self, settings: Settings, client: Redis, tree: Path, result: Restored) -> None:
+    def __init__(
+        self, settings: Settings, client: Redis, tree: Path, result: Restored, *, keeps_store: bool = False
+    ) -> None:
         self._settings, self._client, self._tree, self._result = settings, client, tree, result
+        self._keeps_store = keeps_store
 
     def carry_out(self) -> None:
         steps: tuple[tuple[str, Callable[[], Any]], ...] = (
@@ -238,7 +254,7 @@ class RestoreRun:
 
     def _store(self) -> int | None:
         kept = self._tree / STATE / FILE_NAME
-        if not kept.exists() or not self._settings.has_day_store:
+        if not kept.exists() or not self._settings.has_day_store or self._keeps_store:
             return None
         return put_store_back(self._settings, kept)
 
@@ -302,6 +318,15 @@ class RestoreRun:
 
     def _say_what_to_do(self) -> None:
         result = self._result
+        if self._keeps_store:
+            result.to_do.append(
+                "know that the day store of this host stayed as it was, since something was forgotten here after the backup was begun, and that of "
+                "the backup would bring it back; to have that one, move yours away, restore again, and forget again"
+            )
+        elif result.parts["day_store"] and forgotten_since(self._settings.hmem_state_dir, result.snapshot.at):
+            result.to_do.append(
+                "forget again what was forgotten here after the backup was begun (hmem forget, /memory forget): the restored day store may have it"
+            )
         where = str(result.parts["settings"])
         if where.endswith(RESTORED_SETTINGS):
             result.to_do.append(f"compare your settings with those of the backup in {where}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 from contextlib import closing
 from pathlib import Path
 
@@ -80,6 +81,26 @@ def test_what_was_forgotten_stays_so_in_a_backup_that_is_restored(kept: BackedUp
         kept.restore(other)
         there = (other.root / "state" / "forgotten.jsonl").read_bytes()
         assert there == (kept.world.root / "state" / "forgotten.jsonl").read_bytes()
+
+
+@pytest.mark.parametrize("way", [("forget", "--matching", "heronplanet", "--yes"), ("memory", "forget", "9912", "2")])
+def test_a_restore_over_an_installation_brings_no_forgotten_memory_back(kept: BackedUp, way: tuple[str, ...]) -> None:
+    """`hmem forget` leaves no words by which it could be found in the backup, and a memory that was typed has no turn."""
+    world = kept.world
+    remember(world, "the safe opens with heronplanet")
+    kept.backup()
+    world.command("hmem", *way, check=False)
+    killed = kept.restore(world, "--yes", check=False, HMEM_CRASH_AT="restore:day_store")
+    assert killed.returncode == -signal.SIGKILL
+    done = kept.restore(world)
+    assert "day store of this host stayed" in done.stdout
+    memories = world.command("hmem", "memory", "list", "9912").stdout
+    assert ("heronplanet" in memories, "Pushok" in memories) == (False, True)
+    for path in (world.root / "state").glob("day-store.sqlite*"):
+        path.unlink()
+    done = kept.restore(world, "--yes")  # there is nothing else to be had now
+    assert "Forget again" in done.stdout
+    assert "heronplanet" in world.command("hmem", "memory", "list", "9912").stdout
 
 
 def test_on_two_hosts_each_backs_up_its_part_and_one_restore_has_both(light: World, tmp_path: Path) -> None:
