@@ -133,10 +133,11 @@ class DayJournal:
                 log.error("the journal cannot be written", folder=str(self.folder), error=failed)
                 self.failing = (batch[0].at, failed)
 
-    def whole_look_done(self) -> None:
-        """Everything that was dropped has been found again and appended."""
+    def whole_look_done(self, dropped: int) -> None:
+        """Everything that was dropped before the look (so many entries) has been found again; is that durable, and nothing was dropped since?"""
         with self._mutex:
-            self.dropped, self.failing = 0, None
+            if self.dropped == dropped and not self._pending and not self._writing:
+                self.dropped, self.failing = 0, None
 
     @contextmanager
     def alone(self) -> Iterator[Callable[[Sequence[NewEntry]], None]]:

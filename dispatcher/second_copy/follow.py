@@ -3,7 +3,8 @@
     look ─ Redis lost? put back ─ entries that the journal lacks ─ flushed turns leave it ─ tombstones: rewritten ─ the store's copy ─ mark ─ sent
 
 The mark is the number of an entry, in Redis under the journal's id. It is written after everything up to that number is durable, and then the journal
-notes that Redis has it. So a Redis whose mark is missing or lower was lost or put back from an older copy, and nothing else does that.
+notes that Redis has it. So a Redis whose mark is missing or lower was lost or put back from an older copy, and nothing else does that. It is written
+only into the Redis that was looked at: in one that was emptied meanwhile, it would say that nothing is missing.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import structlog
 
@@ -98,22 +100,30 @@ class Follower:
             state = self._journal.refresh()
             look = self._look_at(state)
             whole = True
-        before = self._journal.behind[0]
-        self._append(self._tasks.entries(self._redis, look, state))
+        dropped = self._journal.dropped
+        found = self._tasks.entries(self._redis, look, state)
         chats = self._take_dirty()
         stones = self._new_tombstones(look, state)
-        self._append(stones)
+        found += stones
         if whole:
-            chats |= self._turns(state, stones)
-        self._append(conversation_entries(self._redis, chats, state))
-        rewrite = self._flushed(look, state) or bool(stones) or self._forgetting
+            chats |= self._turns(state, stones, found)
+        found += conversation_entries(self._redis, chats, state)
+        night = self._flushed(look, state)
+        if not self._still(
+            look, -1, state
+        ):  # what was read from an emptied Redis would say that all was taken away on purpose
+            self._put_back()
+            return
+        self._append([*found, *night])
+        rewrite = bool(night or stones) or self._forgetting
         self._forgetting = bool(stones)  # what a forgetting removes after its tombstone is gone by the next look
         self._journal.flush()
-        if whole and before == 0 and self._journal.behind[0] == 0:
-            self._journal.whole_look_done()
+        if whole:
+            self._journal.whole_look_done(dropped)
         self._keep_store(renew=rewrite)
         self._rewrite_if(needed=rewrite)
-        self._mark()
+        if not self._mark(look):
+            self._put_back()
 
     def _look_at(self, state: JournalState) -> QueueLook:
         journal, most = state.journal or "", self._given.task_bytes
@@ -124,22 +134,30 @@ class Follower:
 
     def _put_back(self) -> None:
         """One process of this host does it; another one finds it done."""
-        self._first_tombstone = 0
+        self._first_tombstone, self._tasks = 0, TaskFollower()
         with self._journal.alone():
             whole = self._journal.whole()
             if not self._lost(whole, self._look_at(whole)):
                 return
             log.error("Redis was lost, or is an older copy: what it lacks is put back from the journal")
             given = self._given
+            life = uuid4().hex
+            self._redis.hset(keys.JOURNAL, keys.journal_life(whole.journal or ""), life)
             Putting(self._redis, whole, time.time()).all(given.tombstones(), given.add_tombstone)
             crash_point("journal:put-back")
-            self._redis.hset(keys.JOURNAL, whole.journal, whole.mark)
+            self._raise(
+                keys=[keys.JOURNAL], args=[whole.journal, whole.mark, -1, life]
+            )  # if it is lost again, the next look sees it
         self.put_back_times += 1
-        self._tasks = TaskFollower()
 
-    def _append(self, entries: Any) -> None:
-        if listed := list[NewEntry](entries):
-            self._journal.append(listed)
+    def _still(self, look: QueueLook, number: int, state: JournalState) -> bool:
+        """Raise the mark to this number, in one step with the question whether it still is the Redis that was looked at."""
+        seen = max(-1 if one is None else one for one in (look.mark, state.mark))
+        return bool(self._raise(keys=[keys.JOURNAL], args=[state.journal, number, seen, look.life]))
+
+    def _append(self, entries: list[NewEntry]) -> None:
+        if entries:
+            self._journal.append(entries)
 
     def _take_dirty(self) -> set[str]:
         chats = set[str]()
@@ -147,15 +165,15 @@ class Follower:
             chats.add(self._given.dirty.pop())
         return chats
 
-    def _turns(self, state: JournalState, stones: list[NewEntry]) -> set[str]:
-        """Append turns that the journal lacks; the chats that have a conversation, here or there."""
-        found, chats = scan(self._redis)
-        thorough = self._looks % THOROUGH == 0 or bool(stones)
+    def _turns(self, state: JournalState, stones: list[NewEntry], found: list[NewEntry]) -> set[str]:
+        """Add the turns that the journal lacks to what was found; the chats that have a conversation, here or there."""
+        names, chats = scan(self._redis)
+        thorough = self._looks % THOROUGH == 0 or bool(stones) or self._journal.dropped > 0
         self._looks += 1
         if not thorough:
-            found = {name for name in found if name.decode("utf-8", "surrogateescape") not in state.turns}
+            names = {name for name in names if name.decode("utf-8", "surrogateescape") not in state.turns}
         tombstones = [*state.tombstones.values(), *self._given.tombstones()]
-        self._append(turn_entries(self._redis, found, state, tombstones))
+        found += turn_entries(self._redis, names, state, tombstones)
         return chats | {one.chat for one in state.keys.values() if one.chat is not None}
 
     def _new_tombstones(self, look: QueueLook, state: JournalState) -> list[NewEntry]:
@@ -168,10 +186,10 @@ class Follower:
                 found.append(new_entry(kinds.TOMBSTONE, _chat_of(raw), value=packed(raw)))
         return found
 
-    def _flushed(self, look: QueueLook, state: JournalState) -> bool:
-        """Turns that the last nights have deleted leave the journal; whether there was a new night."""
+    def _flushed(self, look: QueueLook, state: JournalState) -> list[NewEntry]:
+        """Turns that the last nights have deleted leave the journal; nothing if there was no new night."""
         if look.night is None or look.night <= (state.flushed_run or 0):
-            return False
+            return []
         first = max(look.night - NIGHTS, (state.flushed_run or 0) + 1)
         found = list[NewEntry]()
         for run in range(max(first, 1), look.night + 1):
@@ -180,8 +198,7 @@ class Follower:
                 known = state.turns.get(key)
                 if known is not None and known.sha1 == sha1:
                     found.append(new_entry(kinds.FLUSHED, known.chat, key=key, sha1=sha1))
-        self._append([*found, new_entry(kinds.NIGHT, None, run=look.night)])
-        return True
+        return [*found, new_entry(kinds.NIGHT, None, run=look.night)]
 
     def _rewrite_if(self, *, needed: bool) -> None:
         size = self._journal.bytes
@@ -219,19 +236,23 @@ class Follower:
 
     # The mark.
 
-    def _mark(self) -> None:
+    def _mark(self, look: QueueLook) -> bool:
         """Everything up to a number is durable, so Redis gets that number; afterwards the journal says that it has it.
 
-        Redis is not asked under the journal's lock: while it does not answer, what is finished must still be written.
+        False if Redis was lost since the look. It is not asked under the journal's lock: while it does not answer, what is finished must still be
+        written.
         """
         state = self._journal.refresh()
-        if state.journal is None or (state.mark is not None and state.changed <= state.mark):
-            self.marked = state.mark or 0
-            return
-        self._raise(keys=[keys.JOURNAL], args=[state.journal, state.changed])
+        if state.journal is None:
+            return True
+        reached = max(state.changed, state.mark or 0)
+        if not self._still(look, reached, state):
+            return False
         crash_point("journal:marked")
-        self._journal.append([new_entry(kinds.MARK, None, value=state.changed)])
-        self.marked = state.changed
+        if state.mark is None or reached > state.mark:
+            self._journal.append([new_entry(kinds.MARK, None, value=reached)])
+        self.marked = reached
+        return True
 
 
 def _chat_of(raw: bytes) -> str | None:

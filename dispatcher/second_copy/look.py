@@ -34,6 +34,7 @@ class QueueLook:
     flights: list[tuple[str, str, bytes]]
     tombstones: list[bytes]
     waiting: dict[str, bytes]
+    life: bytes  # which time of filling a lost Redis made this one; empty if it was never lost
 
 
 def script(client: Any, name: str) -> Any:
@@ -45,7 +46,7 @@ def look_at_queue(client: Any, looking: Any, journal: str, task_bytes: int, firs
     workers = sorted(raw.decode("utf-8", "replace") for raw in client.smembers(keys.WORKERS))
     names = [keys.JOURNAL, keys.NIGHT_LAST, keys.TASKS, keys.TOMBSTONES, keys.BOT_WAITING]
     names += [keys.inflight(worker) for worker in workers]
-    mark, night, queued, flights, stones, waiting = looking(
+    mark, night, queued, flights, stones, waiting, life = looking(
         keys=names, args=[journal, MOST_TASKS, task_bytes, first_tombstone]
     )
     found = [
@@ -54,7 +55,7 @@ def look_at_queue(client: Any, looking: Any, journal: str, task_bytes: int, firs
         for at in range(0, len(flat), 2)
     ]
     known = {waiting[at].decode("utf-8", "replace"): waiting[at + 1] for at in range(0, len(waiting), 2)}
-    return QueueLook(_number(mark), _run(night), queued, found, stones, known)
+    return QueueLook(_number(mark), _run(night), queued, found, stones, known, life)
 
 
 def _number(raw: bytes) -> int | None:

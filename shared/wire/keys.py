@@ -225,6 +225,11 @@ def journal_state(journal: str) -> str:
     return f"{journal}:state"
 
 
+def journal_life(journal: str) -> str:
+    """Another one (the scripts of dispatcher/second_copy/lua/ name it too)."""
+    return f"{journal}:life"
+
+
 def bot_told(chat_id: str) -> str:
     return f"hcli:mem:bot:told:{chat_id}"
 

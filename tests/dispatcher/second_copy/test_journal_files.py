@@ -117,7 +117,9 @@ def test_a_journal_that_cannot_be_written_counts_what_it_drops_and_says_why(jour
     (journal.folder / "away").rename(journal.folder / "journal.json")
     journal.append([turn(3)])
     assert journal.behind[0] == 1, "what was dropped is missing until a whole look has found it"
-    journal.whole_look_done()
+    journal.whole_look_done(0)
+    assert journal.behind[0] == 1, "it was dropped after that look had begun"
+    journal.whole_look_done(1)
     assert journal.behind == (0, None)
 
 
