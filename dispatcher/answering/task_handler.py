@@ -259,7 +259,8 @@ class TaskHandler:
     async def _finish(self, claim: Claim, finished: Finished, started: float) -> None:
         """RecordRefused if its id is another task's by now."""
         first = await keep_trying(lambda: self.queue.finish(claim, finished))
-        self._copy(finished)
+        if first:  # else another dispatcher's answer counts, or the reply was lost: the journal's next look reads what Redis has
+            self._copy(finished)
         outcome, seconds = finished.outcome if first else "repeated", time.time() - started
         log.info("task finished", seconds=round(seconds, 2), outcome=outcome)
         self._metrics.task_finished(outcome, seconds)
