@@ -17,8 +17,9 @@ from uuid import uuid4
 import structlog
 
 from dispatcher.second_copy.live import NewEntry, live_items
+from dispatcher.second_copy.store_copy import copied, forget_aside
 from shared.delivery.journal.entries import JournalEntry, entry_of, line_of
-from shared.delivery.journal.files import FORMAT, ID, bases, entries_of, journal_id, segment_name, segments
+from shared.delivery.journal.files import FORMAT, ID, entries_of, journal_id, segment_name, segments
 from shared.delivery.journal.state import JournalState, read_journal, read_segment
 from shared.system.faults import crash_point
 from shared.system.files import atomic_writer, fsync_dir, locked_file, write_atomic
@@ -192,9 +193,7 @@ class DayJournal:
         with locked_file(self.folder / LOCK):
             old = segments(self.folder)
             whole = read_journal(self.folder)
-            copies = bases(self.folder)
-            version = copies[-1][0] if copies else -1
-            live = [(one, change(one)) for one in live_items(whole, version, time.time())]
+            live = [(one, change(one)) for one in live_items(whole, copied(self.folder), time.time())]
             kept = [now for _, now in live if now is not None]
             new = self.folder / segment_name(whole.last + 1)
             with atomic_writer(new) as handle:
@@ -205,6 +204,7 @@ class DayJournal:
                 if path != new:
                     path.unlink(missing_ok=True)
             fsync_dir(self.folder)
+            forget_aside(self.folder, whole.tombstones.values())
         return sum(now is not before for before, now in live)
 
     @property

@@ -9,8 +9,10 @@ only into the Redis that was looked at: in one that was emptied meanwhile, it wo
 
 from __future__ import annotations
 
+import sqlite3
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -30,7 +32,7 @@ from dispatcher.second_copy.look import (
     turn_entries,
 )
 from dispatcher.second_copy.put_back import Putting
-from dispatcher.second_copy.store_copy import known_version, put_store_back, take_base, version_of
+from dispatcher.second_copy.store_copy import is_older, known_version, lacks, put_store_back, take_base, version_of
 from shared.delivery.journal import entries as kinds
 from shared.delivery.journal.entries import packed
 from shared.delivery.journal.files import bases, segments
@@ -75,6 +77,7 @@ class Follower:
         self._forgetting = False
         self.marked = 0  # the least mark that Redis must have
         self.put_back_times = 0
+        self.store_error: str | None = None
 
     def begin(self) -> None:
         """Before anything is claimed."""
@@ -82,7 +85,8 @@ class Follower:
         if len(segments(self._journal.folder)) > 1:  # a kill while it was rewritten
             self._journal.compact()
         self._hide(state)
-        self._put_store_back(self._journal.refresh())
+        with self._store_errors():
+            self._put_store_back(self._journal.refresh())
         self.round(whole=True)
 
     def _hide(self, state: JournalState) -> None:
@@ -120,7 +124,8 @@ class Follower:
         self._journal.flush()
         if whole:
             self._journal.whole_look_done(dropped)
-        self._keep_store(renew=rewrite)
+        with self._store_errors():
+            self._keep_store(renew=rewrite)
         self._rewrite_if(needed=rewrite)
         if not self._mark(look):
             self._put_back()
@@ -208,12 +213,20 @@ class Follower:
 
     # The day store.
 
+    @contextmanager
+    def _store_errors(self) -> Iterator[None]:
+        """A day store, or a copy of it, that cannot be read is reported, and stops nothing else."""
+        try:
+            yield
+            self.store_error = None if bases(self._journal.folder) else self.store_error
+        except sqlite3.Error as error:
+            self.store_error = str(error)
+
     def _put_store_back(self, state: JournalState) -> None:
         store, folder = self._given.store, self._journal.folder
         if store is None:
             return
-        known = known_version(folder, state)
-        if known < 0 or version_of(store) >= known:
+        if not is_older(store, known_version(folder, state)):
             return
         log.error("the day store was lost, or is an older copy: it is put back from the journal")
         with self._journal.alone():
@@ -227,8 +240,10 @@ class Follower:
         state = self._journal.refresh()
         self._put_store_back(state)
         known, now = known_version(folder, state), version_of(store)
-        gap = now > known
-        if now >= 0 and (renew or not bases(folder) or (gap and self._store_gap >= 0 and self._store_gap > known)):
+        gap = now >= 0 and lacks(known, now)
+        if now >= 0 and (
+            renew or not bases(folder) or (gap and self._store_gap >= 0 and lacks(known, self._store_gap))
+        ):
             take_base(store, folder)
             self._store_gap = -1
         else:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from shared.delivery.journal import entries as kinds
 from shared.delivery.journal.entries import packed
+from shared.delivery.journal.files import COUNTS
 from shared.delivery.journal.state import FINISHED, JournalState, KnownTask, open_tasks
 from shared.wire import keys
 
@@ -28,8 +29,8 @@ def new_entry(kind: str, chat: str | None, **data: Any) -> NewEntry:
     return NewEntry(kind, chat, data, time.time())
 
 
-def live_items(state: JournalState, store_version: int, now: float) -> Iterator[NewEntry]:
-    """From a whole state. `store_version`: changes of the day store up to this count are in its copy."""
+def live_items(state: JournalState, copied: Mapping[int, int], now: float) -> Iterator[NewEntry]:
+    """From a whole state. `copied`: day store → count of changes up to which they are in a copy of it."""
     if state.flushed_run is not None:
         yield NewEntry(kinds.NIGHT, None, {"run": state.flushed_run}, now)
     if state.mark is not None:
@@ -41,8 +42,11 @@ def live_items(state: JournalState, store_version: int, now: float) -> Iterator[
             yield NewEntry(kinds.TURN, turn.chat, {"key": name, "value": packed(turn.value)}, turn.at)
     yield from _tasks(state, now)
     yield from _keys(state, now)
+    forgotten_at = _forgotten_at(state)
     for entry in state.store:
-        if entry.data["version"] > store_version:
+        store, count = divmod(entry.data["version"], COUNTS)
+        forgotten = store not in copied and entry.at <= forgotten_at.get(entry.chat or "", 0.0)
+        if count > copied.get(store, -1) and not forgotten:
             yield NewEntry(kinds.STORE, entry.chat, entry.data, entry.at)
 
 

@@ -18,7 +18,7 @@ OLD_LOOKS, OLD_SECONDS = 5, 60.0
 @dataclass(frozen=True)
 class CopyReport:
     """`journal`: JOURNAL, "" for none. `entries` are not yet durable at the second place, the oldest for `seconds`; None if no dispatcher has said it
-    lately. `replicas`: connected ones, of `wanted`; None if Redis does not say."""
+    lately. `aside`: copies of day stores that are kept and not used. `replicas`: connected ones, of `wanted`; None if Redis does not say."""
 
     journal: str = ""
     entries: int | None = None
@@ -26,6 +26,7 @@ class CopyReport:
     error: str | None = None
     wanted: int = 0
     replicas: int | None = None
+    aside: tuple[str, ...] = ()
 
     @property
     def kind(self) -> str:
@@ -39,6 +40,10 @@ class CopyReport:
         parts = []
         if self.journal:
             parts.append(f"journal to {self.journal}: {self._behind}")
+        if self.aside:
+            parts.append(
+                f"copies of a day store are kept there and not used ({', '.join(self.aside)}): look at them, then remove them"
+            )
         if self.wanted:
             parts.append(f"replicas of Redis: {'unknown' if self.replicas is None else self.replicas} of {self.wanted}")
         return "; ".join(parts) or "none: until the next night a day's turns are only in Redis"
@@ -70,6 +75,7 @@ def read_report(settings: Settings, client: Any, now: float) -> CopyReport:
         state.get("error") if known else None,
         settings.redis_wait,
         _replicas(client) if settings.redis_wait else None,
+        tuple(str(one) for one in state.get("aside") or ()),
     )
 
 

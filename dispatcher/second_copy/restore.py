@@ -5,6 +5,7 @@ While no dispatcher runs. It may be done again: what is there already, in the jo
 
 from __future__ import annotations
 
+import sqlite3
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
@@ -16,7 +17,7 @@ from dispatcher.second_copy.live import new_entry
 from dispatcher.second_copy.look import scan
 from dispatcher.second_copy.place import There, compare, fetch, journal_folder, open_journal, put_keyring_back, send
 from dispatcher.second_copy.put_back import DayPutBack, Putting
-from dispatcher.second_copy.store_copy import known_version, put_store_back, version_of
+from dispatcher.second_copy.store_copy import is_older, known_version, put_store_back, version_of
 from shared.config.settings import Settings
 from shared.delivery.journal.entries import MARK
 from shared.delivery.journal.state import JournalState, open_tasks
@@ -71,13 +72,18 @@ def restore_day(settings: Settings, place: DayPlace, *, yes: bool, say: Callable
     try:
         with journal.alone() as write:
             state = journal.whole()
-            store = _store(journal.folder, state, place.store, yes=yes)
+            store, failed = _store(journal.folder, state, place.store, yes=yes)
             say(f"putting back what the journal knows, {state.last} entries")
             done = Putting(place.client, state, time.time()).all(place.tombstones(), place.add_tombstone)
             place.client.hset(keys.JOURNAL, state.journal, max(state.changed, state.mark or 0))
             write([new_entry(MARK, None, value=state.changed)])
     except OSError as error:
         raise JournalUnavailable(f"The journal cannot be read: {error}. Check the disk of JOURNAL.") from error
+    if failed:
+        raise JournalUnavailable(
+            f"{done.turns} turns and all else that Redis had were put back, but the day store could not be brought back: {failed}. "
+            "Restore a backup of it, or start the dispatcher without its typed memories, reminders and summaries."
+        )
     return DayRestored(
         state.journal or "", settings.journal, done, store, len(state.turns), len(open_tasks(state)), _newest(state), state.damaged,
         round(time.monotonic() - began, 2),
@@ -133,13 +139,15 @@ def _take_over(settings: Settings, journal: DayJournal, say: Callable[[str], Non
             send(settings, journal.folder)
 
 
-def _store(folder: Path, state: JournalState, store: Path | None, *, yes: bool) -> int | None:
-    if store is None:
-        return None
-    known = known_version(folder, state)
-    if known < 0 or (version_of(store) >= known and not yes):
-        return None
-    return put_store_back(folder, state, store)
+def _store(folder: Path, state: JournalState, store: Path | None, *, yes: bool) -> tuple[int | None, str]:
+    """(count of the store that was put back, why it could not be)."""
+    try:
+        known = -1 if store is None else known_version(folder, state)
+        if store is None or known < 0 or not (yes or is_older(store, known)):
+            return None, ""
+        return put_store_back(folder, state, store), ""
+    except sqlite3.Error as error:
+        return None, str(error)
 
 
 def _newest(state: JournalState) -> float | None:

@@ -21,7 +21,7 @@ from dispatcher.second_copy.look import claimed_entry, task_entry, turn_entry
 from dispatcher.second_copy.place import NewerThere, keep_keyring, prepare, send
 from shared.config.settings import Settings
 from shared.delivery.journal.entries import packed
-from shared.delivery.journal.files import last_number
+from shared.delivery.journal.files import asides, last_number
 from shared.delivery.journal.state import FINISHED
 from shared.errors import HmemError
 from shared.turns.records import Tombstone
@@ -33,7 +33,7 @@ log = structlog.get_logger()
 
 #: Seconds that the end of a dispatcher waits for the last look, and for the last transfer.
 END_SECONDS = 10.0
-LOOK, TRANSFER = "look", "transfer"
+LOOK, STORE, TRANSFER = "look", "day store", "transfer"
 #: An unchanged state is published again after so many looks, or seconds.
 PUBLISH_LOOKS, PUBLISH_SECONDS = 2, 10.0
 
@@ -57,7 +57,7 @@ class SecondCopy:
         self._redis: Any = None
         self._journal_id, self._least = "", -1
         self._published: tuple[float, dict[str, Any]] = (0.0, {})
-        self._errors: dict[str, str] = {}  # of looks, and of transfers
+        self._errors: dict[str, str] = {}  # of looks, of the day store's copy, and of transfers
         self._sent = 0
         self._sent_at: float | None = None
         self._unsent_since: float | None = None
@@ -138,6 +138,7 @@ class SecondCopy:
                 self._follower.round(whole=whole)
             self._keyring_kept = keep_keyring(self._journal, self._keyring_kept)
             self._tell(LOOK, None)
+            self._tell(STORE, self._follower.store_error if self._follower else None)
         except (HmemError, RedisError, OSError) as error:
             self._tell(LOOK, str(error))
         except Exception as error:  # whatever it is, there must be a next look
@@ -210,11 +211,16 @@ class SecondCopy:
         if self._redis is None or not self._journal_id:
             return
         state, (at, before) = self._state(), self._published
-        news = any(state[name] != before.get(name) for name in ("place", "entries", "since", "error"))
+        news = any(state[name] != before.get(name) for name in ("place", "entries", "since", "error", "aside"))
         if news or state["at"] - at > min(PUBLISH_SECONDS, PUBLISH_LOOKS * self._settings.journal_seconds):
             with suppress(RedisError):
                 self._redis.hset(keys.JOURNAL, keys.journal_state(self._journal_id), dumps(state))
                 self._published = state["at"], state
+
+    def _asides(self) -> list[str]:
+        with suppress(OSError):
+            return [path.name for _, _, path in asides(self._journal.folder)] if self._journal else []
+        return []
 
     def _state(self) -> dict[str, Any]:
         entries, since = self._journal.behind if self._journal else (0, None)
@@ -231,4 +237,5 @@ class SecondCopy:
             "since": since,
             "error": error,
             "copied": copied,
+            "aside": self._asides(),
         }

@@ -2,7 +2,8 @@
 
 Temporary triggers, which belong to a connection and are nowhere in the file, note which rows a transaction touches. Before the commit these
 rows are read, without their vectors (those are made again). Each transaction that changes something raises `PRAGMA user_version` in the same
-commit, also without a journal, so that a later one notices what it has missed.
+commit, also without a journal, so that a later one notices what it has missed. The first one gives the store an id (`PRAGMA application_id`), which
+its copies have too: so another store is not taken for a newer or older one of the same.
 """
 
 from __future__ import annotations
@@ -10,7 +11,10 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from secrets import randbelow
 from typing import TYPE_CHECKING, Any
+
+from shared.delivery.journal.files import COUNTS
 
 if TYPE_CHECKING:
     import sqlalchemy as sa
@@ -63,10 +67,14 @@ def total_changes(connection: Connection) -> int:
 
 
 def count(connection: Connection) -> int:
-    """Raise the store's count of changes, in this transaction; the new count."""
-    version = int(connection.exec_driver_sql("PRAGMA user_version").scalar_one()) % MOST_CHANGES + 1
-    connection.exec_driver_sql(f"PRAGMA user_version = {version}")
-    return version
+    """Raise the store's count of changes, in this transaction; the new version."""
+    changes = int(connection.exec_driver_sql("PRAGMA user_version").scalar_one()) % MOST_CHANGES + 1
+    connection.exec_driver_sql(f"PRAGMA user_version = {changes}")
+    store = int(connection.exec_driver_sql("PRAGMA application_id").scalar_one())
+    if not store:
+        store = 1 + randbelow(2**31 - 1)
+        connection.exec_driver_sql(f"PRAGMA application_id = {store}")
+    return store * COUNTS + changes
 
 
 def changed_rows(connection: Connection, tables: Mapping[str, sa.Table]) -> list[tuple[str, dict[str, Any]]]:

@@ -138,7 +138,7 @@ KEYS: tuple[Key, ...] = (
         "first, last → times of the errors since Claude's last answer, in POSIX seconds", "dispatcher, owner", "dispatcher", "none"),
     Key("hcli:mem:journal", "hash",
         "journal id → number of an entry up to which that journal (JOURNAL) has followed this Redis: less than it remembers means that Redis was "
-        "lost or put back; …:state: JSON {place, at, entries, since, error, copied}; …:life: the last time that a lost Redis was filled again; "
+        "lost or put back; …:state: JSON {place, at, entries, since, error, copied, aside}; …:life: the last time that it was filled again; "
         "waited: when a replica was last waited for",
         "dispatcher", "dispatcher, night", "none"),
     Key("hcli:mem:flushed:{run}", "list",

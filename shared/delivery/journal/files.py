@@ -2,7 +2,9 @@
 
 journal.json                    its id and format
 day-000000000001.jsonl …        lines in order; the last segment grows, older ones go when it has been rewritten
-store-000000000042.sqlite       copies of the day store, by its count of changes; the newest counts
+store-000000000042-….sqlite     a copy of the day store, by its count of changes and its id
+store-other-….sqlite            the copy of another day store, which was in use before
+store-damaged-….sqlite          a copy that could not be read
 keyring.json                    with encryption: the keys, which only the owner's key opens
 announced.json                  on another host: which host has sent last, and which sending that was
 """
@@ -21,7 +23,11 @@ KEYRING = "keyring.json"
 _SEGMENT = re.compile(r"day-([0-9]{12,15})\.jsonl\Z")
 #: The end of a segment in which the last number is looked for first, in bytes.
 _TAIL_BYTES = 1 << 16
-_BASE = re.compile(r"store-([0-9]{12,15})\.sqlite\Z")
+_BASE = re.compile(r"store-([0-9]{12,15})(?:-([0-9a-f]{8}))?\.sqlite\Z")
+_ASIDE = re.compile(r"store-(other|damaged)-([0-9]{12,15})(?:-([0-9a-f]{8}))?\.sqlite\Z")
+#: The version of a day store is its id (0: from before stores had one) in front of its count of changes, which has 31 bits.
+COUNTS = 2**32
+OTHER, DAMAGED = "other", "damaged"
 
 
 def segment_name(first: int) -> str:
@@ -29,7 +35,13 @@ def segment_name(first: int) -> str:
 
 
 def base_name(version: int) -> str:
-    return f"store-{version:012d}.sqlite"
+    store, count = divmod(version, COUNTS)
+    return f"store-{count:012d}-{store:08x}.sqlite"
+
+
+def aside_name(why: str, version: int) -> str:
+    """Of a copy that is kept, and not used."""
+    return base_name(version).replace("store-", f"store-{why}-")
 
 
 def segments(folder: Path) -> list[Path]:
@@ -38,8 +50,15 @@ def segments(folder: Path) -> list[Path]:
 
 
 def bases(folder: Path) -> list[tuple[int, Path]]:
-    """(count of changes, copy of the day store), the newest last."""
-    return sorted((int(found[1]), path) for path in folder.iterdir() if (found := _BASE.match(path.name)))
+    """(version, copy of the day store), the newest last."""
+    found = ((_BASE.match(path.name), path) for path in folder.iterdir())
+    return sorted((int(one[2] or "0", 16) * COUNTS + int(one[1]), path) for one, path in found if one)
+
+
+def asides(folder: Path) -> list[tuple[str, int, Path]]:
+    """(why, version, copy of a day store) of each that is kept, and not used."""
+    found = ((_ASIDE.match(path.name), path) for path in folder.iterdir())
+    return sorted((one[1], int(one[3] or "0", 16) * COUNTS + int(one[2]), path) for one, path in found if one)
 
 
 def _number(path: Path) -> int:

@@ -73,7 +73,8 @@ class JournalState:
     changed: int = 0  # … of the newest one that is no mark
     mark: int | None = None  # number that Redis was given and that it confirmed
     flushed_run: int | None = None  # last night whose deletions were taken over
-    store_versions: set[int] = field(default_factory=set)
+    store_versions: set[int] = field(default_factory=set)  # changes of the day store of which all parts are here
+    store_parts: dict[int, set[int]] = field(default_factory=dict)  # … of which only these parts are
     damaged: int = 0
     turns: dict[str, KnownTurn] = field(default_factory=dict)
     tasks: dict[str, KnownTask] = field(default_factory=dict)
@@ -125,9 +126,14 @@ class JournalState:
             self.tombstones[raw] = Tombstone.parse(raw)
 
     def _store(self, entry: JournalEntry) -> None:
-        self.store_versions.add(int(entry.data["version"]))
         if not self.light:
             self.store.append(entry)
+        version, part, parts = (int(entry.data[name]) for name in ("version", "part", "parts"))
+        here = self.store_parts.setdefault(version, set())
+        here.add(part)
+        if len(here) == parts:
+            self.store_versions.add(version)
+            del self.store_parts[version]
 
     def _task(self, entry: JournalEntry) -> None:
         data = entry.data

@@ -18,6 +18,7 @@ from dispatcher.memory.store.memories import Memories
 from dispatcher.memory.store.turns import StoredTurn, Turns
 from dispatcher.second_copy.day_journal import DayJournal
 from dispatcher.second_copy.place import store_entries
+from dispatcher.second_copy.store_changes import Record
 from dispatcher.second_copy.store_copy import known_version, put_store_back, take_base, version_of
 from shared.delivery.journal.files import bases
 from shared.turns.records import Turn
@@ -29,12 +30,16 @@ class Store:
     """A day store whose changes go into a journal."""
 
     def __init__(self, folder: Path) -> None:
-        (folder / "disk").mkdir()
+        (folder / "disk").mkdir(exist_ok=True)
         self.journal = DayJournal(folder / "disk")
         self.journal.create()
         self.path = folder / "state" / "day-store.sqlite"
-        self.database = Database(None, folder / "state", lambda change: self.journal.append(store_entries(change)))
+        self.database = Database(None, folder / "state", self.record_into(self.journal))
         self.turns, self.memories = Turns(self.database), Memories(self.database)
+
+    @staticmethod
+    def record_into(journal: DayJournal) -> Record:
+        return lambda change: journal.append(store_entries(change))
 
     def rows(self, path: Path | None = None) -> dict[str, list[Any]]:
         """Everything but vectors."""
