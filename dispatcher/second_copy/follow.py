@@ -32,7 +32,15 @@ from dispatcher.second_copy.look import (
     turn_entries,
 )
 from dispatcher.second_copy.put_back import Putting
-from dispatcher.second_copy.store_copy import is_older, known_version, lacks, put_store_back, take_base, version_of
+from dispatcher.second_copy.store_copy import (
+    has_words,
+    is_older,
+    known_version,
+    lacks,
+    put_store_back,
+    take_base,
+    version_of,
+)
 from shared.delivery.journal import entries as kinds
 from shared.delivery.journal.entries import packed
 from shared.delivery.journal.files import bases, segments
@@ -241,9 +249,8 @@ class Follower:
         self._put_store_back(state)
         known, now = known_version(folder, state), version_of(store)
         gap = now >= 0 and lacks(known, now)
-        if now >= 0 and (
-            renew or not bases(folder) or (gap and self._store_gap >= 0 and lacks(known, self._store_gap))
-        ):
+        begun = now > 0 or (now == 0 and has_words(store))  # else it is being made: a copy would have nothing
+        if begun and (renew or not bases(folder) or (gap and self._store_gap >= 0 and lacks(known, self._store_gap))):
             take_base(store, folder)
             self._store_gap = -1
         else:

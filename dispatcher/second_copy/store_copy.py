@@ -59,10 +59,11 @@ def is_older(store: Path, known: int) -> bool:
     now = version_of(store)
     if now < 0 or known < 0:
         return known >= 0
-    return now % COUNTS < known % COUNTS if same_store(now, known) else not _has_words(store)
+    return now % COUNTS < known % COUNTS if same_store(now, known) else not has_words(store)
 
 
-def _has_words(path: Path) -> bool:
+def has_words(path: Path) -> bool:
+    """Whether there is a row of any chat."""
     with closing(sqlite3.connect(path, timeout=_BUSY_SECONDS)) as store:
         return any(store.execute(f'SELECT 1 FROM "{table}" LIMIT 1').fetchone() for table in _tables(store))  # noqa: S608
 
@@ -137,7 +138,7 @@ def _put_store_back(folder: Path, state: JournalState, store: Path) -> int:
     try:
         reached = _restore(version, base, state, temporary)
         there = version_of(store)
-        if there >= 0 and not same_store(there, version) and _has_words(store):
+        if there >= 0 and not same_store(there, version) and has_words(store):
             beside = folder / ".store-aside.tmp"
             _copy_whole(store, beside)
             beside.replace(folder / aside_name(OTHER, there))

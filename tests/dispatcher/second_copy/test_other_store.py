@@ -139,6 +139,7 @@ def damaged(host: LossyHost) -> None:
     host.world.enqueue("t0", "/memory add a fact")
     host.world.enqueue("t1", "hello")
     host.answered("t0", "t1")
+    wait_for(lambda: bases(host.disk), "the copy")
     host.kill_dispatchers()
     host.lose_redis()
     host.lose_state()
@@ -186,3 +187,15 @@ def test_a_fact_that_was_told_while_the_disk_was_away_stays(host: LossyHost) -> 
     assert facts(host) == {"told while the disk was away"}
     with closing(sqlite3.connect(asides(host.disk)[0][2])) as kept:
         assert len(kept.execute("SELECT text FROM memories WHERE text LIKE 'old fact%'").fetchall()) == 3
+
+
+def test_a_store_that_is_being_made_gets_no_copy_yet(host: LossyHost, store: Store) -> None:
+    store.database.close()
+    for path in (*store.path.parent.glob(f"{store.path.name}*"), bases(store.journal.folder)[0][1]):
+        path.unlink()
+    store.path.touch()
+    follow(host, store)
+    assert not bases(store.journal.folder)
+    store.say(1)
+    follow(host, store)
+    assert store.rows(store.restored()) == store.rows()
