@@ -41,7 +41,7 @@ def run(night: Night, out: Path) -> dict[str, Any]:
                 handle.write(night_line(orjson.dumps(record.to_json())) + b"\n")
                 written += 1
         for record in _only_in_journal(night, set(names)):
-            handle.write(orjson.dumps(record.to_json()) + b"\n")
+            handle.write(night_line(orjson.dumps(record.to_json())) + b"\n")
             from_journal += 1
     tombstones = cast(list[bytes], night.redis.lrange(keys.TOMBSTONES, 0, -1))
     with atomic_writer(out / TOMBSTONES) as handle:
