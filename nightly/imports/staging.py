@@ -4,15 +4,14 @@
                                              lines    candidates (nightly/imports/candidates.py), one each
 
 A file appears complete and durable under the hash of its content, so the same import staged twice is one file, and a killed command has
-staged nothing. Each night reads all files in its export step and removes them once their records are verified in the archive. After a crash
-they remain, and the next night finds everything known. An unreadable file never stops a night: it is renamed to `.bad` and reported.
+staged nothing. Each night reads all files in its export step and removes them once their records are verified in the archive, and destroys the key
+of their lines if no other file waits that has it. After a crash they remain, and the next night finds everything known. An unreadable file never stops a night: it is renamed to `.bad` and reported.
 """
 
 from __future__ import annotations
 
 import hashlib
 import itertools
-import shutil
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, closing, contextmanager
@@ -28,7 +27,7 @@ from nightly.archive.tombstones import judge
 from nightly.imports.candidates import Candidate
 from nightly.imports.import_filter import SEEN, ImportCounts, ImportFilter, ImportVerdict
 from nightly.night.folder import Night, imports_dir
-from nightly.night.sealed import import_line, night_line, read_import_line
+from nightly.night.sealed import destroy_import_keys, import_line, night_line, read_import_line
 from shared.config.settings import Settings
 from shared.errors import StorageError
 from shared.system.files import (
@@ -40,6 +39,8 @@ from shared.system.files import (
     sha256_file,
     try_locked_dir,
 )
+from shared.system.keys import sealing
+from shared.system.keys.sealing import KeyDestroyed
 from shared.turns.records import RecordRefused, Tombstone
 from shared.wire import keys
 
@@ -80,6 +81,7 @@ def stage(directory: Path, source: str) -> Iterator[Staging]:
     """Write an import into the directory; at the end `path` names the file. Nothing remains of an interrupted one."""
     with locked_dir(own_dir(directory.parent, directory.name)):
         remove_halves(directory)
+        sealing.require()  # a night may have destroyed the key that this process knows
         part = directory / _PART
         with atomic_writer(part) as handle:
             staging = Staging(handle, source)
@@ -93,12 +95,12 @@ def stage(directory: Path, source: str) -> Iterator[Staging]:
 
 
 def adopt(staged: Path, directory: Path) -> Path:
-    """Copy an import that was staged elsewhere to where the next night reads it, complete and durable."""
-    with locked_dir(own_dir(directory.parent, directory.name)):
-        remove_halves(directory)
-        with staged.open("rb") as source, atomic_writer(directory / staged.name) as handle:
-            shutil.copyfileobj(source, handle)
-    return directory / staged.name
+    """Write an import that was staged elsewhere to where the next night reads it, complete and durable."""
+    one = StagedImport(staged)
+    with stage(directory, one.source) as staging:
+        for candidate in one:
+            staging.add(candidate)
+    return directory / staging.name
 
 
 def staged_files(directory: Path) -> list[Path]:
@@ -119,8 +121,10 @@ class StagedImport:
         with self._reading() as handle:
             if sha256_file(path) != f"sha256:{path.stem}":
                 raise StagedUnreadable("its content does not match its name")
-            if orjson.loads(read_import_line(handle.readline()))["format"] > FORMAT:
+            header = orjson.loads(read_import_line(handle.readline()))
+            if header["format"] > FORMAT:
                 raise StagedUnreadable("a newer program wrote it")
+            self.source = header["source"]
             for candidate in map(_candidate, handle):
                 self.by_words |= candidate.by_words
                 self.quarantined |= candidate.quarantined
@@ -137,6 +141,8 @@ class StagedImport:
         try:
             with self.path.open("rb") as handle:
                 yield handle
+        except KeyDestroyed as error:  # a copy of one, from a backup
+            raise StagedUnreadable("a night has archived it before, and destroyed its key") from error
         except (OSError, ValueError, KeyError, TypeError, RecordRefused) as error:
             raise StagedUnreadable(f"it cannot be read ({type(error).__name__})") from error
 
@@ -215,8 +221,19 @@ def open_filter(
 
 def clear(night: Night) -> None:
     """Remove the imports that this night's export has read; the archive step calls it once it has verified the export."""
+    directory = imports_dir(night.settings)
     for name in night.result("export").get("imports", {}).get("files", {}):
-        (imports_dir(night.settings) / name).unlink(missing_ok=True)
+        (directory / name).unlink(missing_ok=True)
+    if not sealing.is_on() or not directory.is_dir():
+        return
+    with try_locked_dir(directory) as alone:
+        if alone:  # else one is being written, and a later night destroys the key
+            destroy_import_keys(map(_first_line, staged_files(directory)))
+
+
+def _first_line(path: Path) -> bytes:
+    with path.open("rb") as handle:
+        return handle.readline()
 
 
 def classify_by_file(known: ImportFilter, candidates: Iterable[Candidate]) -> Iterator[tuple[Candidate, ImportVerdict]]:

@@ -40,7 +40,7 @@ def read_night_line(line: bytes) -> bytes:
 
 
 def import_line(content: bytes) -> bytes:
-    """A line of a staged import, which waits for the next night: sealed with a key that stays."""
+    """A line of a staged import, which waits for the next night: sealed with a key that stays until no import waits that has it."""
     return b64encode(sealing.seal(IMPORTS, content, _LINE)) if sealing.is_on() else content
 
 
@@ -53,6 +53,14 @@ def destroy_night_key() -> None:
     if sealing.is_on():
         keys = sealing.keys()
         keys.destroy_own(keys.ids_of([NIGHT]))
+
+
+def destroy_import_keys(waiting: Iterable[bytes]) -> None:
+    """No copy of a staged import can be read, except those that wait; `waiting`: a line of each of them."""
+    keys = sealing.keys()
+    used = {sealing.key_id_of(b64decode(line)) for line in waiting if line[:1] != b"{"}
+    if ids := [one for one in keys.ids_of([IMPORTS]) if one not in used]:
+        keys.destroy(ids)
 
 
 def archive_line(record: Record, chat_id: str | None, timestamp: float | None) -> bytes:

@@ -9,6 +9,10 @@ from pathlib import Path
 import pytest
 
 from nightly.archive.segments import read_segment
+from nightly.imports.candidates import turn_candidate
+from nightly.imports.staging import StagedImport, StagedUnreadable, adopt, stage
+from nightly.night.folder import imports_dir
+from nightly.night.sealed import destroy_import_keys
 from nightly.pipeline import step_names
 from shared.delivery.journal.entries import TURN, JournalEntry, line_of, packed
 from shared.delivery.journal.files import segment_name
@@ -193,3 +197,48 @@ def test_turns_of_the_second_copy_leave_no_word_where_a_night_is_killed(sealed: 
     assert words_in(sealed.night_dir) == {}
     sealed.night()
     assert recalled(sealed, "9912", "where is the bicycle?") == [SAYINGS["9912"][0]]
+
+
+def staged(directory: Path, chat_id: str) -> Path:
+    with stage(directory, "telegram") as staging:
+        for number, said in enumerate(SAYINGS[chat_id]):
+            told = Turn(f"import-{chat_id}-{number}", "user", chat_id, said, 1_707_500_000.0 + number)
+            staging.add(turn_candidate("telegram", 0, told))
+    assert staging.path is not None
+    return staging.path
+
+
+@pytest.mark.parametrize("killed_at", ["archive:mirrored", "archive:before-commit", ""])
+def test_no_copy_of_an_import_can_be_read_once_it_is_archived(sealed: World, killed_at: str) -> None:
+    waiting = staged(imports_dir(sealed.settings()), "9912")
+    copy = sealed.root / waiting.name
+    shutil.copy2(waiting, copy)
+    assert len(list(StagedImport(copy))) == 2
+    if killed_at:
+        sealed.command("hmem-night", "run", check=False, HMEM_CRASH_AT=killed_at)
+    sealed.night()
+    assert not waiting.exists()
+    assert recalled(sealed, "9912", "where is the bicycle?")
+    with pytest.raises(StagedUnreadable, match="destroyed its key"):
+        StagedImport(copy)
+    shutil.copy2(copy, waiting)  # a backup is put back
+    sealed.night()
+    assert waiting.with_suffix(".bad").exists()
+
+
+def test_an_import_that_is_written_while_a_night_runs_keeps_its_key(sealed: World) -> None:
+    directory = imports_dir(sealed.settings())
+    staged(directory, "9912")
+    told = [Turn(f"import-{n}", "user", "777", said, 1_707_500_000.0 + n) for n, said in enumerate(SAYINGS["777"])]
+    with stage(directory, "telegram") as staging:
+        staging.add(turn_candidate("telegram", 0, told[0]))
+        sealed.night()
+        staging.add(turn_candidate("telegram", 0, told[1]))
+    assert staging.path is not None
+    destroy_import_keys([staging.path.read_bytes().splitlines()[0]])
+    assert len(list(StagedImport(staging.path))) == 2
+    assert adopt(staged(sealed.root / "plan", "9912"), directory).exists()
+    sealed.night()
+    assert not list(directory.iterdir())
+    assert recalled(sealed, "777", "where is the samovar from?")
+    assert sealing.keys().ids_of([sealing.IMPORTS]) == []
