@@ -30,7 +30,7 @@ from typing import Any, Protocol, TypeVar
 
 import orjson
 
-from nightly.night.sealed import archive_line, is_gone, read_archive_line, read_night_line
+from nightly.night.sealed import archive_line, is_gone, named_chat, read_archive_line, read_night_line
 from shared.errors import ArchiveDamaged, FormatNewer
 from shared.system.archive_folder import archive_files, proven_hash, run_of
 from shared.system.files import atomic_writer
@@ -368,12 +368,13 @@ def _line(record: Record) -> bytes:
     kind = record["kind"]
     if kind == "text":
         return archive_line(record, record["chat_id"], None)
-    if kind != "turn" or not sealing.is_on():
+    if kind not in ("turn", "quarantine") or not sealing.is_on():
         return archive_line(record, None, None)
+    raw = RawRecord.from_json(record)
     try:
-        turn = turn_of(RawRecord.from_json(record))
+        turn = turn_of(raw)
     except RecordRefused:
-        return archive_line(record, None, None)
+        return archive_line(record, named_chat(raw.value), None)
     return archive_line(record, turn.chat_id, turn.timestamp)
 
 

@@ -7,14 +7,18 @@ a line of the archive               {"kind": "sealed", "about": …, "body": …
 
 from __future__ import annotations
 
+import re
 from base64 import b64decode, b64encode
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import Any
 
 import orjson
 
 from shared.system.keys import sealing
 from shared.system.keys.sealing import ARCHIVE, IMPORTS, KeyDestroyed, chat_key
+from shared.wire.ids import chat_id_of
+from shared.wire.json import RecordRefused, loads_object
 
 #: The name of the key of what a night writes for itself.
 NIGHT = "night"
@@ -22,6 +26,8 @@ SEALED = "sealed"
 #: What of an archived record is known without the key of its chat: enough to say that it was erased.
 _ABOUT = ("kind", "key", "sha256")
 _LINE, _BODY = "night's line", "archived"
+#: Of what is no JSON, perhaps because its end is missing: a chat that it names.
+_NAMED = re.compile(rb'"chat_id"\s*:\s*("(?:[^"\\]|\\.)*"|-?\d+)')
 
 Record = dict[str, Any]
 
@@ -69,6 +75,8 @@ def archive_line(record: Record, chat_id: str | None, timestamp: float | None) -
     if not sealing.is_on():
         return orjson.dumps(record)
     about = {name: record.get(name) for name in _ABOUT} | {"chat_id": chat_id, "timestamp": timestamp}
+    if record["kind"] == "quarantine" and timestamp is None:  # it is no turn: what remains of it is its hash
+        about |= {"key": None, "chat_id": None}
     body = orjson.dumps(record)
     key = ARCHIVE if chat_id is None else chat_key(chat_id)
     return orjson.dumps(
@@ -94,6 +102,16 @@ def read_archive_line(line: bytes) -> Record:
         left = ("key", "chat_id", "timestamp", "sha256")
         return {"kind": "erased", **{name: about[name] for name in left}}
     return found
+
+
+def named_chat(value: bytes) -> str | None:
+    """The chat that a record names which is no turn; None if it names none that is valid."""
+    with suppress(RecordRefused, ValueError):
+        return chat_id_of(loads_object(value).get("chat_id"))
+    found = _NAMED.search(value)
+    with suppress(RecordRefused, ValueError):
+        return chat_id_of(orjson.loads(found[1])) if found else None
+    return None
 
 
 def is_gone(line: bytes) -> bool:

@@ -1,7 +1,7 @@
 """Encryption and the archive: the keys of forgotten chats are destroyed, and what was archived before encryption was switched on is sealed.
 
 When a whole chat is forgotten, its key is destroyed before anything is removed: then no copy of the archive, of a release or of the mirror can be
-read, wherever it is. If turns of the chat are left (said after it was forgotten), they are sealed anew first. The cache has one key for all chats;
+read, wherever it is. If anything of the chat may be left (said after it was forgotten), it is sealed anew first. The cache has one key for all chats;
 it goes with its file, which is filled again.
 """
 
@@ -43,7 +43,8 @@ def forgotten_keys(archive: Catalog, tombstones: Iterable[Tombstone]) -> Forgott
         if not ids:
             continue
         keys.retire(ids)
-        if archive.turns_of(one.chat_id) == archive.forgotten_of(one.chat_id):
+        unreadable = archive.files_with(())  # records that are no turns: some may be of this chat, and of later
+        if archive.turns_of(one.chat_id) == archive.forgotten_of(one.chat_id) and not unreadable:
             found.now += ids
         else:
             found.later += ids

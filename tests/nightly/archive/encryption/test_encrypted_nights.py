@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -125,6 +126,48 @@ def test_a_forgotten_chat_is_unreadable_in_a_stale_copy_and_another_is_not(seale
         assert release.recall(Query("777", "where is the samovar from?", 5)).hits
         assert release.summary("9912") is None
     world.command("hmem-night", "verify")
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        b'{"chat_id": "9912", "timestamp": 1707500000, "content": ["the bicycle is in the cellar"]}',
+        b'{"content": "the bicycle is in the cellar", "chat_id" : 9912, "time',
+    ],
+)
+def test_what_is_no_turn_and_names_a_forgotten_chat_is_unreadable_in_a_stale_copy(sealed: World, value: bytes) -> None:
+    other = value.replace(b"9912", b"777").replace(b"bicycle", b"samovar")
+    talk(sealed)
+    sealed.redis.set("hcli:memory:odd:user", value)
+    sealed.redis.set("hcli:memory:odd-too:user", other)
+    sealed.night()
+    segment = sealed.night_dir / "archive" / "seg-1.jsonl"
+    stale = sealed.root / "seg-1.jsonl"
+    shutil.copy2(segment, stale)
+    assert {one["value"].encode() for one in read_segment(stale) if one["kind"] == "quarantine"} == {value, other}
+    sealed.push_tombstone(Tombstone("t1", "9912", 1_900_000_000.0, erase=True))
+    sealed.night()
+    for path in (stale, segment):
+        lines = list(read_segment(path))
+        assert [one["value"].encode() for one in lines if one["kind"] == "quarantine"] == [other]
+        assert {"kind": "erased", "key": None, "chat_id": None, "timestamp": None}.items() <= _erased_odd(lines).items()
+    sealed.command("hmem-night", "verify")
+
+
+def _erased_odd(lines: list[dict[str, Any]]) -> dict[str, Any]:
+    (odd,) = [one for one in lines if one["kind"] == "erased" and one["key"] is None]
+    return odd
+
+
+def test_what_is_no_turn_and_came_after_what_was_forgotten_stays(sealed: World) -> None:
+    talk(sealed)
+    later = b'{"chat_id": "9912", "timestamp": 1707600000, "content": 7}'
+    sealed.redis.set("hcli:memory:odd:user", later)
+    sealed.night()
+    sealed.push_tombstone(Tombstone("t1", "9912", 1_900_000_000.0, before=1_707_550_000.0, erase=True))
+    sealed.night()
+    lines = list(read_segment(sealed.night_dir / "archive" / "seg-1.jsonl"))
+    assert [one["value"].encode() for one in lines if one["kind"] == "quarantine"] == [later]
 
 
 def test_a_chat_that_goes_on_after_it_was_forgotten_keeps_what_came_later(sealed: World) -> None:
