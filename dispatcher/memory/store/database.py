@@ -20,7 +20,7 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 from dispatcher.memory.store.kept import kept_words
 from dispatcher.memory.store.migrations.migrate import copies, prepare_postgresql, prepare_sqlite
 from dispatcher.memory.store.sealed import at_rest
-from dispatcher.memory.store.sealed.columns import GONE, SealedStore, SealedText, as_stored, writing_for
+from dispatcher.memory.store.sealed.columns import GONE, SealedStore, SealedText, as_stored, is_as_stored, writing_for
 from dispatcher.memory.store.tables import BATCH, metadata
 from dispatcher.second_copy.store_changes import Record, StoreChange, changed_rows, count, total_changes, watch
 from shared.config.packages import how_to_add
@@ -47,7 +47,10 @@ _PRAGMAS = ("foreign_keys=ON", "synchronous=FULL", "secure_delete=ON")
 
 
 class Database:
-    """One store: `begin` for a transaction that writes, `reading` for one that reads. Opened, and migrated, at the first of them."""
+    """One store: `begin` for a transaction that writes, `reading` for one that reads. Opened, and migrated, at the first of them.
+
+    If encryption was switched on, the first `begin` seals what is there: who only reads, such as `hmem doctor`, changes no row.
+    """
 
     def __init__(self, url: str | None, state_dir: Path, record: Record | None = None) -> None:
         """`url` is `DAY_STORE_URL`; None or "" means SQLite in the state directory. SettingsError for an unusable URL.
@@ -59,7 +62,8 @@ class Database:
         self._ours = state_dir
         self._engine: Engine | None = None
         self._inode: tuple[int, int] | None = None
-        self._lock = threading.Lock()
+        self._lock, self._sealing = threading.Lock(), threading.Lock()
+        self._plain = False  # encryption is on, and not all is sealed
         self._failures = 0
         self._last_failure = ""
 
@@ -80,7 +84,10 @@ class Database:
     @contextmanager
     def begin(self) -> Iterator[Connection]:
         """A transaction that may write: committed at the end, rolled back by an exception."""
-        with self._errors_named(), self._ready().connect() as connection:
+        engine = self._ready()
+        if not is_as_stored():  # a copy is as sealed as what it is made of
+            self._seal()
+        with self._errors_named(), engine.connect() as connection:
             connection.execution_options(hmem_writes=True)
             change = None
             writing_for(None)
@@ -215,10 +222,8 @@ class Database:
                         engine.dispose()  # connections from before the tables existed watch nothing
                     self._inode = _inode(self.path)
                 with engine.connect() as connection, connection.begin():
-                    sealed = at_rest.is_sealed(connection)
+                    self._plain = not at_rest.is_sealed(connection) and sealing.is_on()
                 self._engine = engine
-                if sealing.is_on() and not sealed:
-                    self._seal()
         except BaseException as error:
             self._failures, self._last_failure = self._failures + 1, str(error)
             self._engine = None
@@ -227,14 +232,28 @@ class Database:
         return engine
 
     def seal_again(self) -> int:
-        """Seal what a program without the key has written since; returns how many rows. The files are rewritten."""
-        rows = at_rest.seal_plain(self.begin)
+        """Seal what a program without the key has written since, or all of a plain store; returns how many rows. The files are rewritten."""
+        self._ready()
+        rows = self._seal() + at_rest.seal_plain(self.begin)
         self.scrub(upgrades=False)
         return rows
 
-    def _seal(self) -> None:
-        """Encryption was switched on: seal what is there, and leave no plain word in free pages, the log, or the copy of a migration. The copies of
-        upgrades stay, because one may be going on; `hmem doctor` names them."""
+    def _seal(self) -> int:
+        """If encryption was switched on, seal what is there, and leave no plain word in free pages, the log, or the copy of a migration; returns how
+        many rows. The copies of upgrades stay, because one may be going on; `hmem doctor` names them."""
+        if not self._plain:
+            return 0
+        with self._sealing:
+            if not self._plain:
+                return 0
+            self._plain = False  # what begins meanwhile, as this does itself, writes sealed rows
+            try:
+                return self._seal_rows()
+            except BaseException:
+                self._plain = True
+                raise
+
+    def _seal_rows(self) -> int:
         at_rest.note(self.begin, at_rest.BEGUN)
         rows = at_rest.seal_plain(self.begin)
         try:
@@ -243,10 +262,11 @@ class Database:
             log.warning(
                 "earlier words may be in free pages of the day store until it is opened again", error=str(error)
             )
-            return
+            return rows
         at_rest.note(self.begin, at_rest.DONE)
         if rows:
             log.info("the day store is encrypted now", rows=rows)
+        return rows
 
     def _refuse_link(self, path: Path) -> None:
         """A link in our own directory is refused; DAY_STORE_URL may name one, because the owner set it."""

@@ -34,9 +34,9 @@ def check_encryption(setup: Setup) -> Finding:
             f"{file.parent} cannot be written, so chats that are new get no key, and their messages are not stored.",
             "Give the directory of ENCRYPT_KEY_FILE to the dispatcher's user (chown), in a place that its service may write to.",
         )
-    opened, plain = _sample(settings)
+    opened, plain, sealed = _sample(settings)
     found = copies.state(keys)
-    weaker = [*_uncopied(found), *_plain(settings, plain), *_inside(settings, file), *_modes(file)]
+    weaker = [*_uncopied(found), *_plain(settings, plain, sealed), *_inside(settings, file), *_modes(file)]
     if weaker:
         sentences, fixes = zip(*weaker, strict=True)
         return warning(" ".join(sentences), " ".join(dict.fromkeys(fixes)))
@@ -54,23 +54,23 @@ def not_ours(settings: Settings) -> str:
     return f"{places}: keep those on an encrypted disk or tmpfs"
 
 
-def _sample(settings: Settings) -> tuple[int, int]:
-    """(how many stored texts of the day store were opened, how many of its newest rows are plain)."""
+def _sample(settings: Settings) -> tuple[int, int, bool]:
+    """(how many stored texts of the day store were opened, how many of its newest rows are plain, whether all were once encrypted)."""
     if not settings.has_day_store:
-        return 0, 0
+        return 0, 0, True
     from dispatcher.memory.store.database import Database
-    from dispatcher.memory.store.sealed.at_rest import sample
+    from dispatcher.memory.store.sealed.at_rest import is_sealed, sample
 
     with closing(Database(settings.day_store_url, settings.hmem_state_dir)) as database:
         if database.path is not None and not database.path.exists():
-            return 0, 0
+            return 0, 0, True
         try:
             with database.reading() as connection:
-                return sample(connection, SAMPLED)
+                return *sample(connection, SAMPLED), is_sealed(connection)
         except EncryptionKeyMissing:
             raise
         except StoreUnavailable:  # another check says so
-            return 0, 0
+            return 0, 0, True
 
 
 def _uncopied(found: copies.KeyState) -> list[tuple[str, str]]:
@@ -88,9 +88,16 @@ def _uncopied(found: copies.KeyState) -> list[tuple[str, str]]:
     ]
 
 
-def _plain(settings: Settings, plain: int) -> list[tuple[str, str]]:
+def _plain(settings: Settings, plain: int, sealed: bool) -> list[tuple[str, str]]:
     found = []
-    if plain:
+    if not sealed:
+        found.append(
+            (
+                "The day store is not encrypted yet: that happens when the dispatcher starts with ENCRYPT_KEY_FILE.",
+                "Restart the dispatcher (hmem run), or run hmem key seal. There is no way back but hmem export.",
+            )
+        )
+    elif plain:
         found.append(
             (
                 f"{plain} of the newest rows of the day store are plain: a program without ENCRYPT_KEY_FILE wrote them.",

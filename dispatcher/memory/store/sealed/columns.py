@@ -62,6 +62,11 @@ def as_stored() -> Iterator[None]:
         _AS_STORED.reset(token)
 
 
+def is_as_stored() -> bool:
+    """Whether this is such a copy."""
+    return _AS_STORED.get()
+
+
 def make_keys(chats: Iterable[str]) -> None:
     """Make the keys of chats that have none, ahead of the transaction: it may take as long as Redis does."""
     if sealing.is_on():

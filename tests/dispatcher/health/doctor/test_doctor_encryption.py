@@ -101,6 +101,20 @@ def test_plain_rows_of_a_program_without_the_key_are_found_and_sealed(host: Worl
     assert b"blue bicycle" not in (host.root / "state" / "day-store.sqlite").read_bytes()
 
 
+def test_looking_encrypts_nothing_and_says_what_will(host: World, key_file: Path) -> None:
+    say(host, "1", None)
+    store = host.root / "state" / "day-store.sqlite"
+    before = store.read_bytes()
+    found = ask(host)[1]["encryption"]
+    assert found.state == "warning"
+    assert "The day store is not encrypted yet: that happens when the dispatcher starts" in found.sentence
+    assert "the blue bicycle" in host.command("hmem", "search", "1", "bicycle").stdout
+    assert store.read_bytes() == before
+    assert "1 rows" in host.command("hmem", "key", "seal").stdout
+    assert b"blue bicycle" not in store.read_bytes()
+    assert "not encrypted yet" not in ask(host)[1]["encryption"].sentence
+
+
 def test_a_key_among_the_data_or_open_to_others_is_warned_of(host: World, key_file: Path) -> None:
     inside = host.root / "state" / "keys" / "encrypt.key"
     host.command("hmem", "key", "new", str(inside))
