@@ -11,7 +11,6 @@ messages. A reply may be to any message before it, so what a reply shows of one 
 from __future__ import annotations
 
 import re
-import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
@@ -64,8 +63,8 @@ class BotAccount:
 class EarlierMessages:
     """The messages of one chat so far, by id, in a database: what a reply shows of each, and whether it is a question without an answer."""
 
-    def __init__(self, path: Path) -> None:
-        self._connection = scratch_database(path, _SCHEMA)
+    def __init__(self) -> None:
+        self._connection = scratch_database(None, _SCHEMA)
 
     def close(self) -> None:
         self._connection.close()
@@ -190,15 +189,14 @@ def read(
 ) -> Iterator[ReadCandidate]:
     """`bot`: its name or id from the command line. `token`: the number at the beginning of our bot's token."""
     with ExitStack() as stack:
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="hmem-telegram-")))
-        file = stack.enter_context(closing(TelegramFile(stack.enter_context(open_input(path)), folder)))
+        file = stack.enter_context(closing(TelegramFile(stack.enter_context(open_input(path)))))
         try:
             account = file.account(plain(bot) if bot is not None else None)
         except RecordRefused as error:
             yield ReadCandidate(file.size, unreadable=str(error), place=f"{path}:1")
             return
         found, username = _find_bot(path, account, bot, token), plain(bot) if bot else None
-        earlier = stack.enter_context(closing(EarlierMessages(folder / "earlier.sqlite")))
+        earlier = stack.enter_context(closing(EarlierMessages()))
         total, before = sum(chat.messages for chat in account.chats) or 1, 0
         for chat in account.chats:
             chat_id = _chat_id(path, account, chat, found, wanted)

@@ -10,11 +10,11 @@ import re
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, BinaryIO
 
 from nightly.imports.candidates import BOM
 from nightly.imports.json_stream import JsonStream
+from nightly.night.scratch import scratch_file
 from shared.turns.records import RecordRefused
 
 _SENDER = re.compile(r"(?:user)?(\d+)\Z")
@@ -66,12 +66,12 @@ class Account:
 
 
 class TelegramFile:
-    """An open file, read from where it stands as often as needed; one that cannot be rewound is copied into `folder` first."""
+    """An open file, read from where it stands as often as needed; one that cannot be rewound is copied first."""
 
-    def __init__(self, handle: BinaryIO, folder: Path) -> None:
+    def __init__(self, handle: BinaryIO) -> None:
         self._handle = handle
         if not handle.seekable():
-            self._handle = (folder / "input").open("w+b")
+            self._handle = scratch_file()
             shutil.copyfileobj(handle, self._handle)
             self._handle.seek(0)
         begin = self._handle.tell()

@@ -23,6 +23,7 @@ from nightly.imports.candidates import BOM, ReadCandidate, Wanted
 from nightly.imports.json_stream import JsonStream
 from nightly.imports.readers import telegram
 from shared.errors import InvalidInput
+from shared.system.keys import sealing
 from shared.turns.records import RecordRefused, loads_object
 from tests.nightly.imports import whole_telegram
 from tests.support.night.old_history import ANN, BOT, NOON, bot_chat, message
@@ -305,18 +306,34 @@ def test_of_a_long_chat_only_a_piece_is_in_memory(tmp_path: Path) -> None:
     assert peak < 1_500_000
 
 
-def test_what_it_keeps_for_replies_is_private_and_gone_afterwards(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("encrypted", [False, True])
+def test_what_it_keeps_of_a_pipe_has_no_name_that_a_killed_process_leaves(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, encrypted: bool
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    path = tmp_path / "result.json"
-    path.write_text(json.dumps(bot_chat(*(message(i, ANN, "x") for i in range(3)))), encoding="utf-8")
-    reads = telegram.read(path, 0, Wanted(), UTC_ZONE, None, None)
-    next(reads)
-    (folder,) = (one for one in tmp_path.iterdir() if one.is_dir())
-    assert folder.stat().st_mode & 0o777 == 0o700
-    reads.close()  # type: ignore[attr-defined]
-    assert [*tmp_path.iterdir()] == [path]
+    monkeypatch.setenv("SQLITE_TMPDIR", str(tmp_path))
+    if encrypted:
+        monkeypatch.setattr(sealing, "is_on", lambda: True)
+    end, begin = os.pipe()
+    os.write(begin, json.dumps(bot_chat(*(message(i, ANN, "x") for i in range(3)))).encode())
+    os.close(begin)
+    try:
+        reads = telegram.read(Path(f"/dev/fd/{end}"), 0, Wanted(), UTC_ZONE, None, None)
+        next(reads)
+        assert [*tmp_path.iterdir()] == []
+        kept = {_target(one) for one in Path("/proc/self/fd").iterdir()}
+        assert any("hmem-scratch" in one for one in kept) is encrypted
+        assert any(one.startswith(str(tmp_path)) for one in kept) is not encrypted
+        assert len([*reads]) == 2
+    finally:
+        os.close(end)
+
+
+def _target(descriptor: Path) -> str:
+    try:
+        return str(descriptor.readlink())
+    except FileNotFoundError:  # the listing's own
+        return ""
 
 
 def test_a_file_that_cannot_be_rewound(tmp_path: Path) -> None:
