@@ -62,6 +62,7 @@ class SecondCopy:
         self._sent_at: float | None = None
         self._unsent_since: float | None = None
         self._keyring_kept: object = None
+        self._keyring_sent: object = None
         self._looking = asyncio.Lock()
 
     @property
@@ -192,7 +193,8 @@ class SecondCopy:
         began = time.time()
         try:
             last = last_number(self._journal.folder)  # not by the journal's state, which a look goes through meanwhile
-            if last == self._sent:
+            keyring = self._keyring_kept
+            if (last, keyring) == (self._sent, self._keyring_sent):
                 self._sent_at, self._unsent_since = began, None
                 return False
             self._unsent_since = self._unsent_since or began
@@ -201,7 +203,7 @@ class SecondCopy:
             self._tell(TRANSFER, str(error))
             return isinstance(error, NewerThere)
         self._tell(TRANSFER, None)
-        self._sent, self._sent_at, self._unsent_since = last, began, None
+        self._sent, self._sent_at, self._unsent_since, self._keyring_sent = last, began, None, keyring
         return False
 
     # What others see.
