@@ -31,7 +31,7 @@ def take_store(settings: Settings, into: Path) -> str | None:
             return "SQLite"
         with closing(Database(f"sqlite:///{target}", into)) as copy, database.reading() as read:
             read.execute(sa.text("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ"))  # all tables of one moment
-            with copy.begin() as write:
+            with as_stored(), copy.begin() as write:  # encrypted rows stay as they are
                 _copy_rows(read, write)
     _as_one_file(target)
     return "PostgreSQL, as an SQLite file"
@@ -50,6 +50,7 @@ def put_store_back(settings: Settings, kept: Path) -> int:
             with (
                 closing(Database(f"sqlite:///{kept}", kept.parent)) as copy,
                 copy.reading() as read,
+                as_stored(),
                 database.begin() as write,
             ):
                 for table in reversed(metadata.sorted_tables):
@@ -78,16 +79,15 @@ def is_used(settings: Settings) -> bool:
 
 
 def _copy_rows(read: Connection, write: Connection) -> None:
-    """All rows of all tables. Both stores have the tables of this version: opening them has migrated them."""
+    """All rows of all tables, within `as_stored`. Both stores have the tables of this version: opening them has migrated them."""
     for one in (read, write):
         if (found := revision(one)) != HEAD:
             raise StoreUnavailable(
                 f"The day store has revision {found}, this program {HEAD}. Start hmem run once, then try again."
             )
-    with as_stored():  # encrypted rows stay as they are
-        for table in metadata.sorted_tables:
-            for rows in read.execute(sa.select(table)).mappings().partitions(BATCH):
-                write.execute(table.insert(), [dict(row) for row in rows])
+    for table in metadata.sorted_tables:
+        for rows in read.execute(sa.select(table)).mappings().partitions(BATCH):
+            write.execute(table.insert(), [dict(row) for row in rows])
 
 
 def _count_on(write: Connection) -> None:

@@ -18,8 +18,11 @@ from tests.support.world import World
 WORDS = (b"boiler", b"Marchetti", b"Pushok")
 
 
-@pytest.fixture
-def kept(light: World, tmp_path: Path) -> Iterator[BackedUp]:
+@pytest.fixture(params=["", "postgresql"])
+def kept(light: World, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[BackedUp]:
+    """With the day store in a file, or in a server."""
+    if request.param:
+        light.environment["DAY_STORE_URL"] = request.getfixturevalue("server").database()
     key = tmp_path / "keys" / "encrypt.key"
     light.command("hmem", "key", "new", str(key))
     light.environment["ENCRYPT_KEY_FILE"] = os.environ["ENCRYPT_KEY_FILE"] = str(key)
@@ -37,6 +40,7 @@ def test_only_the_owners_key_is_needed_on_an_empty_host(kept: BackedUp, tmp_path
     key = Path(kept.world.environment["ENCRYPT_KEY_FILE"])
     with empty_host(kept.world, tmp_path / "other") as other:
         del other.environment["ENCRYPT_KEY_FILE"]
+        other.environment.pop("DAY_STORE_URL", None)
         refused = kept.restore(other, check=False)
         assert refused.returncode != 0
         assert "Put your copy of it back" in refused.stderr
