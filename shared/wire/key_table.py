@@ -111,7 +111,7 @@ KEYS: tuple[Key, ...] = (
     Key("hcli:mem:approvals", "list",
         "newest 1,000 such decisions: {at, id, chat_id, user_id, task_id, tool, input_sha256, input, decision, by, name}",
         "dispatcher, owner", "none", "none"),
-    Key("hcli:mem:release", "hash", "worker → run of the release it serves, 0 for none", "dispatcher", "bot, night", "none"),
+    Key("hcli:mem:release", "hash", "worker → run of the release it serves, 0 for none", "dispatcher", "bot, dispatcher, night", "none"),
     Key("hcli:mem:tombstones", "list", "tombstone JSON: which turns to forget", "dispatcher, owner", "dispatcher, night", "none"),
     Key("hcli:mem:forgotten", "string",
         "number of the last hmem forget, raised when everything is hidden and again when all layers are empty: a dispatcher drops its caches "
