@@ -17,7 +17,6 @@ from typing import Any
 
 import orjson
 
-from dispatcher.memory.tombstones import Forgotten
 from shared.config.ownership import OURS
 from shared.delivery.copies.restic import Repository, Snapshot
 from shared.errors import BackupFailed
@@ -26,8 +25,8 @@ from shared.system.formats import claim
 
 FOLDER = "backups"
 KNOWN, LOCK, STAGING, TRIAL, CACHE, RESTORING = "known.json", "lock", "staging", "trial", "cache", "restoring.json"
-#: Of hmem forget, in HMEM_STATE_DIR: a file for each that is not done, and one for each that is.
-FORGETTING, RECEIPTS = "forgetting", "receipts"
+#: Of hmem forget, in HMEM_STATE_DIR.
+RECEIPTS = "receipts"
 FORMAT = 1
 #: After how long a backup is tried out again by the timer, and after how long hmem doctor says that there is none. Seconds.
 VERIFY_SECONDS, OLD_SECONDS = 7 * 86_400.0, 3 * 86_400.0
@@ -73,17 +72,6 @@ def still_holding(state_dir: Path, gone_at: float) -> list[str]:
         for one in known_repositories(state_dir).values()
         if one.oldest_at is not None and one.oldest_at < gone_at
     ]
-
-
-def forgotten_since(state_dir: Path, at: float) -> bool:
-    """Whether anything was forgotten on this host that a backup of that time may still hold: by a tombstone, or by `hmem forget`, whose receipt is
-    all that is left of a memory without a turn."""
-    if any((state_dir / FORGETTING).glob("[!.]*.json")) or any(
-        one.created_at >= at for one in Forgotten(state_dir).all()
-    ):
-        return True
-    found = [orjson.loads(read_own(path)) for path in (state_dir / RECEIPTS).glob("[!.]*.json")]
-    return any((one.get("words_gone_at") or one["finished_at"]) >= at for one in found)
 
 
 @contextmanager

@@ -23,7 +23,7 @@ from typing import Any, cast
 import orjson
 from redis import Redis
 
-from dispatcher.backups.record import RECEIPTS, RESTORING, TRIAL, alone, forgotten_since, open_repository, private
+from dispatcher.backups.record import RECEIPTS, RESTORING, TRIAL, alone, open_repository, private
 from dispatcher.backups.redis_part import put_redis_back
 from dispatcher.backups.settings_part import with_own_places, write_settings
 from dispatcher.backups.store_part import is_used, put_store_back
@@ -70,10 +70,8 @@ from shared.system.files import (
 from shared.system.formats import claim
 from shared.system.keys import copies, sealing
 from shared.system.privileges import as_owner_of
-from shared.system.processes import died_here
 from shared.turns.records import Tombstone
 from shared.wire import keys
-from shared.wire.values import living
 
 RESTORED_SETTINGS = "settings-of-backup.toml"
 _BLOCK = 1 << 20
@@ -96,20 +94,36 @@ class Restored:
         return {**vars(self), "snapshot": self.snapshot.id, "at": self.snapshot.at}
 
 
+@dataclass(frozen=True)
+class BegunRestore:
+    """Of a restore. `keeps_store`: the day store of this host stays, since that of the backup would bring back what was forgotten here since. That is
+    decided once: a restore that was killed has filled the store itself."""
+
+    snapshot: str
+    keeps_store: bool
+
+
 def restore_backup(
-    settings: Settings, client: Redis, given: str, password: bytes, *, snapshot: str | None = None, yes: bool = False
+    settings: Settings,
+    client: Redis,
+    given: str,
+    password: bytes,
+    forgotten_at: float,
+    *,
+    snapshot: str | None = None,
+    yes: bool = False,
 ) -> Restored:
-    """BackupFailed, BackupDamaged or InvalidInput before anything is changed."""
+    """`forgotten_at`: when something was last forgotten on this host, POSIX seconds. BackupFailed, BackupDamaged or InvalidInput before anything is
+    changed. No dispatcher may run."""
     begun, state = time.time(), settings.hmem_state_dir
     with alone(state) as folder:
-        refuse_running(client)
         repository = open_repository(given, password, state)
         repository.prepare(make=False)
         earlier = _begun(folder)
         there = {one.id for one in repository.snapshots(WHOLE)}
-        wanted = chosen(repository, snapshot or (earlier if earlier in there else None))
-        begun_before = earlier == wanted.id
-        if not (yes or begun_before):
+        wanted = chosen(repository, snapshot or (earlier.snapshot if earlier and earlier.snapshot in there else None))
+        goes_on = earlier if earlier and earlier.snapshot == wanted.id else None
+        if not (yes or goes_on):
             refuse_used(settings, client)
         with private(folder, TRIAL) as scratch:
             tree = make_dir(scratch.path / "tree")
@@ -120,10 +134,10 @@ def restore_backup(
                 look()
             result = Restored(repository.place, wanted, lacks=lacks)
             result.left_out = [str(one) for one in cast(list[str], record.get("left_out", []))]
-            keeps = _keeps_store(settings, folder, wanted)
-            write_atomic(folder / RESTORING, orjson.dumps({"snapshot": wanted.id, "keeps_store": keeps}))
+            doing = goes_on or BegunRestore(wanted.id, forgotten_at >= wanted.at and is_used(settings))
+            write_atomic(folder / RESTORING, orjson.dumps(doing))
             crash_point("restore:begun")
-            RestoreRun(settings, client, tree, result, keeps_store=keeps).carry_out()
+            RestoreRun(settings, client, tree, result, forgotten_at, keeps_store=doing.keeps_store).carry_out()
         (folder / RESTORING).unlink()
     result.seconds = time.time() - begun
     return result
@@ -144,31 +158,12 @@ def _put_keyring_back(settings: Settings, tree: Path) -> None:
     sealing.configure(settings, "day")
 
 
-def _begun(folder: Path) -> str | None:
-    """The snapshot that a killed restore was bringing back."""
+def _begun(folder: Path) -> BegunRestore | None:
+    """What a killed restore was doing."""
     with suppress(FileNotFoundError, ValueError, KeyError, TypeError):
-        return str(orjson.loads(read_own(folder / RESTORING))["snapshot"])
+        record = orjson.loads(read_own(folder / RESTORING))
+        return BegunRestore(str(record["snapshot"]), bool(record["keeps_store"]))
     return None
-
-
-def _keeps_store(settings: Settings, folder: Path, wanted: Snapshot) -> bool:
-    """Whether the day store of this host stays: that of the backup would bring back what was forgotten here since.
-
-    Decided once: a restore that was killed has filled the store itself.
-    """
-    with suppress(FileNotFoundError, ValueError, KeyError, TypeError):
-        earlier = orjson.loads(read_own(folder / RESTORING))
-        if earlier["snapshot"] == wanted.id:
-            return bool(earlier["keeps_store"])
-    return forgotten_since(settings.hmem_state_dir, wanted.at) and is_used(settings)
-
-
-def refuse_running(client: Redis) -> None:
-    """InvalidInput if a dispatcher works with this Redis. One of this host that was killed leaves a lease for a while: it does not count."""
-    if running := sorted(name for name in living(client) if not died_here(name)):
-        raise InvalidInput(
-            f"A dispatcher is running ({', '.join(running)}), so nothing was changed. Stop it, then run this again."
-        )
 
 
 def refuse_used(settings: Settings, client: Redis) -> None:
@@ -194,10 +189,17 @@ class RestoreRun:
     """The steps. Each may be repeated."""
 
     def __init__(
-        self, settings: Settings, client: Redis, tree: Path, result: Restored, *, keeps_store: bool = False
+        self,
+        settings: Settings,
+        client: Redis,
+        tree: Path,
+        result: Restored,
+        forgotten_at: float,
+        *,
+        keeps_store: bool,
     ) -> None:
         self._settings, self._client, self._tree, self._result = settings, client, tree, result
-        self._keeps_store = keeps_store
+        self._forgotten_at, self._keeps_store = forgotten_at, keeps_store
 
     def carry_out(self) -> None:
         steps: tuple[tuple[str, Callable[[], Any]], ...] = (
@@ -323,7 +325,7 @@ class RestoreRun:
                 "know that the day store of this host stayed as it was, since something was forgotten here after the backup was begun, and that of "
                 "the backup would bring it back; to have that one, move yours away, restore again, and forget again"
             )
-        elif result.parts["day_store"] and forgotten_since(self._settings.hmem_state_dir, result.snapshot.at):
+        elif result.parts["day_store"] and self._forgotten_at >= result.snapshot.at:
             result.to_do.append(
                 "forget again what was forgotten here after the backup was begun (hmem forget, /memory forget): the restored day store may have it"
             )

@@ -75,9 +75,8 @@ def try_out(settings: Settings, to: str, password: bytes) -> TrialResult:
             if lacks is not None:
                 result.checked["restored"], result.lacks = True, lacks
                 _examine(settings, tree, scratch.path, result)
-            if (
-                result.faults and (free := shutil.disk_usage(tree).free) < FULL_BYTES
-            ):  # whatever went wrong, it may have been that
+            # Whatever went wrong, it may have been that.
+            if result.faults and (free := shutil.disk_usage(tree).free) < FULL_BYTES:
                 raise DiskFull(
                     f"{tree} has {free:,} bytes left, so the backup could not be tried. Make room there, then try again."
                 )

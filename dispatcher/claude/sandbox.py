@@ -104,9 +104,8 @@ def _private(settings: Settings) -> list[Path]:
     """
     ours = [settings.hmem_state_dir, settings.hmem_memory_dir, settings.hmem_night_dir]
     ours += [settings.media_dir] if settings.media_dir else []
-    ours += [
-        file.parent for file in (settings.encrypt_key_file, settings.key_file_of_night) if file
-    ]  # keyrings are beside them
+    keys = (settings.encrypt_key_file, settings.key_file_of_night)
+    ours += [key.parent for key in keys if key]  # the keyrings are beside them
     mirror = settings.archive_mirror
     ours += [Path(mirror)] if mirror and not names_a_host(mirror) else []
     ours += _of_the_journal(settings)

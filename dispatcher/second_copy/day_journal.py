@@ -18,8 +18,8 @@ import structlog
 
 from dispatcher.second_copy.live import NewEntry, live_items
 from dispatcher.second_copy.store_copy import copied, forget_aside
-from shared.delivery.journal.entries import JournalEntry, entry_of, line_of
-from shared.delivery.journal.files import FORMAT, ID, entries_of, journal_id, segment_name, segments
+from shared.delivery.journal.entries import JournalEntry, line_of
+from shared.delivery.journal.files import FORMAT, ID, end_of, journal_id, segment_name, segments
 from shared.delivery.journal.state import JournalState, read_journal, read_segment
 from shared.system.faults import crash_point
 from shared.system.files import atomic_writer, fsync_dir, locked_file, write_atomic
@@ -28,8 +28,6 @@ from shared.wire.json import dumps
 log = structlog.get_logger()
 
 LOCK = "lock"
-#: The end of a segment in which its last number is looked for first, in bytes.
-TAIL_BYTES = 1 << 20
 
 
 class DayJournal:
@@ -151,7 +149,7 @@ class DayJournal:
     def _write(self, batch: Sequence[NewEntry]) -> None:
         found = segments(self.folder)
         path = found[-1] if found else self.folder / segment_name(1)
-        number, whole = _end_of(path) if found else (0, True)
+        number, whole = end_of(path) if found else (0, True)
         lines = [] if whole else [b"\n"]  # a torn line must not swallow the next one
         for place, one in enumerate(batch, start=number + 1):
             lines.append(line_of(JournalEntry(place, one.at, one.kind, one.chat, one.data)))
@@ -212,19 +210,3 @@ class DayJournal:
         with suppress(OSError):
             return sum(path.stat().st_size for path in segments(self.folder))
         return 0
-
-
-def _end_of(path: Path) -> tuple[int, bool]:
-    """(number of the last entry, whether the last line has its end). An empty segment ends before its first number."""
-    size = path.stat().st_size
-    with path.open("rb") as handle:
-        handle.seek(max(0, size - TAIL_BYTES))
-        tail = handle.read()
-    whole = not tail or tail.endswith(b"\n")
-    if size > TAIL_BYTES:
-        tail = tail.partition(b"\n")[2]
-    for line in reversed(tail.splitlines()):
-        if entry := entry_of(line):
-            return entry.number, whole
-    numbers = [entry.number for entry, _ in entries_of(path) if entry]
-    return max(numbers, default=int(path.stem.partition("-")[2]) - 1), whole

@@ -121,9 +121,8 @@ class Follower:
             chats |= self._turns(state, stones, found)
         found += conversation_entries(self._redis, chats, state)
         night = self._flushed(look, state)
-        if not self._still(
-            look, -1, state
-        ):  # what was read from an emptied Redis would say that all was taken away on purpose
+        # What was read from an emptied Redis would say that all was taken away on purpose.
+        if not self._still(look, -1, state):
             self._put_back()
             return
         self._append([*found, *night])
@@ -158,9 +157,8 @@ class Follower:
             self._redis.hset(keys.JOURNAL, keys.journal_life(whole.journal or ""), life)
             Putting(self._redis, whole, time.time()).all(given.tombstones(), given.add_tombstone)
             crash_point("journal:put-back")
-            self._raise(
-                keys=[keys.JOURNAL], args=[whole.journal, whole.mark, -1, life]
-            )  # if it is lost again, the next look sees it
+            # If it is lost again, the life is missing, and the next look sees it.
+            self._raise(keys=[keys.JOURNAL], args=[whole.journal, whole.mark, -1, life])
         self.put_back_times += 1
 
     def _still(self, look: QueueLook, number: int, state: JournalState) -> bool:

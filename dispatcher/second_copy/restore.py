@@ -23,10 +23,8 @@ from shared.delivery.journal.entries import MARK
 from shared.delivery.journal.state import JournalState, open_tasks
 from shared.errors import InvalidInput, JournalUnavailable
 from shared.system.files import own_dir
-from shared.system.processes import died_here
 from shared.turns.records import Tombstone
 from shared.wire import keys
-from shared.wire.values import living
 
 
 @dataclass
@@ -58,10 +56,8 @@ class DayPlace:
 
 
 def restore_day(settings: Settings, place: DayPlace, *, yes: bool, say: Callable[[str], None]) -> DayRestored:
-    """InvalidInput if a dispatcher runs, or if something is there and `yes` was not said; JournalUnavailable if there is no journal to read."""
+    """No dispatcher may run. InvalidInput if something is there and `yes` was not said; JournalUnavailable if there is no journal to read."""
     began = time.monotonic()
-    if running := sorted(name for name in living(place.client) if not died_here(name)):
-        raise InvalidInput(f"A dispatcher is running ({', '.join(running)}). Stop it, then run this again.")
     if (there := what_is_there(place)) and not yes:
         raise InvalidInput(
             f"This host is not empty: {', '.join(there)}. Nothing was changed. With --yes the journal's version takes the place of older values, "

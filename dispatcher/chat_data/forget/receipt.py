@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import math
 import time
 from pathlib import Path
 from typing import Any
 
 import orjson
 
-from dispatcher.backups.record import still_holding
-from dispatcher.chat_data.forget.journal import Journal
+from dispatcher.backups.record import RECEIPTS, still_holding
+from dispatcher.chat_data.forget.journal import Journal, unfinished_names
 from dispatcher.chat_data.forget.layers.store import StoreLayer
+from dispatcher.memory.tombstones import Forgotten
 from shared.config.settings import Settings
 from shared.errors import ForgetIncomplete
 from shared.system.archive_folder import kept_copies
@@ -18,8 +20,6 @@ from shared.system.files import make_dir, read_own, write_atomic
 from shared.system.keys import sealing
 from shared.text.format import zoned_text
 from shared.vectors.aliases import servers
-
-FOLDER = "receipts"
 
 
 def receipt(
@@ -57,7 +57,7 @@ def receipt(
 
 
 def write_receipt(state_dir: Path, record: dict[str, Any]) -> Path:
-    path = make_dir(state_dir / FOLDER) / f"{record['id']}.json"
+    path = make_dir(state_dir / RECEIPTS) / f"{record['id']}.json"
     write_atomic(path, orjson.dumps(record, option=orjson.OPT_INDENT_2) + b"\n")
     return path
 
@@ -82,9 +82,19 @@ def words_gone_at(state_dir: Path) -> float | None:
     return max((one.get("words_gone_at", one["finished_at"]) for one in found), default=None)
 
 
+def last_forgotten(state_dir: Path) -> float:
+    """When something was last forgotten on this host, POSIX seconds: by a tombstone, or by `hmem forget`, whose receipt is all that is left of a
+    memory without a turn. Infinity while a request is not done, 0 if nothing ever was."""
+    if unfinished_names(state_dir):
+        return math.inf
+    done = [one.get("words_gone_at") or one["finished_at"] for one in receipts(state_dir)]
+    hidden = [one.created_at for one in Forgotten(state_dir).all()]
+    return float(max([0.0, *done, *hidden]))
+
+
 def receipts(state_dir: Path) -> list[dict[str, Any]]:
     """All receipts, oldest first."""
-    folder = state_dir / FOLDER
+    folder = state_dir / RECEIPTS
     return [orjson.loads(read_own(path)) for path in sorted(folder.glob("[!.]*.json"))] if folder.is_dir() else []
 
 

@@ -62,6 +62,8 @@ def restore(
 
 def _from_backup(source: str, snapshot: str, password_file: Path | None, *, yes: bool, json: bool) -> None:
     from dispatcher.backups.restore import restore_backup
+    from dispatcher.chat_data.forget.receipt import last_forgotten
+    from dispatcher.queue.state import refuse_running
     from shared.delivery.copies.password import read_password
     from shared.system.privileges import act_as_owner_of
 
@@ -72,7 +74,9 @@ def _from_backup(source: str, snapshot: str, password_file: Path | None, *, yes:
     password = read_password(settings, password_file)
     act_as_owner_of(settings.hmem_state_dir, spanning=(settings.hmem_night_dir, settings.hmem_memory_dir))
     with closing(connect(settings)) as client:
-        result = restore_backup(settings, client, given, password, snapshot=snapshot or None, yes=yes)
+        refuse_running(client)
+        last = last_forgotten(settings.hmem_state_dir)
+        result = restore_backup(settings, client, given, password, last, snapshot=snapshot or None, yes=yes)
     if json:
         print_json(result.to_json())
         return
@@ -114,11 +118,13 @@ def _restore_day(*, yes: bool, json: bool) -> None:
 def _carry_out(settings: Settings, *, yes: bool) -> DayRestored:
     from dispatcher.memory.store.database import Database
     from dispatcher.memory.tombstones import Forgotten
+    from dispatcher.queue.state import refuse_running
     from dispatcher.second_copy.restore import DayPlace, restore_day
 
     forgotten = Forgotten(settings.hmem_state_dir)
     store = Database(settings.day_store_url, settings.hmem_state_dir).path if settings.has_day_store else None
     place = DayPlace(connect(settings), forgotten.all, forgotten.add, store)
+    refuse_running(place.client)
     return restore_day(settings, place, yes=yes, say=lambda line: typer.echo(line, err=True))
 
 

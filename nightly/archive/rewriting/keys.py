@@ -36,6 +36,7 @@ def forgotten_keys(archive: Catalog, tombstones: Iterable[Tombstone]) -> Forgott
     if not sealing.is_on():
         return found
     keys = sealing.keys()
+    unreadable = archive.files_with(())  # records that are no turns: some may be of these chats, and of later
     for one in tombstones:
         if one.turn_ids is not None:
             continue
@@ -43,7 +44,6 @@ def forgotten_keys(archive: Catalog, tombstones: Iterable[Tombstone]) -> Forgott
         if not ids:
             continue
         keys.retire(ids)
-        unreadable = archive.files_with(())  # records that are no turns: some may be of this chat, and of later
         if archive.turns_of(one.chat_id) == archive.forgotten_of(one.chat_id) and not unreadable:
             found.now += ids
         else:

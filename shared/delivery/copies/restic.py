@@ -235,9 +235,8 @@ class Repository:
             return RepositoryMissing(
                 f"There is no restic repository at {self.place}. Make it with hmem backup --init, or correct TO."
             )
-        if verb in {"restore", "check"} and re.search(
-            NO_ROOM, said, re.IGNORECASE
-        ):  # they write here what they read there
+        # These write here what they read there.
+        if verb in {"restore", "check"} and re.search(NO_ROOM, said, re.IGNORECASE):
             return DiskFull(
                 f"The disk of {self._cache.parent}, where restic {verb} works, has no room left. {_MAKE_ROOM}"
             )

@@ -22,7 +22,7 @@ ID, FORMAT = "journal.json", 1
 KEYRING = "keyring.json"
 _SEGMENT = re.compile(r"day-([0-9]{12,15})\.jsonl\Z")
 #: The end of a segment in which the last number is looked for first, in bytes.
-_TAIL_BYTES = 1 << 16
+_TAIL_BYTES = 1 << 20
 _BASE = re.compile(r"store-([0-9]{12,15})(?:-([0-9a-f]{8}))?\.sqlite\Z")
 _ASIDE = re.compile(r"store-(other|damaged)-([0-9]{12,15})(?:-([0-9a-f]{8}))?\.sqlite\Z")
 #: The version of a day store is its id (0: from before stores had one) in front of its count of changes, which has 31 bits.
@@ -87,12 +87,23 @@ def entries_of(path: Path, offset: int = 0) -> Iterator[tuple[JournalEntry | Non
             yield entry_of(line[:-1]), offset
 
 
+def end_of(path: Path) -> tuple[int, bool]:
+    """Of a segment: (number of the last entry, whether the last line has its end). An empty segment ends before its first number."""
+    size = path.stat().st_size
+    with path.open("rb") as handle:
+        handle.seek(max(0, size - _TAIL_BYTES))
+        tail = handle.read()
+    whole = not tail or tail.endswith(b"\n")
+    if size > _TAIL_BYTES:
+        tail = tail.partition(b"\n")[2]
+    for line in reversed(tail.splitlines()):
+        if entry := entry_of(line):
+            return entry.number, whole
+    numbers = [entry.number for entry, _ in entries_of(path) if entry]
+    return max(numbers, default=_number(path) - 1), whole
+
+
 def last_number(folder: Path) -> int:
-    """Number of the newest entry, without reading the others; 0 if there is none. OSError if it cannot be read."""
+    """Number of the newest entry; 0 if there is none. OSError if it cannot be read."""
     found = segments(folder)
-    if not found:
-        return 0
-    for offset in (max(0, found[-1].stat().st_size - _TAIL_BYTES), 0):
-        if numbers := [entry.number for entry, _ in entries_of(found[-1], offset) if entry]:
-            return numbers[-1]
-    return _number(found[-1]) - 1
+    return end_of(found[-1])[0] if found else 0

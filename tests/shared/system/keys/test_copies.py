@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import stat
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,35 +11,15 @@ from redis import Redis
 from shared.errors import EncryptionKeyMissing, InvalidInput
 from shared.system.keys import copies, sealing
 from shared.system.keys.encryption_key import EncryptionKey
-from shared.system.keys.exchange import Exchange
-from shared.system.keys.sealing import Role, Sealing, chat_key, keyring_path
-
-WORDS = b"the blue bicycle is in the cellar"
+from shared.system.keys.sealing import chat_key, keyring_path
+from tests.shared.system.keys.conftest import WORDS, begin, opened, sealed
 
 #: Those that have a keyring of their own here.
 ROLES: tuple[sealing.Role, ...] = ("day", "night")
 
 
-@pytest.fixture
-def key_file(tmp_path: Path) -> Iterator[Path]:
-    path = tmp_path / "keys" / "encrypt.key"
-    copies.make_key(path)
-    yield path
-    sealing.use(None)
-
-
-def begin(key_file: Path, role: Role = "day", url: str = "") -> Sealing:
-    """A new process."""
-    sealing.use(lambda: Sealing(key_file, role, Exchange(url) if url else None))
-    return sealing.keys()
-
-
-def sealed(chat: str) -> bytes:
-    return sealing.seal(chat_key(chat), WORDS, "turn")
-
-
 def opens(text: bytes) -> bool:
-    return sealing.unseal(text, "turn") == WORDS
+    return opened(text) == WORDS
 
 
 def lose(key_file: Path) -> None:

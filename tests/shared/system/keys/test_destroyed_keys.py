@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -18,24 +17,9 @@ from shared.system.keys import copies, sealing
 from shared.system.keys.encryption_key import EncryptionKey
 from shared.system.keys.exchange import Exchange
 from shared.system.keys.keyring import DataKey, Keyring
-from shared.system.keys.sealing import KeyDestroyed, Role, Sealing, chat_key, keyring_path
+from shared.system.keys.sealing import KeyDestroyed, chat_key, keyring_path
 from shared.wire import keys
-
-WORDS = b"the blue bicycle is in the cellar"
-
-
-@pytest.fixture
-def key_file(tmp_path: Path) -> Iterator[Path]:
-    path = tmp_path / "keys" / "encrypt.key"
-    copies.make_key(path)
-    yield path
-    sealing.use(None)
-
-
-def begin(key_file: Path, role: Role = "day", url: str = "") -> Sealing:
-    """A new process."""
-    sealing.use(lambda: Sealing(key_file, role, Exchange(url) if url else None))
-    return sealing.keys()
+from tests.shared.system.keys.conftest import WORDS, begin, opened, sealed
 
 
 def of_other_host(key_file: Path, name: str) -> Path:
@@ -45,14 +29,6 @@ def of_other_host(key_file: Path, name: str) -> Path:
     path.write_bytes(key_file.read_bytes())
     path.chmod(0o600)
     return path
-
-
-def sealed(chat: str) -> bytes:
-    return sealing.seal(chat_key(chat), WORDS, "turn")
-
-
-def opened(text: bytes) -> bytes:
-    return sealing.unseal(text, "turn")
 
 
 def forget(key_file: Path, chat: str, url: str = "") -> str:

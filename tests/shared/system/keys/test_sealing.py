@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,21 +13,11 @@ from shared.system.keys import sealing
 from shared.system.keys.encryption_key import EncryptionKey
 from shared.system.keys.keyring import DataKey, Keyring
 from shared.system.keys.sealing import KeyDestroyed, Role, Sealing, chat_key
-
-WORDS = b"the blue bicycle is in the cellar"
-
-
-@pytest.fixture
-def key_file(tmp_path: Path) -> Iterator[Path]:
-    path = tmp_path / "keys" / "encrypt.key"
-    path.parent.mkdir()
-    EncryptionKey.new().write(path)
-    yield path
-    sealing.use(None)
+from tests.shared.system.keys.conftest import WORDS
 
 
 def begin(key_file: Path, role: Role = "day") -> None:
-    """A new process."""
+    """A new process, which has read no key yet."""
     sealing.use(lambda: Sealing(key_file, role))
 
 
