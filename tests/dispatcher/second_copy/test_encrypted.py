@@ -40,6 +40,25 @@ def test_the_journal_has_no_word_and_brings_all_of_it_back(host: LossyHost) -> N
     assert words_in(host.state_dir) == []
 
 
+def test_todays_key_opens_the_keyring_after_a_change_although_no_dispatcher_runs(host: LossyHost) -> None:
+    key = host.world.root / "keys" / "encrypt.key"
+    host.world.command("hmem", "key", "new", str(key))
+    host.world.environment["ENCRYPT_KEY_FILE"] = str(key)
+    host.world.start_dispatcher()
+    host.world.enqueue("t1", "the bicycle is in the cellar")
+    host.answered("t1")
+    host.followed()
+    host.kill_dispatchers()
+    before = host.turns()
+    host.world.command("hmem", "key", "rotate")
+    host.lose_redis()
+    host.lose_state()
+    for left in key.parent.glob(f"{key.name}.*"):
+        left.unlink()
+    host.world.command("hmem", "restore", "--day")
+    assert host.turns() == before
+
+
 def test_lines_from_before_encryption_are_sealed_when_the_journal_is_rewritten(host: LossyHost) -> None:
     host.world.start_dispatcher()
     host.world.enqueue("t1", "the bicycle is in the cellar")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import signal
 from collections.abc import Iterator
@@ -22,6 +23,7 @@ from shared.config.settings import Settings
 from shared.delivery.journal.files import journal_id, last_number
 from shared.delivery.journal.state import QUEUED, read_journal
 from shared.errors import InvalidInput, JournalUnavailable
+from shared.system.keys.encryption_key import EncryptionKey
 from tests.chaos.harness.report import RedisServer
 from tests.dispatcher.second_copy.conftest import LossyHost
 from tests.support.machine import wait_for
@@ -129,18 +131,26 @@ def test_a_disk_that_was_put_back_gets_the_day_also_where_the_other_host_is_reac
     wait_for(lambda: host.reported()["error"] is None, "the report")
 
 
+def say(host: LossyHost, other: OtherHost, task: str) -> None:
+    host.world.enqueue(task, "of the first one")
+    other.has(host, task)
+
+
+def is_refused(second: LossyHost, why: str) -> None:
+    """It answers, and says that it sends nothing."""
+    second.world.start_dispatcher()
+    second.world.enqueue("d0", "of the drill")
+    wait_for(lambda: second.redis.exists("hcli:mem:done:d0"), "the answer")
+    wait_for(lambda: why in (second.reported().get("error") or ""), "the refusal")
+
+
 def test_a_second_host_with_the_same_setting_neither_sends_nor_takes_anything(
     host: LossyHost, other: OtherHost, second: LossyHost
 ) -> None:
     host.world.start_dispatcher()
-    host.world.enqueue("t0", "of the first one")
-    other.has(host, "t0")
-    second.world.start_dispatcher()
-    second.world.enqueue("d0", "of the drill")
-    wait_for(lambda: second.redis.exists("hcli:mem:done:d0"), "the answer")
-    wait_for(lambda: "Give this host another JOURNAL" in (second.reported().get("error") or ""), "the refusal")
-    host.world.enqueue("t1", "of the first one")
-    other.has(host, "t1")
+    say(host, other, "t0")
+    is_refused(second, "Give this host another JOURNAL")
+    say(host, other, "t1")
     assert answers("t0", "t1") <= other.turns()
     assert not any("d0" in one for one in other.turns())
     assert not any(":t0:" in one for one in in_redis(second))
@@ -151,15 +161,10 @@ def test_a_second_host_with_a_copy_of_the_spool_is_refused_too(
     host: LossyHost, other: OtherHost, second: LossyHost
 ) -> None:
     host.world.start_dispatcher()
-    host.world.enqueue("t0", "of the first one")
-    other.has(host, "t0")
+    say(host, other, "t0")
     shutil.copytree(host.state_dir / "journal", second.state_dir / "journal")
-    host.world.enqueue("t1", "after the copy")
-    other.has(host, "t1")
-    second.world.start_dispatcher()
-    second.world.enqueue("d0", "of the drill")
-    wait_for(lambda: second.redis.exists("hcli:mem:done:d0"), "the answer")
-    wait_for(lambda: "is the second copy of" in (second.reported().get("error") or ""), "the refusal")
+    say(host, other, "t1")
+    is_refused(second, "is the second copy of")
     assert answers("t0", "t1") <= other.turns()
     assert not any("d0" in one for one in other.turns())
 
@@ -168,16 +173,32 @@ def test_restore_day_takes_over_and_the_first_host_is_refused_from_then_on(
     host: LossyHost, other: OtherHost, second: LossyHost
 ) -> None:
     host.world.start_dispatcher()
-    host.world.enqueue("t0", "of the first one")
-    other.has(host, "t0")
+    say(host, other, "t0")
     second.world.command("hmem", "restore", "--day")
     assert answers("t0") <= in_redis(second)
     host.world.enqueue("t1", "too late")
     wait_for(lambda: "is the second copy of" in (host.reported()["error"] or ""), "the refusal")
     second.world.start_dispatcher()
-    second.world.enqueue("d0", "of the new one")
-    other.has(second, "d0")
+    say(second, other, "d0")
     assert not any(":t1:" in one for one in other.turns())
+
+
+def test_a_changed_keyring_goes_there_although_nothing_else_is_new(host: LossyHost, other: OtherHost) -> None:
+    key = host.world.root / "keys" / "encrypt.key"
+    host.world.command("hmem", "key", "new", str(key))
+    host.world.environment["ENCRYPT_KEY_FILE"] = str(key)
+    host.world.start_dispatcher()
+    host.world.enqueue("t0", "the only message")
+    host.answered("t0")
+    keyring = other.folder / "keyring.json"
+
+    def owner() -> str:
+        return str(json.loads(keyring.read_bytes())["owner"])
+
+    wait_for(lambda: keyring.exists() and host.reported()["entries"] == 0, "the transfer")
+    assert owner() == EncryptionKey.load(key).fingerprint
+    host.world.command("hmem", "key", "rotate")
+    wait_for(lambda: owner() == EncryptionKey.load(key).fingerprint, "the keyring under the new key")
 
 
 # Without a dispatcher.

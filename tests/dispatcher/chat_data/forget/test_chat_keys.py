@@ -113,6 +113,19 @@ def test_a_stale_copy_cannot_be_read_with_todays_keys_and_another_chat_can(seale
     assert any("copies of key and keyring" in one["what"] for one in record["stays"])
 
 
+def test_a_key_that_was_made_while_the_clock_was_ahead_is_destroyed_too(
+    sealed: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begin(sealed)
+    with monkeypatch.context() as ahead:
+        now = time.time()
+        ahead.setattr(time, "time", lambda: now + 600)
+        key = sealing.keys().key(chat_key(CHAT))
+    planted(sealed)
+    assert forget(sealed)["layers"]["encryption: keys of the chat"] == {"destroyed": 1}
+    assert sealed.redis.hexists("hcli:mem:keyring", f"gone:{key.key_id}")
+
+
 def test_the_key_is_gone_from_redis_and_the_chat_goes_on_with_another(sealed: World) -> None:
     planted(sealed)
     ids = sealing.keys().ids_of([chat_key(CHAT)])
