@@ -322,8 +322,8 @@ class RestoreRun:
         result = self._result
         if self._keeps_store:
             result.to_do.append(
-                "know that the day store of this host stayed as it was, since something was forgotten here after the backup was begun, and that of "
-                "the backup would bring it back; to have that one, move yours away, restore again, and forget again"
+                "the day store of this host stayed, because something was forgotten here after the backup was begun, and the backup's day store "
+                "would bring it back. To use that one, move yours away, restore again, then forget again"
             )
         elif result.parts["day_store"] and self._forgotten_at >= result.snapshot.at:
             result.to_do.append(

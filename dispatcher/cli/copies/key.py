@@ -36,7 +36,7 @@ def new(
     path: Annotated[
         Path | None,
         typer.Argument(
-            help=f"The file, in a directory of its own; default: ENCRYPT_KEY_FILE, else {PLACE}, for services {OF_SERVICES}/ beside HMEM_STATE_DIR."
+            help=f"The file, in a directory of its own; default: ENCRYPT_KEY_FILE, else {PLACE} (services: {OF_SERVICES}/ beside HMEM_STATE_DIR)."
         ),
     ] = None,
 ) -> None:
@@ -45,11 +45,14 @@ def new(
     day, night = (_user_of(one) for one in (settings.hmem_state_dir, settings.hmem_night_dir))
     place = settings.hmem_state_dir.with_name(OF_SERVICES) / "encrypt.key" if day else Path(PLACE).expanduser()
     file = (path or settings.encrypt_key_file or place).absolute()
+    of_night = settings.night_encrypt_key_file or file.parent.with_name(f"{file.parent.name}-night") / file.name
+    several = bool(day and night and day != night)
+    if several:
+        copies.new_place(of_night)
     key = copies.make_key(file)
     _hand_over(file, settings.hmem_state_dir)
     lines = [f'ENCRYPT_KEY_FILE = "{file}"']
-    if day and night and day != night:
-        of_night = settings.night_encrypt_key_file or file.parent.with_name(f"{file.parent.name}-night") / file.name
+    if several:
         copies.make_key(of_night, key)
         _hand_over(of_night, settings.hmem_night_dir)
         lines.append(f'NIGHT_ENCRYPT_KEY_FILE = "{of_night}"')

@@ -53,7 +53,15 @@ class RestoredKeys:
 
 
 def make_key(path: Path, key: EncryptionKey | None = None) -> EncryptionKey:
-    """A new key, or another user's copy of `key`, in a directory for it alone. InvalidInput where there is a key, or a keyring of an earlier one."""
+    """A new key, or another user's copy of `key`, in a directory for it alone. InvalidInput as from `new_place`."""
+    new_place(path)
+    key = key or EncryptionKey.new()
+    key.write(path)
+    return key
+
+
+def new_place(path: Path) -> None:
+    """Make the directory of a key. InvalidInput where there is a key, a keyring of an earlier one, or anything else."""
     there = [one for one in (path, *(keyring_path(path, role) for role in ROLES)) if one.exists()]
     if there:
         raise InvalidInput(f"{there[0]} is there already, and is left as it is. Give another path, or use that key.")
@@ -64,9 +72,6 @@ def make_key(path: Path, key: EncryptionKey | None = None) -> EncryptionKey:
             f"The key needs a directory of its own, in which nobody else may write, and the keyring is written beside it; {directory} "
             f"{'holds ' + others[0] if others else 'is writable for others'}. Give a path in a new directory."
         )
-    key = key or EncryptionKey.new()
-    key.write(path)
-    return key
 
 
 def state(keys: Sealing) -> KeyState:
@@ -74,9 +79,9 @@ def state(keys: Sealing) -> KeyState:
     content = _all(keys)
     last, owner = _last_copy(keys.key_file), keys.owner.fingerprint
     shared = [key for key in content.keys.values() if not key.local]
-    known = last["keys"] | (
-        _mirrored(keys.key_file) if last["key"] == owner else set()
-    )  # the copy's key opens what is mirrored
+    known = last["keys"]
+    if last["key"] == owner:  # then the copy's key opens what is mirrored
+        known |= _mirrored(keys.key_file)
     new = [key for key in shared if key.key_id not in known]
     return KeyState(
         str(keys.key_file),
