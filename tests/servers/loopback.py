@@ -45,9 +45,12 @@ class Answering(BaseHTTPRequestHandler):
 class Loopback:
     """Answers at `url` within `with`."""
 
+    #: Where it listens, unless a subclass says otherwise; port 0 is a free one.
+    host, port = "127.0.0.1", 0
+
     def __init__(self, handler: type[BaseHTTPRequestHandler], port: int = 0) -> None:
-        self._server = _Server(("127.0.0.1", port), handler)
-        self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
+        self._server = _Server((self.host, port or self.port), handler)
+        self.url = f"http://{self.host}:{self._server.server_address[1]}"
 
     def __enter__(self) -> Self:
         threading.Thread(target=self._server.serve_forever, args=(LOOK_SECONDS,), daemon=True).start()
