@@ -148,6 +148,13 @@ def test_compose_sets_only_settings_that_there_are(bare: pytest.MonkeyPatch) -> 
             assert folder in targets(name), f"{folder} would be lost with the container"
 
 
+def test_the_night_is_ended_before_the_day_when_memory_runs_out() -> None:
+    """The CLI makes itself as easy to end (landlock_exec.py); whoever gets less than 0 would need a privilege."""
+    unit = settings_of(SYSTEMD / "hmem-night.service")
+    scores = {name: service["oom_score_adj"] for name, service in SERVICES.items() if "oom_score_adj" in service}
+    assert scores == {"night": int(unit["OOMScoreAdjust"][0])} == {"night": 500}
+
+
 def test_the_bot_keeps_nothing_outside_of_redis() -> None:
     bot, unit = SERVICES["telegram"], settings_of(SYSTEMD / "hmem-telegram.service")
     assert bot["command"] == ["hmem", "telegram"]

@@ -105,6 +105,7 @@ def test_each_unit_has_a_user_and_secrets_of_its_own_and_limits() -> None:
         assert "-/etc/hmem/secrets" in unit["InaccessiblePaths"][0].split()
         assert re.search(rf"useradd .*\b{users[name]}\b", notes), "the notes create it"
         assert {"MemoryHigh", "MemoryMax", "TasksMax"} <= set(unit)
+        assert unit["OOMPolicy"] == ["continue"], "a child that the kernel ended would end the service"
     assert "install -d -m 2750 -o hmem-night -g hmem /data/memory" in notes
 
 

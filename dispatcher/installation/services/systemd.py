@@ -48,6 +48,7 @@ RestartSec=5
 RestartPreventExitStatus=2 10 12
 KillMode=mixed
 TimeoutStopSec={stop_seconds}
+OOMPolicy=continue
 
 [Install]
 WantedBy=default.target
@@ -93,6 +94,7 @@ Restart=on-failure
 RestartSec=5
 TimeoutStopSec=60
 MemoryMax=2G
+OOMPolicy=continue
 ReadWritePaths={directory}
 InaccessiblePaths=-/data/memory -/var/lib/hmem -/var/lib/hmem-home -/var/lib/hmem-night -/etc/hmem/secrets
 {confined}RestrictAddressFamilies=AF_UNIX AF_INET

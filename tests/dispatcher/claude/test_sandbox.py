@@ -200,6 +200,19 @@ def test_a_fence_that_cannot_be_had_as_told_is_said_and_the_answer_comes(
     assert "despite Landlock (confine: the sandbox is incomplete" in found
 
 
+@pytest.mark.parametrize("privileged", [True, False])
+def test_the_cli_is_ended_before_the_dispatcher_when_memory_runs_out(one: Home, *, privileged: bool) -> None:
+    """What the kernel says of the process in which the launcher starts it."""
+    if not privileged and os.geteuid() != 0:
+        pytest.skip("being somebody else needs root")
+    score = Path("/proc/self/oom_score_adj")
+    ours = int(score.read_text())
+    words = [*one.walls().around([]), "/bin/cat", str(score)]
+    done = subprocess.run(words, capture_output=True, text=True, check=True) if privileged else as_user(one, *words)
+    assert (done.stdout, done.stderr) == (f"{min(1000, ours + 500)}\n", "")
+    assert int(score.read_text()) == ours
+
+
 @pytest.mark.parametrize(
     "words",
     [
