@@ -44,8 +44,13 @@ class OllamaApi(Loopback):
         #: Answers a prompt instead of `chat_reply`, where it has an answer.
         self.chat_with: Callable[[str], str | None] = lambda prompt: None
         self._embedder = shipped_model()
+        self.ended = threading.Event()
         self._lock = threading.Lock()
         super().__init__(type("Handler", (Handler,), {"api": self}), port)
+
+    def __exit__(self, *error: object) -> None:
+        self.ended.set()
+        super().__exit__(*error)
 
     def next_fault(self, body: dict[str, Any]) -> str:
         with self._lock:
@@ -115,8 +120,9 @@ class Handler(Answering, BaseHTTPRequestHandler):
         fault = self.api.next_fault(body)
         if fault == "drop":
             return self._hang_up()
-        if fault == "hang":
-            time.sleep(5)
+        if fault == "hang":  # longer than any limit of a client
+            self.api.ended.wait(600)
+            return self._hang_up()
         if fault == "500":
             return self._send(500, {"error": "llama runner process has terminated"})
         if fault == "400":

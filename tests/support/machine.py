@@ -46,6 +46,12 @@ def wait_for(condition: Callable[[], object], what: str | Callable[[], str], sec
         time.sleep(0.01)
 
 
+def hangs(request: pytest.FixtureRequest) -> bool:
+    """Whether a server hangs in this test, by its parameter `fault`: only there limits are short."""
+    case = getattr(request.node, "callspec", None)
+    return case is not None and case.params.get("fault") == "hang"
+
+
 def free_port() -> int:
     """A port of 127.0.0.1 that nobody listens on, and that no other process of tests is given."""
     global _ports

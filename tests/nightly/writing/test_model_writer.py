@@ -41,11 +41,7 @@ def ollama() -> Iterator[OllamaApi]:
 @pytest.fixture
 def written(light: World, ollama: OllamaApi) -> World:
     """A world without vectors whose summaries a model writes, with three turns in two chats."""
-    light.environment |= {
-        "SUMMARY_MODEL": "llama3.2",
-        "OLLAMA_URL": ollama.url,
-        "OLLAMA_TIMEOUT": f"{0.4 * slowness():.1f}",
-    }
+    light.environment |= {"SUMMARY_MODEL": "llama3.2", "OLLAMA_URL": ollama.url}
     light.say("t1", "The boiler stopped and its display shows F28 since Thursday.", timestamp=1_707_500_000.0)
     light.say("t2", "The engineer took 110 and left his number 0170-555 with Leila.", timestamp=1_707_600_000.0)
     light.say("t3", "The heron was seen at the pond near Hamburg at 09:15.", chat_id="77")
@@ -201,9 +197,11 @@ def test_a_chat_whose_text_fails_keeps_its_sentences(written: World, ollama: Oll
 )
 def test_a_model_never_stops_the_night(written: World, ollama: OllamaApi, reply: str, fault: str, reason: str) -> None:
     ollama.chat_reply, ollama.faults = reply, [fault] * 4
+    if fault == "hang":
+        written.environment["OLLAMA_TIMEOUT"] = f"{slowness():.1f}"
     (night,) = written.night()
     assert (night["published"], sum(night["without_model"].values())) == (True, 2)
-    reason = reason.format(limit=float(written.environment["OLLAMA_TIMEOUT"]))
+    reason = reason.format(limit=float(written.environment.get("OLLAMA_TIMEOUT", "0")))
     assert all(reason in why for why in night["without_model"])
     assert "As they were said" in summary(written)
     assert written.redis.keys("hcli:memory:*") == []

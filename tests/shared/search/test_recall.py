@@ -50,7 +50,7 @@ class Meaning:
     def similarities(self, query: str, chat_id: str, chunk_ids: Sequence[str]) -> Any:
         self.asked.append(chat_id)
         if self.late:
-            self.late.wait(10)
+            self.late.wait(600)
         if self.error:
             raise self.error
         return np.array([self.known.get(name, np.nan) for name in chunk_ids], np.float32)

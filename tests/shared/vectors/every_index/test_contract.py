@@ -226,7 +226,7 @@ def test_a_release_that_is_removed_while_it_is_read_answers_until_it_is_closed(
 
     def ask(chat: str) -> bool:
         before = ids(found.search(f"note 3 of {chat}", chat, 3))
-        gone.wait(10)
+        gone.wait(600)
         return ids(found.search(f"note 3 of {chat}", chat, 3)) == before and before[0] == f"{chat}/3"
 
     with ThreadPoolExecutor(8) as pool:

@@ -12,17 +12,24 @@ from shared.vectors import on_server
 from shared.vectors.qdrant import index as qdrant
 from shared.vectors.qdrant import server as qdrant_server
 from tests.servers.qdrant_api import QdrantApi, qdrant_settings
-from tests.support.machine import slowness
+from tests.support.machine import hangs, slowness
 from tests.support.night.indexes.on_qdrant import KEY
 
 
 @pytest.fixture(autouse=True)
-def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Short limits and pauses; the client counts in whole seconds."""
-    monkeypatch.setattr(on_server, "DAY_SECONDS", slowness())
-    monkeypatch.setattr(on_server, "NIGHT_SECONDS", slowness())
+def quick(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Short pauses; and short limits where the server hangs."""
     monkeypatch.setattr(qdrant_server, "PAUSE_SECONDS", 0.001)
     monkeypatch.setattr(qdrant, "LOOK_SECONDS", 0.001)
+    if hangs(request):
+        request.getfixturevalue("hanging")
+
+
+@pytest.fixture
+def hanging(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Short limits; the client counts in whole seconds."""
+    for name in ("DAY_SECONDS", "NIGHT_SECONDS"):
+        monkeypatch.setattr(on_server, name, 2 * slowness())
 
 
 @pytest.fixture

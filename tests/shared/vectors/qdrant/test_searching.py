@@ -55,6 +55,7 @@ def test_a_server_that_fails_closes_the_index_until_it_is_opened_again(
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("hanging")
 def test_a_port_that_takes_calls_and_never_answers_is_not_waited_for(
     api: QdrantApi, ours: Settings, tmp_path: Path, embedder: MadeUp
 ) -> None:

@@ -209,7 +209,7 @@ def test_a_broken_connection_does_not_end_the_night(
 ) -> None:
     build(settings, tmp_path, corpus_of(one=2), 1)
     if fault == "hang":
-        monkeypatch.setattr(redis_index, "NIGHT_SECONDS", 0.3 * slowness())
+        monkeypatch.setattr(redis_index, "NIGHT_SECONDS", slowness())
     proxy.faults, corpus = {command: [fault]}, corpus_of(one=3)
     place = build(settings, tmp_path, corpus, 2)
     assert checked(settings, place, corpus) == {"one": 3}

@@ -25,7 +25,7 @@ FAULTS = ["drop", "lost", "hang", "500", "429", "html", "redirect", "nothing"]
 @contextmanager
 def looking(settings: Settings) -> Iterator[QdrantClient]:
     """A client of a test's own."""
-    with closing(qdrant_server.client_of(settings, 10)) as client:
+    with closing(qdrant_server.client_of(settings, 60)) as client:
         yield client
 
 
