@@ -169,6 +169,9 @@ def targets(name: str) -> dict[str, tuple[str, bool]]:
     """Where a service mounts what: target -> (source, read only)."""
     found = {}
     for volume in SERVICES[name]["volumes"]:
+        if isinstance(volume, dict):
+            found[volume["target"]] = (volume["source"], volume.get("read_only", False))
+            continue
         source, target, mode = re.findall(r"^(\$\{[^}]*\}|[^:]+):([^:]+)(?::(ro))?$", volume)[0]
         found[target] = (source, mode == "ro")
     return found
@@ -176,6 +179,30 @@ def targets(name: str) -> dict[str, tuple[str, bool]]:
 
 def default_of(source: str) -> str:
     return re.sub(r"\$\{\w+:-(.*)\}", r"\1", source)
+
+
+def taken_from_images(volume: str) -> set[tuple[str, str]]:
+    """(image, folder) of which a new volume takes content and owner, whichever container is made first."""
+    found = set()
+    for name, service in SERVICES.items():
+        apart = [one["target"] for one in service["volumes"] if isinstance(one, dict) and one["volume"]["nocopy"]]
+        mounted = [target for target, (source, _) in targets(name).items() if default_of(source) == volume]
+        found |= {(service["image"], target) for target in mounted if target not in apart}
+    return found
+
+
+def test_a_new_volume_has_the_owner_that_our_images_give_it_whatever_redis_image_has() -> None:
+    taken = {volume: taken_from_images(volume) for volume in COMPOSE["volumes"]}
+    both = {("hcli-memory-day", "/data/memory"), ("hcli-memory-night", "/data/memory")}
+    assert taken.pop("memory") == both, "which give it to the same user and group"
+    for volume, images in taken.items():
+        ((image, folder),) = images
+        made = next(rest for rest in of(image.removeprefix("hcli-memory-"), "RUN") if "useradd" in rest)
+        assert folder in made.split(), volume
+    made = next(rest for rest in of("day", "RUN") if "useradd" in rest)
+    assert "-m 700 -o 999 -g 999 /redis-data" in made
+    assert SERVICES["redis"]["user"] == "999:999"
+    assert targets("secrets")["/redis-data"] == ("redis", True)
 
 
 def test_only_the_night_can_write_memory_and_state_stands_beside_it() -> None:
