@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 import numpy as np
 import pytest
+from tenacity import Retrying
 
 from nightly.cli.pull import pull_missing
 from nightly.night.progress import Reporter
@@ -212,7 +213,7 @@ def test_a_question_is_asked_once(quick: OllamaEmbedder, ollama: OllamaApi, faul
 
 def test_pauses_double_up_to_a_bound(ollama: OllamaApi, monkeypatch: pytest.MonkeyPatch) -> None:
     pauses: list[float] = []
-    monkeypatch.setattr(ollama_server, "Retrying", partial(ollama_server.Retrying, sleep=pauses.append))
+    monkeypatch.setattr(ollama_server, "Retrying", partial(Retrying, sleep=pauses.append))
     server = OllamaServer(ollama.url, 60, Patience(5, 0.1, 0.2))
     ollama.faults = ["500"] * 4
     OllamaEmbedder(LOCAL_MODEL, "all-minilm", server).embed_documents(["one"])
