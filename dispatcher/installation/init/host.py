@@ -18,6 +18,7 @@ from shared.system.archive_folder import moved_to
 
 #: Program → the package of Debian and Ubuntu that brings it.
 PACKAGES = {"redis-server": "redis-server", "rsync": "rsync"}
+_REDIS_SERVICE = "redis-server.service"
 
 
 def missing_packages(installation: InitContext) -> list[str]:
@@ -41,6 +42,7 @@ def install_packages(installation: InitContext) -> str:
         raise InstallationIncomplete(f"{' and '.join(missing)} are not installed, and this needs root. {by_hand}")
     for package in missing:
         installation.journal.add("package", package)
+    new_redis = PACKAGES["redis-server"] in missing and systemd_runs() and not _redis_service()
     how: dict[str, Any] = {"env": environment.for_installers(DEBIAN_FRONTEND="noninteractive"), "umask": 0o022}
     with installation.terminal.busy(f"Installing {', '.join(missing)}") as show:
         if not _lists_are_there():
@@ -53,8 +55,8 @@ def install_packages(installation: InitContext) -> str:
                 **how,
             )
         run([*root, *command], f"Installing {', '.join(missing)}", by_hand, seconds=DOWNLOAD_SECONDS, show=show, **how)
-    if PACKAGES["redis-server"] in missing:
-        _stop_debians_redis(root)
+    if new_redis:  # Debian starts it, and nobody uses that one: ours has a password, and other settings
+        subprocess.run([*root, "systemctl", "disable", "--now", _REDIS_SERVICE], capture_output=True, check=False)
     return f"installed {', '.join(missing)}"
 
 
@@ -73,11 +75,10 @@ def _lists_are_there() -> bool:
     return any(Path("/var/lib/apt/lists").glob("*_Packages*"))
 
 
-def _stop_debians_redis(root: list[str]) -> None:
-    """Debian starts the Redis that it installs. Nobody uses that one: ours has a password, and other settings."""
-    if systemd_runs():
-        command = [*root, "systemctl", "disable", "--now", "redis-server.service"]
-        subprocess.run(command, capture_output=True, check=False)
+def _redis_service() -> bool:
+    """Whether there is a service of the name that Debian's Redis gets: then it is somebody's."""
+    listed = ["systemctl", "list-unit-files", "--no-legend", _REDIS_SERVICE]
+    return bool(subprocess.run(listed, capture_output=True, check=False).stdout.strip())
 
 
 def create_accounts(installation: InitContext) -> str:

@@ -1,0 +1,43 @@
+"""What `hmem init` installs with apt, and what of it stays running; with stand-ins for apt and systemd."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from dispatcher.installation.init import host
+from dispatcher.installation.init.context import InitContext
+from tests.support.processes.installing import ScriptedTerminal, installation_in, path_without, script
+
+
+@pytest.fixture
+def installation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> InitContext:
+    """On a host with systemd, apt and sudo, and without redis-server."""
+    path = path_without(tmp_path / "bin", "redis-server", "apt-get", "systemctl", "sudo")
+    calls, units = tmp_path / "calls", tmp_path / "units"
+    units.mkdir()
+    script(Path(path), "apt-get", [f'echo "apt-get $*" >>{calls}', f"touch {units}/redis-server.service"])
+    script(
+        Path(path),
+        "systemctl",
+        [f'[ "$1" != list-unit-files ] || exec ls -1 {units}', f'echo "systemctl $*" >>{calls}'],
+    )
+    script(Path(path), "sudo", ['[ "$1" = --non-interactive ] && shift', 'exec "$@"'])
+    monkeypatch.setenv("PATH", path)
+    monkeypatch.setattr(host, "systemd_runs", lambda: True)
+    monkeypatch.setattr(host, "_lists_are_there", lambda: True)
+    return installation_in(tmp_path / "host", ScriptedTerminal(unattended=True))
+
+
+@pytest.mark.parametrize("somebodys", [False, True])
+def test_debians_redis_does_not_stay_running_unless_somebody_had_one(
+    installation: InitContext, tmp_path: Path, *, somebodys: bool
+) -> None:
+    if somebodys:  # whose program is in a place of its own
+        (tmp_path / "units" / "redis-server.service").touch()
+    assert host.install_packages(installation) == "installed redis-server"
+    installed = "apt-get install -y --no-install-recommends redis-server"
+    stopped = [] if somebodys else ["systemctl disable --now redis-server.service"]
+    assert (tmp_path / "calls").read_text().splitlines() == [installed, *stopped]
+    assert installation.journal.names("package") == ["redis-server"]
