@@ -9,6 +9,7 @@ from redis.exceptions import ResponseError
 from dispatcher.health.findings import Fault, Finding, Setup, ok, problem, warning
 from dispatcher.queue.chat.guests import allowed_guests
 from shared.wire import keys
+from shared.wire.values import shown
 
 
 def check_bot(setup: Setup) -> Finding:
@@ -16,7 +17,9 @@ def check_bot(setup: Setup) -> Finding:
     holder = cast(bytes | None, setup.redis.get(keys.BOT_OWNER))
     if setup.settings.telegram_bot_token is None:
         if holder:
-            return ok(f"The bot runs: {holder.decode('utf-8', 'replace')}. It uses other settings than these.")
+            return ok(
+                f"The bot runs: {shown(holder)}; its token and chats are in settings that this command does not read."
+            )
         return ok(
             "TELEGRAM_BOT_TOKEN is not set here: messages are expected to come from another bot, or from a bot with another settings file."
         )
@@ -38,7 +41,7 @@ def check_bot(setup: Setup) -> Finding:
             "TELEGRAM_BOT_TOKEN is set, but no bot runs, so no messages are received.",
             "Start hmem telegram (systemctl start hmem-telegram), and look at its log.",
         )
-    return ok(f"The bot runs: {holder.decode('utf-8', 'replace')}; {len(allowed)} chats are allowed{_of_them(guests)}.")
+    return ok(f"The bot runs: {shown(holder)}; {len(allowed)} chats are allowed{_of_them(guests)}.")
 
 
 def _guests(setup: Setup) -> set[int]:

@@ -6,10 +6,14 @@ import os
 import tempfile
 from contextlib import closing
 from pathlib import Path
+from typing import Any
+
+from redis.exceptions import RedisError
 
 from dispatcher.chat_data.forget.journal import unfinished_names
 from dispatcher.health.findings import Fault, Finding, Setup, ok, problem, skipped, warning
-from dispatcher.health.nights import pin_sentence
+from dispatcher.health.nights import pin_sentence, read_nights
+from dispatcher.health.notices.night_records import read_records
 from dispatcher.memory.tombstones import Forgotten
 from shared.config.settings import Settings
 from shared.embedding.models import Embedder
@@ -47,24 +51,43 @@ def check_release(setup: Setup) -> Finding:
                 f"The memory directory {memory} is {'not a directory' if memory.exists() else 'missing'}, so nothing can be recalled.",
                 "Set HMEM_MEMORY_DIR to where the night publishes, mount it, or create it (sudo install -d -m 700 -o USER).",
             )
-        return _look_at(memory)
+        return _look_at(setup, memory)
     except PermissionError as error:
         return _unreadable(Path(error.filename or memory))
 
 
-def _look_at(memory: Path) -> Finding:
+def _look_at(setup: Setup, memory: Path) -> Finding:
     if locked := _locked(memory, memory / "releases"):
         return _unreadable(locked)
     release = current_release(memory)
     if release is None:
         sentence, _, fix = no_release(memory).partition(". ")
-        made = any((memory / RELEASES).glob("[0-9]*"))
-        return problem(ReleaseRefused.exit_code, f"{sentence}.", fix) if made else warning(f"{sentence}.", fix)
+        if any((memory / RELEASES).glob("[0-9]*")):
+            return problem(ReleaseRefused.exit_code, f"{sentence}.", fix)
+        return _after_a_night(setup, memory) or warning(f"{sentence}.", fix)
     texts = release / LEXICAL
     if locked := _locked(release, release / MANIFEST, texts) or _locked(*part_files(texts)):
         return _unreadable(locked)
     manifest = verify(release)
     return ok(f"Release {manifest.run} is intact: {manifest.turns} turns of {manifest.chats} chats.")
+
+
+def _after_a_night(setup: Setup, memory: Path) -> Finding | None:
+    """Why there is no release yet though a night has ended well; None if none has, or Redis does not say so."""
+    client: Any = setup.redis
+    try:
+        last = read_nights([client.get(keys.NIGHT_LAST), None]).good
+        records = read_records(client.get(keys.NIGHT_REPORT))
+    except RedisError:  # which other checks name
+        return None
+    if last is None:
+        return None
+    if any(one.run == last[0] and one.turns == 0 for one in records):
+        return ok(f"There is no release in {memory} yet: at the end of night {last[0]} the archive had no turns.")
+    return warning(
+        f"There is no release in {memory}, though night {last[0]} has ended well.",
+        "Set HMEM_MEMORY_DIR to where the night publishes its releases, or mount that there.",
+    )
 
 
 def _locked(*paths: Path) -> Path | None:

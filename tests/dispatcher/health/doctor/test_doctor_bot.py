@@ -24,6 +24,16 @@ def test_a_bot_that_should_run_and_does_not_is_a_problem(host: World) -> None:
     assert "answers no one" in looks(host, "bot").sentence
 
 
+def test_a_bot_whose_token_only_its_own_file_has_is_as_it_should_be(host: World) -> None:
+    """As hmem init sets up three users: what is said is no difference that somebody would have to remove."""
+    host.redis.set("hcli:mem:bot:owner", "box-7-abc\x1b[2J")
+    found = looks(host, "bot")
+    assert (found.state, found.fix) == ("ok", "")
+    assert found.sentence.startswith("The bot runs: box-7-abc")
+    assert found.sentence.endswith("its token and chats are in settings that this command does not read.")
+    assert "\x1b" not in found.sentence
+
+
 @pytest.mark.slow
 def test_guests_count_as_allowed_chats(host: World) -> None:
     host.environment |= TOKEN | {"ALLOWED_CHATS": ""}

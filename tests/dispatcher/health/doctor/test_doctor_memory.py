@@ -106,8 +106,21 @@ def test_no_memory_directory(host: World) -> None:
     assert found["vectors"].state == "skipped"
     missing.mkdir()
     empty = looks_with(host, "release", HMEM_MEMORY_DIR=str(missing))
-    assert empty.state == "warning"
-    assert "hmem-night run" in empty.fix
+    assert (empty.state, "though night 1 has ended well" in empty.sentence) == ("warning", True)
+    assert "hmem-night run" not in empty.fix, "it did, into another directory"
+
+
+def test_a_first_night_without_turns_leaves_nothing_to_do(host: World, durable: Redis) -> None:
+    for directory in (host.memory_dir, host.night_dir):
+        shutil.rmtree(directory)
+        directory.mkdir(mode=0o700)
+    durable.flushall()
+    assert "Run hmem-night run once" in looks(host, "release").fix
+    host.command("hmem-night", "run")
+    assert [(found.state, found.fix) for found in (looks(host, "release"), looks(host, "night"))] == [("ok", "")] * 2
+    host.say("t1", "the boiler code is 4711")
+    host.command("hmem-night", "run")
+    assert "is intact" in looks(host, "release").sentence
 
 
 def test_a_dangling_current(host: World) -> None:
