@@ -21,6 +21,8 @@ from shared.errors import InstallationIncomplete
 from shared.system.files import write_atomic
 
 SYSTEM_UNITS = Path("/etc/systemd/system")
+#: Where systemd keeps when a timer with Persistent= last ran, also after its unit is gone.
+TIMER_STAMPS = Path("/var/lib/systemd/timers")
 #: What the shipped units name, for a checkout.
 _CHECKOUT = "/opt/hcli-memory"
 #: Program → its unit.
@@ -221,6 +223,7 @@ class SystemdServices:
                 self._control("disable", "--now", unit)
         for name in ours:
             (self._folder / name).unlink(missing_ok=True)
+            (TIMER_STAMPS / f"stamp-{name}").unlink(missing_ok=True)
         self._control("daemon-reload")
         if journal.names("linger"):
             subprocess.run(["loginctl", "disable-linger"], capture_output=True, check=False, **_how())

@@ -12,7 +12,7 @@ import pytest
 
 from dispatcher.installation.journal import InstallationJournal
 from dispatcher.installation.layout import BINARIES, Layout, of_host
-from dispatcher.installation.services import supervisor
+from dispatcher.installation.services import supervisor, systemd
 from dispatcher.installation.services.base import programs_of
 from dispatcher.installation.services.supervisor import SupervisorServices
 from dispatcher.installation.services.systemd import SystemdServices
@@ -125,6 +125,26 @@ def test_systemctl_is_asked_for_what_is_wanted_and_its_refusal_is_said(
         InstallationIncomplete, match=r"Unit is masked\. The reason is in its log: journalctl --user -u hmem-night"
     ):
         manager.start(["night"])
+
+
+def test_nothing_of_a_timer_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A new installation would make up for nights of the one that was taken out."""
+    folder = script(tmp_path / "bin", "systemctl", ["exit 0"]).parent
+    monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
+    units, stamps = tmp_path / "units", tmp_path / "timers"
+    monkeypatch.setattr(systemd, "SYSTEM_UNITS", units)
+    monkeypatch.setattr(systemd, "TIMER_STAMPS", stamps)
+    stamps.mkdir()
+    for name in ("stamp-hmem-night.timer", "stamp-apt-daily.timer"):
+        (stamps / name).touch()
+    journal = InstallationJournal(tmp_path / "installed.json")
+    layout = of_host("three-users", tmp_path)
+    manager = SystemdServices(layout, programs_of(layout, own_redis=True), settings_with())
+    manager.install(journal)
+    assert (units / "hmem-night.timer").exists()
+    manager.remove(journal)
+    assert list(units.iterdir()) == []
+    assert [one.name for one in stamps.iterdir()] == ["stamp-apt-daily.timer"]
 
 
 def test_supervisor_starts_each_program_as_its_account_without_secrets() -> None:
