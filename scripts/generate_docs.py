@@ -223,8 +223,10 @@ def redis_keys() -> str:
         "## Redis users",
         "[deploy/redis-users.acl](../deploy/redis-users.acl) has one user for each part, with the commands and keys that the part uses and no\n"
         "others; a test tries every command of Redis for every user. In the file, a line's last parts in parentheses mean: these commands on\n"
-        "these keys; `%R~` is reading only, `%W~` writing only. `default` is off. `deploy/new-secrets` fills in the hashes of fresh passwords;\n"
-        "without that Redis refuses the file. `admin` is for `REDIS_ADMIN_URL` where you run `hmem forget`, and for nothing else. `hcli-bot` and\n"
+        "these keys; `%R~` is reading only, `%W~` writing only. Nobody can log in as `default`, but it keeps every right: Redis replays its\n"
+        "append-only file as that user, and after a restart it skips every transaction that `default` may not run. `deploy/new-secrets` fills in\n"
+        "the hashes of fresh passwords; without that Redis refuses the file. `admin` is for `REDIS_ADMIN_URL` where you run `hmem forget`, and for\n"
+        "nothing else. `hcli-bot` and\n"
         "`hcli-dispatcher` are for h-cli's programs; where you have none, take their lines out.",
         wrapped(redis_users.tables().strip()),
         "### Vectors on Redis",

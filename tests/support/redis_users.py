@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,23 @@ class Guarded:
     port: int
     folder: Path
     urls: dict[str, str]
+    command: Sequence[str] = ()
+    process: subprocess.Popen[bytes] = field(init=False)
+
+    @property
+    def log(self) -> Path:
+        return self.folder / "redis.log"
+
+    def start(self) -> None:
+        """Also again, with what is in its directory."""
+        with self.log.open("ab") as log:
+            self.process = subprocess.Popen(self.command, stdout=log)
+        wait_for(lambda: health(self.port) == "PONG" or self.process.poll() is not None, "redis-server")
+        assert self.process.poll() is None, self.log.read_text()[-2000:]
+
+    def stop(self, sign: signal.Signals) -> None:
+        self.process.send_signal(sign)
+        self.process.wait()
 
     def client(self, user: str) -> Redis:
         client: Redis = Redis.from_url(self.urls[user])
@@ -45,17 +63,17 @@ def guarded_redis(
     lines = [f"{line} {(additions or {}).get(line.split()[1], '')}\n" for line in users.read_text().splitlines()]
     users.write_text("".join(lines) + "user tester reset on nopass ~* &* +@all\n")
     urls = {user: tomllib.loads((secrets / f"{user}.toml").read_text())["REDIS_URL"] for user in USERS}
-    guarded = Guarded(port, folder, urls | {"tester": f"redis://tester:x@127.0.0.1:{port}/0"})
     command = yaml.safe_load((DEPLOY / "compose.yaml").read_text())["services"]["redis"]["command"]
     command = [str(users) if part == "/etc/redis/users.acl" else part for part in command]
     command[0] = program
     here = ["--port", str(port), "--bind", "127.0.0.1", "--dir", str(folder), "--appendfsync", "no"]
-    with subprocess.Popen([*command, *here, *more], stdout=subprocess.DEVNULL) as server:
-        try:
-            wait_for(lambda: health(port) == "PONG", "redis-server")
-            yield guarded
-        finally:
-            server.kill()  # nothing is to be written any more
+    more_urls = {"tester": f"redis://tester:x@127.0.0.1:{port}/0"}
+    guarded = Guarded(port, folder, urls | more_urls, [*command, *here, *more])
+    try:
+        guarded.start()
+        yield guarded
+    finally:
+        guarded.stop(signal.SIGKILL)  # nothing is to be written any more
 
 
 def health(port: int) -> str:

@@ -46,7 +46,7 @@ local begun = {text(done), tostring(deaths), cancelled and '1' or '', existing, 
   text(redis.pcall('GET', KEYS[10])), awaited()}
 if ARGV[1] == '' or begun[1] ~= '' or deaths >= tonumber(ARGV[3]) or cancelled or existing ~= '' then return begun end
 if unknown(begun[5], ARGV[7]) or unknown(begun[6], ARGV[8]) then return begun end
-if redis.call('DEL', KEYS[13]) == 1 and redis.call('EXISTS', KEYS[5]) == 0 then redis.call('DEL', KEYS[6], KEYS[14]) end
+if redis.call('DEL', KEYS[13]) == 1 and not redis.call('GET', KEYS[5]) then redis.call('DEL', KEYS[6], KEYS[14]) end
 begun[7] = redis.call('SET', KEYS[5], ARGV[1], 'EX', ARGV[2], 'NX', 'GET') or ''
 local spent = redis.pcall('HMGET', KEYS[7], 'session', 'cost')
 begun[8], begun[9] = text(spent[1]), text(spent[2])

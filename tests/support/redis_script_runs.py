@@ -1,0 +1,239 @@
+"""The paths of each Lua script: what it finds, its arguments, and the users that run it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+
+from tests.support.redis_scripts import ScriptRun
+
+CHAT, TASK, HOUR = "9912", "t1", 3600
+MESSAGE = json.dumps({"task_id": TASK, "chat_id": CHAT, "message": "hello"})
+LARGE = "x" * 3000
+BUSY = f"HSET hcli:mem:busy {CHAT} w:1"
+IN_FLIGHT = f"HSET hcli:mem:inflight:w w:1 '{MESSAGE}'"
+QUEUED = f"RPUSH hcli:tasks '{MESSAGE}'"
+#: What finish.lua gets.
+FINISHED = {
+    "user": "question", "asst": "answer", "history": ["entry"], "size": 9, "stats": [["tasks", 1], ["cost_usd", 0.5]], "digest": "d",
+    "session_was": "", "session": "s1", "session_ttl": HOUR, "turn_ids": ["t1:user"], "dead": "", "history_ttl": HOUR, "history_length": 100,
+    "stats_ttl": [HOUR, HOUR, HOUR], "done_ttl": HOUR, "unconsolidated_length": 9, "dead_length": 9, "result": "signed", "result_ttl": HOUR,
+    "chat": CHAT, "tokens": 5, "spent_ttl": HOUR, "tags": "", "partial": "hcli:mem:partial:t1", "why": "", "why_kept": [2, HOUR, 50],
+    "forget": False, "session_cost": "0.5", "existing_turns": ["", ""], "corrected": "corrected",
+}  # fmt: skip
+BEGUN = ("s1", HOUR, 3, "1", "", 10_000, "", "", TASK, HOUR)
+
+
+def sha1(text: str) -> str:
+    return hashlib.sha1(text.encode()).hexdigest()
+
+
+def finish(*before: str, stays: str = "", **more: object) -> ScriptRun:
+    return ScriptRun(
+        "dispatcher/queue/finish",
+        "dispatcher",
+        ("w:1", CHAT, FINISHED | more, sha1("old"), stays, 99),
+        (BUSY, IN_FLIGHT, *before),
+    )
+
+
+def begin(*before: str, **at: object) -> ScriptRun:
+    given = [at.get(f"a{place}", one) for place, one in enumerate(BEGUN, start=1)]
+    return ScriptRun("dispatcher/queue/begin", "dispatcher", given, before)
+
+
+def claim(
+    *before: str, most: int = 999, death: int = 3, token: str = "w:1", guard: tuple[str, int] = ("", 0)
+) -> ScriptRun:
+    given = (token, "w", 0, "hcli:mem:attempts:", death, 9, HOUR, most, *guard)
+    return ScriptRun("dispatcher/queue/claim", "dispatcher", given, before)
+
+
+def bury(*before: str, result: str = "apology", judged: str = "") -> ScriptRun:
+    given = ("w:1", CHAT, "letter", 5, result, HOUR, "hcli:mem:partial:t1", judged, "", 99)
+    return ScriptRun("dispatcher/queue/bury", "dispatcher", given, (BUSY, *before))
+
+
+def of_bot(script: str, *arguments: object, before: tuple[str, ...] = (), names: tuple[str, ...] = ()) -> ScriptRun:
+    return ScriptRun(f"dispatcher/telegram/{script}", "bot", arguments, before, names)
+
+
+def intake(*before: str, task: str = MESSAGE, queue: int = 9, refusal: str = "full", arrived: str = "") -> ScriptRun:
+    given = (TASK, "record", task, queue, 9, HOUR, "mark", refusal, "sorry", arrived)
+    return of_bot("intake", *given, before=before)
+
+
+def join(*before: str, invitation: str = "") -> ScriptRun:
+    return of_bot(
+        "join", "u1", CHAT, invitation, "guest", "welcome", "no", "owner-1", "told", HOUR, 3, HOUR, before=before
+    )
+
+
+def alarm(lasts: int, *before: str, cause: str = "c", now: int = 1000) -> ScriptRun:
+    return ScriptRun(
+        "dispatcher/health/notices/alarm", "dispatcher", ("redis", now, lasts, "message", 500, 60, cause), before
+    )
+
+
+def once(*before: str, only: str = "") -> ScriptRun:
+    given = ("report", "2026-11-28", "2026-11-29", "message", only, "other", "value")
+    return ScriptRun(
+        "dispatcher/health/notices/once_a_day", "dispatcher", given, before, ("hcli:mem:morning", "hcli:mem:outbox")
+    )
+
+
+def known(**more: object) -> str:
+    return f"HSET hcli:mem:alarms redis '{json.dumps({'since': 1, 'sent': 900, 'cause': 'c'} | more)}'"
+
+
+def flush(*before: str, lease: str = "7 here", journal: int = 0) -> ScriptRun:
+    names = (
+        "hcli:mem:night:owner",
+        "hcli:mem:flushed:7",
+        "hcli:memory:t1:user",
+        "hcli:memory:t2:user",
+        "hcli:memory:t3:user",
+    )
+    return ScriptRun(
+        "nightly/steps/flush",
+        "night",
+        (lease, journal, *("string", "said") * 3),
+        ("SET hcli:mem:night:owner '7 here'", *before),
+        names,
+    )
+
+
+def drop(*before: str, outcome: str = "archived", digest: str = sha1("bytes")) -> ScriptRun:
+    given = ("7 here", "t1:ab12", digest, outcome)
+    return ScriptRun("nightly/archive/media/drop", "night", given, ("SET hcli:mem:night:owner '7 here'", *before))
+
+
+def ask(*before: str, waits: str = "record", most: int = 3) -> ScriptRun:
+    return ScriptRun(
+        "dispatcher/queue/ask_scheduled", "dispatcher", (MESSAGE, TASK, waits, most, "one too many", HOUR, HOUR), before
+    )
+
+
+def rotate(*before: str, session: str = "s1") -> ScriptRun:
+    return ScriptRun("dispatcher/answering/rotate", "dispatcher", (CHAT, session, "entry"), before)
+
+
+def retry(*before: str, digest: str = "d", waits: str = "record") -> ScriptRun:
+    return ScriptRun("dispatcher/queue/retry", "owner", ("letter", MESSAGE, digest, TASK, waits), before)
+
+
+def withdraw(*before: str, token: str = "", result: str = "forgotten") -> ScriptRun:
+    given = (MESSAGE, token, CHAT, result, HOUR, "d", HOUR, "", "", 99)
+    return ScriptRun("dispatcher/chat_data/forget/layers/withdraw", "owner", given, before)
+
+
+def keep(*before: str, content: str = "bytes", most: int = 99) -> ScriptRun:
+    return ScriptRun("shared/wire/media/keep", "dispatcher", ("t1:ab12", content, "5:1000:9912", most), before)
+
+
+def put(*before: str, most: int = 99) -> ScriptRun:
+    return ScriptRun("shared/wire/media/put", "bot dispatcher", ("5:ab12", "bytes", 1000, HOUR, most), before)
+
+
+RUNS = [
+    # the queue: claim, begin, finish, bury, recover
+    claim(),
+    claim(QUEUED, "SET hcli:mem:attempts:t1 1", "ZADD hcli:mem:served 3 9912 4 77"),
+    claim(QUEUED, "SET hcli:mem:attempts:t1 5", "SET hcli:mem:lease:w x EX 99"),
+    claim(IN_FLIGHT),
+    claim(f"RPUSH hcli:tasks {LARGE}", QUEUED),
+    claim("RPUSH hcli:tasks HUGE", QUEUED),
+    claim(QUEUED, guard=("j", 5)),
+    begin(),
+    begin("SET hcli:mem:done:t1 d", "SET hcli:mem:attempts:t1 1", "SET hcli:mem:forgotten m"),
+    begin("SET hcli:mem:cancel:t1 1", "SET hcli:results:t1 old", "SET hcli:memory:t1:user q"),
+    begin("RPUSH hcli:pending:9912 t0 t1", "EXPIRE hcli:pending:9912 600", "SET hcli:mem:patience 9"),
+    begin("SET hcli:mem:bot:new:9912 1", "RPUSH hcli:session_history:9912 entry", "SET hcli:session_size:9912 5"),
+    begin("SET hcli:session:9912 s1", "HSET hcli:mem:spent:9912 session s1 cost 1", "RPUSH hcli:session_history:9912 entry"),
+    finish(),
+    finish("SET hcli:mem:done:t1 d"),
+    finish("SET hcli:memory:t1:user another"),
+    finish("SET hcli:results:t1 old", stays="1"),
+    finish("SET hcli:mem:partial:t1 x", "HSET hcli:mem:spent:9912 session s0", "SET hcli:session:9912 s0",
+           session_was="s0", tags="tag", dead="letter"),
+    finish("SET hcli:session:9912 s1", session_was="s1", session="", why="why", forget=True),
+    finish("RPUSH hcli:mem:why:9912 '{\"at\": 1}'", why=json.dumps({"at": 99})),
+    finish("SET hcli:mem:why:9912 damaged", why=json.dumps({"at": 1})),
+    bury(),
+    bury(IN_FLIGHT, "SET hcli:mem:partial:t1 x"),
+    bury(IN_FLIGHT, "SET hcli:results:t1 old"),
+    bury(IN_FLIGHT, "SET hcli:mem:dead damaged", result=""),
+    *(
+        ScriptRun("dispatcher/queue/recover", "dispatcher", ("w", "1", "hcli:mem:attempts:", HOUR, certain), (BUSY, IN_FLIGHT, *before))
+        for certain in ("", "1")
+        for before in (("SET hcli:mem:lease:w x EX 99",), ("SADD hcli:mem:workers w", "HSET hcli:mem:release w 7", "ZADD hcli:mem:served 1 9912"))
+    ),
+    ScriptRun("dispatcher/queue/guard_wait_target", "dispatcher"),
+    ScriptRun("dispatcher/queue/guard_wait_target", "dispatcher", before=("RPUSH hcli:mem:unmoved task",)),
+    ScriptRun("dispatcher/queue/peek_head", "dispatcher owner", (999,), (QUEUED,)),
+    ScriptRun("dispatcher/queue/queued", "bot dispatcher owner", (0, -1, 999), (QUEUED, f"RPUSH hcli:tasks {LARGE}")),
+    ScriptRun("dispatcher/queue/remind", "dispatcher", ("message", HOUR)),
+    ScriptRun("dispatcher/queue/remind", "dispatcher", ("message", HOUR), ("SET hcli:mem:reminded:r1 1",)),
+    ScriptRun("dispatcher/queue/end_forgotten_conversation", "dispatcher", ("entry",),
+              ("RPUSH hcli:session_history:9912 entry", "SET hcli:session:9912 s")),
+    ask(),
+    ask("HSET hcli:mem:stats:2026-11-28:9912 scheduled 3"),
+    retry("RPUSH hcli:mem:dead letter", "SET hcli:mem:done:t1 d", "SET hcli:results:t1 apology", "SET hcli:mem:cancel:t1 1"),
+    retry("RPUSH hcli:mem:dead letter", digest=""),
+    retry("SET hcli:mem:done:t1 other"),
+    # sessions
+    ScriptRun("dispatcher/answering/consolidated", "dispatcher", (CHAT, 9, "t1:user"),
+              ("RPUSH hcli:mem:unconsolidated:9912 t1:user", "SADD hcli:mem:chats 9912")),
+    rotate(BUSY),
+    rotate("SET hcli:session:9912 s1", "RPUSH hcli:session_history:9912 entry other", "SET hcli:session_size:9912 5"),
+    rotate("SET hcli:session:9912 s2", "HSET hcli:mem:spent:9912 session s1"),
+    # the bot
+    of_bot("arrive", TASK, "", "arriving", HOUR),
+    of_bot("bot_lease", "bot-1", HOUR),
+    of_bot("bot_lease", "bot-1", 0, before=("SET hcli:mem:bot:owner bot-1",)),
+    of_bot("cancel", MESSAGE, "signed", HOUR, before=(QUEUED,)),
+    of_bot("delivered", TASK, "signed", before=("SET hcli:results:t1 signed", "HSET hcli:mem:bot:waiting t1 record", "RPUSH hcli:pending:9912 t1")),
+    of_bot("edit", "e1", MESSAGE, "new", "mark", "", "told", HOUR, before=(QUEUED,)),
+    of_bot("edit", "e1", "", "new", "mark", "notice", "told", HOUR),
+    intake("RPUSH hcli:pending:9912 t0"),
+    intake(queue=0),
+    intake("HSET hcli:mem:bot:arriving t1 before", task="", arrived="before"),
+    join(),
+    join("SET hcli:mem:invite:c0de invitation", invitation="invitation"),
+    of_bot("new", HOUR, before=("SET hcli:session:9912 s1",)),
+    of_bot("outbox", "head", "field", "record", before=("RPUSH hcli:mem:outbox head next",)),
+    of_bot("say_once", "field", "record", HOUR),
+    of_bot("say_once", "field", "record", HOUR, names=("hcli:mem:bot:waiting", "hcli:mem:bot:seen:album-1")),
+    of_bot("update_waiting", TASK, "record", before=("HSET hcli:mem:bot:waiting t1 before",)),
+    # what dispatchers tell by themselves
+    alarm(1),
+    alarm(1, known(well=950)),
+    alarm(1, known(), cause="another"),
+    alarm(0, known()),
+    alarm(0, known(well=1)),
+    once(),
+    once("HSET hcli:mem:morning report 2026-11-27", only="1"),
+    ScriptRun("dispatcher/health/notices/once_a_day", "dispatcher", (CHAT, "2026-11-28", "2026-11-29", "digest", "1"),
+              ("HSET hcli:mem:digests 9912 2026-11-27",), ("hcli:mem:digests", "hcli:mem:outbox")),
+    ScriptRun("dispatcher/health/notices/turn", "dispatcher", ("report-until", 1000, 60)),
+    # files of messages
+    put("ZADD hcli:mem:media 5000 9:cd34 10 9:old"),
+    put("ZADD hcli:mem:media 5000 9:cd34", most=10),
+    keep("HSET hcli:mem:kept t2:cd34 5:1:77"),
+    keep("SET hcli:mem:kept:t1:ab12 bytes", "HSET hcli:mem:kept t1:ab12 5:1:9912", content=""),
+    # the night, and forgetting
+    flush("SET hcli:memory:t1:user said", "SET hcli:memory:t2:user changed"),
+    flush("SET hcli:memory:t1:user said", journal=HOUR),
+    ScriptRun("nightly/steps/flush", "night", ("7 here", 0, "list", "archived"),
+              ("SET hcli:mem:night:owner '7 here'", "RPUSH hcli:memory:odd:user x"),
+              ("hcli:mem:night:owner", "hcli:mem:flushed:7", "hcli:memory:odd:user")),
+    drop("SET hcli:mem:kept:t1:ab12 bytes", "HSET hcli:mem:kept t1:ab12 5:1:9912"),
+    drop("SET hcli:mem:kept:t1:ab12 bytes", "SET hcli:memory:t1:user said", outcome="orphaned"),
+    *(
+        ScriptRun("dispatcher/chat_data/forget/layers/erase", "owner", ("said",) * len(names), tuple(f"SET {name} said" for name in names), names)
+        for names in (("hcli:memory:t1:user", "hcli:memory:t2:user"), ("hcli:results:t1",), ("hcli:mem:bot:seen:9912-1",))
+    ),
+    withdraw(QUEUED, "SET hcli:results:t1 old"),
+    withdraw(QUEUED),
+    withdraw(BUSY, IN_FLIGHT, token="w:1"),
+]  # fmt: skip
