@@ -75,7 +75,18 @@ def debian(root: Path, packages: Sequence[str]) -> None:
     debs = cache() / "debs"
     debs.mkdir(exist_ok=True)
     wanted = f"--include={','.join(['ca-certificates', *packages])}"
-    command = ["debootstrap", "--variant=minbase", f"--cache-dir={debs}", wanted, SUITE, str(root), _mirror()]
+    # Its mounts go with it, also if it is killed.
+    command = [
+        "unshare",
+        "--mount",
+        "debootstrap",
+        "--variant=minbase",
+        f"--cache-dir={debs}",
+        wanted,
+        SUITE,
+        str(root),
+        _mirror(),
+    ]
     checked(command)
     own = Path("/usr/local/share/ca-certificates")
     shutil.copytree(own, root / own.relative_to("/"), dirs_exist_ok=True)

@@ -1,0 +1,172 @@
+"""A Debian with a systemd of its own as PID 1: systemd-nspawn over a kept root, in a network that reaches what this host reaches.
+
+Its mounts and its network live in namespaces of one process, and every process is ended with the tests' own: a test run that is killed leaves
+nothing mounted and nothing running.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Self
+
+from tests.engines import roots
+from tests.support.machine import wait_for
+from tests.support.world import REPOSITORY
+
+PROGRAMS = ("debootstrap", "systemd-nspawn", "slirp4netns", "nsenter", "unshare", "setpriv", "git")
+PACKAGES = (
+    "systemd", "systemd-sysv", "dbus", "libpam-systemd", "python3", "python3-venv", "sudo", "curl", "iproute2", "procps", "git"
+)  # fmt: skip
+#: The files of the checkout that decide what scripts/setup installs.
+MADE_OF = ("requirements.lock", "scripts/setup")
+CHECKOUT = "/opt/hcli-memory"
+ENVIRONMENT = {
+    "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+    "HOME": "/root",
+    "LANG": "C.UTF-8",
+    "NODE_EXTRA_CA_CERTS": f"/{roots.CERTIFICATES}",
+}
+NSPAWN = (
+    "systemd-nspawn",
+    "--quiet",
+    "--register=no",
+    "--keep-unit",
+    "--resolv-conf=off",
+    "--timezone=off",
+    "--console=pipe",
+)
+
+
+class Machine:
+    """`with Machine() as machine:` has an installed program (scripts/setup), and is booted."""
+
+    def __init__(self) -> None:
+        self.place = roots.cache() / "machine"
+        self.root, self._log = self.place / "root", self.place / "console.log"
+        self._running: list[subprocess.Popen[bytes]] = []
+        self._leader = 0
+
+    def __enter__(self) -> Self:
+        base = kept_base()
+        shutil.rmtree(self.place, ignore_errors=True)  # of a run that was killed
+        for folder in (self.root, self.place / "changes", self.place / "work"):
+            folder.mkdir(parents=True)
+        try:
+            self._holder = self._start("unshare", "--mount", "--net", "sleep", "infinity").pid
+            own = Path("/proc/self/ns/net").readlink()
+            wait_for(lambda: self.network.readlink() != own, "namespaces of the machine")
+            layers = f"lowerdir={base},upperdir={self.place}/changes,workdir={self.place}/work"
+            self._around("--mount", "mount", "-t", "overlay", "-o", layers, "overlay", str(self.root))
+            self._around("--net", "ip", "link", "set", "lo", "up")
+            self._start("slirp4netns", "--configure", "--mtu=1400", str(self._holder), "tap0")
+            self.boot()
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for process in reversed(self._running):
+            process.kill()
+            process.wait()
+        shutil.rmtree(self.place, ignore_errors=True)
+
+    @property
+    def network(self) -> Path:
+        """Its network namespace."""
+        return Path(f"/proc/{self._holder}/ns/net")
+
+    def boot(self) -> None:
+        """Until systemd has started everything."""
+        command = ["nsenter", f"--target={self._holder}", "--mount", *NSPAWN, *downloads()]
+        command += [f"--network-namespace-path={self.network}", f"--directory={self.root}", "--boot"]
+        self._nspawn = self._start(*command)
+        wait_for(self._is_up, lambda: f"the machine to boot; it says:\n{self._log.read_text(errors='replace')[-4000:]}")
+        for controller in ("memory", "pids"):
+            if Path("/sys/fs/cgroup", controller).exists():  # of version 1: mounted read-only, and no limit would hold
+                again = ["mount", "-o", "remount,rw,bind", f"/sys/fs/cgroup/{controller}"]
+                roots.checked(["nsenter", f"--target={self._leader}", "--mount", *again])
+        self.run("systemctl", "daemon-reexec")
+
+    def power_off(self) -> None:
+        """As its power button does: everything is stopped in order."""
+        self._try("systemctl", "poweroff")
+        self._nspawn.wait(timeout=300)
+        self._running.remove(self._nspawn)
+
+    def run(self, *command: str, **more: str) -> str:
+        """What a command of root says, with more variables in its environment. AssertionError if it fails."""
+        done = self._try(*command, **more)
+        assert done.returncode == 0, f"{' '.join(command)} ended with {done.returncode}:\n{done.stdout[-4000:]}"
+        return done.stdout
+
+    def hmem(self, *words: str, **more: str) -> str:
+        return self.run(f"{CHECKOUT}/.venv/bin/hmem", *words, **more)
+
+    def status(self) -> dict[str, Any]:
+        """`hmem status`."""
+        return dict(json.loads(self._try(f"{CHECKOUT}/.venv/bin/hmem", "status", "--json").stdout))
+
+    def shown(self, unit: str, name: str) -> str:
+        """A property of a unit, as systemd has it now."""
+        return self.run("systemctl", "show", "--value", "--property", name, unit).strip()
+
+    def journal(self, unit: str, lines: int = 60) -> str:
+        return self._try("journalctl", "--no-pager", "--output=short-iso", f"--lines={lines}", f"--unit={unit}").stdout
+
+    def process(self, unit: str) -> Path:
+        """The directory in /proc of a unit's main process."""
+        return Path(f"/proc/{self._leader}/root/proc/{self.shown(unit, 'MainPID')}")
+
+    def _try(self, *command: str, **more: str) -> subprocess.CompletedProcess[str]:
+        variables = [f"{name}={value}" for name, value in (ENVIRONMENT | more).items()]
+        namespaces = ["--mount", "--uts", "--ipc", "--net", "--pid", "--cgroup", "--root", "--wd"]
+        return subprocess.run(
+            ["nsenter", f"--target={self._leader}", *namespaces, "env", "--ignore-environment", *variables, *command],
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=900, check=False,
+        )  # fmt: skip
+
+    def _start(self, *command: str) -> subprocess.Popen[bytes]:
+        with self._log.open("ab") as log:
+            words = ["setpriv", "--pdeathsig", "SIGKILL", *command]
+            started = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        self._running.append(started)
+        return started
+
+    def _around(self, namespace: str, *command: str) -> None:
+        roots.checked(["nsenter", f"--target={self._holder}", namespace, *command])
+
+    def _is_up(self) -> bool:
+        children = Path(f"/proc/{self._nspawn.pid}/task/{self._nspawn.pid}/children").read_text().split()
+        self._leader = int(children[0]) if children else 0  # the first one is another
+        said = self._try("systemctl", "is-system-running", "--wait").stdout if children else ""
+        return said.strip() in ("running", "degraded")
+
+
+def kept_base() -> Path:
+    """A Debian in which scripts/setup has run, with this commit of the checkout."""
+    made_of = [roots.checked(["git", "-C", str(REPOSITORY), "show", f"HEAD:{name}"]) for name in MADE_OF]
+    base = roots.kept("systemd", [*PACKAGES, *made_of], _make_base)
+    roots.check_out(base)
+    return base
+
+
+def _make_base(root: Path) -> None:
+    roots.debian(root, PACKAGES)
+    roots.check_out(root)
+    variables = [f"--setenv={name}={value}" for name, value in ENVIRONMENT.items()]
+    inside = [f"--directory={root}", "--as-pid2", f"--chdir={CHECKOUT}", *downloads(), *variables]
+    roots.checked([*NSPAWN, *inside, "scripts/setup"])
+
+
+def downloads() -> Sequence[str]:
+    """What makes pip and npm keep their downloads between runs."""
+    bound = []
+    for name, place in (("pip", "/root/.cache/pip"), ("npm", "/root/.npm")):
+        (roots.cache() / name).mkdir(exist_ok=True)
+        bound.append(f"--bind={roots.cache() / name}:{place}")
+    return bound
