@@ -15,7 +15,9 @@ from shared.embedding.known_models import KNOWN_MODELS
 
 #: A disk with less room is not offered for the mirror. Bytes.
 LEAST_ROOM = 1 << 30
-_NOT_FOR_DATA = ("/boot", "/efi", "/snap", "/run", "/proc", "/sys", "/dev")
+_NOT_FOR_DATA = ("/boot", "/efi", "/snap", "/run", "/proc", "/sys", "/dev", "/tmp", "/var/tmp")  # noqa: S108 - not used
+#: What the units do not see (ProtectHome=).
+_HOMES = ("/home", "/root")
 
 
 def time_zone() -> str:
@@ -41,8 +43,13 @@ def _of_link(path: Path) -> str:
     return target.rpartition("/zoneinfo/")[2] if "/zoneinfo/" in target else ""
 
 
-def other_disk(settings: Settings, mounts: Path = Path("/proc/self/mounts")) -> Path | None:
-    """Where another disk than that of the archive is mounted and can be written, the largest one; None if there is none."""
+def other_disk(
+    settings: Settings, mounts: Path = Path("/proc/self/mounts"), *, for_accounts: bool = False
+) -> Path | None:
+    """Where another disk than that of the archive is mounted and can be written, the largest one; None if there is none.
+
+    `for_accounts`: also by the accounts of an installation, which come through no directory that is closed to others.
+    """
     own = _device(settings.hmem_night_dir)
     found = []
     for line in _of_file(mounts).splitlines():
@@ -52,12 +59,18 @@ def other_disk(settings: Settings, mounts: Path = Path("/proc/self/mounts")) -> 
             not device.startswith("/dev/")
             or kind == "squashfs"
             or "ro" in options.split(",")
-            or str(path).startswith(_NOT_FOR_DATA)
+            or any(path.is_relative_to(one) for one in _NOT_FOR_DATA)
+            or (for_accounts and not _open_to_all(path))
         ):
             continue
         if path.is_dir() and os.access(path, os.W_OK) and _device(path) not in (own, _device(Path("/"))):
             found.append((shutil.disk_usage(path).free, path))
     return max((one for one in found if one[0] >= LEAST_ROOM), default=(0, None))[1]
+
+
+def _open_to_all(path: Path) -> bool:
+    in_a_home = any(path.is_relative_to(one) for one in _HOMES)
+    return not in_a_home and path.is_dir() and all(one.stat().st_mode & 0o001 for one in (path, *path.parents))
 
 
 def _device(path: Path) -> int:

@@ -141,7 +141,7 @@ def ask_mirror(installation: InitContext) -> None:
     """Asked only where another disk is there."""
     if "ARCHIVE_MIRROR" in installation.values:
         return
-    disk = machine.other_disk(installation.settings())
+    disk = machine.other_disk(installation.settings(), for_accounts=installation.layout.day_user is not None)
     if disk is None:
         installation.notes.append(
             "The archive of all conversations is on one disk. Set ARCHIVE_MIRROR to another disk or host when you have one (docs/install.md)."

@@ -6,6 +6,7 @@ import re
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -31,7 +32,7 @@ def api() -> Iterator[TelegramApi]:
 @pytest.fixture(autouse=True)
 def _nothing_of_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TZ", "Europe/Berlin")
-    monkeypatch.setattr(machine, "other_disk", lambda _settings: None)
+    monkeypatch.setattr(machine, "other_disk", lambda _settings, **_how: None)
 
 
 def told_code(terminal: ScriptedTerminal) -> str:
@@ -207,7 +208,7 @@ def test_ollamas_models_are_offered_where_it_has_some(tmp_path: Path, monkeypatc
 
 
 def test_another_disk_is_offered_for_the_mirror(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(machine, "other_disk", lambda _settings: Path("/mnt/second"))
+    monkeypatch.setattr(machine, "other_disk", lambda _settings, **_how: Path("/mnt/second"))
     for answer, expected in (("", "/mnt/second/hmem-archive"), ("none", None), ("/srv/copy", "/srv/copy")):
         installation = installation_in(tmp_path, ScriptedTerminal(answer))
         ask_mirror(installation)
@@ -239,3 +240,22 @@ def test_only_another_disk_that_can_be_written_is_one(
     table.write_text(mounts.format(root=tmp_path))
     settings = installation_in(tmp_path, ScriptedTerminal(), {"HMEM_NIGHT_DIR": str(tmp_path)}).settings()
     assert machine.other_disk(settings, table) == expected
+
+
+def test_a_disk_that_the_accounts_cannot_reach_is_not_offered_to_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The night's account enters no home and no directory that is closed to others; whoever installs for himself does."""
+    monkeypatch.undo()
+    closed = tmp_path / "closed"
+    closed.mkdir(mode=0o700)
+    free = {Path("/root"): 9 << 30, closed: 8 << 30, Path("/usr"): 7 << 30}
+    table = tmp_path / "mounts"
+    table.write_text("".join(f"/dev/sd{number} {place} ext4 rw 0 0\n" for number, place in enumerate(free)))
+    monkeypatch.setattr(machine, "_device", lambda path: list(free).index(path) if path in free else -1)
+    monkeypatch.setattr("shutil.disk_usage", lambda path: SimpleNamespace(free=free[path]))
+    monkeypatch.setattr("os.access", lambda *_: True)
+    monkeypatch.setattr(machine, "_NOT_FOR_DATA", ())
+    settings = installation_in(tmp_path, ScriptedTerminal(), {"HMEM_NIGHT_DIR": str(tmp_path)}).settings()
+    assert machine.other_disk(settings, table, for_accounts=True) == Path("/usr")
+    assert machine.other_disk(settings, table) == Path("/root")
