@@ -30,6 +30,7 @@ def undo(installation: InitContext) -> int:
         raise InstallationIncomplete(
             f"The archive of this installation is on {host}. Bring it back first: hmem init --undo --night-host {host}."
         )
+    installation.values = given_settings(layout)
     terminal.title(
         "This will be taken out: the services, the settings with their secrets, and the Claude CLI if hmem init installed it"
     )
@@ -37,7 +38,6 @@ def undo(installation: InitContext) -> int:
     if not terminal.confirm("Go ahead?"):
         terminal.say("Nothing was changed.")
         return 0
-    installation.values = given_settings(layout)
     _restore_redis(installation)
     _remove_services(installation)
     if names := journal.names("login"):
@@ -54,13 +54,10 @@ def undo(installation: InitContext) -> int:
 
 
 def _data(installation: InitContext) -> list[Path]:
-    """Where conversations are, also a copy that stayed when the archive was moved."""
-    layout = installation.layout
-    return [
-        path
-        for path in (layout.night, *kept_copies(layout.night), layout.memory, layout.state, layout.redis, layout.home)
-        if path.is_dir() and path != Path.home()
-    ]
+    """Where conversations are, also in the mirror and in a copy that stayed when the archive was moved."""
+    layout, mirror = installation.layout, Path(installation.values.get("ARCHIVE_MIRROR", ""))
+    ours = (layout.night, *kept_copies(layout.night), layout.memory, layout.state, layout.redis, layout.home, mirror)
+    return [path for path in ours if path.is_absolute() and path.is_dir() and path != Path.home()]
 
 
 def _remove_services(installation: InitContext) -> None:
