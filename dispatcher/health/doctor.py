@@ -49,7 +49,14 @@ from dispatcher.health.checks.night import (
 from dispatcher.health.checks.protection.encryption import check_encryption
 from dispatcher.health.checks.protection.isolation import check_isolation
 from dispatcher.health.checks.queue import check_dead, check_dispatcher, check_kept_files
-from dispatcher.health.checks.redis import check_clock, check_eviction, check_persistence, check_redis, check_rights
+from dispatcher.health.checks.redis import (
+    check_clock,
+    check_eviction,
+    check_persistence,
+    check_redis,
+    check_restart,
+    check_rights,
+)
 from dispatcher.health.findings import Finding, Setup, of_error, problem, skipped
 from shared.config.settings import Settings
 from shared.errors import SettingsError
@@ -74,6 +81,7 @@ CHECKS: tuple[Check, ...] = (
     Check("rights", check_rights, needs=("redis",)),
     Check("eviction", check_eviction, needs=("redis",)),
     Check("persistence", check_persistence, needs=("redis",)),
+    Check("restart", check_restart, needs=("redis",)),
     Check("second copy", check_second_copy, needs=("redis",)),
     Check("clock", check_clock, needs=("redis",)),
     Check("expiry", check_expiry, needs=("redis",)),

@@ -16,11 +16,12 @@ from pathlib import Path
 
 from redis.exceptions import RedisError
 
-from dispatcher.installation.init.redis_server import WANTED, correct_conf
+from dispatcher.installation.init.redis_server import WANTED, correct_files
 from dispatcher.installation.journal import InstallationJournal
 from dispatcher.installation.layout import Layout, layout_here
 from dispatcher.installation.services.base import ServiceManager
 from dispatcher.installation.services.choose import services_of
+from dispatcher.installation.settings_files import redis_users_are_old, redis_users_file
 from shared.config import credentials
 from shared.config.ownership import OURS, user_name
 from shared.config.settings import Settings
@@ -147,7 +148,7 @@ def _expire(url: str, key: str) -> Callable[[], None]:
 
 
 def _correct_own_redis(layout: Layout, manager: ServiceManager) -> None:
-    if correct_conf(layout):
+    if correct_files(layout):
         manager.restart(["redis"])
 
 
@@ -167,6 +168,12 @@ def _services(settings: Settings) -> Iterator[Repair]:
         return
     if settings.redis_admin_url and _says_otherwise(layout):  # there nobody may set it while it runs
         sentence = f"{layout.redis / 'redis.conf'} has another maxmemory-policy than noeviction: correct it, and restart that Redis."
+        yield Repair(sentence, lambda: _correct_own_redis(layout, manager))
+    if redis_users_are_old(layout):
+        sentence = (
+            f"{redis_users_file(layout)} gives Redis' users other rights than this version: write it anew (the passwords stay), and restart that "
+            "Redis, which brings back what an earlier restart has skipped of its append-only file."
+        )
         yield Repair(sentence, lambda: _correct_own_redis(layout, manager))
     if stopped := manager.stopped():
         yield Repair(

@@ -21,7 +21,7 @@ from dispatcher.installation.layout import Layout, account
 from shared.config.settings import Settings, setting_names
 from shared.errors import InstallationIncomplete, SettingsError
 from shared.system.files import write_atomic
-from shared.wire.acl import acl
+from shared.wire.acl import acl, renewed
 from shared.wire.users import USERS
 
 #: With three users: the part → the settings of its file of secrets, besides REDIS_URL.
@@ -111,11 +111,27 @@ def new_key() -> str:
     return secrets.token_hex(32)
 
 
-def write_redis_users(layout: Layout, journal: InstallationJournal, port: int) -> bool:
-    """With three users: a new password for each user of Redis, in its file of secrets, and the file of their rights; kept if it is there."""
-    rights = layout.config / "redis-users.acl"
-    if rights.exists():
-        return False
+def redis_users_file(layout: Layout) -> Path:
+    """The ACL file of our own Redis, where each part is a user of it."""
+    return layout.config / "redis-users.acl"
+
+
+def redis_users_are_old(layout: Layout) -> bool:
+    """Whether that file gives other rights than this version."""
+    rights = redis_users_file(layout)
+    return rights.exists() and (text := rights.read_text(encoding="utf-8")) != renewed(text)
+
+
+def renew_redis_users(layout: Layout) -> None:
+    """Give them the rights of this version; passwords stay. Redis reads the file when it starts."""
+    rights = redis_users_file(layout)
+    write_atomic(rights, renewed(rights.read_text(encoding="utf-8")).encode())
+    _own(rights, 0o640, layout.redis_user)
+
+
+def write_redis_users(layout: Layout, journal: InstallationJournal, port: int) -> None:
+    """With three users: a new password for each user of Redis, in its file of secrets, and the file of their rights."""
+    rights = redis_users_file(layout)
     passwords = {user.name: new_key() for user in USERS if user.password}
     urls = {name: f"redis://{name}:{password}@127.0.0.1:{port}/0" for name, password in passwords.items()}
     for name, url in urls.items():
@@ -125,7 +141,6 @@ def write_redis_users(layout: Layout, journal: InstallationJournal, port: int) -
     journal.add("file", rights)
     write_atomic(rights, acl(passwords).encode())
     _own(rights, 0o640, layout.redis_user)
-    return True
 
 
 def _secret_files(layout: Layout) -> list[Path]:

@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Mapping
 
 from shared.wire.rights import Right, User
-from shared.wire.users import USERS
+from shared.wire.users import USERS, VECTOR_RIGHTS
 
 #: Nobody can log in as this user. It has every right, because Redis replays its append-only file as `default`: without a right, a restart skips every
 #: transaction that needs it, which includes each script that writes twice, and goes on.
@@ -17,6 +17,23 @@ def acl(passwords: Mapping[str, str] | None = None) -> str:
     """The file that Redis loads, with the SHA-256 of each user's password; without passwords `deploy/new-secrets` inserts the hashes."""
     hashes = {name: hashlib.sha256(one.encode()).hexdigest() for name, one in (passwords or {}).items()}
     return "".join(f"{line}\n" for line in [DEFAULT, *(acl_line(user, hashes) for user in USERS)])
+
+
+def renewed(text: str) -> str:
+    """An existing ACL file with the rights of this version. Passwords, users that it lacks and users that are not ours stay as they are."""
+    given = [line.split() for line in text.splitlines() if line.strip()]
+    ours = {user.name: user for user in USERS}
+    lines = [DEFAULT]
+    for words in given:
+        user = ours.get(words[1]) if len(words) > 1 else None
+        if user:
+            passwords = [word for word in words if word.startswith("#")] or ["nopass"]
+            rules = ["reset", "on", *passwords, *acl_rules(user)[3:]]
+            vectors = VECTOR_RIGHTS.get(user.name, ()) if "hcli:mem:vectors:" in " ".join(words) else ()
+            lines.append(" ".join(["user", user.name, *rules, *map(selector, vectors)]))
+        elif words[:2] != ["user", "default"]:
+            lines.append(" ".join(words))
+    return "".join(f"{line}\n" for line in lines)
 
 
 def acl_line(user: User, hashes: Mapping[str, str] | None = None) -> str:

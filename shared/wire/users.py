@@ -137,6 +137,9 @@ DISPATCHER = User(
             "PING INFO TIME",
             "checks at the start, and in `hmem doctor`, that Redis is new enough, keeps its data and has the same time",
         ),
+        without_keys(
+            "ACL|DRYRUN", "`hmem doctor`: whether Redis could replay all of its append-only file after a restart"
+        ),
         without_keys("MULTI EXEC", "sends its heartbeat together with the release it serves"),
         _SCRIPTS,
         both(
@@ -302,6 +305,7 @@ OWNER = User(
     "owner",
     "The owner's `hmem` on the command line. It may read everything, since `hmem forget` searches everything.",
     (
+        without_keys("ACL|DRYRUN", "`hmem doctor`, as the dispatcher"),
         without_keys("PING INFO TIME SCAN", "`hmem status` and `hmem doctor`; finds turns, and every key for `hmem forget`"),
         _SCRIPTS,
         reads(

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from shared.config.settings import load_settings
+from shared.wire.acl import DEFAULT
 from tests.support.redis_users import DEPLOY
 from tests.support.world import BINARIES
 
@@ -65,6 +66,17 @@ def test_each_start_hands_out_the_same_secrets_and_the_newest_token(place: Path)
         (place / name / "hmem.toml").unlink()
     assert secrets(place).returncode == 0
     assert of(place, "bot") == before | {"TELEGRAM_BOT_TOKEN": TOKEN}
+
+
+def test_users_of_an_earlier_version_get_the_rights_of_this_one_and_keep_their_passwords(place: Path) -> None:
+    secrets(place)
+    file, made = place / "redis" / "users.acl", place / "all" / "made" / "redis-users.acl"
+    today = file.read_text()
+    made.write_text(
+        today.replace(DEFAULT, "user default reset off").replace(" +acl|dryrun", "") + "user mine on nopass ~x +get\n"
+    )
+    assert secrets(place).returncode == 0
+    assert file.read_text() == today + "user mine on nopass ~x +get\n"
 
 
 def test_a_start_that_was_killed_leaves_nothing_half_made(place: Path) -> None:

@@ -29,6 +29,7 @@ class Guarded:
     folder: Path
     urls: dict[str, str]
     command: Sequence[str] = ()
+    users: Path = Path()
     process: subprocess.Popen[bytes] = field(init=False)
 
     @property
@@ -60,7 +61,7 @@ def guarded_redis(
     port, secrets = free_port(), folder.parent / f"{folder.name}-secrets"
     subprocess.run([str(DEPLOY / "new-secrets"), "--redis", f"127.0.0.1:{port}", str(secrets)], check=True)
     users = secrets / "redis-users.acl"
-    lines = [f"{line} {(additions or {}).get(line.split()[1], '')}\n" for line in users.read_text().splitlines()]
+    lines = [f"{line} {(additions or {}).get(line.split()[1], '')}".rstrip() + "\n" for line in users.read_text().splitlines()]
     users.write_text("".join(lines) + "user tester reset on nopass ~* &* +@all\n")
     urls = {user: tomllib.loads((secrets / f"{user}.toml").read_text())["REDIS_URL"] for user in USERS}
     command = yaml.safe_load((DEPLOY / "compose.yaml").read_text())["services"]["redis"]["command"]
@@ -68,7 +69,7 @@ def guarded_redis(
     command[0] = program
     here = ["--port", str(port), "--bind", "127.0.0.1", "--dir", str(folder), "--appendfsync", "no"]
     more_urls = {"tester": f"redis://tester:x@127.0.0.1:{port}/0"}
-    guarded = Guarded(port, folder, urls | more_urls, [*command, *here, *more])
+    guarded = Guarded(port, folder, urls | more_urls, [*command, *here, *more], users)
     try:
         guarded.start()
         yield guarded

@@ -18,7 +18,14 @@ from redis.exceptions import RedisError
 
 from dispatcher.installation.init.context import InitContext
 from dispatcher.installation.layout import LONGEST_SOCKET, Layout, account
-from dispatcher.installation.settings_files import new_key, write_redis_users, write_settings
+from dispatcher.installation.settings_files import (
+    new_key,
+    redis_users_are_old,
+    redis_users_file,
+    renew_redis_users,
+    write_redis_users,
+    write_settings,
+)
 from shared.errors import InstallationIncomplete
 from shared.system.files import write_atomic
 from shared.wire import keys
@@ -67,9 +74,8 @@ def write_redis(installation: InitContext) -> str:
     installation.journal.add("file", conf)
     if layout.kind == "three-users":
         port = _free_port()
-        (layout.config / "redis-users.acl").unlink(missing_ok=True)
         write_redis_users(layout, installation.journal, port)
-        listen = f"bind 127.0.0.1\nport {port}\naclfile {layout.config / 'redis-users.acl'}"
+        listen = f"bind 127.0.0.1\nport {port}\naclfile {redis_users_file(layout)}"
         values.pop("REDIS_URL", None)
     else:
         listen, values["REDIS_URL"] = _of_one_user(layout)
@@ -97,18 +103,23 @@ def _of_one_user(layout: Layout) -> tuple[str, str]:
     return f"bind 127.0.0.1\nport {port}\nrequirepass {password}", f"redis://:{password}@127.0.0.1:{port}/0"
 
 
-def correct_conf(layout: Layout) -> bool:
-    """Make the settings file of our own Redis say noeviction again; whether it did not. It must then be restarted.
+def correct_files(layout: Layout) -> list[str]:
+    """Make the files of our own Redis say what memory needs again: the names of those that did not. It must then be restarted.
 
     An append-only file that was switched off is not switched on here: started with `appendonly yes` and without such a file, Redis begins empty.
     """
+    wrong = []
     conf = layout.redis / "redis.conf"
     before = conf.read_text(encoding="utf-8") if conf.exists() else ""
     text = re.sub(r"(?m)^maxmemory-policy .*$", "maxmemory-policy noeviction", before)
     if text != before:
         write_atomic(conf, text.encode())
         _give(conf, layout.redis_user)
-    return text != before
+        wrong.append(str(conf))
+    if redis_users_are_old(layout):
+        renew_redis_users(layout)
+        wrong.append(str(redis_users_file(layout)))
+    return wrong
 
 
 def check_redis(installation: InitContext, url: str) -> str:

@@ -110,23 +110,25 @@ def _redis(installation: InitContext) -> str:
     proven = {name: value for name, value in installation.values.items() if name != "CLAUDE_BIN"}
     _write(installation, proven)
     installation.values = {**given_settings(installation.layout), **installation.values}
-    if installation.own_redis:
-        _start_redis(installation)
+    corrected = _start_redis(installation) if installation.own_redis else []
     admin = installation.values.get("REDIS_ADMIN_URL") if installation.layout.kind == "three-users" else None
     answers = redis_server.check_redis(installation, admin or installation.values["REDIS_URL"])
+    answers += f", corrected {' and '.join(corrected)}" if corrected else ""
     return answers if configured == "there already" else f"{configured}; {answers}"
 
 
-def _start_redis(installation: InitContext) -> None:
-    """Alone the first time, because the others cannot work yet."""
+def _start_redis(installation: InitContext) -> list[str]:
+    """Alone the first time, because the others cannot work yet; which of its files were corrected."""
     manager = services_of(installation.layout, installation.settings())
     if not _is_installed(installation):
         manager.programs = [program for program in manager.programs if program.name == "redis"]
+    corrected = redis_server.correct_files(installation.layout)
     if "redis" in manager.stopped():
         manager.install(installation.journal)
         manager.start(["redis"])
-    if redis_server.correct_conf(installation.layout):
+    elif corrected:
         manager.restart(["redis"])
+    return corrected
 
 
 def _write(installation: InitContext, values: Mapping[str, str]) -> bool:

@@ -9,16 +9,19 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from dispatcher.installation.init.redis_server import correct_files
 from dispatcher.installation.journal import InstallationJournal
 from dispatcher.installation.layout import of_host, refuse_strange
 from dispatcher.installation.settings_files import (
     given_settings,
+    redis_users_file,
     refuse_by_hand,
     write_redis_users,
     write_settings,
     write_values,
 )
 from shared.errors import InstallationIncomplete, SettingsError
+from shared.wire.acl import DEFAULT
 from shared.wire.users import USERS
 from tests.support.processes.installing import layout_in
 
@@ -74,6 +77,19 @@ def test_with_three_users_no_secret_is_where_others_read(tmp_path: Path) -> None
     assert all(path.stat().st_mode & 0o077 == 0 for path in layout.secrets.glob("*.toml"))
 
 
+def test_redis_users_of_an_earlier_version_get_the_rights_of_this_one(tmp_path: Path) -> None:
+    layout = of_host("three-users", tmp_path)
+    layout.secrets.mkdir(parents=True)
+    write_redis_users(layout, InstallationJournal(layout.journal), 6400)
+    rights = redis_users_file(layout)
+    today = rights.read_text()
+    assert correct_files(layout) == []
+    rights.write_text(today.replace(DEFAULT, "user default reset off").replace(" +acl|dryrun", ""))
+    assert correct_files(layout) == [str(rights)]
+    assert rights.read_text() == today, "with the same passwords"
+    assert correct_files(layout) == []
+
+
 def test_with_three_users_a_given_redis_is_everybodys(tmp_path: Path) -> None:
     layout = of_host("three-users", tmp_path)
     layout.secrets.mkdir(parents=True)
@@ -103,16 +119,6 @@ def test_a_host_that_was_set_up_by_hand_is_left_alone(tmp_path: Path) -> None:
 def test_a_path_that_services_cannot_have_is_refused(path: str) -> None:
     with pytest.raises(InstallationIncomplete, match="cannot have in a path"):
         refuse_strange(path)
-
-
-def test_passwords_are_kept(tmp_path: Path) -> None:
-    layout = of_host("three-users", tmp_path)
-    layout.secrets.mkdir(parents=True)
-    journal = InstallationJournal(layout.journal)
-    assert write_redis_users(layout, journal, 6400)
-    before = (layout.secrets / "night.toml").read_bytes()
-    assert not write_redis_users(layout, journal, 6400)
-    assert (layout.secrets / "night.toml").read_bytes() == before
 
 
 def test_the_environment_comes_before_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
