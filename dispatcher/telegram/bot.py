@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import signal
+from collections.abc import Coroutine
+from typing import Any
 
 import redis
 import structlog
@@ -18,7 +20,7 @@ from dispatcher.queue.rights import Rights
 from dispatcher.telegram.approvals import ApprovalState
 from dispatcher.telegram.chat_marks import ChatMarks
 from dispatcher.telegram.client import Telegram, Unauthorized
-from dispatcher.telegram.commands.answers import Commands, menus
+from dispatcher.telegram.commands.answers import Commands
 from dispatcher.telegram.guests.allowed import AllowedChats
 from dispatcher.telegram.guests.commands import GuestCommands
 from dispatcher.telegram.guests.invitations import Invitations
@@ -30,6 +32,7 @@ from dispatcher.telegram.incoming.presses import Presses
 from dispatcher.telegram.outgoing.approval_questions import ApprovalQuestions
 from dispatcher.telegram.outgoing.delivery import Delivery
 from dispatcher.telegram.outgoing.keyboard import Keyboards
+from dispatcher.telegram.outgoing.menus import set_menus
 from dispatcher.telegram.outgoing.partials import Partials
 from dispatcher.telegram.outgoing.sent_files import SentFiles
 from dispatcher.telegram.retry import until_redis_answers, until_telegram_answers
@@ -93,6 +96,7 @@ class Bot:
         self._settings, self._telegram, self._state = settings, telegram, state
         self._media = media
         self._process = process_name()
+        self._own_name = f"me-{telegram.account}"
         self._presses, self._marks = Presses(secret), marks
         keyboards = Keyboards(telegram, marks, self._presses, stops=settings.buttons)
         self._partials = Partials(telegram, state, keyboards) if settings.stream else None
@@ -121,10 +125,35 @@ class Bot:
             raise error
 
     async def _work(self) -> None:
+        await until_redis_answers(self._state.refuse_newer)
+        while True:
+            me = await self._who_we_are()
+            await self._take_lease(me)
+            try:
+                log.info("bot started", bot=me.username, chats=len(self._settings.allowed))
+                await self._while_owner(me)
+            finally:
+                await self._give_back()
+
+    async def _who_we_are(self) -> User:
+        """As Telegram said it at an earlier start: then no request stands between a start and the first poll."""
+        noted = await until_redis_answers(lambda: self._state.noted(self._own_name))
+        try:
+            me = User.model_validate_json(noted or b"")
+        except ValueError:  # nothing is noted
+            return await self._ask_who_we_are()
+        self._telegram.known = True
+        return me
+
+    async def _ask_who_we_are(self) -> User:
         me = await until_telegram_answers(self._telegram.me)
+        await until_redis_answers(lambda: self._state.note_for_later(self._own_name, me.model_dump_json().encode()))
+        return me
+
+    def _parts(self, me: User) -> list[Coroutine[Any, Any, None]]:
+        """What runs while this process is the bot."""
         settings, rights, zone = self._settings, Rights(self._settings), self._settings.timezone
-        name = me.username or ""
-        guests = GuestCommands(self._allowed, self._invitations, self._state, rights, name, zone)
+        guests = GuestCommands(self._allowed, self._invitations, self._state, rights, me.username or "", zone)
         commands = Commands(self._state, rights, zone, settings.report_at, guests)
         answers = ApprovalPresses(settings, self._approvals, self._presses)
         pressed = Pressed(self._allowed, self._telegram, self._state, commands, self._presses, answers, self._marks, me)
@@ -133,15 +162,8 @@ class Bot:
             settings, self._telegram, self._state, self._marks, commands, pressed, arrivals, me, self._delivery.wake,
             self._allowed, self._invitations,
         )  # fmt: skip
-        await until_redis_answers(self._state.refuse_newer)
-        while True:
-            await self._take_lease(me)
-            try:
-                await until_telegram_answers(lambda: self._telegram.prepare(menus()))
-                log.info("bot started", bot=me.username, chats=len(self._settings.allowed))
-                await self._while_owner(intake, arrivals)
-            finally:
-                await self._give_back()
+        parts = [intake.run(), arrivals.run(), self._delivery.run(), self._questions.run(), self._renew()]
+        return [*parts, self._catch_up(me), *([self._partials.run()] if self._partials else [])]
 
     async def _take_lease(self, me: User) -> None:
         logged = False
@@ -160,11 +182,9 @@ class Bot:
             await until_redis_answers(lambda: self._state.disown(holder))
         return died
 
-    async def _while_owner(self, intake: Intake, arrivals: Arrivals) -> None:
-        """Run until the lease is lost or one of the parts ends with an error."""
-        work = [intake.run(), arrivals.run(), self._delivery.run(), self._questions.run(), self._renew()]
-        work += [self._partials.run()] if self._partials else []
-        parts = [asyncio.create_task(part) for part in work]
+    async def _while_owner(self, me: User) -> None:
+        """Run until the lease is lost, the bot has another name, or one of the parts ends with an error."""
+        parts = [asyncio.create_task(part) for part in self._parts(me)]
         try:
             done, _ = await asyncio.wait(parts, return_when=asyncio.FIRST_COMPLETED)
             for part in done:
@@ -182,6 +202,14 @@ class Bot:
             if not await until_redis_answers(lambda: self._state.own(self._process)):
                 log.error("another process took over the lease of the bot; this one stops")
                 return
+
+    async def _catch_up(self, me: User) -> None:
+        """What nobody waits for at a start. Ends when the bot has got another name at Telegram."""
+        if (await self._ask_who_we_are()).username != me.username:
+            log.info("the bot has another name at Telegram now", was=me.username)
+            return
+        await set_menus(self._telegram, self._state, me.id)
+        await asyncio.Event().wait()
 
     async def _give_back(self) -> None:
         try:

@@ -6,18 +6,22 @@ their text. Updates are fetched as plain objects and parsed one by one, so that 
 
 from __future__ import annotations
 
+import asyncio
+import hashlib
 import json
+import time
 from collections.abc import Sequence
 from typing import Any, TypeVar
 
+import structlog
 from aiogram import Bot
-from aiogram.client.session.aiohttp import AiohttpSession
 from aiogram.client.telegram import TelegramAPIServer
 from aiogram.exceptions import (
     AiogramError,
     ClientDecodeError,
     TelegramBadRequest,
     TelegramConflictError,
+    TelegramEntityTooLarge,
     TelegramForbiddenError,
     TelegramMigrateToChat,
     TelegramNotFound,
@@ -45,6 +49,7 @@ from aiogram.types import (
     InlineKeyboardButton,
     InlineKeyboardMarkup,
     LinkPreviewOptions,
+    Message,
     MessageEntity,
     ReplyParameters,
     User,
@@ -52,11 +57,15 @@ from aiogram.types import (
 from aiogram.utils.token import TokenValidationError
 from aiohttp import ClientError, ClientResponseError
 
+from dispatcher.telegram.incoming.poll_pause import PollPause
 from dispatcher.telegram.outgoing.rendering import MessagePart
+from dispatcher.telegram.session import GetUpdates, TelegramSession
 from shared.config.settings import Settings
 from shared.errors import SettingsError
 from shared.text.translations import ENGLISH
 from shared.turns.records import well_formed
+
+log = structlog.get_logger()
 
 #: Seconds for which Telegram holds a request for updates, and that any request may take in addition.
 POLL_SECONDS = 50
@@ -66,6 +75,9 @@ FILE_PART_BYTES = 65_536
 #: How long a file may take.
 FILE_SECONDS = 300
 UPDATES = ["message", "edited_message", "callback_query"]
+
+#: The id of a message that Telegram took without saying which one it is. Telegram itself writes it for a message that it sends later.
+NO_ID = 0
 
 #: Rows of buttons: what each shows, and what Telegram returns at a press.
 ButtonRows = Sequence[Sequence[tuple[str, str]]]
@@ -91,7 +103,11 @@ class Flood(TelegramError):
 
 
 class PolledElsewhere(TelegramError):
-    """Another process asks for updates with this token, or a webhook is set."""
+    """Another process asks for updates with this token."""
+
+
+class WebhookSet(PolledElsewhere):
+    """A webhook is set: until it is deleted, Telegram hands out no updates."""
 
 
 class Gone(TelegramError):
@@ -124,15 +140,6 @@ class Unauthorized(TelegramError):
     """The token is not known to Telegram."""
 
 
-class _GetUpdates(TelegramMethod[list[dict[str, Any]]]):
-    __returning__ = list[dict[str, Any]]
-    __api_method__ = "getUpdates"
-
-    offset: int | None = None
-    timeout: int
-    allowed_updates: list[str]
-
-
 class Telegram:
     """One bot at the Bot API."""
 
@@ -140,10 +147,12 @@ class Telegram:
         if settings.telegram_bot_token is None:
             raise SettingsError("TELEGRAM_BOT_TOKEN is not set, so the bot cannot start. Get a token from @BotFather.")
         self._token = settings.telegram_bot_token.get_secret_value().strip()
-        self._known = False  # Telegram has accepted the token
+        self.known = False  # Telegram has accepted the token
+        self.account = hashlib.sha256(self._token.encode()).hexdigest()[:32]  # tells tokens apart
+        self._pause = PollPause()
         server = TelegramAPIServer.from_base(settings.telegram_api_url)
         try:
-            self._bot = Bot(self._token, AiohttpSession(api=server, json_loads=_loads, timeout=REQUEST_SECONDS))
+            self._bot = Bot(self._token, TelegramSession(api=server, json_loads=_loads, timeout=REQUEST_SECONDS))
         except TokenValidationError:
             raise SettingsError(
                 "TELEGRAM_BOT_TOKEN is not a bot token: one looks like 123456:ABC-DEF. Copy it from @BotFather."
@@ -154,20 +163,25 @@ class Telegram:
 
     async def me(self) -> User:
         me = await self._ask(GetMe())
-        self._known = True
+        self.known = True
         return me
 
-    async def prepare(self, menus: dict[str, dict[str, str]]) -> None:
-        """Delete the webhook, because with one no updates can be fetched, and set the menu of commands in each language (English for all others)."""
+    async def delete_webhook(self) -> None:
         await self._ask(DeleteWebhook())
-        for language, commands in menus.items():
-            menu = [BotCommand(command=name, description=what) for name, what in commands.items()]
-            await self._ask(SetMyCommands(commands=menu, language_code=None if language == ENGLISH else language))
+
+    async def set_menu(self, language: str, commands: dict[str, str]) -> None:
+        """Set the menu of commands (name → what it does) for people whose Telegram speaks this language; English is for all others, too."""
+        menu = [BotCommand(command=name, description=what) for name, what in commands.items()]
+        await self._ask(SetMyCommands(commands=menu, language_code=None if language == ENGLISH else language))
 
     async def updates(self, offset: int | None, seconds: int = POLL_SECONDS) -> list[dict[str, Any]]:
         """Updates from an offset on, for which Telegram waits at most this long; this confirms those before it, so they do not come again."""
-        method = _GetUpdates(offset=offset, timeout=seconds, allowed_updates=UPDATES)
-        return await self._ask(method, seconds + REQUEST_SECONDS)
+        await asyncio.sleep(self._pause.before(offset))
+        began = time.monotonic()
+        method = GetUpdates(offset=offset, timeout=seconds, allowed_updates=UPDATES)
+        found = await self._ask(method, seconds + REQUEST_SECONDS)
+        self._pause.answered(time.monotonic() - began, seconds)
+        return found
 
     async def send(
         self,
@@ -178,7 +192,7 @@ class Telegram:
         reply_to: int | None = None,
         buttons: ButtonRows = (),
     ) -> int:
-        """Send a message; its id."""
+        """Send a message; its id, or NO_ID."""
         method = SendMessage(
             chat_id=chat,
             text=part.text,
@@ -188,10 +202,10 @@ class Telegram:
             reply_parameters=_reply(reply_to),
             reply_markup=_keyboard(buttons),
         )
-        return (await self._ask(method)).message_id
+        return await self._sent(method)
 
     async def send_picture(self, chat: int, picture: bytes, caption: MessagePart, *, thread: int | None = None) -> int:
-        """Send a picture with its caption; the message's id."""
+        """Send a picture with its caption; the message's id, or NO_ID."""
         method = SendPhoto(
             chat_id=chat,
             photo=BufferedInputFile(picture, "nights.png"),
@@ -199,7 +213,7 @@ class Telegram:
             caption_entities=_entities(caption),
             message_thread_id=thread,
         )
-        return (await self._ask(method)).message_id
+        return await self._sent(method)
 
     async def draft(self, chat: int, draft: int, part: MessagePart, thread: int | None, seconds: int) -> None:
         """Show a text that is not a message yet, in a private chat, in place of the draft of the same id. Unsupported before Bot API 9.3."""
@@ -216,7 +230,7 @@ class Telegram:
     async def send_document(
         self, chat: int, content: bytes, name: str, *, thread: int | None = None, reply_to: int | None = None
     ) -> int:
-        """Send a file under this name; the message's id."""
+        """Send a file under this name; the message's id, or NO_ID."""
         method = SendDocument(
             chat_id=chat,
             document=BufferedInputFile(content, name),
@@ -224,7 +238,7 @@ class Telegram:
             disable_content_type_detection=True,
             reply_parameters=_reply(reply_to),
         )
-        return (await self._ask(method, FILE_SECONDS)).message_id
+        return await self._sent(method, FILE_SECONDS)
 
     async def edit(
         self, chat: int, message: int, part: MessagePart, buttons: ButtonRows = (), seconds: int = REQUEST_SECONDS
@@ -279,6 +293,15 @@ class Telegram:
     async def typing(self, chat: int, thread: int | None) -> None:
         await self._ask(SendChatAction(chat_id=chat, action="typing", message_thread_id=thread))
 
+    async def _sent(self, method: TelegramMethod[Message], seconds: int = REQUEST_SECONDS) -> int:
+        """Send a message; its id. Telegram may have taken it without a readable id: then it is not sent again, and the id is NO_ID."""
+        result: Any = await self._ask(method, seconds)
+        message = result.get("message_id") if isinstance(result, dict) else None
+        if isinstance(message, int) and message > 0:
+            return message
+        log.warning("Telegram took a message and did not say which one it is", method=method.__api_method__)
+        return NO_ID
+
     async def _ask(self, method: TelegramMethod[Value], seconds: int = REQUEST_SECONDS) -> Value:
         try:
             return await self._bot(method, request_timeout=seconds)
@@ -297,11 +320,11 @@ class Telegram:
             (TelegramUnauthorizedError, Unauthorized),
             (
                 TelegramNotFound,
-                Unreachable if self._known else Unauthorized,
+                Unreachable if self.known else Unauthorized,
             ),  # from a known token: a fault in between
-            (TelegramConflictError, PolledElsewhere),
+            (TelegramConflictError, WebhookSet if "webhook" in text else PolledElsewhere),
             (TelegramForbiddenError, Gone),
-            (TelegramBadRequest, Refused),
+            ((TelegramBadRequest, TelegramEntityTooLarge), Refused),
         )
         return next((ours for theirs, ours in kinds if isinstance(error, theirs)), Unreachable)(text[:300])
 

@@ -16,10 +16,10 @@ log = structlog.get_logger()
 #: Most seconds between two attempts, and the seconds between them while another process polls with the same token.
 LONGEST_SECONDS = 30
 ELSEWHERE_SECONDS = 5
+#: Most seconds between two attempts of what nobody waits for.
+UNHURRIED_SECONDS = 3_600
 
 Value = TypeVar("Value")
-
-_backing_off = wait_random_exponential(multiplier=0.2, max=LONGEST_SECONDS)
 
 
 async def until_redis_answers(call: Callable[[], Awaitable[Value]]) -> Value:
@@ -32,14 +32,25 @@ async def until_telegram_takes_it(call: Callable[[], Awaitable[Value]]) -> Value
     return await _until(call, Flood, Unreachable)
 
 
+async def when_telegram_has_time(call: Callable[[], Awaitable[Value]]) -> Value:
+    """As until_telegram_takes_it, for what nobody waits for: with up to an hour between two attempts."""
+    return await _until(call, Flood, Unreachable, longest=UNHURRIED_SECONDS)
+
+
 async def until_telegram_answers(call: Callable[[], Awaitable[Value]]) -> Value:
     """The same for calls that concern no chat: there only the token can be refused."""
     return await _until(call, TelegramError)
 
 
-async def _until(call: Callable[[], Awaitable[Value]], *passing: type[BaseException]) -> Value:
+async def _until(
+    call: Callable[[], Awaitable[Value]], *passing: type[BaseException], longest: float = LONGEST_SECONDS
+) -> Value:
+    backing_off = wait_random_exponential(multiplier=0.2, max=longest)
     async for attempt in AsyncRetrying(
-        retry=_PassingUnlessUnauthorized(passing), wait=_wait, before_sleep=_log_retry, reraise=True
+        retry=_PassingUnlessUnauthorized(passing),
+        wait=lambda state: _wait(state, backing_off),
+        before_sleep=_log_retry,
+        reraise=True,
     ):
         with attempt:
             return await call()
@@ -55,11 +66,11 @@ def _error(state: RetryCallState) -> BaseException | None:
     return state.outcome.exception() if state.outcome else None
 
 
-def _wait(state: RetryCallState) -> float:
+def _wait(state: RetryCallState, backing_off: wait_random_exponential) -> float:
     error = _error(state)
     if isinstance(error, Flood):
         return error.seconds
-    return ELSEWHERE_SECONDS if isinstance(error, PolledElsewhere) else _backing_off(state)
+    return ELSEWHERE_SECONDS if isinstance(error, PolledElsewhere) else backing_off(state)
 
 
 def _log_retry(state: RetryCallState) -> None:

@@ -124,6 +124,13 @@ class BotState:
         """Set a mark: `tell` sends nothing under it for this many seconds."""
         await self._redis.set(mark, "1", ex=seconds)
 
+    async def noted(self, name: str) -> bytes | None:
+        """What `note_for_later` noted under this name within the last two days."""
+        return cast(bytes | None, await self._redis.get(keys.bot_seen(name)))
+
+    async def note_for_later(self, name: str, value: bytes) -> None:
+        await self._redis.set(keys.bot_seen(name), value, ex=keys.BOT_SEEN_TTL_SECONDS)
+
     async def mark_answer(self, message: str, mark: Mark) -> None:
         await self._redis.set(keys.bot_seen(message), mark.to_json(), ex=keys.BOT_SEEN_TTL_SECONDS)
 

@@ -15,7 +15,7 @@ class Waiting:
     at: float
     thread: int | None = None
     reply_to: int | None = None
-    placeholder: int | None = None  # message that the answer will replace
+    placeholder: int | None = None  # message that the answer will replace; NO_ID if it was sent and has no known id
     warned: bool | None = None  # the placeholder says that an unsigned result came
     unattended: bool | None = None  # the placeholder says that no dispatcher is running
     parts_sent: int = 0

@@ -69,7 +69,7 @@ KEYS: tuple[Key, ...] = (
     Key("hcli:mem:bot:seen:{task_id}", "string",
         "this update was processed; under <chat>-<message>: JSON {task, digest, told}, for its edits; under album-…: its notice was sent; under "
         "press-…: this button was just pressed; under reply-…: the command that a reply is; under row-…: the message with the buttons of the answer; "
-        "under approval-…: the message that asks about a tool",
+        "under approval-…: the message that asks about a tool; under me-…: who the bot is at Telegram; under menus-…: which menus were set",
         "bot, owner", "bot", "2 days"),
     Key("hcli:mem:bot:arriving", "hash",
         "task id → JSON of a message whose files are being fetched, or that came after such a one: its task and which files of Telegram it names",

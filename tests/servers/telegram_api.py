@@ -20,11 +20,12 @@ from tests.servers.telegram_messages import (
     Call,
     Fault,
     FloodLimits,
+    Garbled,
     Shown,
     buttons_of,
     chat_of,
-    command,
     document_of,
+    message_of,
     params_of,
     photo_of,
     text_and_entities,
@@ -37,7 +38,8 @@ ADA = {"id": 7, "is_bot": False, "first_name": "Ada", "last_name": "Byron"}
 BOT = {"id": 4242, "is_bot": True, "first_name": "Memory", "username": "memory_bot"}
 LONGEST_POLL = 60.0  # seconds, whatever a poll asks for
 #: Methods of which nothing is seen in a chat.
-SILENT = ("sendchataction", "answercallbackquery", "setmycommands", "deletewebhook")
+SILENT = ("sendchataction", "answercallbackquery", "setmycommands")
+NOT_FOUND = 404, ApiError(404, "Not Found").as_json()
 #: Methods that count against Telegram's limits.
 COUNTED = ("sendMessage", "sendMessageDraft", "sendPhoto", "sendDocument", "editMessageText")
 
@@ -52,6 +54,8 @@ class TelegramApi(Loopback):
         self.offset = 0  # updates below it are confirmed
         self.polls = 0  # polls that wait now
         self.unauthorized = False
+        self.webhook = False  # one is set, so that nobody may poll
+        self.impatient = False  # a poll is answered at once, whatever it asks for
         self.has_drafts = True  # a Bot API of before 9.3 has none
         self.limits: FloodLimits | None = None  # none are enforced
         self.drafts: dict[int, tuple[int, str, list[dict[str, Any]]]] = {}  # chat → id, text and entities of its draft
@@ -79,7 +83,7 @@ class TelegramApi(Loopback):
             message = self._message_id()
             if text is not None:
                 self._chats.setdefault(chat, []).append(Shown(message, text, by_bot=False))
-            made = self._message(chat, message, text, user, more)
+            made = message_of(chat, message, text, user or ADA, more)
             self._sent[chat, message], self._newest[chat] = made, message
             return self._update("message", made)
 
@@ -113,7 +117,7 @@ class TelegramApi(Loopback):
                 shown.edits.append(shown.text)
                 shown.text = text
             more = {"edit_date": int(time.time()), **more}
-            return self._update("edited_message", self._message(chat, message, text, user, more))
+            return self._update("edited_message", message_of(chat, message, text, user or ADA, more))
 
     def update(self, update: dict[str, Any]) -> int:
         """Any update at all; its id."""
@@ -194,8 +198,8 @@ class TelegramApi(Loopback):
         with self._change:
             fault = self._fault(method, params)
         if fault is not None and fault.drop == "before":
-            raise ConnectionAbortedError
-        if fault is not None and not fault.drop:
+            raise fault.without_answer(None)
+        if fault is not None and not (fault.drop or fault.reply):
             raise ApiError(fault.status, fault.description, fault.parameters)
         if self.unauthorized:
             raise ApiError(401, "Unauthorized")
@@ -212,12 +216,13 @@ class TelegramApi(Loopback):
             "editmessagetext": self._edit,
             "editmessagereplymarkup": lambda params: self._edit(params, whole=False),
             **dict.fromkeys(SILENT, lambda _: True),
+            "deletewebhook": self._delete_webhook,
         } | ({"sendmessagedraft": self._draft} if self.has_drafts else {})
         if method.lower() not in known:
             raise ApiError(404, "Not Found: method not found")
         result = known[method.lower()](params)
         if fault is not None:
-            raise ConnectionAbortedError
+            raise fault.without_answer(result)
         return result
 
     def _fault(self, method: str, params: dict[str, Any]) -> Fault | None:
@@ -233,7 +238,11 @@ class TelegramApi(Loopback):
         return None
 
     def _get_updates(self, params: dict[str, Any]) -> list[dict[str, Any]]:
-        deadline = time.monotonic() + min(float(params.get("timeout") or 0), LONGEST_POLL)
+        if self.webhook:
+            raise ApiError(
+                409, "Conflict: can't use getUpdates method while webhook is active; use deleteWebhook first"
+            )
+        deadline = time.monotonic() + (0 if self.impatient else min(float(params.get("timeout") or 0), LONGEST_POLL))
         wanted = json.loads(params["allowed_updates"]) if params.get("allowed_updates") else None
         with self._change:
             self._generation += 1
@@ -253,6 +262,10 @@ class TelegramApi(Loopback):
                 return []
             finally:
                 self.polls -= 1
+
+    def _delete_webhook(self, _: dict[str, Any]) -> bool:
+        self.webhook = False
+        return True
 
     def _send(self, params: dict[str, Any]) -> dict[str, Any]:
         text, entities = text_and_entities(params)
@@ -319,14 +332,7 @@ class TelegramApi(Loopback):
             return self._as_sent(int(params["chat_id"]), shown)
 
     def _as_sent(self, chat: int, shown: Shown) -> dict[str, Any]:
-        made = {
-            "message_id": shown.id,
-            "date": int(time.time()),
-            "chat": chat_of(chat),
-            "from": BOT,
-            "text": shown.text,
-        }
-        self._sent[chat, shown.id] = made
+        made = self._sent[chat, shown.id] = message_of(chat, shown.id, shown.text, BOT, {"entities": shown.entities})
         return made
 
     def _find(self, chat: int, message: int) -> Shown | None:
@@ -336,22 +342,23 @@ class TelegramApi(Loopback):
         self._next_message += 1
         return self._next_message
 
-    def _message(
-        self, chat: int, message: int, text: str | None, user: dict[str, Any] | None, more: dict[str, Any]
-    ) -> dict[str, Any]:
-        person = user or ADA
-        made = {"message_id": message, "date": int(time.time()), "chat": chat_of(chat), "from": person}
-        if text is not None:
-            made["text"] = text
-            if text.startswith("/") and "entities" not in more:
-                made["entities"] = [command(text)]
-        return made | more
-
     def _update(self, kind: str, content: Any) -> int:
         self._next_update += 1
         self._updates.append({"update_id": self._next_update, kind: content})
         self._change.notify_all()
         return self._next_update
+
+
+def _answer(api: TelegramApi, method: str, params: dict[str, Any]) -> tuple[int, dict[str, Any] | bytes | None]:
+    """Status and answer of a request; None for none."""
+    try:
+        return 200, {"ok": True, "result": api.answer(method, params)}
+    except ApiError as error:
+        return error.status, error.as_json()
+    except Garbled as error:
+        return error.status, error.content
+    except ConnectionAbortedError:
+        return 0, None
 
 
 def _handler(api: TelegramApi) -> type[BaseHTTPRequestHandler]:
@@ -363,18 +370,11 @@ def _handler(api: TelegramApi) -> type[BaseHTTPRequestHandler]:
             body = unchunked(self.rfile) if chunked else self.rfile.read(int(self.headers.get("Content-Length") or 0))
             method = self.path.rpartition("/")[2]
             params = params_of(self.headers.get("Content-Type") or "", body)
-            status, answer = 404, {"ok": False, "error_code": 404, "description": "Not Found"}
-            if self.path.startswith(f"/bot{TOKEN}/"):
-                try:
-                    status, answer = 200, {"ok": True, "result": api.answer(method, params)}
-                except ApiError as error:
-                    status = error.status
-                    answer = {"ok": False, "error_code": status, "description": error.description}
-                    answer |= {"parameters": error.parameters} if error.parameters else {}
-                except ConnectionAbortedError:
-                    api.calls.append(Call(method, params, time.monotonic(), 0))
-                    self.close_connection = True
-                    return
+            status, answer = _answer(api, method, params) if self.path.startswith(f"/bot{TOKEN}/") else NOT_FOUND
+            if answer is None:
+                api.calls.append(Call(method, params, time.monotonic(), 0))
+                self.close_connection = True
+                return
             if api.latency:
                 time.sleep(api.latency)
             api.calls.append(Call(method, params, time.monotonic(), status))
@@ -383,8 +383,8 @@ def _handler(api: TelegramApi) -> type[BaseHTTPRequestHandler]:
         def do_GET(self) -> None:
             send_file(api.files, f"/file/bot{TOKEN}/", self)
 
-        def _send(self, status: int, answer: dict[str, Any]) -> None:
-            content = json.dumps(answer).encode()
+        def _send(self, status: int, answer: dict[str, Any] | bytes) -> None:
+            content = answer if isinstance(answer, bytes) else json.dumps(answer).encode()
             try:
                 self.send_response(status)
                 self.send_header("Content-Type", "application/json")

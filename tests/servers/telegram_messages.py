@@ -6,6 +6,8 @@ import html
 import json
 import math
 import re
+import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from email.parser import BytesParser
 from email.policy import HTTP
@@ -44,10 +46,22 @@ class Shown:
     buttons: list[list[dict[str, str]]] = field(default_factory=list)  # rows of {text, callback_data}
 
 
+class Garbled(Exception):
+    """What is sent in place of an answer."""
+
+    def __init__(self, status: int, content: bytes) -> None:
+        super().__init__(content)
+        self.status, self.content = status, content
+
+
 class ApiError(Exception):
     def __init__(self, status: int, description: str, parameters: dict[str, Any] | None = None) -> None:
         super().__init__(description)
         self.status, self.description, self.parameters = status, description, parameters
+
+    def as_json(self) -> dict[str, Any]:
+        made = {"ok": False, "error_code": self.status, "description": self.description}
+        return made | ({"parameters": self.parameters} if self.parameters else {})
 
 
 @dataclass
@@ -62,6 +76,12 @@ class Fault:
     after: int = 0
     parameters: dict[str, Any] | None = None
     drop: str = ""  # "before" or "after" the effect, the connection is closed without an answer
+    reply: Callable[[Any], bytes] | None = (
+        None  # instead, this is sent with `status`; given the result, None before the effect
+    )
+
+    def without_answer(self, result: Any) -> Exception:
+        return Garbled(self.status, self.reply(result)) if self.reply else ConnectionAbortedError()
 
 
 class FloodLimits:
@@ -91,6 +111,16 @@ def chat_of(chat: int) -> dict[str, Any]:
     """A chat as an update has it."""
     kind = "private" if chat > 0 else "supergroup" if str(chat).startswith("-100") else "group"
     return {"id": chat, "type": kind} | ({} if chat > 0 else {"title": "Group"})
+
+
+def message_of(chat: int, message: int, text: str | None, user: dict[str, Any], more: dict[str, Any]) -> dict[str, Any]:
+    """A message as an update has it; `more` are further fields."""
+    made = {"message_id": message, "date": int(time.time()), "chat": chat_of(chat), "from": user}
+    if text is not None:
+        made["text"] = text
+        if text.startswith("/") and "entities" not in more:
+            made["entities"] = [command(text)]
+    return made | more
 
 
 def command(text: str) -> dict[str, Any]:

@@ -14,10 +14,10 @@ from typing import Any
 
 import structlog
 
-from dispatcher.telegram.arriving import Arriving
 from dispatcher.telegram.client import FileGone, FileTooLarge, Flood, Telegram, TelegramError, Unauthorized
 from dispatcher.telegram.commands import answers
 from dispatcher.telegram.guests.allowed import AllowedChats
+from dispatcher.telegram.incoming.arriving import Arriving
 from dispatcher.telegram.incoming.media_kinds import FileToFetch
 from dispatcher.telegram.retry import until_redis_answers
 from dispatcher.telegram.state import BotState, digest

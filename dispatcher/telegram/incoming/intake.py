@@ -20,15 +20,15 @@ import structlog
 from aiogram.types import CallbackQuery, Message, User
 
 from dispatcher.queue.command_names import DISPATCHER_COMMANDS
-from dispatcher.telegram.arriving import Arriving, named
 from dispatcher.telegram.chat_marks import ChatMarks
-from dispatcher.telegram.client import Telegram, TelegramError
+from dispatcher.telegram.client import Telegram, TelegramError, WebhookSet
 from dispatcher.telegram.commands import answers as commands
 from dispatcher.telegram.commands.answers import Commands, task_of
 from dispatcher.telegram.commands.bot_answer import BotAnswer
 from dispatcher.telegram.guests.allowed import AllowedChats
 from dispatcher.telegram.guests.invitations import Invitations, code_in
 from dispatcher.telegram.incoming.arrivals import Arrivals
+from dispatcher.telegram.incoming.arriving import Arriving, named
 from dispatcher.telegram.incoming.media_kinds import FileToFetch, file_of
 from dispatcher.telegram.incoming.plain_words import words_of
 from dispatcher.telegram.incoming.pressed import Pressed
@@ -76,7 +76,7 @@ class Intake:
         offset: int | None = None
         while True:
             asked = offset
-            updates = await until_telegram_answers(lambda: self._telegram.updates(asked))  # noqa: B023 - awaited immediately
+            updates = await until_telegram_answers(lambda: self._updates(asked))  # noqa: B023 - awaited immediately
             crash_point("telegram:updates-received")
             self._captioned = _captioned(updates)
             for update in updates:
@@ -87,6 +87,14 @@ class Intake:
                 crash_point("telegram:update-taken")
                 offset = number + 1
                 self._arrived()
+
+    async def _updates(self, offset: int | None) -> list[dict[str, Any]]:
+        try:
+            return await self._telegram.updates(offset)
+        except WebhookSet:
+            log.warning("a webhook is set, so Telegram hands out no updates; it is deleted")
+            await self._telegram.delete_webhook()
+            return await self._telegram.updates(offset)
 
     async def _take(self, number: int, update: dict[str, Any]) -> None:
         try:

@@ -111,7 +111,7 @@ class ApprovalQuestions:
             else:
                 await self._ask(name, question, chat, record)
         elif question.verdict or over > GRACE_SECONDS:
-            if over < GIVE_UP_SECONDS:
+            if message and over < GIVE_UP_SECONDS:
                 await self._edit(question, chat, message)
             await self._drop(name)
 

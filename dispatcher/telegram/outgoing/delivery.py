@@ -11,8 +11,9 @@ Each step is noted in the waiting record after it was done, so a crash between t
     file sent, not noted           that file is sent twice (sent_files.py)
     all noted, not ended           nothing is repeated
 
-The same applies to a request whose reply was lost on the network. Ready answers of a chat are sent in the order of their tasks. A ready answer
-does not wait for an earlier one that is not ready (the placeholder keeps its place in the chat): a lost task must not silence a chat.
+The same applies to a request whose reply was lost on the network. A message that Telegram took (`"ok": true`) is never sent again, even if the
+reply does not say readably which one it is: what would have replaced it comes as a new message. Ready answers of a chat are sent in the order of
+their tasks, but none waits for an earlier one that is not ready (its placeholder keeps its place): a lost task must not silence a chat.
 
 With STREAM an answer is shown while it is written (partials.py), in a private chat as a draft: there the placeholder is sent only when the result, or
 a notice, is there. An edit may be repeated and a message may not, so the answer itself always comes by an edit, whenever the bot dies:
@@ -34,7 +35,7 @@ from typing import Any
 
 import structlog
 
-from dispatcher.telegram.client import ButtonRows, Gone, Moved, Refused, Telegram, TelegramError
+from dispatcher.telegram.client import NO_ID, ButtonRows, Gone, Moved, Refused, Telegram, TelegramError
 from dispatcher.telegram.guests.allowed import AllowedChats
 from dispatcher.telegram.outgoing.keyboard import Keyboards
 from dispatcher.telegram.outgoing.partials import PLACEHOLDER, Partials
@@ -163,7 +164,7 @@ class Delivery:
         """Tasks whose chat should be told that no dispatcher is running."""
         long = time.time() - UNATTENDED_SECONDS
         long_ago = {name: one for name, one in waiting.items() if one.at < long and not one.unattended}
-        names = {name for name, one in long_ago.items() if one.placeholder or self._drafted(one)}
+        names = {name for name, one in long_ago.items() if one.placeholder is not None or self._drafted(one)}
         if not names or time.monotonic() - self._attendance_at < ATTENDANCE_SECONDS:
             return set()
         self._attendance_at = time.monotonic()
@@ -234,11 +235,11 @@ class Delivery:
             log.warning("no answer came for two days", task=job.name)
             await self._show(job, plain_parts(tr(NO_ANSWER)))
         elif job.unattended:
-            await self._edit(record, MessagePart(tr(UNATTENDED)), self._keyboards.stop(job.name, record))
-            await self._goes_on(job, replace(record, unattended=True))
+            message = await self._edit(record, MessagePart(tr(UNATTENDED)), self._keyboards.stop(job.name, record))
+            await self._goes_on(job, replace(record, placeholder=message, unattended=True))
         elif job.junk and record.placeholder is not None and not record.warned:
-            await self._edit(record, MessagePart(tr(UNSIGNED)), self._keyboards.stop(job.name, record))
-            await self._goes_on(job, replace(record, warned=True))
+            message = await self._edit(record, MessagePart(tr(UNSIGNED)), self._keyboards.stop(job.name, record))
+            await self._goes_on(job, replace(record, placeholder=message, warned=True))
         else:
             await self._goes_on(job, (await self._placed(job)).record)
 
@@ -274,8 +275,8 @@ class Delivery:
                 else:
                     message = await self._send(record, parts[number], first=number == 0, buttons=buttons)
                 crash_point(f"telegram:part-{number}-sent")
-                if number == 0:
-                    record = replace(record, placeholder=message)
+            if number == 0:
+                record = replace(record, placeholder=message)
             record = replace(record, parts_sent=number + 1, row=message)
             await self._note(job.name, record)
         if result:
@@ -300,9 +301,9 @@ class Delivery:
     # Sending.
 
     async def _edit(self, record: Waiting, part: MessagePart, buttons: ButtonRows = ()) -> int:
-        """Replace the placeholder with a text; as a new message if the placeholder is gone. The message's id."""
-        placeholder = record.placeholder or 0
-        for tried in (part, part.plain):
+        """Replace the placeholder with a text; as a new message if the placeholder is gone, or has no known id. The message's id, or NO_ID."""
+        placeholder = record.placeholder or NO_ID
+        for tried in (part, part.plain) if placeholder else ():
             try:
                 await until_telegram_takes_it(
                     lambda: self._telegram.edit(record.target, placeholder, tried, buttons)  # noqa: B023 - awaited immediately
@@ -317,7 +318,7 @@ class Delivery:
         return await self._send(record, part, buttons=buttons)
 
     async def _send(self, record: Waiting, part: MessagePart, *, first: bool = True, buttons: ButtonRows = ()) -> int:
-        """Send a message, if necessary without its formatting, then without its topic; returns its id."""
+        """Send a message, if necessary without its formatting, then without its topic; returns its id, or NO_ID."""
         reply_to = record.reply_to if first else record.placeholder  # other answers may be in between
         tries = [(part, record.thread), *([(part.plain, record.thread)] if part.entities else [])]
         if record.thread is not None:

@@ -39,7 +39,7 @@ class Keyboards:
     async def sent(self, record: Waiting, buttons: Keyboard, reply_command: str) -> None:
         """All of a result was sent; `record.row` is its last message. May be repeated."""
         message, user = record.row, _person(record)
-        if message is None:
+        if not message:
             return
         if reply_command and user:
             await until_redis_answers(lambda: self._marks.expect_reply(record.target, message, reply_command, user))

@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
+import socket
 import subprocess
+import sys
 import threading
+import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 
 import pytest
 from redis import Redis, RedisError
 
 from tests.servers.telegram_api import TOKEN, TelegramApi
-from tests.support.day.telegram_bot import ALLOWED, Bot, Stage, staged, wait_until
+from tests.servers.telegram_messages import mention
+from tests.support.day.telegram_bot import ALLOWED, GROUP, Bot, Stage, keys_of, staged, wait_until
 from tests.support.machine import free_port, wait_for
 from tests.support.world import World
 
@@ -95,6 +102,150 @@ def test_an_unreachable_telegram_is_waited_for_and_the_token_stays_out_of_the_lo
     assert bot.stop() == 0
     assert not bot.said(TOKEN)
     assert not bot.said(TOKEN.partition(":")[2])
+
+
+# The start.
+
+MENUS = "hcli:mem:bot:seen:menus-*"
+
+
+def test_no_request_but_the_first_poll_is_waited_for(stage: Stage) -> None:
+    """Once the bot knows its own name."""
+    chat = stage.new_chat()
+    assert stage.bot().stop() == 0
+    for method in ("getMe", "setMyCommands", "deleteWebhook"):
+        stage.api.flood(method, 3600, times=99)
+    bot = stage.bot()
+    stage.answer(stage.ask(chat, "one"), "an answer")
+    stage.shows(chat, "an answer")
+    wait_for(lambda: any(one.status == 429 for one in stage.api.called("getMe")), "the request that is refused")
+    assert bot.stop() == 0
+
+
+@pytest.mark.parametrize("refusal", [
+    (429, {"parameters": {"retry_after": 3600}}), (400, {}), (403, {}), (404, {}), (500, {}),
+    (200, {"drop": "before", "reply": lambda _: b"<html>"}),
+])  # fmt: skip
+def test_a_bot_whose_menu_is_refused_answers(stage: Stage, refusal: tuple[int, dict[str, Any]]) -> None:
+    chat, (status, more) = stage.new_chat(), refusal
+    stage.api.fail("setMyCommands", status, times=99, **more)
+    bot = stage.bot()
+    wait_for(lambda: stage.api.called("setMyCommands"), "the menu to be refused")
+    stage.answer(stage.ask(chat, "one"), "an answer")
+    stage.shows(chat, "an answer")
+    assert bot.stop() == 0
+
+
+def test_the_menu_is_set_after_the_time_that_telegram_asks_for_and_only_if_it_is_new(stage: Stage) -> None:
+    stage.api.flood("setMyCommands", 2)
+    bot = stage.bot()
+    wait_for(lambda: keys_of(stage.redis, MENUS), "the menus")
+    first, second, *others = stage.api.called("setMyCommands")
+    assert (first.status, second.status, len(others)) == (429, 200, 5)
+    assert second.at - first.at >= 2
+    assert bot.stop() == 0
+    again = stage.bot()
+    wait_for(lambda: len(stage.api.called("getMe")) >= 3, "what follows the start")
+    stage.answer(stage.ask(stage.new_chat(), "one"), "an answer")
+    stage.quiet()
+    assert again.stop() == 0
+    assert len(stage.api.called("setMyCommands")) == 7, "they were set before"
+    (mark,) = keys_of(stage.redis, MENUS)
+    stage.redis.set(mark, "of an earlier version")
+    stage.bot()
+    wait_for(lambda: len(stage.api.called("setMyCommands")) == 13, "the new menus")
+
+
+def test_a_menu_that_was_refused_is_tried_again_at_the_next_start(stage: Stage) -> None:
+    stage.api.fail("setMyCommands", 400, "Bad Request: wrong language_code")
+    bot = stage.bot()
+    wait_for(lambda: len(stage.api.called("setMyCommands")) == 6, "the other menus")
+    assert bot.said("Telegram refused the menu of commands")
+    assert bot.stop() == 0
+    stage.bot()
+    wait_for(lambda: len(stage.api.called("setMyCommands")) == 12, "all of them")
+
+
+def test_a_webhook_is_deleted(stage: Stage) -> None:
+    chat = stage.new_chat()
+    stage.api.webhook = True
+    stage.api.flood("deleteWebhook", 1)
+    bot = stage.bot()
+    stage.answer(stage.ask(chat, "one"), "an answer")
+    stage.shows(chat, "an answer")
+    assert not stage.api.webhook
+    assert bot.said("a webhook is set")
+    assert bot.stop() == 0
+    assert not bot.said("another process polls with this token")
+
+
+def test_a_new_name_of_the_bot_counts_soon(stage: Stage) -> None:
+    assert stage.bot().stop() == 0
+    renamed = lambda me: json.dumps({"ok": True, "result": me | {"username": "renamed_bot"}}).encode()  # noqa: E731
+    stage.api.fail("getMe", 200, times=99, reply=renamed)
+    bot = stage.bot()
+    wait_for(lambda: bot.said("the bot has another name at Telegram now"), "the new name")
+    stage.api.say(GROUP, "@renamed_bot hello", entities=mention("@renamed_bot hello", "@renamed_bot"))
+    assert stage.pop()["message"] == "hello"
+    assert bot.stop() == 0
+
+
+def test_aiograms_types_are_built_when_they_are_used() -> None:
+    """Building all of them took most of the bot's start; and each of them can be built."""
+    program = """
+import dispatcher.telegram.bot
+import aiogram.methods, aiogram.types
+from pydantic import BaseModel
+all_of_them = [vars(module)[name] for module in (aiogram.types, aiogram.methods) for name in module.__all__]
+models = [one for one in all_of_them if isinstance(one, type) and issubclass(one, BaseModel)]
+built = sum(one.__pydantic_complete__ for one in models if one.__module__.startswith("aiogram.types"))
+for one in models:
+    one.__pydantic_validator__.title, one.__pydantic_serializer__.to_python
+print(len(models), built, all(one.__pydantic_complete__ for one in models))
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    models, built, whole = done.stdout.split() or [done.stderr]
+    assert int(models) > 300
+    assert int(built) < 100
+    assert whole == "True"
+
+
+@contextmanager
+def in_container(stage: Stage, root: Path, number: str) -> Iterator[Path]:
+    """A bot in namespaces of its own that look like Docker's container of this id, with `init: true`; its log. It is killed with all in it."""
+    place = root / "containers" / (number * 64)
+    place.mkdir(parents=True, exist_ok=True)
+    name, init, log = place / "hostname", place / "docker-init", place / f"{time.monotonic_ns()}.log"
+    name.write_text(f"{socket.gethostname()}\n")
+    init.write_text('#!/bin/sh\n"$@"\n')
+    init.chmod(0o755)
+    inside = f"mount --bind {name} /etc/hostname && exec {init} hmem telegram"
+    own = ("unshare", "--map-root-user", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc")
+    with (
+        log.open("w") as output,
+        subprocess.Popen(
+            [*own, "sh", "-c", inside], env=Bot.settings(stage.world, stage.api), stdout=output, stderr=output
+        ) as process,
+    ):
+        try:
+            yield log
+        finally:
+            process.kill()
+
+
+@pytest.mark.slow
+def test_a_bot_whose_container_is_started_again_waits_for_no_lease(stage: Stage, tmp_path: Path) -> None:
+    """Only the kernel knows Docker here: its init is the first process, and the file of the host's name is the container's."""
+    if subprocess.run(["unshare", "--map-root-user", "--mount", "--pid", "--fork", "true"], check=False).returncode:
+        pytest.skip("this user may make no namespaces")
+    with in_container(stage, tmp_path, "a") as log:
+        wait_for(lambda: "bot started" in log.read_text(), log.read_text)
+    with in_container(stage, tmp_path, "b") as log:
+        wait_for(lambda: "another process is already the bot" in log.read_text(), log.read_text)
+        assert "has died" not in log.read_text(), "of another container nothing is known"
+    with in_container(stage, tmp_path, "a") as log:
+        wait_for(lambda: "bot started" in log.read_text(), log.read_text)
+        assert "that process has died; taking over" in log.read_text()
 
 
 class Redirecting(BaseHTTPRequestHandler):

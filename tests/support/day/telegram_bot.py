@@ -38,6 +38,15 @@ class Bot:
     def __init__(self, world: World, api: TelegramApi, *, wait: bool = True, **more: str) -> None:
         self.log = world.root / f"bot-{time.monotonic_ns()}.log"
         self.log.touch()
+        self._process = ForkedProcess(["hmem", "telegram"], self.settings(world, api, **more), self.log, self.log)
+        self.pid = self._process.pid
+        if wait:
+            wait_for(lambda: self.said("bot started") or self.code is not None, "the bot")
+            assert self.code is None, self.log.read_text()
+
+    @staticmethod
+    def settings(world: World, api: TelegramApi, **more: str) -> dict[str, str]:
+        """The whole environment of a bot."""
         environment = {
             "TELEGRAM_BOT_TOKEN": TOKEN,
             "TELEGRAM_API_URL": api.url,
@@ -45,11 +54,7 @@ class Bot:
             "ALLOWED_CHATS": ",".join(map(str, [*ALLOWED, *(GROUP - number for number in range(20))])),
             **more,
         }
-        self._process = ForkedProcess(["hmem", "telegram"], world.variables(**environment), self.log, self.log)
-        self.pid = self._process.pid
-        if wait:
-            wait_for(lambda: self.said("bot started") or self.code is not None, "the bot")
-            assert self.code is None, self.log.read_text()
+        return world.variables(**environment)
 
     @property
     def code(self) -> int | None:

@@ -67,13 +67,28 @@ def test_a_file_that_has_expired_is_told(stage: Stage, chat: int) -> None:
     assert shown(stage, chat) == ["Here it is.", told, ("b.csv", REPORT)]
 
 
-def test_a_file_that_telegram_refuses_is_told_and_the_next_one_is_sent(stage: Stage, chat: int) -> None:
+@pytest.mark.parametrize("refusal", [
+    {"status": 400, "description": "Bad Request: wrong file"},
+    {"status": 413, "description": "Request Entity Too Large"},
+    {"status": 413, "drop": "before", "reply": lambda _: b"<html>a proxy's page</html>"},
+])  # fmt: skip
+def test_a_file_that_telegram_refuses_is_told_and_the_next_one_is_sent(
+    stage: Stage, chat: int, refusal: dict[str, Any]
+) -> None:
     task = stage.ask(chat, "make a report")
-    stage.api.fail("sendDocument", 400, "Bad Request: wrong file", chat=chat)
+    stage.api.fail("sendDocument", chat=chat, **refusal)
     answer(stage, task, "Here it is.", stored(stage, REPORT, "a.csv"), stored(stage, REPORT, "b.csv"))
     stage.quiet()
     told = "Telegram did not take the file a.csv, so it cannot be shown here."
     assert shown(stage, chat) == ["Here it is.", told, ("b.csv", REPORT)]
+
+
+def test_a_file_that_telegram_took_is_not_sent_again(stage: Stage, chat: int) -> None:
+    task = stage.ask(chat, "make a report")
+    stage.api.fail("sendDocument", 200, chat=chat, reply=lambda _: b'{"ok": true}')
+    answer(stage, task, "Here it is.", stored(stage, REPORT, "a.csv"), stored(stage, REPORT, "b.csv"))
+    stage.quiet()
+    assert shown(stage, chat) == ["Here it is.", ("a.csv", REPORT), ("b.csv", REPORT)]
 
 
 def test_a_flood_and_a_fault_of_the_network_only_delay_it(stage: Stage, chat: int) -> None:
