@@ -46,7 +46,7 @@ Environment=HMEM_CONFIG={settings}
 UMask=0077
 LimitCORE=0
 Restart=on-failure
-RestartSec=5
+RestartSec={restart_seconds}
 RestartPreventExitStatus=2 10 12
 KillMode=mixed
 TimeoutStopSec={stop_seconds}
@@ -245,6 +245,7 @@ class SystemdServices:
         return _USER_UNIT.format(
             unit=self._unit(program.name), description=program.description, command=command.replace("%", "%%"),
             settings=self._layout.settings_file, stop_seconds=program.stop_seconds,
+            restart_seconds=1 if program.name == "telegram" else 5,
         )  # fmt: skip
 
     def _of_three_users(self) -> dict[str, str]:
