@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -23,6 +22,8 @@ PACKAGES = (
 )  # fmt: skip
 #: The files of the checkout that decide what scripts/setup installs.
 MADE_OF = ("requirements.lock", "scripts/setup")
+#: What `hmem init` writes, the timer of the last one apart.
+UNITS = ("hmem-redis.service", "hmem-dispatcher.service", "hmem-telegram.service", "hmem-night.service")
 CHECKOUT = "/opt/hcli-memory"
 ENVIRONMENT = {
     "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
@@ -30,37 +31,28 @@ ENVIRONMENT = {
     "LANG": "C.UTF-8",
     "NODE_EXTRA_CA_CERTS": f"/{roots.CERTIFICATES}",
 }
-NSPAWN = (
-    "systemd-nspawn",
-    "--quiet",
-    "--register=no",
-    "--keep-unit",
-    "--resolv-conf=off",
-    "--timezone=off",
-    "--console=pipe",
-)
 
 
 class Machine:
-    """`with Machine() as machine:` has an installed program (scripts/setup), and is booted."""
+    """`with Machine(root) as machine:` has booted, and runs on a copy of the root, or on the root itself (`copied=False`)."""
 
-    def __init__(self) -> None:
-        self.place = roots.cache() / "machine"
-        self.root, self._log = self.place / "root", self.place / "console.log"
+    def __init__(self, root: Path, *, copied: bool = True) -> None:
+        self._given, self._copied, self._place = root, copied, roots.cache() / "machine"
+        self._root, self._log = self._place / "root", self._place / "console.log"
         self._running: list[subprocess.Popen[bytes]] = []
         self._leader = 0
 
     def __enter__(self) -> Self:
-        base = kept_base()
-        shutil.rmtree(self.place, ignore_errors=True)  # of a run that was killed
-        for folder in (self.root, self.place / "changes", self.place / "work"):
-            folder.mkdir(parents=True)
+        shutil.rmtree(self._place, ignore_errors=True)  # of a run that was killed
+        for name in ("root", "changes", "work"):
+            (self._place / name).mkdir(parents=True)
         try:
             self._holder = self._start("unshare", "--mount", "--net", "sleep", "infinity").pid
             own = Path("/proc/self/ns/net").readlink()
             wait_for(lambda: self.network.readlink() != own, "namespaces of the machine")
-            layers = f"lowerdir={base},upperdir={self.place}/changes,workdir={self.place}/work"
-            self._around("--mount", "mount", "-t", "overlay", "-o", layers, "overlay", str(self.root))
+            layers = f"lowerdir={self._given},upperdir={self._place}/changes,workdir={self._place}/work"
+            mounted = ["-t", "overlay", "-o", layers, "overlay"] if self._copied else ["--bind", str(self._given)]
+            self._around("--mount", "mount", *mounted, str(self._root))
             self._around("--net", "ip", "link", "set", "lo", "up")
             self._start("slirp4netns", "--configure", "--mtu=1400", str(self._holder), "tap0")
             self.boot()
@@ -73,7 +65,7 @@ class Machine:
         for process in reversed(self._running):
             process.kill()
             process.wait()
-        shutil.rmtree(self.place, ignore_errors=True)
+        shutil.rmtree(self._place, ignore_errors=True)
 
     @property
     def network(self) -> Path:
@@ -82,9 +74,9 @@ class Machine:
 
     def boot(self) -> None:
         """Until systemd has started everything."""
-        command = ["nsenter", f"--target={self._holder}", "--mount", *NSPAWN, *downloads()]
-        command += [f"--network-namespace-path={self.network}", f"--directory={self.root}", "--boot"]
-        self._nspawn = self._start(*command)
+        nspawn = ["systemd-nspawn", "--quiet", "--register=no", "--keep-unit", "--resolv-conf=off", "--timezone=off"]
+        nspawn += ["--console=pipe", f"--network-namespace-path={self.network}", f"--directory={self._root}", "--boot"]
+        self._nspawn = self._start("nsenter", f"--target={self._holder}", "--mount", *nspawn)
         wait_for(self._is_up, lambda: f"the machine to boot; it says:\n{self._log.read_text(errors='replace')[-4000:]}")
         for controller in ("memory", "pids"):
             if Path("/sys/fs/cgroup", controller).exists():  # of version 1: mounted read-only, and no limit would hold
@@ -104,6 +96,10 @@ class Machine:
         assert done.returncode == 0, f"{' '.join(command)} ended with {done.returncode}:\n{done.stdout[-4000:]}"
         return done.stdout
 
+    def set_up(self) -> str:
+        """What scripts/setup says."""
+        return self.run("bash", "-c", f"cd {CHECKOUT} && scripts/setup")
+
     def hmem(self, *words: str, **more: str) -> str:
         return self.run(f"{CHECKOUT}/.venv/bin/hmem", *words, **more)
 
@@ -118,9 +114,13 @@ class Machine:
     def journal(self, unit: str, lines: int = 60) -> str:
         return self._try("journalctl", "--no-pager", "--output=short-iso", f"--lines={lines}", f"--unit={unit}").stdout
 
+    def inside(self, path: str) -> Path:
+        """A file of the machine, as this host can read it."""
+        return Path(f"/proc/{self._leader}/root") / path.lstrip("/")
+
     def process(self, unit: str) -> Path:
         """The directory in /proc of a unit's main process."""
-        return Path(f"/proc/{self._leader}/root/proc/{self.shown(unit, 'MainPID')}")
+        return self.inside(f"/proc/{self.shown(unit, 'MainPID')}")
 
     def _try(self, *command: str, **more: str) -> subprocess.CompletedProcess[str]:
         variables = [f"{name}={value}" for name, value in (ENVIRONMENT | more).items()]
@@ -147,26 +147,17 @@ class Machine:
         return said.strip() in ("running", "degraded")
 
 
-def kept_base() -> Path:
-    """A Debian in which scripts/setup has run, with this commit of the checkout."""
+def installed_root() -> Path:
+    """A Debian in which scripts/setup has run under its systemd, with this commit of the checkout."""
     made_of = [roots.checked(["git", "-C", str(REPOSITORY), "show", f"HEAD:{name}"]) for name in MADE_OF]
-    base = roots.kept("systemd", [*PACKAGES, *made_of], _make_base)
-    roots.check_out(base)
-    return base
+    root = roots.kept("systemd", [*PACKAGES, *made_of], _install)
+    roots.check_out(root)
+    return root
 
 
-def _make_base(root: Path) -> None:
+def _install(root: Path) -> None:
     roots.debian(root, PACKAGES)
     roots.check_out(root)
-    variables = [f"--setenv={name}={value}" for name, value in ENVIRONMENT.items()]
-    inside = [f"--directory={root}", "--as-pid2", f"--chdir={CHECKOUT}", *downloads(), *variables]
-    roots.checked([*NSPAWN, *inside, "scripts/setup"])
-
-
-def downloads() -> Sequence[str]:
-    """What makes pip and npm keep their downloads between runs."""
-    bound = []
-    for name, place in (("pip", "/root/.cache/pip"), ("npm", "/root/.npm")):
-        (roots.cache() / name).mkdir(exist_ok=True)
-        bound.append(f"--bind={roots.cache() / name}:{place}")
-    return bound
+    with Machine(root, copied=False) as machine:
+        machine.set_up()
+        machine.power_off()

@@ -36,8 +36,18 @@ def fault_of_host(*programs: str) -> str:
         return f"{', '.join(missing)} cannot be found here: scripts/test --engines installs what apt has."
     if not any(Path("/sys/fs/cgroup", name).exists() for name in ("systemd", "cgroup.controllers")):
         return "This host has no cgroups that systemd could use."
-    if not _mirror():
+    if subprocess.run(["unshare", "--mount", "--net", "true"], capture_output=True, check=False).returncode != 0:
+        return "Here root may not make namespaces for mounts and a network."
+    if not (mirror := _mirror()):
         return "apt names no mirror of Debian here."
+    asked = [
+        "/usr/lib/apt/apt-helper",
+        "download-file",
+        f"{mirror.rstrip('/')}/dists/{SUITE}/InRelease",
+        str(cache() / "InRelease"),
+    ]
+    if subprocess.run(asked, capture_output=True, check=False).returncode != 0:
+        return "apt's mirror of Debian does not answer."
     return ""
 
 
