@@ -6,7 +6,6 @@ import json
 import subprocess
 import sys
 import threading
-import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,7 +20,7 @@ from nightly.steps import chunk
 from shared.errors import LeaseLost, ReleaseRefused, SettingsError, StepTimeout, StorageError
 from shared.release.retention import write_pin
 from shared.system.command import translate
-from tests.support.machine import slowness
+from tests.support.machine import slowness, wait_for
 from tests.support.world import World
 
 
@@ -34,7 +33,7 @@ def test_a_step_that_hangs_ends_the_night_and_the_next_one_goes_on(light: World,
     shim.chmod(0o755)
     light.say("t1", "something")
     path = f"{tmp_path}/bin:{light.variables()['PATH']}"
-    seconds = f"{slowness():.0f}"
+    seconds = f"{5 * slowness():.0f}"
     done = light.command("hmem-night", "run", check=False, STEP_TIMEOUT=seconds, PATH=path)
     assert done.returncode == StepTimeout.exit_code, done.stderr
     assert f"Step publish took longer than {seconds} s (STEP_TIMEOUT)" in done.stderr
@@ -52,18 +51,15 @@ def test_what_cannot_be_interrupted_is_ended_all_the_same(light: World) -> None:
         "with limit.time_limit('build', 0.2):\n"
         "    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1])\n    time.sleep(600)\n"
     )
-    started = time.monotonic()
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False, timeout=600)
     assert (done.returncode, "Step build took longer" in done.stderr) == (StepTimeout.exit_code, True)
-    assert time.monotonic() - started < 500
 
 
 def test_a_step_within_its_limit_leaves_nothing_behind() -> None:
     before = threading.active_count()
     with time_limit.time_limit("export", 60):
         pass
-    time.sleep(0.1)
-    assert threading.active_count() == before
+    wait_for(lambda: threading.active_count() <= before, "its thread to end")
 
 
 @pytest.mark.slow

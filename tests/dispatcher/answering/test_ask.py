@@ -20,7 +20,7 @@ def test_hmem_ask_is_the_bot_in_one_line(light: World, dispatcher: Dispatcher) -
     done = light.command("hmem", "ask", "-100123", "hello", "--json")
     assert "stand-in" in json.loads(done.stdout)["output"]
     done = light.command(
-        "hmem", "ask", "9912", "x", "--timeout", "5", check=False, RESULT_HMAC_KEY="another-key-of-another-bot"
+        "hmem", "ask", "9912", "x", "--timeout", "30", check=False, RESULT_HMAC_KEY="another-key-of-another-bot"
     )
     assert done.returncode == 23
     assert "Set the same RESULT_HMAC_KEY on both sides" in done.stderr

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import time
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import cast
@@ -120,7 +119,8 @@ def test_a_hundred_tasks_keep_their_order_within_each_chat(light: World, bot: Bo
 
 
 def test_cancel_removes_a_queued_task_and_its_own_result_stands(light: World, bot: Bot) -> None:
-    running = light.start_dispatcher(CLAUDE_BIN=script(light, f"sleep 0.8; {SAY} done"))
+    gate = light.root / "gate"
+    running = light.start_dispatcher(CLAUDE_BIN=script(light, f"until [ -e {gate} ]; do sleep 0.05; done; {SAY} done"))
     first = bot.send("long", 9912)
     wait_for(lambda: bot.redis.hlen("hcli:mem:busy"), "the claim")
     second = bot.send("never", 9912)
@@ -129,6 +129,7 @@ def test_cancel_removes_a_queued_task_and_its_own_result_stands(light: World, bo
     moment = datetime.now(UTC).isoformat()
     early = {"output": "Stopped.", "completed_at": moment, "hmac": bot.sign(first, "Stopped.", moment)}
     bot.redis.set(f"hcli:results:{first}", json.dumps(early))
+    gate.touch()
     wait_for(lambda: bot.redis.exists(f"hcli:mem:done:{first}"), "the end of the running task")
     assert bot.receive(first)["output"] == "Stopped."
     assert not bot.redis.exists(f"hcli:memory:{second}:user")
@@ -276,13 +277,23 @@ def test_a_task_that_kills_its_worker_three_times_is_set_aside(light: World, dis
     assert bot.ask("next", 9912)
 
 
+def asked_to_stop(running: Dispatcher) -> None:
+    """Once: it finishes what runs."""
+    os.kill(running.process.pid, signal.SIGTERM)
+    wait_for(lambda: "finishing running tasks" in running.log.read_text(), "the signal to be heeded")
+
+
 @pytest.mark.slow
 def test_a_graceful_stop_finishes_the_running_task(light: World, bot: Bot) -> None:
-    running = light.start_dispatcher(CLAUDE_BIN=script(light, f"sleep 1; {SAY} finished"))
+    gate = light.root / "gate"
+    waits = f"until [ -e {gate} ]; do sleep 0.05; done; {SAY} finished"
+    running = light.start_dispatcher(CLAUDE_BIN=script(light, waits))
     first = bot.send("one", 9912)
     wait_for(lambda: bot.redis.hlen("hcli:mem:busy"), "the claim")
     second = bot.send("two", 9912)
-    assert running.stop() == 0
+    asked_to_stop(running)
+    gate.touch()
+    assert running.process.wait(600) == 0
     assert bot.receive(first)["output"] == "finished"
     assert bot.redis.llen("hcli:tasks") == 1
     assert not bot.redis.exists(f"hcli:results:{second}")
@@ -292,8 +303,7 @@ def test_a_second_signal_puts_the_running_task_back(light: World, bot: Bot) -> N
     running = light.start_dispatcher(CLAUDE_BIN=script(light, "sleep 60"))
     bot.send("one", 9912)
     wait_for(lambda: bot.redis.hlen("hcli:mem:busy"), "the claim")
-    os.kill(running.process.pid, signal.SIGTERM)
-    time.sleep(0.3)
+    asked_to_stop(running)
     assert running.stop() == 0
     assert bot.redis.llen("hcli:tasks") == 1
     assert not bot.redis.exists("hcli:mem:busy")

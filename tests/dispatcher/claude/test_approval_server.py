@@ -19,7 +19,7 @@ async def decide(tool: str, given: dict[str, Any]) -> str:
     if tool == "Broken":
         raise RuntimeError("no Redis")
     if tool == "Slow":
-        await asyncio.sleep(60)
+        await asyncio.sleep(900)
     return "" if given.get("may") else f"{tool} was denied."
 
 
@@ -114,7 +114,7 @@ def test_a_program_that_connects_later_finds_nobody(tmp_path: Path) -> None:
                 await client.ask("ping")
                 assert not client.socket.exists()
                 another = Client(config)
-                assert another.process.wait(20) != 0
+                assert another.process.wait(600) != 0
                 another.close()
             finally:
                 client.close()
@@ -123,9 +123,10 @@ def test_a_program_that_connects_later_finds_nobody(tmp_path: Path) -> None:
 
 
 def test_a_question_ends_with_the_call(tmp_path: Path) -> None:
-    ended = []
+    ended, begun = [], asyncio.Event()
 
     async def slow(tool: str, given: dict[str, Any]) -> str:
+        begun.set()
         try:
             return await decide(tool, given)
         except asyncio.CancelledError:
@@ -136,11 +137,11 @@ def test_a_question_ends_with_the_call(tmp_path: Path) -> None:
         async with approval_server(slow, tmp_path) as config:
             client = Client(config)
             asking = asyncio.create_task(client.ask("tools/call", {"arguments": {"tool_name": "Slow", "input": {}}}))
-            await asyncio.sleep(1)
+            await begun.wait()
         assert await asking == {}, "the connection is closed without an answer"
         client.close()
 
-    asyncio.run(asyncio.wait_for(run(), 20))
+    asyncio.run(asyncio.wait_for(run(), 600))
     assert ended == ["Slow"]
 
 

@@ -233,7 +233,7 @@ def test_a_cli_that_did_not_answer_help_is_asked_again(cli: World, monkeypatch: 
         asked = claude.ClaudeCli(cli.settings(claude_bin=str(sleepy)))
         assert await asked.flags() == ()
         (cli.root / "awake").touch()
-        monkeypatch.setattr(claude, "HELP_SECONDS", 20.0)
+        monkeypatch.setattr(claude, "HELP_SECONDS", 600.0)
         assert await asked.flags() == claude.FRESH_PROMPT
 
     asyncio.run(ask())

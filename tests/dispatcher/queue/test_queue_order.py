@@ -156,7 +156,7 @@ def test_neighbours_of_a_poisonous_task_are_answered(light: World, redis: Redis)
     bot = Bot(redis)
     asks = light.root / "asks-for-death"  # the CLI may send its parent no signal
     deadly = script(
-        light, f'case "$MESSAGE" in *poison*) sleep 0.3; touch {asks}; sleep 9;; *) sleep 0.6; {SAY} fine;; esac'
+        light, f'case "$MESSAGE" in *poison*) sleep 0.3; touch {asks}; sleep 60;; *) sleep 0.6; {SAY} fine;; esac'
     )
     tasks = {chat: bot.send(f"{chat} says hello", chat) for chat in ("poison", "b", "c", "d", "e")}
     for _ in range(4):

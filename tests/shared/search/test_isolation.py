@@ -7,6 +7,7 @@ import re
 import shutil
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import replace
 from typing import Any
 
@@ -26,7 +27,6 @@ from shared.search.types import Query
 from shared.turns.records import Tombstone
 from shared.wire import keys
 from tests.support.day.prompts import assembled
-from tests.support.machine import slowness
 from tests.support.world import World
 
 LIGHT = {"EMBEDDER": "none", "NIGHT_INDEXES": "none"}
@@ -226,19 +226,17 @@ def test_without_the_vector_index_words_remain(remembering: World) -> None:
 
 @pytest.mark.slow
 def test_after_the_deadline_words_remain(remembering: World) -> None:
-    end = threading.Event()
+    settings, end, waited = remembering.settings(memory_deadline_ms=30), threading.Event(), list[bool]()
 
-    def too_late(release: OpenRelease) -> None:
-        def similarities(query: str, chat_id: str, chunk_ids: Any) -> Any:
-            end.wait(600)
-            return np.zeros(len(chunk_ids), np.float32)
+    def similarities(query: str, chat_id: str, chunk_ids: Any) -> Any:
+        waited.append(end.wait(600))
+        return np.zeros(len(chunk_ids), np.float32)
 
+    with closing(opened(remembering, settings)) as release:
         release._backend.similarities = similarities  # type: ignore[method-assign]
-
-    seconds = 2 * slowness()
-    threading.Timer(seconds, end.set).start()
-    context = asked(remembering, too_late, memory_deadline_ms=30)
-    assert context.ms < 1000 * seconds, "nobody has waited for it"
+        context = assembled(PromptRequest("9912", "When did the heron come to the pond?"), settings, release)
+        assert waited == [], "nobody has waited for it"
+        end.set()
     assert names(context) == ["summary", "recalled"]
     assert "no answer within 0.030 s" in context.degraded[0]
 

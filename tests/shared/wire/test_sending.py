@@ -24,7 +24,7 @@ async def ends(url: str, moment: int) -> bool:
     for _ in range(moment):
         await asyncio.sleep(0)
     task.cancel()
-    ended, living = await asyncio.wait([task], timeout=20)
+    ended, living = await asyncio.wait([task], timeout=60)
     while living:  # swallowed: until one is not
         task.cancel()
         _, living = await asyncio.wait([task], timeout=0.01)

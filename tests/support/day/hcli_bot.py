@@ -29,7 +29,7 @@ class Bot:
         self.redis.rpush(f"hcli:pending:{chat_id}", task_id)
         return task_id
 
-    def receive(self, task_id: str, seconds: float = 30.0) -> dict[str, Any]:
+    def receive(self, task_id: str, seconds: float = 60.0) -> dict[str, Any]:
         wait_for(lambda: self.redis.get(f"hcli:results:{task_id}"), "a result", seconds)
         result: dict[str, Any] = json.loads(self.redis.get(f"hcli:results:{task_id}") or b"")
         self.redis.delete(f"hcli:results:{task_id}")

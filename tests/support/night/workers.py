@@ -114,7 +114,7 @@ class LoopbackCluster:
         return self._world.root / f"{name}.log"
 
     def _wait_until_said(self, name: str, what: str) -> None:
-        wait_for(lambda: what in self._log(name).read_text(), lambda: f"{what}: {self._log(name).read_text()}", 120)
+        wait_for(lambda: what in self._log(name).read_text(), lambda: f"{what}: {self._log(name).read_text()}", 300)
 
 
 @contextmanager

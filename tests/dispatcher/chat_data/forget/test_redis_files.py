@@ -130,7 +130,7 @@ def test_a_rewrite_that_was_under_way_is_not_taken_for_ours(spoken: World, guard
     spoken.redis.config_set("rdb-key-save-delay", 0)
     spoken.redis.delete("hcli:memory:t1:user")
     settings, client = spoken.settings(redis_admin_url=guarded.urls["admin"]), guarded.client("owner")
-    rewritten = rewrite(settings, client, print, seconds=30)
+    rewritten = rewrite(settings, client, print, seconds=600)
     assert (rewritten.stays, rewritten.done[AOF]) == ([], "rewritten")
     wait_for(lambda: not places(guarded), "Redis to remove its old files")
     client.close()

@@ -69,9 +69,7 @@ def test_a_reader_does_not_wait_for_a_writer(stores: Stores) -> None:
     Turns(writer).store([said("a")])
     with writer.begin() as connection:
         connection.execute(text("DELETE FROM turns"))
-        began = time.monotonic()
-        assert len(Turns(reader).ids("1")) == 1
-        assert time.monotonic() - began < 2  # it would wait 5 s
+        assert len(Turns(reader).ids("1")) == 1, "one that waited would fail: the writer does not end before"
     assert Turns(reader).ids("1") == {}
 
 

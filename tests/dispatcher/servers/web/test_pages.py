@@ -323,7 +323,7 @@ def test_a_job_that_cannot_be_recorded_does_nothing(
 ) -> None:
     for name, value in talked.variables().items():
         monkeypatch.setenv(name, value)
-    mark, written = tmp_path / "mark", []
+    gate, mark, written = tmp_path / "gate", tmp_path / "mark", []
 
     def full(path: Path, content: bytes) -> None:
         written.append(path.name)
@@ -332,11 +332,15 @@ def test_a_job_that_cannot_be_recorded_does_nothing(
         path.write_bytes(content)
 
     monkeypatch.setattr("dispatcher.servers.web.jobs.write_atomic", full)
-    monkeypatch.setattr("dispatcher.servers.web.jobs.of_day", lambda *_: ["/bin/sh", "-c", f"sleep 1; touch {mark}"])
+    monkeypatch.setattr(
+        "dispatcher.servers.web.jobs.of_day",
+        lambda *_: ["/bin/sh", "-c", f"until [ -e {gate} ]; do sleep 0.1; done; touch {mark}"],
+    )
     with pytest.raises(OSError, match="No space left"):
         Jobs(talked.settings()).day("A look", "test", "--help")
     assert written == ["job.json", "pid"]
-    time.sleep(1.5)
+    gate.touch()
+    time.sleep(1)
     assert not mark.exists(), "it was stopped"
     assert not list((talked.root / "state" / "web-jobs").iterdir())
 
