@@ -16,7 +16,8 @@ from redis import Redis
 
 from shared.config.settings import load_settings
 from tests.support.machine import answers, free_port, wait_for
-from tests.support.processes import forked
+from tests.support.processes import forked, recorded
+from tests.support.redis_users import guarded_redis
 from tests.support.world import REPOSITORY, World
 
 if TYPE_CHECKING:
@@ -29,6 +30,16 @@ pytest_plugins = ("tests.support.selection",)
 
 #: Children of this process take our stand-in modules from here; commands in `World` have an environment of their own.
 os.environ["PYTHONPATH"] = str(REPOSITORY)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _commands_of_each_user(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Every command that our programs send to Redis in these tests is one that the user may send who sends it (deploy/redis-users.acl)."""
+    forked.recording = str(tmp_path_factory.getbasetemp() / "redis-commands.jsonl")
+    yield
+    with guarded_redis(tmp_path_factory.mktemp("users")) as guarded:
+        wrong = recorded.refused(Path(forked.recording), guarded)
+    assert not wrong, "\n".join(wrong)
 
 
 @pytest.fixture(scope="session")

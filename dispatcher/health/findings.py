@@ -39,8 +39,8 @@ class Fault(IntEnum):
     )
     PERSISTENCE = (
         32,
-        "Redis writes no append-only file, or its last write failed: a crash loses the data since the last snapshot.",
-        "CONFIG SET appendonly yes, then CONFIG REWRITE; check Redis' disk.",
+        "Redis writes no append-only file, its last write failed, or it would not replay all of it: a restart loses turns.",
+        "CONFIG SET appendonly yes, then CONFIG REWRITE; check Redis' disk; hmem doctor --fix renews the rights of its users.",
     )
     CLOCK = (
         33,

@@ -60,8 +60,8 @@ def to_do(user: str) -> str:
     """What to do for one of our users that lacks a right: its rights are not granted one by one."""
     return (
         "Redis' ACL file is older than this program, or was changed: as root, hmem doctor --fix writes it anew and restarts Redis. In containers: "
-        f"docker compose up -d, then docker compose restart redis. By hand: take the line of the user {user} from deploy/redis-users.acl, keep the hash of "
-        "the password, and restart Redis."
+        "docker compose up -d, then docker compose restart redis. By hand: take "
+        f"the line of the user {user} from deploy/redis-users.acl, keep the hash of the password, and restart Redis."
     )
 
 

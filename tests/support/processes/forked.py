@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from shared.system.processes import run_bounded
+from tests.support.processes import recorded
 
 #: Imported once by the server, with what commands import late.
 PRELOADED = """
@@ -37,6 +38,9 @@ shared.system.keys.owner_key shared.vectors.chroma shared.embedding.local chroma
 
 #: Variables that change what a Python process is from its first moment on: with one of them, only a process of its own will do.
 OWN_PROCESS = ("PYTHONPATH", "LD_PRELOAD", "PYTHONTRACEMALLOC")
+
+#: Where commands of Redis are recorded (recorded.py), "" for nowhere.
+recording = ""
 
 _OWN_PID = os.getpid()
 _context = multiprocessing.get_context("forkserver")
@@ -70,7 +74,13 @@ class ForkedProcess:
         self._process = _context.Process(
             target=_command,
             args=(arguments, dict(environment), str(stdout), str(stderr), str(directory or Path.cwd())),
-            kwargs={"gate": theirs, "clock": clock, "everybody": everybody, "descriptors": _Descriptors(descriptors)},
+            kwargs={
+                "recording": recording,
+                "gate": theirs,
+                "clock": clock,
+                "everybody": everybody,
+                "descriptors": _Descriptors(descriptors),
+            },
             daemon=False,
         )
         self._process.start()
@@ -188,6 +198,7 @@ def _command(
     stderr: str,
     directory: str,
     *,
+    recording: str,
     gate: Connection | None,
     clock: float,
     everybody: bool,
@@ -211,6 +222,8 @@ def _command(
     if clock:
         now = time.time
         time.time = lambda: now() + clock
+    if recording:
+        recorded.record(recording, arguments)
     code = 1
     try:
         _main(arguments)
