@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Dialog, Page, Request, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Dialog, Page, Request, expect, sync_playwright
 
 from tests.dispatcher.servers.web.browser import hostile
 from tests.support.processes.chromium import executable
@@ -65,6 +65,7 @@ def watch(page: Page, site: PageWorld) -> Watched:
 def chromium() -> Iterator[Browser]:
     with sync_playwright() as driver:
         arguments = [f"--host-resolver-rules=MAP {REBOUND} 127.0.0.1", *(["--no-sandbox"] if os.geteuid() == 0 else [])]
+        expect.set_options(timeout=SECONDS)  # 5 s otherwise, whatever the timeout of a context
         browser = driver.chromium.launch(executable_path=executable(driver), args=arguments)
         yield browser
         browser.close()

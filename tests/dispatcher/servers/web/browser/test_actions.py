@@ -16,7 +16,7 @@ from tests.support.machine import wait_for
 from tests.support.processes.memory_server import keep, of_today
 from tests.support.processes.page_world import LIGHT, NOOR, ODD, PageWorld, household, own_world, page_over
 
-JOB_SECONDS = 120.0
+JOB_SECONDS = 600.0
 
 
 def ended(page: Page) -> str:
