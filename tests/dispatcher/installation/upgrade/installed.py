@@ -12,7 +12,7 @@ import sysconfig
 import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib.metadata import distribution
+from importlib.metadata import distributions
 from pathlib import Path
 
 import pytest
@@ -45,7 +45,8 @@ def make_wheel(folder: Path, version: str, changes: Mapping[str, str] = {}) -> P
     content = {name: (REPOSITORY / name).read_bytes() for name in names} | {
         name: text.encode() for name, text in changes.items()
     }
-    info, ours = f"hcli_memory-{version}.dist-info", distribution("hcli-memory")
+    installed = sysconfig.get_path("purelib")  # no hcli_memory.egg-info, which a build leaves in the checkout
+    info, (ours,) = f"hcli_memory-{version}.dist-info", distributions(name="hcli-memory", path=[installed])
     metadata = re.sub(r"(?m)^Version: .*$", f"Version: {version}", str(ours.read_text("METADATA")), count=1)
     content |= {
         f"{info}/METADATA": metadata.encode(),
@@ -88,7 +89,7 @@ class Installed:
     def version(self) -> str:
         code = "from importlib.metadata import version; print(version('hcli-memory'))"
         return subprocess.run(
-            [str(self.prefix / "bin/python"), "-c", code], capture_output=True, text=True, check=True
+            [str(self.prefix / "bin/python"), "-I", "-c", code], capture_output=True, text=True, check=True
         ).stdout.strip()
 
     def memories(self) -> str:
