@@ -48,7 +48,7 @@ from dispatcher.queue.cancellation import Run
 from dispatcher.queue.chat.approvals import Approvals
 from dispatcher.queue.chat.records import ChatRecords
 from dispatcher.queue.chat.usage import ChatUsage
-from dispatcher.queue.chat.zones import ChatZones
+from dispatcher.queue.chat.zones import ChatZones, chosen_language
 from dispatcher.queue.existing_values import ANY, LOOKS, NO_TURNS, are_own, named, sha1
 from dispatcher.queue.refused import USED_ID, TooLarge
 from dispatcher.queue.rights import Rights
@@ -89,7 +89,8 @@ class TaskHandler:
         self.cache_dropper = CacheDropper(served, day)
         rights = Rights(settings)
         tags = TagActions(settings, self.queue, day, rights, self._results)
-        self.zones = ChatZones(open_redis(settings.redis_url, BACKGROUND), settings.timezone)
+        background = open_redis(settings.redis_url, BACKGROUND)
+        self.zones = ChatZones(background, settings.timezone)
         day.zone_of = self.zones.of
         records = ChatRecords(client)
         self._retry = RetryCommand(records, day)
@@ -116,7 +117,8 @@ class TaskHandler:
         self._keeper = MediaKeeper(settings, client)
         replays = settings.session_mode == "replay"
         store = open_media(settings, client)
-        media = MediaReader(store, open_transcriber(settings), DocumentReader(settings))
+        chosen = partial(chosen_language, background)
+        media = MediaReader(store, open_transcriber(settings), DocumentReader(settings), chosen)
         made = MadeFiles(settings, store)
         self._conversation = ConversationAnswerer(
             self.queue,

@@ -10,12 +10,14 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from redis import RedisError
+
 from dispatcher.answering.media.documents import blocks
 from dispatcher.answering.media.documents.conversion import DocumentReader, DocumentRefused
 from dispatcher.answering.media.documents.forms import FileForm, form_of
 from dispatcher.answering.media.documents.summary import summary_of
 from dispatcher.answering.media.pictures import PictureRefused, block_of, mime_of
-from dispatcher.answering.media.transcription import NotHeard, Transcriber
+from dispatcher.answering.media.transcription import NotHeard, Spoken, Transcriber
 from dispatcher.answering.retry import keep_trying
 from shared.text.format import one_line, shorten
 from shared.text.translations import later, tr
@@ -79,8 +81,15 @@ def _told(one: Media) -> str:
 class MediaReader:
     """One per dispatcher."""
 
-    def __init__(self, store: MediaStore, transcriber: Transcriber, documents: DocumentReader) -> None:
-        self._store, self._transcriber, self._documents = store, transcriber, documents
+    def __init__(
+        self,
+        store: MediaStore,
+        transcriber: Transcriber,
+        documents: DocumentReader,
+        chosen: Callable[[str], str | None],
+    ) -> None:
+        """`chosen`: chat → the language that it has chosen; it asks Redis, and raises RedisError."""
+        self._store, self._transcriber, self._documents, self._chosen = store, transcriber, documents, chosen
         self._readers: dict[str, Callable[[Read, int, bytes], Awaitable[None]]] = {
             **dict.fromkeys(PICTURES, self._picture),
             **dict.fromkeys(HEARD, self._recording),
@@ -122,7 +131,7 @@ class MediaReader:
     async def _recording(self, read: Read, place: int, content: bytes) -> None:
         one = read.task.media[place]
         try:
-            text = await self._transcriber.text_of(one, content)
+            text = await self._transcriber.text_of(one, content, await self._spoken(read.task))
         except NotHeard as error:
             raise NotRead(str(error)) from None
         read.heard.append(text)
@@ -130,6 +139,13 @@ class MediaReader:
         read.lines.append(
             f"Spoken, not written: a {name_of(one.kind)}, transcribed by a program, which may have misheard."
         )
+
+    async def _spoken(self, task: Task) -> Spoken:
+        try:
+            chosen = await asyncio.to_thread(self._chosen, task.chat_id)
+        except RedisError:
+            chosen = None
+        return Spoken(chosen or "", task.language or "")
 
     async def _document(self, read: Read, place: int, content: bytes) -> None:
         """By what it is: a picture or a recording may be sent as a file, too."""

@@ -1,6 +1,9 @@
 """Speech to text: by a server that speaks OpenAI's `/v1/audio/transcriptions` (TRANSCRIBE_URL), or by faster-whisper on this host.
 
 Without either the sender is told how the owner switches it on. Every fault is a sentence; the recording can be sent again.
+
+The language is TRANSCRIBE_LANGUAGE, else the one that the chat has chosen, else it is detected: a recording in another language than the named one
+becomes nonsense. faster-whisper also says how sure it is, and where it is not, the sender's language counts.
 """
 
 from __future__ import annotations
@@ -9,6 +12,7 @@ import asyncio
 import json
 import os
 import sys
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import urlsplit
@@ -65,8 +69,16 @@ class NotHeard(Exception):
     """There is no transcript; the text is a sentence for the sender."""
 
 
+@dataclass(frozen=True)
+class Spoken:
+    """The language of a recording (ISO 639-1): `named`: it is this one; `likely`: it is this one, if nothing else is clear. Empty: unknown."""
+
+    named: str = ""
+    likely: str = ""
+
+
 class Transcriber(Protocol):
-    async def text_of(self, media: Media, content: bytes, /) -> str:
+    async def text_of(self, media: Media, content: bytes, spoken: Spoken, /) -> str:
         """What is said in a recording; NotHeard."""
 
 
@@ -81,7 +93,7 @@ def open_transcriber(settings: Settings) -> Transcriber:
 class NoTranscriber:
     """Where nothing is configured."""
 
-    async def text_of(self, _: Media, __: bytes, /) -> str:
+    async def text_of(self, *_: object) -> str:
         raise NotHeard(tr(NOT_SET_UP))
 
 
@@ -90,13 +102,16 @@ class Limited:
 
     def __init__(self, settings: Settings, inner: Transcriber) -> None:
         self._minutes, self._seconds, self._inner = settings.transcribe_minutes, settings.transcribe_timeout, inner
+        self._language = settings.transcribe_language
 
-    async def text_of(self, media: Media, content: bytes) -> str:
+    async def text_of(self, media: Media, content: bytes, spoken: Spoken) -> str:
+        if self._language:
+            spoken = replace(spoken, named=self._language)
         if media.seconds > self._minutes * 60:
             raise NotHeard(tr(TOO_LONG).format(minutes=self._minutes))
         try:
             async with asyncio.timeout(self._seconds):
-                text = await self._inner.text_of(media, content)
+                text = await self._inner.text_of(media, content, spoken)
         except TimeoutError:
             raise NotHeard(tr(IN_TIME)) from None
         text = well_formed(text).replace("\0", "").strip()[:TEXT_CHARACTERS]
@@ -113,15 +128,14 @@ class SpeechServer:
         key = settings.transcribe_key
         self._headers = {"Authorization": f"Bearer {key.get_secret_value()}"} if key else {}
         self._fields = {"model": settings.transcribe_model or "whisper-1", "response_format": "json"}
-        if settings.transcribe_language:
-            self._fields["language"] = settings.transcribe_language
 
-    async def text_of(self, media: Media, content: bytes) -> str:
+    async def text_of(self, media: Media, content: bytes, spoken: Spoken) -> str:
         from aiohttp import ClientError
 
+        fields = self._fields | ({"language": spoken.named} if spoken.named else {})
         for last in (False, True):
             try:
-                status, body = await self._ask(media, content)
+                status, body = await self._ask(fields, media, content)
             except (ClientError, OSError) as error:
                 log.warning("the server of TRANSCRIBE_URL cannot be reached", error=type(error).__name__)
                 status, body = 0, b""
@@ -132,12 +146,12 @@ class SpeechServer:
         log.error("the server of TRANSCRIBE_URL does not answer", status=status or None)
         raise NotHeard(tr(AWAY))
 
-    async def _ask(self, media: Media, content: bytes) -> tuple[int, bytes]:
+    async def _ask(self, fields: dict[str, str], media: Media, content: bytes) -> tuple[int, bytes]:
         """(status, answer)."""
         from aiohttp import ClientSession, FormData
 
         form = FormData()
-        for name, value in self._fields.items():
+        for name, value in fields.items():
             form.add_field(name, value)
         form.add_field(
             "file", content, filename=f"recording.{_ENDINGS.get(media.mime, 'ogg')}", content_type=media.mime
@@ -178,11 +192,17 @@ class LocalWhisper:
     """faster-whisper in a child process: it needs seconds and much memory, which are given back, and it may crash by itself."""
 
     def __init__(self, settings: Settings) -> None:
-        self._model = settings.transcribe_model or ""
-        self._language, self._seconds = settings.transcribe_language or "", settings.transcribe_timeout
+        self._model, self._seconds = settings.transcribe_model or "", settings.transcribe_timeout
 
-    async def text_of(self, _: Media, content: bytes, /) -> str:
-        command = [sys.executable, "-m", "dispatcher.answering.media.whisper_child", self._model, self._language]
+    async def text_of(self, _: Media, content: bytes, spoken: Spoken, /) -> str:
+        command = [
+            sys.executable,
+            "-m",
+            "dispatcher.answering.media.whisper_child",
+            self._model,
+            spoken.named,
+            spoken.likely,
+        ]
         environment = {name: os.environ[name] for name in PASSED if name in os.environ}
         root = Path(__file__).parents[3]
         try:

@@ -93,6 +93,14 @@ def test_what_was_heard_is_shown_answered_and_remembered(talk: Talk, kind: str) 
     assert "🎙" not in str(talk.stage.redis.mget(talk.stage.redis.keys("hcli:memory:*:asst")))
 
 
+def test_the_language_that_a_chat_has_chosen_is_that_of_its_recordings(talk: Talk) -> None:
+    who = {"id": 7, "is_bot": False, "first_name": "Ada", "language_code": "fr"}
+    talk.send(user=who, **talk.stage.api.files.voice(OGG))
+    talk.send("/language de")
+    talk.send(user=who, **talk.stage.api.files.voice(OGG))
+    assert [one.fields.get("language") for one in talk.speech.received] == [None, "de"]
+
+
 def test_markup_in_a_transcript_is_shown_as_it_is(talk: Talk) -> None:
     talk.spoken = 'He said **stop** and "`go`"\n# now <b>'
     assert talk.send(**talk.stage.api.files.voice(OGG)).startswith('🎙 "He said **stop** and "`go`" # now <b>"')

@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import importlib.util
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from dispatcher.answering.media import transcription
-from dispatcher.answering.media.transcription import NotHeard, endpoint, open_transcriber
+from dispatcher.answering.media.transcription import NotHeard, Spoken, endpoint, open_transcriber
 from shared.errors import SettingsError
 from shared.turns.media import Media
 from tests.servers.files.transcription_api import TranscriptionApi
@@ -18,6 +19,7 @@ from tests.support.world import World
 
 OGG = b"OggS" + bytes(range(256)) * 20
 VOICE = Media("voice", "0" * 64, len(OGG), "audio/ogg", seconds=7)
+UNKNOWN = Spoken()
 
 
 @pytest.fixture
@@ -27,8 +29,8 @@ def api(monkeypatch: pytest.MonkeyPatch) -> Iterator[TranscriptionApi]:
         yield served
 
 
-def heard(world: World, media: Media = VOICE, content: bytes = OGG, **settings: Any) -> str:
-    return asyncio.run(open_transcriber(world.settings(**settings)).text_of(media, content))
+def heard(world: World, media: Media = VOICE, content: bytes = OGG, spoken: Spoken = UNKNOWN, **settings: Any) -> str:
+    return asyncio.run(open_transcriber(world.settings(**settings)).text_of(media, content, spoken))
 
 
 def refused(world: World, **settings: Any) -> str:
@@ -47,6 +49,15 @@ def test_the_recording_is_sent_as_the_service_wants_it(light: World, api: Transc
     assert (got.path, got.content, got.file_name) == ("/v1/audio/transcriptions", OGG, "recording.ogg")
     assert got.fields == {"model": "small", "language": "de", "response_format": "json"}
     assert got.key == "sk-test"
+
+
+@pytest.mark.parametrize(("named", "setting", "sent"), [("de", None, "de"), ("de", "fr", "fr"), ("", None, None)])
+def test_a_server_is_told_the_language_that_is_named_and_no_likely_one(
+    light: World, api: TranscriptionApi, named: str, setting: str | None, sent: str | None
+) -> None:
+    more: dict[str, Any] = {"transcribe_key": "sk-test", "transcribe_language": setting}
+    heard(light, spoken=Spoken(named, "pt"), transcribe_url=api.url, **more)
+    assert api.received[0].fields.get("language") == sent
 
 
 @pytest.mark.parametrize("url", ["http://h/x/v1", "http://h/x"])
@@ -133,31 +144,46 @@ def test_faster_whisper_without_its_package_or_its_model_is_a_sentence(
         assert "/no/such/model" in sentence
 
 
-def test_a_child_whose_model_is_missing_says_which(
-    light: World, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """By a package of the test's own of that name, since there are no weights here."""
-    package = tmp_path / "faster_whisper.py"
-    package.write_text(
-        "class WhisperModel:\n    def __init__(self, name, **_):\n        raise ValueError('Invalid model size')\n"
-    )
+@pytest.fixture
+def child(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where a stand-in for faster-whisper goes."""
     monkeypatch.setattr(transcription, "PASSED", (*transcription.PASSED, "PYTHONPATH"))
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    return tmp_path / "faster_whisper.py"
+
+
+#: It is as sure of its language as the model's name says.
+HEARING = """
+import os, types
+class WhisperModel:
+    def __init__(self, name, **_): self.sure = float(name)
+    def transcribe(self, stream, language, vad_filter):
+        words = [f" {len(stream.read())} bytes,", f" {language}, {'RESULT_HMAC_KEY' in os.environ}"]
+        found = types.SimpleNamespace(language_probability=1 if language else self.sure)
+        return [types.SimpleNamespace(text=text) for text in words], found
+"""
+
+
+def test_a_child_whose_model_is_missing_says_which(light: World, child: Path) -> None:
+    child.write_text(
+        "class WhisperModel:\n    def __init__(self, name, **_):\n        raise ValueError('Invalid model size')\n"
+    )
     assert "the model smoll of TRANSCRIBE_MODEL cannot be loaded" in refused(light, transcribe_model="smoll")
 
 
-def test_a_child_hears(light: World, tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    package = tmp_path / "faster_whisper.py"
-    package.write_text(
-        "import os\n"
-        "class Segment:\n    def __init__(self, text): self.text = text\n"
-        "class WhisperModel:\n    def __init__(self, name, **_): pass\n"
-        "    def transcribe(self, stream, language, vad_filter):\n"
-        "        size = len(stream.read())\n"
-        "        return [Segment(f' {size} bytes,'), Segment(f' {language}, ' + str('RESULT_HMAC_KEY' in os.environ))], None\n"
-    )
-    monkeypatch.setattr(transcription, "PASSED", (*transcription.PASSED, "PYTHONPATH"))
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+def test_a_child_hears(light: World, child: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    child.write_text(HEARING)
     monkeypatch.setenv("RESULT_HMAC_KEY", "a secret of ours")
-    said = heard(light, transcribe_model="small", transcribe_language="de")
+    said = heard(light, transcribe_model="1", transcribe_language="de")
     assert said == f"{len(OGG)} bytes, de, False"
+
+
+@pytest.mark.parametrize(("named", "likely", "sure", "language"), [
+    ("", "", "0.3", "None"), ("", "de", "0.3", "de"), ("", "de", "0.6", "None"), ("fr", "de", "0.3", "fr"),
+])  # fmt: skip
+def test_a_child_takes_the_likely_language_only_where_it_is_not_sure(
+    light: World, child: Path, named: str, likely: str, sure: str, language: str
+) -> None:
+    child.write_text(HEARING)
+    said = heard(light, spoken=Spoken(named, likely), transcribe_model=sure)
+    assert said == f"{len(OGG)} bytes, {language}, False"
