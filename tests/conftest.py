@@ -16,8 +16,9 @@ from redis import Redis
 
 from shared.config.settings import load_settings
 from tests.support.machine import answers, free_port, wait_for
-from tests.support.processes import forked, recorded
-from tests.support.redis_users import guarded_redis
+from tests.support.processes import forked
+from tests.support.redis import recorded
+from tests.support.redis.users import guarded_redis
 from tests.support.world import REPOSITORY, World
 
 if TYPE_CHECKING:

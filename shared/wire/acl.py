@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 
+from shared.wire import keys
 from shared.wire.rights import Right, User
 from shared.wire.users import USERS, VECTOR_RIGHTS
 
@@ -29,7 +30,7 @@ def renewed(text: str) -> str:
         if user:
             passwords = [word for word in words if word.startswith("#")] or ["nopass"]
             rules = ["reset", "on", *passwords, *acl_rules(user)[3:]]
-            vectors = VECTOR_RIGHTS.get(user.name, ()) if "hcli:mem:vectors:" in " ".join(words) else ()
+            vectors = VECTOR_RIGHTS.get(user.name, ()) if keys.vector_release("") in " ".join(words) else ()
             lines.append(" ".join(["user", user.name, *rules, *map(selector, vectors)]))
         elif words[:2] != ["user", "default"]:
             lines.append(" ".join(words))

@@ -134,11 +134,8 @@ DISPATCHER = User(
     "`hmem run`, and the memory tools that Claude gets from it.",
     (
         without_keys(
-            "PING INFO TIME",
-            "checks at the start, and in `hmem doctor`, that Redis is new enough, keeps its data and has the same time",
-        ),
-        without_keys(
-            "ACL|DRYRUN", "`hmem doctor`: whether Redis could replay all of its append-only file after a restart"
+            "PING INFO TIME ACL|DRYRUN",
+            "checks at the start, and in `hmem doctor`, that Redis is new enough, keeps its data, also through a restart, and has the same time",
         ),
         without_keys("MULTI EXEC", "sends its heartbeat together with the release it serves"),
         _SCRIPTS,
@@ -305,8 +302,7 @@ OWNER = User(
     "owner",
     "The owner's `hmem` on the command line. It may read everything, since `hmem forget` searches everything.",
     (
-        without_keys("ACL|DRYRUN", "`hmem doctor`, as the dispatcher"),
-        without_keys("PING INFO TIME SCAN", "`hmem status` and `hmem doctor`; finds turns, and every key for `hmem forget`"),
+        without_keys("PING INFO TIME SCAN ACL|DRYRUN", "`hmem status` and `hmem doctor`; finds turns, and every key for `hmem forget`"),
         _SCRIPTS,
         reads(
             "TYPE TTL GET MGET STRLEN EXISTS LRANGE LLEN LPOS LINDEX HGET HGETALL HLEN SMEMBERS ZRANGE DUMP PTTL", keys.ALL,

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from redis import Redis
 
-from tests.support.redis_users import Guarded, guarded_redis
+from tests.support.redis.users import Guarded, guarded_redis
 from tests.support.world import World
 
 

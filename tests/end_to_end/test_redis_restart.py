@@ -6,7 +6,7 @@ import asyncio
 import signal
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from redis import Redis
@@ -18,15 +18,15 @@ from dispatcher.memory.tombstones import Forgotten
 from dispatcher.queue.chat.approvals import Approvals
 from dispatcher.queue.tasks import TaskQueue
 from shared.config.settings import load_settings
-from shared.turns.records import ROLES, Tombstone
+from shared.turns.records import ROLES, Tombstone, loads_object
 from shared.turns.signed.approvals import ToolDecision, ToolQuestion
 from shared.wire.acl import DEFAULT, renewed
 from tests.servers.redis8 import program
 from tests.support.day.hcli_bot import Bot
 from tests.support.machine import wait_for
-from tests.support.redis_script_runs import RUNS
-from tests.support.redis_scripts import calls, calls_noted
-from tests.support.redis_users import Guarded, guarded_redis, refusals
+from tests.support.redis.script_runs import RUNS
+from tests.support.redis.scripts import calls, calls_noted
+from tests.support.redis.users import Guarded, guarded_redis, refusals
 from tests.support.world import SECRET, World
 
 
@@ -116,6 +116,10 @@ def test_what_earlier_users_of_redis_lose_at_a_restart_comes_back_with_the_right
     zebra = [bot.send(text, 9912) for text in words][1]
     wait_for(lambda: admin.exists(f"hcli:results:{zebra}"), "the answers")
     assert running.stop() == 0
+    said_at = {
+        f"{zebra}:{role}": loads_object(cast(bytes, admin.get(f"hcli:memory:{zebra}:{role}")))["timestamp"]
+        for role in ROLES
+    }
     assert restart_of(installed, guarded, "owner")[0] == "problem"
     kill(guarded, admin)
     guarded.start()
@@ -123,7 +127,7 @@ def test_what_earlier_users_of_redis_lose_at_a_restart_comes_back_with_the_right
     state, sentence = restart_of(installed, guarded, "owner")
     assert (state, "It skipped" in sentence) == ("problem", True), sentence
 
-    erase(installed, zebra)
+    erase(installed, said_at)
     guarded.users.write_text(renewed(guarded.users.read_text()))
     assert guarded.users.read_text() == today
     admin.acl_load()
@@ -154,10 +158,9 @@ def restart_of(installed: World, guarded: Guarded, user: str) -> tuple[str, str]
     return found.state, found.sentence
 
 
-def erase(installed: World, task_id: str) -> None:
-    """As `hmem forget` leaves it where Redis lacks the turn at that time."""
-    said = {f"{task_id}:{role}": time.time() for role in ROLES}
-    tombstone = Tombstone("erase-1", "9912", time.time(), turn_ids=frozenset(said), erase=True, said_at=said)
+def erase(installed: World, said_at: dict[str, float]) -> None:
+    """As `hmem forget` leaves it where Redis lacks the turns at that time."""
+    tombstone = Tombstone("erase-1", "9912", time.time(), turn_ids=frozenset(said_at), erase=True, said_at=said_at)
     installed.push_tombstone(tombstone)
     Forgotten(installed.settings().hmem_state_dir).add(tombstone)
 

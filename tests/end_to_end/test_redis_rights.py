@@ -18,7 +18,7 @@ from shared.wire import users as redis_users
 from shared.wire.key_table import KEYS
 from shared.wire.rights import User
 from shared.wire.users import USERS
-from tests.support.redis_users import Guarded, guarded_redis
+from tests.support.redis.users import Guarded, guarded_redis
 from tests.support.world import REPOSITORY
 
 #: Names that stand for keys: one of each kind of ours, and strangers.

@@ -21,7 +21,7 @@ from tests.support.day.health import look
 from tests.support.day.telegram_bot import Bot as TelegramBot
 from tests.support.day.telegram_bot import wait_until
 from tests.support.machine import free_port, wait_for
-from tests.support.redis_users import DEPLOY, USERS, Guarded, health, refusals
+from tests.support.redis.users import DEPLOY, USERS, Guarded, health, refusals
 from tests.support.world import SECRET, World
 
 

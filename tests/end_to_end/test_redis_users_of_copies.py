@@ -15,7 +15,7 @@ from shared.system.keys.sealing import keyring_path
 from tests.support.day.forgetting_world import CHAT
 from tests.support.day.hcli_bot import Bot
 from tests.support.machine import wait_for
-from tests.support.redis_users import Guarded, refusals
+from tests.support.redis.users import Guarded, refusals
 from tests.support.world import World
 
 pytestmark = pytest.mark.slow

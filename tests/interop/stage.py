@@ -16,7 +16,7 @@ from redis import Redis
 from tests.interop.peers import PYTHON, Claude, Peers
 from tests.servers.telegram_api import TelegramApi
 from tests.support.day.telegram_bot import wait_until
-from tests.support.redis_users import Guarded, guarded_redis, refusals
+from tests.support.redis.users import Guarded, guarded_redis, refusals
 from tests.support.world import World
 
 #: Seconds within which a person must see what they wait for: the CLI starts anew for each question, on a busy machine too.

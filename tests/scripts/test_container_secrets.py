@@ -13,7 +13,7 @@ import pytest
 
 from shared.config.settings import load_settings
 from shared.wire.acl import DEFAULT
-from tests.support.redis_users import DEPLOY
+from tests.support.redis.users import DEPLOY
 from tests.support.world import BINARIES
 
 PARTS = ("redis", "dispatcher", "owner", "night", "bot")

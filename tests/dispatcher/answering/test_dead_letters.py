@@ -17,7 +17,7 @@ from shared.turns.records import Task
 from shared.wire import keys
 from tests.support.day.telegram_bot import Stage, staged
 from tests.support.machine import wait_for
-from tests.support.redis_users import guarded_redis
+from tests.support.redis.users import guarded_redis
 from tests.support.world import World
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from shared.wire import keys
-from tests.support.redis_users import Guarded, guarded_redis
+from tests.support.redis.users import Guarded, guarded_redis
 from tests.support.world import BINARIES, REPOSITORY
 
 

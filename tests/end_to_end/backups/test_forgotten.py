@@ -13,7 +13,7 @@ from dispatcher.memory.store.database import Database
 from tests.end_to_end.backups.hosts import ARCHIVED, WAITING, BackedUp, backed_up, empty_host, lived_in, remember
 from tests.support.night.archives import texts
 from tests.support.night.mirrors import verify
-from tests.support.redis_users import guarded_redis, refusals
+from tests.support.redis.users import guarded_redis, refusals
 from tests.support.stores import PostgreSQL
 from tests.support.world import World
 

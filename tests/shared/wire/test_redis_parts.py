@@ -15,7 +15,7 @@ import pytest
 from dispatcher.health.checks.redis import check_rights
 from dispatcher.health.doctor import connect
 from dispatcher.health.findings import Fault, Finding, Setup
-from tests.support.redis_users import DEPLOY, Guarded, guarded_redis
+from tests.support.redis.users import DEPLOY, Guarded, guarded_redis
 from tests.support.world import REPOSITORY, World
 
 

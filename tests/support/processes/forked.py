@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from shared.system.processes import run_bounded
-from tests.support.processes import recorded
+from tests.support.redis import recorded
 
 #: Imported once by the server, with what commands import late.
 PRELOADED = """

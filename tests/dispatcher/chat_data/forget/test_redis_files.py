@@ -14,7 +14,7 @@ import pytest
 
 from dispatcher.chat_data.forget.layers.redis_files import ACL_LOG, AOF, SLOW_LOG, SNAPSHOT, rewrite
 from tests.support.machine import free_port, wait_for
-from tests.support.redis_users import Guarded, guarded_redis
+from tests.support.redis.users import Guarded, guarded_redis
 from tests.support.world import World
 
 WORDS = ("zanzibar", "lighthouse")

@@ -32,7 +32,7 @@ from tests.servers.telegram_messages import PICTURE
 from tests.support.day.hcli_bot import Bot as HcliBot
 from tests.support.day.telegram_bot import Stage, staged, wait_until
 from tests.support.machine import wait_for
-from tests.support.redis_users import Guarded, guarded_redis, refusals
+from tests.support.redis.users import Guarded, guarded_redis, refusals
 from tests.support.world import World
 
 

@@ -16,7 +16,7 @@ from shared.vectors.redis.index import RedisBuilder
 from shared.wire import keys
 from tests.servers.redis8 import program
 from tests.support.night.indexes.on_redis import build, corpus_of, opened
-from tests.support.redis_users import Guarded, guarded_redis, refusals
+from tests.support.redis.users import Guarded, guarded_redis, refusals
 from tests.support.world import REPOSITORY
 
 

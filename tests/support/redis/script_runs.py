@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 
-from tests.support.redis_scripts import ScriptRun
+from tests.support.redis.scripts import ScriptRun
 
 CHAT, TASK, HOUR = "9912", "t1", 3600
 MESSAGE = json.dumps({"task_id": TASK, "chat_id": CHAT, "message": "hello"})

@@ -1,4 +1,4 @@
-"""Every Lua script that the product sends to Redis, and the runs (redis_script_runs.py) that take it through each of its paths.
+"""Every Lua script that the product sends to Redis, and the runs (script_runs.py) that take it through each of its paths.
 
 A script is sent with its calls counted: Redis notes each in its log, so the runs can be compared with all calls that the texts contain.
 """

@@ -14,7 +14,7 @@ import redis.connection
 from redis import Redis, ResponseError
 
 from shared.wire.key_table import KEYS
-from tests.support.redis_users import Guarded
+from tests.support.redis.users import Guarded
 
 #: A key of ours, and what stands for all keys of its kind.
 _KINDS = [
