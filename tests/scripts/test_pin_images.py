@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.redis_users import DEPLOY
+from tests.support.redis.users import DEPLOY
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ from shared.errors import LedgerMismatch, PublishFailed, ReleaseRefused, Setting
 from shared.wire import key_table
 from shared.wire.keys import NIGHT_PICTURE, NIGHT_REPORT
 from tests.support.night.steps import replace_step
-from tests.support.redis_users import guarded_redis
+from tests.support.redis.users import guarded_redis
 from tests.support.world import World
 
 FIELDS = {
