@@ -211,8 +211,8 @@ print(len(models), built, all(one.__pydantic_complete__ for one in models))
 
 
 @contextmanager
-def in_container(stage: Stage, root: Path, number: str) -> Iterator[Path]:
-    """A bot in namespaces of its own that look like Docker's container of this id, with `init: true`; its log. It is killed with all in it."""
+def in_container(stage: Stage, root: Path, number: str) -> Iterator[tuple[Path, int]]:
+    """A bot in namespaces of its own that look like Docker's container of this id, with `init: true`: its log, and their creator. All is killed."""
     place = root / "containers" / (number * 64)
     place.mkdir(parents=True, exist_ok=True)
     name, init, log = place / "hostname", place / "docker-init", place / f"{time.monotonic_ns()}.log"
@@ -220,32 +220,33 @@ def in_container(stage: Stage, root: Path, number: str) -> Iterator[Path]:
     init.write_text('#!/bin/sh\n"$@"\n')
     init.chmod(0o755)
     inside = f"mount --bind {name} /etc/hostname && exec {init} hmem telegram"
-    own = ("unshare", "--map-root-user", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc")
-    with (
-        log.open("w") as output,
-        subprocess.Popen(
-            [*own, "sh", "-c", inside], env=Bot.settings(stage.world, stage.api), stdout=output, stderr=output
-        ) as process,
-    ):
+    command = [*OWN_NAMESPACES, "--kill-child", "--mount-proc", "sh", "-c", inside]
+    environment = Bot.settings(stage.world, stage.api)
+    with log.open("w") as out, subprocess.Popen(command, env=environment, stdout=out, stderr=out) as process:
         try:
-            yield log
+            yield log, process.pid
         finally:
             process.kill()
+
+
+OWN_NAMESPACES = ("unshare", "--map-root-user", "--mount", "--pid", "--fork")
 
 
 @pytest.mark.slow
 def test_a_bot_whose_container_is_started_again_waits_for_no_lease(stage: Stage, tmp_path: Path) -> None:
     """Only the kernel knows Docker here: its init is the first process, and the file of the host's name is the container's."""
-    if subprocess.run(["unshare", "--map-root-user", "--mount", "--pid", "--fork", "true"], check=False).returncode:
+    if subprocess.run([*OWN_NAMESPACES, "true"], check=False).returncode:
         pytest.skip("this user may make no namespaces")
-    with in_container(stage, tmp_path, "a") as log:
+    with in_container(stage, tmp_path, "a") as (log, creator):
         wait_for(lambda: "bot started" in log.read_text(), log.read_text)
-    with in_container(stage, tmp_path, "b") as log:
-        wait_for(lambda: "another process is already the bot" in log.read_text(), log.read_text)
-        assert "has died" not in log.read_text(), "of another container nothing is known"
-    with in_container(stage, tmp_path, "a") as log:
-        wait_for(lambda: "bot started" in log.read_text(), log.read_text)
-        assert "that process has died; taking over" in log.read_text()
+        first = os.open(f"/proc/{creator}/ns/pid_for_children", os.O_RDONLY)  # keeps its number from the next one
+    with in_container(stage, tmp_path, "b") as (another, _):
+        wait_for(lambda: "another process is already the bot" in another.read_text(), another.read_text)
+        with in_container(stage, tmp_path, "a") as (log, _):
+            wait_for(lambda: "bot started" in log.read_text(), log.read_text)
+            assert "that process has died; taking over" in log.read_text()
+        assert "has died" not in another.read_text(), "of another container nothing is known"
+    os.close(first)
 
 
 class Redirecting(BaseHTTPRequestHandler):

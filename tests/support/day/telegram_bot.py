@@ -41,8 +41,12 @@ class Bot:
         self._process = ForkedProcess(["hmem", "telegram"], self.settings(world, api, **more), self.log, self.log)
         self.pid = self._process.pid
         if wait:
-            wait_for(lambda: self.said("bot started") or self.code is not None, "the bot")
-            assert self.code is None, self.log.read_text()
+            try:
+                wait_for(lambda: self.said("bot started") or self.code is not None, "the bot")
+                assert self.code is None, self.log.read_text()
+            except BaseException:  # nobody else knows of it
+                self.stop(signal.SIGKILL)
+                raise
 
     @staticmethod
     def settings(world: World, api: TelegramApi, **more: str) -> dict[str, str]:
