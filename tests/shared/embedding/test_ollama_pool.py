@@ -24,7 +24,7 @@ from shared.embedding.probes import PROBE_TEXTS
 from shared.errors import EmbeddingError
 from shared.release.manifest import read_manifest
 from tests.servers.ollama_api import DIGEST, OllamaApi, shipped_model
-from tests.support.machine import free_port, slowness, wait_for
+from tests.support.machine import free_port, hangs, slowness, wait_for
 from tests.support.world import World
 
 TEXTS = [f"note number {number} about the garden" for number in range(300)]
@@ -56,15 +56,15 @@ class Pool(OllamaPool):
     """A pool of these servers, and what it says."""
 
     def __init__(self, *urls: str, hedge_seconds: float = 60.0, seconds: float = 60.0) -> None:
-        self.said: list[str] = []
+        self.said, self.seconds = list[str](), seconds
         made = [OllamaServer(url, seconds, Patience(attempts=1)) for url in urls]
         each = [OllamaEmbedder(LOCAL_MODEL, "all-minilm", one, suspicious=True) for one in made]
         super().__init__(each, hedge_seconds, self.said.append)
 
 
 @pytest.fixture
-def pool(servers: list[OllamaApi]) -> Iterator[Pool]:
-    made = Pool(*(api.url for api in servers))
+def pool(request: pytest.FixtureRequest, servers: list[OllamaApi]) -> Iterator[Pool]:
+    made = Pool(*(api.url for api in servers), seconds=2 * slowness() if hangs(request) else 60.0)
     yield made
     made.close()
 
@@ -80,10 +80,8 @@ def prove_all(pool: Pool, servers: list[OllamaApi]) -> None:
 
 def right(pool: Pool, texts: list[str] = TEXTS) -> bool:
     """Whether the pool's vectors are the model's, in the order of the texts."""
-    answer = pool.embed_documents(texts)
-    return answer.refused == {} and np.allclose(
-        answer.vectors, shipped_model().embed_documents(texts).vectors, atol=1e-6
-    )
+    answer, wanted = pool.embed_documents(texts), shipped_model().embed_documents(texts)
+    return answer.refused == {} and np.allclose(answer.vectors, wanted.vectors, atol=1e-6)
 
 
 def hold(*servers: OllamaApi, until: Callable[[], bool]) -> None:
@@ -136,17 +134,17 @@ def test_a_server_that_dies_in_the_middle_loses_one_request_to_another(pool: Poo
     assert sentence.endswith("; it is tried again after 5 minutes.")
 
 
-def test_a_server_that_hangs_is_left_out_and_its_texts_are_done_by_others(servers: list[OllamaApi]) -> None:
-    seconds = 2 * slowness()
-    pool = Pool(*(api.url for api in servers), seconds=seconds)
+@pytest.mark.parametrize("fault", ["hang"])
+def test_a_server_that_hangs_is_left_out_and_others_do_its_texts(
+    pool: Pool, servers: list[OllamaApi], fault: str
+) -> None:
     prove_all(pool, servers)
-    servers[2].poison = {"": "hang"}
+    servers[2].poison = {"": fault}
     hold(*servers[:2], until=lambda: embedded(servers[2]).total() > 0)
     assert right(pool)
     assert [batch for batch in servers[2].embedded() if batch != [CONTROL_TEXT]] == servers[2].embedded()[:1]
     assert pool.said == [f"Ollama at {servers[2].url} is left out ({pool._members[2].reason}); it is tried again after 5 minutes."]  # fmt: skip
-    assert f"no answer within {seconds:g} s" in pool.said[0]
-    pool.close()
+    assert f"no answer within {pool.seconds:g} s" in pool.said[0]
 
 
 def spoil(api: OllamaApi, fault: str) -> None:
@@ -220,14 +218,12 @@ def test_a_text_that_every_server_refuses_costs_only_itself(pool: Pool, servers:
 
 
 @pytest.mark.parametrize("fault", ["500", "drop", "nan", "fewer", "hang"])
-def test_what_happens_once_costs_neither_a_text_nor_a_server(servers: list[OllamaApi], fault: str) -> None:
-    pool = Pool(*(api.url for api in servers), seconds=2 * slowness() if fault == "hang" else 60.0)
+def test_what_happens_once_costs_neither_a_text_nor_a_server(pool: Pool, servers: list[OllamaApi], fault: str) -> None:
     prove_all(pool, servers)
     for api in servers:
         api.faults = [fault]
     assert right(pool, TEXTS[:1])
     assert pool.said == []
-    pool.close()
 
 
 def test_without_any_server_the_reasons_of_all_are_said(pool: Pool, servers: list[OllamaApi]) -> None:
