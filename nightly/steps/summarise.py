@@ -2,7 +2,8 @@
 The chats without news keep theirs.
 
 Sentences are picked word for word (shared/ranking/extractive_summary.py). With SUMMARY_MODEL a model writes notes from them and from the
-newest turns, and what it left out is put back; where it fails, the picked sentences are the summary. A model never stops the night.
+newest turns; its lines that the chat does not bear out are left out, and what it omitted is put back. Where it fails, the picked sentences are the
+summary. A model never stops the night.
 """
 
 from __future__ import annotations
@@ -67,16 +68,17 @@ _TEMPLATES = Environment(
 
 
 @dataclass
-class PutBack:
-    """Counts of one night: sentences put back, and facts that had no room."""
+class Counts:
+    """Of one night: lines of models that were left out, sentences put back, and facts that had no room."""
 
+    left_out: int = 0
     sentences: int = 0
     no_room: int = 0
 
 
 def run(night: Night, out: Path) -> dict[str, Any]:
     """`written`: chats that got a summary tonight; `again`: those that wait for a better text."""
-    writer, counts, without = _writer(night), PutBack(), dict[str, str]()
+    writer, counts, without = _writer(night), Counts(), dict[str, str]()
     try:
         last = Last(night)
         refuse_another_start(night, last)
@@ -95,6 +97,7 @@ def run(night: Night, out: Path) -> dict[str, Any]:
         writer.archive()
         return {
             **made,
+            "left_out": counts.left_out,
             "put_back": counts.sentences,
             "no_room": counts.no_room,
             "failed": writer.failed,
@@ -106,7 +109,7 @@ def run(night: Night, out: Path) -> dict[str, Any]:
 
 
 def _rows(
-    night: Night, writer: ModelTexts | None, counts: PutBack, without: dict[str, str], written: list[str]
+    night: Night, writer: ModelTexts | None, counts: Counts, without: dict[str, str], written: list[str]
 ) -> Iterator[ChatRow]:
     """Of tonight's chats: those that have chunks get a summary, or `without` says why not."""
     chunk, build = night.result("chunk"), night.result("build")
@@ -134,7 +137,7 @@ def _extracts(night: Night, folder: ChunkFolder) -> Iterator[Made]:
     return ((chat_id, text, why) for chat_id, (text, why) in zip(folder.chats, texts, strict=True))
 
 
-def _by_model(night: Night, folder: ChunkFolder, writer: ModelTexts, counts: PutBack) -> Iterator[Made]:
+def _by_model(night: Night, folder: ChunkFolder, writer: ModelTexts, counts: Counts) -> Iterator[Made]:
     """The same, written by a model; where that fails, extracted."""
     for chat_id in folder.chats:
         chunks = [chunk for chunk, _ in folder.read(chat_id)]
@@ -170,19 +173,20 @@ def _extract(chunks: list[Chunk], zone: ZoneInfo) -> str:
     return template.render(**_extent(chunks, zone), topics=topics, parts=[part for part in parts if part["lines"]])
 
 
-def _written(night: Night, writer: ModelTexts, chunks: list[Chunk], counts: PutBack) -> str | None:
+def _written(night: Night, writer: ModelTexts, chunks: list[Chunk], counts: Counts) -> str | None:
     """The model's summary with what it left out; None if it has not written one."""
     zone = night.settings.timezone
     chosen, _ = summarise(chunks)
     chat_id, made_from = chunks[0].chat_id, [chunk.chunk_id for chunk in chunks]
-    answer = writer.write(chat_id, chat_id, made_from, _prompt(chosen, chunks, zone))
-    if answer is None:
+    prompt = _prompt(chosen, chunks, zone)
+    answer = writer.write(chat_id, chat_id, made_from, prompt)
+    if answer is None or (tidied := tidy(answer, prompt)).fault:
         return None
-    text = tidy(answer)
-    back, no_room = put_back(chosen, text, PUT_BACK_CHARACTERS)
+    back, no_room = put_back(chosen, tidied.text, PUT_BACK_CHARACTERS)
+    counts.left_out += tidied.left_out
     counts.sentences += len(back)
     counts.no_room += no_room
-    notes = [note for line in text.split("\n") if (note := _BULLET.sub("", line))]
+    notes = [note for line in tidied.lines if (note := _BULLET.sub("", line))]
     also = [_line(s.timestamp, s.speaker, s.text, zone) for s in back]
     template = _TEMPLATES.get_template("written.txt.j2")
     return template.render(**_extent(chunks, zone), model=night.settings.summary_model, notes=notes, also=also)

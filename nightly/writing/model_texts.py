@@ -45,11 +45,11 @@ class ModelTexts:
         model: str,
         options: dict[str, Any],
         *,
-        refuse: Callable[[str], str | None],
+        refuse: Callable[[str, str], str | None],
         schema: dict[str, Any] | None = None,
         once: bool = False,
     ) -> None:
-        """`refuse` says what is wrong with an answer, or None; `schema`: the answer is JSON of this schema.
+        """`refuse` says what is wrong with an answer to a prompt, or None; `schema`: the answer is JSON of this schema.
 
         `once`: another version of the model does not write the texts again, and an invalid answer is archived as an empty text, so that this
         version of the model is not asked again.
@@ -116,7 +116,7 @@ class ModelTexts:
         answer = ""
         try:
             answer = well_formed(self._server.chat(self.model, prompt, self._options, ATTEMPTS, self._schema))
-            reason = self._refuse(answer)
+            reason = self._refuse(answer, prompt)
             if reason is not None and self._once:
                 self.refused[name], answer, reason = reason, "", None
         except EmbeddingError as error:

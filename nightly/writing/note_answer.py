@@ -34,13 +34,14 @@ class NotesAnswer(BaseModel):
     notes: Annotated[list[TurnNotes], Field(max_length=200)]
 
 
-def refuse(answer: str) -> str | None:
-    """What is wrong with an answer."""
+def refuse(answer: str, _: str = "") -> str | None:
+    """What is wrong with an answer; one without notes is right, one that only repeats the "…" of the example is not."""
     try:
-        _read(answer)
+        notes = _read(answer).notes
     except ValueError:
         return "the answer is not the JSON that was asked for"
-    return None
+    texts = [text for said in notes for text in (*said.facts, *said.questions)]
+    return "no note of the answer has a word" if texts and not any(map(query_words, texts)) else None
 
 
 def _read(answer: str) -> NotesAnswer:

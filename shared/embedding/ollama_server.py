@@ -115,7 +115,8 @@ class OllamaServer:
     ) -> str:
         """The model's answer to one message, as JSON of this schema if there is one.
 
-        Thinking is switched off, since it would use up the tokens of the answer.
+        Thinking is switched off, since it would use up the tokens of the answer. Of an answer that was cut off the last line is missing, unless it
+        is JSON: half a number would pass for a whole one.
         """
         answer = self._ask(
             self._client.chat,
@@ -126,7 +127,8 @@ class OllamaServer:
             options=options,
             format=schema,
         )
-        return answer.message.content or ""
+        said = answer.message.content or ""
+        return said.rpartition("\n")[0] if answer.done_reason == "length" and schema is None else said
 
     def _ask(self, function: Callable[..., Answer], attempts: int, **arguments: object) -> Answer:
         def once() -> Answer:

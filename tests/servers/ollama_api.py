@@ -41,6 +41,7 @@ class OllamaApi(Loopback):
         self.requests: list[tuple[str, dict[str, Any]]] = []
         self.gets: list[str] = []
         self.chat_reply = "A summary."
+        self.cut = False  # answers end where their tokens did
         #: Answers a prompt instead of `chat_reply`, where it has an answer.
         self.chat_with: Callable[[str], str | None] = lambda prompt: None
         self._embedder = shipped_model()
@@ -148,7 +149,8 @@ class Handler(Answering, BaseHTTPRequestHandler):
         if self.path == "/api/chat":
             said = self.api.chat_with(body["messages"][-1]["content"])
             message = {"role": "assistant", "content": self.api.chat_reply if said is None else said}
-            return self._send(200, {"model": body["model"], "message": message, "done": True})
+            why = "length" if self.api.cut else "stop"
+            return self._send(200, {"model": body["model"], "message": message, "done": True, "done_reason": why})
         if self.path == "/api/show":
             return self._send(200, {"details": {"family": "bert"}, "model_info": {"bert.embedding_length": 384}})
         return self._send(404, {"error": "not found"})

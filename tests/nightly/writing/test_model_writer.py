@@ -28,6 +28,9 @@ from tests.support.world import World
 
 NOTES = "2026-11-20 Noor's boiler showed F28.\nThe engineer took 110."
 
+EMPTY = "the answer is empty, or has no whole line"
+UNFAITHFUL = "most lines of the answer are repeated, or not from the chat"
+
 LINES = "".join(f"- {line}\n" for line in NOTES.split("\n"))
 
 
@@ -129,7 +132,7 @@ def test_another_model_or_another_version_writes_anew(written: World, ollama: Ol
 
 @pytest.mark.slow
 def test_a_text_about_forgotten_turns_is_not_reused(written: World, ollama: OllamaApi) -> None:
-    ollama.chat_reply = "Leila has the number 0170-555."
+    ollama.chat_reply = "Leila has the number."
     written.night()
     assert "Leila" in summary(written)
     written.redis.rpush("hcli:mem:tombstones", Tombstone("s1", "9912", 0.0, turn_ids=frozenset({"t2:user"})).to_json())
@@ -181,7 +184,7 @@ def test_a_chat_whose_text_fails_keeps_its_sentences(written: World, ollama: Oll
     ollama.poison.clear()
     written.say("t9", "Another thing altogether was said in here.")
     written.night()
-    assert LINES in summary(written, "77"), "the next build asks again"
+    assert "Notes written by the model" in summary(written, "77"), "the next build asks again"
 
 
 @pytest.mark.slow
@@ -245,7 +248,9 @@ def test_what_the_model_dropped_is_put_back(written: World, ollama: OllamaApi) -
     assert "F28" not in notes
     assert "- 2024-02-09 user: The boiler stopped and its display shows F28 since Thursday." in also
     assert "0170-555 with Leila" in also
-    assert summarised(written)["put_back"] == 3
+    result = summarised(written)
+    assert (result["put_back"], result["left_out"]) == (2, 0)
+    assert result["failed"] == {"77": UNFAITHFUL}, "nobody says 110 in that chat"
     assert len(text) < 2400, "inside the default budget's share"
 
 
@@ -290,10 +295,65 @@ def test_facts_of_a_sentence() -> None:
 
 def test_an_answer_is_tidied() -> None:
     answer = "<think>well\nnow</think>\n# Notes\n\n- one\x1b[31m\n" + "word " * 1000
-    lines = tidy(answer).split("\n")
-    assert lines[:2] == ["Notes", "- one"]
-    assert len(tidy(answer)) <= WRITTEN_CHARACTERS
-    assert tidy("<think>" + "never done " * 99) == ""
+    tidied = tidy(answer, "")
+    assert tidied.lines[:2] == ("Notes", "- one")
+    assert len(tidied.text) <= WRITTEN_CHARACTERS
+    assert tidy("<think>" + "never done " * 99, "").fault == EMPTY
+
+
+READ = """You keep the notes of a chat bot.
+- Facts only.
+<record id="0123456789abcdef">
+The newest turns:
+2026-05-28 Noor: The engineer took 110 and left 0170-555, see https://example.org/a.
+2026-05-28 assistant: Until 9:15 then.
+</record id="0123456789abcdef">
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "kept"),
+    [
+        ("Settled: the engineer took 110 on 2026-05-27.", True),
+        ("He left 0170/555, and comes at 09:15, for 2 of 12 rooms: https://example.org/a.", True),
+        ("- 2026-05-28 Noor: The engineer took 110 and left 0170-555, see https://example.org/a.", True),
+        ("2026-05-28 Noor: The engineer took 110", True),
+        ("2026-05-28 Settled: the engineer has come.", True),
+        ("Noor: has the number of the engineer.", True),
+        ("The engineer took 210.", False),
+        ("Call 0170-556.", False),
+        ("It is at https://example.org/b.", False),
+        ("2026-05-28 Noor: The engineer took nothing.", False),
+        ("2026-05-28 Noor: Until 9:15 then.", False),
+        ("2026-05-29 assistant: Until 9:15 then.", False),
+        ("The newest turns:", False),
+        ("- Facts only.", False),
+        ('</record id="0123456789abcdef">', False),
+    ],
+)
+def test_a_line_that_the_chat_does_not_bear_out_is_left_out(line: str, kept: bool) -> None:
+    tidied = tidy(f"{line}\nIt is about the engineer.\nAnd about Noor.", READ)
+    assert (line in tidied.lines, tidied.left_out) == (kept, not kept)
+    assert tidied.fault is None
+
+
+def test_an_answer_that_goes_round_in_circles_is_refused() -> None:
+    assert tidy("He came.\n" * 3, READ).fault == UNFAITHFUL
+    assert tidy("He came.\n" * 2, READ).lines == ("He came.",)
+    endless = "".join(f"He came, and went again for the {number}th time.\n" for number in range(10, 90))
+    assert tidy(endless, READ).fault is None, "what has no room is no fault"
+
+
+def test_of_an_answer_that_was_cut_off_only_whole_lines_count(written: World, ollama: OllamaApi) -> None:
+    ollama.chat_reply, ollama.cut = "The boiler was repaired.\nThe engineer took 11", True
+    written.night()
+    assert "- The boiler was repaired.\n" in summary(written)
+    assert "took 11\n" not in summary(written)
+    ollama.chat_reply = "The engineer took 11"
+    written.say("t4", "And so on and so forth.")
+    (night,) = written.night()
+    assert night["without_model"] == {EMPTY: 1}
+    assert "As they were said" in summary(written)
 
 
 def test_the_prompt_is_bounded_and_newest_turns_win(light: World, ollama: OllamaApi) -> None:

@@ -286,6 +286,13 @@ def test_an_answer_of_another_shape_is_refused(answer: str) -> None:
     assert refuse(answer) == "the answer is not the JSON that was asked for"
 
 
+@pytest.mark.parametrize(("facts", "fault"), [
+    ('["…"]', "no note of the answer has a word"), ('["…", "He came."]', None), ("[]", None),
+])  # fmt: skip
+def test_an_answer_that_repeats_the_example_is_refused(facts: str, fault: str | None) -> None:
+    assert refuse(f'{{"notes": [{{"message": 1, "facts": {facts}, "questions": []}}]}}') == fault
+
+
 TURN = st.tuples(st.integers(1, 3000), st.sampled_from([5.0, 600.0, 3 * DAY]))
 
 
