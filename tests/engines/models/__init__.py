@@ -1,0 +1,1 @@
+"""Real models for the tests with engines: how they are got, and what serves them (setup.py)."""
