@@ -7,14 +7,16 @@ import os
 import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import redis.asyncio.connection
 import redis.connection
 from redis import Redis, ResponseError
 
 from shared.wire.key_table import KEYS
-from tests.support.redis.users import Guarded
+
+if TYPE_CHECKING:
+    from tests.support.redis.users import Guarded
 
 #: A key of ours, and what stands for all keys of its kind.
 _KINDS = [
