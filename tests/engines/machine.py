@@ -39,6 +39,7 @@ class Machine:
     def __init__(self, root: Path, *, copied: bool = True) -> None:
         self._given, self._copied, self._place = root, copied, roots.cache() / "machine"
         self._root, self._log = self._place / "root", self._place / "console.log"
+        self._own_network = self._place / "network"
         self._running: list[subprocess.Popen[bytes]] = []
         self._leader = 0
 
@@ -54,6 +55,8 @@ class Machine:
             mounted = ["-t", "overlay", "-o", layers, "overlay"] if self._copied else ["--bind", str(self._given)]
             self._around("--mount", "mount", *mounted, str(self._root))
             self._around("--net", "ip", "link", "set", "lo", "up")
+            self._own_network.touch()  # /proc/<pid>/ns/net would be another process' where nspawn looks for it
+            self._around("--mount", "mount", "--bind", str(self.network), str(self._own_network))
             self._start("slirp4netns", "--configure", "--mtu=1400", str(self._holder), "tap0")
             self.boot()
         except BaseException:
@@ -75,8 +78,20 @@ class Machine:
     def boot(self) -> None:
         """Until systemd has started everything."""
         nspawn = ["systemd-nspawn", "--quiet", "--register=no", "--keep-unit", "--resolv-conf=off", "--timezone=off"]
-        nspawn += ["--console=pipe", f"--network-namespace-path={self.network}", f"--directory={self._root}", "--boot"]
-        self._nspawn = self._start("nsenter", f"--target={self._holder}", "--mount", *nspawn)
+        nspawn += [
+            "--console=pipe",
+            f"--network-namespace-path={self._own_network}",
+            f"--directory={self._root}",
+            "--boot",
+        ]
+        ended_with_us = [
+            "unshare",
+            "--pid",
+            "--fork",
+            "--kill-child",
+            "--mount-proc",
+        ]  # a killed nspawn leaves its systemd running
+        self._nspawn = self._start("nsenter", f"--target={self._holder}", "--mount", *ended_with_us, *nspawn)
         wait_for(self._is_up, lambda: f"the machine to boot; it says:\n{self._log.read_text(errors='replace')[-4000:]}")
         for controller in ("memory", "pids"):
             if Path("/sys/fs/cgroup", controller).exists():  # of version 1: mounted read-only, and no limit would hold
@@ -141,10 +156,17 @@ class Machine:
         roots.checked(["nsenter", f"--target={self._holder}", namespace, *command])
 
     def _is_up(self) -> bool:
-        children = Path(f"/proc/{self._nspawn.pid}/task/{self._nspawn.pid}/children").read_text().split()
-        self._leader = int(children[0]) if children else 0  # the first one is another
-        said = self._try("systemctl", "is-system-running", "--wait").stdout if children else ""
+        self._leader = _first_child(_first_child(self._nspawn.pid))  # unshare, nspawn, systemd
+        said = self._try("systemctl", "is-system-running", "--wait").stdout if self._leader else ""
         return said.strip() in ("running", "degraded")
+
+
+def _first_child(pid: int) -> int:
+    """0 if it has none, or does not run."""
+    try:
+        return int(Path(f"/proc/{pid}/task/{pid}/children").read_text().split()[0])
+    except (OSError, IndexError):
+        return 0
 
 
 def installed_root() -> Path:
