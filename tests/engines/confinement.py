@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tomllib
+from contextlib import suppress
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -24,19 +25,23 @@ def faults_of(machine: Machine, unit: str, account: str) -> list[str]:
     main = machine.process(unit)
     pids = (cgroup(main, "name=systemd") / "cgroup.procs").read_text().split()
     assert pids, f"{unit} has no processes"
-    return [f"{unit}: {fault}" for pid in pids for fault in faults_of_process(machine, Path("/proc", pid), account)]
+    user, known, found = machine.run("id", "--user", account).strip(), secrets(machine), list[str]()
+    for pid in pids:
+        with suppress(FileNotFoundError, ProcessLookupError):  # the Claude CLI has children that live for a moment
+            found += [f"{unit}: {fault}" for fault in faults_of_process(Path("/proc", pid), user, known)]
+    return found
 
 
-def faults_of_process(machine: Machine, process: Path, account: str) -> list[str]:
+def faults_of_process(process: Path, user: str, known: set[str]) -> list[str]:
+    """`known`: the secrets that its environment must not have."""
     lines = (line.partition(":") for line in (process / "status").read_text().splitlines())
     status = {name: value.strip() for name, _, value in lines}
-    user = machine.run("id", "--user", account).strip()
     wanted = CONFINED | {"Uid": "\t".join([user] * 4)}
     found = [f"{name} is {status[name]}" for name, value in wanted.items() if status[name] != value]
     environment = (process / "environ").read_text()
     return [
         f"{status['Name']}: {fault}"
-        for fault in found + ["a secret is in the environment" for one in secrets(machine) if one in environment]
+        for fault in found + ["a secret is in the environment" for one in known if one in environment]
     ]
 
 
