@@ -14,7 +14,6 @@ NO_CAPABILITY = "0" * 16
 CONFINED = {
     **dict.fromkeys(("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"), NO_CAPABILITY),
     "NoNewPrivs": "1",
-    "Seccomp": "2",  # by a filter
 }
 #: Limit of a unit → the controller, and its file in cgroups of version 1 and 2.
 LIMITS = {"MemoryMax": ("memory", "memory.limit_in_bytes", "memory.max"), "TasksMax": ("pids", "pids.max", "pids.max")}
@@ -25,24 +24,23 @@ def faults_of(machine: Machine, unit: str, account: str) -> list[str]:
     main = machine.process(unit)
     pids = (cgroup(main, "name=systemd") / "cgroup.procs").read_text().split()
     assert pids, f"{unit} has no processes"
-    user, known, found = machine.run("id", "--user", account).strip(), secrets(machine), list[str]()
+    wanted = CONFINED | {"Uid": "\t".join([machine.run("id", "--user", account).strip()] * 4)}
+    filters = int(status_of(machine.inside("/proc/1"))["Seccomp_filters"])  # systemd-nspawn's, over all that runs in it
+    known, found = secrets(machine), list[str]()
     for pid in pids:
         with suppress(FileNotFoundError, ProcessLookupError):  # the Claude CLI has children that live for a moment
-            found += [f"{unit}: {fault}" for fault in faults_of_process(Path("/proc", pid), user, known)]
+            process = Path("/proc", pid)
+            status, environment = status_of(process), (process / "environ").read_text()
+            faults = [f"{name} is {status[name]}" for name, value in wanted.items() if status[name] != value]
+            faults += ["its own filter refuses no system call"] if int(status["Seccomp_filters"]) <= filters else []
+            faults += ["a secret is in its environment"] if any(one in environment for one in known) else []
+            found += [f"{unit}: {status['Name']}: {fault}" for fault in faults]
     return found
 
 
-def faults_of_process(process: Path, user: str, known: set[str]) -> list[str]:
-    """`known`: the secrets that its environment must not have."""
+def status_of(process: Path) -> dict[str, str]:
     lines = (line.partition(":") for line in (process / "status").read_text().splitlines())
-    status = {name: value.strip() for name, _, value in lines}
-    wanted = CONFINED | {"Uid": "\t".join([user] * 4)}
-    found = [f"{name} is {status[name]}" for name, value in wanted.items() if status[name] != value]
-    environment = (process / "environ").read_text()
-    return [
-        f"{status['Name']}: {fault}"
-        for fault in found + ["a secret is in the environment" for one in known if one in environment]
-    ]
+    return {name: value.strip() for name, _, value in lines}
 
 
 def limits_of(machine: Machine, unit: str) -> dict[str, tuple[str, str]]:

@@ -7,8 +7,10 @@ nothing mounted and nothing running.
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Self
 
@@ -31,6 +33,13 @@ ENVIRONMENT = {
     "LANG": "C.UTF-8",
     "NODE_EXTRA_CA_CERTS": f"/{roots.CERTIFICATES}",
 }
+#: A systemd-nspawn that is killed leaves its systemd running, unless that is in PIDs of ours.
+WITH_US = ("unshare", "--pid", "--fork", "--kill-child", "--mount-proc")
+#: It refuses what it does not know, such as Landlock.
+NSPAWN = (
+    "systemd-nspawn", "--quiet", "--boot", "--register=no", "--keep-unit", "--resolv-conf=off", "--timezone=off", "--console=pipe",
+    "--system-call-filter=landlock_create_ruleset landlock_add_rule landlock_restrict_self",
+)  # fmt: skip
 
 
 class Machine:
@@ -68,6 +77,7 @@ class Machine:
         for process in reversed(self._running):
             process.kill()
             process.wait()
+        wait_for(_left_cgroups, "the machine's processes to be gone")
         shutil.rmtree(self._place, ignore_errors=True)
 
     @property
@@ -77,21 +87,9 @@ class Machine:
 
     def boot(self) -> None:
         """Until systemd has started everything."""
-        nspawn = ["systemd-nspawn", "--quiet", "--register=no", "--keep-unit", "--resolv-conf=off", "--timezone=off"]
-        nspawn += [
-            "--console=pipe",
-            f"--network-namespace-path={self._own_network}",
-            f"--directory={self._root}",
-            "--boot",
-        ]
-        ended_with_us = [
-            "unshare",
-            "--pid",
-            "--fork",
-            "--kill-child",
-            "--mount-proc",
-        ]  # a killed nspawn leaves its systemd running
-        self._nspawn = self._start("nsenter", f"--target={self._holder}", "--mount", *ended_with_us, *nspawn)
+        command = ["nsenter", f"--target={self._holder}", "--mount", *WITH_US, *NSPAWN]
+        command += [f"--network-namespace-path={self._own_network}", f"--directory={self._root}"]
+        self._nspawn = self._start(*command, at_first=_join_cgroups)
         wait_for(self._is_up, lambda: f"the machine to boot; it says:\n{self._log.read_text(errors='replace')[-4000:]}")
         for controller in ("memory", "pids"):
             if Path("/sys/fs/cgroup", controller).exists():  # of version 1: mounted read-only, and no limit would hold
@@ -145,10 +143,10 @@ class Machine:
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=900, check=False,
         )  # fmt: skip
 
-    def _start(self, *command: str) -> subprocess.Popen[bytes]:
+    def _start(self, *command: str, at_first: Callable[[], None] | None = None) -> subprocess.Popen[bytes]:
         with self._log.open("ab") as log:
             words = ["setpriv", "--pdeathsig", "SIGKILL", *command]
-            started = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+            started = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=log, stderr=log, preexec_fn=at_first)
         self._running.append(started)
         return started
 
@@ -159,6 +157,29 @@ class Machine:
         self._leader = _first_child(_first_child(self._nspawn.pid))  # unshare, nspawn, systemd
         said = self._try("systemctl", "is-system-running", "--wait").stdout if self._leader else ""
         return said.strip() in ("running", "degraded")
+
+
+def _cgroups() -> list[Path]:
+    """Its own in each hierarchy that its systemd uses; with cgroups of version 2 there is one."""
+    found = [Path("/sys/fs/cgroup", name) for name in ("systemd", "unified", "memory", "pids")]
+    return [place / "hmem-engines" for place in found if place.exists()] or [Path("/sys/fs/cgroup/hmem-engines")]
+
+
+def _join_cgroups() -> None:
+    for place in _cgroups():
+        place.mkdir(exist_ok=True)
+        (place / "cgroup.procs").write_text(str(os.getpid()))
+
+
+def _left_cgroups() -> bool:
+    """Whether they could be removed: no process is in them any more."""
+    try:
+        for place in _cgroups():
+            for folder, _, _ in os.walk(place, topdown=False):
+                Path(folder).rmdir()
+    except OSError:
+        return False
+    return True
 
 
 def _first_child(pid: int) -> int:
