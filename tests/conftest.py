@@ -6,6 +6,7 @@ import os
 import shutil
 import signal
 import subprocess
+import tempfile
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -14,7 +15,8 @@ from typing import TYPE_CHECKING
 import pytest
 from redis import Redis
 
-from shared.config.settings import load_settings
+from shared.config import credentials, sources
+from shared.config.settings import load_settings, setting_names
 from tests.support.machine import answers, free_port, wait_for
 from tests.support.processes import forked
 from tests.support.redis import recorded
@@ -31,6 +33,12 @@ pytest_plugins = ("tests.support.selection",)
 
 #: Children of this process take our stand-in modules from here; commands in `World` have an environment of their own.
 os.environ["PYTHONPATH"] = str(REPOSITORY)
+#: No setting comes from the machine that runs the tests: neither from a shell nor from an installation.
+for name in (*setting_names(), "HMEM_CONFIG", credentials.VARIABLE, "CREDENTIALS_DIRECTORY"):
+    os.environ.pop(name, None)
+_nothing = tempfile.TemporaryDirectory(prefix="hmem-test-")
+os.environ["XDG_CONFIG_HOME"] = _nothing.name
+sources.DEFAULT_CONFIG = credentials.SECRETS_DIR = Path(_nothing.name, "none")
 
 
 @pytest.fixture(scope="session", autouse=True)
