@@ -24,7 +24,8 @@ _KINDS = [
     for key in KEYS
 ]
 #: What a connection sends for itself. Users of ours may not all do it, and do not need it.
-_OF_CONNECTIONS = {"HELLO", "AUTH", "CLIENT", "SELECT", "QUIT", "READONLY"}
+#: TYPE only names the key after an error about a value of another type; where it is refused, the error says it without the name.
+_OF_CONNECTIONS = {"TYPE", "HELLO", "AUTH", "CLIENT", "SELECT", "QUIT", "READONLY"}
 
 
 def user_of(arguments: Sequence[str]) -> str | None:
