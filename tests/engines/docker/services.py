@@ -77,4 +77,5 @@ class Services:
 
     def logs(self) -> str:
         """Which containers there are, and the ends of their logs."""
-        return self.compose("ps", "--all", check=False) + self.compose("logs", "--tail=60", check=False)
+        lines = self.compose("ps", "--all", check=False) + self.compose("logs", "--tail=60", check=False)
+        return lines.replace("\x1b[2K", "")
