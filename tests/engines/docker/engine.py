@@ -21,6 +21,8 @@ PROGRAMS = ("dockerd", "docker", "docker-init", "debootstrap", "slirp4netns", "s
 ADDRESS = "192.0.2.1"
 #: slirp4netns asks this host's resolver, and ends each connection: packets may be as large as they can.
 RESOLVER, MTU = "10.0.2.3", 65520
+#: Containers are in a group of this name and our process id, among the host's cgroups.
+GROUP = "hmem-docker-"
 NAMESPACES = ("--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc")
 
 
@@ -29,7 +31,7 @@ class Engine:
 
     def __init__(self, data: Path, folder: Path, plugins: Path) -> None:
         self._data, self._folder = data, folder
-        self._group = f"hmem-engines-{os.getpid()}"  # of its containers, among this host's cgroups
+        self._group = f"{GROUP}{os.getpid()}"
         self._running: list[subprocess.Popen[bytes]] = []
         (folder / "client").mkdir()
         (folder / "client/cli-plugins").symlink_to(plugins)
@@ -112,9 +114,10 @@ class Engine:
             process.kill()
             process.wait()
         groups = Path("/sys/fs/cgroup")
-        for group in (groups / self._group, *groups.glob(f"*/{self._group}")):
+        for group in (*groups.glob(f"{GROUP}*"), *groups.glob(f"*/{GROUP}*")):  # also of a run that was killed
             for one in sorted(group.glob("**"), reverse=True):
-                one.rmdir()
+                with suppress(OSError):  # another run's
+                    one.rmdir()
 
     def _start(self, name: str, *command: str) -> subprocess.Popen[bytes]:
         with (self._folder / f"{name}.log").open("wb") as log:
