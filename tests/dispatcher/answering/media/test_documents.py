@@ -44,6 +44,14 @@ def consolidated(talk: Talk) -> None:
     wait_until(lambda: not talk.stage.redis.llen(f"hcli:mem:unconsolidated:{CHAT}"), lambda: "consolidation")
 
 
+@pytest.fixture(scope="module")
+def _contract(talk: Talk) -> None:
+    """Somebody has sent it: the tests of this file may run in several processes, each in one of its own."""
+    talk.send(
+        None, caption="this is my lease", **talk.stage.api.files.document(CONTRACT, "contract.pdf", "application/pdf")
+    )
+
+
 def test_a_pdf_reaches_claude_and_is_found_by_its_words(talk: Talk) -> None:
     talk.answer = "I keep the contract in mind."
     said = talk.send(
@@ -66,6 +74,7 @@ def test_a_pdf_reaches_claude_and_is_found_by_its_words(talk: Talk) -> None:
     assert "contract.pdf (from Ada Byron): " in talk.search("what did the contract say on notice?")
 
 
+@pytest.mark.usefixtures("_contract")
 def test_what_was_in_it_is_recalled_for_a_later_question_with_where_it_is_from(talk: Talk) -> None:
     consolidated(talk)
     talk.stage.redis.delete(f"hcli:session:{CHAT}", f"hcli:session_history:{CHAT}")
@@ -157,6 +166,7 @@ def test_places_and_contacts_are_words(talk: Talk) -> None:
     assert talk.words().rstrip().endswith("Contact: Ann, +49 30 1")
 
 
+@pytest.mark.usefixtures("_contract")
 def test_a_night_cuts_documents_and_its_counts_add_up(talk: Talk) -> None:
     consolidated(talk)
     talk.stage.world.command("hmem-night", "run")
