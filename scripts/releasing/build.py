@@ -26,7 +26,8 @@ def build_twice(source: Source, work: Path) -> tuple[Path, Path]:
     again = built("sdist", source.export(second / "tree"), second / "made", source, SECOND)
     _compare("source distribution", sdist, again)
     with tarfile.open(again) as files:
-        files.extractall(second / "unpacked", filter="data")
+        files.extraction_filter = getattr(tarfile, "data_filter", None)  # Python 3.11.2 of Debian 12 has none
+        files.extractall(second / "unpacked")
     (tree,) = (second / "unpacked").iterdir()
     fixed_modes(tree)
     _compare("wheel that the source distribution builds", wheel, built("wheel", tree, second / "made", source, SECOND))

@@ -33,7 +33,8 @@ class Source:
         archive = _git(self.root, "archive", "--format=tar", self.commit)
         directory.mkdir(parents=True)
         with tarfile.open(fileobj=io.BytesIO(archive)) as files:
-            files.extractall(directory, filter="data")
+            files.extraction_filter = getattr(tarfile, "data_filter", None)  # Python 3.11.2 of Debian 12 has none
+            files.extractall(directory)
         fixed_modes(directory)
         return directory
 
