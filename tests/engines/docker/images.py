@@ -9,7 +9,7 @@ from tests.engines import roots
 from tests.engines.docker.engine import Engine
 
 PYTHON, NODE, REDIS = "python:3.11-slim-bookworm", "node:22-bookworm-slim", "redis:7"
-#: Debian's own redis-server, with the /etc/redis that the image REDIS does not have.
+#: Debian's own redis-server, with an /etc/redis that the image REDIS does not have: root's, closed to all others that write.
 OTHER_REDIS = "redis:debian"
 PACKAGES = ("python3", "python3-venv")
 #: Compose and buildx of the next Debian, unpacked beside the rest: this one has none that fit.
@@ -26,7 +26,8 @@ ln -s /usr/bin/python3 /usr/local/bin/python
 MADE_FROM_IT = {
     OTHER_REDIS: """
 RUN apt-get update && apt-get install -y --no-install-recommends redis-server \\
- && usermod --uid 999 redis && groupmod --gid 999 redis && install -d -o 999 -g 999 /data && chown -R redis:redis /etc/redis
+ && usermod --uid 999 redis && groupmod --gid 999 redis && install -d -o 999 -g 999 /data && chown -R root:root /etc/redis \\
+ && chmod -R go=rX /etc/redis
 WORKDIR /data
 """,
     NODE: f"""
