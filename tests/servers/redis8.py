@@ -29,14 +29,21 @@ from tests.support.world import REPOSITORY
 FETCHED = REPOSITORY / ".venv" / "redis8" / "redis-server"
 
 
-def program() -> str:
-    """A redis-server of version 8; skips the test if there is none."""
+def find_program() -> str | None:
+    """A redis-server of version 8 on this machine."""
     for one in ("redis-server", str(FETCHED)):
         if path := shutil.which(one):
             told = subprocess.run([path, "--version"], capture_output=True, text=True, check=False).stdout
             found = re.search(r" v=(\d+)\.", told)
             if found and int(found[1]) >= 8:
                 return path
+    return None
+
+
+def program() -> str:
+    """A redis-server of version 8; skips the test if there is none."""
+    if path := find_program():
+        return path
     pytest.skip("There is no Redis 8. Run scripts/redis8, or set HMEM_TEST_REDIS8_URL to a server of yours.")
 
 

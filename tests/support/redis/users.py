@@ -14,6 +14,8 @@ from typing import Any
 import yaml
 from redis import Redis
 
+from shared.wire.acl import selector
+from shared.wire.users import VECTOR_RIGHTS
 from tests.support.machine import free_port, wait_for
 from tests.support.world import REPOSITORY
 
@@ -78,6 +80,11 @@ def guarded_redis(
         yield guarded
     finally:
         guarded.stop(signal.SIGKILL)  # nothing is to be written any more
+
+
+def vector_additions() -> dict[str, str]:
+    """What users may do besides where vectors are kept in Redis 8 (docs/redis-keys.md)."""
+    return {user: " ".join(map(selector, rights)) for user, rights in VECTOR_RIGHTS.items()}
 
 
 def health(port: int) -> str:
