@@ -14,6 +14,7 @@ from typing import Any
 import structlog
 
 from nightly.archive.catalog import Catalog, open_catalog
+from nightly.archive.incoming.reading import in_batches, read_records, turn_keys
 from nightly.archive.rewriting import erasing
 from nightly.archive.segments import RESTORE, segment_runs
 from nightly.index import servers
@@ -385,10 +386,10 @@ def _summary(night: Night) -> dict[str, Any]:
 def dry_run(settings: Settings) -> dict[str, Any]:
     """What a night would find, without writing anything there."""
     with connect(settings) as client, tempfile.TemporaryDirectory(prefix="hmem-plan-") as folder:
-        names = export.turn_keys(client)
+        names = turn_keys(client)
         with closing(Catalog(settings.hmem_night_dir, Reporter(quiet=True).say, Path(folder))) as catalog:
             catalog.refresh()
-            records = (record for batch in export.in_batches(names) for record in export.read_records(client, batch))
+            records = (record for batch in in_batches(names) for record in read_records(client, batch))
             return {
                 "unfinished_night": unfinished_run(settings),
                 "keys": len(names),

@@ -25,7 +25,7 @@ from shared.config.settings import Settings
 from shared.config.values import names_a_host
 from shared.delivery.transfer import durable_option
 from shared.errors import ArchiveDamaged, MirrorFailed, SettingsError
-from shared.system.archive_folder import archive_files, run_of
+from shared.system.archive_folder import CAPTURE, archive_files, run_of
 from shared.system.files import fresh_dir, fsync_dir, remove_tree
 from shared.system.processes import run_bounded
 
@@ -177,6 +177,8 @@ def missing_there(mirror: Mirror, archive_dir: Path) -> list[str]:
 def bring_up_to_date(mirror: Mirror, archive_dir: Path) -> int:
     """Add what the mirror lacks, then verify that it has every file of the archive byte for byte; returns their number."""
     mirror.add(archive_dir, missing_there(mirror, archive_dir))
+    if (archive_dir / CAPTURE).exists():
+        mirror.supersede(archive_dir, [CAPTURE])
     names = [name for _, name in archive_files(archive_dir)]
     found = mirror.compare(archive_dir, names)
     if any("original" in header_of(archive_dir / name) for name in names):

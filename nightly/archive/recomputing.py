@@ -23,6 +23,7 @@ _TABLES = {
     "records": "SELECT r.sha256, name FROM {0}.records AS r JOIN {0}.segments USING (segment)",
     "turns": "SELECT turn_id, chat_id, said_at, t.sha256, name, start, length FROM {0}.turns AS t JOIN {0}.segments USING (segment)",
     "other versions": "SELECT chat_id, turn_id, name FROM {0}.others JOIN {0}.segments USING (segment)",
+    "events": "SELECT key, state, name FROM {0}.events JOIN {0}.segments USING (segment)",
     "texts": "SELECT key, chat_id, name FROM {0}.texts JOIN {0}.segments USING (segment)",
     "erased turns": "SELECT turn_id, chat_id, said_at FROM {0}.erased",
     "tombstones": "SELECT tombstone_id, run, record FROM {0}.tombstones",

@@ -1,7 +1,7 @@
 """The archive: every record that ever left Redis, in immutable segments, one file a run.
 
     archive/seg-<run>.jsonl     line 1      {"kind": "segment", "format": 1, "run": N[, "original": hash of the file before erasing]}
-                                lines       {"kind": "turn" | "quarantine", "key", "redis_type", "value", "sha256"[, "reason"]}
+                                lines       {"kind": "turn" | "event" | "quarantine", "key", "redis_type", "value", "sha256"[, "reason"]}
                                             {"kind": "tombstone", "tombstone": {…}}
                                             {"kind": "erased", "key", "chat_id", "timestamp", "sha256"}   what remains of an erased record
                                 last line   {"kind": "end", "lines": n, "sha256": hash of all bytes before this line}
@@ -32,9 +32,10 @@ import orjson
 
 from nightly.night.sealed import archive_line, is_gone, named_chat, read_archive_line, read_night_line
 from shared.errors import ArchiveDamaged, FormatNewer
-from shared.system.archive_folder import archive_files, proven_hash, run_of
+from shared.system.archive_folder import CAPTURE, archive_files, proven_hash, run_of
 from shared.system.files import atomic_writer
 from shared.system.keys import sealing
+from shared.turns.events import Event
 from shared.turns.records import RecordRefused, Tombstone, Turn, chat_id_of, dumps, timestamp_of, turn_key
 
 Item = TypeVar("Item")
@@ -164,6 +165,11 @@ def is_texts(name: str) -> bool:
     return name.startswith("texts-")
 
 
+def kind_of(name: str) -> str:
+    """What the first line of a file of this name says of its kind."""
+    return "texts" if is_texts(name) else "capture" if name == CAPTURE else "segment"
+
+
 def segment_runs(directory: Path) -> list[int]:
     """Runs that have a segment (of records, not of texts), ascending."""
     return [run for run, name in archive_files(directory) if name == segment_name(run)]
@@ -186,6 +192,12 @@ def read_texts(directory: Path) -> ArchivedTexts:
             found.texts.update({text.key: text for text in map(WrittenText.from_json, segment)})
             found.segments[name] = segment.sha256
     return found
+
+
+def event_of(line: Record) -> Event:
+    """The event of a line of the kind `event`."""
+    raw = RawRecord.from_json(line)
+    return Event.parse(raw.key, raw.value)
 
 
 class Owners(Protocol):
@@ -220,7 +232,7 @@ class Segment:
                 raise ValueError("its last line does not match its content")
             self.sha256, self.header = sha256, header_of(path)
             run, kind = self.header["run"], self.header["kind"]
-            if (run, kind) != (run_of(path.name), "texts" if is_texts(path.name) else "segment"):
+            if (run, kind) != (run_of(path.name), kind_of(path.name)):
                 raise ValueError(f"it contains another file: {kind} of run {run}")
             if self.header["format"] > SEALED_FORMAT:
                 raise FormatNewer(
@@ -300,6 +312,8 @@ def _refuse_unless_sound(line: dict[str, Any]) -> None:
             raise ValueError("an erased record has no hash")
     elif RawRecord.from_json(line).sha256 != line["sha256"]:
         raise ValueError(f"record {line['sha256']} does not match its hash")
+    elif kind == "event":
+        event_of(line)
 
 
 class Again(Iterable[Item]):
@@ -379,7 +393,7 @@ def _line(record: Record) -> bytes:
 
 
 def write_segment(
-    path: Path, run: int, records: Iterable[Record], kind: str = "segment", original: str | None = None
+    path: Path, run: int | None, records: Iterable[Record], kind: str = "segment", original: str | None = None
 ) -> None:
     """Write a complete, durable segment of records, which are read twice; `original`: the hash of the file that it replaces, before anything was
     erased."""

@@ -16,6 +16,7 @@ from redis import Redis
 
 from nightly import pipeline
 from nightly.archive.catalog import Catalog
+from nightly.archive.incoming.reading import in_batches, read_records, turn_keys
 from nightly.archive.recomputing import recomputed
 from nightly.archive.segments import RawRecord, parse_turn
 from nightly.archive.tombstones import imported, judge
@@ -26,7 +27,6 @@ from nightly.imports.staging import StagedImport, Staging, adopt, classify_by_fi
 from nightly.night.folder import RESULT, imports_dir, nights_dir
 from nightly.night.lease import connect
 from nightly.night.progress import Reporter
-from nightly.steps import export
 from shared.config.settings import Settings
 from shared.errors import InvalidInput, NightRunning
 from shared.text.format import date_text, shorten
@@ -169,8 +169,8 @@ def covered_by(settings: Settings, staged: Path, catalog: Catalog) -> list[dict[
 
 def _in_redis(client: Redis) -> Iterator[RawRecord]:
     """What the next night exports."""
-    for batch in export.in_batches(export.turn_keys(client)):
-        yield from export.read_records(client, batch)
+    for batch in in_batches(turn_keys(client)):
+        yield from read_records(client, batch)
 
 
 def plan(settings: Settings, request: Request, reporter: Reporter) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from typing import Any
 
 from nightly import pipeline
 from nightly.archive.catalog import Catalog
+from nightly.archive.incoming.reading import turn_keys
 from nightly.index.chunk_file import ChunkFolder
 from nightly.night.folder import CACHE, Night
 from nightly.night.lease import Lease, connect
@@ -27,7 +28,6 @@ from nightly.night.progress import Reporter
 from nightly.night.scratch import scratch_database
 from nightly.night.target import open_target
 from nightly.steps import chunk
-from nightly.steps.export import turn_keys
 from shared.config.credentials import for_child
 from shared.config.settings import Settings
 from shared.embedding.known_models import known_model

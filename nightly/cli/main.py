@@ -78,6 +78,23 @@ def run(
 
 
 @app.command()
+def capture(json: Json = False) -> None:
+    """Copy what today has into the archive and its mirror, without building memory or deleting anything: seconds, as often as a timer likes."""
+    from nightly.archive.incoming.capture import capture as write_capture
+    from nightly.night.progress import Reporter
+
+    settings = start_night()
+    counts = write_capture(settings, Reporter(quiet=json or settings.log_json))
+    if json:
+        print_json(counts)
+    else:
+        place = " Its mirror has it, too." if counts["mirrored"] else ""
+        typer.echo(
+            f"Captured: {counts['records']} new records and {counts['tombstones']} tombstones since the last night.{place}"
+        )
+
+
+@app.command()
 def schedule() -> None:
     """Run the night on NIGHT_CRON, for hosts without cron or systemd. Each night is a separate process."""
     from apscheduler.schedulers.blocking import BlockingScheduler

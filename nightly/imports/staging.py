@@ -23,6 +23,7 @@ import orjson
 
 from nightly.archive.catalog import Catalog, open_catalog
 from nightly.archive.chat_chunks import ChatReader
+from nightly.archive.incoming.reading import RECORDS, TOMBSTONES
 from nightly.archive.segments import RawRecord, stored_records
 from nightly.archive.tombstones import judge
 from nightly.imports.candidates import Candidate
@@ -46,7 +47,7 @@ from shared.turns.records import RecordRefused, Tombstone
 from shared.wire import keys
 
 FORMAT = 1
-RECORDS, TOMBSTONES, TEXTS = "records.jsonl", "tombstones.jsonl", "texts.jsonl"
+TEXTS = "texts.jsonl"
 #: The file that is being written; only the holder of the directory's lock writes it.
 _PART = "staging.part"
 

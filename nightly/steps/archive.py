@@ -13,12 +13,16 @@ nothing before the mirror is verified. A mirror with more or different files tha
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import orjson
 
 from nightly.archive.catalog import Catalog, open_catalog
+from nightly.archive.incoming.capture import empty
+from nightly.archive.incoming.events import archived_line
+from nightly.archive.incoming.reading import EVENTS, RECORDS, TOMBSTONES
 from nightly.archive.media.bring import MediaBringer
 from nightly.archive.media.erase import erase as erase_media
 from nightly.archive.media.index import open_index
@@ -38,7 +42,7 @@ from nightly.archive.segments import (
     write_texts,
 )
 from nightly.archive.tombstones import Judged, judge
-from nightly.imports.staging import RECORDS, TEXTS, TOMBSTONES, clear
+from nightly.imports.staging import TEXTS, clear
 from nightly.night.folder import Night
 from nightly.night.ledger import Ledger
 from nightly.night.sealed import night_line, prepare_keys, read_night_line
@@ -63,18 +67,20 @@ def run(night: Night, out: Path) -> dict[str, Any]:
         tombstones = _new_tombstones(earlier, judged)
         eraser = erasing.eraser_of(earlier, tombstones, night.run)
         ledger, new_records = _write_new(night, out / NEW, earlier, eraser)
+        new_events = _add_events(night, out / NEW, earlier, eraser)
         prepare_keys(chat for chat in ledger.chats if chat != "?")
     _write(night, out / NEW, tombstones)
     (out / NEW).unlink()
     crash_point("archive:segment-written")
+    empty(night.archive_dir)
     with open_catalog(night) as archive:
         _bring_texts(night, archive, eraser)
     with open_catalog(night) as archive:
-        _prove(archive, _exported(night))
+        _prove(archive, _everything(night))
         erased = erasing.apply(night, archive)
     with open_catalog(night) as archive:
         if erased.get("segments"):
-            _prove(archive, _exported(night))
+            _prove(archive, _everything(night))
         media = _media(night, archive, out)
         found = {
             "segments": archive.segments,
@@ -89,6 +95,7 @@ def run(night: Night, out: Path) -> dict[str, Any]:
     return {
         "ledger": ledger.to_json(night.result("export")["records"]),
         "new_records": new_records,
+        "new_events": new_events,
         "new_tombstones": len(tombstones),
         "refused_tombstones": dict(judged.refused),
         "only_hiding_tombstones": judged.only_hide,
@@ -137,6 +144,10 @@ def _exported(night: Night) -> Iterator[RawRecord]:
     return stored_records(night.output("export") / RECORDS)
 
 
+def _everything(night: Night) -> Iterator[RawRecord]:
+    return chain(_exported(night), stored_records(night.output("export") / EVENTS))
+
+
 def _if_reachable(night: Night, ask: Callable[[Mirror], dict[str, Any]]) -> dict[str, Any] | None:
     """What the mirror answers, None without one, or the reason why it is not reachable: tonight's memory need not wait for a disk."""
     mirror = open_mirror(night.settings)
@@ -173,6 +184,18 @@ def _write_new(night: Night, path: Path, earlier: Catalog, eraser: erasing.Erase
                 handle.write(night_line(orjson.dumps(written)) + b"\n")
                 count += 1
     return ledger, count
+
+
+def _add_events(night: Night, path: Path, earlier: Catalog, eraser: erasing.Eraser | None) -> int:
+    """Add the archive's line of each new event; how many."""
+    count = 0
+    with path.open("ab") as handle:
+        for record in stored_records(night.output("export") / EVENTS):
+            if line := archived_line(record, earlier):
+                written = eraser.rewritten(line, night.run) if eraser else line
+                handle.write(orjson.dumps(written) + b"\n")
+                count += 1
+    return count
 
 
 def _classify(record: RawRecord, earlier: Catalog, ledger: Ledger) -> dict[str, Any] | None:

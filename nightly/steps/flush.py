@@ -12,6 +12,7 @@ import sqlite3
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import closing
+from itertools import chain
 from pathlib import Path
 from typing import Any, cast
 
@@ -19,10 +20,10 @@ import orjson
 import redis
 
 from nightly.archive.catalog import open_catalog
+from nightly.archive.incoming.reading import EVENTS, RECORDS
 from nightly.archive.media.flushing import flush_media, mirror_media
 from nightly.archive.mirror import bring_up_to_date, open_mirror
 from nightly.archive.segments import RawRecord, Segment, stored_records
-from nightly.imports.staging import RECORDS
 from nightly.night.folder import Night
 from nightly.night.scratch import scratch_database
 from shared.errors import LeaseLost, MirrorFailed, ReleaseRefused
@@ -42,8 +43,7 @@ OTHERS = ("tombstone", "text")
 
 def run(night: Night, out: Path) -> dict[str, Any]:
     """`mirror_failed` says why nothing was deleted although the night is done: its turns stay in Redis, and the next night finds them archived."""
-    records = night.output("export") / RECORDS
-    exported = sum(1 for _ in stored_records(records))
+    exported = sum(1 for _ in _exported(night))
     try:
         mirror = open_mirror(night.settings)
         mirrored = bring_up_to_date(mirror, night.archive_dir) if mirror else None  # texts came after the archive step
@@ -54,7 +54,9 @@ def run(night: Night, out: Path) -> dict[str, Any]:
     script = night.redis.register_script((Path(__file__).parent / "flush.lua").read_text(encoding="utf-8"))
     deleted = kept = safe = 0
     served, followed = _Served(night), _followed(night)
-    for batch in night.report.track(_batches(_safe(night, records, out)), exported // BATCH_KEYS + 1, "flush"):
+    for batch in night.report.track(
+        _batches(_safe(night, out, nothing=not exported)), exported // BATCH_KEYS + 1, "flush"
+    ):
         served.refuse_another()
         safe += len(batch)
         arguments: list[Any] = [night.lease.value, keys.FLUSHED_TTL_SECONDS if followed else 0]
@@ -107,30 +109,35 @@ class _Served:
             )
 
 
-def _safe(night: Night, records: Path, out: Path) -> Iterator[RawRecord]:
-    """Those of the exported records that are in segments which the current release was built from."""
+def _exported(night: Night) -> Iterator[RawRecord]:
+    """Turns and events, in the order in which they were exported."""
+    return chain.from_iterable(stored_records(night.output("export") / name) for name in (RECORDS, EVENTS))
+
+
+def _safe(night: Night, out: Path, *, nothing: bool) -> Iterator[RawRecord]:
+    """Those of the exported records that are in segments which the current release was built from. `nothing`: none was exported."""
     current = night.target.current()
-    if current is None and records.stat().st_size:
+    if current is None and not nothing:
         raise ReleaseRefused("There is no current release, so nothing may be deleted. Run the night again.")
     schema = "CREATE TABLE exported (sha256 TEXT PRIMARY KEY, proven INTEGER NOT NULL) WITHOUT ROWID"
     with closing(scratch_database(out / PROVEN, schema)) as known:
-        for name in sorted(_segments_to_read(night, records, known)):
+        for name in sorted(_segments_to_read(night, known)):
             segment = Segment(night.archive_dir / name)
             if current is None or segment.sha256 != current.segments.get(name):
                 continue
             hashes = ((line["sha256"],) for line in segment if line["kind"] not in OTHERS)
             known.executemany("UPDATE exported SET proven = 1 WHERE sha256 = ?", hashes)
-        for record in stored_records(records):
+        for record in _exported(night):
             if known.execute("SELECT 1 FROM exported WHERE sha256 = ? AND proven", (record.sha256,)).fetchone():
                 yield record
     (out / PROVEN).unlink(missing_ok=True)
 
 
-def _segments_to_read(night: Night, records: Path, known: sqlite3.Connection) -> set[str]:
+def _segments_to_read(night: Night, known: sqlite3.Connection) -> set[str]:
     """Note what was exported; the segments that have it. The catalog only says where to look."""
     names = set[str]()
     with open_catalog(night) as catalog:
-        for record in stored_records(records):
+        for record in _exported(night):
             known.execute("INSERT OR IGNORE INTO exported VALUES (?, 0)", (record.sha256,))
             if name := catalog.segment_of(record.sha256):
                 names.add(name)

@@ -48,6 +48,7 @@ JOURNAL = "hcli:mem:journal"
 EVERY_CHAT = "0"
 CHAT_STATS_PREFIX = "hcli:mem:stats:"
 SELECTION_PREFIX = "hcli:mem:selection:"
+EVENT_PREFIX = "hcli:mem:event:"
 VECTOR_PARTS_PREFIX = "hcli:mem:vectors:part:"
 #: Turns and conversations, and hardly anything else: one pass of SCAN.
 FOLLOWED = "hcli:[ms]e[ms][os]*"
@@ -236,6 +237,10 @@ def bot_told(chat_id: str) -> str:
 
 def selection(digest: str, chat_id: str) -> str:
     return f"{SELECTION_PREFIX}{digest}:{chat_id}"
+
+
+def event(kind: str, name: str) -> str:
+    return f"{EVENT_PREFIX}{kind}:{name}"
 
 
 def vector_release(index: str) -> str:

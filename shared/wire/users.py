@@ -26,6 +26,7 @@ VECTOR_RELEASES, VECTOR_PARTS, VECTOR_ALIASES = (
     keys.vector_alias("*"),
 )
 CHAT_STATS, OF_CHAT = keys.CHAT_STATS_PREFIX + "*", keys.chat_settings("*")
+EVENTS = keys.EVENT_PREFIX + "*"
 MEDIA_FILES, KEPT_FILES = keys.media("*"), f"{keys.KEPT}:*"
 INVITES, TRIES = keys.invite("*"), keys.bot_tries("*")
 
@@ -233,6 +234,7 @@ DISPATCHER = User(
         both("RPUSH LINDEX LREM", keys.TAGS, why="tags in answers that could not be applied yet"),
         reads("LPOS", keys.TOMBSTONES, why="checks whether one of its tombstones is there"),
         writes("RPUSH", keys.TOMBSTONES, why="`[FORGET: …]` and `/memory forget` in a chat: a tombstone that hides"),
+        writes("SET", EVENTS, why="what changed beside turns, for the archive"),
         writes("RPUSH", keys.OUTBOX, why="reminders, alarms, the morning report, digests"),
         reads(
             "LLEN LINDEX",
@@ -275,6 +277,9 @@ NIGHT = User(
             TURNS,
             why="deletes turns that are archived and served; Redis cannot tell this script from a plain `UNLINK`",
         ),
+        reads("GET MGET TYPE DUMP", EVENTS, why="archives events, and compares each again before it is deleted"),
+        writes("UNLINK", EVENTS, why="deletes events that are archived"),
+        reads("HGETALL", OF_CHAT, keys.GUESTS, why="archives what chats have set, and who is a guest"),
         both("HGETALL HDEL TYPE", keys.KEPT, why="which files are to be kept for ever"),
         reads("GET TYPE", KEPT_FILES, why="archives them; compares each again before it is deleted"),
         writes("UNLINK", KEPT_FILES, why="deletes files that are verified in the archive, and those of no turn"),
@@ -311,6 +316,7 @@ OWNER = User(
         writes("RPUSH", keys.TASKS, why="`hmem ask`"),
         both("GETDEL", RESULTS, why="`hmem ask` fetches its answer"),
         writes("RPUSH", keys.TOMBSTONES, why="`hmem forget`, `hmem memory forget`"),
+        writes("SET DEL", EVENTS, why="… and what is left of its memories, for the archive"),
         writes("SET", keys.FORGOTTEN, why="`hmem forget` has running dispatchers drop their caches"),
         writes("DEL", *CONVERSATION, why="both end the conversation, in one transaction"),
         writes("DEL", TURNS, RESULTS, SEEN, why="`hmem forget` removes what is covered, if it has not changed since it was read"),
@@ -332,6 +338,7 @@ OWNER = User(
         writes("HDEL", keys.DIGESTS, why="… and ends the digest of a whole chat"),
         writes("DEL", OF_CHAT, why="… and removes what a whole chat has set"),
         writes("HDEL", keys.GUESTS, why="… and that it was a guest"),
+        writes("HSET", keys.GUESTS, OF_CHAT, why="`hmem restore`"),
         writes("DEL", INVITES, why="… and its owner's open invitations"),
         writes("HDEL", keys.APPROVALS_OPEN, why="… questions about tools"),
         writes("DEL", APPROVAL, why="… their answers"),

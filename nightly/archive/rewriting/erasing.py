@@ -33,7 +33,7 @@ from nightly.archive.segments import (
     RawRecord,
     Segment,
     WrittenText,
-    is_texts,
+    event_of,
     turn_of,
     write_segment,
 )
@@ -46,6 +46,7 @@ from shared.system.archive_folder import archive_files, run_of
 from shared.system.faults import crash_point
 from shared.system.files import fresh_dir, fsync_dir, remove_tree, sha256_file, write_atomic
 from shared.turns.chunking import chunks_of, indexed_text
+from shared.turns.events import Event
 from shared.turns.records import RecordRefused, Tombstone, Turn, dumps, loads_object, timestamp_of
 from shared.wire.keys import MEMORY_PREFIX
 
@@ -58,6 +59,8 @@ NEEDLES = "erasing.json"
 AT_ONCE, MOST_NEEDLES = 2_000, 10_000
 
 Line = dict[str, Any]
+#: What remains of a record that is no turn, with its hash.
+NOTHING_LEFT: Line = {"kind": "erased", "key": None, "chat_id": None, "timestamp": None}
 
 
 @dataclass(frozen=True)
@@ -70,6 +73,9 @@ class Eraser:
     def covers(self, turn: Turn) -> bool:
         return any(tombstone.covers(turn) for tombstone in self.tombstones)
 
+    def covers_event(self, event: Event) -> bool:
+        return any(map(event.is_covered_by, self.tombstones))
+
     def rewritten(self, line: Line, run: int) -> Line | None:
         """The new line; None for a text that is left out, since it is rewritten when it is needed."""
         if line["kind"] == "text":
@@ -79,6 +85,8 @@ class Eraser:
                 for tombstone in self.tombstones
             )
             return None if outdated else line
+        if line["kind"] == "event":
+            return NOTHING_LEFT | {"sha256": line["sha256"]} if self.covers_event(event_of(line)) else line
         if line["kind"] in ("turn", "quarantine"):
             return self.erased(RawRecord.from_json(line), run) or line
         return line
@@ -235,7 +243,7 @@ def _find(night: Night, names: list[str], eraser: Eraser) -> Found:
                 continue
             found.segments.setdefault(name, Counter())[line["kind"]] += 1
             found.keep(_texts_of(line))
-            if line["kind"] != "text" and (turn := _turn_of(RawRecord.from_json(line))):
+            if line["kind"] not in ("text", "event") and (turn := _turn_of(RawRecord.from_json(line))):
                 turns.append(turn)
             if len(turns) >= AT_ONCE:
                 found.vectors += _forget_vectors(night, turns)
@@ -258,6 +266,8 @@ def _texts_of(line: Line) -> list[str]:
     """The words of a person or a model in a line that is erased."""
     if line["kind"] == "text":
         return WrittenText.from_json(line).sayings
+    if line["kind"] == "event":
+        return event_of(line).texts
     raw = RawRecord.from_json(line)
     turn = _turn_of(raw)
     return [turn.words if turn else raw.value.decode("utf-8", "replace")]
@@ -287,9 +297,10 @@ def _remaining(night: Night) -> Iterator[str]:
             for turn in reader.archived(chat_id):
                 yield f"{turn.speaker} {turn.words}"
     for _, name in archive_files(night.archive_dir):
-        for line in Segment(night.archive_dir / name) if is_texts(name) else ():
-            text = WrittenText.from_json(line)
-            if text.turns:
+        for line in Segment(night.archive_dir / name):
+            if line["kind"] == "event":
+                yield from event_of(line).texts
+            elif line["kind"] == "text" and (text := WrittenText.from_json(line)).turns:
                 yield from text.sayings
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import orjson
 
-from nightly.archive.segments import RawRecord, Segment, WrittenText, turn_of
+from nightly.archive.segments import RawRecord, Segment, WrittenText, event_of, turn_of
 from nightly.archive.tables.tables import Stat, Tables, blob
 from shared.turns.records import RecordRefused, Tombstone, Turn, turn_key
 
@@ -48,7 +48,10 @@ class SegmentRows:
                 self._add_text(line)
             else:
                 self._execute("INSERT OR REPLACE INTO records VALUES (?,?)", (blob(line["sha256"]), self._number))
-                self._add_record(line, start, length)
+                if line["kind"] == "event":
+                    self._add_event(line)
+                else:
+                    self._add_record(line, start, length)
         self._execute("UPDATE segments SET quarantined = ? WHERE segment = ?", (self._quarantined, self._number))
 
     def is_erased(self) -> bool:
@@ -59,15 +62,18 @@ class SegmentRows:
     def follow_erasing(self) -> None:
         """A known segment from which something was erased; Outdated if it differs in anything else that can be seen."""
         number, _, _ = self._known()
-        for table in ("others", "texts"):
-            self._execute(f"DELETE FROM {table} WHERE segment = ?", (number,))  # noqa: S608 - one of two
+        for table in ("others", "texts", "events"):
+            self._execute(f"DELETE FROM {table} WHERE segment = ?", (number,))  # noqa: S608 - one of three
         for start, length, line in self._segment.lines():
             if line["kind"] == "text":
                 self._add_text(line)
             elif line["kind"] != "tombstone":
                 if self._holder_of(line) is None:
                     raise Outdated(f"{self._segment.path.name} has a record that it did not have")
-                self._move(line, start, length)
+                if line["kind"] == "event":
+                    self._add_event(line)
+                else:
+                    self._move(line, start, length)
         sql = "UPDATE segments SET size = ?, modified = ?, changed = ?, sha256 = ?, original = ?, quarantined = ?, read_at = ? WHERE segment = ?"
         row = (*self._stat, self._segment.sha256, self._segment.original, self._quarantined, time.time(), number)
         self._execute(sql, row)
@@ -105,6 +111,14 @@ class SegmentRows:
     def _add_text(self, line: dict[str, Any]) -> None:
         written = WrittenText.from_json(line)
         self._execute("INSERT OR REPLACE INTO texts VALUES (?,?,?)", (written.key, self._number, written.chat_id))
+
+    def _add_event(self, line: dict[str, Any]) -> None:
+        """The state of its subject, and under which turns a forgetting looks for it."""
+        event = event_of(line)
+        row = (event.key, self._number, event.state_hash)
+        self._execute("INSERT OR REPLACE INTO events VALUES (?,?,?)", row)
+        for turn_id in event.sources:
+            self._add_other(event.chat_id, turn_id, self._number)
 
     def _add_record(self, line: dict[str, Any], start: int, length: int) -> None:
         if line["kind"] == "erased":
@@ -192,6 +206,9 @@ class SegmentRows:
         holder = self._holder_of(line)
         if holder is None or holder < self._number:
             return False
+        if line["kind"] == "event":
+            sql = "SELECT 1 FROM events WHERE key = ? AND segment = ?"
+            return self._tables.one(sql, line["key"], self._number) is not None
         if line["kind"] == "erased":
             return line["key"] is None or self._tables.owner_of(":".join(turn_key(line["key"].encode()))) is not None
         return self._is_placed(line, start, length)

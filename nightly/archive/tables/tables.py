@@ -11,7 +11,7 @@ from typing import Any
 from shared.turns.records import Tombstone
 
 #: Raise it when the tables change: then the catalog is made anew.
-LAYOUT = 3
+LAYOUT = 4
 SCHEMA = """
 CREATE TABLE about (name TEXT PRIMARY KEY, value) WITHOUT ROWID;
 CREATE TABLE segments (
@@ -27,6 +27,8 @@ CREATE TABLE turns (
 CREATE INDEX turns_by_chat ON turns (chat_id, said_at);
 CREATE TABLE others (chat_id TEXT, turn_id TEXT, segment INTEGER, PRIMARY KEY (chat_id, turn_id, segment)) WITHOUT ROWID;
 CREATE INDEX others_by_segment ON others (segment);
+CREATE TABLE events (key TEXT, segment INTEGER, state BLOB NOT NULL, PRIMARY KEY (key, segment)) WITHOUT ROWID;
+CREATE INDEX events_by_segment ON events (segment);
 CREATE TABLE texts (key TEXT, segment INTEGER, chat_id TEXT NOT NULL, PRIMARY KEY (key, segment)) WITHOUT ROWID;
 CREATE INDEX texts_by_chat ON texts (chat_id, segment);
 CREATE INDEX texts_by_segment ON texts (segment);
@@ -85,6 +87,7 @@ class Tables:
             "erased": "SELECT count(*) FROM erased",
             "tombstones": "SELECT count(*) FROM tombstones",
             "texts": "SELECT count(DISTINCT key) FROM texts",
+            "events": "SELECT count(DISTINCT key) FROM events",
         }
         return {name: self._number(sql) for name, sql in asked.items()}
 
@@ -111,6 +114,11 @@ class Tables:
     def segment_of(self, sha256: str) -> str | None:
         """The newest segment that has this record, or what remains of it."""
         row = self.one("SELECT name FROM records JOIN segments USING (segment) WHERE records.sha256 = ?", blob(sha256))
+        return row[0] if row else None
+
+    def state_of(self, key: str) -> bytes | None:
+        """SHA-256 of the state in the last event under this key."""
+        row = self.one("SELECT state FROM events WHERE key = ? ORDER BY segment DESC", key)
         return row[0] if row else None
 
     def has_text(self, key: str) -> bool:

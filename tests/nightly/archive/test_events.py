@@ -1,0 +1,156 @@
+"""Events on their way from Redis into the archive, and out of it: archived, flushed, compared, erased, captured."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from pathlib import Path
+
+from nightly.archive.catalog import Catalog
+from nightly.archive.incoming.events import last_events
+from nightly.archive.recomputing import compare_with_segments, recomputed
+from nightly.archive.segments import Segment
+from nightly.night.progress import Reporter
+from shared.system.archive_folder import CAPTURE
+from shared.turns.events import Change, Event, EventKind, turn_id_of
+from shared.turns.records import Tombstone
+from shared.wire import keys
+from tests.support.world import World
+
+CHAT = "9912"
+
+
+def happens(world: World, name: str, text: str | None, at: float = 100.0, **more: str) -> Event:
+    state = None if text is None else {"text": text, "created": at, **more}
+    event = Event(EventKind.MEMORY, name, CHAT, Change.MADE, at, state, 1)
+    world.redis.set(event.key, event.to_json())
+    return event
+
+
+def archived(world: World) -> dict[str, str | None]:
+    """Id → text of each subject, as it is now."""
+    events = last_events(world.night_dir / "archive")
+    return {one.id: (one.state or {}).get("text") for one in events if one.kind is EventKind.MEMORY}
+
+
+def test_events_are_archived_and_flushed_and_the_last_one_counts(light: World) -> None:
+    happens(light, "a1", "the flight is on the 13th")
+    light.night()
+    assert light.redis.keys("hcli:mem:event:*") == []
+    happens(light, "a1", "the flight is on the 14th")
+    happens(light, "b2", "Lena is allergic to nuts")
+    light.night()
+    happens(light, "b2", None)
+    light.night()
+    assert archived(light) == {"a1": "the flight is on the 14th", "b2": None}
+    compare(light)
+
+
+def test_an_event_that_changed_since_it_was_exported_stays_in_redis(light: World) -> None:
+    happens(light, "a1", "one")
+    with light.redis.pipeline() as later:
+        light.night(restart_command=f"redis-cli -u {light.url} set {keys.event('memory', 'b2')} x")
+        later.execute()
+    assert light.redis.keys("hcli:mem:event:*") == [keys.event("memory", "b2").encode()]
+    (summary,) = light.night()
+    assert summary["deleted"] == 1
+    kinds = [line["kind"] for path in sorted((light.night_dir / "archive").glob("seg-*")) for line in Segment(path)]
+    assert kinds == ["event", "quarantine"]
+
+
+def test_what_a_chat_has_set_is_archived_when_it_changes(light: World) -> None:
+    light.redis.hset(keys.chat_settings(CHAT), mapping={"timezone": "Europe/Lisbon", "language": "de"})
+    light.redis.hset(keys.GUESTS, "77", b'{"name":"Lena","since":1.0,"by":"1"}')
+    light.night()
+    segments = len(list((light.night_dir / "archive").iterdir()))
+    light.night()
+    assert len(list((light.night_dir / "archive").iterdir())) == segments
+    light.redis.hset(keys.chat_settings(CHAT), "language", "en")
+    light.night()
+    states = {event.id: event.state for event in last_events(light.night_dir / "archive")}
+    assert states[CHAT] == {"timezone": "Europe/Lisbon", "language": "en"}
+    assert states["77"] == {"guest": {"name": "Lena", "since": 1.0, "by": "1"}}
+
+
+def test_erasing_takes_out_events_of_the_turn_by_their_own_name_and_of_the_chat(light: World) -> None:
+    light.say("t1", "my pin is 4711")
+    happens(light, "a1", "the pin is 4711", source_turn="t1:user")
+    happens(light, "b2", "the wifi is called heron")
+    happens(light, "c3", "Lena likes figs")
+    light.night()
+    light.push_tombstone(erasing("x1", frozenset({"t1:user"})))
+    light.night()
+    assert archived(light) == {"b2": "the wifi is called heron", "c3": "Lena likes figs"}
+    light.push_tombstone(erasing("x2", frozenset({turn_id_of("b2")})))
+    light.night()
+    assert archived(light) == {"c3": "Lena likes figs"}
+    compare(light)
+    light.push_tombstone(erasing("x3", None))
+    light.night()
+    assert archived(light) == {}
+    everything = b"".join(path.read_bytes() for path in light.night_dir.rglob("*") if path.is_file())
+    assert not [word for word in (b"4711", b"heron", b"figs") if word in everything]
+    compare(light)
+
+
+def test_an_older_state_counts_again_when_the_newer_one_is_erased(light: World) -> None:
+    happens(light, "a1", "tea", source_turn="t1:user")
+    light.night()
+    happens(light, "a1", "tea with milk", source_turn="t1:user t2:user")
+    light.night()
+    light.push_tombstone(erasing("x1", frozenset({"t2:user"})))
+    light.night()
+    assert archived(light) == {"a1": "tea"}
+    compare(light)
+
+
+def test_a_redis_that_is_lost_after_a_capture_costs_nothing(light: World, tmp_path: Path) -> None:
+    mirror = tmp_path / "mirror"
+    mirror.mkdir()
+    light.environment |= {"ARCHIVE_MIRROR": str(mirror)}
+    light.say("t0", "said yesterday")
+    light.night()
+    light.say("t1", "the boiler code is 4711")
+    happens(light, "a1", "the boiler code is 4711")
+    light.push_tombstone(Tombstone("h1", CHAT, 1.0, turn_ids=frozenset({"t9:user"})))
+    light.redis.hset(keys.chat_settings(CHAT), "language", "de")
+    for _ in range(2):
+        done = light.command("hmem-night", "capture")
+        assert done.stdout == "Captured: 3 new records and 1 tombstones since the last night. Its mirror has it, too.\n"
+    assert light.redis.keys("hcli:memory:*")
+    assert len(list((light.night_dir / "archive").iterdir())) == 2
+    light.redis.flushall()
+    light.say("t2", "the wifi is called heron")
+    light.command("hmem-night", "capture")
+    light.night()
+    with recomputed(light.settings(), Reporter(quiet=True)) as catalog:
+        assert catalog.turns_of(CHAT) == 3
+        assert [*catalog.tombstones] == ["h1"]
+    assert archived(light) == {"a1": "the boiler code is 4711"}
+    assert {event.kind for event in last_events(light.night_dir / "archive")} == {EventKind.MEMORY, EventKind.CHAT}
+    for folder in (light.night_dir / "archive", mirror):
+        assert [*Segment(folder / CAPTURE)] == []
+        assert b"4711" not in (folder / CAPTURE).read_bytes()
+
+
+def test_a_night_folds_the_capture_into_its_segment(light: World) -> None:
+    light.say("t1", "one")
+    light.command("hmem-night", "capture")
+    light.night()
+    light.say("t2", "two")
+    light.command("hmem-night", "capture")
+    (captured,) = Segment(light.night_dir / "archive" / CAPTURE)
+    assert captured["key"] == "hcli:memory:t2:user"
+    assert light.command("hmem-night", "verify").returncode == 0
+
+
+def erasing(name: str, turn_ids: frozenset[str] | None) -> Tombstone:
+    return Tombstone(name, CHAT, 1e9, turn_ids=turn_ids, erase=True)
+
+
+def compare(world: World) -> None:
+    """The catalog that followed the nights is that of the segments."""
+    report = Reporter(quiet=True)
+    with recomputed(world.settings(), report) as made:
+        compare_with_segments(world.settings(), report, made)
+    with closing(Catalog(world.night_dir, report.say)) as kept:
+        kept.refresh(scrub_days=1e-9)
