@@ -5,6 +5,7 @@
     ten summaries of a chat, or one a day old ─ long tier: found like turns until the night has them
     tags that could not be carried out · tombstones not in Redis · reminders ─ brought up to date
     turns older than DAY_STORE_DAYS that are in the release ─ removed
+    what changed in memories and schedules ─ handed to Redis, for the archive
     missing vectors ─ made while nobody asks
 
 Every step may be repeated, and the order makes a crash harmless: stored before removed from a list, summarised before a session ends. A lease
@@ -29,6 +30,7 @@ import structlog
 from redis import Redis, RedisError
 from redis.exceptions import LockError
 
+from dispatcher.memory.events import hand_over
 from dispatcher.memory.tombstones import announce, end_conversation
 from dispatcher.queue.outbox import drop_unfetched
 from dispatcher.queue.refused import dead_letter
@@ -105,6 +107,7 @@ class Consolidator:
             self._remind,
             self._drop_unfetched,
             self._prune,
+            self._hand_over_events,
             self._embed,
         ):
             if self._stopping:
@@ -255,14 +258,15 @@ class Consolidator:
         settings, chat_id = self._day.settings, memory.chat_id
         recent = self._day.turns.get_recent(chat_id, settings.day_store_days, TURNS_LOOKED_AT, now=now)
         language = language_of_reminder(memory.text, [one.turn.content for one in recent if one.turn.role == "user"])
-        name = f"{memory.memory_id}-{memory.created:.6f}"  # a newly created store counts from 1 again
         message = {
-            "id": f"reminder-{name}",
+            "id": f"reminder-{memory.uid}",
             "chat_id": chat_id,
             "text": reminder_text(said_text(memory), deadline, now, self._day.zone_of(chat_id), language),
             "created_at": now,
         }
-        self._remind_once(keys=[keys.reminded(name), keys.OUTBOX], args=[dumps(message), keys.REMINDED_TTL_SECONDS])
+        self._remind_once(
+            keys=[keys.reminded(memory.uid), keys.OUTBOX], args=[dumps(message), keys.REMINDED_TTL_SECONDS]
+        )
         crash_point("consolidation:reminded")
 
     def _drop_unfetched(self) -> None:
@@ -271,6 +275,9 @@ class Consolidator:
     def _prune(self) -> None:
         self._day.schedules.prune(time.time() - SCHEDULES_KEPT_SECONDS)
         self._day.prune(time.time() - self._day.settings.day_store_days * SECONDS_PER_DAY)
+
+    def _hand_over_events(self) -> None:
+        hand_over(self._day.event_outbox, self._redis)
 
     def _settled(self, what: bytes, do: Callable[[bytes], None], abandon: Callable[[bytes, str], None]) -> bool:
         """Whether it is done or abandoned: a failure that is not an outage of store, disk or Redis is tried again MOST_TRIES times."""

@@ -26,7 +26,7 @@ from typing import Any
 
 import orjson
 
-from nightly.archive.segments import RawRecord, Segment, is_texts, read_segment
+from nightly.archive.segments import RawRecord, Segment, event_of, is_texts, read_segment
 from nightly.archive.tables.rows import Outdated, SegmentRows
 from nightly.archive.tables.tables import LAYOUT, SCHEMA, Place, Stat, Tables
 from nightly.night.folder import Night, is_damage
@@ -93,6 +93,7 @@ def files_of(night_dir: Path, chats: Collection[str]) -> set[str] | None:
 
 def archived_turns(night_dir: Path, chats: Collection[str]) -> Iterator[dict[str, Any]]:
     """Every version of every turn (of these chats, if any are named), segment by segment: {turn_id, chat_id, timestamp, content, words, title, kept}.
+    And every event with words, as {turn_id, chat_id, timestamp, words, event: true}.
 
     `words` includes what the turn replies to; `kept`: [SHA-256, size] of each file that is kept. Of named chats only the segments are read that the
     catalog names, if it can.
@@ -102,6 +103,8 @@ def archived_turns(night_dir: Path, chats: Collection[str]) -> Iterator[dict[str
         if wanted is not None and name not in wanted:
             continue
         for line in read_segment(directory / name):
+            if line["kind"] == "event":
+                yield from _words_of_event(line, chats)
             if line["kind"] not in ("turn", "quarantine") or line["redis_type"] != "string":
                 continue
             raw = RawRecord.from_json(line)
@@ -114,6 +117,13 @@ def archived_turns(night_dir: Path, chats: Collection[str]) -> Iterator[dict[str
                     "turn_id": turn.turn_id, "chat_id": turn.chat_id, "timestamp": turn.timestamp, "content": turn.content, "words": turn.words,
                     "title": turn.title, "kept": [[one.sha256, one.size] for one in turn.media if one.kept],
                 }  # fmt: skip
+
+
+def _words_of_event(line: dict[str, Any], chats: Collection[str]) -> Iterator[dict[str, Any]]:
+    event = event_of(line)
+    if event.state is not None and (not chats or event.chat_id in chats):
+        about = {"turn_id": event.turn_id, "chat_id": event.chat_id, "timestamp": event.began_at}
+        yield about | {"words": "\n".join(event.texts), "event": True}
 
 
 class Catalog(Tables):

@@ -195,13 +195,21 @@ def status(
 @app.command()
 def turns(
     chat: Annotated[list[str] | None, typer.Option(help="Only this chat; repeatable.")] = None,
+    events: Annotated[
+        bool, typer.Option("--events", help="Instead the last event of each memory, schedule and chat.")
+    ] = False,
 ) -> None:
-    """Print every turn in the archive as JSON lines: every version, hidden turns included."""
+    """Print every turn in the archive as JSON lines: every version, hidden turns included; and the words of every event."""
     from nightly.archive.catalog import archived_turns
+    from nightly.archive.incoming.events import last_events
     from shared.turns.records import dumps
 
-    found = archived_turns(start_night().hmem_night_dir, chat or ())
-    sys.stdout.buffer.writelines(dumps(turn) + b"\n" for turn in found)
+    directory = start_night().hmem_night_dir
+    if events:
+        found = (event.to_json() for event in last_events(directory / "archive") if not chat or event.chat_id in chat)
+    else:
+        found = (dumps(turn) for turn in archived_turns(directory, chat or ()))
+    sys.stdout.buffer.writelines(line + b"\n" for line in found)
 
 
 @app.command()

@@ -25,9 +25,7 @@ from shared.wire.json import RecordRefused, dumps, loads_object
 class EventKind(StrEnum):
     """What an event is about."""
 
-    MEMORY = (
-        "memory"  # a fact, goal or preference; `replaces` in its state: ids of the memories that it took the place of
-    )
+    MEMORY = "memory"  # a fact, goal or preference; `replaced_by` in its state: id of the one that took its place
     SCHEDULE = "schedule"  # a reminder or a scheduled question
     CHAT = "chat"  # what a chat has set: time zone, language, digest; whether it is a guest. Its id is the chat's
     IMPORT = "import"  # the batch of an import

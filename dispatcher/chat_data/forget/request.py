@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from shared.errors import InvalidInput
+from shared.turns.events import Event
 from shared.turns.records import ROLES, RecordRefused, Tombstone, Turn, loads_object, task_id_of
 
 #: The shortest text that may be searched for. Bytes of UTF-8.
@@ -114,6 +115,11 @@ class Scope:
 
     def covers(self, turn: Turn) -> bool:
         return any(tombstone.covers(turn) for tombstone in self.tombstones)
+
+    def covers_event(self, event: Event) -> bool:
+        if any(map(event.is_covered_by, self.tombstones)):
+            return True
+        return self.asked.concerns(event.chat_id) and any(map(self.asked.holds, event.texts))
 
     def covers_text(self, chat_id: str, task_id: str, at: float | None, text: str = "") -> bool:
         """Whether a task, or a text that is not stored as a turn, is covered; `at` is its time in POSIX seconds, None for unknown."""

@@ -21,10 +21,11 @@ from redis import Redis
 
 from dispatcher.chat_data.forget.layers.media import find_kept
 from dispatcher.chat_data.forget.layers.redis import RedisLayer
-from dispatcher.chat_data.forget.layers.store import StoreLayer
+from dispatcher.chat_data.forget.layers.store import Stored, StoreLayer
 from dispatcher.chat_data.forget.layers.tasks import Running, TasksLayer
 from dispatcher.chat_data.forget.request import ForgetRequest, Scope
 from dispatcher.memory.store.memories import Memory
+from dispatcher.memory.store.schedules import Schedule
 from dispatcher.releases.night_command import NightCommandFailed, archive_is_here, read_lines
 from shared.config.settings import Settings
 from shared.errors import ArchiveDamaged, HmemError, InvalidInput
@@ -32,10 +33,12 @@ from shared.release.chats import ChatTable
 from shared.release.manifest import LEXICAL, NOTES, current_release
 from shared.search.lexical import LexicalIndex
 from shared.turns.chunk import Chunk
+from shared.turns.events import turn_id_of
 from shared.turns.records import ROLES, RecordRefused, Tombstone, Turn, loads_object
 from shared.wire import keys
 
-RELEASE, ARCHIVE, FILES = "release: turns", "archive: turns", "kept files of messages"
+RELEASE, ARCHIVE, EVENTS = "release: turns", "archive: turns", "archive: events"
+FILES = "kept files of messages"
 
 
 @dataclass
@@ -88,20 +91,25 @@ class Selector:
         known = [one for one in self._known(asked) if asked.concerns(one.chat_id) and _meant(asked, one, now)]
         selection = Selection(Scope(asked, _tombstones(asked, known, forget_id, now)))
         for one in known:
+            if one.place == EVENTS:
+                selection.texts.append(one.text)
+                continue
             selection.turns |= {(one.chat_id, turn_id): (one.at, one.text) for turn_id in one.turn_ids}
             selection.scope.sessions |= {one.session} if one.session else set()
             selection.scope.files |= {(one.turn_ids[0].rpartition(":")[0], *file) for file in one.files}
         missing = set(asked.turn_ids) - {turn_id for _, turn_id in selection.turns}
         if missing and not asked.hidden:
             _refuse_unknown(asked, missing, self._settings)
-        selection.layers.update({place: sum(one.place == place for one in known) for place in (RELEASE, ARCHIVE)})
-        self._add_layers(selection)
+        selection.layers.update(
+            {place: sum(one.place == place for one in known) for place in (RELEASE, ARCHIVE, EVENTS)}
+        )
+        self._add_layers(selection, forget_id, now)
         selection.layers[FILES] = len(selection.scope.files)
         selection.texts += [text for _, text in selection.turns.values()]
         selection.layers = +selection.layers
         return selection
 
-    def _add_layers(self, selection: Selection) -> None:
+    def _add_layers(self, selection: Selection, forget_id: str, now: float) -> None:
         """Add everything but the turns. Tasks come before Redis' other keys, some of which are found by task id."""
         scope = selection.scope
         if self._store:
@@ -110,6 +118,7 @@ class Selector:
             selection.texts += stored.texts
             selection.layers.update(stored.counts)
             scope.memory_chats |= {memory.chat_id for memory in stored.memories}
+            scope.tombstones += _tombstones_of_events(scope.asked, stored, forget_id, now)
         selection.tasks = self._tasks.covered(scope)
         scope.tombstones += _tombstone_of_tasks(scope, selection.tasks)
         selection.texts += [one.text for one in selection.tasks]
@@ -162,7 +171,7 @@ def _archived(settings: Settings, chat_id: str | None) -> Iterator[Known]:
                 turn["timestamp"],
                 turn["words"],
                 None,
-                ARCHIVE,
+                EVENTS if turn.get("event") else ARCHIVE,
                 turn.get("title", ""),
                 tuple((str(sha256), int(size)) for sha256, size in turn.get("kept", ())),
             )
@@ -257,6 +266,19 @@ def _tombstones(asked: ForgetRequest, known: list[Known], forget_id: str, now: f
         )
         for number, (chat_id, times) in enumerate(sorted(times_by_chat.items()), start=1)
         if times
+    ]
+
+
+def _tombstones_of_events(asked: ForgetRequest, stored: Stored, forget_id: str, now: float) -> list[Tombstone]:
+    """For the events of covered memories and schedules, which may come from no covered turn."""
+    by_chat: dict[str, set[str]] = {}
+    subjects: list[Memory | Schedule] = [*stored.memories, *stored.schedules]
+    for one in subjects:
+        by_chat.setdefault(one.chat_id, set()).add(turn_id_of(one.uid))
+    return [
+        Tombstone(f"erase-{forget_id}-events{number}", chat_id, now, turn_ids=frozenset(ids), erase=True)
+        for number, (chat_id, ids) in enumerate(sorted(by_chat.items()), start=1)
+        if asked.kind != "chat"
     ]
 
 

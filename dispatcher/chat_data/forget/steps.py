@@ -40,6 +40,7 @@ from dispatcher.chat_data.forget.layers.tasks import Running, TasksLayer
 from dispatcher.chat_data.forget.receipt import key_stays, receipt, what_stays, write_receipt
 from dispatcher.chat_data.forget.scan import Proof
 from dispatcher.chat_data.forget.scan_files import add_files
+from dispatcher.memory.events import hand_over
 from dispatcher.memory.tombstones import Forgotten, announce, end_conversation, raise_mark
 from dispatcher.second_copy.place import renew_keyring
 from shared.config.ownership import OURS
@@ -213,8 +214,10 @@ class ForgetRun:
         self._done("redis")
 
     def empty_store(self) -> None:
-        for name, number in self._context.store.remove(self._scope).items() if self._context.store else ():
-            self._count(name, removed=number)
+        if store := self._context.store:
+            for name, number in store.remove(self._scope).items():
+                self._count(name, removed=number)
+            hand_over(store.event_outbox, self._context.client)  # that they are gone, in the place of their last state
         self._done("store")
 
     def empty_claude(self) -> None:

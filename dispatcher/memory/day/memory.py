@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from dispatcher.memory.session_summary import SummaryWriter
     from dispatcher.memory.store.actions import Actions
+    from dispatcher.memory.store.event_outbox import EventOutbox
     from dispatcher.memory.store.memories import Memories
     from dispatcher.memory.store.schedules import Schedules
     from dispatcher.memory.store.summaries import Summaries
@@ -96,6 +97,10 @@ class DayMemory:
     @property
     def schedules(self) -> Schedules:
         return self._stores.schedules
+
+    @property
+    def event_outbox(self) -> EventOutbox:
+        return self._stores.event_outbox
 
     @property
     def store_path(self) -> Path | None:

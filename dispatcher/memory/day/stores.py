@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection
 
     from dispatcher.memory.store.actions import Actions
+    from dispatcher.memory.store.event_outbox import EventOutbox
     from dispatcher.memory.store.memories import Memories
     from dispatcher.memory.store.schedules import Schedules
     from dispatcher.memory.store.summaries import Summaries
@@ -86,3 +87,9 @@ class DayStores:
         """Close the connections; the next use opens new ones."""
         if "_database" in self.__dict__:
             self._database.close()
+
+    @cached_property
+    def event_outbox(self) -> EventOutbox:
+        from dispatcher.memory.store.event_outbox import EventOutbox
+
+        return EventOutbox(self._database)

@@ -12,6 +12,7 @@ import sqlalchemy as sa
 from sqlalchemy import ColumnElement, Connection
 
 from dispatcher.memory.store.database import Database
+from dispatcher.memory.store.event_outbox import new_uid, note_changes
 from dispatcher.memory.store.rows import (
     batches,
     change,
@@ -31,6 +32,7 @@ from dispatcher.memory.store.sealed.columns import readable
 from dispatcher.memory.store.tables import BATCH, chats, memories
 from shared.errors import InvalidInput
 from shared.text.format import storable
+from shared.turns.events import Change, EventKind
 
 _CHANGES = "memories_changed"
 _HIGHEST_IMPORTANCE = 5
@@ -53,6 +55,7 @@ class Memory:
     created: float
     memory_id: int = 0  # 0 until it is stored
     number: int = 0
+    uid: str = ""  # for ever, also in a store that was made anew from the archive
     deadline: float | None = None  # for a fact, the end of the time that it refers to
     completed_at: float | None = None
     priority: int = 0  # 0 normal, more is more urgent
@@ -115,11 +118,13 @@ class Memories:
                 .values(last_memory=chats.c.last_memory + 1)
                 .returning(chats.c.last_memory)
             ).scalar_one()
-            stored = _cleaned(replace(memory, number=number))
+            stored = _cleaned(replace(memory, number=number, uid=new_uid()))
             values = {name: value for name, value in vars(stored).items() if name != "memory_id"}
             values |= {"type": str(stored.type), "wordings": _wordings(stored.wordings)}
             statement = sa.insert(memories).values(values).returning(memories.c.memory_id)
-            return replace(stored, memory_id=own_connection.execute(statement).scalar_one())
+            made = replace(stored, memory_id=own_connection.execute(statement).scalar_one())
+            note_changes(own_connection, EventKind.MEMORY, chat_id, [(made.uid, number)], Change.MADE)
+            return made
 
     def by_number(self, chat_id: str, number: int, *, connection: Connection | None = None) -> Memory | None:
         """The memory with this number in the chat, with its embedding."""
@@ -175,7 +180,8 @@ class Memories:
         with self._database.begin() as connection:
             hold(connection, chat_id)
             return sum(
-                self._update(connection, chat_id, [memories.c.memory_id.in_(some)], values) for some in batches(ids)
+                self._update(connection, chat_id, [memories.c.memory_id.in_(some)], values, Change.USED)
+                for some in batches(ids)
             )
 
     def reinforce(
@@ -232,7 +238,8 @@ class Memories:
             values = {"superseded_by": by, "superseded_at": now}
             return (
                 by != memory_id
-                and self._update(own_connection, chat_id, [memories.c.memory_id == memory_id], values) > 0
+                and self._update(own_connection, chat_id, [memories.c.memory_id == memory_id], values, Change.REPLACED)
+                > 0
             )
 
     def inherit(self, chat_id: str, old: int, new: int, *, connection: Connection | None = None) -> int:
@@ -249,7 +256,7 @@ class Memories:
         values = {"type": str(MemoryType.COMPLETED_GOAL), "completed_at": now}
         with self._database.joined(connection) as own_connection:
             change(own_connection, chat_id, _CHANGES)
-            if not self._update(own_connection, chat_id, where, values):
+            if not self._update(own_connection, chat_id, where, values, Change.DONE):
                 return None
             return self._one(chat_id, memories.c.memory_id == memory_id, own_connection)
 
@@ -281,7 +288,7 @@ class Memories:
         values = {"embedding": embedding, "embedding_model": model}
         with self._database.joined(connection) as own_connection:
             change(own_connection, chat_id, _CHANGES)
-            return self._update(own_connection, chat_id, [memories.c.memory_id == memory_id], values) > 0
+            return self._update(own_connection, chat_id, [memories.c.memory_id == memory_id], values, None) > 0
 
     def due(self, until: float, limit: int) -> Found:
         """Open goals of any chat with a deadline up to `until` and no reminder yet, the most urgent first. Only for reminders."""
@@ -294,7 +301,7 @@ class Memories:
         """Claim the reminder of an open goal: True for the first caller only."""
         with self._database.begin() as connection:
             where = [memories.c.memory_id == memory_id, *_OPEN]
-            return self._update(connection, chat_id, where, {"reminded_at": at}) > 0
+            return self._update(connection, chat_id, where, {"reminded_at": at}, Change.DUE) > 0
 
     def _select(
         self,
@@ -315,17 +322,29 @@ class Memories:
             return next((_memory(row) for row in own(own_connection.execute(query), chat_id)), None)
 
     def _update(
-        self, connection: Connection, chat_id: str, where: Sequence[ColumnElement[bool]], values: dict[str, Any]
+        self,
+        connection: Connection,
+        chat_id: str,
+        where: Sequence[ColumnElement[bool]],
+        values: dict[str, Any],
+        what: Change | None = Change.CHANGED,
     ) -> int:
+        """How many rows; `what` became of them, for the archive, unless it is nothing that a person would miss."""
         where = [memories.c.chat_id == checked_chat(chat_id), *where]
-        return connection.execute(sa.update(memories).where(*where).values(values)).rowcount
+        statement = sa.update(memories).where(*where).values(values).returning(memories.c.uid, memories.c.number)
+        changed = [(row.uid, row.number) for row in connection.execute(statement)]
+        if what:
+            note_changes(connection, EventKind.MEMORY, chat_id, changed, what)
+        return len(changed)
 
     def _remove(self, connection: Connection, chat_id: str, where: Sequence[ColumnElement[bool]]) -> int:
         where = [memories.c.chat_id == checked_chat(chat_id), *where]
         change(connection, chat_id, _CHANGES)
-        removed = connection.execute(sa.delete(memories).where(*where)).rowcount
+        statement = sa.delete(memories).where(*where).returning(memories.c.uid, memories.c.number)
+        removed = [(row.uid, row.number) for row in connection.execute(statement)]
+        note_changes(connection, EventKind.MEMORY, chat_id, removed, Change.HIDDEN)
         forget_if_empty(connection, chat_id)
-        return removed
+        return len(removed)
 
 
 _TYPES = {str(one): one for one in MemoryType}

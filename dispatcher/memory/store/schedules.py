@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from datetime import time
 from enum import StrEnum
@@ -10,13 +10,15 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 import sqlalchemy as sa
-from sqlalchemy import Connection, Row
+from sqlalchemy import ColumnElement, Connection, Row
 
 from dispatcher.memory.dates.wall_clock import RepeatRule, next_moment
 from dispatcher.memory.store.database import Database
+from dispatcher.memory.store.event_outbox import new_uid, note_changes
 from dispatcher.memory.store.rows import checked_chat, clean, enter, forget_if_empty, hold
 from dispatcher.memory.store.sealed.columns import readable
 from dispatcher.memory.store.tables import chats, schedules
+from shared.turns.events import Change, EventKind
 
 
 class ScheduleKind(StrEnum):
@@ -48,6 +50,7 @@ class Schedule:
     source_turn: str | None = None
     number: int = 0
     schedule_id: int = 0
+    uid: str = ""  # for ever, also in a store that was made anew from the archive
 
     @property
     def waits_for(self) -> float | None:
@@ -79,9 +82,16 @@ class Schedules:
             enter(used, chat_id, "last_schedule")
             number = used.execute(sa.select(chats.c.last_schedule).where(chats.c.chat_id == chat_id)).scalar_one()
             row = {column.name: getattr(new, column.name) for column in schedules.c if column.name != "schedule_id"}
-            row |= {"number": number, "kind": str(new.kind), "text": clean(new.text), "name": clean(new.name)}
+            row |= {
+                "number": number,
+                "uid": new_uid(),
+                "kind": str(new.kind),
+                "text": clean(new.text),
+                "name": clean(new.name),
+            }
             made = used.execute(sa.insert(schedules).values(row).returning(schedules.c.schedule_id)).scalar_one()
-            return replace(new, text=str(row["text"]), number=int(number), schedule_id=int(made))
+            note_changes(used, EventKind.SCHEDULE, chat_id, [(row["uid"], number)], Change.MADE)
+            return replace(new, text=str(row["text"]), number=int(number), schedule_id=int(made), uid=row["uid"])
 
     def of_chat(self, chat_id: str, kind: ScheduleKind | None = None) -> list[Schedule]:
         """Those that are still to come, the next one first."""
@@ -130,28 +140,44 @@ class Schedules:
             schedules.c.snoozed.is_not_distinct_from(sent.snoozed),
         )
         with self._database.begin() as connection:
-            return bool(connection.execute(sa.update(schedules).where(*same).values(values)).rowcount)
+            return _update(connection, sent.chat_id, same, values, Change.DUE)
 
     def snooze(self, chat_id: str, number: int, until: float | None, connection: Connection | None = None) -> bool:
         """Send it once more at this time; None takes that back. Whether it exists."""
         where = (schedules.c.chat_id == checked_chat(chat_id), schedules.c.number == number)
         with self._database.joined(connection) as used:
-            return bool(used.execute(sa.update(schedules).where(*where).values(snoozed=until)).rowcount)
+            return _update(used, chat_id, where, {"snoozed": until}, Change.CHANGED)
 
     def remove(self, chat_id: str, number: int, connection: Connection | None = None) -> bool:
         """Whether it existed."""
         where = (schedules.c.chat_id == checked_chat(chat_id), schedules.c.number == number)
         with self._database.joined(connection) as used:
             hold(used, chat_id)
-            removed = bool(used.execute(sa.delete(schedules).where(*where)).rowcount)
+            removed = used.execute(sa.delete(schedules).where(*where).returning(schedules.c.uid)).scalars().all()
+            note_changes(used, EventKind.SCHEDULE, chat_id, [(uid, number) for uid in removed], Change.HIDDEN)
             forget_if_empty(used, chat_id)
-            return removed
+            return bool(removed)
 
     def prune(self, before: float) -> int:
         """Remove those that have been over since before a time; returns how many."""
         over = (schedules.c.due.is_(None), schedules.c.snoozed.is_(None), schedules.c.last_due < before)
+        statement = (
+            sa.delete(schedules).where(*over).returning(schedules.c.chat_id, schedules.c.uid, schedules.c.number)
+        )
         with self._database.begin() as connection:
-            return connection.execute(sa.delete(schedules).where(*over)).rowcount
+            removed = connection.execute(statement).all()
+            for chat_id, uid, number in removed:
+                note_changes(connection, EventKind.SCHEDULE, chat_id, [(uid, number)], Change.DONE)
+            return len(removed)
+
+
+def _update(
+    connection: Connection, chat_id: str, where: Iterable[ColumnElement[bool]], values: dict[str, Any], what: Change
+) -> bool:
+    statement = sa.update(schedules).where(*where).values(values).returning(schedules.c.uid, schedules.c.number)
+    changed = [(row.uid, row.number) for row in connection.execute(statement)]
+    note_changes(connection, EventKind.SCHEDULE, chat_id, changed, what)
+    return bool(changed)
 
 
 def _schedule(row: Row[Any]) -> Schedule:

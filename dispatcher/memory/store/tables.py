@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from dispatcher.memory.store.sealed.columns import SealedBytes, SealedText
 
 #: Every revision in order; this version requires the last one.
-REVISIONS = ("0001", "0002", "0003", "0004")
+REVISIONS = ("0001", "0002", "0003", "0004", "0005")
 HEAD = REVISIONS[-1]
 #: Alembic's table, under our own name, because a database may contain other programs' tables.
 VERSION_TABLE = "hmem_version"
@@ -107,7 +107,9 @@ memories = sa.Table(
     sa.Column("user_id", sa.Text),
     sa.Column("name", SealedText("memories.name")),
     sa.Column("wordings", SealedText("memories.wordings")),
+    sa.Column("uid", sa.Text),
     sa.UniqueConstraint("chat_id", "number", name="memories_by_number"),
+    sa.Index("memories_by_uid", "uid", unique=True),
     sa.Index("memories_by_model", "embedding_model"),
     sa.Index("memories_by_deadline", "deadline"),
     sqlite_autoincrement=True,
@@ -145,7 +147,9 @@ schedules = sa.Table(
     sa.Column("last_due", sa.Double),
     sa.Column("source_turn", sa.Text),
     sa.Column("created", sa.Double, nullable=False),
+    sa.Column("uid", sa.Text),
     sa.UniqueConstraint("chat_id", "number", name="schedules_by_number"),
+    sa.Index("schedules_by_uid", "uid", unique=True),
     sa.Index("schedules_by_due", "due"),
     sa.Index("schedules_by_snooze", "snoozed"),
     sqlite_autoincrement=True,
@@ -157,4 +161,19 @@ encryption = sa.Table(
     metadata,
     sa.Column("state", sa.Text, primary_key=True),
     sa.Column("at", sa.Double, nullable=False),
+)
+
+#: Which memories and schedules have changed since their last event (shared/turns/events.py) was handed to Redis. No words: an event has the row as it
+#: is when it is handed over. `mark` differs with each change.
+event_outbox = sa.Table(
+    "event_outbox",
+    metadata,
+    sa.Column("kind", sa.Text, primary_key=True),
+    sa.Column("uid", sa.Text, primary_key=True),
+    sa.Column("chat_id", sa.Text, nullable=False),
+    sa.Column("number", sa.BigInteger, nullable=False),
+    sa.Column("what", sa.Text, nullable=False),
+    sa.Column("at", sa.Double, nullable=False),
+    sa.Column("mark", sa.Text, nullable=False),
+    sa.Index("event_outbox_by_time", "at"),
 )

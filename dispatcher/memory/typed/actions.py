@@ -366,7 +366,7 @@ def sources_of(memory: Memory) -> list[str]:
 
 def tombstone_id(memory: Memory, task_id: str, number: int) -> str:
     """An id for each (task id, tag number) that names the memory without its words, so that the memory is no longer shown (memories.py)."""
-    mark = f"f{number}-{memory.memory_id}-{int(memory.created)}-"  # a store never reuses an id
+    mark = f"f{number}-{memory.uid}-"
     if len(mark) + len(task_id) > LONGEST_ID:
         return mark + hashlib.sha256(task_id.encode()).hexdigest()[:32]
     return mark + task_id

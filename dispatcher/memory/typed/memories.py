@@ -47,8 +47,8 @@ MATCHED, MARGIN = 0.45, 0.12
 MATCHED_BY_WORDS = 0.6
 #: How many memories are named when a match is ambiguous.
 MOST_CANDIDATES = 5
-#: The id of a memory's tombstone (dispatcher/memory/typed/actions.py): the memory's id, and when it was created.
-_MARK = re.compile(r"f\d+-(\d+)-(\d+)-")
+#: The id of a memory's tombstone (dispatcher/memory/typed/actions.py) has the memory's.
+_MARK = re.compile(r"f\d+-([0-9a-f]{16})-")
 #: Memories of a chat that are read for a prompt; chats in the cache (the most recently used), and memories in the cache (4 kB each).
 MOST_READ, CHATS_KEPT, MEMORIES_KEPT = 10_000, 256, 20_000
 
@@ -191,7 +191,7 @@ class Remembering:
     def of_chat(self, chat_id: str, stored: str | None = None, connection: Connection | None = None) -> ChatMemories:
         """The chat's memories, cached until one of them changes; `stored` is the store's revision, if it was just read in this transaction."""
         model = self._embedder.model
-        marks = _marks(self._forgotten.of(chat_id)) if self._forgotten else frozenset()
+        marks = marks_of(self._forgotten.of(chat_id)) if self._forgotten else frozenset()
         stored = stored or self._store.revision(chat_id)
         key = f"{stored} {model} {len(marks)}"
         with self._lock:
@@ -328,7 +328,7 @@ class Remembering:
         revision: str,
         stored: str,
         model: str | None,
-        marks: Collection[tuple[int, int]],
+        marks: Collection[str],
         connection: Connection | None,
     ) -> ChatMemories:
         import numpy as np
@@ -340,7 +340,7 @@ class Remembering:
             for row, memory in enumerate(memories):
                 if memory.embedding and memory.embedding_model == model:
                     vectors[row] = unpacked(memory.embedding)
-        hidden = frozenset(one.memory_id for one in memories if (one.memory_id, int(one.created)) in marks)
+        hidden = frozenset(one.memory_id for one in memories if one.uid in marks)
         known = ChatMemories(revision, stored, memories, vectors, hidden)
         with self._lock:
             self._loaded[chat_id] = known
@@ -352,7 +352,7 @@ def _size(known: ChatMemories) -> int:
     return min(max(len(known.every), MEMORIES_KEPT // CHATS_KEPT), MEMORIES_KEPT)
 
 
-def _marks(tombstones: Iterable[Tombstone]) -> frozenset[tuple[int, int]]:
-    """(id, second of creation) of forgotten memories."""
+def marks_of(tombstones: Iterable[Tombstone]) -> frozenset[str]:
+    """Uids of forgotten memories."""
     found = (_MARK.match(tombstone.tombstone_id) for tombstone in tombstones)
-    return frozenset((int(match[1]), int(match[2])) for match in found if match)
+    return frozenset(match[1] for match in found if match)

@@ -19,6 +19,7 @@ from dispatcher.chat_data.forget.request import Scope
 from dispatcher.memory.tombstones import FORGOTTEN
 from dispatcher.queue.scripts import script_text
 from shared.text.translations import in_every_language
+from shared.turns.events import Event
 from shared.turns.message_origin import Origin
 from shared.turns.records import RecordRefused, Task, Turn, dumps, loads_object
 from shared.turns.signed.results import Result
@@ -51,6 +52,7 @@ class RedisLayer:
     def find(self, scope: Scope) -> Iterator[RedisEntry]:
         """Everything covered, except tasks that are queued or in flight (tasks.py)."""
         yield from self._turns(scope)
+        yield from self._events(scope)
         yield from self._results(scope)
         yield from self._partial_answers(scope)
         yield from self._dead_letters(scope)
@@ -124,6 +126,18 @@ class RedisLayer:
                 continue
             if scope.covers(turn):
                 yield RedisEntry("redis: turns", key, raw, "value", (turn.words,))
+
+    def _events(self, scope: Scope) -> Iterator[RedisEntry]:
+        """What waits for the archive of memories and schedules, and of what a chat has set."""
+        for key, raw in self.scan(f"{keys.EVENT_PREFIX}*"):
+            try:
+                event = Event.parse(key, raw)
+            except RecordRefused:
+                if scope.covers_bytes(raw):
+                    yield RedisEntry("redis: events", key, raw, "value", quoted(raw))
+                continue
+            if scope.covers_event(event):
+                yield RedisEntry("redis: events", key, raw, "value", tuple(event.texts))
 
     def _results(self, scope: Scope) -> Iterator[RedisEntry]:
         for key, raw in self.scan(f"{keys.result('')}*"):

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from dispatcher.chat_data.forget.request import Scope
 from dispatcher.memory.store.actions import Actions
 from dispatcher.memory.store.database import Database
+from dispatcher.memory.store.event_outbox import EventOutbox
 from dispatcher.memory.store.memories import Memories, Memory
 from dispatcher.memory.store.schedules import Schedule, Schedules
 from dispatcher.memory.store.sealed import at_rest
@@ -59,7 +60,7 @@ class StoreLayer:
         self.database = Database(settings.day_store_url, settings.hmem_state_dir, recorder(settings))
         self.turns, self.summaries = Turns(self.database), Summaries(self.database)
         self.memories, self.actions = Memories(self.database), Actions(self.database)
-        self.schedules = Schedules(self.database)
+        self.schedules, self.event_outbox = Schedules(self.database), EventOutbox(self.database)
 
     def close(self) -> None:
         self.database.close()

@@ -39,7 +39,7 @@ def test_a_memory_comes_back_as_it_was_stored(database: Database) -> None:
         last_accessed=NOW, access_count=3, embedding=b"v", embedding_model="m",
     )  # fmt: skip
     kept = memories.add("1", whole)
-    assert dataclasses.replace(kept, memory_id=0, number=0) == whole
+    assert dataclasses.replace(kept, memory_id=0, number=0, uid="") == whole
     assert memories.by_number("1", 1) == kept
     assert memories.list("1") == [kept]
     assert memories.by_number("1", 2) is None

@@ -258,10 +258,10 @@ def test_a_forgotten_memory_is_out_of_sight_before_it_is_removed(
     kept = Remembering(store, embedder, forgotten)
     cat, ghent = add(kept, MISHKA, "The user lives in Ghent")
     assert len(kept.of_chat("1").memories) == 2
-    stone = Tombstone(f"f1-{cat.number}-{int(cat.created)}-task", "1", NOW + 1, turn_ids=frozenset({"task:user"}))
+    stone = Tombstone(f"f1-{cat.uid}-task", "1", NOW + 1, turn_ids=frozenset({"task:user"}))
     forgotten.add(replace(stone, chat_id="2"))
     assert len(kept.of_chat("1").memories) == 2, "another chat's tombstone"
-    forgotten.add(replace(stone, tombstone_id=f"f2-{cat.number}-{int(cat.created)}-task"))
+    forgotten.add(replace(stone, tombstone_id=f"f2-{cat.uid}-task"))
     assert [memory.memory_id for memory in kept.of_chat("1").memories] == [ghent.memory_id]
     assert kept.relevant("1", "my cat Mishka", 5, now=NOW) == []
     assert [memory.memory_id for memory in kept.match("1", "cat Mishka").memories] == [cat.memory_id], "to be removed"

@@ -1,0 +1,158 @@
+"""The outbox of events: which memories and schedules have changed, noted in the transaction that changes them, until Redis has their events.
+
+An event says how its subject is now, so several changes are one event, and handing one over again changes nothing.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import Connection, Row, Table
+
+from dispatcher.memory.store.database import Database
+from dispatcher.memory.store.rows import batches, enter, insert, json_list, json_text
+from dispatcher.memory.store.tables import chats, event_outbox, memories, schedules
+from shared.turns.events import Change, Event, EventKind
+
+_TABLES: dict[EventKind, Table] = {EventKind.MEMORY: memories, EventKind.SCHEDULE: schedules}
+#: The counter of a chat that has the highest number of each.
+_COUNTERS = {EventKind.MEMORY: "last_memory", EventKind.SCHEDULE: "last_schedule"}
+#: Columns that are not in a state: the store's own, and what the event has beside it.
+_LEFT_OUT = ("memory_id", "schedule_id", "chat_id", "number", "uid", "embedding", "embedding_model", "superseded_by")
+
+
+def new_uid() -> str:
+    """The id of a new subject."""
+    return uuid.uuid4().hex[:16]
+
+
+def note_changes(
+    connection: Connection, kind: EventKind, chat_id: str, subjects: Iterable[tuple[str, int]], what: Change
+) -> None:
+    """Note in this transaction that the subjects (uid, number) have changed. A mere use does not hide another change that waits."""
+    rows = [
+        {"kind": kind.value, "uid": uid, "chat_id": chat_id, "number": number, "what": what.value, "at": time.time(), "mark": new_uid()}
+        for uid, number in subjects
+    ]  # fmt: skip
+    if not rows:
+        return
+    statement = insert(connection, event_outbox)
+    renewed = {
+        name: statement.excluded[name] for name in ("what", "at", "mark") if what is not Change.USED or name == "mark"
+    }
+    connection.execute(statement.on_conflict_do_update(index_elements=["kind", "uid"], set_=renewed), rows)
+
+
+@dataclass(frozen=True)
+class WaitingEvent:
+    """An event, and the mark of the change that it tells of."""
+
+    event: Event
+    mark: str
+
+
+class EventOutbox:
+    """StoreUnavailable if the store cannot be reached."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def waiting(self, limit: int) -> list[WaitingEvent]:
+        """The events that wait longest, each with the state of its subject now."""
+        query = sa.select(event_outbox).order_by(event_outbox.c.at).limit(limit)
+        with self._database.reading() as connection:
+            rows = connection.execute(query).all()
+            states = {
+                (kind, uid): state
+                for kind in _TABLES
+                for uid, state in _states(connection, kind, [row.uid for row in rows if row.kind == kind])
+            }
+        return [
+            WaitingEvent(
+                Event(
+                    EventKind(row.kind), row.uid, row.chat_id, Change(row.what), row.at, states.get((row.kind, row.uid)), row.number
+                ),
+                row.mark,
+            )
+            for row in rows
+        ]  # fmt: skip
+
+    def remove(self, handed_over: Iterable[WaitingEvent]) -> None:
+        """Take out those that have not changed again since."""
+        with self._database.begin() as connection:
+            for some in batches(one.mark for one in handed_over):
+                connection.execute(sa.delete(event_outbox).where(event_outbox.c.mark.in_(some)))
+
+    def put_back(self, kind: EventKind, chat_id: str, events: list[Event]) -> int:
+        """Make rows of the events of a chat, as far as the store does not have them; how many. One whose subject is gone only keeps its number from
+        being used again. One transaction."""
+        table, counter = _TABLES[kind], _COUNTERS[kind]
+        made = 0
+        with self._database.begin() as connection:
+            enter(connection, chat_id, "memories_changed")
+            known = {
+                row.uid: row.number
+                for row in connection.execute(sa.select(table.c.uid, table.c.number).where(table.c.chat_id == chat_id))
+            }
+            last = connection.execute(sa.select(chats.c[counter]).where(chats.c.chat_id == chat_id)).scalar_one()
+            last = max([last, *(one.number for one in events)])
+            for one in events:
+                if one.state is None or one.id in known:
+                    continue
+                number = one.number
+                if number in known.values():  # of a store that was lost and begun anew
+                    number = last = last + 1
+                known[one.id], made = number, made + 1
+                connection.execute(sa.insert(table).values(_row(table, one, number)))
+            values = {counter: last}
+            connection.execute(sa.update(chats).where(chats.c.chat_id == chat_id).values(values))
+            if kind is EventKind.MEMORY:
+                _link(connection, events)
+        return made
+
+
+def _states(connection: Connection, kind: EventKind, uids: list[str]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """(uid, state) of the rows that are there."""
+    table = _TABLES[kind]
+    for some in batches(uids):
+        rows = connection.execute(sa.select(table).where(table.c.uid.in_(some))).all()
+        newer = _newer(connection, rows) if kind is EventKind.MEMORY else {}
+        for row in rows:
+            state = {
+                name: value for name, value in row._asdict().items() if name not in _LEFT_OUT and value is not None
+            }
+            if "wordings" in state:
+                state["wordings"] = list(json_list(state["wordings"]))
+            if by := newer.get(row.uid):
+                state["replaced_by"] = by
+            yield row.uid, state
+
+
+def _newer(connection: Connection, rows: Iterable[Row[Any]]) -> dict[str, str]:
+    """Uid of each of these memories that is replaced → uid of the one that took its place."""
+    by = {row.uid: row.superseded_by for row in rows if row.superseded_by is not None}
+    query = sa.select(memories.c.memory_id, memories.c.uid).where(memories.c.memory_id.in_(by.values()))
+    uids: dict[int, str] = {row.memory_id: row.uid for row in connection.execute(query)}
+    return {uid: uids[memory_id] for uid, memory_id in by.items() if memory_id in uids}
+
+
+def _row(table: Table, event: Event, number: int) -> dict[str, Any]:
+    """The row of an event's state; what this program does not know of it is left out."""
+    state = {name: value for name, value in (event.state or {}).items() if name in table.c}
+    if "wordings" in state:
+        state["wordings"] = json_text(state["wordings"])
+    return {**state, "chat_id": event.chat_id, "uid": event.id, "number": number}
+
+
+def _link(connection: Connection, events: list[Event]) -> None:
+    """Say of replaced memories which one took their place."""
+    for one in events:
+        if newer := (one.state or {}).get("replaced_by"):
+            by = sa.select(memories.c.memory_id).where(memories.c.uid == newer, memories.c.chat_id == one.chat_id)
+            where = (memories.c.uid == one.id, memories.c.chat_id == one.chat_id)
+            connection.execute(sa.update(memories).where(*where).values(superseded_by=by.scalar_subquery()))

@@ -1,0 +1,172 @@
+"""Events of memories and schedules: noted with their effect, handed to Redis, and put back into an empty store, on either engine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+from redis import Redis
+
+from dispatcher.memory import events
+from dispatcher.memory.store.event_outbox import EventOutbox
+from dispatcher.memory.store.memories import Memories, Memory, MemoryType, new_memory
+from dispatcher.memory.store.schedules import Schedule, ScheduleKind, Schedules
+from dispatcher.memory.store.tables import metadata
+from shared.turns.events import Change, Event, EventKind
+from shared.wire import keys
+from tests.support.stores import Stores
+
+CHAT = "9912"
+
+
+class Day:
+    """The tables of a store."""
+
+    def __init__(self, database: Any) -> None:
+        self.database, self.outbox = database, EventOutbox(database)
+        self.memories, self.schedules = Memories(database), Schedules(database)
+
+    def fact(self, text: str, **more: Any) -> Memory:
+        return self.memories.add(CHAT, new_memory(CHAT, MemoryType.FACT, text, created=100.0, **more))
+
+    def reminder(self, text: str) -> Schedule:
+        return self.schedules.add(Schedule(CHAT, ScheduleKind.REMINDER, text, "UTC", 500.0, 100.0))
+
+
+@pytest.fixture
+def day(stores: Stores) -> Day:
+    return Day(stores.open())
+
+
+def taken(redis: Redis) -> dict[str, Event]:
+    """The events in Redis, as the night takes them."""
+    found = {}
+    for key in redis.scan_iter(match=f"{keys.EVENT_PREFIX}*"):
+        raw: Any = redis.getdel(key)
+        event = Event.parse(key, raw)
+        found[event.id] = event
+    return found
+
+
+def seen(day: Day) -> list[object]:
+    """What the store has, without its own ids: of a replaced memory the uid of the other one."""
+    uids = {one.memory_id: one.uid for one in day.memories.every()}
+    memories = [
+        (uids.get(one.superseded_by or 0), replace(one, memory_id=0, superseded_by=None))
+        for one in day.memories.every()
+    ]
+    return [*memories, *(replace(one, schedule_id=0) for one in day.schedules.every())]
+
+
+EFFECTS: dict[str, tuple[Callable[[Day, Memory], object], Change]] = {
+    "used": (lambda day, one: day.memories.touch(CHAT, [one.memory_id], 200.0), Change.USED),
+    "repeated": (lambda day, one: day.memories.reinforce(CHAT, one.memory_id, 200.0), Change.CHANGED),
+    "worded": (lambda day, one: day.memories.set_wordings(CHAT, one.memory_id, ["b"]), Change.CHANGED),
+    "sources": (lambda day, one: day.memories.set_sources(CHAT, one.memory_id, "t2:user"), Change.CHANGED),
+    "replaced": (lambda day, one: day.memories.supersede(CHAT, one.memory_id, day.fact("new").memory_id, 2.0), Change.REPLACED),
+    "done": (lambda day, one: day.memories.complete(CHAT, one.memory_id, 200.0), Change.DONE),
+    "due": (lambda day, one: day.memories.mark_reminded(CHAT, one.memory_id, 200.0), Change.DUE),
+    "hidden": (lambda day, one: day.memories.delete(CHAT, one.memory_id), Change.HIDDEN),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", EFFECTS)
+def test_each_effect_on_a_memory_is_an_event_with_its_state(day: Day, redis: Redis, name: str) -> None:
+    effect, what = EFFECTS[name]
+    one = day.memories.add(CHAT, new_memory(CHAT, MemoryType.GOAL, "a", created=100.0, deadline=300.0))
+    assert events.hand_over(day.outbox, redis) == 1
+    assert taken(redis)[one.uid].what is Change.MADE
+    effect(day, one)
+    events.hand_over(day.outbox, redis)
+    event = taken(redis)[one.uid]
+    assert (event.what, event.number, event.kind) == (what, 1, EventKind.MEMORY)
+    assert (event.state is None) == (what is Change.HIDDEN)
+    assert events.hand_over(day.outbox, redis) == 0
+
+
+def test_each_effect_on_a_schedule_is_an_event_with_its_state(day: Day, redis: Redis) -> None:
+    one, other = day.reminder("a"), day.reminder("b")
+    day.schedules.snooze(CHAT, 1, 900.0)
+    day.schedules.remove(CHAT, 2)
+    events.hand_over(day.outbox, redis)
+    found = taken(redis)
+    assert (found[one.uid].what, (found[one.uid].state or {})["snoozed"]) == (Change.CHANGED, 900.0)
+    assert (found[other.uid].what, found[other.uid].state) == (Change.HIDDEN, None)
+    day.schedules.advance(next(day.schedules.every(CHAT)), 901.0)
+    events.hand_over(day.outbox, redis)
+    assert taken(redis)[one.uid].what is Change.DUE
+    day.schedules.prune(1e9)
+    events.hand_over(day.outbox, redis)
+    assert taken(redis)[one.uid].state is None
+
+
+def test_an_effect_that_is_rolled_back_leaves_no_event_and_a_vector_makes_none(day: Day, redis: Redis) -> None:
+    one = day.fact("a")
+    events.hand_over(day.outbox, redis)
+    taken(redis)
+    with pytest.raises(ZeroDivisionError), day.memories.transaction() as connection:
+        day.memories.complete(CHAT, one.memory_id, 1.0, connection=connection)
+        day.memories.add(CHAT, new_memory(CHAT, MemoryType.FACT, "b", created=1.0), connection=connection)
+        _ = 1 / 0
+    day.memories.update_embedding(CHAT, one.memory_id, b"\0\0\0\0", "m")
+    assert events.hand_over(day.outbox, redis) == 0
+
+
+def test_a_change_while_events_are_handed_over_is_handed_over_too(day: Day, redis: Redis) -> None:
+    one = day.fact("a")
+    waiting = day.outbox.waiting(10)
+    day.memories.reinforce(CHAT, one.memory_id, 200.0)
+    day.outbox.remove(waiting)
+    assert [event.event.what for event in day.outbox.waiting(10)] == [Change.CHANGED]
+    day.memories.touch(CHAT, [one.memory_id], 300.0)  # does not hide that it changed
+    assert [event.event.what for event in day.outbox.waiting(10)] == [Change.CHANGED]
+
+
+def test_an_empty_store_becomes_what_it_was(day: Day, redis: Redis) -> None:
+    old, gone = day.fact("the flight is on the 13th", source_turn="t1:user", wordings=("13 Nov",)), day.fact("x")
+    new = day.fact("the flight is on the 14th", importance=5)
+    day.memories.supersede(CHAT, old.memory_id, new.memory_id, 150.0)
+    day.memories.delete(CHAT, gone.memory_id)
+    day.reminder("call Lena")
+    day.schedules.remove(CHAT, day.reminder("gone").number)
+    events.hand_over(day.outbox, redis)
+    archived = [*taken(redis).values()]
+    before = seen(day)
+    with day.database.begin() as connection:
+        for table in reversed(metadata.sorted_tables):
+            connection.execute(sa.delete(table))
+    assert events.put_back(day.outbox, redis, archived, []) == {"memory": 2, "schedule": 1}
+    assert seen(day) == before
+    assert events.put_back(day.outbox, redis, archived, []) == {"memory": 0, "schedule": 0}
+    assert (day.fact("next").number, day.reminder("next").number) == (4, 3)
+    assert new.number == 3
+
+
+def test_what_was_forgotten_since_is_not_put_back_and_a_number_that_is_taken_is_not_used_twice(
+    day: Day, redis: Redis
+) -> None:
+    one, two = day.fact("first of an old store"), day.fact("forgotten since")
+    events.hand_over(day.outbox, redis)
+    archived = [*taken(redis).values()]
+    with day.database.begin() as connection:
+        for table in reversed(metadata.sorted_tables):
+            connection.execute(sa.delete(table))
+    day.fact("first of a new store")
+    assert events.put_back(day.outbox, redis, archived, [two.uid]) == {"memory": 1}
+    assert {memory.text: memory.number for memory in day.memories.every()} == {
+        "first of a new store": 1,
+        "first of an old store": 2,
+    }
+    assert one.uid in {memory.uid for memory in day.memories.every()}
+
+
+def test_what_a_chat_has_set_comes_back_unless_it_was_set_since(day: Day, redis: Redis) -> None:
+    state = {"timezone": "Europe/Lisbon", "language": "de", "guest": {"name": "Lena", "since": 1.0, "by": "1"}}
+    redis.hset(keys.chat_settings(CHAT), "language", "en")
+    event = Event(EventKind.CHAT, CHAT, CHAT, Change.CHANGED, 1.0, state)
+    assert events.put_back(day.outbox, redis, [event], []) == {"chat": 1}
+    assert redis.hgetall(keys.chat_settings(CHAT)) == {b"language": b"en", b"timezone": b"Europe/Lisbon"}
+    assert redis.hget(keys.GUESTS, CHAT) == b'{"name":"Lena","since":1.0,"by":"1"}'
