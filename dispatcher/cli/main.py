@@ -82,11 +82,6 @@ COMMANDS = (
         "A backup of archive, release, day store, today's Redis and settings (without secrets) in a restic repository; nothing is stopped.",
     ),
     CommandEntry(
-        "restore",
-        "dispatcher.cli.copies.restore",
-        "Bring a backup back to this host: archive, release, day store, today's Redis, settings. Killed at any moment, run it again.",
-    ),
-    CommandEntry(
         "embedder",
         "dispatcher.cli.embedder",
         "The embedding models: list those that the program knows, try one on your own turns.",
@@ -107,8 +102,8 @@ COMMANDS = (
     ),
     CommandEntry(
         "restore",
-        "dispatcher.cli.copies.restore",
-        "Bring the day back on an empty host from its second copy: turns, queue, conversations, tombstones, day store.",
+        "dispatcher.cli.restore",
+        "Bring everything back from a copy of the archive: turns, memories, reminders, what chats have set, guests. Safe to rerun.",
     ),
     CommandEntry(
         "owner-key",

@@ -80,16 +80,17 @@ def night_is_here(settings: Settings) -> bool:
         return False
 
 
-def run_night(settings: Settings) -> None:
-    """Run a night, with its progress on our standard error; NightCommandFailed with its exit code if it failed."""
-    with _started(settings, ("run",), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as night:
+def run_night(settings: Settings, *arguments: str) -> None:
+    """Run a night (or another command that takes long), with its progress on our standard error; NightCommandFailed with its exit code."""
+    command = arguments or ("run",)
+    with _started(settings, command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as night:
         last = ""
         for line in night.stderr or ():
             text = line.decode("utf-8", "replace").rstrip()
             last = text or last
             sys.stderr.write(f"{text}\n")
     if night.returncode:
-        raise NightCommandFailed("run", night.returncode, last)
+        raise NightCommandFailed(command[0], night.returncode, last)
 
 
 def finished_nights(settings: Settings) -> list[dict[str, Any]]:

@@ -36,6 +36,9 @@ def backfill() -> None:
 
 @app.command()
 def archive(
+    copy: Annotated[
+        Path | None, typer.Argument(help="First bring this copy of an archive to this host, which has none.")
+    ] = None,
     reembed: Annotated[
         bool, typer.Option("--reembed", help="Only if the current release has vectors of another model.")
     ] = False,
@@ -54,7 +57,7 @@ def archive(
     json: Json = False,
 ) -> None:
     """Build a new release from the whole archive with the present program and settings; the current one serves until then."""
-    from nightly.backfill import rebuild
+    from nightly.backfill import copied_archive, rebuild
     from nightly.night.progress import Reporter
 
     settings = start_night()
@@ -65,6 +68,8 @@ def archive(
             typer.echo(rebuild.model_warning(model), err=True)
             rebuild.start_again_with(model, sys.argv[1:])
     report = Reporter(quiet=json or settings.log_json)
+    if copy is not None:
+        report.say(copied_archive.sentence(copied_archive.bring(settings, copy, report)))
     if dry_run:
         plan = rebuild.plan(settings, report)
         print_json(plan) if json else typer.echo(rebuild.plan_sentence(plan, settings.step_timeout))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -198,15 +199,20 @@ def turns(
     events: Annotated[
         bool, typer.Option("--events", help="Instead the last event of each memory, schedule and chat.")
     ] = False,
+    copy: Annotated[
+        Path | None, typer.Option(help="Read this copy of an archive, with --events; default: that of this host.")
+    ] = None,
 ) -> None:
     """Print every turn in the archive as JSON lines: every version, hidden turns included; and the words of every event."""
     from nightly.archive.catalog import archived_turns
     from nightly.archive.incoming.events import last_events
+    from nightly.backfill.copied_archive import archive_of
     from shared.turns.records import dumps
 
     directory = start_night().hmem_night_dir
     if events:
-        found = (event.to_json() for event in last_events(directory / "archive") if not chat or event.chat_id in chat)
+        read = directory / "archive" if copy is None else archive_of(copy)
+        found = (event.to_json() for event in last_events(read) if not chat or event.chat_id in chat)
     else:
         found = (dumps(turn) for turn in archived_turns(directory, chat or ()))
     sys.stdout.buffer.writelines(line + b"\n" for line in found)

@@ -91,7 +91,7 @@ KEYS: tuple[Key, ...] = (
     Key("hcli:mem:bot:told:{chat_id}", "string", "this stranger was told that the bot is private", "bot, owner", "none", "24 h"),
     Key("hcli:mem:guests", "hash",
         "chat id → JSON {name, since, by, removed}: chats that an owner has allowed from a chat, beside ALLOWED_CHATS",
-        "bot, owner", "bot, dispatcher", "none"),
+        "bot, owner", "bot, dispatcher, night", "none"),
     Key("hcli:mem:invite:{hash}", "string",
         "under the SHA-256 of an invitation's code, which is stored nowhere: JSON {by, at}", "bot, owner", "bot", "24 h, or as /invite says"),
     Key("hcli:mem:bot:tries:{chat_id}", "string", "how many wrong codes this stranger has sent", "bot, owner", "bot", "1 h"),
@@ -101,7 +101,7 @@ KEYS: tuple[Key, ...] = (
     Key("hcli:mem:reminded:{memory}", "string",
         "this memory's (id and time of creation) reminder is in the outbox; schedule-…: this occurrence was sent or asked",
         "dispatcher, owner", "none", "30 days"),
-    Key("hcli:mem:chat:{chat_id}", "hash", "what a chat has set for itself: timezone, language", "bot, dispatcher, owner", "bot, dispatcher", "none"),
+    Key("hcli:mem:chat:{chat_id}", "hash", "what a chat has set for itself: timezone, language", "bot, dispatcher, owner", "bot, dispatcher, night", "none"),
     Key("hcli:mem:approvals:open", "hash",
         "id → signed JSON of a question whether Claude may use a tool, and how it ended: {chat_id, user_id, task_id, tool, text, ends, verdict, "
         "who, hmac}",

@@ -11,8 +11,8 @@ from redis import Redis
 
 from nightly.archive.catalog import Catalog
 from nightly.archive.segments import RawRecord, event_of, read_segment
-from shared.system.archive_folder import archive_files
-from shared.turns.events import Change, Event, EventKind
+from shared.system.archive_folder import CAPTURE, archive_files
+from shared.turns.events import Change, Event, EventKind, is_event
 from shared.turns.records import RecordRefused, loads_object
 from shared.wire import keys
 
@@ -50,12 +50,12 @@ def archived_line(record: RawRecord, known: Catalog) -> dict[str, Any] | None:
 
 
 def last_events(directory: Path) -> list[Event]:
-    """The last event of each subject in the archive, in the order in which the subjects were made;
+    """The last event of each subject in an archive and its capture, in the order in which the subjects were made;
     ArchiveDamaged names a segment that fails."""
     found: dict[str, Event] = {}
-    for _, name in archive_files(directory):
-        for line in read_segment(directory / name):
-            if line["kind"] == "event":
+    for name in [*(name for _, name in archive_files(directory)), CAPTURE]:
+        for line in read_segment(directory / name) if (directory / name).exists() else ():
+            if line["kind"] == "event" or (line["kind"] == "captured" and is_event(RawRecord.from_json(line).key)):
                 event = event_of(line)
                 found[event.key] = event
     return sorted(found.values(), key=lambda event: (event.began_at, event.number))

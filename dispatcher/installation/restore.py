@@ -1,0 +1,81 @@
+"""`hmem restore`: memory from a copy of the archive, on an empty host (docs/backups.md).
+
+    what this host, or a list, says was forgotten since ─ hidden, and in Redis, so that the night erases it from the copy, too
+    `hmem-night backfill archive COPY` ─ the files are brought here, and a release is made of them and served
+    the events ─ memories, reminders, what chats have set, guests
+
+Each part may be repeated, so a restore that was killed is run again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dispatcher.memory.events import put_back
+from dispatcher.memory.tombstones import Forgotten, announce
+from dispatcher.memory.typed.memories import marks_of
+from dispatcher.releases.night_command import night_is_here, read_lines, run_night
+from shared.config.settings import Settings
+from shared.errors import InvalidInput
+from shared.turns.events import Event
+from shared.turns.records import RecordRefused, Tombstone, loads_object
+from shared.wire import keys
+
+if TYPE_CHECKING:
+    from redis import Redis
+
+
+def restore(
+    settings: Settings, client: Redis, copy: Path, forgotten: Path | None, say: Callable[[str], None]
+) -> dict[str, Any]:
+    """Bring everything back; what was done. InvalidInput for an unusable list, NightCommandFailed if the archive cannot be brought or built."""
+    here = Forgotten(settings.hmem_state_dir)
+    for tombstone in _listed(forgotten) if forgotten else ():
+        here.add(tombstone)
+    announce(client, tombstones := here.all())
+    built = night_is_here(settings)
+    if built:
+        run_night(settings, "backfill", "archive", str(copy))
+    else:
+        say(
+            "The nights run on another host: bring the copy there with hmem-night backfill archive COPY. Here only memories are brought back."
+        )
+    done = (
+        put_back(_outbox(settings), client, _events(settings, copy, tombstones), marks_of(tombstones))
+        if settings.has_day_store
+        else {}
+    )
+    return {"archive": built, "tombstones": len(tombstones), **done}
+
+
+def _listed(path: Path) -> list[Tombstone]:
+    """The tombstones in a list (forgotten.jsonl of HMEM_STATE_DIR), all or none."""
+    found = []
+    for number, line in enumerate(path.read_bytes().splitlines(), start=1):
+        try:
+            found.append(Tombstone.parse(line))
+        except RecordRefused as error:
+            raise InvalidInput(
+                f"--forgotten {path}: line {number} is not a tombstone: {error}. Nothing was changed. It is forgotten.jsonl of a state directory."
+            ) from error
+    return found
+
+
+def _events(settings: Settings, copy: Path, tombstones: Iterable[Tombstone]) -> Iterable[Event]:
+    by_chat: dict[str, list[Tombstone]] = {}
+    for one in tombstones:
+        by_chat.setdefault(one.chat_id, []).append(one)
+    for line in read_lines(settings, "turns", "--events", f"--copy={copy}"):
+        record = loads_object(line)
+        event = Event.parse(keys.event(record["kind"], record["id"]).encode(), line)
+        if not any(map(event.is_covered_by, by_chat.get(event.chat_id, ()))):
+            yield event
+
+
+def _outbox(settings: Settings) -> Any:
+    from dispatcher.memory.store.database import Database
+    from dispatcher.memory.store.event_outbox import EventOutbox
+
+    return EventOutbox(Database(settings.day_store_url, settings.hmem_state_dir))
