@@ -19,6 +19,8 @@ from dispatcher.memory.typed.memories import marks_of
 from dispatcher.releases.night_command import night_is_here, read_lines, run_night
 from shared.config.settings import Settings
 from shared.errors import InvalidInput
+from shared.system.files import make_dir
+from shared.system.keys.owner_key import open_signing
 from shared.turns.events import Event
 from shared.turns.records import RecordRefused, Tombstone, loads_object
 from shared.wire import keys
@@ -37,6 +39,9 @@ def restore(
     announce(client, tombstones := here.all())
     built = night_is_here(settings)
     if built:
+        make_dir(settings.hmem_night_dir)
+        if any(one.erase for one in tombstones) and (why := open_signing(settings).why_not):
+            say(f"What was erased since is only hidden in this archive: {why}.")
         run_night(settings, "backfill", "archive", str(copy))
     else:
         say(

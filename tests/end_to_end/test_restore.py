@@ -1,0 +1,134 @@
+"""The drill: a lived-in installation, a copy of its archive, an empty host, `hmem restore`: every command that reads memory says the same."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+from redis import Redis
+
+from dispatcher.memory.store.database import Database
+from dispatcher.memory.store.event_outbox import EventOutbox
+from shared.wire import keys
+from tests.support.day.hcli_bot import SAY, Bot, script
+from tests.support.machine import wait_for
+from tests.support.world import World
+
+CHAT, GROUP = "9912", "-100123"
+#: What reads memory, and prints it.
+READ = [
+    ["memory", "list", CHAT], ["memory", "list", CHAT, "--json"], ["memory", "list", "--", GROUP],
+    ["history", CHAT, "--since", "2001-01-01"], ["history", "--since", "2001-01-01", "--", GROUP],
+    ["search", CHAT, "boiler code"], ["context", CHAT, "what is the boiler code?"], ["summary", CHAT],
+]  # fmt: skip
+
+
+@pytest.fixture
+def lived_in(light: World) -> World:
+    """Two nights and part of a day: turns, memories that were replaced, done, hidden; reminders, languages, a guest."""
+    light.environment |= {"CONSOLIDATION_INTERVAL": "0.2", "CLAUDE_BIN": script(light, f"{SAY} Noted.")}
+    light.redis.hset(keys.GUESTS, "77", b'{"name":"Lena","since":1.0,"by":"1"}')
+    dispatcher, bot = light.start_dispatcher(), Bot(light.redis)
+    bot.ask("the boiler code is pelican7731", CHAT)
+    bot.ask("/timezone Europe/Lisbon", CHAT)
+    bot.ask("/remind tomorrow at 9:00 call Lena", CHAT)
+    bot.ask("our bridge is closed on Sunday", GROUP, name="Anna", chat_type="group")
+    for kind, text in (("fact", "The boiler code is pelican7731"), ("fact", "The flight is on the 13th"), ("fact", "To be hidden"),
+                       ("goal", "Paint the fence"), ("preference", "Answers in short sentences")):  # fmt: skip
+        light.command("hmem", "memory", "add", CHAT, text, "--type", kind)
+    light.night()
+    bot.ask("the wifi is called heron", CHAT)
+    light.command("hmem", "memory", "correct", CHAT, "2", "The flight is on the 14th")
+    light.command("hmem", "memory", "done", CHAT, "4")
+    light.command("hmem", "memory", "forget", CHAT, "3")
+    light.night()
+    bot.ask("the gate opens at seven", CHAT)
+    light.command("hmem", "memory", "add", CHAT, "The gate opens at seven")
+    outbox = EventOutbox(Database(None, light.root / "state"))
+    wait_for(lambda: not (light.redis.smembers(keys.CHATS) or outbox.waiting(1)), "consolidation")
+    dispatcher.stop()
+    light.command("hmem-night", "capture")
+    return light
+
+
+def empty_host(world: World, root: Path) -> World:
+    """Another host, with an empty Redis."""
+    world.redis.flushall()
+    root.mkdir()
+    made = World(root, world.redis, world.url)
+    made.environment = dict(world.environment)
+    return made
+
+
+def said(world: World) -> list[str]:
+    """What the commands print, without numbers of releases and scores."""
+    found = [world.command("hmem", *command).stdout for command in READ]
+    return [re.sub(r"release \d+|-?\d+\.\d+", "…", text) for text in found]
+
+
+def test_everything_that_a_person_would_miss_comes_back(lived_in: World, tmp_path: Path) -> None:
+    lived_in.night()  # memory as it is served of all of it
+    shutil.copytree(lived_in.night_dir / "archive", copy := tmp_path / "copy")
+    before = said(lived_in)
+    assert all(before) and "14th" in before[0] and "To be hidden" not in before[0]
+    host = empty_host(lived_in, tmp_path / "host")
+    done = host.command("hmem", "restore", str(copy))
+    assert done.stdout == (
+        "Restored: 6 memories, 1 reminder, 2 chats. Ask hmem doctor whether all is well, and start the dispatcher.\n"
+    )
+    assert "It goes up to " in done.stderr
+    assert said(host) == before
+    assert (
+        host.redis.hget(keys.GUESTS, "77") and host.redis.hget(keys.chat_settings(CHAT), "timezone") == b"Europe/Lisbon"
+    )
+    again = json.loads(host.command("hmem", "restore", str(copy), "--json").stdout)
+    assert (again["memory"], again["schedule"], again["chat"]) == (0, 0, 0)
+    assert said(host) == before
+
+
+def test_the_day_since_the_last_night_comes_back_from_the_capture(lived_in: World, tmp_path: Path) -> None:
+    shutil.copytree(lived_in.night_dir / "archive", copy := tmp_path / "copy")
+    host = empty_host(lived_in, tmp_path / "host")
+    host.command("hmem", "restore", str(copy))
+    assert "the gate opens at seven" in host.command("hmem", "history", CHAT, "--since", "2001-01-01").stdout
+    assert "The gate opens at seven" in host.command("hmem", "memory", "list", CHAT).stdout
+    assert host.command("hmem-night", "verify").returncode == 0
+
+
+def test_what_was_forgotten_since_the_copy_stays_forgotten(lived_in: World, tmp_path: Path) -> None:
+    lived_in.night()
+    shutil.copytree(lived_in.night_dir / "archive", copy := tmp_path / "copy")
+    lived_in.command("hmem", "forget", "--matching", "pelican7731", "--yes")
+    lived_in.command("hmem", "memory", "forget", CHAT, "5")
+    forgotten = shutil.copy(lived_in.root / "state" / "forgotten.jsonl", tmp_path / "forgotten.jsonl")
+    host = empty_host(lived_in, tmp_path / "host")
+    host.environment["OWNER_KEY_FILE"] = str(lived_in.root / "owner.key")  # without it the night only hides
+    host.command("hmem", "restore", str(copy), "--forgotten", str(forgotten))
+    everything = "".join(said(host))
+    assert "pelican7731" not in everything and "short sentences" not in everything and "heron" in everything
+    files = [path for path in (tmp_path / "host").rglob("*") if path.is_file()]
+    assert not [path for path in files if b"pelican7731" in path.read_bytes()]
+
+
+def test_bad_input_changes_nothing_and_says_why(light: World, tmp_path: Path, redis: Redis) -> None:
+    (tmp_path / "nothing").mkdir()
+    done = light.command("hmem", "restore", str(tmp_path / "nothing"), check=False)
+    assert done.returncode != 0 and "is not an archive" in done.stderr
+    light.say("t1", "one")
+    light.night()
+    shutil.copytree(light.night_dir / "archive", copy := tmp_path / "copy")
+    light.say("t2", "two")
+    light.night()
+    done = light.command("hmem", "restore", str(copy), check=False)
+    assert done.returncode != 0 and "which the copy lacks" in done.stderr
+    (segment,) = copy.glob("seg-*")
+    segment.write_bytes(segment.read_bytes().replace(b"one", b"two"))
+    done = empty_host(light, tmp_path / "host").command("hmem", "restore", str(copy), check=False)
+    assert done.returncode != 0 and "is damaged" in done.stderr
+    assert not redis.keys("hcli:mem:night:last")
+    (tmp_path / "list").write_bytes(b"{}\n")
+    done = light.command("hmem", "restore", str(copy), "--forgotten", str(tmp_path / "list"), check=False)
+    assert done.returncode == 24 and "line 1 is not a tombstone" in done.stderr
