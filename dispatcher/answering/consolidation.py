@@ -30,7 +30,7 @@ import structlog
 from redis import Redis, RedisError
 from redis.exceptions import LockError
 
-from dispatcher.memory.events import hand_over
+from dispatcher.memory.store.events import hand_over
 from dispatcher.memory.tombstones import announce, end_conversation
 from dispatcher.queue.outbox import drop_unfetched
 from dispatcher.queue.refused import dead_letter

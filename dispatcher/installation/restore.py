@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dispatcher.memory.events import put_back
+from dispatcher.memory.store.events import put_back
 from dispatcher.memory.tombstones import Forgotten, announce
 from dispatcher.memory.typed.memories import marks_of
 from dispatcher.releases.night_command import night_is_here, read_lines, run_night

@@ -24,7 +24,7 @@ from shared.wire import keys
 
 
 @dataclass(frozen=True)
-class Brought:
+class CopiedArchive:
     """How many files were brought, and how many were here; the time of the copy's last record (POSIX seconds), None for an empty one."""
 
     added: int
@@ -46,7 +46,7 @@ def archive_of(copy: Path) -> Path:
     )
 
 
-def bring(settings: Settings, copy: Path, report: Reporter) -> Brought:
+def bring(settings: Settings, copy: Path, report: Reporter) -> CopiedArchive:
     """Copy what this host's archive lacks. ArchiveDamaged names a file of the copy that fails, InvalidInput what this host has and the copy lacks."""
     source, target = archive_of(copy), make_dir(settings.hmem_night_dir / "archive")
     with night_lock(settings):
@@ -74,7 +74,7 @@ def bring(settings: Settings, copy: Path, report: Reporter) -> Brought:
                 )
             make_dir((target / path).parent)
             copy_atomic(source / path, target / path)
-    return Brought(len(added) + len(files), len(names) - len(added), last)
+    return CopiedArchive(len(added) + len(files), len(names) - len(added), last)
 
 
 def _is_same(source: Path, target: Path) -> bool:
@@ -105,7 +105,7 @@ def _time_of(line: Record) -> float | None:
         return None
 
 
-def sentence(found: Brought) -> str:
+def sentence(found: CopiedArchive) -> str:
     """For people."""
     until = f"{datetime.fromtimestamp(found.last, UTC):%Y-%m-%d %H:%M} UTC" if found.last else "no time: it is empty"
-    return f"Brought {found.added} files from the copy ({found.there} were here). It goes up to {until}; what was said later is not in it."
+    return f"CopiedArchive {found.added} files from the copy ({found.there} were here). It goes up to {until}; what was said later is not in it."

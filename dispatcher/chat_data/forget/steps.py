@@ -40,7 +40,7 @@ from dispatcher.chat_data.forget.layers.tasks import Running, TasksLayer
 from dispatcher.chat_data.forget.receipt import key_stays, receipt, what_stays, write_receipt
 from dispatcher.chat_data.forget.scan import Proof
 from dispatcher.chat_data.forget.scan_files import add_files
-from dispatcher.memory.events import hand_over
+from dispatcher.memory.store.events import hand_over
 from dispatcher.memory.tombstones import Forgotten, announce, end_conversation, raise_mark
 from dispatcher.second_copy.place import renew_keyring
 from shared.config.ownership import OURS

@@ -17,7 +17,7 @@ from sqlalchemy import Connection, Row, Table
 from dispatcher.memory.store.database import Database
 from dispatcher.memory.store.rows import batches, enter, insert, json_list, json_text
 from dispatcher.memory.store.tables import chats, event_outbox, memories, schedules
-from shared.turns.events import Change, Event, EventKind
+from shared.turns.events import Event, EventChange, EventKind
 
 _TABLES: dict[EventKind, Table] = {EventKind.MEMORY: memories, EventKind.SCHEDULE: schedules}
 #: The counter of a chat that has the highest number of each.
@@ -32,7 +32,7 @@ def new_uid() -> str:
 
 
 def note_changes(
-    connection: Connection, kind: EventKind, chat_id: str, subjects: Iterable[tuple[str, int]], what: Change
+    connection: Connection, kind: EventKind, chat_id: str, subjects: Iterable[tuple[str, int]], what: EventChange
 ) -> None:
     """Note in this transaction that the subjects (uid, number) have changed. A mere use does not hide another change that waits."""
     rows = [
@@ -43,7 +43,9 @@ def note_changes(
         return
     statement = insert(connection, event_outbox)
     renewed = {
-        name: statement.excluded[name] for name in ("what", "at", "mark") if what is not Change.USED or name == "mark"
+        name: statement.excluded[name]
+        for name in ("what", "at", "mark")
+        if what is not EventChange.USED or name == "mark"
     }
     connection.execute(statement.on_conflict_do_update(index_elements=["kind", "uid"], set_=renewed), rows)
 
@@ -75,7 +77,7 @@ class EventOutbox:
         return [
             WaitingEvent(
                 Event(
-                    EventKind(row.kind), row.uid, row.chat_id, Change(row.what), row.at, states.get((row.kind, row.uid)), row.number
+                    EventKind(row.kind), row.uid, row.chat_id, EventChange(row.what), row.at, states.get((row.kind, row.uid)), row.number
                 ),
                 row.mark,
             )

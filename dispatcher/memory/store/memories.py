@@ -32,7 +32,7 @@ from dispatcher.memory.store.sealed.columns import readable
 from dispatcher.memory.store.tables import BATCH, chats, memories
 from shared.errors import InvalidInput
 from shared.text.format import storable
-from shared.turns.events import Change, EventKind
+from shared.turns.events import EventChange, EventKind
 
 _CHANGES = "memories_changed"
 _HIGHEST_IMPORTANCE = 5
@@ -123,7 +123,7 @@ class Memories:
             values |= {"type": str(stored.type), "wordings": _wordings(stored.wordings)}
             statement = sa.insert(memories).values(values).returning(memories.c.memory_id)
             made = replace(stored, memory_id=own_connection.execute(statement).scalar_one())
-            note_changes(own_connection, EventKind.MEMORY, chat_id, [(made.uid, number)], Change.MADE)
+            note_changes(own_connection, EventKind.MEMORY, chat_id, [(made.uid, number)], EventChange.MADE)
             return made
 
     def by_number(self, chat_id: str, number: int, *, connection: Connection | None = None) -> Memory | None:
@@ -180,7 +180,7 @@ class Memories:
         with self._database.begin() as connection:
             hold(connection, chat_id)
             return sum(
-                self._update(connection, chat_id, [memories.c.memory_id.in_(some)], values, Change.USED)
+                self._update(connection, chat_id, [memories.c.memory_id.in_(some)], values, EventChange.USED)
                 for some in batches(ids)
             )
 
@@ -238,7 +238,9 @@ class Memories:
             values = {"superseded_by": by, "superseded_at": now}
             return (
                 by != memory_id
-                and self._update(own_connection, chat_id, [memories.c.memory_id == memory_id], values, Change.REPLACED)
+                and self._update(
+                    own_connection, chat_id, [memories.c.memory_id == memory_id], values, EventChange.REPLACED
+                )
                 > 0
             )
 
@@ -256,7 +258,7 @@ class Memories:
         values = {"type": str(MemoryType.COMPLETED_GOAL), "completed_at": now}
         with self._database.joined(connection) as own_connection:
             change(own_connection, chat_id, _CHANGES)
-            if not self._update(own_connection, chat_id, where, values, Change.DONE):
+            if not self._update(own_connection, chat_id, where, values, EventChange.DONE):
                 return None
             return self._one(chat_id, memories.c.memory_id == memory_id, own_connection)
 
@@ -301,7 +303,7 @@ class Memories:
         """Claim the reminder of an open goal: True for the first caller only."""
         with self._database.begin() as connection:
             where = [memories.c.memory_id == memory_id, *_OPEN]
-            return self._update(connection, chat_id, where, {"reminded_at": at}, Change.DUE) > 0
+            return self._update(connection, chat_id, where, {"reminded_at": at}, EventChange.DUE) > 0
 
     def _select(
         self,
@@ -327,7 +329,7 @@ class Memories:
         chat_id: str,
         where: Sequence[ColumnElement[bool]],
         values: dict[str, Any],
-        what: Change | None = Change.CHANGED,
+        what: EventChange | None = EventChange.CHANGED,
     ) -> int:
         """How many rows; `what` became of them, for the archive, unless it is nothing that a person would miss."""
         where = [memories.c.chat_id == checked_chat(chat_id), *where]
@@ -342,7 +344,7 @@ class Memories:
         change(connection, chat_id, _CHANGES)
         statement = sa.delete(memories).where(*where).returning(memories.c.uid, memories.c.number)
         removed = [(row.uid, row.number) for row in connection.execute(statement)]
-        note_changes(connection, EventKind.MEMORY, chat_id, removed, Change.HIDDEN)
+        note_changes(connection, EventKind.MEMORY, chat_id, removed, EventChange.HIDDEN)
         forget_if_empty(connection, chat_id)
         return len(removed)
 

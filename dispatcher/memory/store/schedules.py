@@ -18,7 +18,7 @@ from dispatcher.memory.store.event_outbox import new_uid, note_changes
 from dispatcher.memory.store.rows import checked_chat, clean, enter, forget_if_empty, hold
 from dispatcher.memory.store.sealed.columns import readable
 from dispatcher.memory.store.tables import chats, schedules
-from shared.turns.events import Change, EventKind
+from shared.turns.events import EventChange, EventKind
 
 
 class ScheduleKind(StrEnum):
@@ -90,7 +90,7 @@ class Schedules:
                 "name": clean(new.name),
             }
             made = used.execute(sa.insert(schedules).values(row).returning(schedules.c.schedule_id)).scalar_one()
-            note_changes(used, EventKind.SCHEDULE, chat_id, [(row["uid"], number)], Change.MADE)
+            note_changes(used, EventKind.SCHEDULE, chat_id, [(row["uid"], number)], EventChange.MADE)
             return replace(new, text=str(row["text"]), number=int(number), schedule_id=int(made), uid=row["uid"])
 
     def of_chat(self, chat_id: str, kind: ScheduleKind | None = None) -> list[Schedule]:
@@ -140,13 +140,13 @@ class Schedules:
             schedules.c.snoozed.is_not_distinct_from(sent.snoozed),
         )
         with self._database.begin() as connection:
-            return _update(connection, sent.chat_id, same, values, Change.DUE)
+            return _update(connection, sent.chat_id, same, values, EventChange.DUE)
 
     def snooze(self, chat_id: str, number: int, until: float | None, connection: Connection | None = None) -> bool:
         """Send it once more at this time; None takes that back. Whether it exists."""
         where = (schedules.c.chat_id == checked_chat(chat_id), schedules.c.number == number)
         with self._database.joined(connection) as used:
-            return _update(used, chat_id, where, {"snoozed": until}, Change.CHANGED)
+            return _update(used, chat_id, where, {"snoozed": until}, EventChange.CHANGED)
 
     def remove(self, chat_id: str, number: int, connection: Connection | None = None) -> bool:
         """Whether it existed."""
@@ -154,7 +154,7 @@ class Schedules:
         with self._database.joined(connection) as used:
             hold(used, chat_id)
             removed = used.execute(sa.delete(schedules).where(*where).returning(schedules.c.uid)).scalars().all()
-            note_changes(used, EventKind.SCHEDULE, chat_id, [(uid, number) for uid in removed], Change.HIDDEN)
+            note_changes(used, EventKind.SCHEDULE, chat_id, [(uid, number) for uid in removed], EventChange.HIDDEN)
             forget_if_empty(used, chat_id)
             return bool(removed)
 
@@ -167,12 +167,16 @@ class Schedules:
         with self._database.begin() as connection:
             removed = connection.execute(statement).all()
             for chat_id, uid, number in removed:
-                note_changes(connection, EventKind.SCHEDULE, chat_id, [(uid, number)], Change.DONE)
+                note_changes(connection, EventKind.SCHEDULE, chat_id, [(uid, number)], EventChange.DONE)
             return len(removed)
 
 
 def _update(
-    connection: Connection, chat_id: str, where: Iterable[ColumnElement[bool]], values: dict[str, Any], what: Change
+    connection: Connection,
+    chat_id: str,
+    where: Iterable[ColumnElement[bool]],
+    values: dict[str, Any],
+    what: EventChange,
 ) -> bool:
     statement = sa.update(schedules).where(*where).values(values).returning(schedules.c.uid, schedules.c.number)
     changed = [(row.uid, row.number) for row in connection.execute(statement)]

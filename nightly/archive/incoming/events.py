@@ -12,7 +12,7 @@ from redis import Redis
 from nightly.archive.catalog import Catalog
 from nightly.archive.segments import RawRecord, event_of, read_segment
 from shared.system.archive_folder import CAPTURE, archive_files
-from shared.turns.events import Change, Event, EventKind, is_event
+from shared.turns.events import Event, EventChange, EventKind, is_event
 from shared.turns.records import RecordRefused, loads_object
 from shared.wire import keys
 
@@ -31,7 +31,7 @@ def chat_states(client: Redis, known: Catalog) -> Iterator[RawRecord]:
         except RecordRefused:
             continue
     for chat_id, state in sorted(states.items()):
-        event = Event(EventKind.CHAT, chat_id, chat_id, Change.CHANGED, time.time(), state)
+        event = Event(EventKind.CHAT, chat_id, chat_id, EventChange.CHANGED, time.time(), state)
         if known.state_of(event.key) != event.state_hash:
             yield RawRecord(event.key.encode(), "string", event.to_json())
 

@@ -11,7 +11,7 @@ from nightly.archive.recomputing import compare_with_segments, recomputed
 from nightly.archive.segments import Segment
 from nightly.night.progress import Reporter
 from shared.system.archive_folder import CAPTURE
-from shared.turns.events import Change, Event, EventKind, turn_id_of
+from shared.turns.events import Event, EventChange, EventKind, turn_id_of
 from shared.turns.records import Tombstone
 from shared.wire import keys
 from tests.support.world import World
@@ -21,7 +21,7 @@ CHAT = "9912"
 
 def happens(world: World, name: str, text: str | None, at: float = 100.0, **more: str) -> Event:
     state = None if text is None else {"text": text, "created": at, **more}
-    event = Event(EventKind.MEMORY, name, CHAT, Change.MADE, at, state, 1)
+    event = Event(EventKind.MEMORY, name, CHAT, EventChange.MADE, at, state, 1)
     world.redis.set(event.key, event.to_json())
     return event
 

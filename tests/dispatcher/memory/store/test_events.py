@@ -10,12 +10,12 @@ import pytest
 import sqlalchemy as sa
 from redis import Redis
 
-from dispatcher.memory import events
+from dispatcher.memory.store import events
 from dispatcher.memory.store.event_outbox import EventOutbox
 from dispatcher.memory.store.memories import Memories, Memory, MemoryType, new_memory
 from dispatcher.memory.store.schedules import Schedule, ScheduleKind, Schedules
 from dispatcher.memory.store.tables import metadata
-from shared.turns.events import Change, Event, EventKind
+from shared.turns.events import Event, EventChange, EventKind
 from shared.wire import keys
 from tests.support.stores import Stores
 
@@ -61,15 +61,15 @@ def seen(day: Day) -> list[object]:
     return [*memories, *(replace(one, schedule_id=0) for one in day.schedules.every())]
 
 
-EFFECTS: dict[str, tuple[Callable[[Day, Memory], object], Change]] = {
-    "used": (lambda day, one: day.memories.touch(CHAT, [one.memory_id], 200.0), Change.USED),
-    "repeated": (lambda day, one: day.memories.reinforce(CHAT, one.memory_id, 200.0), Change.CHANGED),
-    "worded": (lambda day, one: day.memories.set_wordings(CHAT, one.memory_id, ["b"]), Change.CHANGED),
-    "sources": (lambda day, one: day.memories.set_sources(CHAT, one.memory_id, "t2:user"), Change.CHANGED),
-    "replaced": (lambda day, one: day.memories.supersede(CHAT, one.memory_id, day.fact("new").memory_id, 2.0), Change.REPLACED),
-    "done": (lambda day, one: day.memories.complete(CHAT, one.memory_id, 200.0), Change.DONE),
-    "due": (lambda day, one: day.memories.mark_reminded(CHAT, one.memory_id, 200.0), Change.DUE),
-    "hidden": (lambda day, one: day.memories.delete(CHAT, one.memory_id), Change.HIDDEN),
+EFFECTS: dict[str, tuple[Callable[[Day, Memory], object], EventChange]] = {
+    "used": (lambda day, one: day.memories.touch(CHAT, [one.memory_id], 200.0), EventChange.USED),
+    "repeated": (lambda day, one: day.memories.reinforce(CHAT, one.memory_id, 200.0), EventChange.CHANGED),
+    "worded": (lambda day, one: day.memories.set_wordings(CHAT, one.memory_id, ["b"]), EventChange.CHANGED),
+    "sources": (lambda day, one: day.memories.set_sources(CHAT, one.memory_id, "t2:user"), EventChange.CHANGED),
+    "replaced": (lambda day, one: day.memories.supersede(CHAT, one.memory_id, day.fact("new").memory_id, 2.0), EventChange.REPLACED),
+    "done": (lambda day, one: day.memories.complete(CHAT, one.memory_id, 200.0), EventChange.DONE),
+    "due": (lambda day, one: day.memories.mark_reminded(CHAT, one.memory_id, 200.0), EventChange.DUE),
+    "hidden": (lambda day, one: day.memories.delete(CHAT, one.memory_id), EventChange.HIDDEN),
 }  # fmt: skip
 
 
@@ -78,12 +78,12 @@ def test_each_effect_on_a_memory_is_an_event_with_its_state(day: Day, redis: Red
     effect, what = EFFECTS[name]
     one = day.memories.add(CHAT, new_memory(CHAT, MemoryType.GOAL, "a", created=100.0, deadline=300.0))
     assert events.hand_over(day.outbox, redis) == 1
-    assert taken(redis)[one.uid].what is Change.MADE
+    assert taken(redis)[one.uid].what is EventChange.MADE
     effect(day, one)
     events.hand_over(day.outbox, redis)
     event = taken(redis)[one.uid]
     assert (event.what, event.number, event.kind) == (what, 1, EventKind.MEMORY)
-    assert (event.state is None) == (what is Change.HIDDEN)
+    assert (event.state is None) == (what is EventChange.HIDDEN)
     assert events.hand_over(day.outbox, redis) == 0
 
 
@@ -93,11 +93,11 @@ def test_each_effect_on_a_schedule_is_an_event_with_its_state(day: Day, redis: R
     day.schedules.remove(CHAT, 2)
     events.hand_over(day.outbox, redis)
     found = taken(redis)
-    assert (found[one.uid].what, (found[one.uid].state or {})["snoozed"]) == (Change.CHANGED, 900.0)
-    assert (found[other.uid].what, found[other.uid].state) == (Change.HIDDEN, None)
+    assert (found[one.uid].what, (found[one.uid].state or {})["snoozed"]) == (EventChange.CHANGED, 900.0)
+    assert (found[other.uid].what, found[other.uid].state) == (EventChange.HIDDEN, None)
     day.schedules.advance(next(day.schedules.every(CHAT)), 901.0)
     events.hand_over(day.outbox, redis)
-    assert taken(redis)[one.uid].what is Change.DUE
+    assert taken(redis)[one.uid].what is EventChange.DUE
     day.schedules.prune(1e9)
     events.hand_over(day.outbox, redis)
     assert taken(redis)[one.uid].state is None
@@ -120,9 +120,9 @@ def test_a_change_while_events_are_handed_over_is_handed_over_too(day: Day, redi
     waiting = day.outbox.waiting(10)
     day.memories.reinforce(CHAT, one.memory_id, 200.0)
     day.outbox.remove(waiting)
-    assert [event.event.what for event in day.outbox.waiting(10)] == [Change.CHANGED]
+    assert [event.event.what for event in day.outbox.waiting(10)] == [EventChange.CHANGED]
     day.memories.touch(CHAT, [one.memory_id], 300.0)  # does not hide that it changed
-    assert [event.event.what for event in day.outbox.waiting(10)] == [Change.CHANGED]
+    assert [event.event.what for event in day.outbox.waiting(10)] == [EventChange.CHANGED]
 
 
 def test_an_empty_store_becomes_what_it_was(day: Day, redis: Redis) -> None:
@@ -166,7 +166,7 @@ def test_what_was_forgotten_since_is_not_put_back_and_a_number_that_is_taken_is_
 def test_what_a_chat_has_set_comes_back_unless_it_was_set_since(day: Day, redis: Redis) -> None:
     state = {"timezone": "Europe/Lisbon", "language": "de", "guest": {"name": "Lena", "since": 1.0, "by": "1"}}
     redis.hset(keys.chat_settings(CHAT), "language", "en")
-    event = Event(EventKind.CHAT, CHAT, CHAT, Change.CHANGED, 1.0, state)
+    event = Event(EventKind.CHAT, CHAT, CHAT, EventChange.CHANGED, 1.0, state)
     assert events.put_back(day.outbox, redis, [event], []) == {"chat": 1}
     assert redis.hgetall(keys.chat_settings(CHAT)) == {b"language": b"en", b"timezone": b"Europe/Lisbon"}
     assert redis.hget(keys.GUESTS, CHAT) == b'{"name":"Lena","since":1.0,"by":"1"}'
