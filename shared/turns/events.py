@@ -32,7 +32,7 @@ class EventKind(StrEnum):
     TEXT = "text"  # the text of a writer
 
 
-class Change(StrEnum):
+class EventChange(StrEnum):
     """What happened to the subject."""
 
     MADE = "made"
@@ -51,7 +51,7 @@ class Event:
     kind: EventKind
     id: str
     chat_id: str
-    what: Change
+    what: EventChange
     at: float
     state: dict[str, Any] | None
     number: int = 0
@@ -102,7 +102,7 @@ class Event:
         """An event from its Redis key and value, or RecordRefused."""
         record = loads_object(raw)
         try:
-            kind, what = EventKind(record["kind"]), Change(record["what"])
+            kind, what = EventKind(record["kind"]), EventChange(record["what"])
         except (KeyError, ValueError) as error:
             raise RecordRefused(f"not an event that this program knows: {error}") from error
         state, number, name = record.get("state"), record.get("number", 0), record.get("id")

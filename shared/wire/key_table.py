@@ -101,7 +101,8 @@ KEYS: tuple[Key, ...] = (
     Key("hcli:mem:reminded:{memory}", "string",
         "this memory's (id and time of creation) reminder is in the outbox; schedule-…: this occurrence was sent or asked",
         "dispatcher, owner", "none", "30 days"),
-    Key("hcli:mem:chat:{chat_id}", "hash", "what a chat has set for itself: timezone, language", "bot, dispatcher, owner", "bot, dispatcher, night", "none"),
+    Key("hcli:mem:chat:{chat_id}", "hash", "what a chat has set for itself: timezone, language",
+        "bot, dispatcher, owner", "bot, dispatcher, night", "none"),
     Key("hcli:mem:approvals:open", "hash",
         "id → signed JSON of a question whether Claude may use a tool, and how it ended: {chat_id, user_id, task_id, tool, text, ends, verdict, "
         "who, hmac}",
