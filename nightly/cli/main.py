@@ -20,6 +20,8 @@ from shared.system.command import application, end_with, print_json, run_command
 if TYPE_CHECKING:
     from zoneinfo import ZoneInfo
 
+#: Commands that the schedule runs → what people call one.
+WORDS = {"run": "night", "capture": "capture"}
 app = application(__doc__)
 app.add_typer(backfill_app, name="backfill")
 app.command("export-archive")(export_archive)
@@ -97,7 +99,7 @@ def capture(json: Json = False) -> None:
 
 @app.command()
 def schedule() -> None:
-    """Run the night on NIGHT_CRON, for hosts without cron or systemd. Each night is a separate process."""
+    """Run the night on NIGHT_CRON and a capture each hour, for hosts without cron or systemd. Each is a process of its own."""
     from apscheduler.schedulers.blocking import BlockingScheduler
     from apscheduler.triggers.cron import CronTrigger
 
@@ -109,10 +111,13 @@ def schedule() -> None:
             f"NIGHT_CRON={settings.night_cron!r} is not a cron expression: {error}. Write one like '0 3 * * *'."
         ) from error
     scheduler = BlockingScheduler(timezone=settings.timezone)
-    scheduler.add_job(
-        _one_night, trigger, args=[settings.timezone], coalesce=True, max_instances=1, misfire_grace_time=None
+    once = {"coalesce": True, "max_instances": 1, "misfire_grace_time": None}
+    scheduler.add_job(_run_apart, trigger, args=["run", settings.timezone], **once)
+    scheduler.add_job(_run_apart, CronTrigger(minute=17), args=["capture", settings.timezone], **once)
+    typer.echo(
+        f"Nights run at {settings.night_cron} ({settings.chat_timezone}), captures each hour. Stop with Ctrl-C.",
+        err=True,
     )
-    typer.echo(f"Nights run at {settings.night_cron} ({settings.chat_timezone}). Stop with Ctrl-C.", err=True)
     try:
         scheduler.start()
     except (KeyboardInterrupt, SystemExit):
@@ -132,7 +137,7 @@ def named_weekdays(expression: str) -> str:
     return " ".join([*others, ",".join(dict.fromkeys(days))])
 
 
-def _one_night(zone: ZoneInfo) -> None:
+def _run_apart(command: str, zone: ZoneInfo) -> None:
     """A night that fails (or crashes) reports it and leaves the schedule running; the next night finishes it first."""
     import subprocess
 
@@ -141,9 +146,9 @@ def _one_night(zone: ZoneInfo) -> None:
     from shared.text.format import zoned_text
 
     with for_child() as (environment, descriptors):
-        night = module_command("nightly", "run")
+        night = module_command("nightly", command)
         code = subprocess.run(night, env=environment, pass_fds=descriptors, check=False).returncode
-    typer.echo(f"{zoned_text(time.time(), zone)} night ended with exit code {code}", err=True)
+    typer.echo(f"{zoned_text(time.time(), zone)} {WORDS[command]} ended with exit code {code}", err=True)
 
 
 @app.command()

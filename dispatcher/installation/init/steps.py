@@ -22,6 +22,7 @@ from dispatcher.installation.services.base import ServiceManager
 from dispatcher.installation.services.choose import services_of
 from dispatcher.installation.settings_files import given_settings, refuse_by_hand, settings_hash, write_settings
 from shared.errors import InstallationIncomplete
+from shared.system.archive_folder import archive_files
 from shared.system.command import translate
 
 #: Seconds that dispatcher and bot may take to start, and Claude to answer the first message.
@@ -206,7 +207,9 @@ def _first_night(installation: InitContext) -> str:
         return "has run before"
     if installation.hello:
         _wait_for_answer(installation)
-    command = [str(BINARIES / "hmem-night"), "run"]
+    archive, command = installation.settings().hmem_night_dir / "archive", [str(BINARIES / "hmem-night"), "run"]
+    if archive_files(archive):  # of this host before Redis was lost, or a copy that was put there
+        command = [str(BINARIES / "hmem"), "restore", str(archive)]
     with installation.terminal.busy("Running a first night") as show:
         said = run(
             command, "The first night", "hmem-night status shows more.", seconds=NIGHT_SECONDS, show=show, **how_ours_run(installation)

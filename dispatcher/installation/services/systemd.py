@@ -250,7 +250,9 @@ class SystemdServices:
 
     def _of_three_users(self) -> dict[str, str]:
         shipped = resources.files("dispatcher.installation") / "units"
-        wanted = {UNITS[program.name] for program in self.programs} | {"hmem-night.service"}
+        wanted = {UNITS[program.name] for program in self.programs}
+        if UNITS["night"] in wanted:
+            wanted |= {"hmem-night.service", "hmem-capture.service", "hmem-capture.timer"}
         found = {
             one.name: self._placed(one.read_text(encoding="utf-8")) for one in shipped.iterdir() if one.name in wanted
         }

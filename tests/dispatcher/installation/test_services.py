@@ -44,6 +44,7 @@ def test_systemd_takes_the_units_of_three_users(tmp_path: Path) -> None:
     units = units_of(of_host("three-users"))
     assert set(units) == {
         "hmem-redis.service", "hmem-dispatcher.service", "hmem-telegram.service", "hmem-night.service", "hmem-night.timer",
+        "hmem-capture.service", "hmem-capture.timer",
     }  # fmt: skip
     done = verified(tmp_path, units, "verify")
     assert (done.returncode, done.stderr) == (0, "")
