@@ -231,19 +231,10 @@ class InstallationIncomplete(HmemError):
 class FormatNewer(HmemError):
     """A newer version of this program wrote a directory, the archive or Redis; nothing was changed.
 
-    Install that version here, too (hmem upgrade), or go back where it was installed (hmem upgrade --back).
+    Install that version here, too.
     """
 
     exit_code = 51
-
-
-class UpgradeFailed(HmemError):
-    """An upgrade could not be done or undone; the message says which program is installed now.
-
-    Read the message, remove the cause, and run hmem upgrade again.
-    """
-
-    exit_code = 52
 
 
 class EncryptionKeyMissing(HmemError):

@@ -115,11 +115,6 @@ COMMANDS = (
         "dispatcher.cli.copies.key",
         "Encryption at rest: make the key, copy it, put it back, change it. Without the key nothing that is remembered can be read.",
     ),
-    CommandEntry(
-        "upgrade",
-        "dispatcher.installation.upgrade.command",
-        "Install a newer version, keep the way back, and go back by itself if it does not work. Killed at any moment, run it again.",
-    ),
 )
 hmem = CommandGroup("hmem", __doc__, COMMANDS)
 

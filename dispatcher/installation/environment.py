@@ -35,12 +35,6 @@ def for_installers(**more: str) -> dict[str, str]:
     return {**clean(own=True), **kept, **more}
 
 
-def for_ssh() -> dict[str, str]:
-    """With the agent that has the owner's keys."""
-    agent = variable("SSH_AUTH_SOCK")
-    return {**clean(own=True), **({"SSH_AUTH_SOCK": agent} if agent else {})}
-
-
 def clean(*, own: bool) -> dict[str, str]:
     """Without settings and secrets; with `own` also what belongs to this user."""
     names = _KEPT | (_KEPT_OF_THIS_USER if own else frozenset())

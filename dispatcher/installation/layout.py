@@ -1,7 +1,7 @@
 """Where the parts of an installation are on this host, and the accounts that run them.
 
-Three kinds: `three-users` (root under systemd: bot, dispatcher and night are accounts that cannot read each other's files), `one-user` (root without
-systemd, such as in a container: one account for all) and `own-user` (not root: everything in this user's home, as this user).
+Two kinds: `three-users` (root under systemd: bot, dispatcher and night are accounts that cannot read each other's files) and `own-user`
+(everything in this user's home, as this user).
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from dispatcher.installation import environment
 from shared.config.sources import DEFAULT_CONFIG, user_settings_file
 from shared.errors import InstallationIncomplete
 
-Kind = Literal["three-users", "one-user", "own-user"]
+Kind = Literal["three-users", "own-user"]
 
-#: supervisor's socket, beside the settings, and what a path of a socket may have at most (sun_path is 108 bytes).
-SOCKET, LONGEST_SOCKET = "supervisor.sock", 100
+#: What a path of a socket may have at most (sun_path is 108 bytes).
+LONGEST_SOCKET = 100
 #: The directory of hmem and hmem-night.
 BINARIES = Path(sys.executable).parent
 #: Names of the accounts, as systemd/README.md creates them.
@@ -39,7 +39,6 @@ class Layout:
     memory: Path
     redis: Path
     home: Path
-    logs: Path
     claude: Path
     day_user: str | None = None
     night_user: str | None = None
@@ -75,7 +74,12 @@ def systemd_runs() -> bool:
 def layout_here(*, own_user: bool = False) -> Layout:
     """The layout for whoever starts this. InstallationIncomplete if this host has another kind of installation that would take precedence."""
     if os.geteuid() == 0 and not own_user:
-        return of_host("three-users" if systemd_runs() else "one-user")
+        if not systemd_runs():
+            raise InstallationIncomplete(
+                "No systemd runs here, so root has nothing that starts services. In containers use the compose file (deploy/README.md); or run hmem "
+                "init as a user of your own (hmem init --user: as root), who starts the programs."
+            )
+        return of_host()
     if DEFAULT_CONFIG.exists():
         raise InstallationIncomplete(
             f"This host has an installation for all users already: {DEFAULT_CONFIG}. Use that one (sudo hmem init), or remove the file first."
@@ -84,7 +88,7 @@ def layout_here(*, own_user: bool = False) -> Layout:
 
 
 def refuse_strange(*paths: str) -> None:
-    """InstallationIncomplete for a path that the settings of Redis, supervisor, systemd or cron would take for something else."""
+    """InstallationIncomplete for a path that the settings of Redis or systemd would take for something else."""
     for path in paths:
         if strange := sorted(set(re.sub(r"[\w./+@-]", "", path, flags=re.ASCII))):
             raise InstallationIncomplete(
@@ -97,27 +101,23 @@ def of_user() -> Layout:
     if file is None:
         raise InstallationIncomplete("This user has no home directory. Set HOME, or run hmem init as root.")
     refuse_strange(str(home), str(file))
-    if len(str(file.parent / SOCKET)) > LONGEST_SOCKET:
-        raise InstallationIncomplete(
-            f"The path {file.parent} is too long for a socket in it. Set XDG_CONFIG_HOME to a shorter one."
-        )
     data = Path(environment.variable("XDG_DATA_HOME") or home / ".local/share") / "hmem"
     return Layout(
-        "own-user", file.parent, data / "state", data / "night", data / "memory", data / "redis", home, data / "logs", data / "claude"
+        "own-user", file.parent, data / "state", data / "night", data / "memory", data / "redis", home, data / "claude"
     )  # fmt: skip
 
 
-def of_host(kind: Kind, root: Path = Path("/")) -> Layout:
+def of_host(root: Path = Path("/")) -> Layout:
     """The directories of docs/install.md. `root` is for tests."""
     places = [
         root / place
         for place in ("etc/hmem", "var/lib/hmem", "var/lib/hmem-night", "data/memory", "var/lib/hmem-redis")
     ]
-    more = [root / place for place in ("var/lib/hmem-home", "var/log/hmem", "opt/hmem-claude")]
-    users = (DAY_USER, NIGHT_USER, BOT_USER, REDIS_USER) if kind == "three-users" else (DAY_USER,) * 4
+    more = [root / place for place in ("var/lib/hmem-home", "opt/hmem-claude")]
+    users = (DAY_USER, NIGHT_USER, BOT_USER, REDIS_USER)
     config, state, night, memory, redis = places
-    home, logs, claude = more
-    return Layout(kind, config, state, night, memory, redis, home, logs, claude, *users)
+    home, claude = more
+    return Layout("three-users", config, state, night, memory, redis, home, claude, *users)
 
 
 def account(name: str) -> pwd.struct_passwd | None:

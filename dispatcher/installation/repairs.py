@@ -20,6 +20,7 @@ from dispatcher.installation.init.redis_server import WANTED, correct_files
 from dispatcher.installation.journal import InstallationJournal
 from dispatcher.installation.layout import Layout, layout_here
 from dispatcher.installation.services.base import ServiceManager
+from dispatcher.installation.services.by_hand import ByHand
 from dispatcher.installation.services.choose import services_of
 from dispatcher.installation.settings_files import redis_users_are_old, redis_users_file
 from shared.config import credentials
@@ -175,7 +176,7 @@ def _services(settings: Settings) -> Iterator[Repair]:
             "Redis, which brings back what an earlier restart has skipped of its append-only file."
         )
         yield Repair(sentence, lambda: _correct_own_redis(layout, manager))
-    if stopped := manager.stopped():
+    if not isinstance(manager, ByHand) and (stopped := manager.stopped()):
         yield Repair(
             f"{', '.join(stopped)} of this installation {'does' if len(stopped) == 1 else 'do'} not run: start by {manager.name}.",
             lambda: manager.start(stopped),

@@ -63,8 +63,7 @@ def checked(values: Mapping[str, str]) -> Settings:
 def write_settings(layout: Layout, journal: InstallationJournal, values: Mapping[str, str], *, own_redis: bool) -> bool:
     """Whether anything changed. With three users, our own Redis has a user for each part: `write_redis_users` writes those."""
     if layout.kind != "three-users":
-        mode = 0o640 if layout.day_user else 0o600  # root's, so that nothing of the account's can change it
-        return write_values(layout.settings_file, journal, values, mode, layout.day_user)
+        return write_values(layout.settings_file, journal, values, 0o600)
     secret = {*SHARED_SECRETS, "REDIS_URL", *(name for names in SECRETS.values() for name in names)}
     changed = write_values(layout.settings_file, journal, {k: v for k, v in values.items() if k not in secret}, 0o644)
     for part, names in SECRETS.items():
@@ -75,10 +74,8 @@ def write_settings(layout: Layout, journal: InstallationJournal, values: Mapping
     return changed
 
 
-def write_values(
-    path: Path, journal: InstallationJournal, values: Mapping[str, str], mode: int, reader: str | None = None
-) -> bool:
-    """Set values in a TOML file that this account may read (None: nobody else); whether it changed."""
+def write_values(path: Path, journal: InstallationJournal, values: Mapping[str, str], mode: int) -> bool:
+    """Set values in a TOML file; whether it changed."""
     before = path.read_text(encoding="utf-8") if path.exists() else ""
     known = _values_of(path)
     text = before if before.endswith("\n") or not before else f"{before}\n"
@@ -93,7 +90,7 @@ def write_values(
         _refuse_broken(path, text)
         journal.add("file", path)
         write_atomic(path, text.encode())
-    _own(path, mode, reader)
+    path.chmod(mode)
     return text != before
 
 

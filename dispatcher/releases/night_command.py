@@ -16,7 +16,6 @@ import orjson
 
 from shared.config.credentials import for_child
 from shared.config.settings import Settings
-from shared.system.archive_folder import moved_to
 from shared.system.privileges import as_owner_of
 from shared.system.processes import last_line, module_command, of_the_night
 
@@ -59,8 +58,6 @@ class NightCommandTooSlow(NightCommandFailed):
 
 def archive_is_here(settings: Settings) -> bool:
     """Whether this host has the archive and this process may read it: if nights run as another user, only root may."""
-    if moved_to(settings.hmem_night_dir):
-        return False
     try:
         with as_owner_of(settings.hmem_night_dir):
             return (settings.hmem_night_dir / "archive").is_dir()
@@ -71,8 +68,6 @@ def archive_is_here(settings: Settings) -> bool:
 def night_is_here(settings: Settings) -> bool:
     """Whether nights can run on this host as this process: their directory is there, or can be made, and may be written to."""
     folder = settings.hmem_night_dir
-    if moved_to(folder):
-        return False
     try:
         with as_owner_of(folder):
             return os.access(folder if folder.exists() else folder.parent, os.W_OK | os.X_OK, effective_ids=True)

@@ -237,7 +237,7 @@ class Segment:
             if self.header["format"] > SEALED_FORMAT:
                 raise FormatNewer(
                     f"Archive segment {path} has format {self.header['format']}, which a newer hcli-memory wrote; this program reads formats up "
-                    f"to {SEALED_FORMAT}, so it changed nothing. Install the newer one here, too (hmem upgrade)."
+                    f"to {SEALED_FORMAT}, so it changed nothing. Install the newer one here, too."
                 )
 
     @property

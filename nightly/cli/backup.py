@@ -61,11 +61,9 @@ def _make(night: Path, place: str, password: bytes, *, init: bool, days: int) ->
     from shared.config.ownership import OURS
     from shared.delivery.copies.restic import ARCHIVE_ONLY, Repository
     from shared.delivery.copies.tree import NIGHT, NIGHT_RECORD, take_night, write_record
-    from shared.system.archive_folder import refuse_moved
     from shared.system.files import PrivateDir, locked_file, make_dir, own_root
     from shared.system.formats import program_version
 
-    refuse_moved(night)
     folder = own_root(night, OURS["hmem_night_dir"]) / "backups"
     repository = Repository(place, password, folder / "cache")
     with locked_file(make_dir(folder) / "lock", wait=False):

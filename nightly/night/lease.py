@@ -23,7 +23,6 @@ from shared.config.ownership import OURS
 from shared.config.settings import Settings
 from shared.errors import LeaseLost, NightRunning, PublishFailed, RedisUnavailable
 from shared.release.manifest import FORMAT_VERSION
-from shared.system.archive_folder import refuse_moved
 from shared.system.files import own_root
 from shared.system.formats import claim, parse, refuse_newer_redis
 from shared.wire import keys
@@ -130,7 +129,7 @@ def _refuse_newer_keys(client: Redis) -> None:
     if found is not None and found.release is not None and found.release < FORMAT_VERSION:
         raise PublishFailed(
             f"The dispatcher (hcli-memory {found.program}) reads releases up to format {found.release}, but this night would make format "
-            f"{FORMAT_VERSION}, so it did not start. Upgrade the day host first (hmem upgrade there), and start its dispatcher."
+            f"{FORMAT_VERSION}, so it did not start. Upgrade the day host first, and start its dispatcher."
         )
 
 
@@ -138,10 +137,9 @@ def _refuse_newer_keys(client: Redis) -> None:
 def night_lock(settings: Settings) -> Iterator[None]:
     """Hold the lock of the night directory, or NightRunning. The kernel releases it however its holder ends.
 
-    StorageError if that directory, or one of ours in it, must not be used, SettingsError if its archive was moved to another host: every command
-    that changes something there goes through here.
+    StorageError if that directory, or one of ours in it, must not be used: every command that changes something there goes
+    through here.
     """
-    refuse_moved(settings.hmem_night_dir)
     directory = own_root(settings.hmem_night_dir, OURS["hmem_night_dir"])
     with (directory / "lock").open("w") as lock:
         try:

@@ -133,7 +133,7 @@ class SshTarget:
         return self.standing()[0]
 
     def standing(self) -> tuple[Manifest | None, int]:
-        answer = self._ask("begin", fields=("current", "newest"))
+        answer = self._ask("begin", fields=("current", "newest", "release_format", "program"))
         _refuse_older(answer)
         return _manifest_of(answer["current"]), int(answer["newest"])
 
@@ -216,12 +216,12 @@ def _parsed(answer: str, verb: str, fields: tuple[str, ...]) -> dict[str, Any]:
 
 
 def _refuse_older(answer: dict[str, Any]) -> None:
-    """PublishFailed if the day host could not read what this night would send. A day host from before this answer does not say."""
-    reads = answer.get("release_format")
-    if isinstance(reads, int) and reads < FORMAT_VERSION:
+    """PublishFailed if the day host could not read what this night would send."""
+    reads = answer["release_format"]
+    if reads < FORMAT_VERSION:
         raise PublishFailed(
-            f"The day host runs hcli-memory {answer.get('program')}, which reads releases up to format {reads}, but this night would send format "
-            f"{FORMAT_VERSION}. Upgrade the day host first (hmem upgrade there), then run the night again."
+            f"The day host runs hcli-memory {answer['program']}, which reads releases up to format {reads}, but this night would send format "
+            f"{FORMAT_VERSION}. Upgrade the day host first, then run the night again."
         )
 
 

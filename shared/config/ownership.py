@@ -29,7 +29,6 @@ OURS: dict[str, tuple[str, ...]] = {
         "opening",
         "forgetting",
         "receipts",
-        "upgrades",
         "media-sessions",
         "made-files",
         "journal",

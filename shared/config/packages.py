@@ -53,8 +53,6 @@ HALVES: dict[str, tuple[str, ...]] = {
     "day": ("chroma", "local", "mcp", "metrics", "pdf", "telegram", "web"),
     "night": ("chroma", "local", "ollama", "plot"),
 }
-#: Packages that a half brings without a part of their own.
-_OF_A_HALF = {"supervisor": "day"}
 
 
 def how_to_add(part: str, root: Path = ROOT, prefix: Path | None = None) -> str:
@@ -80,14 +78,13 @@ def how_to_get_claude(root: Path = ROOT) -> str:
 
 def has_half(half: str) -> bool:
     """Whether everything of `day` or `night` is installed."""
-    own = [package for package, of in _OF_A_HALF.items() if of == half and importlib.util.find_spec(package) is None]
-    return not own and not any(map(missing_package, HALVES[half]))
+    return not any(map(missing_package, HALVES[half]))
 
 
 def part_of(module: str) -> str | None:
-    """The part (or half) that provides a module, or None."""
+    """The part that provides a module, or None."""
     package = module.partition(".")[0]
-    return next((part for part, packages in PACKAGES.items() if package in packages), _OF_A_HALF.get(package))
+    return next((part for part, packages in PACKAGES.items() if package in packages), None)
 
 
 def missing_package(part: str) -> str | None:

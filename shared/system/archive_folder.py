@@ -16,7 +16,7 @@ from pathlib import Path
 import orjson
 
 from shared.config.ownership import OURS, user_name
-from shared.errors import ArchiveDamaged, HmemError, SettingsError, StorageError
+from shared.errors import ArchiveDamaged, HmemError, StorageError
 
 #: A file of the archive: `seg-<run>.jsonl` or `texts-<run>.jsonl`. A second file of texts in one run (settings were changed between two attempts
 #: at it) is `texts-<run>.2.jsonl`.
@@ -127,35 +127,6 @@ def _has_an_end(path: Path) -> bool:
         handle.seek(-min(END_BYTES, path.stat().st_size), os.SEEK_END)
         last = handle.read().rpartition(b"\n")[0].rpartition(b"\n")[2]
     return last.startswith(b'{"kind":"end"')
-
-
-def moved_marker(night_dir: Path) -> Path:
-    """The file beside a night's directory that says that its archive is on another host now. Not in it: the copy that stayed may be deleted."""
-    return night_dir.with_name(f"{night_dir.name}.moved")
-
-
-def moved_to(night_dir: Path) -> str | None:
-    """The host to which `hmem init --night-host` has moved the nights of this directory; None if they run here."""
-    try:
-        return str(orjson.loads(moved_marker(night_dir).read_bytes())["to"])
-    except (FileNotFoundError, NotADirectoryError, PermissionError):  # what this user may not see it cannot use either
-        return None
-    except (OSError, ValueError, KeyError, TypeError):  # damaged: rather no night than two
-        return "another host"
-
-
-def kept_copies(night_dir: Path) -> list[Path]:
-    """Copies of the archive that stayed on this host when it was moved, the newest last. Nothing keeps them up to date."""
-    return sorted(night_dir.parent.glob(f"{night_dir.name}.kept*"), key=lambda path: (len(path.name), path.name))
-
-
-def refuse_moved(night_dir: Path) -> None:
-    """SettingsError if the archive of this directory is on another host now: two archives would each lack what the other one has."""
-    if host := moved_to(night_dir):
-        raise SettingsError(
-            f"The archive of {night_dir} was moved to {host}, so nights run there and none runs here. To bring both back, run "
-            "hmem init --undo --night-host on the day host (docs/two-hosts.md)."
-        )
 
 
 def unwritable(night_dir: Path) -> str | None:

@@ -1,9 +1,8 @@
 """The formats of what outlives a version of this program: which are there, which this program reads, and who wrote a newer one.
 
 Each directory that a setting names has a `format.json`, and Redis has one key: one number for everything in there that has no version of its own.
-A directory without the file is from before there was one, which is format 1. Who writes in a place claims it first (`claim`): a newer format is
-refused before anything is changed, and an older one is taken over. Files with a version of their own (manifests, segments, the day store, …) are
-refused by their readers. The table of all formats is in docs/upgrades.md.
+Who writes in a place claims it first (`claim`): a newer format is refused before anything is changed. Files with a version of their own (manifests,
+segments, the day store, …) are refused by their readers.
 """
 
 from __future__ import annotations
@@ -23,12 +22,12 @@ if TYPE_CHECKING:
 
 #: In each of our directories.
 NAME = "format.json"
-#: Setting → the format of its directory. Raise one when an earlier program would misread what this one writes there, and take over the one before.
+#: Setting → the format of its directory. Raise one when an earlier program would misread what this one writes there.
 FORMATS: Mapping[str, int] = {"hmem_state_dir": 1, "hmem_memory_dir": 1, "hmem_night_dir": 1}
 #: The same of all values in Redis that are ours alone (`hcli:mem:…`).
 REDIS_FORMAT = 1
-#: A place without a record, and one whose record cannot be read.
-FIRST, UNREADABLE = 1, 0
+#: The number of a place whose record cannot be read.
+UNREADABLE = 0
 
 
 class FoundFormat(NamedTuple):
@@ -79,7 +78,7 @@ def refuse_newer(place: str, found: FoundFormat | None, reads: int) -> None:
     by = f"hcli-memory {found.program}" if found.program else "a newer hcli-memory"
     raise FormatNewer(
         f"{place} has format {found.number}, which {by} wrote; this program ({program_version()}) reads formats up to {reads}, so it "
-        f"changed nothing. Install {by}{' or a newer one' if found.program else ''} here, too (hmem upgrade)."
+        f"changed nothing. Install {by}{' or a newer one' if found.program else ''} here, too."
     )
 
 
@@ -91,7 +90,7 @@ def refuse_newer_directories(settings: Settings) -> None:
 
 
 def claim(directory: Path, setting: str, modes: Modes = PRIVATE) -> None:
-    """Before this program writes in a directory, which exists: refuse a newer format, and record ours if there is none or an older one."""
+    """Before this program writes in a directory, which exists: refuse a newer format, and record ours."""
     found, ours = read_format(directory), FORMATS[setting]
     refuse_newer(str(directory), found, ours)
     if found is None or found.number != ours:

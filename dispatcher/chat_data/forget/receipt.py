@@ -15,7 +15,6 @@ from dispatcher.chat_data.forget.layers.store import StoreLayer
 from dispatcher.memory.tombstones import Forgotten
 from shared.config.settings import Settings
 from shared.errors import ForgetIncomplete
-from shared.system.archive_folder import kept_copies
 from shared.system.files import make_dir, read_own, write_atomic
 from shared.system.keys import sealing
 from shared.text.format import zoned_text
@@ -106,14 +105,6 @@ def what_stays(
     `redis`: such places that redis_files.py names.
     """
     stays = [*redis]
-    stays += [
-        _stays(
-            f"the old copy of the archive in {copy}",
-            "hmem init --night-host left it there when it moved the archive, and no night works on it",
-            "remove it (rm -r) once you trust the archive that is in use, and its backup",
-        )
-        for copy in kept_copies(settings.hmem_night_dir)
-    ]
     stays += [
         _stays(
             f"snapshots, logs and backups of the vector server {name}",

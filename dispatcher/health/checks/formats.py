@@ -19,7 +19,7 @@ from shared.config.settings import Settings
 from shared.errors import FormatNewer, ReleaseRefused
 from shared.release.manifest import FORMAT_VERSION, MANIFEST, current_release
 from shared.system.archive_folder import archive_files
-from shared.system.formats import FIRST, FORMATS, REDIS_FORMAT, UNREADABLE, parse, program_version, read_format
+from shared.system.formats import FORMATS, REDIS_FORMAT, UNREADABLE, parse, program_version, read_format
 from shared.wire import keys
 
 #: The newest format of archive segments. (Only the night's half reads segments, so the day's has the number once more; a test compares them.)
@@ -28,36 +28,29 @@ SEGMENT_FORMAT = 2
 _CHECKED = ("day store", "release")
 #: The longest first line of a segment that is read, in bytes.
 _HEADER_BYTES = 65_536
-#: Place → who takes over an older format.
-_BY_DAY, _BY_NIGHT = "the next start of hmem run", "the next night"
 
 
 @dataclass(frozen=True)
 class FormatThere:
-    """The format of one place. `order`: below 0 it is older than this program's, above 0 newer; `by`: who takes over an older one."""
+    """The format of one place. `order`: below 0 it is older than this program's or cannot be read, above 0 newer."""
 
     place: str
     shown: str
     order: int
-    by: str
     program: str = ""
 
 
 def formats_there(settings: Settings, redis: Any) -> Iterator[FormatThere]:
     """Every place that is there and that this user may read."""
-    names = {"hmem_state_dir": ("state", _BY_DAY), "hmem_memory_dir": ("memory", _BY_NIGHT), "hmem_night_dir": ("night", _BY_NIGHT)}  # fmt: skip
     for setting, reads in FORMATS.items():
-        place, by = names[setting]
-        if _is_dir(getattr(settings, setting)):
-            found = read_format(getattr(settings, setting))
-            number, program = (found.number, found.program) if found else (FIRST, "")
-            yield _numbered(place, number, reads, by, program)
+        if found := read_format(getattr(settings, setting)):
+            yield _numbered(setting.removeprefix("hmem_").removesuffix("_dir"), found.number, reads, found.program)
     try:
         found = parse(cast(bytes | None, redis.get(keys.FORMAT)))
     except RedisError:  # the checks of Redis say what is wrong
         found = None
     if found:
-        yield _numbered("Redis", found.number, REDIS_FORMAT, _BY_DAY, found.program)
+        yield _numbered("Redis", found.number, REDIS_FORMAT, found.program)
     yield from _day_store(settings)
     yield from _release(settings.hmem_memory_dir)
     yield from _archive(settings.hmem_night_dir)
@@ -72,16 +65,18 @@ def check_formats(setup: Setup) -> Finding:
         return problem(
             FormatNewer.exit_code,
             f"{writer[0].upper()}{writer[1:]} wrote {_listed(newer)}, which this program ({program_version()}) cannot read, so it changes nothing.",
-            f"Install {writer} here, too (hmem upgrade), or go back where it was installed (hmem upgrade --back).",
+            f"Install {writer} here, too.",
         )
     if newer := [one for one in there if one.order > 0]:
         return warning(
             f"A newer program than this one ({program_version()}) wrote {_listed(newer)}; the check of each says what follows.",
-            "Install that version here, too (hmem upgrade).",
+            "Install that version here, too.",
         )
     if older := [one for one in there if one.order < 0]:
-        takers = " and ".join(dict.fromkeys(one.by for one in older))
-        return warning(f"Of an earlier version: {_listed(older)}.", f"Nothing to do: {takers} takes them over.")
+        return warning(
+            f"Not of this version: {_listed(older)}.",
+            "Nothing to do: the next start of hmem run and the next night write them anew.",
+        )
     return ok(
         f"All formats are those of this program ({program_version()}): {_listed(there) or 'nothing is there yet'}."
     )
@@ -103,9 +98,9 @@ def _listed(places: list[FormatThere]) -> str:
     return ", ".join(f"{one.place} {one.shown}" for one in places)
 
 
-def _numbered(place: str, number: int, reads: int, by: str, program: str = "") -> FormatThere:
+def _numbered(place: str, number: int, reads: int, program: str = "") -> FormatThere:
     shown = "unreadable" if number == UNREADABLE else str(number)
-    return FormatThere(place, shown, number - reads, by, program)
+    return FormatThere(place, shown, number - reads, program)
 
 
 def _day_store(settings: Settings) -> Iterator[FormatThere]:
@@ -116,7 +111,7 @@ def _day_store(settings: Settings) -> Iterator[FormatThere]:
         found = store_revision(database.path) if database.path else None
     if found:
         order = 0 if found == HEAD else -1 if found in REVISIONS else 1
-        yield FormatThere("day store", found, order, _BY_DAY)
+        yield FormatThere("day store", found, order)
 
 
 def _release(memory: Path) -> Iterator[FormatThere]:
@@ -131,7 +126,7 @@ def _release(memory: Path) -> Iterator[FormatThere]:
     except (OSError, ValueError, KeyError, TypeError):  # the check of the release says what is wrong
         return
     if type(number) is int:
-        yield _numbered("release", number, FORMAT_VERSION, _BY_NIGHT)
+        yield _numbered("release", number, FORMAT_VERSION)
 
 
 def _archive(night: Path) -> Iterator[FormatThere]:
@@ -142,7 +137,7 @@ def _archive(night: Path) -> Iterator[FormatThere]:
         return
     if numbers:
         highest = max(numbers)
-        yield FormatThere("archive", str(highest), max(0, highest - SEGMENT_FORMAT), _BY_NIGHT)
+        yield FormatThere("archive", str(highest), max(0, highest - SEGMENT_FORMAT))
 
 
 def _header_format(path: Path) -> int:

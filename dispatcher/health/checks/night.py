@@ -15,7 +15,7 @@ from dispatcher.health.status import read_status
 from shared.config.ownership import user_name
 from shared.config.values import names_a_host
 from shared.errors import ArchiveDamaged, MemoryStale, MirrorFailed, SettingsError
-from shared.system.archive_folder import cannot_write, look, moved_to, unwritable
+from shared.system.archive_folder import cannot_write, look, unwritable
 from shared.system.command import KEY_FILE
 from shared.system.keys.owner_key import WITHOUT_COPY, key_file, trusted_key
 
@@ -47,8 +47,6 @@ def check_night(setup: Setup) -> Finding:
 def check_night_directory(setup: Setup) -> Finding:
     """The next night can write."""
     night_dir = setup.settings.hmem_night_dir
-    if host := moved_to(night_dir):
-        return ok(f"Nights run on {host}.")
     if not _is_there(night_dir):
         return ok(f"There is no night directory {night_dir} here: the night creates it, or runs on another host.")
     if why := unwritable(night_dir):
@@ -61,8 +59,6 @@ def check_night_directory(setup: Setup) -> Finding:
 def check_archive(setup: Setup) -> Finding:
     """The archive is intact, as far as can be checked quickly."""
     night_dir = setup.settings.hmem_night_dir
-    if host := moved_to(night_dir):
-        return ok(f"The archive is on {host}; hmem-night verify there checks it.")
     if not _is_there(night_dir / "archive"):
         return ok("There is no archive here: no night has run yet, or the night runs on another host.")
     try:

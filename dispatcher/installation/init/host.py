@@ -14,7 +14,6 @@ from dispatcher.installation.layout import BINARIES, account, systemd_runs
 from dispatcher.installation.run import DOWNLOAD_SECONDS, as_account, run
 from shared.config.ownership import user_name
 from shared.errors import InstallationIncomplete
-from shared.system.archive_folder import moved_to
 
 #: Program → the package of Debian and Ubuntu that brings it.
 PACKAGES = {"redis-server": "redis-server", "rsync": "rsync"}
@@ -128,10 +127,8 @@ def create_directories(installation: InitContext) -> str:
         (layout.config, shared, None, None),
         (layout.state, 0o700, layout.day_user, None),
         (layout.memory, 0o2750 if layout.kind == "three-users" else 0o700, layout.night_user, layout.day_user),
-        (layout.logs, 0o700, None, None),  # supervisord writes there, as root where it is root's,
+        (layout.night, 0o700, layout.night_user, None),
     ]
-    if not moved_to(layout.night):
-        wanted.append((layout.night, 0o700, layout.night_user, None))
     if layout.kind == "three-users":
         wanted.append((layout.secrets, 0o700, None, None))
     if layout.day_user:

@@ -167,7 +167,7 @@ def _wait(url: str, seconds: float, layout: Layout) -> Redis:
         except RedisError as error:
             if time.monotonic() > end:
                 client.close()
-                where = f"Its log is in {layout.logs} or the journal (journalctl -u hmem-redis)"
+                where = f"Its log is {layout.redis / 'redis.log'} or the journal (journalctl -u hmem-redis)"
                 raise InstallationIncomplete(
                     f"Redis does not answer ({error}). {where}; correct that, then run hmem init again."
                 ) from error

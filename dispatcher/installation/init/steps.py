@@ -62,7 +62,7 @@ def install(installation: InitContext) -> int:
     return _examine(installation)
 
 
-def carry_out(installation: InitContext, step: SetupStep, command: str = "hmem init") -> None:
+def carry_out(installation: InitContext, step: SetupStep) -> None:
     began = time.monotonic()
     try:
         outcome = step.run(installation)
@@ -72,7 +72,7 @@ def carry_out(installation: InitContext, step: SetupStep, command: str = "hmem i
             raise
         installation.terminal.failed(step.name, str(ours))
         raise InstallationIncomplete(
-            f"{command} stopped at {step.name}. Do what its line says, then run {command} again: it goes on from there."
+            f"hmem init stopped at {step.name}. Do what its line says, then run hmem init again: it goes on from there."
         ) from error
     installation.terminal.done(step.name, outcome, time.monotonic() - began)
 
@@ -81,7 +81,6 @@ def _show_plan(installation: InitContext, redis: str) -> None:
     layout, values = installation.layout, installation.values
     whom = {
         "three-users": "three accounts (hmem, hmem-night, hmem-bot) that cannot read each other's files",
-        "one-user": f"the account {layout.day_user}",
         "own-user": "you",
     }
     missing = host.missing_packages(installation)
@@ -140,9 +139,7 @@ def _write(installation: InitContext, values: Mapping[str, str]) -> bool:
 
 def _is_installed(installation: InitContext) -> bool:
     """Whether an earlier run has come as far as the services."""
-    return not installation.fresh and any(
-        name.endswith((".service", "supervisord.conf")) for name in installation.journal.names("file")
-    )
+    return not installation.fresh and any(name.endswith(".service") for name in installation.journal.names("file"))
 
 
 def _settings(installation: InitContext) -> str:
@@ -182,8 +179,7 @@ def _wait_for_programs(installation: InitContext, manager: ServiceManager) -> No
             if time.monotonic() > end:
                 missing = "the dispatcher" if not state.get("workers") else "the bot"
                 program = "dispatcher" if not state.get("workers") else "telegram"
-                logs = installation.layout.logs / f"{program}.log"
-                where = f"journalctl -u hmem-{program} -n 20" if "systemd" in manager.name else f"tail {logs}"
+                where = f"journalctl -u hmem-{program} -n 20" if "systemd" in manager.name else "in its terminal"
                 raise InstallationIncomplete(
                     f"{missing} did not start within {START_SECONDS:.0f} s. Its log says why ({where})."
                 )

@@ -13,8 +13,6 @@ from dispatcher.installation.init.context import InitContext
 from dispatcher.installation.journal import Created
 from dispatcher.installation.services.choose import services_of
 from dispatcher.installation.settings_files import given_settings
-from shared.errors import InstallationIncomplete
-from shared.system.archive_folder import kept_copies, moved_to
 from shared.system.files import remove_tree
 from shared.wire.client import asking_once, open_redis
 
@@ -26,10 +24,6 @@ def undo(installation: InitContext) -> int:
             f"hmem init has created nothing here ({layout.journal} does not exist), so there is nothing to undo."
         )
         return 0
-    if host := moved_to(layout.night):
-        raise InstallationIncomplete(
-            f"The archive of this installation is on {host}. Bring it back first: hmem init --undo --night-host {host}."
-        )
     installation.values = given_settings(layout)
     terminal.title(
         "This will be taken out: the services, the settings with their secrets, and the Claude CLI if hmem init installed it"
@@ -54,9 +48,9 @@ def undo(installation: InitContext) -> int:
 
 
 def _data(installation: InitContext) -> list[Path]:
-    """Where conversations are, also in the mirror and in a copy that stayed when the archive was moved."""
+    """Where conversations are, also in the mirror."""
     layout, mirror = installation.layout, Path(installation.values.get("ARCHIVE_MIRROR", ""))
-    ours = (layout.night, *kept_copies(layout.night), layout.memory, layout.state, layout.redis, layout.home, mirror)
+    ours = (layout.night, layout.memory, layout.state, layout.redis, layout.home, mirror)
     return [path for path in ours if path.is_absolute() and path.is_dir() and path != Path.home()]
 
 
@@ -88,7 +82,7 @@ def _removed(installation: InitContext, one: Created) -> bool:
     if one.what == "file":
         path.unlink(missing_ok=True)
         return True
-    if one.what == "directory" and path in (installation.layout.claude, installation.layout.logs):
+    if one.what == "directory" and path == installation.layout.claude:
         if path.is_dir():
             remove_tree(path)
         return True
@@ -96,13 +90,12 @@ def _removed(installation: InitContext, one: Created) -> bool:
         with suppress(OSError):  # it holds data, or something of the owner's
             path.rmdir()
         return not path.exists()
-    return one.what in ("redis", "login", "greeted", "cron", "linger")
+    return one.what in ("redis", "login", "greeted", "linger")
 
 
 def _left(installation: InitContext, kept: list[Created]) -> Iterator[str]:
     names = {what: [one.name for one in kept if one.what == what] for what in ("directory", "account", "package")}
-    copies = [str(path) for path in kept_copies(installation.layout.night)]
-    if directories := [name for name in names["directory"] if Path(name) in _data(installation)] + copies:
+    if directories := [name for name in names["directory"] if Path(name) in _data(installation)]:
         yield f"The conversations, in {', '.join(directories)}. To delete them: rm -r, as root if they are another account's."
     if names["account"]:
         yield f"The accounts {', '.join(names['account'])}, which own them. To delete those: userdel NAME."

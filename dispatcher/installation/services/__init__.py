@@ -1,1 +1,1 @@
-"""What starts the programs of an installation: systemd, systemd of the user, or supervisor."""
+"""What starts the programs of an installation: systemd, systemd of the user, or their owner."""

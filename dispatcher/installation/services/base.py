@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Protocol
 
 from dispatcher.installation.journal import InstallationJournal
@@ -16,13 +15,11 @@ DISPATCHER_STOPS, OTHERS_STOP = 660, 30
 
 @dataclass(frozen=True)
 class Program:
-    """`account`: None is this user. Programs are started in the order in which they are listed."""
+    """Programs are started in the order in which they are listed."""
 
     name: str
     description: str
     command: tuple[str, ...]
-    account: str | None
-    home: Path
     stop_seconds: int = OTHERS_STOP
 
 
@@ -41,9 +38,6 @@ class ServiceManager(Protocol):
     def restart(self, names: Sequence[str]) -> None:
         """Stop and start those."""
 
-    def stop(self, names: Sequence[str]) -> None:
-        """Stop those, also for the next start of this host."""
-
     def stopped(self) -> list[str]:
         """The installed programs that do not run."""
 
@@ -54,26 +48,17 @@ class ServiceManager(Protocol):
         """What the owner has to know about a restart of the host; empty if all programs start by themselves."""
 
 
-def programs_of(
-    layout: Layout, *, own_redis: bool, bot: bool = True, night: bool = True, backup: bool = False
-) -> list[Program]:
-    """Redis first. `night` is the program that waits for NIGHT_CRON, `backup` the one that waits for BACKUP_AT; systemd has timers instead."""
+def programs_of(layout: Layout, *, own_redis: bool, bot: bool = True, backup: bool = False) -> list[Program]:
+    """Redis first. `backup` is the one that waits for BACKUP_AT; systemd has timers instead."""
     found = []
     if own_redis:
         conf = layout.redis / "redis.conf"
-        found.append(
-            Program("redis", "Redis of hcli-memory", ("redis-server", str(conf)), layout.redis_user, layout.redis)
-        )
+        found.append(Program("redis", "Redis of hcli-memory", ("redis-server", str(conf))))
     hmem, hmem_night = str(BINARIES / "hmem"), str(BINARIES / "hmem-night")
-    found.append(
-        Program("dispatcher", "hcli-memory dispatcher", (hmem, "run"), layout.day_user, layout.home, DISPATCHER_STOPS)
-    )
+    found.append(Program("dispatcher", "hcli-memory dispatcher", (hmem, "run"), DISPATCHER_STOPS))
     if bot:
-        found.append(Program("telegram", "hcli-memory Telegram bot", (hmem, "telegram"), layout.bot_user, layout.home))
-    if night:
-        found.append(Program("night", "hcli-memory nights", (hmem_night, "schedule"), layout.night_user, layout.home))
+        found.append(Program("telegram", "hcli-memory Telegram bot", (hmem, "telegram")))
+    found.append(Program("night", "hcli-memory nights", (hmem_night, "schedule")))
     if backup:
-        found.append(
-            Program("backup", "hcli-memory backups", (hmem, "backup", "--every-day"), layout.day_user, layout.home)
-        )
+        found.append(Program("backup", "hcli-memory backups", (hmem, "backup", "--every-day")))
     return found

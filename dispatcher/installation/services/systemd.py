@@ -31,7 +31,6 @@ UNITS = {
     "dispatcher": "hmem-dispatcher.service",
     "telegram": "hmem-telegram.service",
     "night": "hmem-night.timer",
-    "tunnel": "hmem-tunnel.service",
     "backup": "hmem-backup.timer",
 }
 _USER_UNIT = """\
@@ -100,30 +99,6 @@ OOMPolicy=continue
 ReadWritePaths={directory}
 InaccessiblePaths=-/data/memory -/var/lib/hmem -/var/lib/hmem-home -/var/lib/hmem-night -/etc/hmem/secrets
 {confined}RestrictAddressFamilies=AF_UNIX AF_INET
-
-[Install]
-WantedBy=multi-user.target
-"""
-
-_TUNNEL_UNIT = """\
-# Written by hmem init, which writes it again: change it with `systemctl edit hmem-tunnel.service`.
-[Unit]
-Description={description}
-Wants=network-online.target
-After=network-online.target
-Before=hmem-night.service
-
-[Service]
-ExecStart={command}
-User={user}
-Group={user}
-UMask=0077
-LimitCORE=0
-Restart=on-failure
-RestartSec=5
-ReadWritePaths={directory}
-InaccessiblePaths=-/data/memory -/var/lib/hmem-night -/etc/hmem/secrets
-{confined}RestrictAddressFamilies=AF_UNIX AF_INET AF_INET6 AF_NETLINK
 
 [Install]
 WantedBy=multi-user.target
@@ -207,11 +182,6 @@ class SystemdServices:
         for name in names:
             self._control("restart", self._unit(name))
 
-    def stop(self, names: Sequence[str]) -> None:
-        for name in names:
-            if (self._folder / self._unit(name)).exists():
-                self._control("disable", "--now", self._unit(name))
-
     def stopped(self) -> list[str]:
         return [program.name for program in self.programs if not self._is_active(self._unit(program.name))]
 
@@ -262,14 +232,6 @@ class SystemdServices:
                 redis=redis,
                 conf=self._layout.redis / "redis.conf",
                 user=REDIS_USER,
-                directory=self._layout.redis,
-                confined=_CONFINED,
-            )
-        if tunnel := next((one for one in self.programs if one.name == "tunnel"), None):
-            found[UNITS["tunnel"]] = _TUNNEL_UNIT.format(
-                description=tunnel.description,
-                command=" ".join(tunnel.command),
-                user=tunnel.account,
                 directory=self._layout.redis,
                 confined=_CONFINED,
             )

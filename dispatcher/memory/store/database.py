@@ -17,7 +17,6 @@ import structlog
 from sqlalchemy import URL, Connection, Engine, Text, create_engine, event, make_url, select, text
 from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 
-from dispatcher.memory.store.kept import kept_words
 from dispatcher.memory.store.migrations.migrate import copies, prepare_postgresql, prepare_sqlite
 from dispatcher.memory.store.sealed import at_rest
 from dispatcher.memory.store.sealed.columns import GONE, SealedStore, SealedText, as_stored, is_as_stored, writing_for
@@ -124,16 +123,14 @@ class Database:
         with self._lock:
             self._dispose()
 
-    def scrub(self, *, upgrades: bool = True) -> None:
-        """Remove deleted data from the files as well by rewriting them: rows, SQLite's write-ahead log, the copies of migrations, and of `upgrades`.
+    def scrub(self) -> None:
+        """Remove deleted data from the files as well by rewriting them: rows, SQLite's write-ahead log, the copies of migrations.
         Call it after forgetting. With 200,000 turns it takes some seconds, in which other writers may have to wait.
 
         PostgreSQL's write-ahead log contains the data until the server has reused the space.
         """
         if self.path is None:
             self._vacuum_postgresql()
-            for copy in kept_words(self._ours) if upgrades else ():
-                copy.unlink(missing_ok=True)
             return
         with self._errors_named(), self._ready().connect() as connection:
             raw: Any = connection.connection.dbapi_connection
@@ -141,7 +138,7 @@ class Database:
             raw.execute("VACUUM")  # outside a transaction, as is the next line: else they do nothing
             busy = raw.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
             raw.execute(f"PRAGMA busy_timeout={int(_BUSY_SECONDS * 1000)}")
-            for copy in (*copies(self.path), *(kept_words(self._ours) if upgrades else ())):
+            for copy in copies(self.path):
                 copy.unlink(missing_ok=True)
         if busy:
             raise StoreUnavailable(
@@ -235,12 +232,12 @@ class Database:
         """Seal what a program without the key has written since, or all of a plain store; returns how many rows. The files are rewritten."""
         self._ready()
         rows = self._seal() + at_rest.seal_plain(self.begin)
-        self.scrub(upgrades=False)
+        self.scrub()
         return rows
 
     def _seal(self) -> int:
         """If encryption was switched on, seal what is there, and leave no plain word in free pages, the log, or the copy of a migration; returns how
-        many rows. The copies of upgrades stay, because one may be going on; `hmem doctor` names them."""
+        many rows."""
         if not self._plain:
             return 0
         with self._sealing:
@@ -257,7 +254,7 @@ class Database:
         at_rest.note(self.begin, at_rest.BEGUN)
         rows = at_rest.seal_plain(self.begin)
         try:
-            self.scrub(upgrades=False)
+            self.scrub()
         except StoreUnavailable as error:  # somebody reads: the next program that opens it tries again
             log.warning(
                 "earlier words may be in free pages of the day store until it is opened again", error=str(error)

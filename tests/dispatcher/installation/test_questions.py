@@ -184,7 +184,7 @@ def test_what_would_fail_later_is_said_at_once(
 def test_a_timer_is_once_a_day(tmp_path: Path) -> None:
     installation = installation_in(tmp_path, ScriptedTerminal(), {"NIGHT_CRON": "0 3 * * 0"})
     ask_night(installation)
-    installation.layout = of_host("three-users", tmp_path)
+    installation.layout = of_host(tmp_path)
     with pytest.raises(InstallationIncomplete, match="once a day"):
         ask_night(installation)
 

@@ -1,8 +1,7 @@
-"""The service managers: the units that systemd takes, supervisor's file, and who may read what."""
+"""The units that systemd takes, and what systemctl is asked for."""
 
 from __future__ import annotations
 
-import configparser
 import os
 import shutil
 import subprocess
@@ -12,13 +11,12 @@ import pytest
 
 from dispatcher.installation.journal import InstallationJournal
 from dispatcher.installation.layout import BINARIES, Layout, of_host
-from dispatcher.installation.services import supervisor, systemd
+from dispatcher.installation.services import systemd
 from dispatcher.installation.services.base import programs_of
-from dispatcher.installation.services.supervisor import SupervisorServices
 from dispatcher.installation.services.systemd import SystemdServices
 from shared.config.settings import Settings, settings_from
 from shared.errors import InstallationIncomplete
-from tests.support.processes.installing import layout_in, path_without, script
+from tests.support.processes.installing import layout_in, script
 
 
 def settings_with(**values: str) -> Settings:
@@ -41,7 +39,7 @@ def verified(folder: Path, units: dict[str, str], *words: str) -> subprocess.Com
 
 
 def test_systemd_takes_the_units_of_three_users(tmp_path: Path) -> None:
-    units = units_of(of_host("three-users"))
+    units = units_of(of_host())
     assert set(units) == {
         "hmem-redis.service", "hmem-dispatcher.service", "hmem-telegram.service", "hmem-night.service", "hmem-night.timer",
         "hmem-capture.service", "hmem-capture.timer",
@@ -51,7 +49,7 @@ def test_systemd_takes_the_units_of_three_users(tmp_path: Path) -> None:
 
 
 def test_they_name_this_program_this_redis_this_hour(tmp_path: Path) -> None:
-    units = units_of(of_host("three-users"), settings_with(archive_mirror="/mnt/second/hmem"))
+    units = units_of(of_host(), settings_with(archive_mirror="/mnt/second/hmem"))
     assert f"ExecStart={BINARIES}/hmem run" in units["hmem-dispatcher.service"]
     assert f"ExecStart={BINARIES}/hmem-night run" in units["hmem-night.service"]
     assert "OnCalendar=*-*-* 04:30:00 Europe/Berlin" in units["hmem-night.timer"]
@@ -63,7 +61,7 @@ def test_they_name_this_program_this_redis_this_hour(tmp_path: Path) -> None:
 
 def test_services_may_write_beside_their_key(tmp_path: Path) -> None:
     own = {"encrypt_key_file": "/var/lib/hmem-keys/encrypt.key", "backup_to": "/mnt/disk/hmem"}
-    layout, several = of_host("three-users"), {"night_encrypt_key_file": "/var/lib/hmem-keys-night/encrypt.key"}
+    layout, several = of_host(), {"night_encrypt_key_file": "/var/lib/hmem-keys-night/encrypt.key"}
     programs = programs_of(layout, own_redis=True, backup=True)
     units = SystemdServices(layout, programs, settings_with(**own, **several)).units()
     written = {name: next(line for line in text.splitlines() if line.startswith("ReadWritePaths=")) for name, text in units.items()
@@ -78,14 +76,14 @@ def test_services_may_write_beside_their_key(tmp_path: Path) -> None:
 
 
 def test_redis_is_confined_as_the_others_are(tmp_path: Path) -> None:
-    units = {"hmem-redis.service": units_of(of_host("three-users"))["hmem-redis.service"]}
+    units = {"hmem-redis.service": units_of(of_host())["hmem-redis.service"]}
     done = verified(tmp_path, units, "security", "--offline=true", "--no-pager", "--threshold=18")
     assert done.returncode == 0, done.stdout[-300:]
 
 
 def test_a_child_that_ran_out_of_memory_takes_no_service_with_it(tmp_path: Path) -> None:
     """By default systemd stops a whole unit when the kernel ends one of its processes."""
-    for units in (units_of(of_host("three-users")), units_of(layout_in(tmp_path))):
+    for units in (units_of(of_host()), units_of(layout_in(tmp_path))):
         for name, text in units.items():
             assert "OOMPolicy=continue\n" in text or name.endswith(".timer"), name
 
@@ -139,7 +137,7 @@ def test_nothing_of_a_timer_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     for name in ("stamp-hmem-night.timer", "stamp-apt-daily.timer"):
         (stamps / name).touch()
     journal = InstallationJournal(tmp_path / "installed.json")
-    layout = of_host("three-users", tmp_path)
+    layout = of_host(tmp_path)
     manager = SystemdServices(layout, programs_of(layout, own_redis=True), settings_with())
     manager.install(journal)
     assert (units / "hmem-night.timer").exists()
@@ -148,73 +146,8 @@ def test_nothing_of_a_timer_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert [one.name for one in stamps.iterdir()] == ["stamp-apt-daily.timer"]
 
 
-def test_supervisor_starts_each_program_as_its_account_without_secrets() -> None:
-    layout = of_host("one-user")
-    text = SupervisorServices(layout, programs_of(layout, own_redis=True))._text()
-    found = configparser.RawConfigParser(inline_comment_prefixes=None)
-    found.read_string(text)
-    programs = [name.partition(":")[2] for name in found.sections() if name.startswith("program:")]
-    assert programs == ["redis", "dispatcher", "telegram", "night"]
-    for name in programs:
-        section = found[f"program:{name}"]
-        assert section["user"] == "hmem"
-        assert "HMEM_CONFIG=/etc/hmem/hmem.toml" in section["environment"]
-        assert "TOKEN" not in section["environment"]
-    assert found["program:dispatcher"]["stopwaitsecs"] == "660"
-    assert [int(found[f"program:{name}"]["priority"]) for name in programs] == [100, 101, 102, 103]
-
-
-def test_cron_starts_supervisor_after_a_restart_and_is_left_as_it_was(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    table = tmp_path / "crontab"
-    table.write_text("0 1 * * * mine\n")
-    lines = [f'[ "$1" = -l ] && exec cat {table}', f"cat >{table}.new && mv {table}.new {table}"]
-    folder = script(tmp_path / "bin", "crontab", lines).parent
-    monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
-    monkeypatch.setattr(supervisor, "_cron_runs", lambda: True)
-    layout = layout_in(tmp_path)
-    layout.config.mkdir(parents=True)
-    manager, journal = SupervisorServices(layout, []), InstallationJournal(layout.journal)
-    manager.install(journal)
-    assert f"@reboot {BINARIES}/supervisord -c {layout.config}/supervisord.conf" in table.read_text()
-    assert manager.after_restart() == ""
-    manager.install(journal)
-    assert table.read_text().count("@reboot") == 1
-    manager.remove(journal)
-    assert table.read_text() == "0 1 * * * mine\n"
-
-
-def test_without_cron_a_restart_is_spoken_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PATH", path_without(tmp_path / "bin", "crontab"))
-    layout = layout_in(tmp_path)
-    assert "nothing starts after a restart" in SupervisorServices(layout, []).after_restart()
-
-
-@pytest.mark.parametrize("said", ["already started", "spawn error"])
-def test_a_program_that_supervisor_has_started_itself_meanwhile_is_no_failure(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: str
-) -> None:
-    """Between our two questions: it was between two tries when we asked for its state."""
-    layout = layout_in(tmp_path)
-    layout.config.mkdir(parents=True)
-    (layout.config / "supervisor.sock").touch()
-    answers = [
-        '[ "$3" = status ] && echo "redis BACKOFF Exited too quickly"',
-        f'[ "$3" = start ] && echo "redis: ERROR ({said})"',
-        "exit 0",
-    ]
-    monkeypatch.setattr(supervisor, "BINARIES", script(tmp_path / "bin", "supervisorctl", answers).parent)
-    manager = SupervisorServices(layout, programs_of(layout, own_redis=True)[:1])
-    if said == "already started":
-        manager.start(["redis"])
-    else:
-        with pytest.raises(InstallationIncomplete, match=r"spawn error\)\. The program's log is .*redis\.log"):
-            manager.start(["redis"])
-
-
 def test_backups_have_a_timer_once_it_is_said_where_they_go(tmp_path: Path) -> None:
-    layout, settings = of_host("three-users"), settings_with(backup_to="/mnt/disk/hmem", backup_at="05:30")
+    layout, settings = of_host(), settings_with(backup_to="/mnt/disk/hmem", backup_at="05:30")
     programs = programs_of(layout, own_redis=True, backup=True)
     units = SystemdServices(layout, programs, settings).units()
     assert "OnCalendar=*-*-* 05:30:00 Europe/Berlin" in units["hmem-backup.timer"]
@@ -222,8 +155,4 @@ def test_backups_have_a_timer_once_it_is_said_where_they_go(tmp_path: Path) -> N
     assert f"ReadWritePaths={layout.state} -/mnt/disk/hmem" in units["hmem-backup.service"]
     done = verified(tmp_path, units, "verify")
     assert (done.returncode, done.stderr) == (0, "")
-    text = SupervisorServices(
-        layout_in(tmp_path / "own"), programs_of(layout_in(tmp_path / "own"), own_redis=False, backup=True)
-    )._text()
-    assert f"command={BINARIES}/hmem backup --every-day" in text
     assert "hmem-backup.timer" not in units_of(layout)

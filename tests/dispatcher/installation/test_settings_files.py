@@ -60,7 +60,7 @@ def test_a_value_over_several_lines_is_not_torn(tmp_path: Path) -> None:
 
 
 def test_with_three_users_no_secret_is_where_others_read(tmp_path: Path) -> None:
-    layout = of_host("three-users", tmp_path)
+    layout = of_host(tmp_path)
     layout.secrets.mkdir(parents=True)
     journal = InstallationJournal(layout.journal)
     write_redis_users(layout, journal, 6400)
@@ -78,7 +78,7 @@ def test_with_three_users_no_secret_is_where_others_read(tmp_path: Path) -> None
 
 
 def test_redis_users_of_an_earlier_version_get_the_rights_of_this_one(tmp_path: Path) -> None:
-    layout = of_host("three-users", tmp_path)
+    layout = of_host(tmp_path)
     layout.secrets.mkdir(parents=True)
     write_redis_users(layout, InstallationJournal(layout.journal), 6400)
     rights = redis_users_file(layout)
@@ -91,7 +91,7 @@ def test_redis_users_of_an_earlier_version_get_the_rights_of_this_one(tmp_path: 
 
 
 def test_with_three_users_a_given_redis_is_everybodys(tmp_path: Path) -> None:
-    layout = of_host("three-users", tmp_path)
+    layout = of_host(tmp_path)
     layout.secrets.mkdir(parents=True)
     write_settings(layout, InstallationJournal(layout.journal), VALUES, own_redis=False)
     for part in ("dispatcher", "bot", "night", "owner"):

@@ -12,10 +12,13 @@ import pytest
 
 from nightly.night.target import SshTarget
 from shared.errors import PublishFailed
+from shared.release.manifest import FORMAT_VERSION
 from tests.support.night.receiving import older_manifest
 from tests.support.world import World
 
-CURRENT: dict[str, Any] = {"current": None, "attempt": 7, "newest": 3, "lacking": [], "served": []}
+CURRENT: dict[str, Any] = {
+    "current": None, "attempt": 7, "newest": 3, "lacking": [], "served": [], "release_format": FORMAT_VERSION, "program": "0.1.0",
+}  # fmt: skip
 
 
 def target(light: World, answer: object) -> SshTarget:
@@ -26,7 +29,9 @@ def target(light: World, answer: object) -> SshTarget:
     return SshTarget(light.settings(release_command=command), "day:/memory")
 
 
-@pytest.mark.parametrize("lacking", ["current", "newest", "served", "attempt", "lacking", "pinned", "alias", "held"])
+@pytest.mark.parametrize(
+    "lacking", ["current", "newest", "served", "attempt", "lacking", "pinned", "alias", "held", "release_format"]
+)
 def test_an_answer_that_lacks_a_field_asks_to_update_the_day_host(
     light: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lacking: str
 ) -> None:
@@ -41,6 +46,7 @@ def test_an_answer_that_lacks_a_field_asks_to_update_the_day_host(
         "pinned": lambda host: host.switch(4, 1),
         "alias": lambda host: host.switch(4, 1),
         "held": SshTarget.prune,
+        "release_format": SshTarget.standing,
     }
     whole: dict[str, Any] = CURRENT | {"pinned": None, "alias": None, "held": []}
     answer = {name: value for name, value in whole.items() if name != lacking}

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from shared.config import installation, packages
+from shared.config import installation
 from shared.config.installation import commit, install_command, version, version_line
 from shared.config.packages import HALVES, PACKAGES, TESTED_CLAUDE, how_to_add, how_to_get_claude
 from tests.shared.config.test_setup import EXTRAS
@@ -109,11 +109,8 @@ def test_a_broken_record_of_the_origin_is_no_error(monkeypatch: pytest.MonkeyPat
 
 def test_the_halves_are_those_of_the_project() -> None:
     for half, parts in HALVES.items():
-        named, *others = EXTRAS[half]
+        (named,) = EXTRAS[half]
         assert set(parts) == set(re.findall(r"[a-z]+", named.partition("[")[2]))
-        assert set(packages._OF_A_HALF) >= {re.split(r"\W", other)[0] for other in others}
-    assert set(packages._OF_A_HALF.values()) <= set(HALVES)
-    assert packages.part_of("supervisor.supervisord") == "day"
 
 
 def test_what_a_wheel_lacks_is_named_as_the_half_that_is_missing(

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from rich.console import Console
@@ -22,6 +22,8 @@ from tests.servers.telegram_api import TOKEN, TelegramApi
 from tests.support.world import BINARIES
 
 CHAT = 9912
+#: What `hmem init` says where no systemd runs.
+BY_HAND = "these programs are yours to start"
 
 
 class ScriptedTerminal(Terminal):
@@ -43,11 +45,9 @@ class ScriptedTerminal(Terminal):
 
 
 def layout_in(root: Path) -> Layout:
-    """As for root without systemd, below `root`, and for this user."""
-    made = of_host("one-user", root)
-    return Layout(
-        "own-user", made.config, made.state, made.night, made.memory, made.redis, made.home, made.logs, made.claude
-    )
+    """As for root, below `root`, and for this user."""
+    made = of_host(root)
+    return Layout("own-user", made.config, made.state, made.night, made.memory, made.redis, made.home, made.claude)
 
 
 def installation_in(root: Path, terminal: Terminal, values: dict[str, str] | None = None) -> InitContext:
@@ -61,6 +61,7 @@ class NewHome:
 
     def __init__(self, home: Path, telegram: TelegramApi, messages: MessagesApi) -> None:
         self.home, self.telegram, self.messages = home, telegram, messages
+        self.programs: list[subprocess.Popen[bytes]] = []
         self.config = home / ".config" / "hmem"
         self.data = home / ".local" / "share" / "hmem"
         self.given = {
@@ -87,6 +88,34 @@ class NewHome:
         process = self.start(*words, given=given)
         output, _ = process.communicate(timeout=900)
         return process.returncode, output
+
+    def install(self) -> str:
+        """Nobody is asked, and what `hmem init` says is to be started is started; what it says in the end."""
+        code, output = self.init("--yes")
+        if code and BY_HAND in output:
+            self.start_programs(output)
+            code, output = self.init("--yes")
+        assert code == 0, output
+        return output
+
+    def start_programs(self, output: str) -> None:
+        """Carry out the commands that `hmem init` has printed."""
+        commands = [line.strip() for line in output.splitlines() if line.strip().startswith("HMEM_CONFIG=")]
+        assert commands, output
+        for command in commands:
+            self.programs.append(
+                subprocess.Popen(
+                    command, shell=True, env=self.variables(given=False), start_new_session=True,
+                    stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                )
+            )  # fmt: skip
+
+    def stop_programs(self) -> None:
+        for program in self.programs:
+            os.killpg(program.pid, signal.SIGTERM)
+        for program in self.programs:
+            program.wait()
+        self.programs.clear()
 
     def run(self, *words: str, program: str = "hmem") -> subprocess.CompletedProcess[str]:
         command = [str(BINARIES / program), *words]
@@ -118,14 +147,11 @@ def new_home() -> Iterator[NewHome]:
 
 
 def _stop(made: NewHome) -> None:
-    conf = made.config / "supervisord.conf"
-    if conf.exists():
-        made.run("-c", str(conf), "shutdown", program="supervisorctl")
     for pid in made.processes():
-        try:
+        with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
-        except ProcessLookupError:
-            continue
+    for program in made.programs:
+        program.wait()
 
 
 def path_without(folder: Path, *programs: str) -> str:

@@ -6,7 +6,6 @@ from collections.abc import Collection
 from pathlib import Path
 
 from dispatcher.backups.record import FOLDER, STAGING, TRIAL
-from dispatcher.memory.store.kept import kept_words
 from shared.config.settings import Settings
 from shared.system.files import PrivateDir, remove_tree, safe_name
 
@@ -29,12 +28,11 @@ def remove_files(settings: Settings, chats: Collection[str]) -> int:
 
 
 def found_files(settings: Settings, chats: Collection[str]) -> list[Path]:
-    """Files and directories in the chats' working directories, what the owner's page has of imports and exports, and the
-    copies of the day store that upgrades keep."""
+    """Files and directories in the chats' working directories, and what the owner's page has of imports and exports."""
     state = settings.hmem_state_dir
     own = [path for chat in chats for path in _inside(state / "chats" / safe_name(chat))]
     own += [path for chat in chats if (path := state / MADE / safe_name(chat)).is_file()]
-    return [*own, *_inside(state / UPLOADS), *sorted(state.glob(f"{EXPORTS}*")), *kept_words(state)]
+    return [*own, *_inside(state / UPLOADS), *sorted(state.glob(f"{EXPORTS}*"))]
 
 
 def _inside(folder: Path) -> list[Path]:

@@ -9,7 +9,6 @@ from pathlib import Path
 
 from dispatcher.claude.client import cli_environment
 from dispatcher.health.findings import Finding, Setup, ok, problem, warning
-from dispatcher.memory.store.kept import kept_words
 from shared.config.settings import Settings
 from shared.errors import EncryptionKeyMissing, StoreUnavailable
 from shared.system.keys import copies, sealing
@@ -36,7 +35,7 @@ def check_encryption(setup: Setup) -> Finding:
         )
     opened, plain, sealed = _sample(settings)
     found = copies.state(keys)
-    weaker = [*_uncopied(found), *_plain(settings, plain, sealed), *_inside(settings, file), *_modes(file)]
+    weaker = [*_uncopied(found), *_plain(plain, sealed), *_inside(settings, file), *_modes(file)]
     if weaker:
         sentences, fixes = zip(*weaker, strict=True)
         return warning(" ".join(sentences), " ".join(dict.fromkeys(fixes)))
@@ -88,7 +87,7 @@ def _uncopied(found: copies.KeyState) -> list[tuple[str, str]]:
     ]
 
 
-def _plain(settings: Settings, plain: int, sealed: bool) -> list[tuple[str, str]]:
+def _plain(plain: int, sealed: bool) -> list[tuple[str, str]]:
     found = []
     if not sealed:
         found.append(
@@ -104,22 +103,7 @@ def _plain(settings: Settings, plain: int, sealed: bool) -> list[tuple[str, str]
                 "Set ENCRYPT_KEY_FILE for every program and service, restart them, then run hmem key seal.",
             )
         )
-    if old := [path for path in kept_words(settings.hmem_state_dir) if _is_plain(path)]:
-        found.append(
-            (
-                f"{old[0]} was copied by an upgrade before encryption was switched on, so it is plain.",
-                f"Remove it when you need no way back: rm {' '.join(map(str, old))}",
-            )
-        )
     return found
-
-
-def _is_plain(copy: Path) -> bool:
-    """Whether a copy of the day store is older than its encryption: SQLite's file has the table's name if it is not."""
-    try:
-        return b"hmem-sealed-1:" not in copy.read_bytes() and copy.stat().st_size > 0
-    except OSError:
-        return False
 
 
 def _inside(settings: Settings, file: Path) -> list[tuple[str, str]]:

@@ -13,7 +13,6 @@ from dispatcher.releases.night_command import NightCommandFailed, read_json
 from dispatcher.servers.web.asked import Asked, NotShown, go_to
 from dispatcher.servers.web.charts import night_charts
 from shared.errors import InvalidInput, ReleaseRefused
-from shared.system.archive_folder import moved_to
 from shared.wire import keys
 
 #: Chats in the table of one night's ledger.
@@ -58,8 +57,6 @@ def _releases(asked: Asked) -> tuple[list[Any], str | None]:
 
 def _nights(asked: Asked) -> tuple[list[dict[str, Any]], list[str]]:
     """Those of this host, oldest first; the door to the night's files is its own command."""
-    if host := moved_to(asked.settings.hmem_night_dir):
-        return [], [f"Nights run on {host}, and are shown there by hmem-night status."]
     if not asked.settings.hmem_night_dir.exists():
         where = "On this host there is no HMEM_NIGHT_DIR: nights run on another one, and are shown there by hmem-night status."
         return [], [where]

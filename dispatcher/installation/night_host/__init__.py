@@ -1,1 +1,0 @@
-"""`hmem init --night-host`: the nights of this installation on another host, reached over ssh; and its undoing."""

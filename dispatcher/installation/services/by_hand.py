@@ -1,0 +1,120 @@
+"""Services where no systemd runs: Redis is started here, the other programs by their owner, with commands that are printed."""
+
+from __future__ import annotations
+
+import shlex
+import subprocess
+from collections.abc import Sequence
+from contextlib import closing, suppress
+
+from redis.exceptions import RedisError
+
+from dispatcher.installation.journal import InstallationJournal
+from dispatcher.installation.layout import Layout
+from dispatcher.installation.run import as_account, run
+from dispatcher.installation.services.base import Program
+from shared.config.settings import Settings
+from shared.errors import InstallationIncomplete
+from shared.wire.client import asking_once, open_redis
+
+#: Programs that say with `--check` whether they are at work.
+_CHECKED = ("dispatcher", "telegram")
+
+
+class ByHand:
+    """The programs of an installation, as far as they can be looked after without a service manager."""
+
+    name = "hand"
+
+    def __init__(self, layout: Layout, programs: Sequence[Program], settings: Settings) -> None:
+        self._layout, self.programs, self._settings = layout, programs, settings
+
+    def install(self, journal: InstallationJournal) -> bool:  # noqa: ARG002 - nothing is written
+        return False
+
+    def start(self, names: Sequence[str]) -> None:
+        """Start Redis. InstallationIncomplete with the commands of the others that do not run."""
+        stopped = self.stopped()
+        if "redis" in names and "redis" in stopped:
+            self._start_redis()
+        if missing := [name for name in names if name in stopped and name != "redis"]:
+            commands = "\n".join(self.commands([*missing, "night"]))
+            raise InstallationIncomplete(
+                "No systemd runs here, so these programs are yours to start. Start each in a terminal of its own, or by whatever "
+                f"starts programs here, then run hmem init again:\n{commands}"
+            )
+
+    def restart(self, names: Sequence[str]) -> None:
+        """Restart Redis; the others take new settings when their owner restarts them."""
+        if "redis" in names:
+            self._stop_redis()
+            self._start_redis()
+
+    def stopped(self) -> list[str]:
+        """Programs that do not run, as far as they can be asked: the night cannot."""
+        return [program.name for program in self.programs if not self._runs(program)]
+
+    def remove(self, journal: InstallationJournal) -> None:  # noqa: ARG002 - nothing was written
+        stopped = self.stopped()
+        if running := [name for name in _CHECKED if name not in stopped and name in self._names()]:
+            raise InstallationIncomplete(
+                f"{' and '.join(running)} of this installation still run. Stop them where you started them, then run hmem init --undo again."
+            )
+        if "redis" in self._names():
+            self._stop_redis()
+
+    def after_restart(self) -> str:
+        commands = "\n".join(self.commands(self._names()))
+        return f"Nothing starts by itself here. After a restart of this host, and the last ones after a change of settings:\n{commands}"
+
+    def commands(self, names: Sequence[str]) -> list[str]:
+        """What to type to start these, one line each."""
+        variables = f"HMEM_CONFIG={shlex.quote(str(self._layout.settings_file))}"
+        return [
+            shlex.join(self._redis_command())
+            if program.name == "redis"
+            else f"{variables} {shlex.join(program.command)}"
+            for program in self.programs
+            if program.name in names
+        ]
+
+    def _names(self) -> list[str]:
+        return [program.name for program in self.programs]
+
+    def _runs(self, program: Program) -> bool:
+        if program.name == "redis":
+            return self._redis_answers()
+        if program.name not in _CHECKED:
+            return True
+        how = as_account(None, more={"HMEM_CONFIG": str(self._layout.settings_file)})
+        done = subprocess.run([*program.command, "--check"], capture_output=True, timeout=120, check=False, **how)
+        return done.returncode == 0
+
+    def _redis_answers(self) -> bool:
+        with suppress(RedisError), closing(open_redis(self._settings.redis_url, asking_once(5.0))) as client:
+            return bool(client.ping())
+        return False
+
+    def _redis_command(self) -> list[str]:
+        folder = self._layout.redis
+        return [
+            "redis-server",
+            str(folder / "redis.conf"),
+            "--daemonize",
+            "yes",
+            "--logfile",
+            str(folder / "redis.log"),
+        ]
+
+    def _start_redis(self) -> None:
+        log = self._layout.redis / "redis.log"
+        run(
+            self._redis_command(),
+            "Starting Redis",
+            f"Its log is {log}; correct what it says, then run hmem init again.",
+            **as_account(None),
+        )
+
+    def _stop_redis(self) -> None:
+        with suppress(RedisError), closing(open_redis(self._settings.redis_url, asking_once(30.0))) as client:
+            client.shutdown(save=True)

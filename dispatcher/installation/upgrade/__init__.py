@@ -1,1 +1,0 @@
-"""`hmem upgrade`: a newer version of the program, with the way back kept first."""
