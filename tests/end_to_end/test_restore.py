@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ from dispatcher.memory.store.event_outbox import EventOutbox
 from shared.wire import keys
 from tests.support.day.hcli_bot import SAY, Bot, script
 from tests.support.machine import wait_for
-from tests.support.world import World
+from tests.support.world import REPOSITORY, World
 
 CHAT, GROUP = "9912", "-100123"
 #: What reads memory, and prints it.
@@ -111,6 +112,56 @@ def test_what_was_forgotten_since_the_copy_stays_forgotten(lived_in: World, tmp_
     assert "pelican7731" not in everything and "short sentences" not in everything and "heron" in everything
     files = [path for path in (tmp_path / "host").rglob("*") if path.is_file()]
     assert not [path for path in files if b"pelican7731" in path.read_bytes()]
+
+
+def test_a_copy_is_pending_until_it_was_seen_without_the_words(light: World, tmp_path: Path) -> None:
+    light.say("t1", "the boiler code is pelican7731")
+    light.say("t2", "something else")
+    light.night()
+    shutil.copytree(light.night_dir / "archive", copy := tmp_path / "copy")
+    forget = ["hmem", "forget", "--matching", "pelican7731", "--yes", "--copy"]
+    assert "is not a directory" in light.command(*forget, str(tmp_path / "no"), check=False).stderr
+    done = light.command(*forget, str(copy), check=False)
+    assert (done.returncode, f"the copy {copy} still has the words" in done.stdout) == (28, True)
+    assert light.command("hmem", "forget", "--resume", check=False).returncode == 28
+    shutil.copytree(light.night_dir / "archive", copy, dirs_exist_ok=True)
+    assert light.command("hmem", "forget", "--resume").returncode == 0
+
+
+def test_the_page_on_backups_works_word_for_word(light: World, tmp_path: Path) -> None:
+    page = (REPOSITORY / "docs" / "backups.md").read_text(encoding="utf-8")
+    assert len(page.split()) <= 250
+    once, daily, trial, forgotten = re.findall(r"^```\n(.*?)^```", page, re.M | re.S)
+    (tmp_path / "restic.password").write_text("word\n")
+    export = once.splitlines()[0]
+
+    def run(commands: str, world: World) -> str:
+        text = f"set -e\n{export}\n{commands}"
+        for named, here in (("/mnt/backup", tmp_path), ("/root", tmp_path), ("/tmp/trial", tmp_path / "trial")):
+            text = text.replace(str(named), str(here))
+        text = text.replace("/var/lib/hmem-night", str(light.night_dir))
+        done = subprocess.run(
+            ["sh", "-c", text],
+            env=world.variables(RESTIC_CACHE_DIR=str(tmp_path / "cache")),
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    light.say("t1", "the boiler code is pelican7731")
+    light.say("t2", "the wifi is called heron")
+    light.night()
+    run(once.partition("\n")[2], light)
+    run(daily, light)
+    light.command("hmem", "forget", "--matching", "pelican7731", "--yes")
+    run(forgotten, light)
+    host = empty_host(light, tmp_path / "host")
+    run(trial, host)
+    assert "heron" in host.command("hmem", "history", CHAT, "--since", "2001-01-01").stdout
+    for path in [*(tmp_path / "trial").rglob("*"), *host.night_dir.rglob("*")]:
+        assert not path.is_file() or b"pelican7731" not in path.read_bytes(), path
 
 
 def test_bad_input_changes_nothing_and_says_why(light: World, tmp_path: Path, redis: Redis) -> None:

@@ -95,7 +95,7 @@ class Journal:
         record: dict[str, Any] = loads_object(raw)
         signature = str(record.pop("signature", ""))
         trusted = signing.key is not None and verifies(signature, _signed_bytes(record), signing.key.public)
-        asked = record["asked"] | {"turn_ids": tuple(record["asked"].get("turn_ids", ()))}
+        asked = record["asked"] | {name: tuple(record["asked"].get(name, ())) for name in ("turn_ids", "copies")}
         tombstones = [Tombstone.parse(orjson.dumps(one)) for one in record["stones"]]
         chats, tasks, sessions = (set[str](record[name]) for name in ("memory_chats", "tasks", "sessions"))
         files = {(str(task_id), str(sha256), int(size)) for task_id, sha256, size in record.get("files", ())}

@@ -33,6 +33,7 @@ class ForgetRequest:
     before: float | None = None
     turn_ids: tuple[str, ...] = ()
     text: str = ""
+    copies: tuple[str, ...] = ()  # directories with copies of the archive, which are to lose the words, too
     hidden: bool = False  # turns that requests from chats have hidden; those that no longer exist are skipped
 
     def to_json(self) -> dict[str, Any]:

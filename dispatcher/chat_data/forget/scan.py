@@ -59,6 +59,7 @@ class Proof:
             "archive": archive,
             "found": [asdict(one) for one in scanned.found],
             "unreadable": scanned.unreadable,
+            "copies": [copy for copy in self.scope.asked.copies if not _is_free_of(Path(copy), telling)],
         }
 
     def look(self, telling: Needles, *, archive: bool) -> Scanned:
@@ -126,6 +127,12 @@ class Proof:
                 yield from ((place, value) for value in _parts(client, key))
             except ResponseError:  # it has gone, or has another type by now
                 continue
+
+
+def _is_free_of(copy: Path, telling: Needles) -> bool:
+    """Whether a copy of the archive was read, and has none of it."""
+    scanned = scan([copy], telling)
+    return bool(scanned.files) and not scanned.found and not scanned.unreadable
 
 
 def _terms(texts: Iterable[str]) -> Iterator[str]:

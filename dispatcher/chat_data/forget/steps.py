@@ -55,6 +55,10 @@ from shared.turns.records import Tombstone
 from shared.wire import keys
 
 Say = Callable[[str], None]
+COPY_LEFT = (
+    "the copy {copy} still has the words, or cannot be read; bring it up to date with HMEM_NIGHT_DIR/archive (docs/backups.md), "
+    "then run hmem forget --resume"
+)
 
 
 @dataclass
@@ -107,6 +111,7 @@ def carry_out(context: ForgetContext, journal: Journal, *, accept: bool = False)
     copied = work.empty_second_copy()
     pending = [*work.running, *filter(None, [copied, work.night()]), *work.drop_caches()]
     scan = work.scan()
+    pending += [COPY_LEFT.format(copy=copy) for copy in scan["copies"]]
     kept_keys = work.change_owner()
     stays = [*kept_keys, *what_stays(work.rewrite(), context.store, journal.scope.asked.kind, context.settings)]
     record = receipt(journal, scan, stays, pending, context.settings.hmem_state_dir, accept=accept)

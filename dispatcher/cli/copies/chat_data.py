@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -89,6 +90,12 @@ def forget(
             "--hidden", help="Turns that are only hidden so far: by [FORGET], /memory forget or hmem memory forget."
         ),
     ] = False,
+    copy: Annotated[
+        list[Path] | None,
+        typer.Option(
+            help="A directory with a copy of the archive: it is pending until it was seen without the words; repeatable."
+        ),
+    ] = None,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
     later: Annotated[bool, typer.Option("--later", help="Leave the archive to the next night.")] = False,
     resume: Annotated[bool, typer.Option("--resume", help="Finish what is unfinished.")] = False,
@@ -105,6 +112,8 @@ def forget(
         raise InvalidInput(
             "Select what to forget (--chat, --turn, --matching or --hidden), or give --resume or --list alone."
         )
+    if selection is not None:
+        selection = replace(selection, copies=_directories(copy or []))
     if accept and not resume:
         raise InvalidInput("--accept requires --resume. Check the places that the scan names first.")
     if list_:
@@ -119,6 +128,15 @@ def forget(
                 _resume(context, yes=yes, accept=accept, json=json)
             else:
                 _begin(context, selection, yes=yes, later=later, json=json)
+
+
+def _directories(copies: list[Path]) -> tuple[str, ...]:
+    for one in copies:
+        if not one.is_dir():
+            raise InvalidInput(
+                f"--copy {one} is not a directory. Name the one that your copy of the archive is in; nothing was changed."
+            )
+    return tuple(str(one.absolute()) for one in copies)
 
 
 def _hidden(settings: Settings, chat: str) -> ForgetRequest:
