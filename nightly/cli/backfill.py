@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,7 +16,6 @@ from shared.system.command import application, print_json, start_night
 app = application("Bring old history into memory, or rebuild the release from the archive.")
 
 Files = Annotated[list[Path], typer.Argument(help="Files, or directories that contain them.")]
-Exports = Annotated[list[Path], typer.Argument(help="ZIP archives, directories, or files.")]
 DryRun = Annotated[
     bool, typer.Option("--dry-run", help="Show what would be imported and what would not; write nothing.")
 ]
@@ -142,72 +142,49 @@ def telegram(
     _from_files("telegram", [file], since, until, chat, bot=bot, dry_run=dry_run, json=json)
 
 
-ToChat = Annotated[
-    str | None, typer.Option("--chat", help="The chat that it belongs to; required. --chat=-100 for a negative one.")
-]
-Only = Annotated[
-    str | None,
-    typer.Option(
-        "--only",
-        help="Only this conversation, by its title or the name of the contact or group, or the number that is listed; of mem0, only this user_id.",
-    ),
-]
+class Program(StrEnum):
+    """Whose export it is."""
+
+    CHATGPT = "chatgpt"
+    CLAUDE = "claude"
+    WHATSAPP = "whatsapp"
+    SIGNAL = "signal"
+    OPENCLAW = "openclaw"
+    BASIC_MEMORY = "basic-memory"
+    MEM0 = "mem0"
 
 
-def _export_command(source: str, what: str) -> None:
-    """A command for an export of another program: a ZIP archive, a directory, or a file."""
-
-    def command(
-        files: Exports,
-        chat: ToChat = None,
-        only: Only = None,
-        dry_run: DryRun = False,
-        since: Since = None,
-        until: Until = None,
-        json: Json = False,
-    ) -> None:
-        _from_files(source, files, since, until, chat, only=only, dry_run=dry_run, json=json)
-
-    app.command(source, help=what)(command)
+#: Options of some programs alone.
+_OPTIONS = {
+    "--bot": (Program.WHATSAPP, Program.SIGNAL),
+    "--only": (Program.CHATGPT, Program.CLAUDE, Program.SIGNAL, Program.MEM0),
+    "--dates": (Program.WHATSAPP,),
+}
 
 
-_export_command("chatgpt", "ChatGPT's data export: the ZIP, its directory, or conversations.json.")
-_export_command("claude", "Claude's data export: the ZIP, its directory, or conversations.json.")
-_export_command("mem0", "Memories of Mem0 or OpenMemory, as JSON.")
-
-
-def _notes_command(source: str, what: str) -> None:
-    """A command for a directory of notes, which has no conversations in it."""
-
-    def command(
-        files: Exports,
-        chat: ToChat = None,
-        dry_run: DryRun = False,
-        since: Since = None,
-        until: Until = None,
-        json: Json = False,
-    ) -> None:
-        _from_files(source, files, since, until, chat, dry_run=dry_run, json=json)
-
-    app.command(source, help=what)(command)
-
-
-_notes_command("openclaw", "OpenClaw's memory in Markdown: the directory with MEMORY.md and memory/, or a ZIP of it.")
-_notes_command("basic-memory", "Basic Memory's notes in Markdown: their directory, or a ZIP of it.")
-
-
-@app.command()
-def whatsapp(
-    files: Exports,
-    chat: ToChat = None,
+@app.command("from")
+def from_program(
+    program: Annotated[Program, typer.Argument(help="The program that made the files.")],
+    files: Annotated[list[Path], typer.Argument(help="ZIP archives, directories, or files.")],
+    chat: Annotated[
+        str | None, typer.Option(help="The chat that it belongs to; required. --chat=-100 for a negative one.")
+    ] = None,
     bot: Annotated[
         str | None,
-        typer.Option("--bot", help="The sender who is the assistant, as the file names them; default: nobody."),
+        typer.Option(
+            help="Of WhatsApp and Signal the sender who is the assistant, as the file names them; default: nobody."
+        ),
+    ] = None,
+    only: Annotated[
+        str | None,
+        typer.Option(
+            help="Only this conversation, by its title or the name of the contact or group, or the number that is listed; of mem0, this user_id."
+        ),
     ] = None,
     dates: Annotated[
         str | None,
         typer.Option(
-            "--dates", help="The order of day, month and year, if the file does not show it: dmy, mdy or ymd."
+            help="Of WhatsApp the order of day, month and year, if the file does not show it: dmy, mdy or ymd."
         ),
     ] = None,
     dry_run: DryRun = False,
@@ -215,30 +192,17 @@ def whatsapp(
     until: Until = None,
     json: Json = False,
 ) -> None:
-    """WhatsApp's export of one chat: the text file, or the ZIP with it."""
+    """What another assistant, messenger or memory exports: its ZIP, directory or file (docs/import-export.md)."""
     from nightly.imports.readers.whatsapp import ORDERS
 
+    for name, value in (("--bot", bot), ("--only", only), ("--dates", dates)):
+        if value is not None and program not in _OPTIONS[name]:
+            raise InvalidInput(
+                f"{name} means nothing for {program.value}, only for {', '.join(_OPTIONS[name])}. Leave it out."
+            )
     if dates is not None and dates not in ORDERS:
         raise InvalidInput(f"--dates {dates} is no order. Write dmy, mdy or ymd.")
-    _from_files("whatsapp", files, since, until, chat, bot=bot, dates=dates, dry_run=dry_run, json=json)
-
-
-@app.command()
-def signal(
-    files: Exports,
-    chat: ToChat = None,
-    only: Only = None,
-    bot: Annotated[
-        str | None,
-        typer.Option("--bot", help="The sender who is the assistant, as the file names them; default: nobody."),
-    ] = None,
-    dry_run: DryRun = False,
-    since: Since = None,
-    until: Until = None,
-    json: Json = False,
-) -> None:
-    """Signal's chats as text: Signal's own export (main.jsonl), or what sigexport writes (data.json, chat.md)."""
-    _from_files("signal", files, since, until, chat, bot=bot, only=only, dry_run=dry_run, json=json)
+    _from_files(program.value, files, since, until, chat, bot=bot, only=only, dates=dates, dry_run=dry_run, json=json)
 
 
 def _from_files(

@@ -90,7 +90,7 @@ def _mem0(source: Source) -> Reader:
     return lambda path, unit: mem0.read(path, unit, source.wanted, source.settings.timezone, source.only)
 
 
-#: By the name of the command, `hmem-night backfill NAME`.
+#: By the name of the command, `hmem-night backfill NAME` or `hmem-night backfill from NAME`.
 FORMATS: dict[str, Format] = {
     "jsonl": Format("*.jsonl", _jsonl, of_a_chat=True),
     "chunks": Format("chunk_*.txt", _hcli_sessions, of_a_chat=True),

@@ -53,7 +53,8 @@ def file_of(world: World, source: str) -> list[str]:
 
 
 def backfill(world: World, *arguments: str, check: bool = True, **more: str) -> subprocess.CompletedProcess[str]:
-    return world.command("hmem-night", "backfill", *arguments, check=check, **more)
+    group = () if arguments[0] in ("jsonl", "chunks", "audit", "telegram") else ("from",)
+    return world.command("hmem-night", "backfill", *group, *arguments, check=check, **more)
 
 
 def report(world: World, *arguments: str) -> dict[str, Any]:

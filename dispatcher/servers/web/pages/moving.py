@@ -31,6 +31,8 @@ SOURCES = {
     "basic-memory": "Basic Memory's notes (ZIP of them, or one)",
     "mem0": "Mem0's memories (JSON, or OpenMemory's ZIP)",
 }
+#: Those with a command of their own.
+OURS = ("telegram", "jsonl", "chunks", "audit")
 #: Further options of a source, each a field of the form.
 OPTIONS = {
     "telegram": ("bot",),
@@ -84,7 +86,8 @@ def _arguments(asked: Asked) -> list[str]:
     source = asked.value("source")
     if source not in SOURCES:
         raise InvalidInput("Choose what kind of file it is.")
-    arguments = ["backfill", source, str(uploaded(asked.settings, asked.value("file")))]
+    command = [source] if source in OURS else ["from", source]
+    arguments = ["backfill", *command, str(uploaded(asked.settings, asked.value("file")))]
     for name in ("chat", "since", "until", *OPTIONS.get(source, ())):
         if value := asked.value(name).strip():
             arguments.append(f"--{name}={value}")
