@@ -193,9 +193,9 @@ class ForgetIncomplete(HmemError):
 
 
 class IndexServerUnavailable(HmemError):
-    """The server that stores vectors (Qdrant, Redis or PostgreSQL) does not answer or refuses the connection; the current release stays in use.
+    """The server that stores vectors (Qdrant or Redis) does not answer or refuses the connection; the current release stays in use.
 
-    Check that the server runs, and QDRANT_URL, REDIS_VECTORS_URL or PGVECTOR_URL; run the night again.
+    Check that the server runs, and QDRANT_URL or REDIS_VECTORS_URL; run the night again.
     """
 
     exit_code = 29

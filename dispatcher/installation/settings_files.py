@@ -32,7 +32,7 @@ SECRETS = {
     "owner": ("RESULT_HMAC_KEY", "REDIS_ADMIN_URL"),
 }
 #: Those that several parts need.
-SHARED_SECRETS = ("QDRANT_API_KEY", "REDIS_VECTORS_URL", "PGVECTOR_URL", "DAY_STORE_URL", "HEARTBEAT_URL", "QDRANT_URL")
+SHARED_SECRETS = ("QDRANT_API_KEY", "REDIS_VECTORS_URL", "DAY_STORE_URL", "HEARTBEAT_URL", "QDRANT_URL")
 _HEAD = "# Written by hmem init; yours to change (docs/settings.md). After a change restart: hmem init does.\n"
 
 

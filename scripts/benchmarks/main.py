@@ -273,21 +273,6 @@ def layouts(
 
 
 @app.command()
-def postgresql(
-    chats: str = "20,1000,1",
-    vectors: int = 100_000,
-    new: int = 1_000,
-    ways: str = "exact,hash,filter,graph,partitions",
-    url: Annotated[str | None, typer.Option(help="An empty database to use; default: a server of its own.")] = None,
-) -> None:
-    """Ways to store the vectors of many chats in PostgreSQL with pgvector: partitions, graphs and filters, by night and by day."""
-    from scripts.benchmarks.indexes import on_postgresql
-
-    describe_machine()
-    on_postgresql.compare([int(number) for number in chats.split(",")], vectors, new, ways.split(","), url)
-
-
-@app.command()
 def redis(
     chats: str = "20,1000,1",
     vectors: int = 100_000,

@@ -28,7 +28,6 @@ PACKAGES: dict[str, tuple[str, ...]] = {
     "metrics": ("prometheus_client",),
     "ollama": ("ollama",),
     "pdf": ("pypdf",),
-    "pgvector": ("pgvector", "psycopg"),
     "plot": ("matplotlib",),
     "postgresql": ("psycopg",),
     "qdrant": ("qdrant_client",),
@@ -41,7 +40,6 @@ INDEX_PARTS = {
     "chroma": "chroma",
     "lancedb": "lancedb",
     "qdrant": "qdrant",
-    "pgvector": "pgvector",
 }
 #: Embedder (EMBEDDER) -> the part that it needs.
 EMBEDDER_PARTS = {"local": "local", "fastembed": "fastembed", "ollama": "ollama"}

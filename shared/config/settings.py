@@ -20,7 +20,7 @@ from shared.config.values import AbsolutePath, ClockTime, MemoryBackend, NightWo
 from shared.errors import SettingsError
 
 #: Vector indexes that this version knows, the preferred one first.
-INDEXES = ("sqlite", "chroma", "lancedb", "qdrant", "redis", "pgvector")
+INDEXES = ("sqlite", "chroma", "lancedb", "qdrant", "redis")
 
 
 class Settings(ChatSettings, CopySettings, OwnerSettings):
@@ -68,11 +68,6 @@ class Settings(ChatSettings, CopySettings, OwnerSettings):
     redis_vectors_url: str | None = Field(
         None,
         description="the Redis 8 or newer that stores vectors; unset: REDIS_URL",
-        repr=False,
-    )
-    pgvector_url: str | None = Field(
-        None,
-        description="the PostgreSQL with pgvector that stores vectors, postgresql://user:password@host/database; unset: DAY_STORE_URL",
         repr=False,
     )
     index_name: str = Field(
@@ -124,7 +119,7 @@ class Settings(ChatSettings, CopySettings, OwnerSettings):
 
     night_indexes: str = Field(
         "sqlite",
-        description="vector indexes that the night builds besides keywords, with commas: sqlite, chroma, lancedb, qdrant, redis, pgvector, or none",
+        description="vector indexes that the night builds besides keywords, with commas: sqlite, chroma, lancedb, qdrant, redis, or none",
     )
     night_cron: str = Field(
         "0 3 * * *", description="when hmem-night schedule runs a night (cron expression, in CHAT_TIMEZONE)"
@@ -281,10 +276,10 @@ class Settings(ChatSettings, CopySettings, OwnerSettings):
     def _known_zone(cls, value: str) -> str:
         return values.known_zone(value)
 
-    @field_validator("day_store_url", "pgvector_url")
+    @field_validator("day_store_url")
     @classmethod
-    def _known_database(cls, value: str | None, info: ValidationInfo) -> str | None:
-        return values.database_url(value, postgresql_only=info.field_name == "pgvector_url")
+    def _known_database(cls, value: str | None) -> str | None:
+        return values.database_url(value)
 
     @field_validator("result_hmac_key", "telegram_bot_token", "qdrant_api_key", mode="before")
     @classmethod

@@ -27,12 +27,11 @@ def known_zone(value: str) -> str:
     return value
 
 
-def database_url(value: str | None, *, postgresql_only: bool = False) -> str | None:
-    """Address of a database: PostgreSQL, or unset; of the day store also SQLite, or `none`."""
+def database_url(value: str | None) -> str | None:
+    """Address of the day store: PostgreSQL, SQLite, `none`, or unset."""
     scheme = (value or "").partition("://")[0].partition("+")[0].strip().lower()
-    if scheme not in ("", "postgresql", "postgres") and (postgresql_only or scheme not in ("none", "sqlite")):
-        example = "write it like postgresql://user:password@host/database"
-        raise ValueError(example if postgresql_only else f"{example}, or none")
+    if scheme not in ("", "postgresql", "postgres", "none", "sqlite"):
+        raise ValueError("write it like postgresql://user:password@host/database, or none")
     return value
 
 
@@ -140,4 +139,4 @@ def absolute(value: Path) -> Path:
 AbsolutePath = Annotated[Path, AfterValidator(absolute)]
 ClockTime = Annotated[str, AfterValidator(clock_time)]
 NightWorkers = Annotated[str, AfterValidator(night_workers)]
-MemoryBackend = Literal["auto", "none", "summary", "sqlite", "chroma", "lancedb", "qdrant", "redis", "pgvector"]
+MemoryBackend = Literal["auto", "none", "summary", "sqlite", "chroma", "lancedb", "qdrant", "redis"]

@@ -77,7 +77,7 @@ from shared.wire.client import RECEIVER, open_redis
 TRIAL_TIMEOUT_SECONDS = 300
 TRIAL_MODULE, PROVEN = "shared.delivery.trial", "--proven"
 #: The only credentials that it gets: those for an index on a server.
-TRIAL_NEEDS = ("REDIS_URL", "REDIS_VECTORS_URL", "QDRANT_URL", "QDRANT_API_KEY", "PGVECTOR_URL", "DAY_STORE_URL")
+TRIAL_NEEDS = ("REDIS_URL", "REDIS_VECTORS_URL", "QDRANT_URL", "QDRANT_API_KEY", "DAY_STORE_URL")
 _REQUEST = re.compile(
     r"(begin)(?: ([0-9]{1,9}))?"
     r"|(verify) ([0-9]{1,9}) (?:(0)|([0-9]{1,12})( sha256:[0-9a-f]{64})( accept)?)"

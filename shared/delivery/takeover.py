@@ -42,7 +42,7 @@ _NAMES = re.compile(
     r"(?:chats|lexical|vectors|notes|note_vectors)(?:/[0-9]{1,9}(?:-[0-9]{1,9})?)?\.sqlite"
     r"|chroma/(?:chroma\.sqlite3|[0-9a-f-]{36}/[a-z0-9_]{1,40}\.(?:bin|pickle))"
     r"|lancedb/[a-z]{1,20}\.lance/(?:data|_[a-z]{1,20})(?:/[A-Za-z0-9_-][A-Za-z0-9_.-]{0,99}){1,3}"
-    r"|qdrant\.json|redis\.json|pgvector\.json"
+    r"|qdrant\.json|redis\.json"
 )
 #: Does not block on a pipe, follow a link, or acquire a terminal.
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC

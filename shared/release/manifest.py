@@ -6,7 +6,7 @@
       releases/<run>/chats/<run>.sqlite       what it has of each chat, and its summary, in parts (chats.py)
       releases/<run>/lexical/<run>.sqlite     the texts and the keyword index, in parts, each named after the night that wrote it
       releases/<run>/notes/, note_vectors/    the same for notes of turns, with NOTES_MODEL
-      releases/<run>/vectors/<run>.sqlite     or chroma/, lancedb/, qdrant.json, redis.json, pgvector.json
+      releases/<run>/vectors/<run>.sqlite     or chroma/, lancedb/, qdrant.json, redis.json
       objects/<ab>/<62 hex digits>  each file of all releases once (objects.py); those in releases/ are hard links of it
       incoming/<run>.<attempt>/     where rsync writes
       verifying/<run>/              the verified copy (shared/delivery/takeover.py); renamed into releases/ once the release is accepted
@@ -41,7 +41,7 @@ MANIFEST = "manifest.json"
 LEXICAL = "lexical"
 NOTES, NOTE_VECTORS = "notes", "note_vectors"
 VECTORS, CHROMA, LANCEDB = "vectors", "chroma", "lancedb"
-QDRANT, REDIS, PGVECTOR = "qdrant.json", "redis.json", "pgvector.json"
+QDRANT, REDIS = "qdrant.json", "redis.json"
 #: The path of each vector index in a release.
 PLACES = {
     "sqlite": VECTORS,
@@ -49,7 +49,6 @@ PLACES = {
     "lancedb": LANCEDB,
     "qdrant": QDRANT,
     "redis": REDIS,
-    "pgvector": PGVECTOR,
 }
 CHATS = "chats"
 RELEASES = "releases"

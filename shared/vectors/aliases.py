@@ -29,7 +29,7 @@ def follow(settings: Settings, release: Path) -> str | None:
 
 def servers(settings: Settings, releases: Sequence[Path] = ()) -> list[str]:
     """The servers that the settings know of, or one of these releases reads."""
-    known = {"qdrant": settings.qdrant_url, "redis": settings.redis_vectors_url, "pgvector": settings.pgvector_url}
+    known = {"qdrant": settings.qdrant_url, "redis": settings.redis_vectors_url}
     read = {name for name in SERVED for release in releases if (release / PLACES[name]).is_file()}
     return [name for name in SERVED if name in settings.indexes or known[name] or name in read]
 

@@ -1,6 +1,6 @@
 """What indexes on a server share: each release has one of its own there, under a name that stands in a small file of the release.
 
-    qdrant.json, redis.json, pgvector.json    {"name": "hmem-17-5f0c2a91", "vectors": 101000, "dimensions": 384}
+    qdrant.json, redis.json    {"name": "hmem-17-5f0c2a91", "vectors": 101000, "dimensions": 384}
 
 The file is in the manifest with its hash, so the release says which index is its own; the alias (INDEX_NAME) is for other programs. A server that
 does not answer makes the lookup poorer, never later: the first failure closes the index, every lookup says so at once, and it is opened

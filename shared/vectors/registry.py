@@ -10,7 +10,7 @@ from shared.vectors.base import Builder, MemoryBackend, NullBackend, ServedBuild
 from shared.vectors.searching import AskingBackend
 
 #: Indexes that are on a server.
-SERVED = ("qdrant", "redis", "pgvector")
+SERVED = ("qdrant", "redis")
 
 
 def builder_of(name: str, settings: Settings, run: int) -> Builder:
@@ -36,10 +36,6 @@ def served_builder_of(name: str, settings: Settings, run: int) -> ServedBuilder:
         from shared.vectors.qdrant.index import QdrantBuilder
 
         return QdrantBuilder(settings, run)
-    if name == "pgvector":
-        from shared.vectors.pgvector.index import PgvectorBuilder
-
-        return PgvectorBuilder(settings, run)
     from shared.vectors.redis.index import RedisBuilder
 
     return RedisBuilder(settings, run)
@@ -78,10 +74,6 @@ def _backend(name: str) -> type[AskingBackend]:
         from shared.vectors.redis.index import RedisBackend
 
         return RedisBackend
-    if name == "pgvector":
-        from shared.vectors.pgvector.index import PgvectorBackend
-
-        return PgvectorBackend
     from shared.vectors.sqlite.index import SqliteBackend
 
     return SqliteBackend

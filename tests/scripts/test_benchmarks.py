@@ -20,7 +20,6 @@ from scripts.benchmarks.indexes import command as backends_cli
 from scripts.benchmarks.indexes import on_redis, report
 from scripts.benchmarks.indexes.corpus import MOST_EMBEDDED, CorpusMaker, Shape, clustered, sentences
 from scripts.benchmarks.indexes.measure import Bench, K, Plan, Row, recall
-from scripts.benchmarks.indexes.on_postgresql import made_up
 from scripts.benchmarks.indexes.plot import PANELS, plot
 from shared.config.settings import INDEXES, load_settings
 from shared.embedding.open import open_embedder
@@ -140,7 +139,7 @@ def test_a_server_is_left_as_it_was(redis_server: Redis) -> None:
 
 
 def test_ways_to_store_vectors_on_redis_are_compared() -> None:
-    made = made_up(3, 300, 0)
+    made = on_redis.made_up(3, 300)
     with redis8_server() as server, Redis.from_url(server.url, protocol=2) as client:
         figures = {name: on_redis.measure(client, way, made, 60) for name, way in on_redis.WAYS.items()}
         assert client.dbsize() == 0

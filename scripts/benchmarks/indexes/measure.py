@@ -158,8 +158,6 @@ class Bench:
             )
         if row.backend == "qdrant" and settings.qdrant_url is None:
             raise _Stopped("not available", "QDRANT_URL is not set")
-        if row.backend == "pgvector" and settings.pgvector_url is None:
-            raise _Stopped("not available", "PGVECTOR_URL is not set, and the day store's database is not to be filled")
         try:
             builder_of(row.backend, settings, 1).refuse_unless_usable()
         except HmemError as error:
@@ -225,9 +223,8 @@ class _Measuring:
         self._say(f"building with {shape.new:,} new turns")
         row.next_build_seconds = self._build(2, grown=True, earlier=1)
         if row.backend in SERVED:
-            # PostgreSQL and Redis are sent the new ones, the first in half precision.
-            sent = {"pgvector": shape.new * 2, "redis": shape.new * 4}.get(row.backend, shape.rows * 4)
-            row.moved_bytes, row.moved_at_least = sent * shape.dimensions, True
+            sent = shape.new if row.backend == "redis" else shape.rows
+            row.moved_bytes, row.moved_at_least = sent * 4 * shape.dimensions, True
         else:
             row.moved_bytes = moved(self.folder)
         remove_tree(release_of(self.folder, 2))

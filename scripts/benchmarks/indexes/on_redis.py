@@ -6,7 +6,7 @@
     filter-exact  one set with that graph, float32; a search compares all vectors, with a filter by chat
     filter        the same; the search walks the graph, with a filter by chat
 
-The vectors are those of on_postgresql.py. A search asks for the K nearest of a chat, on a warm server, which is emptied for it.
+Vectors are seeded, around topics that the chats share. A search asks for the K nearest of a chat, on a warm server, which is emptied for it.
 """
 
 from __future__ import annotations
@@ -16,14 +16,15 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from redis import Redis
 
-from scripts.benchmarks.indexes.on_postgresql import DIMENSIONS, K, MadeUp, made_up
+if TYPE_CHECKING:
+    from shared.embedding.models import Vectors
 
-BATCH = 500
+DIMENSIONS, TOPICS, K, QUESTIONS, BATCH = 384, 200, 50, 200, 500
 SMALLEST = ("EF", 1, "M", 4)
 
 
@@ -41,6 +42,30 @@ WAYS = {
     "filter-exact": Way(("NOQUANT",), ("TRUTH",), one_set=True),
     "filter": Way(("NOQUANT",), one_set=True),
 }
+
+
+@dataclass(frozen=True)
+class MadeUp:
+    """Row n is of chat `chats[n]`."""
+
+    chats: Sequence[str]
+    vectors: Vectors
+    asked: Vectors
+    asked_in: Sequence[str]
+
+
+def made_up(chats: int, vectors: int) -> MadeUp:
+    draw = np.random.default_rng(0)
+    topics = draw.standard_normal((TOPICS, DIMENSIONS))
+
+    def around(count: int) -> Any:
+        made = topics[draw.integers(TOPICS, size=count)] + 1.5 * draw.standard_normal((count, DIMENSIONS))
+        return (made / np.linalg.norm(made, axis=1, keepdims=True)).astype(np.float32)
+
+    names = [f"chat-{number}" for number in range(chats)]
+    of = [names[number] for number in draw.integers(chats, size=vectors)]
+    asked_in = [names[number] for number in draw.integers(chats, size=QUESTIONS)]
+    return MadeUp(of, around(vectors), around(QUESTIONS), asked_in)
 
 
 @dataclass(frozen=True)
@@ -116,7 +141,7 @@ def _server(url: str | None) -> Iterator[str]:
 def compare(chats: Sequence[int], vectors: int, ways: Sequence[str], limit: float, url: str | None) -> None:
     with _server(url) as place, Redis.from_url(place, protocol=2) as client:
         for count in chats:
-            made = made_up(count, vectors, 0)
+            made = made_up(count, vectors)
             print(f"{count} chats, {vectors:,} vectors of {DIMENSIONS} dimensions, {K} nearest")
             for way in ways:
                 one = measure(client, WAYS[way], made, limit)

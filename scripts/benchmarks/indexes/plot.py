@@ -16,7 +16,7 @@ from shared.config.settings import INDEXES
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-COLORS, MARKS = ("#0072B2", "#D55E00", "#00805E", "#A3457D", "#4D4D4D", "#8C6D00"), "os^Dv<"
+COLORS, MARKS = ("#0072B2", "#D55E00", "#00805E", "#A3457D", "#4D4D4D"), "os^Dv"
 LOOKS = dict(zip(INDEXES, zip(COLORS, MARKS, strict=True), strict=True))
 PANELS: dict[str, Callable[[Row], float | None]] = {
     "build, seconds": lambda row: row.build_seconds,

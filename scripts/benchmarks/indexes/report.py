@@ -25,7 +25,6 @@ LIBRARIES = (
     "lancedb",
     "qdrant-client",
     "redis",
-    "pgvector",
     "onnxruntime",
 )
 #: The last column by night.

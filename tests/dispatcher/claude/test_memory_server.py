@@ -27,7 +27,6 @@ def test_the_file_leads_to_the_server_and_holds_nothing_of_ours(light: World) ->
         telegram_bot_token="12:bot",
         memory_mcp_add=True,
         day_store_url="postgresql://u:pw@h/d",
-        pgvector_url="postgresql://u:pw@h/v",
     )
     with closing(MemoryServer(settings, "-100123", light.root)) as server:
         assert server.config.stat().st_mode & 0o777 == 0o600
@@ -50,9 +49,8 @@ def test_the_server_has_the_settings_of_the_dispatcher(light: World, monkeypatch
     config = light.root / "hmem.toml"
     config.write_text('OLLAMA_TIMEOUT = 7.5\nCHAT_TIMEZONE = "Europe/Berlin"\nLOG_JSON = true\nEMBEDDER = "ollama"\n')
     monkeypatch.setenv("HMEM_CONFIG", str(config))
-    postgresql = {"pgvector_url": "postgresql://u:pw@h/d", "index_name": "other"}
     ours = light.settings(
-        day_store_url="sqlite:////tmp/x y.sqlite", fastembed_cache_path=light.root, embedder="local", **postgresql
+        day_store_url="sqlite:////tmp/x y.sqlite", fastembed_cache_path=light.root, embedder="local", index_name="other"
     )
     for name, value in (environment(ours) | written(ours, BY_PIPE)).items():
         monkeypatch.setenv(name, value)

@@ -53,7 +53,7 @@ def test_an_unknown_part_is_refused_with_the_list(wrong: tuple[str, ...]) -> Non
     assert done.returncode == 2
     if wrong != ("x",):
         assert (
-            "Choose from: postgresql, lancedb, qdrant, pgvector, fastembed, documents, transcribe, plot, dask, chroma"
+            "Choose from: postgresql, lancedb, qdrant, fastembed, documents, transcribe, plot, dask, chroma"
             in done.stderr
         )
 

@@ -22,9 +22,7 @@ class Indexed:
 
     def __init__(self, world: World, name: str, settings: Settings) -> None:
         self.world, self.name = world, name
-        servers = {
-            key: getattr(settings, key) for key in ("qdrant_url", "redis_vectors_url", "pgvector_url", "index_name")
-        }
+        servers = {key: getattr(settings, key) for key in ("qdrant_url", "redis_vectors_url", "index_name")}
         more = {"night_indexes": name, "memory_backend": name, **servers}
         self.variables = {key.upper(): str(value) for key, value in more.items() if value is not None}
         world.environment |= self.variables
@@ -118,12 +116,9 @@ def test_without_the_server_the_night_waits_and_the_day_has_words(world: World, 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("point", ["build:closed", "build:after-commit", "publish:switched"])
-@pytest.mark.parametrize("name", ["pgvector", "redis"])
-def test_a_night_that_is_killed_leaves_what_is_served_and_the_next_one_cleans_up(
-    world: World, name: str, point: str
-) -> None:
-    with settings_for([name], world.root) as settings:
-        indexed = Indexed(world, name, settings)
+def test_a_night_that_is_killed_leaves_what_is_served_and_the_next_one_cleans_up(world: World, point: str) -> None:
+    with settings_for(["redis"], world.root) as settings:
+        indexed = Indexed(world, "redis", settings)
         world.say("t1", "the boiler code is 4711")
         indexed.night()
         before = indexed.served(1)

@@ -72,10 +72,6 @@ def settings_for(names: Sequence[str], root: Path) -> Iterator[Settings]:
             from tests.servers.redis8 import redis8_settings
 
             overrides |= servers.enter_context(redis8_settings())
-        if "pgvector" in names:
-            from tests.support.stores import pgvector_settings
-
-            overrides |= servers.enter_context(pgvector_settings())
         yield load_settings(**overrides)
 
 

@@ -65,5 +65,5 @@ def test_a_server_that_is_away_costs_the_vectors_and_no_time(
 
 
 def _at(settings: Settings, port: int) -> Settings:
-    scheme = {"qdrant_url": "http", "redis_vectors_url": "redis", "pgvector_url": "postgresql"}
+    scheme = {"qdrant_url": "http", "redis_vectors_url": "redis"}
     return settings.model_copy(update={one: f"{scheme[one]}://127.0.0.1:{port}" for one in scheme})

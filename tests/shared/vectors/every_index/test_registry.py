@@ -25,7 +25,6 @@ from tests.support.world import World
         ("auto", ["redis", "lancedb"], "lancedb"),
         ("chroma", ["sqlite", "chroma"], "chroma"),
         ("qdrant", ["sqlite", "qdrant"], "qdrant"),
-        ("pgvector", ["sqlite", "pgvector"], "pgvector"),
         ("sqlite", ["sqlite", "chroma"], "sqlite"),
         ("chroma", ["sqlite"], "MEMORY_BACKEND=chroma requires another index"),
         ("sqlite", ["chroma"], "MEMORY_BACKEND=sqlite requires another index"),
@@ -52,7 +51,6 @@ LIBRARIES = {
     "chroma": "chromadb",
     "lancedb": "lancedb",
     "qdrant": "qdrant_client",
-    "pgvector": "psycopg",
 }
 
 
@@ -75,7 +73,7 @@ def test_nobody_imports_the_library_of_an_index_that_the_settings_do_not_name(po
     assert "t1:user" in done.stdout
     poisoned.say("t2", "the wifi is called heron")
     named = poisoned.environment["WANTED"]
-    wanted = {"NIGHT_INDEXES": named, "QDRANT_URL": "http://127.0.0.1:1", "PGVECTOR_URL": "postgresql://127.0.0.1:1/x"}
+    wanted = {"NIGHT_INDEXES": named, "QDRANT_URL": "http://127.0.0.1:1"}
     assert poisoned.command("hmem-night", "run", check=False, **wanted).returncode == 99
 
 

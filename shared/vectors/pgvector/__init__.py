@@ -1,1 +1,0 @@
-"""The index in a PostgreSQL with pgvector."""

@@ -1,1 +1,0 @@
-"""The index pgvector, on a real PostgreSQL."""
