@@ -246,33 +246,6 @@ class EncryptionKeyMissing(HmemError):
     exit_code = 53
 
 
-class BackupFailed(HmemError):
-    """A backup could not be made, read or restored: restic is missing, the repository does not answer, is locked, or has another password.
-
-    Do what the message says, and run the command again.
-    """
-
-    exit_code = 55
-
-
-class BackupDamaged(HmemError):
-    """A backup is not good: what was restored from it for a trial is damaged, incomplete, or does not answer as the release in use does.
-
-    Make another one now (hmem backup), if need be in a new repository, and check the disk that has this one.
-    """
-
-    exit_code = 56
-
-
-class JournalUnavailable(HmemError):
-    """The second copy of the day (JOURNAL) cannot be reached or read; messages are answered all the same.
-
-    Check the disk or the host that JOURNAL names; the dispatcher tries again by itself.
-    """
-
-    exit_code = 58
-
-
 class AnswerFailed(HmemError):
     """The dispatcher could not answer: Claude failed, or the message was refused, cancelled or forgotten.
 

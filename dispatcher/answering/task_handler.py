@@ -54,8 +54,6 @@ from dispatcher.queue.refused import USED_ID, TooLarge
 from dispatcher.queue.rights import Rights
 from dispatcher.queue.tasks import MAX_ATTEMPTS, Begun, Claim, Finished, TaskQueue
 from dispatcher.releases.served import ServedRelease
-from dispatcher.second_copy.replicas import ReplicaWait
-from dispatcher.second_copy.service import SecondCopy
 from shared.config.daily_limit import DailyLimits
 from shared.config.settings import Settings
 from shared.errors import HmemError
@@ -84,7 +82,6 @@ class TaskHandler:
         self._results = ResultBuilder(settings)
         self.queue = TaskQueue(client, settings.task_bytes, self._results.signed, settings.timezone)
         self.day, self.served = day, served
-        self.second_copy, self._replicas = self._open_copies(client)
         self._redis, self._media_sessions = client, MediaSessions(settings)
         self.cache_dropper = CacheDropper(served, day)
         rights = Rights(settings)
@@ -132,12 +129,6 @@ class TaskHandler:
             replays=replays,
         )
 
-    def _open_copies(self, client: Redis) -> tuple[SecondCopy, ReplicaWait]:
-        settings, day = self._settings, self.day
-        copy = SecondCopy(settings, self.queue.worker, day.forgotten.all, day.forgotten.add, lambda: day.store_path)
-        self.queue.guard = lambda: copy.guard
-        return copy, ReplicaWait(client, settings.redis_wait, settings.redis_wait_ms, self._metrics.replica_missed)
-
     def close(self) -> None:
         self._claude.close()
         self.served.close()
@@ -147,7 +138,6 @@ class TaskHandler:
     async def handle(self, claim: Claim, run: Run) -> None:
         """The whole path of a claimed task; one that cannot be processed becomes a dead letter."""
         started = time.time()
-        self.second_copy.claimed(claim.raw, claim.token)
         try:
             task = _parsed(claim, self._settings.task_bytes)
             run.task_id, run.chat_id = task.task_id, task.chat_id
@@ -261,20 +251,10 @@ class TaskHandler:
     async def _finish(self, claim: Claim, finished: Finished, started: float) -> None:
         """RecordRefused if its id is another task's by now."""
         first = await keep_trying(lambda: self.queue.finish(claim, finished))
-        if first:  # else another dispatcher's answer counts, or the reply was lost: the journal's next look reads what Redis has
-            self._copy(finished)
         outcome, seconds = finished.outcome if first else "repeated", time.time() - started
         log.info("task finished", seconds=round(seconds, 2), outcome=outcome)
         self._metrics.task_finished(outcome, seconds)
         self._metrics.usage(finished.result.usage or {})
-
-    def _copy(self, finished: Finished) -> None:
-        """Into the journal, and to the replicas: what `finish.lua` has written."""
-        turns = [one for one in (*finished.turns, finished.corrected) if one is not None]
-        task = finished.task
-        said = [(keys.turn(one.task_id, one.role), one.to_json()) for one in turns]
-        self.second_copy.finished((task.task_id, task.chat_id, task.digest), finished.result.to_json(), said)
-        self._replicas.after_answer()
 
     async def _bury(self, claim: Claim, reason: str) -> None:
         task_id = _addressable(claim.raw)

@@ -22,7 +22,7 @@ from dispatcher.health.stale_alarm import Alarm
 from dispatcher.health.watchdog import Supervisor
 from dispatcher.queue.cancel_watch import look_at
 from dispatcher.queue.cancellation import Run
-from dispatcher.queue.tasks import LOST, NOT_YET, Claim
+from dispatcher.queue.tasks import NOT_YET, Claim
 from shared.config.settings import Settings
 from shared.errors import HmemError, RedisUnavailable
 from shared.wire import keys
@@ -92,7 +92,6 @@ class Worker:
     async def run(self) -> None:
         await self._check_redis()
         await self._check_format()
-        await self._handler.second_copy.start()
         await self._live(None)
         self._handler.cache_dropper.dropped_for = self._handler.cache_dropper.seen  # nothing is cached yet
         await self._warn_of_other_hosts()
@@ -106,7 +105,6 @@ class Worker:
                 self._alarm.watch(),
                 self._notices.watch(),
                 self._handler.watch_media(),
-                self._handler.second_copy.watch(),
             )
         ]
         log.info("dispatcher started", worker=self._queue.worker)
@@ -120,7 +118,6 @@ class Worker:
             await asyncio.gather(*helpers, *self._background, return_exceptions=True)
             with contextlib.suppress(redis.RedisError):
                 log.info("dispatcher stopped", requeued=await self._queue.leave())
-            await self._handler.second_copy.end()
             self._handler.close()
 
     @contextlib.asynccontextmanager
@@ -305,9 +302,6 @@ class Worker:
                 continue
             if claim == NOT_YET:
                 await self._pause_until_idle()
-            elif claim == LOST:
-                await self._handler.second_copy.look()
-                await self._pause(0.1)
             elif claim is not None:
                 token, self._found = self._queue.next_token(), False
                 self._start(claim)

@@ -1,6 +1,6 @@
 """The sandbox of each call of the Claude CLI: it sees only its own processes, and only those of our files that this call needs (landlock_exec.py).
 
-Hidden are our three directories, the journal (or its ssh keys), and the files with secrets: settings, credentials, the owner's key and the
+Hidden are our three directories, and the files with secrets: settings, credentials, the owner's key and the
 encryption key. `HOME` belongs to the CLI: if one of them is inside, the call can use what is in `HOME`, but cannot create new files in the
 directories above the hidden one.
 """
@@ -9,13 +9,9 @@ from __future__ import annotations
 
 import json
 import os
-import re
-import shlex
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
-from getopt import GetoptError, getopt
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from dispatcher.claude import landlock_exec
@@ -36,10 +32,6 @@ def opened(path):
     return True
 print(json.dumps([path for path in sys.argv[1:] if opened(path)]))
 """
-#: The options of ssh; those before a colon take a value.
-_SSH_OPTIONS = "46AaCfGgKkMNnqsTtVvXxYyB:b:c:D:E:e:F:I:i:J:L:l:m:O:o:P:p:Q:R:S:W:w:"
-#: A key that an option or a line of a configuration of ssh names.
-_IDENTITY = re.compile(r'\s*IdentityFile(?:\s*=\s*|\s+)"?([^"\n]+?)"?\s*$', re.IGNORECASE | re.MULTILINE)
 #: Time limit of the sandbox check. Seconds.
 TRIAL_SECONDS = 20.0
 
@@ -108,40 +100,11 @@ def _private(settings: Settings) -> list[Path]:
     ours += [key.parent for key in keys if key]  # the keyrings are beside them
     mirror = settings.archive_mirror
     ours += [Path(mirror)] if mirror and not names_a_host(mirror) else []
-    ours += _of_the_journal(settings)
     files = [path for path in (settings_file(), *credentials.places()) if path and _holds_something(path)]
     key = settings.owner_key_file
     files += [key] if key and (_holds_something(key) or not _night_is_another_user(settings)) else []
     links = [Path(os.path.realpath(path.parent)) / path.name for path in files if _is_link(path)]
     return [*_really([*ours, *files]), *links]
-
-
-def _of_the_journal(settings: Settings) -> list[Path]:
-    """The second copy of all chats, or the keys with which ssh reaches it."""
-    if not settings.journal_host:
-        return [Path(settings.journal)] if settings.journal else []
-    named = ["~/.ssh", *_named_to_ssh(settings.journal_ssh)]
-    found = []
-    for name in named:
-        with suppress(RuntimeError):  # no home is known
-            found.append(Path(name.replace("%d", "~")).expanduser())
-    return [path for path in found if _holds_something(path)]
-
-
-def _named_to_ssh(command: str) -> Iterator[str]:
-    """The files that an ssh command names, read as ssh reads it: keys, the configuration, and the keys that this names in turn."""
-    try:
-        words = shlex.split(command)
-        first = next((at for at, word in enumerate(words) if Path(word).name == "ssh"), 0)
-        options, _ = getopt(words[first + 1 :], _SSH_OPTIONS)
-    except (ValueError, GetoptError):  # ssh understands it no better
-        return
-    configurations = [value for option, value in options if option == "-F"] or ["~/.ssh/config"]
-    yield from (value for option, value in options if option in ("-i", "-F"))
-    yield from (key for option, value in options if option == "-o" for key in _IDENTITY.findall(value))
-    for one in configurations:
-        with suppress(OSError, RuntimeError):
-            yield from _IDENTITY.findall(Path(one).expanduser().read_text(errors="replace"))
 
 
 def _holds_something(path: Path) -> bool:

@@ -67,7 +67,6 @@ def _status_rows(found: Status, settings: Settings) -> dict[str, str]:
         "turns in Redis": f"{found.turns_waiting}{more} waiting for the night",
         "release": found.release_error or release,
     }
-    rows["second copy"] = found.second_copy.sentence
     if found.files_waiting:
         size, most = size_text(found.file_bytes_waiting), size_text(settings.keep_media_bytes)
         rows["kept files"] = f"{found.files_waiting} waiting for the night, {size} of {most} (KEEP_MEDIA_BYTES)"

@@ -77,11 +77,6 @@ COMMANDS = (
         "release", "dispatcher.cli.copies.release", "The releases on this host: list, verify, rollback, unpin, prune."
     ),
     CommandEntry(
-        "backup",
-        "dispatcher.cli.copies.backup",
-        "A backup of archive, release, day store, today's Redis and settings (without secrets) in a restic repository; nothing is stopped.",
-    ),
-    CommandEntry(
         "embedder",
         "dispatcher.cli.embedder",
         "The embedding models: list those that the program knows, try one on your own turns.",

@@ -22,10 +22,8 @@ from dispatcher.health.checks.claude import check_claude, check_login
 from dispatcher.health.checks.formats import check_formats
 from dispatcher.health.checks.hcli import check_expiry, check_outbox, check_patience
 from dispatcher.health.checks.host import (
-    check_backup,
     check_directories,
     check_disk,
-    check_second_copy,
     check_secret,
     check_state,
 )
@@ -82,7 +80,6 @@ CHECKS: tuple[Check, ...] = (
     Check("eviction", check_eviction, needs=("redis",)),
     Check("persistence", check_persistence, needs=("redis",)),
     Check("restart", check_restart, needs=("redis",)),
-    Check("second copy", check_second_copy, needs=("redis",)),
     Check("clock", check_clock, needs=("redis",)),
     Check("expiry", check_expiry, needs=("redis",)),
     Check("patience", check_patience, needs=("redis",)),
@@ -112,7 +109,6 @@ CHECKS: tuple[Check, ...] = (
     Check("mirror", check_mirror),
     Check("owner key", check_owner_key),
     Check("metrics", check_metrics, needs=("redis",)),
-    Check("backup", check_backup),
 )
 
 

@@ -15,7 +15,6 @@ from redis import RedisError, ResponseError
 
 from dispatcher.health.nights import NIGHT_KEYS, read_nights
 from dispatcher.queue.state import oldest_seconds
-from dispatcher.second_copy.report import read_report
 from shared.config.settings import Settings
 from shared.errors import HmemError
 from shared.release.manifest import current_release, read_manifest
@@ -40,10 +39,6 @@ GAUGES = {
     "hmem_outbox_messages": "Messages that the bot has not fetched.",
     "hmem_dispatchers": "Dispatchers that are running.",
     "hmem_unconsolidated_turns": f"Turns that are not in the day store yet (of up to {CHATS_COUNTED} chats).",
-    "hmem_second_copy_up": "Whether the journal (JOURNAL) is kept; no sample without one.",
-    "hmem_second_copy_behind_entries": "Entries of the journal that are not durable at the second place yet.",
-    "hmem_second_copy_behind_seconds": "Age of the oldest such entry.",
-    "hmem_redis_replicas": "Connected replicas of Redis, with REDIS_WAIT.",
     "hmem_night_last_success_timestamp_seconds": "When the last good night ended.",
     "hmem_night_failed": "Whether a night has failed since the last good one.",
     "hmem_release_run": "Run of the current release.",
@@ -74,7 +69,7 @@ class Reading:
         try:
             with closing(client):
                 values = _redis_values(client, now, self._settings.task_bytes)
-                return {"hmem_redis_up": 1.0} | values | _of_second_copy(self._settings, client, now)
+                return {"hmem_redis_up": 1.0} | values
         except RedisError:
             return {"hmem_redis_up": 0.0}
 
@@ -91,21 +86,6 @@ class Reading:
             return {}
         run, built = self._built[1]
         return {"hmem_release_run": float(run), "hmem_release_age_seconds": max(0.0, now - built)}
-
-
-def _of_second_copy(settings: Settings, client: Any, now: float) -> dict[str, float]:
-    try:
-        found = read_report(settings, client, now)
-    except ResponseError:  # the rights of an older version
-        return {}
-    up = float(found.error is None and found.entries is not None) if found.journal else None
-    values = {
-        "hmem_second_copy_up": up,
-        "hmem_second_copy_behind_entries": found.entries,
-        "hmem_second_copy_behind_seconds": found.seconds,
-        "hmem_redis_replicas": found.replicas,
-    }
-    return {name: float(value) for name, value in values.items() if value is not None}
 
 
 def _redis_values(client: Any, now: float, task_bytes: int) -> dict[str, float]:

@@ -62,9 +62,6 @@ class Metrics:
     def context(self, context: Context) -> None:
         """What was injected for one message."""
 
-    def replica_missed(self) -> None:
-        """Replicas of Redis have not confirmed an answer in time (REDIS_WAIT)."""
-
     def close(self) -> None:
         """Stop listening."""
 
@@ -127,11 +124,6 @@ class _Prometheus(Metrics):
         self._lookup_seconds = Histogram(
             "hmem_lookup_seconds", "Lookups in release and day.", buckets=_LOOKUP_SECONDS, registry=registry
         )
-        self._replicas = Counter(
-            "hmem_redis_wait_failures_total",
-            "Answers that fewer replicas than REDIS_WAIT have confirmed in time.",
-            registry=registry,
-        )
         self._degraded = counted("hmem_context_degraded_total", "What was missing in contexts.", "kind", kinds)
 
     def _listening(self, written: str) -> tuple[Any, Any]:
@@ -178,9 +170,6 @@ class _Prometheus(Metrics):
         self._lookup_seconds.observe(context.ms / 1000)
         for kind in {degraded_kind(reason, context.release_run) for reason in context.degraded} - {None}:
             self._degraded.labels(kind).inc()
-
-    def replica_missed(self) -> None:
-        self._replicas.inc()
 
     def close(self) -> None:
         if self._server is not None:

@@ -14,7 +14,6 @@ from redis.exceptions import ResponseError
 from dispatcher.chat_data.forget.journal import unfinished_names
 from dispatcher.health.nights import NIGHT_KEYS, STALE_HOURS, Failure, pin_sentence, read_nights
 from dispatcher.queue.chat.guests import allowed_guests
-from dispatcher.second_copy.report import CopyReport, read_report
 from shared.config.settings import Settings
 from shared.errors import ReleaseRefused
 from shared.release.manifest import REPAIR, Manifest, current_release, read_manifest
@@ -55,7 +54,6 @@ class Status:
     last_night_hours: float | None = None
     last_failure: Failure | None = None
     forgetting: list[str] = field(default_factory=list)  # ids of unfinished requests of hmem forget
-    second_copy: CopyReport = field(default_factory=CopyReport)
 
     @property
     def stale(self) -> str | None:
@@ -81,7 +79,7 @@ class Status:
         return None
 
     def to_json(self) -> dict[str, Any]:
-        return asdict(self) | {"stale": self.stale, "second_copy": self.second_copy.to_json()}
+        return asdict(self) | {"stale": self.stale}
 
 
 def _guests(client: Redis) -> int:
@@ -110,7 +108,6 @@ def read_status(settings: Settings, client: Redis, now: float | None = None) -> 
         status.last_night_run, status.last_night_hours = nights.good[0], max(0.0, moment - nights.good[1]) / 3600
     status.last_failure = nights.failure
     status.forgetting = unfinished_names(settings.hmem_state_dir)
-    status.second_copy = read_report(settings, client, moment)
     return status
 
 

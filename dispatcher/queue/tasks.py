@@ -10,7 +10,7 @@ All scripts may be repeated: a lost reply costs nothing.
 from __future__ import annotations
 
 import math
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, tzinfo
 from typing import Any, Literal, cast
@@ -34,8 +34,6 @@ MAX_ATTEMPTS = 3
 ALONE_FROM = MAX_ATTEMPTS - 1
 #: `claim` found a task that must run alone while others run: claim again once they have ended.
 NOT_YET: Literal["not yet"] = "not yet"
-#: `claim` found that Redis was lost or put back from an older copy: what it lacks comes from the journal first.
-LOST: Literal["lost"] = "lost"
 
 
 @dataclass(frozen=True)
@@ -93,8 +91,6 @@ class TaskQueue:
         self._redis, self._task_bytes, self._signed, self._zone = redis, task_bytes, signed, zone
         self.worker = process_name()
         self._claims = 0
-        #: (journal, least mark): a Redis with less was lost (dispatcher/second_copy/); "" for no journal.
-        self.guard: Callable[[], tuple[str, int]] = lambda: ("", 0)
         self._scripts = {
             name: redis.register_script(script_text(f"queue/{name}"))
             for name in (
@@ -113,13 +109,12 @@ class TaskQueue:
         self._claims += 1
         return f"{self.worker}:{self._claims:012d}"
 
-    async def claim(self, token: str, running: int = 0) -> Claim | Literal["not yet", "lost"] | None:
+    async def claim(self, token: str, running: int = 0) -> Claim | Literal["not yet"] | None:
         """The next task whose chat is free; repeat with the same token after a failure. `running`: tasks that this worker runs now."""
-        lease, guard = keys.lease(self.worker), self.guard()
-        names = [keys.TASKS, keys.BUSY, keys.inflight(self.worker), keys.WORKERS, keys.SERVED, lease]
+        lease = keys.lease(self.worker)
         answer = await self._run(
             "claim",
-            [*names, keys.JOURNAL] if guard[0] else names,  # Redis users of an earlier version have no right on it
+            [keys.TASKS, keys.BUSY, keys.inflight(self.worker), keys.WORKERS, keys.SERVED, lease],
             [
                 token,
                 self.worker,
@@ -129,11 +124,10 @@ class TaskQueue:
                 keys.SERVED_LENGTH,
                 keys.LEASE_TTL_SECONDS,
                 self._task_bytes,
-                *guard,
             ],
         )
         if isinstance(answer, int):
-            return LOST if answer < 0 else NOT_YET
+            return NOT_YET
         return Claim(answer[0], answer[1], token, bool(answer[2])) if answer else None
 
     async def wait(self, seconds: int) -> bool:

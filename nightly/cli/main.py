@@ -11,7 +11,6 @@ import typer
 
 from nightly.cli.arguments import Json
 from nightly.cli.backfill import app as backfill_app
-from nightly.cli.backup import backup
 from nightly.cli.export import export_archive
 from nightly.cli.report import report
 from shared.errors import InvalidInput, SettingsError
@@ -26,7 +25,6 @@ app = application(__doc__)
 app.add_typer(backfill_app, name="backfill")
 app.command("export-archive")(export_archive)
 app.command()(report)
-app.command()(backup)
 
 
 def main() -> None:

@@ -53,20 +53,17 @@ def run(night: Night, out: Path) -> dict[str, Any]:
         return {"exported": exported, **nothing, "mirror_failed": str(error)}
     script = night.redis.register_script((Path(__file__).parent / "flush.lua").read_text(encoding="utf-8"))
     deleted = kept = safe = 0
-    served, followed = _Served(night), _followed(night)
+    served = _Served(night)
     for batch in night.report.track(
         _batches(_safe(night, out, nothing=not exported)), exported // BATCH_KEYS + 1, "flush"
     ):
         served.refuse_another()
         safe += len(batch)
-        arguments: list[Any] = [night.lease.value, keys.FLUSHED_TTL_SECONDS if followed else 0]
+        arguments: list[Any] = [night.lease.value]
         for record in batch:
             arguments += [record.redis_type, record.value]
         try:
-            listed = (
-                keys.flushed(night.run) if followed else keys.NIGHT_OWNER
-            )  # in its place, for a user without that right
-            names: list[Any] = [keys.NIGHT_OWNER, listed, *(r.key for r in batch)]
+            names: list[Any] = [keys.NIGHT_OWNER, *(r.key for r in batch)]
             gone, changed = cast(list[int], script(keys=names, args=arguments))
         except redis.ResponseError as error:
             if "FENCED" in str(error):
@@ -81,14 +78,6 @@ def run(night: Night, out: Path) -> dict[str, Any]:
     night.redis.set(keys.NIGHT_LAST, orjson.dumps(last))
     counts = {"deleted": deleted, "changed_since": kept, "unproven": exported - safe}
     return {"exported": exported, **counts, "media": files, "mirrored": mirrored, "mirror_failed": None}
-
-
-def _followed(night: Night) -> bool:
-    """Whether a journal follows this Redis (docs/second-copy.md)."""
-    try:
-        return bool(night.redis.exists(keys.JOURNAL))
-    except redis.exceptions.NoPermissionError:  # the rights of an earlier version: the turns stay in the journal
-        return False
 
 
 class _Served:

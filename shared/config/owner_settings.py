@@ -1,4 +1,4 @@
-"""The owner's settings: encryption, backups, the morning report and its alarms, and the owner's page (`hmem web`)."""
+"""The owner's settings: encryption, the morning report and its alarms, and the owner's page (`hmem web`)."""
 
 from __future__ import annotations
 
@@ -41,22 +41,6 @@ class OwnerSettings(BaseModel):
         "", description="IP address of that proxy, from which alone the page may then be asked, such as 127.0.0.1"
     )
 
-    backup_to: str | None = Field(
-        None,
-        description="the restic repository of hmem backup: a directory, sftp:user@host:/path, s3:…, rest:https://…; unset: none, and no timer",
-        repr=False,
-    )
-    backup_password_file: AbsolutePath | None = Field(
-        None,
-        description="file with the password of that repository (hmem backup --new-password makes one); keep a copy elsewhere",
-    )
-    backup_at: ClockTime = Field(
-        "05:00", description="when a backup is made each day, in CHAT_TIMEZONE, with BACKUP_TO"
-    )
-    backup_keep_daily: int = Field(
-        0, ge=0, description="for how many days a backup is kept, one of each; 0: all of them, until you remove some"
-    )
-
     @property
     def key_file_of_night(self) -> Path | None:
         """Where the night, and who receives its releases, read the encryption key; None if encryption is off."""
@@ -92,7 +76,7 @@ class OwnerSettings(BaseModel):
         listen_address(value)
         return value.strip()
 
-    @field_validator("heartbeat_url", "web_origin", "backup_to", mode="before")
+    @field_validator("heartbeat_url", "web_origin", mode="before")
     @classmethod
     def _blank_url(cls, value: object) -> object:
         return None if isinstance(value, str) and not value.strip() else value

@@ -31,10 +31,6 @@ OURS: dict[str, tuple[str, ...]] = {
         "receipts",
         "media-sessions",
         "made-files",
-        "journal",
-        "backups",
-        "backups/staging",
-        "backups/trial",
     ),
     "hmem_night_dir": (
         "archive",
@@ -44,8 +40,6 @@ OURS: dict[str, tuple[str, ...]] = {
         "nights",
         "last",
         "imports",
-        "backups",
-        "backups/staging",
     ),
 }
 _OTHERS_MAY_WRITE = stat.S_IWGRP | stat.S_IWOTH

@@ -14,7 +14,6 @@ from pydantic import ConfigDict, Field, SecretStr, ValidationError, ValidationIn
 
 from shared.config import sources, values
 from shared.config.chat_settings import ChatSettings
-from shared.config.copy_settings import CopySettings
 from shared.config.owner_settings import OwnerSettings
 from shared.config.values import AbsolutePath, ClockTime, MemoryBackend, NightWorkers, listen_address
 from shared.errors import SettingsError
@@ -23,7 +22,7 @@ from shared.errors import SettingsError
 INDEXES = ("sqlite", "chroma", "lancedb", "qdrant", "redis")
 
 
-class Settings(ChatSettings, CopySettings, OwnerSettings):
+class Settings(ChatSettings, OwnerSettings):
     """One field a setting; the name in capitals is the one in the environment and in the file."""
 
     model_config = ConfigDict(

@@ -1,4 +1,4 @@
-"""The table of all Redis keys, from which rights, documents and backups follow: type, content, who writes and who reads, expiry."""
+"""The table of all Redis keys, from which rights, and documents follow: type, content, who writes and who reads, expiry."""
 
 from __future__ import annotations
 
@@ -140,13 +140,6 @@ KEYS: tuple[Key, ...] = (
         "chat id → day of its last digest, for each chat that wants one", "bot, dispatcher, owner", "bot, dispatcher", "none"),
     Key("hcli:mem:claude", "hash",
         "first, last → times of the errors since Claude's last answer, in POSIX seconds", "dispatcher, owner", "dispatcher", "none"),
-    Key("hcli:mem:journal", "hash",
-        "journal id → number of an entry up to which that journal (JOURNAL) has followed this Redis: less than it remembers means that Redis was "
-        "lost or put back; …:state: JSON {place, at, entries, since, error, copied, aside}; …:life: the last time that it was filled again; "
-        "waited: when a replica was last waited for",
-        "dispatcher", "dispatcher, night", "none"),
-    Key("hcli:mem:flushed:{run}", "list",
-        "turns that a night has deleted, for the journal: SHA-1 of the value, a space, the key", "night", "dispatcher", "7 days"),
     Key("hcli:mem:format", "string",
         "JSON {format, program, release}: the format of our keys, the version of the dispatcher that wrote it, the format of releases that it reads",
         "dispatcher, owner", "bot, dispatcher, night", "none"),
@@ -160,27 +153,3 @@ KEYS: tuple[Key, ...] = (
         "the index of the current release, for other programs", "night, owner", "night", "none"),
 )
 # fmt: on
-
-#: What no backup keeps: leases and marks of processes and of the journal, and vectors, which each night can make again. Keys, or beginnings of some.
-PASSING = (
-    "hcli:mem:lease:", "hcli:mem:unmoved", "hcli:mem:release", "hcli:mem:consolidating:", "hcli:mem:partial:", "hcli:mem:bot:owner",
-    "hcli:mem:selection:", "hcli:mem:night:owner", "hcli:mem:vectors:", "hcli:mem:journal", "hcli:mem:flushed:",
-)  # fmt: skip
-#: Of what a backup keeps, what is read after the queue (dispatcher/backups/redis_part.py): large values, and those that a finished task leaves.
-AFTER_THE_QUEUE = (
-    "hcli:results:", "hcli:mem:done:", "hcli:mem:attempts:", "hcli:mem:media:", "hcli:mem:bot:seen:", "hcli:mem:bot:told:", "hcli:mem:reminded:",
-)  # fmt: skip
-
-
-def fixed_keys() -> list[str]:
-    """The keys without a variable part that a backup keeps, whether they exist or not."""
-    return [key.pattern for key in KEYS if "{" not in key.pattern and not key.pattern.startswith(PASSING)]
-
-
-def kept_patterns() -> list[str]:
-    """What a backup keeps, as patterns of an ACL."""
-    return [
-        key.pattern.partition("{")[0] + "*" * ("{" in key.pattern)
-        for key in KEYS
-        if not key.pattern.startswith(PASSING)
-    ]

@@ -42,7 +42,6 @@ APPROVALS_OPEN = "hcli:mem:approvals:open"
 APPROVALS = "hcli:mem:approvals"
 CLAUDE_ERRORS = "hcli:mem:claude"
 KEYRING = "hcli:mem:keyring"
-JOURNAL = "hcli:mem:journal"
 
 #: Stands for all chats; no record can have it as its chat id.
 EVERY_CHAT = "0"
@@ -50,11 +49,6 @@ CHAT_STATS_PREFIX = "hcli:mem:stats:"
 SELECTION_PREFIX = "hcli:mem:selection:"
 EVENT_PREFIX = "hcli:mem:event:"
 VECTOR_PARTS_PREFIX = "hcli:mem:vectors:part:"
-#: Turns and conversations, and hardly anything else: one pass of SCAN.
-FOLLOWED = "hcli:[ms]e[ms][os]*"
-SESSION_PREFIXES = ("hcli:session:", "hcli:session_history:", "hcli:session_size:")
-#: In the hash of the journals: when a replica was last waited for.
-WAITED = "waited"
 
 #: Expiries in seconds.
 RESULT_TTL_SECONDS = 86_400
@@ -81,7 +75,6 @@ SELECTION_TTL_SECONDS = 600
 BOT_TOLD_TTL_SECONDS = 86_400
 BOT_TRIES_TTL_SECONDS = 3_600
 APPROVAL_TTL_SECONDS = 3_600
-FLUSHED_TTL_SECONDS = 7 * 86_400
 
 #: Lengths of bounded lists.
 HISTORY_LENGTH = 100
@@ -215,20 +208,6 @@ def bot_tries(chat_id: str) -> str:
 
 def approval(approval_id: str) -> str:
     return f"hcli:mem:approval:{approval_id}"
-
-
-def flushed(run: int | str) -> str:
-    return f"hcli:mem:flushed:{run}"
-
-
-def journal_state(journal: str) -> str:
-    """A field of the hash of the journals."""
-    return f"{journal}:state"
-
-
-def journal_life(journal: str) -> str:
-    """Another one (the scripts of dispatcher/second_copy/lua/ name it too)."""
-    return f"{journal}:life"
 
 
 def bot_told(chat_id: str) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from shared.wire import copy_rights, key_table, keys
+from shared.wire import keys
 from shared.wire.rights import Right, User, both, reads, without_keys, writes
 
 TURNS = keys.MEMORY_PREFIX + "*"
@@ -258,7 +258,7 @@ DISPATCHER = User(
         both("HGETALL HGET HSET", keys.DIGESTS, why="one digest a day for each chat that wants it"),
         both("HSET HSETNX HMGET DEL", keys.CLAUDE_ERRORS, why="notices that Claude only answers with errors"),
         both("GET SET", keys.FORMAT, why="refuses values that a newer program wrote, and takes over older ones"),
-        *copy_rights.DISPATCHER,
+        both("HGETALL HSET HDEL", keys.KEYRING, why="the data keys, encrypted (ENCRYPT_KEY_FILE)"),
     ),
     scripts=True,
 )
@@ -287,7 +287,7 @@ NIGHT = User(
         both("GET SET EXPIRE DEL EVAL", keys.NIGHT_OWNER, why="one night at a time: the lease"),
         both("INCRBY", keys.NIGHT_RUN, why="counter of runs and fencing tokens"),
         writes("SET", keys.NIGHT_LAST, why="the last good night"),
-        *copy_rights.NIGHT,
+        both("HGETALL HSET HDEL", keys.KEYRING, why="the data keys, encrypted (ENCRYPT_KEY_FILE)"),
         writes("SET DEL", keys.NIGHT_FAILED, why="why a night stopped"),
         writes("SET", keys.NIGHT_REPORT, why="the last nights, for the morning report"),
         writes("SET DEL", keys.NIGHT_PICTURE, why="their picture; removes one that is out of date"),
@@ -311,7 +311,7 @@ OWNER = User(
         _SCRIPTS,
         reads(
             "TYPE TTL GET MGET STRLEN EXISTS LRANGE LLEN LPOS LINDEX HGET HGETALL HLEN SMEMBERS ZRANGE DUMP PTTL", keys.ALL,
-            why="`hmem status`, `search`, `context`, `memory`, `export`, `backup`, and the scan behind the receipt of `hmem forget`",
+            why="`hmem status`, `search`, `context`, `memory`, `export`, and the scan behind the receipt of `hmem forget`",
         ),
         writes("RPUSH", keys.TASKS, why="`hmem ask`"),
         both("GETDEL", RESULTS, why="`hmem ask` fetches its answer"),
@@ -346,7 +346,6 @@ OWNER = User(
         writes("RPUSH", keys.TAGS, why="`hmem dead retry` returns tags to the dispatcher (tasks go to the queue, as with `hmem ask`)"),
         writes("DEL", DONE, ATTEMPTS, CANCEL, why="… and clears that the task was tried or cancelled"),
         both("HSETNX", keys.BOT_WAITING, why="… and has the bot deliver the late answer"),
-        writes("RESTORE", *key_table.kept_patterns(), why="`hmem restore` puts back keys that are missing"),
     ),
     scripts=True,
 )  # fmt: skip

@@ -13,7 +13,6 @@ pytestmark = pytest.mark.chaos
 #: Check, rounds, and how many rounds and faults there are at least. More faults than these are a matter of chance or of rights.
 AT_LEAST = [
     pytest.param("clock", 1, 9, 0, id="order_follows_run_numbers_whatever_the_clock_says"),
-    pytest.param("disk", 8, 8, 8, id="a_disk_of_the_day_host_that_vanishes_loses_nothing_but_the_last_moment"),
     pytest.param("corruption", 4, 0, 81, id="a_damaged_release_is_refused_and_chroma_never_asked"),
     pytest.param("fresh-host", 2, 0, 5, id="an_empty_archive_cannot_shrink_memory_and_a_copy_brings_it_back"),
     pytest.param("overlap", 4, 0, 11, id="one_night_wins_and_a_stale_one_changes_nothing"),

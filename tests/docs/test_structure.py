@@ -17,14 +17,14 @@ from tests.support.world import REPOSITORY
 #: and within a room no modules import each other in a circle. An import counts wherever it is: late, or for type checking only.
 ORDER = {
     "dispatcher": ["cli", "servers", "answering", "installation", "telegram", "health", "chat_data", "prompt", "queue",
-                    "backups", "memory", "second_copy", "releases", "claude"],
+                    "memory", "releases", "claude"],
     "nightly": ["__main__", "cli", "backfill", "pipeline", "lifecycle", "steps", "imports", "writing", "archive", "index", "night", "workers"],
     "shared": ["delivery", "search", "vectors", "release", "ranking", "embedding", "system", "turns", "wire", "text", "config", "errors"],
 }  # fmt: skip
 PACKAGES = tuple(ORDER)
 MOST_ROOMS, MOST_LINES, MOST_FUNCTION_LINES = 12, 400, 60
 #: ARCHITECTURE.md allows these more.
-MORE_ROOMS = {"dispatcher": 14, "tests/dispatcher": 14}
+MORE_ROOMS = {"dispatcher": 12, "tests/dispatcher": 14}
 
 
 def imports(path: Path) -> set[str]:

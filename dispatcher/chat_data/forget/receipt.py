@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-import math
 import time
 from pathlib import Path
 from typing import Any
 
 import orjson
 
-from dispatcher.backups.record import RECEIPTS, still_holding
-from dispatcher.chat_data.forget.journal import Journal, unfinished_names
+from dispatcher.chat_data.forget.journal import Journal
 from dispatcher.chat_data.forget.layers.store import StoreLayer
-from dispatcher.memory.tombstones import Forgotten
 from shared.config.settings import Settings
-from shared.errors import ForgetIncomplete
 from shared.system.files import make_dir, read_own, write_atomic
 from shared.system.keys import sealing
 from shared.text.format import zoned_text
 from shared.vectors.aliases import servers
+
+#: Of HMEM_STATE_DIR.
+RECEIPTS = "receipts"
 
 
 def receipt(
@@ -26,20 +25,12 @@ def receipt(
     scan: dict[str, Any],
     stays: list[dict[str, str]],
     pending: list[str],
-    state_dir: Path,
     *,
     accept: bool = False,
 ) -> dict[str, Any]:
-    """`accept`: the owner has checked the places that the scan named.
-
-    `words_gone_at`: when nothing of it was left on this host and in the archive, in any attempt; None as long as it is. Backups that were made
-    before that time may still hold it, and are pending until they are removed.
-    """
+    """`accept`: the owner has checked the places that the scan named."""
     scope = journal.scope
-    gone_at = _gone_before(state_dir, journal.forget_id) or (None if pending else time.time())
-    pending = [*pending, *(still_holding(state_dir, gone_at or time.time()))]
     return {
-        "words_gone_at": gone_at,
         "id": journal.forget_id,
         "asked": scope.asked.without_words(),
         "chats": scope.chats,
@@ -59,36 +50,6 @@ def write_receipt(state_dir: Path, record: dict[str, Any]) -> Path:
     path = make_dir(state_dir / RECEIPTS) / f"{record['id']}.json"
     write_atomic(path, orjson.dumps(record, option=orjson.OPT_INDENT_2) + b"\n")
     return path
-
-
-def _gone_before(state_dir: Path, forget_id: str) -> float | None:
-    """What an earlier attempt's receipt says."""
-    found = next((one for one in receipts(state_dir) if one["id"] == forget_id), {})
-    return found.get("words_gone_at")
-
-
-def words_gone_at(state_dir: Path) -> float | None:
-    """When the words of the last forgetting were gone from everything that is backed up; None if nothing was ever forgotten.
-
-    ForgetIncomplete as long as one is not: a backup that is made now would hold its words, too.
-    """
-    found = receipts(state_dir)
-    if left := [one["id"] for one in found if one.get("words_gone_at", one["finished_at"]) is None]:
-        raise ForgetIncomplete(
-            f"These requests to forget are not done, so the backups from now would hold their words, too: {', '.join(left)}. Run hmem forget "
-            "--resume first, then this again. No old backup was removed."
-        )
-    return max((one.get("words_gone_at", one["finished_at"]) for one in found), default=None)
-
-
-def last_forgotten(state_dir: Path) -> float:
-    """When something was last forgotten on this host, POSIX seconds: by a tombstone, or by `hmem forget`, whose receipt is all that is left of a
-    memory without a turn. Infinity while a request is not done, 0 if nothing ever was."""
-    if unfinished_names(state_dir):
-        return math.inf
-    done = [one.get("words_gone_at") or one["finished_at"] for one in receipts(state_dir)]
-    hidden = [one.created_at for one in Forgotten(state_dir).all()]
-    return float(max([0.0, *done, *hidden]))
 
 
 def receipts(state_dir: Path) -> list[dict[str, Any]]:

@@ -18,7 +18,6 @@ from redis import Redis, ResponseError
 from dispatcher.chat_data.forget.journal import FOLDER
 from dispatcher.chat_data.forget.layers.claude import ClaudeLayer
 from dispatcher.chat_data.forget.layers.redis import RedisLayer
-from dispatcher.chat_data.forget.layers.second_copy import local_folder
 from dispatcher.chat_data.forget.layers.store import StoreLayer
 from dispatcher.chat_data.forget.layers.tasks import TasksLayer
 from dispatcher.chat_data.forget.request import Scope
@@ -66,8 +65,7 @@ class Proof:
         """Search every place."""
         state, store = self.settings.hmem_state_dir, self.store
         media = [folder] if (folder := self.settings.media_dir) and folder.is_dir() else []
-        copies = [folder for folder in local_folder(self.settings) if folder.is_dir()]
-        scanned = scan([state, *media, *copies], telling, skip=[state / FOLDER])
+        scanned = scan([state, *media], telling, skip=[state / FOLDER])
         for owners, places in self._archive_places() if archive else []:
             with as_owner_of(owners):
                 scanned.add(scan(places, telling))

@@ -6,7 +6,7 @@ key-destroyed    with ENCRYPT_KEY_FILE: the keys that the journal names are dest
 hidden       the tombstones are in forgotten.jsonl: nothing covered is injected any more
 announced    … and in Redis, for all future nights
 ended        sessions are ended, tasks answered or cancelled; what they stored meanwhile has a tombstone too
-redis, store, claude, files, copy      the layers of this host; copy: the journal, also on another host
+redis, store, claude, files            the layers of this host
 night        archive, mirror, caches, releases
 caches       every running dispatcher has dropped its caches; requested at `announced`, and again here
 scanned
@@ -34,7 +34,6 @@ from dispatcher.chat_data.forget.layers.files import remove_files
 from dispatcher.chat_data.forget.layers.media import remove_kept, remove_media
 from dispatcher.chat_data.forget.layers.redis import RedisLayer
 from dispatcher.chat_data.forget.layers.redis_files import rewrite
-from dispatcher.chat_data.forget.layers.second_copy import SecondCopyLayer
 from dispatcher.chat_data.forget.layers.store import StoreLayer, open_store
 from dispatcher.chat_data.forget.layers.tasks import Running, TasksLayer
 from dispatcher.chat_data.forget.receipt import key_stays, receipt, what_stays, write_receipt
@@ -42,7 +41,6 @@ from dispatcher.chat_data.forget.scan import Proof
 from dispatcher.chat_data.forget.scan_files import add_files
 from dispatcher.memory.store.events import hand_over
 from dispatcher.memory.tombstones import Forgotten, announce, end_conversation, raise_mark
-from dispatcher.second_copy.place import renew_keyring
 from shared.config.ownership import OURS
 from shared.config.settings import Settings
 from shared.errors import SettingsError
@@ -108,13 +106,12 @@ def carry_out(context: ForgetContext, journal: Journal, *, accept: bool = False)
     work.end_conversations()
     for step in (work.empty_redis, work.empty_store, work.empty_claude, work.empty_files):
         step()
-    copied = work.empty_second_copy()
-    pending = [*work.running, *filter(None, [copied, work.night()]), *work.drop_caches()]
+    pending = [*work.running, *filter(None, [work.night()]), *work.drop_caches()]
     scan = work.scan()
     pending += [COPY_LEFT.format(copy=copy) for copy in scan["copies"]]
     kept_keys = work.change_owner()
     stays = [*kept_keys, *what_stays(work.rewrite(), context.store, journal.scope.asked.kind, context.settings)]
-    record = receipt(journal, scan, stays, pending, context.settings.hmem_state_dir, accept=accept)
+    record = receipt(journal, scan, stays, pending, accept=accept)
     write_receipt(context.settings.hmem_state_dir, record)
     crash_point("forget:receipt")
     if record["complete"]:
@@ -238,16 +235,6 @@ class ForgetRun:
         self._count("files", removed=remove_files(self._context.settings, self._scope.chats))
         self._done("files")
 
-    def empty_second_copy(self) -> str | None:
-        """Rewrite the journal; returns why it is not done, or None. After the store, of which it gets a new copy."""
-        context = self._context
-        store = context.store.database.path if context.store else None
-        signed = [context.signing.signed(tombstone) for tombstone in self._scope.tombstones]
-        removed, failure = SecondCopyLayer(context.settings, store).rewrite(self._scope, signed)
-        self._count("second copy", removed=removed)
-        self._done("copy")
-        return failure
-
     def night(self) -> str | None:
         """Do the archive's part; returns why it is not done, or None."""
         context = self._context
@@ -299,7 +286,6 @@ class ForgetRun:
         """With encryption: the owner's key is changed if the chat's was destroyed; returns what stays of keys."""
         if self._journal.keys and not (why := change_owner()):
             self._journal.layers["encryption: owner's key"] = {"changed": 1}
-            renew_keyring(self._context.settings)
         elif self._journal.keys:
             return key_stays(destroyed=True, why=why)
         self._done("key-changed")

@@ -90,7 +90,7 @@ def copy(to: Annotated[Path, typer.Argument(help="The file to make, on a medium 
 @app.command()
 def restore(
     source: Annotated[
-        Path, typer.Argument(metavar="FROM", help="A file of hmem key copy; or keyring.json of a mirror or backup.")
+        Path, typer.Argument(metavar="FROM", help="A file of hmem key copy; or keyring.json of a mirror.")
     ],
 ) -> None:
     """Put key and keyring back from a copy. Keys that are here stay; a keyring with keys that the copy lacks is not replaced."""
@@ -107,16 +107,13 @@ def restore(
 
 @app.command()
 def rotate() -> None:
-    """Change the owner's key. The new one opens no earlier keyring, the earlier one no keyring that is written elsewhere from now on (mirror,
-    journal, backups). Nothing is encrypted anew."""
-    from dispatcher.second_copy.place import renew_keyring  # late: `hmem key status` needs none of it
-
+    """Change the owner's key. The new one opens no earlier keyring, the earlier one no keyring that is written elsewhere from now on (mirror).
+    Nothing is encrypted anew."""
     settings = start(directory=None)
     file = _key_file(settings)
     with as_owner_of(file.parent):
         before = sealing.keys().owner.fingerprint
         after = copies.rotate(sealing.keys()).fingerprint
-        renew_keyring(settings)
     typer.echo(
         f"The encryption key was {before} and is {after} now, in {file}; other hosts take it over by themselves."
     )

@@ -1,4 +1,4 @@
-"""Checks of this host: the secret, the state directory, the free space on its disks, its backups. They leave nothing behind."""
+"""Checks of this host: the secret, the state directory, the free space on its disks. They leave nothing behind."""
 
 from __future__ import annotations
 
@@ -10,14 +10,11 @@ from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 
-from dispatcher.backups.record import OLD_SECONDS, KnownRepository, known_repositories
 from dispatcher.health.findings import Fault, Finding, Setup, ok, problem, warning
-from dispatcher.second_copy.report import read_report
 from shared.config.ownership import OURS, refuse_unsafe, user_name
 from shared.config.settings import Settings
 from shared.config.sources import secrets_in_file, settings_file
-from shared.delivery.copies.restic import HOW_TO_INSTALL, refuse_without_restic, shown_place
-from shared.errors import BackupFailed, JournalUnavailable, SettingsError
+from shared.errors import SettingsError
 from shared.system.keys.signing_key import signing_key
 
 #: Shares of a file system that are left. Below the first one it is a problem if there is little left in bytes as well.
@@ -120,36 +117,6 @@ def check_directories(setup: Setup) -> Finding:
     )
 
 
-def check_second_copy(setup: Setup) -> Finding:
-    """What is said by day is somewhere else, too, before the night has archived it."""
-    settings = setup.settings
-    found = read_report(settings, setup.redis, setup.now())
-    if found.kind == "none":
-        return warning(
-            "There is no second copy by day: if the disk of Redis is lost, so is all that was said since the last night.",
-            "Set JOURNAL to a directory on another disk, or to [user@]host:path (docs/second-copy.md).",
-        )
-    sentence = f"Second copy by day: {found.sentence}."
-    if found.error:
-        return problem(JournalUnavailable.exit_code, sentence, "Check the disk or the host that JOURNAL names.")
-    if found.replicas is not None and found.replicas < found.wanted:
-        return warning(sentence, "Start the missing replicas of Redis, or lower REDIS_WAIT.")
-    if settings.journal and not settings.journal_host and _same_disk(Path(settings.journal), settings.hmem_state_dir):
-        return warning(
-            f"{sentence} But {settings.journal} is on the same disk as {settings.hmem_state_dir}: both would be lost together.",
-            "Set JOURNAL to a directory on another disk, or to [user@]host:path.",
-        )
-    if settings.journal and found.entries is None:
-        return warning(sentence, "Start the dispatcher; if it runs, check its log.")
-    return ok(sentence)
-
-
-def _same_disk(one: Path, other: Path) -> bool:
-    with contextlib.suppress(OSError):
-        return one.stat().st_dev == other.stat().st_dev
-    return False
-
-
 def check_disk(setup: Setup) -> Finding:
     """There is free space on each file system that we write to."""
     findings = [_free_space(setup, path) for path in our_directories(setup.settings)]
@@ -173,45 +140,3 @@ def _free_space(setup: Setup, path: Path) -> Finding:
     if share < NEARLY_FULL_SHARE:
         return warning(f"Only {left}.", ROOM)
     return ok(f"{left}.")
-
-
-def check_backup(setup: Setup) -> Finding:
-    """The last backup is not old, and one was brought back for a trial and found good."""
-    settings, now = setup.settings, setup.now()
-    known = known_repositories(settings.hmem_state_dir)
-    if settings.backup_to is None and not known:
-        return ok("No backups are made by this program: BACKUP_TO is not set (docs/backups.md).")
-    if settings.backup_to is not None:
-        try:
-            refuse_without_restic()
-        except BackupFailed as error:
-            return warning(f"BACKUP_TO is set, but no backup can be made: {error}", f"{HOW_TO_INSTALL}.")
-        place = shown_place(settings.backup_to)
-        known = {name: one for name, one in known.items() if one.place == place}
-    newest = max(known.values(), key=lambda one: one.backed_up_at or 0.0, default=None)
-    if newest is None or newest.backed_up_at is None:
-        return warning(
-            "BACKUP_TO is set, but no backup has been made there yet.", "Make the first one: hmem backup --init."
-        )
-    return _age_of(newest, now)
-
-
-def _age_of(backup: KnownRepository, now: float) -> Finding:
-    hours = (now - (backup.backed_up_at or 0.0)) / 3600
-    sentence = f"The last backup in {backup.place} is {hours:.0f} hours old"
-    if hours * 3600 > OLD_SECONDS:
-        return warning(
-            f"{sentence}; a lost disk would take what came since.",
-            "Make one (hmem backup), and see why the timer makes none.",
-        )
-    if backup.verified_at is None:
-        return warning(f"{sentence}; none of them was ever tried out.", "Try the newest one: hmem backup --verify.")
-    tried = f"{(now - backup.verified_at) / 86_400:.0f} days ago"
-    if not backup.verified:
-        return warning(
-            f"{sentence}; the trial of {tried} found that it is not good.",
-            "Make another one, then hmem backup --verify.",
-        )
-    if backup.lacks:
-        return warning(f"{sentence}, and lacks {backup.lacks[0].partition(' (')[0]}.", f"It needs {backup.lacks[0]}.")
-    return ok(f"{sentence}; it was last tried out {tried}, and was good. {backup.snapshots} snapshots are kept.")

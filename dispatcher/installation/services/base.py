@@ -48,8 +48,8 @@ class ServiceManager(Protocol):
         """What the owner has to know about a restart of the host; empty if all programs start by themselves."""
 
 
-def programs_of(layout: Layout, *, own_redis: bool, bot: bool = True, backup: bool = False) -> list[Program]:
-    """Redis first. `backup` is the one that waits for BACKUP_AT; systemd has timers instead."""
+def programs_of(layout: Layout, *, own_redis: bool, bot: bool = True) -> list[Program]:
+    """Redis first."""
     found = []
     if own_redis:
         conf = layout.redis / "redis.conf"
@@ -59,6 +59,4 @@ def programs_of(layout: Layout, *, own_redis: bool, bot: bool = True, backup: bo
     if bot:
         found.append(Program("telegram", "hcli-memory Telegram bot", (hmem, "telegram")))
     found.append(Program("night", "hcli-memory nights", (hmem_night, "schedule")))
-    if backup:
-        found.append(Program("backup", "hcli-memory backups", (hmem, "backup", "--every-day")))
     return found

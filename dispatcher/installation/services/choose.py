@@ -13,8 +13,7 @@ def services_of(layout: Layout, settings: Settings) -> ServiceManager:
     """systemd where it runs, else their owner."""
     own_redis = (layout.redis / "redis.conf").exists()
     bot = settings.telegram_bot_token is not None or (layout.secrets / "bot.toml").exists()
-    backup = settings.backup_to is not None
-    programs = programs_of(layout, own_redis=own_redis, bot=bot, backup=backup)
+    programs = programs_of(layout, own_redis=own_redis, bot=bot)
     if layout.kind == "three-users" or user_manager_runs():
         return SystemdServices(layout, programs, settings)
     return ByHand(layout, programs, settings)

@@ -31,7 +31,6 @@ UNITS = {
     "dispatcher": "hmem-dispatcher.service",
     "telegram": "hmem-telegram.service",
     "night": "hmem-night.timer",
-    "backup": "hmem-backup.timer",
 }
 _USER_UNIT = """\
 # Written by hmem init, which writes it again: change it with `systemctl --user edit {unit}`.
@@ -102,42 +101,6 @@ InaccessiblePaths=-/data/memory -/var/lib/hmem -/var/lib/hmem-home -/var/lib/hme
 
 [Install]
 WantedBy=multi-user.target
-"""
-
-#: Begun as root, which alone reads the password; it goes on as the day's user, and reads the archive as the night's (hence the two capabilities).
-_BACKUP_UNIT = """\
-# Written by hmem init, which writes it again: change it with `systemctl edit hmem-backup.service`.
-# What an s3:, rest: or other repository needs beside the password goes there: [Service], EnvironmentFile=/etc/hmem/backup.env (mode 600).
-[Unit]
-Description=hcli-memory backup
-Wants=network-online.target
-After=network-online.target
-
-[Service]
-Type=oneshot
-ExecStart={hmem} backup --scheduled
-TimeoutStartSec=24h
-UMask=0077
-LimitCORE=0
-Nice=10
-IOSchedulingClass=idle
-Environment=HMEM_CONFIG={settings}
-ReadWritePaths={places}
-{confined}CapabilityBoundingSet=CAP_SETUID CAP_SETGID
-RestrictAddressFamilies=AF_UNIX AF_INET AF_INET6
-"""
-_BACKUP_TIMER = """\
-# Written by hmem init, which writes it again: change it with `systemctl edit hmem-backup.timer`.
-[Unit]
-Description=hcli-memory backup, once a day
-
-[Timer]
-OnCalendar=*-*-* {at}:00 {zone}
-Persistent=true
-AccuracySec=1min
-
-[Install]
-WantedBy=timers.target
 """
 
 
@@ -235,24 +198,10 @@ class SystemdServices:
                 directory=self._layout.redis,
                 confined=_CONFINED,
             )
-        if any(one.name == "backup" for one in self.programs):
-            found |= self._of_backups()
         return found
 
-    def _of_backups(self) -> dict[str, str]:
-        settings, to = self._settings, self._settings.backup_to or ""
-        local = [f"-{one}" for one in (to, _folder(settings.encrypt_key_file)) if one.startswith("/")]
-        service = _BACKUP_UNIT.format(
-            hmem=BINARIES / "hmem",
-            settings=self._layout.settings_file,
-            places=" ".join([str(self._layout.state), *local]),
-            confined=_CONFINED,
-        )
-        timer = _BACKUP_TIMER.format(at=settings.backup_at, zone=settings.chat_timezone)
-        return {"hmem-backup.service": service, UNITS["backup"]: timer}
-
     def _placed(self, text: str) -> str:
-        """A shipped unit with this installation's program, Redis, night, mirror, journal and keys."""
+        """A shipped unit with this installation's program, Redis, night, mirror and keys."""
         text = text.replace(f"{_CHECKOUT}/scripts/nightly.sh", f"{BINARIES}/hmem-night run").replace(
             f"{_CHECKOUT}/.venv/bin", str(BINARIES)
         )
@@ -267,7 +216,7 @@ class SystemdServices:
             text = text.replace("OnCalendar=*-*-* 03:00:00", clock)
         settings = self._settings
         for own, more in (
-            ("ReadWritePaths=/var/lib/hmem /var/lib/hmem-home", (settings.journal, _folder(settings.encrypt_key_file))),
+            ("ReadWritePaths=/var/lib/hmem /var/lib/hmem-home", (_folder(settings.encrypt_key_file),)),
             ("/data/memory /var/lib/hmem-night", (settings.archive_mirror or "", _folder(settings.key_file_of_night))),
         ):
             places = "".join(f" -{one}" for one in more if one.startswith("/"))

@@ -8,7 +8,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dispatcher.second_copy.place import recorder
 from shared.config.settings import Settings
 
 if TYPE_CHECKING:
@@ -32,7 +31,7 @@ class DayStores:
     def _database(self) -> Any:
         from dispatcher.memory.store.database import Database
 
-        return Database(self._settings.day_store_url, self._settings.hmem_state_dir, recorder(self._settings))
+        return Database(self._settings.day_store_url, self._settings.hmem_state_dir)
 
     @property
     def path(self) -> Path | None:

@@ -19,9 +19,8 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 
 from dispatcher.memory.store.migrations.migrate import copies, prepare_postgresql, prepare_sqlite
 from dispatcher.memory.store.sealed import at_rest
-from dispatcher.memory.store.sealed.columns import GONE, SealedStore, SealedText, as_stored, is_as_stored, writing_for
+from dispatcher.memory.store.sealed.columns import GONE, SealedStore, SealedText, is_as_stored, writing_for
 from dispatcher.memory.store.tables import BATCH, metadata
-from dispatcher.second_copy.store_changes import Record, StoreChange, changed_rows, count, total_changes, watch
 from shared.config.packages import how_to_add
 from shared.errors import EncryptionKeyMissing, HmemError, SettingsError, StoreUnavailable
 from shared.system.keys import sealing
@@ -51,12 +50,8 @@ class Database:
     If encryption was switched on, the first `begin` seals what is there: who only reads, such as `hmem doctor`, changes no row.
     """
 
-    def __init__(self, url: str | None, state_dir: Path, record: Record | None = None) -> None:
-        """`url` is `DAY_STORE_URL`; None or "" means SQLite in the state directory. SettingsError for an unusable URL.
-
-        `record` is called with each committed change of SQLite; it must raise nothing.
-        """
-        self._record = record
+    def __init__(self, url: str | None, state_dir: Path) -> None:
+        """`url` is `DAY_STORE_URL`; None or "" means SQLite in the state directory. SettingsError for an unusable URL."""
         self._url = store_url(url, state_dir)
         self._ours = state_dir
         self._engine: Engine | None = None
@@ -88,20 +83,12 @@ class Database:
             self._seal()
         with self._errors_named(), engine.connect() as connection:
             connection.execution_options(hmem_writes=True)
-            change = None
             writing_for(None)
             try:
                 with connection.begin():
-                    before = total_changes(connection) if self.is_sqlite else 0
                     yield connection
-                    if self.is_sqlite and total_changes(connection) != before:
-                        with as_stored():  # the journal has encrypted columns as the store has them
-                            rows = changed_rows(connection, metadata.tables) if self._record else []
-                        change = StoreChange(count(connection), rows)
             finally:
                 writing_for(None)
-            if change is not None and self._record is not None:
-                self._record(change)
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
@@ -215,8 +202,6 @@ class Database:
                             place=self.place,
                         )
                     prepare_sqlite(engine, self.path)
-                    if self._record is not None:
-                        engine.dispose()  # connections from before the tables existed watch nothing
                     self._inode = _inode(self.path)
                 with engine.connect() as connection, connection.begin():
                     self._plain = not at_rest.is_sealed(connection) and sealing.is_on()
@@ -283,8 +268,6 @@ class Database:
             )
             event.listen(engine, "connect", _set_up_sqlite)
             event.listen(engine, "begin", _begin_sqlite)
-            if self._record is not None:
-                event.listen(engine, "connect", lambda raw, _: watch(raw, metadata.sorted_tables))
             return engine
         options = " ".join(filter(None, (_POSTGRESQL["options"], _text_of(self._url.query.get("options")))))
         own = {name: value for name, value in _POSTGRESQL.items() if name not in self._url.query}

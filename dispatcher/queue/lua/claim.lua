@@ -1,12 +1,9 @@
 -- Take a task whose chat is not being answered: of such chats the least recently served one, never served ones first; within a chat the
 -- first. Atomic: a task is queued or in flight, never neither. Tasks stay in one list, from which the bot can remove them.
 -- KEYS  1 hcli:tasks   2 hcli:mem:busy   3 hcli:mem:inflight:<worker>   4 hcli:mem:workers   5 hcli:mem:served   6 hcli:mem:lease:<worker>
---       7 hcli:mem:journal
 -- ARGV  1 claim token "<worker>:<number>", unique to this claim   2 worker   3 tasks that the worker runs now   4 prefix of the attempt keys
 --       5 deaths from which a task runs alone   6 chats stored in hcli:mem:served   7 seconds of a lease   8 bytes of the largest task
---       9 id of the journal ("" = none)  10 least mark that this Redis has, unless it was lost
--- Returns {task, chat, "1" if it must run alone}; nil if there is none; 0 if the next one must run alone and the worker is not idle; -1 if
--- Redis was lost: what it lacks is put back first (dispatcher/second_copy/).
+-- Returns {task, chat, "1" if it must run alone}; nil if there is none; 0 if the next one must run alone and the worker is not idle.
 -- Called again with the same token (the reply was lost), it returns the same task.
 -- A task without a chat is taken without a lock: Python dead-letters it. The same applies to the rest of one that was too large (large_tasks.lua, ahead of this).
 
@@ -97,8 +94,6 @@ local function chosen()
   end
   if best then return best.raw, best.chat end
 end
-
-if ARGV[9] ~= '' and (tonumber(redis.call('HGET', KEYS[7], ARGV[9]) or '') or -1) < tonumber(ARGV[10]) then return -1 end
 
 local claimed = redis.call('HGET', KEYS[3], ARGV[1])
 if claimed then return {claimed, chat_of(claimed), deaths_of(claimed) >= tonumber(ARGV[5]) and '1' or ''} end

@@ -60,15 +60,14 @@ def test_they_name_this_program_this_redis_this_hour(tmp_path: Path) -> None:
 
 
 def test_services_may_write_beside_their_key(tmp_path: Path) -> None:
-    own = {"encrypt_key_file": "/var/lib/hmem-keys/encrypt.key", "backup_to": "/mnt/disk/hmem"}
+    own = {"encrypt_key_file": "/var/lib/hmem-keys/encrypt.key"}
     layout, several = of_host(), {"night_encrypt_key_file": "/var/lib/hmem-keys-night/encrypt.key"}
-    programs = programs_of(layout, own_redis=True, backup=True)
+    programs = programs_of(layout, own_redis=True)
     units = SystemdServices(layout, programs, settings_with(**own, **several)).units()
     written = {name: next(line for line in text.splitlines() if line.startswith("ReadWritePaths=")) for name, text in units.items()
                if "ReadWritePaths=" in text}  # fmt: skip
     assert written["hmem-dispatcher.service"].split()[-1] == "-/var/lib/hmem-keys"
     assert written["hmem-night.service"].split()[-1] == "-/var/lib/hmem-keys-night"
-    assert "-/var/lib/hmem-keys" in written["hmem-backup.service"].split()
     one = SystemdServices(layout, programs, settings_with(**own)).units()["hmem-night.service"]
     assert "/var/lib/hmem-night -/var/lib/hmem-keys\n" in one
     done = verified(tmp_path, units, "verify")
@@ -144,15 +143,3 @@ def test_nothing_of_a_timer_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     manager.remove(journal)
     assert list(units.iterdir()) == []
     assert [one.name for one in stamps.iterdir()] == ["stamp-apt-daily.timer"]
-
-
-def test_backups_have_a_timer_once_it_is_said_where_they_go(tmp_path: Path) -> None:
-    layout, settings = of_host(), settings_with(backup_to="/mnt/disk/hmem", backup_at="05:30")
-    programs = programs_of(layout, own_redis=True, backup=True)
-    units = SystemdServices(layout, programs, settings).units()
-    assert "OnCalendar=*-*-* 05:30:00 Europe/Berlin" in units["hmem-backup.timer"]
-    assert f"ExecStart={BINARIES}/hmem backup --scheduled" in units["hmem-backup.service"]
-    assert f"ReadWritePaths={layout.state} -/mnt/disk/hmem" in units["hmem-backup.service"]
-    done = verified(tmp_path, units, "verify")
-    assert (done.returncode, done.stderr) == (0, "")
-    assert "hmem-backup.timer" not in units_of(layout)

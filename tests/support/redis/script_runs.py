@@ -42,10 +42,8 @@ def begin(*before: str, **at: object) -> ScriptRun:
     return ScriptRun("dispatcher/queue/begin", "dispatcher", given, before)
 
 
-def claim(
-    *before: str, most: int = 999, death: int = 3, token: str = "w:1", guard: tuple[str, int] = ("", 0)
-) -> ScriptRun:
-    given = (token, "w", 0, "hcli:mem:attempts:", death, 9, HOUR, most, *guard)
+def claim(*before: str, most: int = 999, death: int = 3, token: str = "w:1") -> ScriptRun:
+    given = (token, "w", 0, "hcli:mem:attempts:", death, 9, HOUR, most)
     return ScriptRun("dispatcher/queue/claim", "dispatcher", given, before)
 
 
@@ -86,10 +84,9 @@ def known(**more: object) -> str:
     return f"HSET hcli:mem:alarms redis '{json.dumps({'since': 1, 'sent': 900, 'cause': 'c'} | more)}'"
 
 
-def flush(*before: str, lease: str = "7 here", journal: int = 0) -> ScriptRun:
+def flush(*before: str, lease: str = "7 here") -> ScriptRun:
     names = (
         "hcli:mem:night:owner",
-        "hcli:mem:flushed:7",
         "hcli:memory:t1:user",
         "hcli:memory:t2:user",
         "hcli:memory:t3:user",
@@ -97,7 +94,7 @@ def flush(*before: str, lease: str = "7 here", journal: int = 0) -> ScriptRun:
     return ScriptRun(
         "nightly/steps/flush",
         "night",
-        (lease, journal, *("string", "said") * 3),
+        (lease, *("string", "said") * 3),
         ("SET hcli:mem:night:owner '7 here'", *before),
         names,
     )
@@ -143,7 +140,6 @@ RUNS = [
     claim(IN_FLIGHT),
     claim(f"RPUSH hcli:tasks {LARGE}", QUEUED),
     claim("RPUSH hcli:tasks HUGE", QUEUED),
-    claim(QUEUED, guard=("j", 5)),
     begin(),
     begin("SET hcli:mem:done:t1 d", "SET hcli:mem:attempts:t1 1", "SET hcli:mem:forgotten m"),
     begin("SET hcli:mem:cancel:t1 1", "SET hcli:results:t1 old", "SET hcli:memory:t1:user q"),
@@ -223,10 +219,9 @@ RUNS = [
     keep("SET hcli:mem:kept:t1:ab12 bytes", "HSET hcli:mem:kept t1:ab12 5:1:9912", content=""),
     # the night, and forgetting
     flush("SET hcli:memory:t1:user said", "SET hcli:memory:t2:user changed"),
-    flush("SET hcli:memory:t1:user said", journal=HOUR),
-    ScriptRun("nightly/steps/flush", "night", ("7 here", 0, "list", "archived"),
+    ScriptRun("nightly/steps/flush", "night", ("7 here", "list", "archived"),
               ("SET hcli:mem:night:owner '7 here'", "RPUSH hcli:memory:odd:user x"),
-              ("hcli:mem:night:owner", "hcli:mem:flushed:7", "hcli:memory:odd:user")),
+              ("hcli:mem:night:owner", "hcli:memory:odd:user")),
     drop("SET hcli:mem:kept:t1:ab12 bytes", "HSET hcli:mem:kept t1:ab12 5:1:9912"),
     drop("SET hcli:mem:kept:t1:ab12 bytes", "SET hcli:memory:t1:user said", outcome="orphaned"),
     *(

@@ -17,8 +17,6 @@ from redis import Redis
 from dispatcher.queue.scripts import AHEAD, script_text
 from tests.support.world import REPOSITORY
 
-#: Rooms that the next version does not have any more.
-LEAVING = ("dispatcher/second_copy/", "dispatcher/backups/")
 #: What stands for the ids in the keys that a script's header names.
 IDS = {"task": "t1", "corrected task": "t0", "chat": "9912", "worker": "w", "day": "2026-11-28", "update": "u1", "message": "9912-1",
        "edit": "e1", "id": "r1", "occurrence": "schedule-1", "hash of the code": "c0de", "sha256": "ab12", "run": "7"}  # fmt: skip
@@ -58,7 +56,7 @@ def texts() -> dict[str, str]:
     for path in sorted(REPOSITORY.glob("[dns]*/**/*.lua")):
         name = str(path.relative_to(REPOSITORY).with_suffix("")).replace("/lua/", "/")
         inner = name.removeprefix("dispatcher/")
-        if inner not in AHEAD.values() and not name.startswith(LEAVING):
+        if inner not in AHEAD.values():
             found[name] = script_text(inner) if inner in AHEAD else path.read_text(encoding="utf-8")
     return found
 

@@ -5,14 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection
 from pathlib import Path
 
-from dispatcher.backups.record import FOLDER, STAGING, TRIAL
 from shared.config.settings import Settings
 from shared.system.files import PrivateDir, remove_tree, safe_name
 
 #: Directories of processes; those of dead processes are removed when a new one is created.
 PROMPTS, VIEWS = "prompts", "views"
-#: The same of backups that were killed while they were made or tried out.
-BACKUPS = (f"{FOLDER}/{STAGING}", f"{FOLDER}/{TRIAL}")
 #: What was in a chat's directory before an answer (dispatcher/answering/media/made_files.py).
 MADE = "made-files"
 #: Of the owner's page: files that were uploaded for an import, and exports that were being made. They may hold any chat.
@@ -24,7 +21,7 @@ def remove_files(settings: Settings, chats: Collection[str]) -> int:
     state, own = settings.hmem_state_dir, found_files(settings, chats)
     for path in own:
         remove_tree(path)
-    return len(own) + sum(_remove_abandoned(state / name) for name in (PROMPTS, VIEWS, *BACKUPS))
+    return len(own) + sum(_remove_abandoned(state / name) for name in (PROMPTS, VIEWS))
 
 
 def found_files(settings: Settings, chats: Collection[str]) -> list[Path]:

@@ -16,7 +16,6 @@ from dispatcher.memory.store.sealed import at_rest
 from dispatcher.memory.store.summaries import SessionSummary, Summaries
 from dispatcher.memory.store.turns import Turns
 from dispatcher.memory.withholding import rests_of
-from dispatcher.second_copy.place import recorder
 from shared.config.settings import Settings
 from shared.system.keys import sealing
 from shared.turns.records import Turn
@@ -57,7 +56,7 @@ class StoreLayer:
     """One connection to the store."""
 
     def __init__(self, settings: Settings) -> None:
-        self.database = Database(settings.day_store_url, settings.hmem_state_dir, recorder(settings))
+        self.database = Database(settings.day_store_url, settings.hmem_state_dir)
         self.turns, self.summaries = Turns(self.database), Summaries(self.database)
         self.memories, self.actions = Memories(self.database), Actions(self.database)
         self.schedules, self.event_outbox = Schedules(self.database), EventOutbox(self.database)

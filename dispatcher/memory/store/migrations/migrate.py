@@ -17,7 +17,6 @@ from sqlalchemy import Connection, Engine
 
 from dispatcher.memory.store.kept import back_up
 from dispatcher.memory.store.tables import HEAD, REVISIONS, VERSION_TABLE
-from dispatcher.second_copy.store_changes import count
 from shared.errors import StoreUnavailable
 from shared.system.files import locked_file, make_dir, opened
 
@@ -48,7 +47,6 @@ def prepare_sqlite(engine: Engine, path: Path) -> None:
             _copy(path)
         with engine.connect().execution_options(hmem_writes=True) as connection, connection.begin():
             upgrade(connection)
-            count(connection)  # a copy from before lacks tables
 
 
 def prepare_postgresql(engine: Engine, place: str) -> None:

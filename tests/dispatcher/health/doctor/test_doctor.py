@@ -30,9 +30,9 @@ def test_a_sound_installation_has_no_problem_and_stays_as_it_was(host: World, du
     weaker = [
         line for line in done.stdout.splitlines() if line[0] == "!"
     ]  # here one user runs all, with its secrets in the environment
-    assert [name in line for name, line in zip(("second copy", "isolation"), weaker, strict=True)] == [True, True]
+    assert ["isolation" in line for line in weaker] == [True]
     good = [line for line in done.stdout.splitlines() if line[0] == "✓"]
-    assert len(good) == len(doctor.CHECKS) - 2, done.stdout
+    assert len(good) == len(doctor.CHECKS) - 1, done.stdout
     assert everything()[1] == before[1]
     changed = {path for path, seen in everything()[0].items() if before[0].get(path) != seen}
     assert changed <= {host.root, host.root / "state"}, (

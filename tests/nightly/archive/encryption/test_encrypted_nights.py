@@ -15,8 +15,6 @@ from nightly.imports.staging import StagedImport, StagedUnreadable, adopt, stage
 from nightly.night.folder import imports_dir
 from nightly.night.sealed import destroy_import_keys
 from nightly.pipeline import step_names
-from shared.delivery.journal.entries import TURN, JournalEntry, line_of, packed
-from shared.delivery.journal.files import segment_name
 from shared.errors import EncryptionKeyMissing, SettingsError
 from shared.search.recall import OpenRelease
 from shared.search.types import Query
@@ -225,21 +223,6 @@ def test_a_night_that_is_killed_leaves_no_word_on_the_disk(sealed_world: World, 
     sealed_world.night()
     assert SAYINGS["9912"][0] in recalled(sealed_world, "9912", "where is the bicycle?")
     assert words_in(sealed_world.night_dir, sealed_world.memory_dir) == {}
-
-
-def test_turns_of_the_second_copy_leave_no_word_where_a_night_is_killed(sealed: World) -> None:
-    disk = sealed.root / "disk"
-    disk.mkdir()
-    turn = Turn("lost", "user", "9912", SAYINGS["9912"][0], 1_707_500_000.0)
-    entry = {"key": "hcli:memory:lost:user", "value": packed(turn.to_json())}
-    (disk / segment_name(1)).write_bytes(line_of(JournalEntry(1, 1.0, TURN, "9912", entry)))
-    sealed.environment["JOURNAL"] = str(disk)
-    killed = sealed.command("hmem-night", "run", check=False, HMEM_CRASH_AT="export:after-commit")
-    assert killed.returncode != 0
-    assert (sealed.night_dir / "nights" / "1" / "export" / "records.jsonl").stat().st_size > 0
-    assert words_in(sealed.night_dir) == {}
-    sealed.night()
-    assert recalled(sealed, "9912", "where is the bicycle?") == [SAYINGS["9912"][0]]
 
 
 def staged(directory: Path, chat_id: str) -> Path:
