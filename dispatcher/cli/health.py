@@ -68,8 +68,10 @@ def _status_rows(found: Status, settings: Settings) -> dict[str, str]:
         "release": found.release_error or release,
     }
     if found.files_waiting:
-        size, most = size_text(found.file_bytes_waiting), size_text(settings.keep_media_bytes)
-        rows["kept files"] = f"{found.files_waiting} waiting for the night, {size} of {most} (KEEP_MEDIA_BYTES)"
+        from shared.wire.media.kept import MOST_BYTES
+
+        size, most = size_text(found.file_bytes_waiting), size_text(MOST_BYTES)
+        rows["kept files"] = f"{found.files_waiting} waiting for the night, {size} of {most}"
     if settings.without_vectors:
         what = "the summary only, no search" if settings.memory_backend == "summary" else "words only"
         rows["recall by"] = f"{what} ({settings.without_vectors})"

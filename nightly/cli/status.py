@@ -162,7 +162,7 @@ def _without_model(summary: Mapping[str, Any]) -> Iterator[str]:
     for reason, count in summary.get("without_notes", {}).items():
         yield f"turns without notes of the model: {count} groups × {reason}"
     if postponed := summary.get("notes", {}).get("postponed"):
-        yield f"{postponed} groups of turns have no notes yet: NOTES_MINUTES was over. The next night continues."
+        yield f"{postponed} groups of turns have no notes yet: the hour for them was over. The next night continues."
 
 
 def _without_chunks(summary: Mapping[str, Any]) -> Iterator[str]:

@@ -1,7 +1,7 @@
 """Note: what a model writes about turns (NOTES_MODEL) as keys to find them by: facts, and questions that they answer. Without a model: nothing.
 
 Notes are chunks of their own in `notes/` and `note_vectors/` of a release; a lookup finds the turn through them and returns the turn. A model
-never stops the night: what it did not write tonight, within NOTES_MINUTES, is requested by the next one, the newest turns first. A night that
+never stops the night: what it did not write tonight, within an hour, is requested by the next one, the newest turns first. A night that
 erases requests nothing, since a forgetting waits for it.
 """
 
@@ -20,6 +20,9 @@ from shared.turns.chunk import Chunk, turn_order
 
 #: As repeatable as a model can be; room for a window and its notes.
 OPTIONS: dict[str, Any] = {"temperature": 0, "seed": 1, "num_ctx": 8192, "num_predict": 3000}
+
+#: How long a night requests notes, in minutes.
+NOTES_MINUTES = 60.0
 
 
 def run(night: Night, out: Path) -> dict[str, Any]:
@@ -58,7 +61,7 @@ def _ask(night: Night, texts: ModelTexts, written: dict[str, list[Chunk]]) -> di
         else:
             written.setdefault(window.chat_id, []).extend(notes_of(known, window))
     missing.sort(key=lambda window: -window.turns[-1][0].started_at)
-    minutes = 0.0 if night.result("archive").get("erased", {}).get("segments") else night.settings.notes_minutes
+    minutes = 0.0 if night.result("archive").get("erased", {}).get("segments") else NOTES_MINUTES
     ends, postponed, again = time.monotonic() + 60 * minutes, 0, set[str]()
     for window in night.report.track(missing, len(missing), "note"):
         if time.monotonic() >= ends:

@@ -10,6 +10,9 @@ from typing import Any
 from nightly.night.folder import Night
 from shared.system.processes import last_line, run_bounded
 
+#: How long the command may take.
+TIMEOUT_SECONDS = 120.0
+
 
 def run(night: Night, out: Path) -> dict[str, Any]:
     """`failed` holds what went wrong; the night is done all the same, and the command ends with RestartFailed."""
@@ -18,7 +21,7 @@ def run(night: Night, out: Path) -> dict[str, Any]:
     if not command:
         return {"restarted": False, "failed": None}
     try:
-        done = run_bounded(shlex.split(command), night.settings.restart_timeout)
+        done = run_bounded(shlex.split(command), TIMEOUT_SECONDS)
     except (OSError, ValueError, subprocess.TimeoutExpired) as error:
         return {"restarted": False, "failed": str(error)}
     failed = None if done.returncode == 0 else f"it ended with {done.returncode}: {last_line(done)}"

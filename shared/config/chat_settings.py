@@ -38,20 +38,10 @@ class ChatSettings(BaseModel):
         le=2_000_000_000,
         description="largest file that the bot fetches, in bytes; Telegram gives bots 20 MB at most, a Bot API server of one's own more",
     )
-    media_redis_bytes: int = Field(
-        256_000_000,
-        ge=1_000,
-        description="without MEDIA_DIR: how much the files of a day may take in Redis together, in bytes; more are refused with a sentence",
-    )
 
     keep_media: bool = Field(
         False,
         description="keep the files of messages themselves for ever: in the archive, in its mirror and in exports, until they are forgotten",
-    )
-    keep_media_bytes: int = Field(
-        256_000_000,
-        ge=1_000,
-        description="with KEEP_MEDIA: how much the files that wait for the night may take in Redis together, in bytes; more are not kept",
     )
 
     transcribe_url: str | None = Field(
@@ -65,34 +55,11 @@ class ChatSettings(BaseModel):
         pattern=r"^[A-Za-z0-9/][A-Za-z0-9._/-]{0,199}$",
         description="the model; with TRANSCRIBE_URL the server's (unset: whisper-1), without it one of faster-whisper on this host, such as small",
     )
-    transcribe_language: str | None = Field(
-        None, pattern=r"^[a-z]{2,3}$", description="language of the recordings, such as de; unset: it is detected"
-    )
-    transcribe_minutes: float = Field(20.0, gt=0, description="longest recording that is transcribed, in minutes")
     transcribe_timeout: float = Field(120.0, gt=0, description="time limit of one transcript, in seconds")
 
-    document_bytes: int = Field(
-        10_000_000,
-        ge=1_000,
-        le=20_000_000,
-        description="largest document (text, PDF, office file) that is read, in bytes",
-    )
-    document_pages: int = Field(100, ge=1, le=600, description="largest PDF that is read, in pages")
-    document_characters: int = Field(
-        100_000,
-        ge=1_000,
-        le=1_000_000,
-        description="how much of a document's text Claude is given, in characters; of a longer one the beginning",
-    )
     send_files: bool = Field(
         False,
         description="send what Claude makes in the chat's directory, by Bash or a tool of an MCP server (the CLI's Write may not write there)",
-    )
-    send_files_bytes: int = Field(
-        10_000_000,
-        ge=1_000,
-        le=50_000_000,
-        description="with SEND_FILES: how large all files of an answer may be together, in bytes",
     )
 
     claude_allowed_tools: str | None = Field(
@@ -134,7 +101,7 @@ class ChatSettings(BaseModel):
     def _approved_tools(cls, value: str) -> str:
         return ",".join(tools.approved_tools(value))
 
-    @field_validator("transcribe_url", "transcribe_key", "transcribe_model", "transcribe_language", mode="before")
+    @field_validator("transcribe_url", "transcribe_key", "transcribe_model", mode="before")
     @classmethod
     def _unset_if_blank(cls, value: object) -> object:
         return None if isinstance(value, str) and not value.strip() else value

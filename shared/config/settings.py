@@ -112,9 +112,6 @@ class Settings(ChatSettings, OwnerSettings):
         None,
         description="an Ollama chat model that writes facts and questions of each turn by night, by which it is found too; unset: none",
     )
-    notes_minutes: float = Field(
-        60.0, gt=0, description="how long a night requests notes, in minutes; the rest is requested by the next nights"
-    )
 
     night_indexes: str = Field(
         "sqlite",
@@ -154,7 +151,6 @@ class Settings(ChatSettings, OwnerSettings):
         None,
         description="command to run after the night; not needed, since the dispatcher notices a new release by itself",
     )
-    restart_timeout: float = Field(120.0, gt=0, description="time limit of the restart command, in seconds")
     archive_mirror: str | None = Field(
         None,
         description="second copy of the archive, verified before anything is deleted: a path, or [user@]host:path for rsync over PUBLISH_SSH",

@@ -15,7 +15,7 @@ from shared.config.settings import Settings
 from shared.system.faults import crash_point
 from shared.turns.media import Media
 from shared.turns.records import Turn
-from shared.wire.media.kept import KeptFiles
+from shared.wire.media.kept import MOST_BYTES, KeptFiles
 from shared.wire.media.open import open_media
 
 log = structlog.get_logger()
@@ -29,7 +29,7 @@ class MediaKeeper:
 
     def __init__(self, settings: Settings, client: Any) -> None:
         self._wanted = settings.keep_media
-        self._store, self._kept = open_media(settings, client), KeptFiles(client, settings.keep_media_bytes)
+        self._store, self._kept = open_media(settings, client), KeptFiles(client, MOST_BYTES)
 
     async def keep(self, finished: Finished) -> Finished:
         """The same with what became of each file; `kept` is ours to say, whatever the task said. A crash after this leaves files that the
@@ -37,7 +37,8 @@ class MediaKeeper:
         turns = [await self._keep(turn) if turn.media else turn for turn in finished.turns]
         if lost := sum(one.kept is False for turn in turns for one in turn.media):
             log.warning(
-                "files could not be kept: KEEP_MEDIA_BYTES is used up, or they are not stored any more", files=lost
+                "files could not be kept: there is no room for more until the next night, or they are not stored any more",
+                files=lost,
             )
             return replace(finished, turns=turns, stats=[*finished.stats, (NOT_KEPT, str(lost))])
         return replace(finished, turns=turns)

@@ -38,6 +38,8 @@ log = structlog.get_logger()
 
 #: The folder of the notes in HMEM_STATE_DIR. They have no words: names are hashed.
 FOLDER = "made-files"
+#: How large all files of an answer may be together, in bytes.
+MOST_BYTES = 10_000_000
 #: Names that are looked at in a directory.
 LOOKED_AT = 1_000
 
@@ -64,7 +66,7 @@ class MadeFiles:
 
     def __init__(self, settings: Settings, store: MediaStore) -> None:
         self._state, self._store = settings.hmem_state_dir, store
-        self._on, self._most = settings.send_files, settings.send_files_bytes
+        self._on, self._most = settings.send_files, MOST_BYTES
 
     async def note(self, chat_id: str, task_id: str) -> None:
         """Note what is in the chat's directory before the task's first attempt. If that cannot be written, this answer comes without files."""

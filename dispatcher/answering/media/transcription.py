@@ -2,7 +2,7 @@
 
 Without either the sender is told how the owner switches it on. Every fault is a sentence; the recording can be sent again.
 
-The language is TRANSCRIBE_LANGUAGE, else the one that the chat has chosen, else it is detected: a recording in another language than the named one
+The language is the one that the chat has chosen, else it is detected: a recording in another language than the named one
 becomes nonsense. faster-whisper also says how sure it is, and where it is not, the sender's language counts.
 """
 
@@ -12,7 +12,7 @@ import asyncio
 import json
 import os
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import urlsplit
@@ -65,6 +65,10 @@ _ENDINGS = {"audio/ogg": "ogg", "audio/mpeg": "mp3", "audio/mp4": "m4a", "audio/
             "audio/flac": "flac", "video/mp4": "mp4", "audio/webm": "webm", "video/webm": "webm"}  # fmt: skip
 
 
+#: Longest recording that is transcribed.
+MOST_MINUTES = 20.0
+
+
 class NotHeard(Exception):
     """There is no transcript; the text is a sentence for the sender."""
 
@@ -101,14 +105,11 @@ class Limited:
     """The limits that hold for every transcriber."""
 
     def __init__(self, settings: Settings, inner: Transcriber) -> None:
-        self._minutes, self._seconds, self._inner = settings.transcribe_minutes, settings.transcribe_timeout, inner
-        self._language = settings.transcribe_language
+        self._seconds, self._inner = settings.transcribe_timeout, inner
 
     async def text_of(self, media: Media, content: bytes, spoken: Spoken) -> str:
-        if self._language:
-            spoken = replace(spoken, named=self._language)
-        if media.seconds > self._minutes * 60:
-            raise NotHeard(tr(TOO_LONG).format(minutes=self._minutes))
+        if media.seconds > MOST_MINUTES * 60:
+            raise NotHeard(tr(TOO_LONG).format(minutes=MOST_MINUTES))
         try:
             async with asyncio.timeout(self._seconds):
                 text = await self._inner.text_of(media, content, spoken)

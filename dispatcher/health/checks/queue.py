@@ -8,9 +8,9 @@ from dispatcher.health.findings import Fault, Finding, Setup, of_error, ok, prob
 from dispatcher.queue.state import queue_error, read_queue
 from shared.text.format import counted, size_text
 from shared.wire import keys
-from shared.wire.media.kept import waiting_files
+from shared.wire.media.kept import MOST_BYTES, waiting_files
 
-#: Part of KEEP_MEDIA_BYTES from which the owner should know.
+#: Part of that room from which the owner should know.
 NEARLY_FULL = 0.8
 
 
@@ -47,12 +47,12 @@ def check_dead(setup: Setup) -> Finding:
 def check_kept_files(setup: Setup) -> Finding:
     """The files of messages that wait for the night have room."""
     listed: Any = setup.redis.hgetall(keys.KEPT) if setup.redis.type(keys.KEPT) == b"hash" else {}
-    sizes, most = [one.size for one in waiting_files(listed)], setup.settings.keep_media_bytes
+    sizes, most = [one.size for one in waiting_files(listed)], MOST_BYTES
     if not (sizes or setup.settings.keep_media):
         return ok("KEEP_MEDIA is not set: files of messages are not kept.")
     files = counted(len(sizes), "file of messages waits", "files of messages wait")
-    sentence = f"{files} for the night, {size_text(sum(sizes))} of {size_text(most)} (KEEP_MEDIA_BYTES)"
+    sentence = f"{files} for the night, {size_text(sum(sizes))} of {size_text(most)}"
     if sum(sizes) >= NEARLY_FULL * most:
-        fix = "Run hmem-night run, or raise KEEP_MEDIA_BYTES if Redis has the memory for it."
+        fix = "Run hmem-night run."
         return warning(f"{sentence}. When that is used up, files are not kept, and their turns say so.", fix)
     return ok(f"{sentence}.")

@@ -24,7 +24,7 @@ def media_lines(counts: Mapping[str, Any]) -> Iterator[str]:
         verb = "is" if lost == 1 else "are"
         yield f"{counted(lost, *FILES)} {verb} lost: the turn says it is kept, and Redis did not have it (an import brings no files)"
     if not_kept := counts.get("not_kept"):
-        yield f"not kept by day: {counted(not_kept, *FILES)}: no room for them (KEEP_MEDIA_BYTES), empty, or gone by then"
+        yield f"not kept by day: {counted(not_kept, *FILES)}: no room for them, empty, or gone by then"
     if damaged := counts.get("damaged"):
         verb = "is" if len(damaged) == 1 else "are"
         yield f"{counted(len(damaged), *FILES)} {verb} damaged or missing in the archive, such as {damaged[0]}: run hmem-night verify"

@@ -68,6 +68,10 @@ def waiting_files(listed: Mapping[bytes, bytes], names: Iterable[bytes] = ()) ->
             yield one
 
 
+#: How much the files that wait for the night may take in Redis together, in bytes; more are not kept.
+MOST_BYTES = 256_000_000
+
+
 class KeptFiles:
     """The dispatcher's side. Every call may be repeated. `most`: bytes of all files that wait."""
 

@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nightly.archive.segments import read_texts
+from nightly.steps import note
 from nightly.writing.note_answer import MOST_FACTS, NOTE_CHARACTERS, notes_of, refuse
 from nightly.writing.note_windows import WINDOW_CHARACTERS, WINDOW_TURNS, Window, windows_of
 from shared.release.manifest import read_manifest, verify
@@ -169,8 +170,12 @@ def test_the_vectors_of_erased_notes_go_with_them(world: World, ollama: OllamaAp
     assert not digest.search(cache.read_bytes())
 
 
-def test_what_the_time_did_not_suffice_for_comes_the_next_night(noted: World, ollama: OllamaApi) -> None:
-    noted.night(notes_minutes=1e-9)
+def test_what_the_time_did_not_suffice_for_comes_the_next_night(
+    noted: World, ollama: OllamaApi, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(note, "NOTES_MINUTES", 1e-9)
+        noted.night()
     assert ollama.asked() == []
     assert (result(noted)["postponed"], result(noted)["model"]) == (3, None)
     assert "3 groups of turns have no notes yet" in noted.status().stdout + noted.command("hmem-night", "status").stdout

@@ -27,6 +27,8 @@ log = structlog.get_logger()
 
 #: How long one document may take, and how much longer the process may live (it also has to start). Seconds.
 READ_SECONDS, START_SECONDS = 45, 15
+#: Largest document in bytes, largest PDF in pages, and how much of a document's text Claude is given, in characters.
+MOST_BYTES, MOST_PAGES, MOST_CHARACTERS = 10_000_000, 100, 100_000
 #: Documents that are read at the same time.
 AT_ONCE = 2
 #: The child prints no more: the text, as JSON escapes it.
@@ -69,7 +71,7 @@ class DocumentRefused(Exception):
 
 @dataclass(frozen=True)
 class Document:
-    """`form`: what it is, as a sentence calls it; `text`: its words, at most DOCUMENT_CHARACTERS; `characters`: how many it has in all; `pages`: of a
+    """`form`: what it is, as a sentence calls it; `text`: its words, at most MOST_CHARACTERS; `characters`: how many it has in all; `pages`: of a
     PDF."""
 
     form: str
@@ -97,12 +99,11 @@ class DocumentReader:
 
     async def read(self, content: bytes) -> Document:
         """DocumentRefused with a sentence."""
-        settings = self._settings
-        if len(content) > settings.document_bytes:
+        if len(content) > MOST_BYTES:
             raise self._refused("bytes")
         form = form_of(content)
         if form is FileForm.TEXT and (text := await asyncio.to_thread(_at_once, content)):
-            return Document("text", text[: settings.document_characters], len(text))
+            return Document("text", text[:MOST_CHARACTERS], len(text))
         if form in (FileForm.ARCHIVE, FileForm.PROGRAM, FileForm.OTHER, FileForm.SOUND):
             raise self._refused({FileForm.ARCHIVE: "archive", FileForm.PROGRAM: "program"}.get(form, "unknown"))
         async with self._free:
@@ -112,10 +113,9 @@ class DocumentReader:
         return Document(said["form"], said["text"], said["characters"], said["pages"])
 
     async def _ask(self, content: bytes) -> dict[str, Any]:
-        settings = self._settings
         if self._walls is None:
-            self._walls = Walls(settings, _ENVIRONMENT, sys.executable)
-        limits = map(str, (settings.document_pages, settings.document_characters, READ_SECONDS))
+            self._walls = Walls(self._settings, _ENVIRONMENT, sys.executable)
+        limits = map(str, (MOST_PAGES, MOST_CHARACTERS, READ_SECONDS))
         command = [*self._walls.around(()), sys.executable, "-m", "dispatcher.answering.media.documents.child", *limits]
         try:
             ended = await run(
@@ -139,11 +139,10 @@ class DocumentReader:
 
     def _refused(self, reason: str, why: object = None) -> DocumentRefused:
         log.info("a document is not read", reason=reason, error=why)
-        settings = self._settings
         sentence = REFUSALS.get(reason, REFUSALS["damaged"])
-        most = f"{settings.document_bytes / 1_000_000:g}"
+        most = f"{MOST_BYTES / 1_000_000:g}"
         how = how_to_add(part_of(str(why)) or "documents") if reason == "package" else ""
-        return DocumentRefused(tr(sentence).format(pages=settings.document_pages, most=most, how=how))
+        return DocumentRefused(tr(sentence).format(pages=MOST_PAGES, most=most, how=how))
 
 
 def _at_once(content: bytes) -> str | None:

@@ -25,9 +25,7 @@ CONTRACT = documents.pdf("\n".join(CLAUSES[:15]), "\n".join(CLAUSES[15:]))
 
 @pytest.fixture(scope="module")
 def talk(redis_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Talk]:
-    with talking(
-        redis_url, tmp_path_factory.mktemp("documents"), DOCUMENT_PAGES="3", DOCUMENT_CHARACTERS="5000"
-    ) as made:
+    with talking(redis_url, tmp_path_factory.mktemp("documents")) as made:
         yield made
 
 
@@ -88,14 +86,14 @@ def test_what_was_in_it_is_recalled_for_a_later_question_with_where_it_is_from(t
 def test_a_text_comes_behind_a_fence_and_only_its_beginning_if_it_is_long(talk: Talk) -> None:
     talk.answer = "Long."
     said = talk.send(
-        None, **talk.stage.api.files.document(b"A line of words.\n" * 1_000, "long *list*.txt", "text/plain")
+        None, **talk.stage.api.files.document(b"A line of words.\n" * 10_000, "long *list*.txt", "text/plain")
     )
-    assert said == "long \\*list\\*.txt: I read only the first 5,000 of its 16,999 characters.\n\nLong." or (
-        "I read only the first 5,000 of its 16,999 characters" in said and said.endswith("Long.")
+    assert said == "long \\*list\\*.txt: I read only the first 100,000 of its 169,999 characters.\n\nLong." or (
+        "I read only the first 100,000 of its 169,999 characters" in said and said.endswith("Long.")
     )
     assert "<document id=" in talk.words()
-    assert talk.words().count("> A line of words.") == 294
-    assert "(text, 16,999 characters, of which these are the first 5,000)" in talk.words()
+    assert talk.words().count("> A line of words.") == 5_882
+    assert "(text, 169,999 characters, of which these are the first 100,000)" in talk.words()
     assert "Sent by Ada Byron (user id 7) without any words." in talk.words()
 
 
@@ -138,7 +136,7 @@ def test_a_forwarded_document_keeps_whose_it_is(talk: Talk) -> None:
     ("a.zip", documents.zipped({"a": "b"}), "I open none"),
     ("contract.pdf", b"\x7fELF" + bytes(60), "This is a program"),
     ("a.pdf", documents.locked_pdf(), "protected by a password"),
-    ("a.pdf", documents.pdf("1", "2", "3", "4"), "more than 3 pages"),
+    ("a.pdf", documents.pdf(*map(str, range(101))), "more than 100 pages"),
 ], ids=["archive", "program", "locked", "pages"])  # fmt: skip
 def test_what_is_not_read_is_answered_in_a_sentence_without_claude(
     talk: Talk, name: str, content: bytes, words: str

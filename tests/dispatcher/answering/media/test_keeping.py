@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 from typing import Any
 
+from shared.wire import keys
+from shared.wire.media import kept
 from tests.nightly.archive.media.kept_media import PHOTO, entry, file_of, sha256, waiting
 from tests.support.day.hcli_bot import Bot
 from tests.support.machine import wait_for
@@ -47,13 +50,16 @@ def test_nothing_is_kept_unless_the_owner_wants_it(light: World, bot: Bot) -> No
 
 
 def test_without_room_or_without_the_file_the_turn_says_so_and_is_answered(light: World, bot: Bot) -> None:
-    light.start_dispatcher(KEEP_MEDIA="true", KEEP_MEDIA_BYTES="1000")
+    light.start_dispatcher(KEEP_MEDIA="true")
     first = bot.send("small", 9912, media=arrive(light, PHOTO))
     bot.receive(first)
     gone = [entry(b"never stored")]
+    taken = f"{kept.MOST_BYTES - 500}:{int(time.time())}:77"
+    light.redis.hset(keys.KEPT, "other:" + "0" * 64, taken)
     second = bot.send("too large, and one that has expired", 9912, media=[*arrive(light, b"x" * 990), *gone])
     assert bot.receive(second)["output"]
     assert [one["kept"] for one in turn(light, second)["media"]] == [False, False]
+    light.redis.hdel(keys.KEPT, "other:" + "0" * 64)
     assert [key for key in waiting(light) if first.encode() in key] == waiting(light)
     light.dispatchers[-1].stop()
     done = light.command("hmem-night", "run")

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from dispatcher.answering.media import made_files
 from dispatcher.answering.media.made_files import Made, MadeFiles, clean_name
 from shared.system.files import safe_name
 from shared.turns.signed.results import Result
@@ -139,8 +140,9 @@ def test_a_directory_that_is_a_link_is_not_entered(directory: Directory, light: 
     assert directory.made("t1") == Made()
 
 
-def test_the_limits_are_told(light: World) -> None:
-    directory = Directory(light, send_files_bytes=1_000)
+def test_the_limits_are_told(light: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(made_files, "MOST_BYTES", 1_000)
+    directory = Directory(light)
     directory.begin("t1")
     for number in range(2):
         path = directory.write(f"{number}.bin", b"x" * 600)

@@ -18,7 +18,7 @@ from tests.support.day.telegram_bot import wait_until
 @pytest.fixture(scope="module")
 def talk(redis_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Talk]:
     root = tmp_path_factory.mktemp("sending")
-    with talking(redis_url, root, SEND_FILES="true", CLAUDE_ALLOWED_TOOLS="Bash", SEND_FILES_BYTES="1000") as made:
+    with talking(redis_url, root, SEND_FILES="true", CLAUDE_ALLOWED_TOOLS="Bash") as made:
         yield made
 
 
@@ -70,17 +70,6 @@ def test_it_stays_for_the_conversation_and_comes_again_only_if_it_changes(talk: 
     (directory(talk) / "stays.txt").write_bytes(b"")  # as a program would that Claude runs
     will_write(talk, sums__txt="1")
     assert answer(talk, "again") == [("sums.txt", b"1")], "what changed between the answers is not this answer's"
-
-
-def test_what_is_too_large_is_told_below_the_answer(talk: Talk) -> None:
-    will_write(talk, large__txt="x" * 1_001)
-    before = len(documents(talk))
-    said = talk.send("make a large one")
-    assert said.startswith("Here it is.")
-    assert said.endswith(
-        "large.txt is not sent: it is larger than what is left of the 0.001 MB that an answer may have."
-    )
-    assert documents(talk)[before:] == []
 
 
 def test_forgetting_the_chat_leaves_nothing_of_what_was_made(talk: Talk) -> None:

@@ -43,20 +43,19 @@ def refused(world: World, **settings: Any) -> str:
 
 @pytest.mark.parametrize("path", ["", "/", "/v1", "/v1/", "/v1/audio/transcriptions"])
 def test_the_recording_is_sent_as_the_service_wants_it(light: World, api: TranscriptionApi, path: str) -> None:
-    more: dict[str, Any] = {"transcribe_model": "small", "transcribe_language": "de", "transcribe_key": "sk-test"}
-    assert heard(light, transcribe_url=api.url + path, **more) == "Hello there."
+    more: dict[str, Any] = {"transcribe_model": "small", "transcribe_key": "sk-test"}
+    assert heard(light, spoken=Spoken("de"), transcribe_url=api.url + path, **more) == "Hello there."
     (got,) = api.received
     assert (got.path, got.content, got.file_name) == ("/v1/audio/transcriptions", OGG, "recording.ogg")
     assert got.fields == {"model": "small", "language": "de", "response_format": "json"}
     assert got.key == "sk-test"
 
 
-@pytest.mark.parametrize(("named", "setting", "sent"), [("de", None, "de"), ("de", "fr", "fr"), ("", None, None)])
+@pytest.mark.parametrize(("named", "sent"), [("de", "de"), ("", None)])
 def test_a_server_is_told_the_language_that_is_named_and_no_likely_one(
-    light: World, api: TranscriptionApi, named: str, setting: str | None, sent: str | None
+    light: World, api: TranscriptionApi, named: str, sent: str | None
 ) -> None:
-    more: dict[str, Any] = {"transcribe_key": "sk-test", "transcribe_language": setting}
-    heard(light, spoken=Spoken(named, "pt"), transcribe_url=api.url, **more)
+    heard(light, spoken=Spoken(named, "pt"), transcribe_url=api.url, transcribe_key="sk-test")
     assert api.received[0].fields.get("language") == sent
 
 
@@ -120,10 +119,13 @@ def test_half_a_character_is_no_harm(light: World, api: TranscriptionApi) -> Non
     assert heard(light, transcribe_url=api.url, transcribe_key="sk-test") == "a \ufffd b"
 
 
-def test_a_recording_that_is_too_long_is_not_sent(light: World, api: TranscriptionApi) -> None:
+def test_a_recording_that_is_too_long_is_not_sent(
+    light: World, api: TranscriptionApi, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(transcription, "MOST_MINUTES", 1.0)
     long = Media("voice", "0" * 64, 5, "audio/ogg", seconds=61)
     with pytest.raises(NotHeard, match=r"1 minutes are the most"):
-        heard(light, long, transcribe_url=api.url, transcribe_minutes=1)
+        heard(light, long, transcribe_url=api.url)
     assert not api.received
 
 
@@ -174,7 +176,7 @@ def test_a_child_whose_model_is_missing_says_which(light: World, child: Path) ->
 def test_a_child_hears(light: World, child: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     child.write_text(HEARING)
     monkeypatch.setenv("RESULT_HMAC_KEY", "a secret of ours")
-    said = heard(light, transcribe_model="1", transcribe_language="de")
+    said = heard(light, spoken=Spoken("de"), transcribe_model="1")
     assert said == f"{len(OGG)} bytes, de, False"
 
 

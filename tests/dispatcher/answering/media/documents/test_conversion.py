@@ -131,8 +131,10 @@ def test_what_is_no_document_is_refused_in_a_sentence(light_reader: DocumentRead
     assert "lease" in sentence, "what to do"
 
 
-def test_the_limits_are_the_owners(light: World) -> None:
-    reader = DocumentReader(light.settings(document_bytes=3_000, document_pages=2, document_characters=1_000))
+def test_what_is_over_the_limits_is_refused_or_cut(light: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, most in (("MOST_BYTES", 3_000), ("MOST_PAGES", 2), ("MOST_CHARACTERS", 1_000)):
+        monkeypatch.setattr(conversion, name, most)
+    reader = DocumentReader(light.settings())
     assert "0.003 MB are the most" in refused(reader, b"x" * 3_001)
     assert "more than 2 pages" in refused(reader, documents.pdf("1", "2", "3"))
     found = read(reader, b"word " * 500)
