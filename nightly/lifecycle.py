@@ -8,8 +8,8 @@ from pathlib import Path
 import orjson
 
 from nightly.archive.catalog import LEFT
+from nightly.archive.erasing import DONE as ERASED
 from nightly.archive.media.places import clear_arriving
-from nightly.archive.rewriting.erasing import DONE as ERASED
 from nightly.archive.segments import segment_runs
 from nightly.night.folder import DONE, FETCHED, REPAIRING, STATE, Night, drop_bulk, night_runs, nights_dir
 from shared.config.settings import Settings

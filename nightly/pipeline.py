@@ -13,13 +13,13 @@ from typing import Any
 
 import structlog
 
+from nightly.archive import erasing
 from nightly.archive.catalog import Catalog, open_catalog
 from nightly.archive.incoming.reading import in_batches, read_records, turn_keys
-from nightly.archive.rewriting import erasing
 from nightly.archive.segments import RESTORE, segment_runs
 from nightly.index import servers
 from nightly.index.previous import Last, distrust
-from nightly.index.recipe import IN_PARTS, recipe_of
+from nightly.index.recipe import recipe_of
 from nightly.lifecycle import abandon, create_folder, discard_from, new_run, overtaken, tidy
 from nightly.night import failure
 from nightly.night.counts import counts_of, free_bytes
@@ -27,7 +27,6 @@ from nightly.night.folder import Night, nights_dir, unfinished_run
 from nightly.night.lease import connect, only_night
 from nightly.night.progress import Reporter
 from nightly.night.report.announce import announce
-from nightly.night.sealed import destroy_night_key
 from nightly.night.target import open_target
 from nightly.night.time_limit import time_limit
 from nightly.steps import archive, build, chunk, embed, export, flush, note, publish, restart, summarise
@@ -51,7 +50,6 @@ from shared.ranking.extractive_summary import SUMMARY_VERSION
 from shared.release.manifest import FORMAT_VERSION, Manifest
 from shared.system import faults
 from shared.system.faults import crash_point
-from shared.system.keys import sealing
 from shared.turns.chunking import CHUNKER_VERSION
 from shared.turns.records import Tombstone
 
@@ -98,7 +96,6 @@ def run_nights(
     """
     faults.arm(settings)
     with only_night(settings) as (client, lease):
-        sealing.require()
         try:
             refuse_without_packages(settings)
         except SettingsError as error:
@@ -133,11 +130,6 @@ def refuse_without_packages(settings: Settings) -> None:
     of embedding, not after."""
     if scheduler := scheduler_of(settings):
         refuse_unless_safe(settings, scheduler)
-    if sealing.is_on() and not IN_PARTS.issuperset(settings.indexes):
-        raise SettingsError(
-            f"ENCRYPT_KEY_FILE is set, and NIGHT_INDEXES names {', '.join(settings.indexes)}: only the index sqlite can be encrypted. "
-            "Set NIGHT_INDEXES=sqlite, or leave ENCRYPT_KEY_FILE out."
-        )
     if missing := missing_for_night(settings):
         raise SettingsError(f"{'. '.join(missing)}. The night did not start; turns wait in Redis for the next one.")
 
@@ -209,7 +201,6 @@ def _run(night: Night) -> dict[str, Any]:
                     _within_limits(night, step)
     summary = _summary(night) | _remove_outdated(night)
     night.finish(summary)
-    destroy_night_key()
     if alarm := alarm_of(summary):
         failure.note(night, {MirrorFailed: "flush", ArchiveDamaged: "archive"}.get(type(alarm), "restart"), alarm)
     else:

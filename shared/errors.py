@@ -237,15 +237,6 @@ class FormatNewer(HmemError):
     exit_code = 51
 
 
-class EncryptionKeyMissing(HmemError):
-    """What is encrypted cannot be read: the key of ENCRYPT_KEY_FILE, or the keyring beside it, is missing, or is another one.
-
-    Put your copy of the key back (hmem key restore), or correct ENCRYPT_KEY_FILE; hmem doctor says which keys are there.
-    """
-
-    exit_code = 53
-
-
 class AnswerFailed(HmemError):
     """The dispatcher could not answer: Claude failed, or the message was refused, cancelled or forgotten.
 

@@ -144,7 +144,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PostgreSQL]:
         yield running
 
 
-@pytest.fixture(params=["sqlite", "postgresql", "sealed"])
+@pytest.fixture(params=["sqlite", "postgresql"])
 def stores(request: pytest.FixtureRequest, tmp_path: Path, server: PostgreSQL) -> Iterator[Stores]:
     """An empty day store on either engine."""
     from tests.support.stores import engine_stores

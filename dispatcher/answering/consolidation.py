@@ -37,7 +37,6 @@ from dispatcher.queue.refused import dead_letter
 from dispatcher.queue.scripts import script_text
 from shared.errors import HmemError, StorageError
 from shared.system.faults import crash_point
-from shared.system.keys import sealing
 from shared.turns.records import RecordRefused, Turn, dumps, loads_object, turns_of
 from shared.wire import keys
 from shared.wire.values import count_of, shown
@@ -98,7 +97,6 @@ class Consolidator:
 
     def _round(self) -> None:
         for step in (
-            _keep_up_with_keys,
             self._day.open,
             self._announce,
             self._consolidate,
@@ -310,12 +308,6 @@ class Consolidator:
             if mine:
                 with suppress(LockError):  # it took longer than the lease, and another dispatcher may hold the chat now
                     lock.release()
-
-
-def _keep_up_with_keys() -> None:
-    """Keys that another host has made, and those that `hmem forget` has destroyed here."""
-    if sealing.is_on():
-        sealing.keys().keep_up()
 
 
 def waiting(client: Any, chat_id: str, most: int = 0) -> tuple[list[str], list[Turn]]:

@@ -1,8 +1,7 @@
 """The sandbox of each call of the Claude CLI: it sees only its own processes, and only those of our files that this call needs (landlock_exec.py).
 
-Hidden are our three directories, and the files with secrets: settings, credentials, the owner's key and the
-encryption key. `HOME` belongs to the CLI: if one of them is inside, the call can use what is in `HOME`, but cannot create new files in the
-directories above the hidden one.
+Hidden are our three directories, and the files with secrets: settings, credentials and the owner's key. `HOME` belongs to the CLI: if one of them
+is inside, the call can use what is in `HOME`, but cannot create new files in the directories above the hidden one.
 """
 
 from __future__ import annotations
@@ -96,8 +95,6 @@ def _private(settings: Settings) -> list[Path]:
     """
     ours = [settings.hmem_state_dir, settings.hmem_memory_dir, settings.hmem_night_dir]
     ours += [settings.media_dir] if settings.media_dir else []
-    keys = (settings.encrypt_key_file, settings.key_file_of_night)
-    ours += [key.parent for key in keys if key]  # the keyrings are beside them
     mirror = settings.archive_mirror
     ours += [Path(mirror)] if mirror and not names_a_host(mirror) else []
     files = [path for path in (settings_file(), *credentials.places()) if path and _holds_something(path)]

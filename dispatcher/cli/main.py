@@ -105,11 +105,6 @@ COMMANDS = (
         "dispatcher.cli.copies.chat_data",
         "The owner's key, with which `hmem forget` signs; created if there is none. Prints the public half for the night.",
     ),
-    CommandEntry(
-        "key",
-        "dispatcher.cli.copies.key",
-        "Encryption at rest: make the key, copy it, put it back, change it. Without the key nothing that is remembered can be read.",
-    ),
 )
 hmem = CommandGroup("hmem", __doc__, COMMANDS)
 
@@ -139,10 +134,8 @@ def run(
 
     from shared.config.ownership import OURS
     from shared.system.files import own_root
-    from shared.system.keys import sealing
 
     settings = start("dispatcher")
-    sealing.require()
     _claim_format(own_root(settings.hmem_state_dir, OURS["hmem_state_dir"]))
     asyncio.run(_serve(settings))
 

@@ -27,6 +27,7 @@ from dispatcher.health.checks.host import (
     check_secret,
     check_state,
 )
+from dispatcher.health.checks.isolation import check_isolation
 from dispatcher.health.checks.memory import (
     check_embedder,
     check_forgetting,
@@ -44,8 +45,6 @@ from dispatcher.health.checks.night import (
     check_night_directory,
     check_owner_key,
 )
-from dispatcher.health.checks.protection.encryption import check_encryption
-from dispatcher.health.checks.protection.isolation import check_isolation
 from dispatcher.health.checks.queue import check_dead, check_dispatcher, check_kept_files
 from dispatcher.health.checks.redis import (
     check_clock,
@@ -93,7 +92,6 @@ CHECKS: tuple[Check, ...] = (
     Check("owners", check_owners, needs=("redis",)),
     Check("isolation", check_isolation),
     Check("state", check_state),
-    Check("encryption", check_encryption),
     Check("directories", check_directories),
     Check("disk", check_disk),
     Check("formats", check_formats),

@@ -21,9 +21,7 @@ from nightly.archive.catalog import Catalog
 from nightly.archive.segments import RESTORE, RawRecord
 from nightly.archive.tables.tables import Place
 from nightly.night.record_failure import reason_of
-from nightly.night.sealed import read_archive_line
 from shared.errors import ArchiveDamaged
-from shared.system.keys import sealing
 from shared.turns.chunk import Chunk
 from shared.turns.chunking import chunks_of, indexed_text
 from shared.turns.records import RecordRefused, Tombstone, Turn, time_order
@@ -137,14 +135,12 @@ class ChatReader:
             raise
 
     def _lines(self, chat_id: str) -> Iterator[StoredLine]:
-        """Without those whose key was destroyed: a tombstone covers them."""
-        return (line for line in map(self._line, self._catalog.places_of(chat_id)) if line.content)
+        return map(self._line, self._catalog.places_of(chat_id))
 
     def _line(self, place: Place) -> StoredLine:
         name, start, length, sha256 = place
         try:
-            content = os.pread(self._file(name), length, start)
-            return StoredLine(name, start, sha256, _unsealed(content) if sealing.is_on() else content)
+            return StoredLine(name, start, sha256, os.pread(self._file(name), length, start))
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise _damaged(self._directory / name, start, error) from error
 
@@ -156,12 +152,6 @@ class ChatReader:
             self._files[name] = os.open(self._directory / name, os.O_RDONLY | os.O_CLOEXEC)
             self._opened.callback(os.close, self._files[name])
         return self._files[name]
-
-
-def _unsealed(content: bytes) -> bytes:
-    """A line as it is without encryption; empty if its key was destroyed."""
-    record = read_archive_line(content)
-    return b"" if record.get("kind") in (None, "erased") else orjson.dumps(record)
 
 
 def parsed(line: StoredLine, chat_id: str, directory: Path) -> Turn:

@@ -33,8 +33,6 @@ from shared.system.processes import run_bounded
 CALL_TIMEOUT_SECONDS = 7200
 SILENCE_SECONDS = 900
 
-#: The keyring of encrypted files.
-KEYRING = "keyring.json"
 #: Only files of the archive: no temporary files, nothing that the owner keeps next to them.
 _ALL = ("--include=/seg-[0-9]*.jsonl", "--include=/texts-[0-9]*.jsonl", "--exclude=*")
 #: Damaged files that `replace` kept.
@@ -107,12 +105,6 @@ class Mirror:
         """Copy these files from there."""
         if names:
             self.rsync(*_only(names), self.root, f"{into}/")
-
-    def put_keyring(self, content: bytes) -> None:
-        """The keyring (docs/encryption.md), in the place of an earlier one: with the owner's key, it is what opens the files beside it."""
-        with tempfile.TemporaryDirectory(prefix="hmem-mirror-") as folder:
-            (Path(folder) / KEYRING).write_bytes(content)
-            self.send(_only([KEYRING]), Path(folder), [KEYRING], "--ignore-times")
 
     def _send(self, archive_dir: Path, names: list[str], *how: str) -> None:
         if names:

@@ -13,8 +13,7 @@
 Redis' DUMP). `sha256` covers key, type and value: it is the record's identity, and flush relies on it. A turn is identified by
 `task_id:role`; of its versions, the one of the highest run is recalled. A segment is written once, complete and durable, and is verified
 with its last line each time it is read: a segment that fails is used neither for a build nor for a flush. A segment is rewritten only
-for a tombstone that erases (nightly/archive/rewriting/erasing.py), and when encryption is switched on; then it has format 2 and contains the hash of
-the original file. With encryption it has format 3, and its lines are sealed (nightly/night/sealed.py): readers see no difference.
+for a tombstone that erases (nightly/archive/erasing.py); then it has format 2 and contains the hash of the original file.
 """
 
 from __future__ import annotations
@@ -30,11 +29,9 @@ from typing import Any, Protocol, TypeVar
 
 import orjson
 
-from nightly.night.sealed import archive_line, is_gone, named_chat, read_archive_line, read_night_line
 from shared.errors import ArchiveDamaged, FormatNewer
 from shared.system.archive_folder import CAPTURE, archive_files, proven_hash, run_of
 from shared.system.files import atomic_writer
-from shared.system.keys import sealing
 from shared.turns.events import Event
 from shared.turns.records import RecordRefused, Tombstone, Turn, chat_id_of, dumps, timestamp_of, turn_key
 
@@ -42,7 +39,7 @@ Item = TypeVar("Item")
 #: A line of a segment.
 Record = dict[str, Any]
 
-FORMAT, ERASED_FORMAT, SEALED_FORMAT = 1, 2, 3
+FORMAT, ERASED_FORMAT = 1, 2
 #: Directory of the archive for damaged copies that were kept.
 DAMAGED = "damaged"
 
@@ -85,7 +82,7 @@ def stored_records(path: Path) -> Iterator[RawRecord]:
     """The records of a file of lines, as the export step writes it."""
     with path.open("rb") as handle:
         for line in handle:
-            yield RawRecord.from_json(orjson.loads(read_night_line(line)))
+            yield RawRecord.from_json(orjson.loads(line))
 
 
 def _bytes_field(name: str, value: bytes) -> dict[str, str]:
@@ -234,10 +231,10 @@ class Segment:
             run, kind = self.header["run"], self.header["kind"]
             if (run, kind) != (run_of(path.name), kind_of(path.name)):
                 raise ValueError(f"it contains another file: {kind} of run {run}")
-            if self.header["format"] > SEALED_FORMAT:
+            if self.header["format"] > ERASED_FORMAT:
                 raise FormatNewer(
                     f"Archive segment {path} has format {self.header['format']}, which a newer hcli-memory wrote; this program reads formats up "
-                    f"to {SEALED_FORMAT}, so it changed nothing. Install the newer one here, too."
+                    f"to {ERASED_FORMAT}, so it changed nothing. Install the newer one here, too."
                 )
 
     @property
@@ -245,20 +242,8 @@ class Segment:
         """The hash of the first file, if something was erased from it."""
         return self.header.get("original")
 
-    @property
-    def is_sealed(self) -> bool:
-        """Whether its lines are encrypted."""
-        return bool(self.header["format"] >= SEALED_FORMAT)
-
     def __iter__(self) -> Iterator[dict[str, Any]]:
         return (record for _, _, record in self.lines())
-
-    def gone(self) -> int:
-        """How many lines are sealed with a key that was destroyed: readers see what remains of them."""
-        if not self.is_sealed:
-            return 0
-        with _named(self.path), self.path.open("rb") as handle:
-            return sum(map(is_gone, handle))
 
     def lines(self) -> Iterator[tuple[int, int, dict[str, Any]]]:
         """(start, length in bytes, record) of each line but the first and the last, each valid by itself; ArchiveDamaged at the end if the file is
@@ -268,9 +253,9 @@ class Segment:
             digest, start = hashlib.sha256(line), len(line)
             line = handle.readline()
             while following := handle.readline():  # the last line is no record
-                if record := read_archive_line(line):
-                    _refuse_unless_sound(record)
-                    yield start, len(line) - 1, record
+                record = orjson.loads(line)
+                _refuse_unless_sound(record)
+                yield start, len(line) - 1, record
                 digest.update(line)
                 start, line = start + len(line), following
             digest.update(line)
@@ -345,16 +330,6 @@ def header_of(path: Path) -> dict[str, Any]:
     return header
 
 
-def unsealed_files(directory: Path) -> list[str]:
-    """The files that were written before encryption was switched on, by their first lines alone; ArchiveDamaged."""
-    found = list[str]()
-    for _, name in archive_files(directory):
-        with _named(directory / name):
-            if header_of(directory / name)["format"] < SEALED_FORMAT:
-                found.append(name)
-    return found
-
-
 def erased_since(old: Path, new: Path) -> bool:
     """Whether `new` is `old` after something was erased from it. False if either is damaged."""
     try:
@@ -377,21 +352,6 @@ def _is_what_remains(now: Record | None, line: Record) -> bool:
     return now is not None and now["kind"] == "erased" and now["sha256"] == line.get("sha256")
 
 
-def _line(record: Record) -> bytes:
-    """A record as it stands in a segment, sealed with the key of its chat if encryption is on."""
-    kind = record["kind"]
-    if kind == "text":
-        return archive_line(record, record["chat_id"], None)
-    if kind not in ("turn", "quarantine") or not sealing.is_on():
-        return archive_line(record, None, None)
-    raw = RawRecord.from_json(record)
-    try:
-        turn = turn_of(raw)
-    except RecordRefused:
-        return archive_line(record, named_chat(raw.value), None)
-    return archive_line(record, turn.chat_id, turn.timestamp)
-
-
 def write_segment(
     path: Path, run: int | None, records: Iterable[Record], kind: str = "segment", original: str | None = None
 ) -> None:
@@ -399,13 +359,13 @@ def write_segment(
     erased."""
     records = _repeatable(records)
     erased = original is not None or any(record["kind"] == "erased" for record in records)
-    version = SEALED_FORMAT if sealing.is_on() else ERASED_FORMAT if erased else FORMAT
+    version = ERASED_FORMAT if erased else FORMAT
     header: Record = {"kind": kind, "format": version, "run": run}
     if original:
         header["original"] = original
     digest, lines = hashlib.sha256(), 0
     with atomic_writer(path) as handle:
-        for written in itertools.chain([orjson.dumps(header)], map(_line, records)):
+        for written in itertools.chain([orjson.dumps(header)], map(orjson.dumps, records)):
             line = written + b"\n"
             digest.update(line)
             lines += 1

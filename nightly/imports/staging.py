@@ -29,7 +29,6 @@ from nightly.archive.tombstones import judge
 from nightly.imports.candidates import Candidate
 from nightly.imports.import_filter import SEEN, ImportCounts, ImportFilter, ImportVerdict
 from nightly.night.folder import Night, imports_dir
-from nightly.night.sealed import destroy_import_keys, import_line, night_line, read_import_line
 from shared.config.settings import Settings
 from shared.errors import StorageError
 from shared.system.files import (
@@ -41,8 +40,6 @@ from shared.system.files import (
     sha256_file,
     try_locked_dir,
 )
-from shared.system.keys import sealing
-from shared.system.keys.sealing import KeyDestroyed
 from shared.turns.records import RecordRefused, Tombstone
 from shared.wire import keys
 
@@ -73,7 +70,7 @@ class Staging:
         return f"{self._digest.hexdigest()}.jsonl"
 
     def _write(self, line: dict[str, Any]) -> None:
-        written = import_line(orjson.dumps(line)) + b"\n"
+        written = orjson.dumps(line) + b"\n"
         self._digest.update(written)
         self._handle.write(written)
 
@@ -83,7 +80,6 @@ def stage(directory: Path, source: str) -> Iterator[Staging]:
     """Write an import into the directory; at the end `path` names the file. Nothing remains of an interrupted one."""
     with locked_dir(own_dir(directory.parent, directory.name)):
         remove_halves(directory)
-        sealing.require()  # a night may have destroyed the key that this process knows
         part = directory / _PART
         with atomic_writer(part) as handle:
             staging = Staging(handle, source)
@@ -123,7 +119,7 @@ class StagedImport:
         with self._reading() as handle:
             if sha256_file(path) != f"sha256:{path.stem}":
                 raise StagedUnreadable("its content does not match its name")
-            header = orjson.loads(read_import_line(handle.readline()))
+            header = orjson.loads(handle.readline())
             if header["format"] > FORMAT:
                 raise StagedUnreadable("a newer program wrote it")
             self.source = header["source"]
@@ -143,14 +139,12 @@ class StagedImport:
         try:
             with self.path.open("rb") as handle:
                 yield handle
-        except KeyDestroyed as error:  # a copy of one, from a backup
-            raise StagedUnreadable("a night has archived it before, and destroyed its key") from error
         except (OSError, ValueError, KeyError, TypeError, RecordRefused) as error:
             raise StagedUnreadable(f"it cannot be read ({type(error).__name__})") from error
 
 
 def _candidate(line: bytes) -> Candidate:
-    return Candidate.from_json(orjson.loads(read_import_line(line)))
+    return Candidate.from_json(orjson.loads(line))
 
 
 def take(night: Night, out: Path) -> dict[str, Any]:
@@ -191,11 +185,11 @@ def _append(out: Path, known: ImportFilter, imports: list[StagedImport]) -> dict
                 if verdict is not ImportVerdict.NEW:
                     continue
                 if candidate.record:
-                    records.write(night_line(orjson.dumps(candidate.record.to_json())) + b"\n")
+                    records.write(orjson.dumps(candidate.record.to_json()) + b"\n")
                 elif candidate.tombstone:
-                    tombstones.write(night_line(orjson.dumps(_as_record(candidate.tombstone).to_json())) + b"\n")
+                    tombstones.write(orjson.dumps(_as_record(candidate.tombstone).to_json()) + b"\n")
                 elif candidate.text:
-                    texts.write(night_line(orjson.dumps(candidate.text.to_json())) + b"\n")
+                    texts.write(orjson.dumps(candidate.text.to_json()) + b"\n")
     return tallies
 
 
@@ -226,16 +220,6 @@ def clear(night: Night) -> None:
     directory = imports_dir(night.settings)
     for name in night.result("export").get("imports", {}).get("files", {}):
         (directory / name).unlink(missing_ok=True)
-    if not sealing.is_on() or not directory.is_dir():
-        return
-    with try_locked_dir(directory) as alone:
-        if alone:  # else one is being written, and a later night destroys the key
-            destroy_import_keys(map(_first_line, staged_files(directory)))
-
-
-def _first_line(path: Path) -> bytes:
-    with path.open("rb") as handle:
-        return handle.readline()
 
 
 def classify_by_file(known: ImportFilter, candidates: Iterable[Candidate]) -> Iterator[tuple[Candidate, ImportVerdict]]:

@@ -12,9 +12,7 @@ from types import TracebackType
 
 import orjson
 
-from nightly.night.sealed import NIGHT
 from shared.system.files import atomic_writer, write_atomic
-from shared.system.keys import sealing
 from shared.turns.chunk import Chunk
 from shared.turns.message_origin import Origin
 
@@ -52,7 +50,6 @@ class ChunkWriter:
         """Write all lines of a chat; returns how many. A chat without any is left out."""
         content = b"".join(lines)
         if count := content.count(b"\n"):  # none is inside a line: JSON writes it as an escape
-            content = sealing.seal(NIGHT, content, CHUNKS, local=True)
             self._handle.write(content)
             self._chats[chat_id] = (self._row, count, self._byte, len(content))
             self._row, self._byte = self._row + count, self._byte + len(content)
@@ -86,7 +83,7 @@ class ChunkFolder:
         _, _, start, size = self._places[chat_id]
         with self._path.open("rb") as handle:
             handle.seek(start)
-            return sealing.unseal(handle.read(size), CHUNKS)
+            return handle.read(size)
 
     def times(self, chat_id: str) -> list[tuple[str, float]]:
         """(chunk id, POSIX seconds) of the chunks of one chat: faster to read."""

@@ -17,11 +17,9 @@ from zoneinfo import ZoneInfo
 from nightly.index.chunk_file import ChunkFolder
 from nightly.index.rows import Rows
 from shared.errors import StorageError
-from shared.release.chunk_rows import read_chunk
 from shared.release.integrity import damage_named, open_closed
 from shared.release.manifest import LEXICAL, NOTE_VECTORS, NOTES, VECTORS
-from shared.system.keys.sealing import KeyDestroyed
-from shared.turns.chunk import COLUMNS, Chunk, turn_order
+from shared.turns.chunk import COLUMNS, Chunk, chunk_of, turn_order
 from shared.turns.chunking import indexed_text
 from shared.vectors.base import Corpus
 
@@ -115,11 +113,7 @@ class WordRows:
         return len(self._folder.chats.get(chat_id, ()))
 
     def held(self, part: Path, chat_id: str) -> list[str] | None:
-        wanted = self._chunks(chat_id)
-        try:
-            chunks = _chunks_in(part, chat_id)
-        except KeyDestroyed:  # the chat was forgotten since
-            return None
+        wanted, chunks = self._chunks(chat_id), _chunks_in(part, chat_id)
         return [one.chunk_id for one in chunks] if all(wanted.get(one.chunk_id) == one for one in chunks) else None
 
     def others(self, part: Path, tonight: Collection[str]) -> list[str]:
@@ -160,7 +154,7 @@ def _chats_in(part: Path) -> list[str]:
 def _chunks_in(part: Path, chat_id: str) -> list[Chunk]:
     with damage_named(part), closing(open_closed(part)) as connection:
         sql = f"SELECT {COLUMNS} FROM chunks WHERE chat_id = ?"  # noqa: S608 - constants
-        return [read_chunk(row) for row in connection.execute(sql, (chat_id,))]
+        return [chunk_of(row) for row in connection.execute(sql, (chat_id,))]
 
 
 class VectorRows:
@@ -180,11 +174,9 @@ class VectorRows:
     def held(self, part: Path, chat_id: str) -> list[str] | None:
         import numpy as np
 
-        from shared.vectors.sqlite.files import STORED, count_vectors_and_repeats, read_chat
+        from shared.vectors.sqlite.files import STORED, read_chat
 
         ids, vectors, repeats = read_chat(part, chat_id, self._dimensions)
-        if len(ids) + len(repeats) != count_vectors_and_repeats(part, chat_id):
-            return None  # the chat was forgotten since
         wanted = self._rows.chat(chat_id)
         numbers = {one: number for number, one in enumerate(wanted.digests)}
         if any(one not in numbers for one in ids) or any(

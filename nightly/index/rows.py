@@ -11,14 +11,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-import orjson
 from cachetools import LRUCache
 
 from nightly.index.chunk_file import ChunkFolder
 from nightly.night.folder import Night
-from nightly.night.sealed import NIGHT
 from shared.errors import LedgerMismatch
-from shared.system.keys import sealing
 from shared.vectors.base import Corpus
 
 if TYPE_CHECKING:
@@ -64,63 +61,11 @@ class MappedRows:
             self._mapping.madvise(mmap.MADV_DONTNEED)
         return self._rows
 
-    def finish(self) -> None:
-        """What was written is in the file."""
 
-
-class SealedRows:
-    """The same with encryption: all vectors are in memory, and the file has them sealed with the night's key, so many rows together."""
-
-    def __init__(self, path: Path, rows: Vectors) -> None:
-        self.shape, self._path, self._rows = rows.shape, path, rows
-
-    def __len__(self) -> int:
-        return int(self.shape[0])
-
-    def looking_at(self, count: int) -> Vectors:  # noqa: ARG002 - as MappedRows
-        """All rows."""
-        return self._rows
-
-    def finish(self) -> None:
-        """Write the file."""
-        with self._path.open("wb") as file:
-            file.write(orjson.dumps(self.shape) + b"\n")
-            for start in range(0, len(self), AT_ONCE):
-                sealed = sealing.seal(NIGHT, self._rows[start : start + AT_ONCE].tobytes(), _about(start), local=True)
-                file.write(len(sealed).to_bytes(8) + sealed)
-
-    @classmethod
-    def read(cls, path: Path) -> SealedRows:
-        """ValueError if the file is not whole."""
-        import numpy as np
-
-        with path.open("rb") as file:
-            rows = np.empty(orjson.loads(file.readline()), np.float32)
-            for start in range(0, len(rows), AT_ONCE):
-                some = sealing.unseal(file.read(int.from_bytes(file.read(8))), _about(start))
-                rows[start : start + AT_ONCE] = np.frombuffer(some, np.float32).reshape(-1, rows.shape[1])
-        return cls(path, rows)
-
-
-def _about(start: int) -> str:
-    return f"vectors from row {start}"
-
-
-def open_rows(path: Path) -> MappedRows | SealedRows:
-    """As `write_zeros` began it. ValueError if it is no such file."""
-    with path.open("rb") as file:
-        sealed = file.read(1) == b"["
-    return SealedRows.read(path) if sealed else MappedRows(path)
-
-
-def write_zeros(path: Path, rows: int, dimensions: int) -> MappedRows | SealedRows:
+def write_zeros(path: Path, rows: int, dimensions: int) -> MappedRows:
     """A new file of zeros, to be written to. OSError if the disk has no room for it: a write to a page without room would kill us (SIGBUS)."""
     import numpy as np
 
-    if sealing.is_on():
-        made = SealedRows(path, np.zeros((rows, dimensions), np.float32))
-        made.finish()
-        return made
     with path.open("wb") as file:
         header = {"descr": "<f4", "fortran_order": False, "shape": (rows, dimensions)}
         np.lib.format.write_array_header_1_0(file, header)
@@ -163,7 +108,7 @@ class Rows:
     def __init__(self, folder: ChunkFolder, path: Path, refused: Collection[str]) -> None:
         """LedgerMismatch unless chunks = vectors + not embedded."""
         self._folder, self._refused = folder, refused
-        self._vectors = open_rows(path)
+        self._vectors = MappedRows(path)
         if len(self._vectors) != len(folder) or self._without() != len(refused):
             raise self._mismatch()
         self._kept: LRUCache[str, RowsOfChat] = LRUCache(KEPT_ROWS, lambda chat: min(KEPT_ROWS, 1 + len(chat.digests)))

@@ -1,8 +1,5 @@
 """`cache.sqlite`: vectors by (embedding, text), so that only new text is embedded. May be deleted at any time; it is filled again.
 
-With encryption the vectors are sealed, and the keys are stand-ins for the texts' hashes. A file from before is sealed once; when a chat is
-forgotten for ever, the file goes with its key.
-
 A row is some 1,600 bytes; a page of 16 KB holds ten. The rows lie in the order in which they came, and an index leads to them: the keys are
 hashes, and rows in the order of their keys would leave a fifth of each page free. A file of an earlier version (rows in the order of their
 keys, each in a page of 4 KB of its own and part of another) is copied once.
@@ -25,8 +22,6 @@ from nightly.night.folder import discard_cache, is_damage
 from nightly.night.progress import Reporter
 from shared.embedding.models import EmbeddingIdentity
 from shared.system.files import fsync_dir
-from shared.system.keys import sealing
-from shared.system.keys.sealing import CACHE as CACHE_KEY
 
 if TYPE_CHECKING:
     from shared.embedding.models import Vectors
@@ -35,8 +30,6 @@ if TYPE_CHECKING:
 NOTES = "notes:"
 #: Bytes of a page.
 PAGE = 16_384
-#: Version of a file whose rows are sealed, and what they are sealed with.
-SEALED, _VECTOR = 1, "vector"
 #: Texts of one query: more make it no faster.
 TEXTS_OF_A_QUERY = 256
 _SCHEMA = (
@@ -90,17 +83,16 @@ class VectorCache:
                 f"SELECT text_sha256, vector FROM vectors WHERE embedding = ? AND text_sha256 IN ({','.join('?' * len(digests))})",  # noqa: S608
                 (self._embedding, *digests),
             )
-            opened = ((digest, sealing.unseal(vector, _VECTOR)) for digest, vector in rows)
             found: dict[bytes, Vectors] = {
                 digest: np.frombuffer(vector, dtype="<f4")
-                for digest, vector in opened
+                for digest, vector in rows
                 if len(vector) == 4 * self._dimensions
             }
             yield from map(found.get, digests)
 
     def put(self, texts: Sequence[str], vectors: Vectors) -> None:
         rows = [
-            (self._embedding, _digest(text), sealing.seal(CACHE_KEY, vector.astype("<f4").tobytes(), _VECTOR))
+            (self._embedding, _digest(text), vector.astype("<f4").tobytes())
             for text, vector in zip(texts, vectors, strict=True)
         ]
         with self._connection:
@@ -176,7 +168,7 @@ def _make_compact(path: Path, report: Reporter) -> None:
         compact = old.execute("PRAGMA page_size").fetchone() == (PAGE,) and (
             "embeddings" in tables or "vectors" not in tables
         )
-        if compact and (not sealing.is_on() or old.execute("PRAGMA user_version").fetchone() == (SEALED,)):
+        if compact:
             return
         # The log's rows into the file, and the log away: it must not be read with the file that takes its name.
         if old.execute("PRAGMA journal_mode=DELETE").fetchone() != ("delete",):
@@ -199,8 +191,7 @@ def _copy(old: sqlite3.Connection, tables: set[str], path: Path, report: Reporte
             _create(new)
             if "texts" in tables:
                 new.execute(*old.execute("SELECT sql FROM sqlite_master WHERE name = 'texts'").fetchone())
-                rows = old.execute("SELECT key, record FROM texts") if not sealing.is_on() else ()
-                new.executemany("INSERT INTO texts VALUES (?,?)", rows)  # with encryption they are asked for again
+                new.executemany("INSERT INTO texts VALUES (?,?)", old.execute("SELECT key, record FROM texts"))
             if "vectors" in tables:
                 _copy_vectors(old, new, "embeddings" in tables, report)
     with path.open("rb") as file:
@@ -219,8 +210,6 @@ def _copy_vectors(old: sqlite3.Connection, new: sqlite3.Connection, named_by_id:
         for embedding, digest, vector in report.track(rows, count, "cache.sqlite"):
             if embedding not in ids:
                 ids[embedding] = _id_of(new, embedding)
-            if sealing.is_on() and not sealing.is_sealed(vector):
-                digest, vector = _stand_in(digest), sealing.seal(CACHE_KEY, vector, _VECTOR)
             yield ids[embedding], digest, vector
 
     new.executemany("INSERT INTO vectors VALUES (?,?,?)", with_id())
@@ -238,8 +227,6 @@ def _connect(path: Path) -> sqlite3.Connection:
 def _create(connection: sqlite3.Connection) -> None:
     for statement in _SCHEMA:
         connection.execute(statement)
-    if sealing.is_on():
-        connection.execute(f"PRAGMA user_version = {SEALED}")
 
 
 def _tables(connection: sqlite3.Connection) -> set[str]:
@@ -260,9 +247,4 @@ def _name(identity: EmbeddingIdentity, kind: Literal["chunks", "notes"] = "chunk
 
 
 def _digest(text: str) -> bytes:
-    return _stand_in(hashlib.sha256(text.encode("utf-8")).digest())
-
-
-def _stand_in(digest: bytes) -> bytes:
-    """The key of a row: with encryption nobody can compare it with a text that they guess."""
-    return bytes.fromhex(sealing.keyed(CACHE_KEY, digest.hex())) if sealing.is_on() else digest
+    return hashlib.sha256(text.encode("utf-8")).digest()

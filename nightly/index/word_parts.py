@@ -14,15 +14,14 @@ from contextlib import closing
 from nightly.index.chunk_file import ChunkFolder, parse_lines
 from nightly.workers.task import Frames, ResultRefused, TaskKind
 from shared.search import lexical
-from shared.system.keys import sealing
 
 #: Parts, and the numbers of chunks between which there are so many: SQLite makes a part of at most some 2 GB in memory.
 PARTS, LEAST_CHUNKS, MOST_CHUNKS = 4, 50_000, 4_000_000
 
 
 def divided(folder: ChunkFolder) -> list[list[str]]:
-    """The chats of each part; none if the index is written as one part, as it is with encryption: the keys stay in this process."""
-    if sealing.is_on() or not LEAST_CHUNKS < len(folder) <= MOST_CHUNKS:
+    """The chats of each part; none if the index is written as one part."""
+    if not LEAST_CHUNKS < len(folder) <= MOST_CHUNKS:
         return []
     parts: list[list[str]] = [[] for _ in range(PARTS)]
     for chat_id in sorted(folder.chats):

@@ -4,7 +4,7 @@ Each record is a turn, or it is quarantined: stored with its bytes and the reaso
 counts must add up (exported = new + new version + already archived + quarantined), or the night stops here. What older segments contain is
 known from the catalog (nightly/archive/catalog.py).
 
-What a tombstone with `erase` covers is written without its words. Then it is removed from older segments too (nightly/archive/rewriting/erasing.py).
+What a tombstone with `erase` covers is written without its words. Then it is removed from older segments too (nightly/archive/erasing.py).
 
 With ARCHIVE_MIRROR the new segment is copied there too. An unavailable mirror is a warning: memory is published anyway, and flush deletes
 nothing before the mirror is verified. A mirror with more or different files than the archive stops the night: something was lost.
@@ -19,6 +19,7 @@ from typing import Any
 
 import orjson
 
+from nightly.archive import erasing
 from nightly.archive.catalog import Catalog, open_catalog
 from nightly.archive.incoming.capture import empty
 from nightly.archive.incoming.events import archived_line
@@ -28,8 +29,6 @@ from nightly.archive.media.erase import erase as erase_media
 from nightly.archive.media.index import open_index
 from nightly.archive.media.places import is_intact
 from nightly.archive.mirror import Mirror, MirrorDiffers, bring_up_to_date, missing_there, open_mirror
-from nightly.archive.rewriting import erasing
-from nightly.archive.rewriting.keys import mirror_keyring, seal_media
 from nightly.archive.segments import (
     Again,
     RawRecord,
@@ -37,7 +36,6 @@ from nightly.archive.segments import (
     parse_turn,
     segment_name,
     stored_records,
-    unsealed_files,
     write_segment,
     write_texts,
 )
@@ -45,11 +43,9 @@ from nightly.archive.tombstones import Judged, judge
 from nightly.imports.staging import TEXTS, clear
 from nightly.night.folder import Night
 from nightly.night.ledger import Ledger
-from nightly.night.sealed import night_line, prepare_keys, read_night_line
 from shared.errors import LedgerMismatch, MirrorFailed
 from shared.system.faults import crash_point
 from shared.system.files import make_dir
-from shared.system.keys import sealing
 from shared.turns.records import RecordRefused, Tombstone
 
 #: Lines of the new segment, while the step runs.
@@ -60,7 +56,6 @@ def run(night: Night, out: Path) -> dict[str, Any]:
     make_dir(night.archive_dir)
     # Before the first write: a host that has lost its archive must not start a new one next to the mirror.
     mirror = _if_reachable(night, lambda mirror: {"lacks": len(missing_there(mirror, night.archive_dir))})
-    sealed = _seal_earlier(night) if sealing.is_on() else 0
     with open_catalog(night, before=night.run, scrub=True) as earlier:
         received = (record.value for record in stored_records(night.output("export") / TOMBSTONES))
         judged = judge(received, night.settings, earlier.tombstones)
@@ -68,7 +63,6 @@ def run(night: Night, out: Path) -> dict[str, Any]:
         eraser = erasing.eraser_of(earlier, tombstones, night.run)
         ledger, new_records = _write_new(night, out / NEW, earlier, eraser)
         new_events = _add_events(night, out / NEW, earlier, eraser)
-        prepare_keys(chat for chat in ledger.chats if chat != "?")
     _write(night, out / NEW, tombstones)
     (out / NEW).unlink()
     crash_point("archive:segment-written")
@@ -89,7 +83,7 @@ def run(night: Night, out: Path) -> dict[str, Any]:
             "originals": archive.originals,
         }
     if mirror and "error" not in mirror:
-        mirror = _if_reachable(night, lambda mirror: _mirrored(mirror, night.archive_dir))
+        mirror = _if_reachable(night, lambda mirror: {"proven": bring_up_to_date(mirror, night.archive_dir)})
     crash_point("archive:mirrored")
     clear(night)
     return {
@@ -101,22 +95,9 @@ def run(night: Night, out: Path) -> dict[str, Any]:
         "only_hiding_tombstones": judged.only_hide,
         **found,
         "erased": erased,
-        **({"sealed": sealed} if sealed else {}),
         "media": media,
         "mirror": mirror,
     }
-
-
-def _seal_earlier(night: Night) -> int:
-    """What was archived before encryption was switched on; how many files of the archive. The files of messages come first: as long as a file of the
-    archive is left, a killed night begins again."""
-    names = unsealed_files(night.archive_dir)
-    if names:
-        with open_catalog(night, before=night.run) as earlier, open_index(night.settings.hmem_night_dir) as index:
-            prepare_keys(earlier.turns_per_chat())
-            seal_media(earlier, index)
-        erasing.seal_segments(night, names)
-    return len(names)
 
 
 def _media(night: Night, archive: Catalog, out: Path) -> dict[str, Any]:
@@ -132,12 +113,6 @@ def _media(night: Night, archive: Catalog, out: Path) -> dict[str, Any]:
             else:
                 damaged.append(path)
         return brought | {"erased": erased, "damaged": damaged, "files": index.count}
-
-
-def _mirrored(mirror: Mirror, archive_dir: Path) -> dict[str, Any]:
-    proven = bring_up_to_date(mirror, archive_dir)
-    mirror_keyring(mirror)
-    return {"proven": proven}
 
 
 def _exported(night: Night) -> Iterator[RawRecord]:
@@ -166,7 +141,7 @@ def _bring_texts(night: Night, archive: Catalog, eraser: erasing.Eraser | None) 
 
     def new() -> Iterator[WrittenText]:
         with path.open("rb") as lines:
-            for text in map(WrittenText.from_json, map(orjson.loads, map(read_night_line, lines))):
+            for text in map(WrittenText.from_json, map(orjson.loads, lines)):
                 if not archive.has_text(text.key) and not any(map(text.is_made_from, tombstones)):
                     yield text
 
@@ -181,7 +156,7 @@ def _write_new(night: Night, path: Path, earlier: Catalog, eraser: erasing.Erase
         for record in _exported(night):
             if line := _classify(record, earlier, ledger):
                 written = (eraser and eraser.erased(record, night.run)) or line
-                handle.write(night_line(orjson.dumps(written)) + b"\n")
+                handle.write(orjson.dumps(written) + b"\n")
                 count += 1
     return ledger, count
 
@@ -234,7 +209,7 @@ def _write(night: Night, new: Path, tombstones: list[Tombstone]) -> None:
 
     def records() -> Iterator[dict[str, Any]]:
         with new.open("rb") as lines:
-            yield from map(orjson.loads, map(read_night_line, lines))
+            yield from map(orjson.loads, lines)
         yield from ({"kind": "tombstone", "tombstone": orjson.loads(one.to_json())} for one in tombstones)
 
     if (tombstones or new.stat().st_size) and not path.exists():

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from nightly.index.chunk_file import ChunkFolder
 from nightly.index.recipe import comparable
-from nightly.index.rows import MappedRows, SealedRows, write_zeros
+from nightly.index.rows import MappedRows, write_zeros
 from nightly.night.folder import CACHE, Night, discard_cache, is_damage
 from shared.embedding.models import Embedder
 from shared.embedding.open import open_embedder
@@ -84,7 +84,6 @@ def _embed_folder(
         tasks = filler.tasks((folder.chats[chat_id], chunks) for chat_id, chunks in chats)
         for answer in night.workers.map(embedding(embedder), tasks, len(folder)):
             filler.add(answer)
-        vectors.finish()
     except sqlite3.DatabaseError as error:
         if is_damage(error):
             discard_cache(path)
@@ -103,7 +102,7 @@ class _Filler:
     Several batches may be with embedders; the answers come in the order of the tasks.
     """
 
-    def __init__(self, embedder: Embedder, cache: VectorCache, vectors: MappedRows | SealedRows, total: int) -> None:
+    def __init__(self, embedder: Embedder, cache: VectorCache, vectors: MappedRows, total: int) -> None:
         self._embedder, self._cache, self._vectors, self._total = embedder, cache, vectors, total
         self._missing: dict[str, list[tuple[int, str]]] = {}  # text -> row and id of its chunks, until it is embedded
         self._batch: list[str] = []

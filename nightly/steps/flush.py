@@ -119,7 +119,7 @@ def _safe(night: Night, out: Path, *, nothing: bool) -> Iterator[RawRecord]:
         for record in _exported(night):
             if known.execute("SELECT 1 FROM exported WHERE sha256 = ? AND proven", (record.sha256,)).fetchone():
                 yield record
-    (out / PROVEN).unlink(missing_ok=True)
+    (out / PROVEN).unlink()
 
 
 def _segments_to_read(night: Night, known: sqlite3.Connection) -> set[str]:

@@ -19,11 +19,9 @@ import orjson
 
 from nightly.archive.segments import ArchivedTexts, WrittenText, read_texts, write_texts
 from nightly.night.folder import CACHE, Night, discard_cache, is_damage
-from nightly.night.sealed import NIGHT
 from shared.embedding.open import open_ollama
 from shared.errors import EmbeddingError
 from shared.system.faults import crash_point
-from shared.system.keys import sealing
 from shared.turns.records import well_formed
 
 if TYPE_CHECKING:
@@ -195,11 +193,11 @@ class TextCache:
 
     def get(self, key: str) -> WrittenText | None:
         row = self._connection.execute("SELECT record FROM texts WHERE key = ?", (key,)).fetchone()
-        return WrittenText.from_json(orjson.loads(sealing.unseal(row[0], key))) if row else None
+        return WrittenText.from_json(orjson.loads(row[0])) if row else None
 
     def put(self, text: WrittenText) -> None:
         with self._connection:
-            record = sealing.seal(NIGHT, orjson.dumps(text.to_json()), text.key, local=True)
+            record = orjson.dumps(text.to_json())
             self._connection.execute("INSERT OR REPLACE INTO texts VALUES (?,?)", (text.key, record))
 
     def clear(self) -> None:

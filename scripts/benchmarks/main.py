@@ -352,15 +352,6 @@ def page(chats: int = 10_000, chat_turns: int = 10, large: int = 100_000, rounds
 
 
 @app.command()
-def encryption(chats: int = 60, turns: int = 200, large: int = 20_000, rounds: int = 4) -> None:
-    """Nights and lookups with and without encryption at rest, side by side."""
-    from scripts.benchmarks.encryption import compare
-
-    describe_machine()
-    compare(chats, turns, large, rounds)
-
-
-@app.command()
 def typed() -> None:
     """The thresholds of typed memories, on invented data with the shipped model."""
     from scripts.benchmarks.typed import measure

@@ -1,8 +1,6 @@
-"""The owner's settings: encryption, the morning report and its alarms, and the owner's page (`hmem web`)."""
+"""The owner's settings: the morning report and its alarms, and the owner's page (`hmem web`)."""
 
 from __future__ import annotations
-
-from pathlib import Path
 
 from pydantic import BaseModel, Field, ValidationInfo, field_validator
 
@@ -13,14 +11,6 @@ from shared.config.values import AbsolutePath, ClockTime, listen_address
 class OwnerSettings(BaseModel):
     """A part of `Settings`."""
 
-    encrypt_key_file: AbsolutePath | None = Field(
-        None,
-        description="your encryption key (hmem key new): with it archive, releases, day store and caches are encrypted, a key a chat; unset: off",
-    )
-    night_encrypt_key_file: AbsolutePath | None = Field(
-        None,
-        description="the same key, in a directory of the user who runs the night or receives releases, if that is another; unset: ENCRYPT_KEY_FILE",
-    )
     report_chat: str = Field(
         "", description="id of the owner's chat, which gets the morning report and the alarms; empty: none"
     )
@@ -40,11 +30,6 @@ class OwnerSettings(BaseModel):
     web_proxy: str = Field(
         "", description="IP address of that proxy, from which alone the page may then be asked, such as 127.0.0.1"
     )
-
-    @property
-    def key_file_of_night(self) -> Path | None:
-        """Where the night, and who receives its releases, read the encryption key; None if encryption is off."""
-        return self.encrypt_key_file and (self.night_encrypt_key_file or self.encrypt_key_file)
 
     @field_validator("report_chat", mode="before")
     @classmethod

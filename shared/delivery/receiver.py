@@ -67,7 +67,6 @@ from shared.system.files import (
     remove_tree,
 )
 from shared.system.formats import claim, program_version
-from shared.system.keys import sealing
 from shared.system.privileges import close_to_others
 from shared.system.processes import last_line, module_command, run_bounded
 from shared.vectors.aliases import named_in
@@ -316,7 +315,6 @@ def main() -> int:
     begin_as("night")
     try:
         settings = load_settings()
-        sealing.configure(settings, "receiver")
         sys.stdout.buffer.write(orjson.dumps(handle(settings, sys.argv[1] if len(sys.argv) == 2 else "")))
     except Exception as error:
         ours = translate(error)

@@ -28,7 +28,6 @@ from shared.release.manifest import LEXICAL, Manifest, read_manifest, take_as_pr
 from shared.search.lexical import LexicalIndex
 from shared.search.recall import OpenRelease
 from shared.search.types import HiddenTurns, Query
-from shared.system.keys import sealing
 from shared.system.privileges import close_to_others
 from shared.turns.chunk import Chunk
 
@@ -46,7 +45,6 @@ PLAIN_WORDS = "first words"
 
 def run_trial(path: Path, state_dir: Path, current: Path | None = None) -> dict[str, Any]:
     """The gate's record, or {} without a current release; ReleaseRefused."""
-    sealing.configure(load_settings(hmem_state_dir=state_dir), "receiver")
     release = _open(path, state_dir)
     try:
         if release.manifest.indexes and release.vectors_missing:

@@ -18,17 +18,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from shared.release.chunk_rows import unsealed
 from shared.release.integrity import damage_named, open_closed
 from shared.release.manifest import CHATS
 from shared.release.parts import part_files
-from shared.system.keys import sealing
-from shared.system.keys.sealing import KeyDestroyed, chat_key
 
 #: Raise it when a part is laid out in another way: then none is taken over.
 LAYOUT = 1
-#: What is sealed.
-_SUMMARY = "summary"
 #: Up to so many chats are looked up, more are read in order.
 ONE_BY_ONE = 1000
 #: What is counted of a chat: turns to recall, their chunks, turns that a tombstone covers; then the account of the night that did it last
@@ -76,7 +71,7 @@ class ChatRow:
 
 def version() -> str:
     """What a part follows from beside its chats: only parts of the same are taken over."""
-    return f"chats layout {LAYOUT}" + (", encrypted" if sealing.is_on() else "")
+    return f"chats layout {LAYOUT}"
 
 
 class PartWriter:
@@ -105,8 +100,7 @@ class PartWriter:
         values = (row.chat_id, row.made_from, *(row.counts.get(name) for name in COUNTED))
         self._connection.execute(_INSERT, values)
         if row.summary is not None:
-            text = sealing.seal_text(chat_key(row.chat_id), row.summary, _SUMMARY)
-            self._connection.execute("INSERT INTO summaries VALUES (?,?)", (row.chat_id, text))
+            self._connection.execute("INSERT INTO summaries VALUES (?,?)", (row.chat_id, row.summary))
         self.chats.add(row.chat_id)
 
 
@@ -246,7 +240,4 @@ def _row(found: tuple[Any, ...], summary: str | None = None) -> ChatRow:
 
 def _summary(part: sqlite3.Connection, chat_id: str) -> str | None:
     found = part.execute("SELECT text FROM summaries WHERE chat_id = ?", (chat_id,)).fetchone()
-    try:
-        return unsealed(found[0], _SUMMARY) if found else None
-    except KeyDestroyed:  # the chat was forgotten
-        return None
+    return found[0] if found else None

@@ -15,7 +15,7 @@ from __future__ import annotations
 import sqlite3
 import threading
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -28,9 +28,6 @@ from shared.ranking.question import asks, tells_time
 from shared.ranking.scoring import Array, Features, Neighbours, Posting
 from shared.ranking.sides import Sides
 from shared.ranking.tokeniser import Tokeniser
-from shared.release.chunk_rows import unsealed_bytes
-from shared.system.keys import sealing
-from shared.system.keys.sealing import KeyDestroyed, chat_key
 from shared.text.dates.past import Span
 from shared.turns.chunk import turn_order
 from shared.turns.speakers import Speaker, is_named, namesakes
@@ -47,26 +44,20 @@ CREATE TABLE postings (
 _COLUMNS = "chunk_ids, speakers, starts, lengths, tokens, said_by, flags, users"
 
 ASKS, TIMED = 1, 2
-#: What is sealed.
-SPEAKERS, USERS = "speakers", "users"
 #: Bytes of chats in memory. An item takes 150 or more: so some 200,000 items, 300 chats of 600, stay at hand.
 CACHE_BYTES = 32_000_000
 #: Bytes of an id beside its characters (a Python string), and of what holds it.
 _ID_BYTES = 57
 
 
-def write_chat(
-    connection: sqlite3.Connection, chat_no: int, chat_id: str, entries: Sequence[Any], tokeniser: Tokeniser
-) -> list[str]:
-    """Write one chat's items; entries are (chunk_id, role, speaker, user id, text, started_at, indexed text) in the order of time. Returns the
-    terms."""
+def write_chat(connection: sqlite3.Connection, chat_no: int, entries: Sequence[Any], tokeniser: Tokeniser) -> None:
+    """Write one chat's items; entries are (chunk_id, role, speaker, user id, text, started_at, indexed text) in the order of time."""
     n = len(entries)
     postings = list(tokeniser.postings([entry[6] for entry in entries]))
-    key = chat_key(chat_id)
     rows = [
         (
             chat_no,
-            sealing.keyed(key, term),
+            term,
             ordinals.astype("<i4", copy=False).tobytes(),
             counts.astype("<u2", copy=False).tobytes(),
         )
@@ -92,12 +83,11 @@ def write_chat(
         (
             chat_no,
             orjson.dumps([entry[0] for entry in entries]),
-            sealing.seal(key, orjson.dumps([speaker[:2] for speaker in speakers]), SPEAKERS),
+            orjson.dumps([speaker[:2] for speaker in speakers]),
             *(array.tobytes() for array in arrays),
-            sealing.seal(key, orjson.dumps([user for _, _, user in speakers]), USERS),
+            orjson.dumps([user for _, _, user in speakers]),
         ),
     )
-    return [term for term, _ in postings]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -140,17 +130,11 @@ class Items:
 
 @dataclass(frozen=True, eq=False)
 class Stretch:
-    """A chat's rows in one part of the index: its number there, and their places among all items of the chat. `key`: the data key with which the
-    part is sealed."""
+    """A chat's rows in one part of the index: its number there, and their places among all items of the chat."""
 
     part: int
     chat_no: int
     places: NDArray[np.int32]
-    key: bytes | None = field(default=None, repr=False)
-
-    def stored(self, term: str) -> str:
-        """A term as it stands in the part."""
-        return sealing.keyed_with(self.key, term) if self.key else term
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -179,7 +163,6 @@ class ChatRows:
     tokens: NDArray[np.int32]
     said_by: NDArray[np.int32]
     flags: NDArray[np.uint8]
-    key: bytes | None = field(default=None, repr=False)
 
 
 def read_rows(connection: sqlite3.Connection, chat_id: str, part: int = 0) -> ChatRows | None:
@@ -191,13 +174,6 @@ def read_rows(connection: sqlite3.Connection, chat_id: str, part: int = 0) -> Ch
     if row is None:
         return None
     chat_no, ids, speakers, *blobs, users = row
-    key = None
-    if sealing.is_sealed(speakers):
-        try:
-            key = sealing.keys().by_id(sealing.key_id_of(speakers)).secret
-        except KeyDestroyed:  # the chat was forgotten
-            return None
-        speakers, users = unsealed_bytes(speakers, SPEAKERS), unsealed_bytes(users, USERS)
     chunk_ids = orjson.loads(ids)
     dtypes = ("<f8", "<i4", "<i4", "<i4", "u1")
     starts, lengths, tokens, said_by, flags = map(np.frombuffer, blobs, dtypes)
@@ -206,7 +182,7 @@ def read_rows(connection: sqlite3.Connection, chat_id: str, part: int = 0) -> Ch
     pairs = orjson.loads(speakers)
     named = zip(pairs, orjson.loads(users), strict=True)
     said = [(role, name, user) for (role, name), user in named]
-    return ChatRows(part, chat_no, chunk_ids, said, starts, lengths, tokens, said_by, flags, key)
+    return ChatRows(part, chat_no, chunk_ids, said, starts, lengths, tokens, said_by, flags)
 
 
 def chat_items(chat_id: str, parts: Sequence[ChatRows]) -> ChatItems:
@@ -224,7 +200,7 @@ def chat_items(chat_id: str, parts: Sequence[ChatRows]) -> ChatItems:
     return ChatItems(
         chat_id=chat_id,
         stretches=tuple(
-            Stretch(part.part, part.chat_no, places[end - len(part.chunk_ids) : end], part.key)
+            Stretch(part.part, part.chat_no, places[end - len(part.chunk_ids) : end])
             for part, end in zip(parts, ends, strict=True)
         ),
         chunk_ids=tuple(ids[row] for row in order.tolist()),
@@ -267,15 +243,13 @@ def _numbers(part: ChatRows, speakers: dict[Speaker, int]) -> NDArray[np.int32]:
 
 def read_postings(connection: sqlite3.Connection, stretch: Stretch, terms: Sequence[str]) -> dict[str, Posting]:
     """Where these terms stand in a chat's stretch, those that do, as places among all of its items; sqlite3.DatabaseError if a row is not whole."""
-    named = {stretch.stored(term): term for term in terms}  # a term may come twice
-    marks = ",".join("?" * len(named))
+    asked = dict.fromkeys(terms)
+    marks = ",".join("?" * len(asked))
     rows = connection.execute(
         f"SELECT term, ordinals, counts FROM postings WHERE chat_no = ? AND term IN ({marks})",  # noqa: S608 - marks only
-        (stretch.chat_no, *named),
+        (stretch.chat_no, *asked),
     )
-    found = {
-        named[term]: (np.frombuffer(ordinals, "<i4"), np.frombuffer(counts, "<u2")) for term, ordinals, counts in rows
-    }
+    found = {term: (np.frombuffer(ordinals, "<i4"), np.frombuffer(counts, "<u2")) for term, ordinals, counts in rows}
     if any(len(one) != len(two) or not len(one) or one[-1] >= len(stretch.places) for one, two in found.values()):
         raise sqlite3.DatabaseError(f"the postings of chat number {stretch.chat_no} are not whole")
     return {term: (stretch.places[ordinals], counts) for term, (ordinals, counts) in found.items()}

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import importlib.metadata
 import itertools
-import re
 import sqlite3
 import threading
 from collections import Counter
@@ -24,12 +23,10 @@ from cachetools import LRUCache
 
 from shared.errors import LedgerMismatch
 from shared.ranking.question import Match, query_terms, query_words
-from shared.release.chunk_rows import read_chunks, stored_values, text_of
 from shared.release.integrity import check_database, damage_named, open_closed
 from shared.release.parts import begin, new_part, part_files
-from shared.system.keys import sealing
 from shared.text.writing import is_one_character
-from shared.turns.chunk import COLUMNS, Chunk, turn_order
+from shared.turns.chunk import COLUMNS, Chunk, chunk_of, turn_order, values_of
 
 if TYPE_CHECKING:
     from shared.ranking.scoring import Posting
@@ -51,7 +48,6 @@ CREATE TABLE chunks (
 CREATE INDEX chunks_by_exchange ON chunks (chat_id, exchange, role, passage);
 """
 
-_A_WORD = re.compile("[A-Za-z]")
 
 #: Ids in one statement; SQLite takes 32,766.
 IDS_AT_ONCE = 1000
@@ -64,8 +60,7 @@ VOCABULARIES_KEPT = 64
 def version() -> str:
     """What a part follows from beside its chunks: only parts of the same are taken over."""
     stemmer = importlib.metadata.version("snowballstemmer")
-    sealed = ", encrypted" if sealing.is_on() else ""
-    return f"layout {LAYOUT}, SQLite {sqlite3.sqlite_version}, snowballstemmer {stemmer}{sealed}"
+    return f"layout {LAYOUT}, SQLite {sqlite3.sqlite_version}, snowballstemmer {stemmer}"
 
 
 def build(place: Path, run: int, rows: Iterable[tuple[Chunk, str]], earlier: Earlier | None = None) -> None:
@@ -96,9 +91,7 @@ def _write_part(connection: sqlite3.Connection, rows: Iterable[tuple[Chunk, str]
     number, chats = 0, set[str]()
     connection.execute("PRAGMA journal_mode=DELETE")
     connection.executescript(SCHEMA + chat_items.SCHEMA + chat_words.SCHEMA)
-    if sealing.is_on():
-        connection.executescript(chat_words.SEALED_SCHEMA)
-    with closing(Tokeniser(on_disk=on_disk and not sealing.is_on())) as tokeniser:
+    with closing(Tokeniser(on_disk=on_disk)) as tokeniser:
         for chat_id, group in itertools.groupby(rows, key=lambda row: row[0].chat_id):
             if chat_id in chats:
                 raise ValueError(f"the chunks of chat {chat_id} do not follow each other")
@@ -107,14 +100,13 @@ def _write_part(connection: sqlite3.Connection, rows: Iterable[tuple[Chunk, str]
             own = list(group)
             connection.executemany(
                 f"INSERT INTO chunks (chunk_no, {COLUMNS}) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?)",  # noqa: S608 - constants
-                ((at, *stored_values(chunk)) for at, (chunk, _) in enumerate(own, start=number + 1)),
+                ((at, *values_of(chunk)) for at, (chunk, _) in enumerate(own, start=number + 1)),
             )
             number += len(own)
             own.sort(key=lambda row: row[0].started_at)
             entries = [(c.chunk_id, c.role, c.speaker, c.user_id, c.text, c.started_at, text) for c, text in own]
-            terms = chat_items.write_chat(connection, len(chats), chat_id, entries, tokeniser)
-            chat_words.write_vocabulary(connection, len(chats), chat_id, terms)
-            chat_words.write_words(connection, len(chats), chat_id, (text for _, text in own))
+            chat_items.write_chat(connection, len(chats), entries, tokeniser)
+            chat_words.write_words(connection, len(chats), (text for _, text in own))
     connection.commit()
     return number
 
@@ -246,13 +238,10 @@ class LexicalIndex:
 
     def beginning(self, items: ChatItems, letters: str) -> set[str]:
         """The terms of a chat that begin so."""
-        from shared.search.chat_words import beginning, read_terms
+        from shared.search.chat_words import read_terms
 
         found = set[str]()
         for one in items.stretches:
-            if one.key:
-                found.update(beginning(self._vocabulary(one), letters))
-                continue
             with self._lock:
                 found.update(read_terms(self._connections[one.part], one, letters))
         return found
@@ -336,7 +325,7 @@ class LexicalIndex:
         marks = ",".join("?" * len(chunk_ids))
         # `+`: else SQLite walks through the whole chat for them (50 of 65 ms in a chat of 100,000).
         sql = f"SELECT {COLUMNS} FROM chunks WHERE chunk_id IN ({marks}) AND +chat_id = ?"  # noqa: S608 - marks only
-        read = {chunk.chunk_id: chunk for chunk in read_chunks(self._rows(sql, (*chunk_ids, chat_id)))}
+        read = {chunk.chunk_id: chunk for chunk in map(chunk_of, self._rows(sql, (*chunk_ids, chat_id)))}
         with self._keeping:
             self._kept.update(read)
         return read
@@ -356,10 +345,11 @@ class LexicalIndex:
         """Texts of the questions that these answers belong to, by exchange; of this chat only, and none where there was no question."""
         asked = {chunk.exchange for chunk in chunks if chunk.role == "asst" and chunk.chat_id == chat_id}
         marks = ",".join("?" * len(asked))
-        sql = f"SELECT passage, exchange, chunk_id, text FROM chunks WHERE chat_id = ? AND exchange IN ({marks}) AND role = 'user'"  # noqa: S608 - marks only
+        sql = (
+            f"SELECT passage, exchange, text FROM chunks WHERE chat_id = ? AND exchange IN ({marks}) AND role = 'user'"  # noqa: S608 - marks only
+        )
         rows = sorted(self._rows(sql, (chat_id, *asked)), reverse=True)
-        texts = ((exchange, text_of(chunk_id, text)) for _, exchange, chunk_id, text in rows)
-        return {exchange: text for exchange, text in texts if text is not None}  # that of the first passage comes last
+        return {exchange: text for _, exchange, text in rows}  # that of the first passage comes last
 
     def chunks_per_chat(self) -> dict[str, int]:
         counted = Counter[str]()
@@ -369,20 +359,19 @@ class LexicalIndex:
 
     def first_chunk(self, chat_id: str) -> Chunk | None:
         """The first chunk of a chat that holds a word, of the oldest part that has one."""
-        sql = f"SELECT {COLUMNS} FROM chunks WHERE chat_id = ? AND text GLOB '*[A-Za-z]*' ORDER BY chunk_no"  # noqa: S608 - constants
-        with self._lock:
-            chunks = (chunk for one in self._connections for chunk in read_chunks(one.execute(sql, (chat_id,))))
-            return next((chunk for chunk in chunks if _A_WORD.search(chunk.text)), None)
+        sql = f"SELECT {COLUMNS} FROM chunks WHERE chat_id = ? AND text GLOB '*[A-Za-z]*' ORDER BY chunk_no LIMIT 1"  # noqa: S608 - constants
+        rows = self._rows(sql, (chat_id,))
+        return chunk_of(rows[0]) if rows else None
 
     def chunks_of(self, chat_id: str) -> list[Chunk]:
         """Every chunk of a chat in order of time: for verification, not for recall."""
         sql = f"SELECT {COLUMNS} FROM chunks WHERE chat_id = ?"  # noqa: S608 - constants
-        chunks = read_chunks(self._rows(sql, (chat_id,)))
+        chunks = map(chunk_of, self._rows(sql, (chat_id,)))
         return sorted(chunks, key=lambda chunk: (chunk.started_at, turn_order(chunk.chunk_id)))
 
     def all_chunks(self) -> list[Chunk]:
         """Every chunk in order of chat and time: for verification and rebuild comparisons, not for recall."""
-        chunks = read_chunks(self._rows(f"SELECT {COLUMNS} FROM chunks", ()))  # noqa: S608 - constants
+        chunks = map(chunk_of, self._rows(f"SELECT {COLUMNS} FROM chunks", ()))  # noqa: S608 - constants
         return sorted(chunks, key=lambda chunk: (chunk.chat_id, chunk.started_at, turn_order(chunk.chunk_id)))
 
     def _rows(self, sql: str, parameters: Sequence[object]) -> list[tuple[Any, ...]]:

@@ -183,12 +183,10 @@ def start(
     from shared.config import credentials
     from shared.config.settings import load_settings
     from shared.system import faults
-    from shared.system.keys import sealing
 
     credentials.begin_as(part, *children)
     settings = _with_key_file(load_settings())
     faults.arm(settings)
-    sealing.configure(settings, "night" if part == "night" else "day")
     if directory:
         _go_on_as_owner_of(getattr(settings, directory), settings, spanning=bool(children))
     if formats:

@@ -181,17 +181,6 @@ def write_atomic(path: Path, content: bytes, modes: Modes = PRIVATE) -> None:
         handle.write(content)
 
 
-def replace_secret(path: Path, content: bytes, modes: Modes = PRIVATE) -> None:
-    """As `write_atomic`, and overwrite what the file was: a key should not stay in a free block of the disk (on an SSD it may)."""
-    old = os.open(path, os.O_RDWR) if path.exists() else None
-    write_atomic(path, content, modes)
-    if old is not None:
-        with os.fdopen(old, "r+b") as handle:
-            handle.write(bytes(os.fstat(old).st_size))
-            handle.flush()
-            os.fsync(old)
-
-
 def copy_atomic(source: Path, target: Path) -> None:
     """Copy a file's bytes, whole and durable or not at all."""
     with source.open("rb") as read, atomic_writer(target) as handle:

@@ -89,8 +89,6 @@ NIGHT = Policy(answer=60, connect=10, retries=3, longest_pause=2, health_check=3
 MCP_SERVER = Policy(answer=3, connect=3)
 #: The receiver of a release, on the day host.
 RECEIVER = Policy(answer=30, connect=10)
-#: The exchange of keys (shared/system/keys/exchange.py), without which the files are what is known.
-KEYRING = Policy(answer=5, connect=3, retries=0)
 
 
 def asking_once(seconds: float, *, connect: float | None = None, protocol: int | None = None) -> Policy:

@@ -41,7 +41,6 @@ DIGESTS = "hcli:mem:digests"
 APPROVALS_OPEN = "hcli:mem:approvals:open"
 APPROVALS = "hcli:mem:approvals"
 CLAUDE_ERRORS = "hcli:mem:claude"
-KEYRING = "hcli:mem:keyring"
 
 #: Stands for all chats; no record can have it as its chat id.
 EVERY_CHAT = "0"

@@ -258,7 +258,6 @@ DISPATCHER = User(
         both("HGETALL HGET HSET", keys.DIGESTS, why="one digest a day for each chat that wants it"),
         both("HSET HSETNX HMGET DEL", keys.CLAUDE_ERRORS, why="notices that Claude only answers with errors"),
         both("GET SET", keys.FORMAT, why="refuses values that a newer program wrote, and takes over older ones"),
-        both("HGETALL HSET HDEL", keys.KEYRING, why="the data keys, encrypted (ENCRYPT_KEY_FILE)"),
     ),
     scripts=True,
 )
@@ -287,7 +286,6 @@ NIGHT = User(
         both("GET SET EXPIRE DEL EVAL", keys.NIGHT_OWNER, why="one night at a time: the lease"),
         both("INCRBY", keys.NIGHT_RUN, why="counter of runs and fencing tokens"),
         writes("SET", keys.NIGHT_LAST, why="the last good night"),
-        both("HGETALL HSET HDEL", keys.KEYRING, why="the data keys, encrypted (ENCRYPT_KEY_FILE)"),
         writes("SET DEL", keys.NIGHT_FAILED, why="why a night stopped"),
         writes("SET", keys.NIGHT_REPORT, why="the last nights, for the morning report"),
         writes("SET DEL", keys.NIGHT_PICTURE, why="their picture; removes one that is out of date"),
@@ -324,7 +322,6 @@ OWNER = User(
         writes("LREM LSET", keys.TASKS, why="… removes queued messages, and truncates one that is too large"),
         writes("HDEL", INFLIGHT, keys.BUSY, why="… and those that a dead dispatcher had claimed"),
         writes("DEL", CHAT_STATS, why="… and a whole chat's counters"),
-        writes("HSET HDEL", keys.KEYRING, why="… and a whole chat's key; `hmem key rotate`"),
         writes("SET", RESULTS, DONE, why="… answers them, unread, so that no dispatcher does"),
         writes("SET", CANCEL, why="… ends those that are being answered"),
         writes(

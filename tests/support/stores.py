@@ -18,9 +18,6 @@ from typing import Any
 import psycopg
 
 from dispatcher.memory.store.database import Database
-from shared.system.keys import sealing
-from shared.system.keys.encryption_key import EncryptionKey
-from shared.system.keys.sealing import Sealing
 
 
 class PostgreSQL:
@@ -149,7 +146,6 @@ class Stores:
         self.engine = engine
         self.folder = folder / "state"
         self.url = server.database() if engine == "postgresql" else ""
-        self.key_file: Path | None = None
         self._opened: list[Database] = []
 
     def open(self) -> Database:
@@ -163,21 +159,9 @@ class Stores:
 
 
 def engine_stores(engine: str, folder: Path, server: PostgreSQL) -> Iterator[Stores]:
-    """`sealed`: SQLite, encrypted."""
     made = Stores(engine, folder, server)
-    made.key_file = use_new_key(folder / "keys") if engine == "sealed" else None
     yield made
     made.close()
-    sealing.use(None)
-
-
-def use_new_key(folder: Path) -> Path:
-    """Switch encryption on in this process, with a key of its own; the file of the key."""
-    folder.mkdir(mode=0o700, exist_ok=True)
-    path = folder / "encrypt.key"
-    EncryptionKey.new().write(path)
-    sealing.use(lambda: Sealing(path, "day"))
-    return path
 
 
 def at_once(work: Callable[[int], object], threads: int) -> list[object]:

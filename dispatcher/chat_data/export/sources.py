@@ -20,14 +20,13 @@ from dispatcher.chat_data.forget.layers.redis import RedisLayer
 from dispatcher.releases.night_command import NightCommandFailed, read_json
 from shared.config.settings import Settings
 from shared.errors import InvalidInput, ReleaseRefused, StorageError
-from shared.release.chunk_rows import read_chunks
 from shared.release.integrity import open_closed
 from shared.release.manifest import LEXICAL
 from shared.release.parts import part_files
 from shared.system.command import translate
 from shared.system.export_folder import bare_line
 from shared.system.files import safe_name
-from shared.turns.chunk import COLUMNS
+from shared.turns.chunk import COLUMNS, chunk_of
 from shared.turns.media_files import INDEX
 from shared.turns.records import RecordRefused, Tombstone, Turn, loads_object, time_order
 from shared.wire import keys
@@ -196,7 +195,7 @@ def _from_release(release: OpenRelease, found: Gathered, known: set[str]) -> boo
     sql = f"SELECT {COLUMNS} FROM chunks WHERE chat_id = ? ORDER BY turn_ids, passage"  # noqa: S608 - constants
     for part in part_files(release.path / LEXICAL):  # all passages of a turn are in one
         with closing(open_closed(part)) as connection:
-            chunks = list(read_chunks(connection.execute(sql, (found.chat_id,))))
+            chunks = list(map(chunk_of, connection.execute(sql, (found.chat_id,))))
         for _, group in groupby(chunks, key=lambda chunk: chunk.turn_ids):
             first, *more = group
             text = "\n".join(chunk.text for chunk in (first, *more))

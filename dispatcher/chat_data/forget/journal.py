@@ -1,7 +1,6 @@
 """A forgetting in progress: `<HMEM_STATE_DIR>/forgetting/<id>.json`, mode 0600, durable before anything is changed.
 
 It contains pieces of the text (for the scan at the end), so it is removed as soon as the receipt is written; a resumed command needs only this file.
-With ENCRYPT_KEY_FILE it is encrypted with a key of its own, which is destroyed then.
 
 The dispatcher can write to the directory, and a journal decides what the owner's key signs. So each journal is signed with that key, and one
 without a valid signature (another program wrote it, or the key was missing at the start) is carried out only after the owner has reviewed it.
@@ -20,9 +19,8 @@ from uuid import uuid4
 
 import orjson
 
-from dispatcher.chat_data.forget.layers.chat_keys import destroy_journal_key, open_journal, seal_journal
 from dispatcher.chat_data.forget.request import ForgetRequest, Scope
-from shared.errors import EncryptionKeyMissing, InvalidInput, StorageError
+from shared.errors import InvalidInput, StorageError
 from shared.system.byte_scan import Needles
 from shared.system.files import fsync_dir, locked_file, make_dir, read_own, write_atomic
 from shared.turns.records import Tombstone, dumps, loads_object
@@ -37,7 +35,7 @@ FOLDER, LOCK = "forgetting", "lock"
 class Journal:
     """`layers`: place → what was done → how often, over all attempts. `later`: the archive's part is left to the next night.
 
-    `trusted`: this command created it, or it has the owner's signature. `keys`: ids of the chat's keys that are destroyed.
+    `trusted`: this command created it, or it has the owner's signature.
     """
 
     scope: Scope
@@ -47,7 +45,6 @@ class Journal:
     later: bool = False
     layers: dict[str, dict[str, int]] = field(default_factory=dict)
     trusted: bool = True
-    keys: list[str] = field(default_factory=list)
 
     def count(self, layer: str, **numbers: int) -> None:
         """Add to what was done in a layer."""
@@ -83,7 +80,6 @@ class Journal:
                 "windows": [piece.encode("utf-8", "replace").decode() for piece in self.needles.windows],
                 "words": [piece.encode("utf-8", "replace").decode() for piece in self.needles.words],
                 "layers": self.layers,
-                "keys": self.keys,
             },
             signing,
         )
@@ -101,8 +97,7 @@ class Journal:
         files = {(str(task_id), str(sha256), int(size)) for task_id, sha256, size in record.get("files", ())}
         scope = Scope(ForgetRequest(**asked), tombstones, chats, tasks, sessions, files, chosen=True)
         needles = Needles(tuple(record["windows"]), tuple(record["words"]))
-        keys = [str(one) for one in record.get("keys", ())]
-        return cls(scope, needles, record["id"], record["started_at"], record["later"], record["layers"], trusted, keys)
+        return cls(scope, needles, record["id"], record["started_at"], record["later"], record["layers"], trusted)
 
 
 def unfinished_names(state_dir: Path) -> list[str]:
@@ -131,23 +126,21 @@ class Journals:
         found = []
         for path in sorted(self.folder.glob("[!.]*.json")) if self.folder.is_dir() else []:
             try:
-                found.append(Journal.from_json(open_journal(read_own(path)), self._signing()))
+                found.append(Journal.from_json(read_own(path), self._signing()))
             except FileNotFoundError:
                 continue
-            except (ValueError, KeyError, TypeError, EncryptionKeyMissing) as error:
+            except (ValueError, KeyError, TypeError) as error:
                 raise StorageError(
                     f"{path} cannot be read ({error!r}), so its request is unknown. Remove the file, then run hmem forget with the request again."
                 ) from error
         return found
 
     def write(self, journal: Journal) -> None:
-        content = seal_journal(journal.forget_id, journal.to_json(self._signing()))
-        write_atomic(make_dir(self.folder) / f"{journal.forget_id}.json", content)
+        write_atomic(make_dir(self.folder) / f"{journal.forget_id}.json", journal.to_json(self._signing()))
 
     def remove(self, journal: Journal) -> None:
         (self.folder / f"{journal.forget_id}.json").unlink(missing_ok=True)
         fsync_dir(self.folder)
-        destroy_journal_key(journal.forget_id)
 
     @contextmanager
     def alone(self) -> Iterator[None]:

@@ -12,7 +12,6 @@ from dispatcher.chat_data.forget.journal import Journal
 from dispatcher.chat_data.forget.layers.store import StoreLayer
 from shared.config.settings import Settings
 from shared.system.files import make_dir, read_own, write_atomic
-from shared.system.keys import sealing
 from shared.text.format import zoned_text
 from shared.vectors.aliases import servers
 
@@ -86,21 +85,6 @@ def what_stays(
     if kind == "matching":
         stays.append(_stays("your shell's history", "the text was typed there", "remove the line (history -d)"))
     return stays
-
-
-def key_stays(*, destroyed: bool, why: str = "") -> list[dict[str, str]]:
-    """With encryption: which copies can still be read. `why` the owner's key was not changed."""
-    if not sealing.is_on():
-        return []
-    if not destroyed:
-        what = "earlier copies of archive, releases and day store"
-        cause = "the rest of the chat needs its key, so whoever has that key and such a copy can read what was forgotten there"
-        return [_stays(what, cause, "remove them, or forget the whole chat, which destroys its key")]
-    if why:
-        what, cause = "earlier copies of the keyring, for whoever has the encryption key", why.partition(". ")[0]
-        return [_stays(what, cause, "run hmem key rotate as the user who owns these files")]
-    what = "copies of key and keyring together, which you made with hmem key copy or by a backup of that directory"
-    return [_stays(what, "they have the chat's key", "make a new one with hmem key copy, and destroy the earlier ones")]
 
 
 def _always_out_of_reach() -> list[dict[str, str]]:

@@ -1,8 +1,6 @@
 """The order of a forgetting. Each step may be repeated, so a resumed forgetting starts at the first one and changes nothing twice.
 
-             (a whole chat: its key is retired before that, and named in the journal)
 journal      the request, the tombstones and the pieces for the scan are durable (journal.py)
-key-destroyed    with ENCRYPT_KEY_FILE: the keys that the journal names are destroyed, so no copy can be read (layers/chat_keys.py)
 hidden       the tombstones are in forgotten.jsonl: nothing covered is injected any more
 announced    … and in Redis, for all future nights
 ended        sessions are ended, tasks answered or cancelled; what they stored meanwhile has a tombstone too
@@ -11,7 +9,6 @@ night        archive, mirror, caches, releases
 caches       every running dispatcher has dropped its caches; requested at `announced`, and again here
 scanned
 rewritten    Redis' own files and logs, if REDIS_ADMIN_URL is set (redis_files.py)
-key-changed  the owner's key is another one, which opens no earlier keyring
 receipt      then the journal is removed
 """
 
@@ -28,7 +25,6 @@ from redis import Redis
 from dispatcher.chat_data.forget.archive_part import NightPart
 from dispatcher.chat_data.forget.journal import Journal, Journals
 from dispatcher.chat_data.forget.layers.caches import drop_caches
-from dispatcher.chat_data.forget.layers.chat_keys import change_owner, destroy, retire
 from dispatcher.chat_data.forget.layers.claude import ClaudeLayer
 from dispatcher.chat_data.forget.layers.files import remove_files
 from dispatcher.chat_data.forget.layers.media import remove_kept, remove_media
@@ -36,7 +32,7 @@ from dispatcher.chat_data.forget.layers.redis import RedisLayer
 from dispatcher.chat_data.forget.layers.redis_files import rewrite
 from dispatcher.chat_data.forget.layers.store import StoreLayer, open_store
 from dispatcher.chat_data.forget.layers.tasks import Running, TasksLayer
-from dispatcher.chat_data.forget.receipt import key_stays, receipt, what_stays, write_receipt
+from dispatcher.chat_data.forget.receipt import receipt, what_stays, write_receipt
 from dispatcher.chat_data.forget.scan import Proof
 from dispatcher.chat_data.forget.scan_files import add_files
 from dispatcher.memory.store.events import hand_over
@@ -109,8 +105,7 @@ def carry_out(context: ForgetContext, journal: Journal, *, accept: bool = False)
     pending = [*work.running, *filter(None, [work.night()]), *work.drop_caches()]
     scan = work.scan()
     pending += [COPY_LEFT.format(copy=copy) for copy in scan["copies"]]
-    kept_keys = work.change_owner()
-    stays = [*kept_keys, *what_stays(work.rewrite(), context.store, journal.scope.asked.kind, context.settings)]
+    stays = what_stays(work.rewrite(), context.store, journal.scope.asked.kind, context.settings)
     record = receipt(journal, scan, stays, pending, accept=accept)
     write_receipt(context.settings.hmem_state_dir, record)
     crash_point("forget:receipt")
@@ -121,7 +116,6 @@ def carry_out(context: ForgetContext, journal: Journal, *, accept: bool = False)
 
 def begin(context: ForgetContext, journal: Journal) -> None:
     """Make a new request durable."""
-    journal.keys = retire(journal.scope)
     context.journals.write(journal)
 
 
@@ -142,9 +136,6 @@ class ForgetRun:
     def hide(self) -> None:
         self._context.journals.write(self._journal)
         crash_point("forget:journal")
-        destroyed = destroy(self._journal.keys, self._scope, self._context.store)
-        self._count("encryption: keys of the chat", destroyed=destroyed)
-        self._done("key-destroyed")
         self._add(self._scope.tombstones)
         crash_point("forget:announced")
 
@@ -281,15 +272,6 @@ class ForgetRun:
         for name, how in rewritten.done.items():
             self._count(f"redis: {name}", **{how: 1})
         return rewritten.stays
-
-    def change_owner(self) -> list[dict[str, str]]:
-        """With encryption: the owner's key is changed if the chat's was destroyed; returns what stays of keys."""
-        if self._journal.keys and not (why := change_owner()):
-            self._journal.layers["encryption: owner's key"] = {"changed": 1}
-        elif self._journal.keys:
-            return key_stays(destroyed=True, why=why)
-        self._done("key-changed")
-        return key_stays(destroyed=bool(self._journal.keys))
 
     def _count(self, layer: str, **numbers: int) -> None:
         if any(numbers.values()):

@@ -1,1 +1,1 @@
-"""Commands for what is stored as a whole: given out, forgotten, copied, backed up, and brought back; releases; the encryption key."""
+"""Commands for what is stored as a whole: given out, forgotten, copied, backed up, and brought back; releases."""

@@ -214,13 +214,9 @@ class SystemdServices:
         if minute.isdecimal() and hour.isdecimal():
             clock = f"OnCalendar=*-*-* {int(hour):02}:{int(minute):02}:00 {self._settings.chat_timezone}"
             text = text.replace("OnCalendar=*-*-* 03:00:00", clock)
-        settings = self._settings
-        for own, more in (
-            ("ReadWritePaths=/var/lib/hmem /var/lib/hmem-home", (_folder(settings.encrypt_key_file),)),
-            ("/data/memory /var/lib/hmem-night", (settings.archive_mirror or "", _folder(settings.key_file_of_night))),
-        ):
-            places = "".join(f" -{one}" for one in more if one.startswith("/"))
-            text = text.replace(f"{own}\n", f"{own}{places}\n")
+        if (mirror := self._settings.archive_mirror or "").startswith("/"):
+            place = "/data/memory /var/lib/hmem-night"
+            text = text.replace(f"{place}\n", f"{place} -{mirror}\n")
         return text
 
     def _is_active(self, unit: str) -> bool:
@@ -241,10 +237,6 @@ class SystemdServices:
 
     def _systemctl(self) -> list[str]:
         return ["systemctl"] if self._system else ["systemctl", "--user"]
-
-
-def _folder(file: Path | None) -> str:
-    return str(file.parent) if file else ""
 
 
 def _how() -> dict[str, Any]:

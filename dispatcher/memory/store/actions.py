@@ -11,7 +11,6 @@ from sqlalchemy import ColumnElement, Connection
 
 from dispatcher.memory.store.database import Database
 from dispatcher.memory.store.rows import checked_chat, insert
-from dispatcher.memory.store.sealed.columns import GONE, readable, writing_for
 from dispatcher.memory.store.tables import actions
 from shared.text.format import storable
 
@@ -27,7 +26,7 @@ class Actions:
         this = _key(chat_id, task_id, number)
         with self._database.reading() as connection:
             found = connection.execute(sa.select(actions.c.outcome).where(*_where(this))).scalar()
-            return None if found is None or found is GONE else str(found)
+            return None if found is None else str(found)
 
     def apply_once(
         self,
@@ -50,15 +49,11 @@ class Actions:
         this = _where(key)
         note = {**key, "kind": kind, "outcome": "", "at": time.time() if now is None else now}
         with self._database.begin() as connection:
-            writing_for(chat_id)
             # The row is inserted first: PostgreSQL blocks a second one until this transaction has ended.
             noted = insert(connection, actions).values(note).on_conflict_do_nothing().returning(actions.c.number)
             if connection.execute(noted).first() is None:
-                found = connection.execute(sa.select(actions.c.outcome).where(*this)).scalar_one()
-                if found is not GONE:  # of a forgotten chat nothing is left that could be done twice
-                    return str(found)
+                return str(connection.execute(sa.select(actions.c.outcome).where(*this)).scalar_one())
             outcome = storable(apply(connection))
-            writing_for(chat_id)
             connection.execute(sa.update(actions).where(*this).values(outcome=outcome))
             return outcome
 
@@ -68,7 +63,7 @@ class Actions:
         columns = (actions.c.chat_id, actions.c.task_id, actions.c.number, actions.c.outcome, actions.c.at)
         with self._database.reading() as connection:
             rows = connection.execute(sa.select(*columns).where(*where)).all()
-        yield from (tuple(row) for row in readable(rows))
+        yield from (tuple(row) for row in rows)
 
     def remove_task(self, chat_id: str, task_id: str) -> int:
         """Remove the records of a task; returns how many."""

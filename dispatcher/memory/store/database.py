@@ -18,12 +18,9 @@ from sqlalchemy import URL, Connection, Engine, Text, create_engine, event, make
 from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 
 from dispatcher.memory.store.migrations.migrate import copies, prepare_postgresql, prepare_sqlite
-from dispatcher.memory.store.sealed import at_rest
-from dispatcher.memory.store.sealed.columns import GONE, SealedStore, SealedText, is_as_stored, writing_for
 from dispatcher.memory.store.tables import BATCH, metadata
 from shared.config.packages import how_to_add
-from shared.errors import EncryptionKeyMissing, HmemError, SettingsError, StoreUnavailable
-from shared.system.keys import sealing
+from shared.errors import HmemError, SettingsError, StoreUnavailable
 
 log = structlog.get_logger()
 
@@ -45,10 +42,7 @@ _PRAGMAS = ("foreign_keys=ON", "synchronous=FULL", "secure_delete=ON")
 
 
 class Database:
-    """One store: `begin` for a transaction that writes, `reading` for one that reads. Opened, and migrated, at the first of them.
-
-    If encryption was switched on, the first `begin` seals what is there: who only reads, such as `hmem doctor`, changes no row.
-    """
+    """One store: `begin` for a transaction that writes, `reading` for one that reads. Opened, and migrated, at the first of them."""
 
     def __init__(self, url: str | None, state_dir: Path) -> None:
         """`url` is `DAY_STORE_URL`; None or "" means SQLite in the state directory. SettingsError for an unusable URL."""
@@ -56,8 +50,7 @@ class Database:
         self._ours = state_dir
         self._engine: Engine | None = None
         self._inode: tuple[int, int] | None = None
-        self._lock, self._sealing = threading.Lock(), threading.Lock()
-        self._plain = False  # encryption is on, and not all is sealed
+        self._lock = threading.Lock()
         self._failures = 0
         self._last_failure = ""
 
@@ -79,16 +72,10 @@ class Database:
     def begin(self) -> Iterator[Connection]:
         """A transaction that may write: committed at the end, rolled back by an exception."""
         engine = self._ready()
-        if not is_as_stored():  # a copy is as sealed as what it is made of
-            self._seal()
         with self._errors_named(), engine.connect() as connection:
             connection.execution_options(hmem_writes=True)
-            writing_for(None)
-            try:
-                with connection.begin():
-                    yield connection
-            finally:
-                writing_for(None)
+            with connection.begin():
+                yield connection
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
@@ -149,17 +136,15 @@ class Database:
     def rows_as_text(self) -> Iterator[tuple[str, str]]:
         """(table, all text of a row) of every row; for the scan that proves that a text is gone."""
         for table in metadata.sorted_tables:
-            columns = [column for column in table.c if isinstance(column.type, Text | SealedText)]
+            columns = [column for column in table.c if isinstance(column.type, Text)]
             with self.reading() as connection:
                 for row in connection.execute(select(*columns).execution_options(yield_per=BATCH)):
-                    yield table.name, "\t".join(value for value in row if value is not None and value is not GONE)
+                    yield table.name, "\t".join(value for value in row if value is not None)
 
     @contextmanager
     def _errors_named(self) -> Iterator[None]:
         try:
             yield
-        except EncryptionKeyMissing as error:
-            raise SealedStore(str(error)) from error
         except HmemError:
             raise
         except (SQLAlchemyError, sqlite3.Error, OSError) as error:
@@ -203,8 +188,6 @@ class Database:
                         )
                     prepare_sqlite(engine, self.path)
                     self._inode = _inode(self.path)
-                with engine.connect() as connection, connection.begin():
-                    self._plain = not at_rest.is_sealed(connection) and sealing.is_on()
                 self._engine = engine
         except BaseException as error:
             self._failures, self._last_failure = self._failures + 1, str(error)
@@ -212,43 +195,6 @@ class Database:
             engine.dispose()
             raise
         return engine
-
-    def seal_again(self) -> int:
-        """Seal what a program without the key has written since, or all of a plain store; returns how many rows. The files are rewritten."""
-        self._ready()
-        rows = self._seal() + at_rest.seal_plain(self.begin)
-        self.scrub()
-        return rows
-
-    def _seal(self) -> int:
-        """If encryption was switched on, seal what is there, and leave no plain word in free pages, the log, or the copy of a migration; returns how
-        many rows."""
-        if not self._plain:
-            return 0
-        with self._sealing:
-            if not self._plain:
-                return 0
-            self._plain = False  # what begins meanwhile, as this does itself, writes sealed rows
-            try:
-                return self._seal_rows()
-            except BaseException:
-                self._plain = True
-                raise
-
-    def _seal_rows(self) -> int:
-        at_rest.note(self.begin, at_rest.BEGUN)
-        rows = at_rest.seal_plain(self.begin)
-        try:
-            self.scrub()
-        except StoreUnavailable as error:  # somebody reads: the next program that opens it tries again
-            log.warning(
-                "earlier words may be in free pages of the day store until it is opened again", error=str(error)
-            )
-            return rows
-        at_rest.note(self.begin, at_rest.DONE)
-        if rows:
-            log.info("the day store is encrypted now", rows=rows)
-        return rows
 
     def _refuse_link(self, path: Path) -> None:
         """A link in our own directory is refused; DAY_STORE_URL may name one, because the owner set it."""

@@ -28,7 +28,6 @@ from dispatcher.memory.store.rows import (
     unchanged,
     without_vector,
 )
-from dispatcher.memory.store.sealed.columns import readable
 from dispatcher.memory.store.tables import BATCH, chats, memories
 from shared.errors import InvalidInput
 from shared.text.format import storable
@@ -171,7 +170,7 @@ class Memories:
                 rows = connection.execute(query).all()
             if not rows:
                 return
-            yield from map(_memory, readable(rows))
+            yield from map(_memory, rows)
             last = rows[-1].memory_id
 
     def touch(self, chat_id: str, ids: Iterable[int], now: float) -> int:
@@ -297,7 +296,7 @@ class Memories:
         where = (*_OPEN, memories.c.deadline <= until)
         query = sa.select(*_LIGHT).where(*where).order_by(memories.c.deadline, memories.c.memory_id).limit(limit)
         with self._database.reading() as connection:
-            return [_memory(row) for row in readable(connection.execute(query))]
+            return [_memory(row) for row in connection.execute(query)]
 
     def mark_reminded(self, chat_id: str, memory_id: int, at: float) -> bool:
         """Claim the reminder of an open goal: True for the first caller only."""

@@ -15,7 +15,6 @@ from sqlalchemy import Column, ColumnElement, Connection, Row, Table
 from sqlalchemy.dialects import postgresql, sqlite
 
 from dispatcher.memory.store.database import Database
-from dispatcher.memory.store.sealed.columns import readable, writing_for
 from dispatcher.memory.store.tables import BATCH, chats, memories, schedules, summaries, turns
 from shared.errors import InvalidInput
 from shared.text.format import storable
@@ -37,8 +36,8 @@ def checked_chat(chat_id: str) -> str:
 
 
 def own(rows: Iterable[Any], chat_id: str) -> Iterator[Row[Any]]:
-    """The rows of this chat that can be read. Every query names the chat; this is a second check."""
-    for row in readable(rows):
+    """The rows of this chat. Every query names the chat; this is a second check."""
+    for row in rows:
         if row.chat_id == chat_id:
             yield row
         else:
@@ -81,7 +80,6 @@ def inserting(dialect: str, table: Table) -> Any:
 def enter(connection: Connection, chat_id: str, counter: str) -> None:
     """Start writing a chat's rows: create its counters if it has none, and count the change."""
     connection.execute(_entering(connection.dialect.name, counter), _new_chat(chat_id) | {counter: 1})
-    writing_for(chat_id)
 
 
 @cache
@@ -107,13 +105,11 @@ def change(connection: Connection, chat_id: str, counter: str) -> None:
     """Count a change of the chat's rows (no effect for a chat without rows). Call it first in every transaction, like `enter`: in PostgreSQL
     it blocks the chat's other writers until the end, so that no two of them wait for each other."""
     connection.execute(sa.update(chats).where(chats.c.chat_id == chat_id).values({counter: chats.c[counter] + 1}))
-    writing_for(chat_id)
 
 
 def hold(connection: Connection, chat_id: str) -> None:
     """Block the chat's other writers without counting a change."""
     connection.execute(sa.select(chats.c.chat_id).where(chats.c.chat_id == chat_id).with_for_update())
-    writing_for(chat_id)
 
 
 @dataclass(frozen=True)
@@ -186,4 +182,4 @@ def without_vector(
     for others in (tried < model, tried > model):  # `<>` would scan the whole table
         if len(found) < limit:
             found += connection.execute(query.where(others).limit(limit - len(found)))
-    return list(readable(found))
+    return found

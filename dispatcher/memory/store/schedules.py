@@ -16,7 +16,6 @@ from dispatcher.memory.dates.wall_clock import RepeatRule, next_moment
 from dispatcher.memory.store.database import Database
 from dispatcher.memory.store.event_outbox import new_uid, note_changes
 from dispatcher.memory.store.rows import checked_chat, clean, enter, forget_if_empty, hold
-from dispatcher.memory.store.sealed.columns import readable
 from dispatcher.memory.store.tables import chats, schedules
 from shared.turns.events import EventChange, EventKind
 
@@ -111,7 +110,7 @@ class Schedules:
         where = [] if chat_id is None else [schedules.c.chat_id == checked_chat(chat_id)]
         with self._database.reading() as connection:
             rows = connection.execute(sa.select(schedules).where(*where).order_by(schedules.c.schedule_id)).all()
-        yield from map(_schedule, readable(rows))
+        yield from map(_schedule, rows)
 
     def due(self, now: float, most: int) -> list[Schedule]:
         """Those whose moment has come, the earliest first."""
@@ -119,7 +118,7 @@ class Schedules:
         order = sa.func.coalesce(schedules.c.due, schedules.c.snoozed)
         with self._database.reading() as connection:
             rows = connection.execute(sa.select(schedules).where(come).order_by(order).limit(most)).all()
-        return [_schedule(row) for row in readable(rows)]
+        return [_schedule(row) for row in rows]
 
     def next_due(self) -> float | None:
         """The next moment of all chats."""

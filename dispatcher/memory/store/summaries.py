@@ -23,7 +23,6 @@ from dispatcher.memory.store.rows import (
     remove_rows,
     without_vector,
 )
-from dispatcher.memory.store.sealed.columns import readable
 from dispatcher.memory.store.tables import BATCH, summaries
 from shared.text.format import storable
 
@@ -91,7 +90,7 @@ class Summaries:
                 rows = connection.execute(query.limit(BATCH)).all()
             if not rows:
                 return
-            yield from map(_summary, readable(rows))
+            yield from map(_summary, rows)
             last = rows[-1].summary_id
 
     def due(self, keep: int, before: float) -> dict[str, set[str]]:

@@ -1,17 +1,14 @@
 """The tables of the day store in this version. The migrations create them; a test compares the two.
 
-Times are POSIX seconds, vectors float32 little endian, JSON is text (PostgreSQL's own JSON refuses what a chat may say). With ENCRYPT_KEY_FILE
-words, names and vectors are sealed under the key of their chat; ids, times and counters are plain.
+Times are POSIX seconds, vectors float32 little endian, JSON is text (PostgreSQL's own JSON refuses what a chat may say).
 """
 
 from __future__ import annotations
 
 import sqlalchemy as sa
 
-from dispatcher.memory.store.sealed.columns import SealedBytes, SealedText
-
 #: Every revision in order; this version requires the last one.
-REVISIONS = ("0001", "0002", "0003", "0004", "0005")
+REVISIONS = ("0001", "0002", "0003", "0004")
 HEAD = REVISIONS[-1]
 #: Alembic's table, under our own name, because a database may contain other programs' tables.
 VERSION_TABLE = "hmem_version"
@@ -44,13 +41,13 @@ turns = sa.Table(
     sa.Column("turn_id", sa.Text, nullable=False),
     sa.Column("task_id", sa.Text, nullable=False),
     sa.Column("role", sa.Text, nullable=False),
-    sa.Column("content", SealedText("turns.content"), nullable=False),
+    sa.Column("content", sa.Text, nullable=False),
     sa.Column("timestamp", sa.Double, nullable=False),
-    sa.Column("name", SealedText("turns.name")),
+    sa.Column("name", sa.Text),
     sa.Column("session", sa.Text),
-    sa.Column("extra", SealedText("turns.extra"), nullable=False, server_default="{}"),
+    sa.Column("extra", sa.Text, nullable=False, server_default="{}"),
     sa.Column("user_id", sa.Text),
-    sa.Column("embedding", SealedBytes("turns.embedding")),
+    sa.Column("embedding", sa.LargeBinary),
     sa.Column("embedding_model", sa.Text),
     sa.UniqueConstraint("chat_id", "turn_id", name="turns_by_id"),
     sa.Index("turns_by_time", "chat_id", "timestamp"),
@@ -66,7 +63,7 @@ summaries = sa.Table(
     sa.Column("summary_id", sa.Text, primary_key=True),
     sa.Column("chat_id", sa.Text, nullable=False),
     sa.Column("session", sa.Text, nullable=False),
-    sa.Column("text", SealedText("summaries.text"), nullable=False),
+    sa.Column("text", sa.Text, nullable=False),
     sa.Column("started_at", sa.Double, nullable=False),
     sa.Column("ended_at", sa.Double, nullable=False),
     sa.Column("created_at", sa.Double, nullable=False),
@@ -74,7 +71,7 @@ summaries = sa.Table(
     sa.Column("last_turn", sa.Text, nullable=False),
     sa.Column("tier", sa.Text, nullable=False),
     sa.Column("tokens", sa.BigInteger, nullable=False),
-    sa.Column("embedding", SealedBytes("summaries.embedding")),
+    sa.Column("embedding", sa.LargeBinary),
     sa.Column("embedding_model", sa.Text),
     sa.UniqueConstraint("chat_id", "session", "last_turn", name="summaries_once"),
     sa.Index("summaries_by_time", "chat_id", "ended_at"),
@@ -88,25 +85,25 @@ memories = sa.Table(
     sa.Column("chat_id", sa.Text, nullable=False),
     sa.Column("number", sa.BigInteger, nullable=False),
     sa.Column("type", sa.Text, nullable=False),
-    sa.Column("text", SealedText("memories.text"), nullable=False),
+    sa.Column("text", sa.Text, nullable=False),
     sa.Column("deadline", sa.Double),
     sa.Column("completed_at", sa.Double),
     sa.Column("priority", sa.Integer, nullable=False, server_default="0"),
     sa.Column("importance", sa.Integer, nullable=False, server_default="3"),
-    sa.Column("category", SealedText("memories.category")),
+    sa.Column("category", sa.Text),
     sa.Column("session", sa.Text),
     sa.Column("source_turn", sa.Text),
     sa.Column("created", sa.Double, nullable=False),
     sa.Column("last_accessed", sa.Double),
     sa.Column("access_count", sa.Integer, nullable=False, server_default="0"),
-    sa.Column("embedding", SealedBytes("memories.embedding")),
+    sa.Column("embedding", sa.LargeBinary),
     sa.Column("embedding_model", sa.Text),
     sa.Column("reminded_at", sa.Double),
     sa.Column("superseded_by", sa.BigInteger),
     sa.Column("superseded_at", sa.Double),
     sa.Column("user_id", sa.Text),
-    sa.Column("name", SealedText("memories.name")),
-    sa.Column("wordings", SealedText("memories.wordings")),
+    sa.Column("name", sa.Text),
+    sa.Column("wordings", sa.Text),
     sa.Column("uid", sa.Text),
     sa.UniqueConstraint("chat_id", "number", name="memories_by_number"),
     sa.Index("memories_by_uid", "uid", unique=True),
@@ -122,7 +119,7 @@ actions = sa.Table(
     sa.Column("task_id", sa.Text, primary_key=True),
     sa.Column("number", sa.Integer, primary_key=True),
     sa.Column("kind", sa.Text, nullable=False),
-    sa.Column("outcome", SealedText("actions.outcome"), nullable=False),
+    sa.Column("outcome", sa.Text, nullable=False),
     sa.Column("at", sa.Double, nullable=False),
     sa.Index("actions_by_age", "at"),
 )
@@ -137,8 +134,8 @@ schedules = sa.Table(
     sa.Column("number", sa.BigInteger, nullable=False),
     sa.Column("kind", sa.Text, nullable=False),
     sa.Column("user_id", sa.Text),
-    sa.Column("name", SealedText("schedules.name")),
-    sa.Column("text", SealedText("schedules.text"), nullable=False),
+    sa.Column("name", sa.Text),
+    sa.Column("text", sa.Text, nullable=False),
     sa.Column("rule", sa.Text, nullable=False),
     sa.Column("clock", sa.Text, nullable=False),
     sa.Column("zone", sa.Text, nullable=False),
@@ -153,14 +150,6 @@ schedules = sa.Table(
     sa.Index("schedules_by_due", "due"),
     sa.Index("schedules_by_snooze", "snoozed"),
     sqlite_autoincrement=True,
-)
-
-#: What became of the rows that were there when encryption was switched on: `begun`, then `done` as well (sealed/at_rest.py). Empty: never on.
-encryption = sa.Table(
-    "encryption",
-    metadata,
-    sa.Column("state", sa.Text, primary_key=True),
-    sa.Column("at", sa.Double, nullable=False),
 )
 
 #: Which memories and schedules have changed since their last event (shared/turns/events.py) was handed to Redis. No words: an event has the row as it

@@ -27,7 +27,6 @@ from dispatcher.memory.store.rows import (
     revisions_of,
     without_vector,
 )
-from dispatcher.memory.store.sealed.columns import make_keys, readable
 from dispatcher.memory.store.tables import BATCH, turns
 from shared.text.format import storable
 from shared.turns.records import Turn
@@ -77,7 +76,6 @@ class Turns:
             by_chat.setdefault(checked_chat(one.turn.chat_id), {})[one.turn.turn_id] = one
         if not by_chat:
             return 0
-        make_keys(by_chat)
         with self._database.joined(connection) as own_connection:
             # One order for every writer: two that lock the same chats never wait for each other.
             return sum(_store_chat(own_connection, chat_id, by_chat[chat_id]) for chat_id in sorted(by_chat))
@@ -171,12 +169,10 @@ class Turns:
         With `content` (the text that was embedded) a turn that was replaced meanwhile is left alone. Whether a row was changed.
         """
         where = [turns.c.chat_id == checked_chat(chat_id), turns.c.turn_id == turn_id]
+        if content is not None:
+            where.append(turns.c.content == storable(content))
         with self._database.joined(connection) as writing:
             change(writing, chat_id, _CHANGES)
-            if content is not None:  # compared here: a text that an earlier key sealed is another one to the engine
-                stored = writing.execute(sa.select(turns.c.content).where(*where)).scalar()
-                if stored != storable(content):
-                    return False
             values = {"embedding": embedding, "embedding_model": model}
             return writing.execute(sa.update(turns).where(*where).values(values)).rowcount > 0
 
@@ -190,7 +186,7 @@ class Turns:
                 rows = connection.execute(query.order_by(turns.c.turn_no).limit(BATCH)).all()
             if not rows:
                 return
-            yield from (_stored(row[:-1]) for row in readable(rows))
+            yield from (_stored(row[:-1]) for row in rows)
             last = rows[-1].turn_no
 
     def remove(self, chat_id: str, turn_ids: Iterable[str]) -> int:

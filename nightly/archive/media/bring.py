@@ -114,7 +114,7 @@ class MediaBringer:
             return MediaOutcome(one.task_id, one.sha256, REFUSED)
         already = is_intact(self._archive_dir, path)
         if not already:
-            put(self._archive_dir, path, content, chat_id)
+            put(self._archive_dir, path, content)
         self._index.add(path, len(content))
         return MediaOutcome(one.task_id, one.sha256, ALREADY if already else ARCHIVED, path, _sha1(content))
 

@@ -15,15 +15,17 @@ from zoneinfo import ZoneInfo
 
 import orjson
 
-from nightly.archive.media.places import blocks_of, is_there, path_of
+from nightly.archive.media.places import is_there, path_of
 from nightly.night.progress import Reporter
 from shared.errors import StorageError
 from shared.system.export_folder import private_file, second_name
 from shared.system.files import opened
-from shared.system.keys.sealing import KeyDestroyed
 from shared.turns.media import Media
 from shared.turns.media_files import FOLDER, INDEX, FileNamer, index_line
 from shared.turns.records import Turn
+
+#: Bytes that are copied at once.
+_BLOCK_BYTES = 1 << 20
 
 
 class MediaExport:
@@ -64,10 +66,10 @@ class MediaExport:
         target, digest = self._folder / FOLDER / name, hashlib.sha256()
         try:
             with opened(source, os.O_RDONLY) as read, private_file(target) as written:
-                for block in blocks_of(read, source.name):
+                while block := read.read(_BLOCK_BYTES):
                     digest.update(block)
                     written.write(block)
-        except (OSError, StorageError, ValueError, KeyDestroyed):  # forgotten meanwhile, or no plain file
+        except (OSError, StorageError):  # forgotten meanwhile, or no plain file
             target.unlink(missing_ok=True)
             return False
         if digest.hexdigest() != sha256:

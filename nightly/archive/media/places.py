@@ -13,19 +13,15 @@ import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO
 
 from shared.errors import StorageError
 from shared.system.faults import crash_point
 from shared.system.files import fsync_dir, make_dir, opened, remove_tree
-from shared.system.keys import sealing
-from shared.system.keys.sealing import KeyDestroyed, chat_key
 from shared.turns.records import Turn
 
 #: Folders of the archive.
 MEDIA, ARRIVING = "media", "media/arriving"
 _PATH = re.compile(r"media/([0-9a-f]{40})/([A-Za-z0-9_-]{1,100})\.([0-9a-f]{64})\Z")
-_BLOCK_BYTES = 1 << 20
 
 
 def folder_of(chat_id: str) -> str:
@@ -76,57 +72,25 @@ def is_there(archive_dir: Path, path: str) -> bool:
 def is_intact(archive_dir: Path, path: str) -> bool:
     """Whether a file is there, and is what its name says, byte for byte."""
     try:
+        digest = hashlib.sha256()
         with opened(archive_dir / path, os.O_RDONLY) as handle:
-            return _digest(handle, path) == sha256_of(path)
-    except (OSError, StorageError, ValueError, KeyDestroyed):  # missing, unreadable, or no plain file
+            while block := handle.read(1 << 20):
+                digest.update(block)
+    except (OSError, StorageError):  # missing, unreadable, or no plain file
         return False
+    return digest.hexdigest() == sha256_of(path)
 
 
-def _digest(handle: IO[bytes], path: str) -> str:
-    """The hash of a file's content as it was before it was sealed; ValueError if it cannot be unsealed."""
-    digest = hashlib.sha256()
-    for block in blocks_of(handle, about(path)):
-        digest.update(block)
-    return digest.hexdigest()
-
-
-def blocks_of(handle: IO[bytes], name: str) -> Iterator[bytes]:
-    """The content of a file that came with a message, unsealed; KeyDestroyed, ValueError."""
-    block = handle.read(_BLOCK_BYTES)
-    if sealing.is_sealed(block):
-        yield sealing.unseal(block + handle.read(), name)
-        return
-    while block:
-        yield block
-        block = handle.read(_BLOCK_BYTES)
-
-
-def about(path: str) -> str:
-    """What a file is sealed as: its name, wherever it lies."""
-    return path.rpartition("/")[2]
-
-
-def content_of(file: Path) -> bytes:
-    """The bytes of a file that came with a message; OSError, KeyDestroyed, ValueError if it is damaged."""
-    return sealing.unseal(file.read_bytes(), file.name)
-
-
-def is_sealed(archive_dir: Path, path: str) -> bool:
-    """Whether a file is encrypted; OSError."""
-    with opened(archive_dir / path, os.O_RDONLY) as handle:
-        return sealing.is_sealed(handle.read(sealing.HEAD))
-
-
-def put(archive_dir: Path, path: str, content: bytes, chat_id: str) -> None:
+def put(archive_dir: Path, path: str, content: bytes) -> None:
     """Put a file there: whole, durable and read back, or not at all. StorageError if it cannot be read back."""
     staged = make_dir(archive_dir / ARRIVING) / path.rpartition("/")[2]
     staged.unlink(missing_ok=True)
     with os.fdopen(os.open(staged, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600), "wb") as handle:
-        handle.write(sealing.seal(chat_key(chat_id), content, about(path)))
+        handle.write(content)
         handle.flush()
         os.fsync(handle.fileno())
     crash_point("archive:media-staged")
-    if hashlib.sha256(content_of(staged)).hexdigest() != sha256_of(path):
+    if hashlib.sha256(staged.read_bytes()).hexdigest() != sha256_of(path):
         raise StorageError(
             f"{staged} could not be read back as it was written. Check the disk, then run the night again."
         )

@@ -19,7 +19,6 @@ from nightly.imports.candidates import ReadCandidate, Wanted, made_up_id, read_t
 from nightly.imports.containers.members import Member, MemberStream
 from nightly.imports.containers.opening import Export, opened_export
 from nightly.imports.json_stream import JsonStream
-from nightly.night.sealed import scratch_name
 from shared.text.format import one_line, shorten
 from shared.turns.message_origin import Origin
 from shared.turns.records import ANSWERS, CONVERSATION, RecordRefused, Turn, dumps, loads_object
@@ -101,7 +100,7 @@ class _Tree:
     """The messages of one conversation, in a nameless database: in memory, and in a file that nobody can open once it is large."""
 
     def __init__(self) -> None:
-        self._connection = sqlite3.connect(scratch_name(), isolation_level=None)
+        self._connection = sqlite3.connect("", isolation_level=None)
         self._connection.execute(_SCHEMA)
         self._connection.execute("CREATE INDEX by_place ON nodes (place)")
         self._connection.execute("CREATE INDEX by_number ON nodes (number)")

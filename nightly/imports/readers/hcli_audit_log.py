@@ -16,7 +16,6 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from nightly.imports.candidates import ReadCandidate, Wanted, lines_of, read_turn
-from nightly.night.sealed import scratch_name
 from shared.errors import InvalidInput
 from shared.text.times import moment
 from shared.turns.records import RecordRefused, Turn, chat_id_of, loads_object, task_id_of, timestamp_of, user_id_of
@@ -35,7 +34,7 @@ class Log:
     def __init__(self, paths: list[Path], wanted: Wanted) -> None:
         self._wanted = wanted
         # A nameless database: in memory, and on the disk once it is large.
-        self._known = sqlite3.connect(scratch_name(), isolation_level=None)
+        self._known = sqlite3.connect("", isolation_level=None)
         self._known.execute("CREATE TABLE chats (task_id TEXT PRIMARY KEY, chat_id TEXT) WITHOUT ROWID")
         self._known.execute("CREATE TABLE seen (task_id TEXT, role TEXT, PRIMARY KEY (task_id, role)) WITHOUT ROWID")
         for path in paths:

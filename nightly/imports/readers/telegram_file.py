@@ -8,13 +8,13 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, cast
 
 from nightly.imports.candidates import BOM
 from nightly.imports.json_stream import JsonStream
-from nightly.night.scratch import scratch_file
 from shared.turns.records import RecordRefused
 
 _SENDER = re.compile(r"(?:user)?(\d+)\Z")
@@ -71,7 +71,8 @@ class TelegramFile:
     def __init__(self, handle: BinaryIO) -> None:
         self._handle = handle
         if not handle.seekable():
-            self._handle = scratch_file()
+            # It has no name, so that a killed process leaves none.
+            self._handle = cast(BinaryIO, tempfile.TemporaryFile())  # noqa: SIM115 - `close` closes it
             shutil.copyfileobj(handle, self._handle)
             self._handle.seek(0)
         begin = self._handle.tell()

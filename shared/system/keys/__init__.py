@@ -1,1 +1,1 @@
-"""Keys: the owner's signature, the signature of results, and encryption at rest."""
+"""Keys: the owner's signature, and the signature of results."""

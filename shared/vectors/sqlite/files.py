@@ -21,11 +21,8 @@ import numpy as np
 import orjson
 
 from shared.errors import ReleaseRefused, StorageError
-from shared.release.chunk_rows import unsealed_bytes
 from shared.release.integrity import open_closed
 from shared.release.parts import part_files
-from shared.system.keys import sealing
-from shared.system.keys.sealing import chat_key
 from shared.vectors.sqlite.chats import CACHE_BYTES, ChatVectors, KeptChats
 
 if TYPE_CHECKING:
@@ -35,8 +32,6 @@ if TYPE_CHECKING:
 #: Raise it when the files are laid out in another way.
 LAYOUT = 2
 BLOCK_ROWS = 1024
-#: What is sealed.
-_BLOCK = "vectors"
 STORED = np.dtype("<f2")
 
 SCHEMA = f"""
@@ -78,8 +73,7 @@ def _write_blocks(
 ) -> None:
     for block, start in enumerate(range(0, len(ids), BLOCK_ROWS)):
         part = slice(start, start + BLOCK_ROWS)
-        stored = sealing.seal(chat_key(chat_id), vectors[part].astype(STORED).tobytes(), _BLOCK)
-        content = (orjson.dumps(list(ids[part])), stored)
+        content = (orjson.dumps(list(ids[part])), vectors[part].astype(STORED).tobytes())
         connection.execute("INSERT INTO blocks VALUES (?,?,?,?,?)", (number, block, chat_id, *content))
 
 
@@ -98,13 +92,6 @@ def count_rows(path: Path) -> dict[str, int]:
     with closing(open_closed(path)) as connection:
         rows = connection.execute("SELECT chat_id, vectors, repeated FROM chats")
         return {chat_id: vectors + len(orjson.loads(repeated)) for chat_id, vectors, repeated in rows}
-
-
-def count_vectors_and_repeats(path: Path, chat_id: str) -> int:
-    """The rows that one part counts of a chat, whether they can be read or not; errors as of `read_repeats`."""
-    with closing(open_closed(path)) as connection:
-        row = connection.execute("SELECT vectors, repeated FROM chats WHERE chat_id = ?", (chat_id,)).fetchone()
-        return row[0] + len(orjson.loads(row[1])) if row else 0
 
 
 def count_vectors(path: Path, chats: Iterable[str]) -> dict[str, int]:
@@ -201,24 +188,15 @@ def read_chat(path: Path, chat_id: str, dimensions: int) -> tuple[list[str], Vec
 
 def _find(path: Path, connection: sqlite3.Connection, chat_id: str) -> _InPart | None:
     row = connection.execute("SELECT chat_no, vectors, repeated FROM chats WHERE chat_id = ?", (chat_id,)).fetchone()
-    if row and _is_gone(connection, row[0]):
-        return None
     return _InPart(path, connection, row[0], row[1], orjson.loads(row[2])) if row else None
-
-
-def _is_gone(connection: sqlite3.Connection, number: int) -> bool:
-    """Whether the key of a chat was destroyed, because the chat was forgotten."""
-    sql = "SELECT substr(vectors, 1, ?) FROM blocks WHERE chat_no = ? LIMIT 1"
-    row = connection.execute(sql, (sealing.HEAD, number)).fetchone()
-    return row is not None and sealing.is_destroyed(row[0])
 
 
 def _read_rows(part: _InPart, chat_id: str, into: Vectors) -> list[str]:
     """The ids of a chat's rows in one part; their vectors are put into an array of shape (count, dimensions)."""
     ids, dimensions = list[str](), into.shape[1]
     sql = "SELECT chat_id, vectors, ids FROM blocks WHERE chat_no = ? ORDER BY block_no"
-    for owner, stored, named in part.connection.execute(sql, (part.number,)):
-        some, content = orjson.loads(named), unsealed_bytes(stored, _BLOCK)
+    for owner, content, named in part.connection.execute(sql, (part.number,)):
+        some = orjson.loads(named)
         if (
             owner != chat_id
             or len(content) != len(some) * dimensions * STORED.itemsize

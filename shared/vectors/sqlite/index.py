@@ -22,7 +22,6 @@ from shared.ranking.question import Match
 from shared.release.integrity import check_database, damage_named
 from shared.release.manifest import VECTORS, prove_folder, read_manifest
 from shared.release.parts import Earlier, begin, new_part, part_files
-from shared.system.keys import sealing
 from shared.vectors.base import Checked, Corpus
 from shared.vectors.searching import AskingBackend
 from shared.vectors.sqlite.chats import ChatVectors
@@ -54,7 +53,7 @@ class SqliteBuilder:
         """SQLite is always there."""
 
     def version(self) -> str:
-        return f"vectors layout {LAYOUT}" + (", encrypted" if sealing.is_on() else "")
+        return f"vectors layout {LAYOUT}"
 
     def build(self, place: Path, corpus: Corpus, earlier: Earlier | None = None) -> None:
         """As in `Builder`. The parts of `earlier` are taken over; what they do not hold becomes a part of its own."""

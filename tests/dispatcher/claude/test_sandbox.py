@@ -16,7 +16,7 @@ import pytest
 
 from dispatcher.claude import landlock_exec
 from dispatcher.claude.sandbox import _PROBE, Walls
-from dispatcher.health.checks.protection import isolation as checks_apart
+from dispatcher.health.checks import isolation as checks_apart
 from dispatcher.health.findings import Setup
 from shared.config.settings import Settings, load_settings
 from tests.support.processes.as_user import command

@@ -59,21 +59,6 @@ def test_they_name_this_program_this_redis_this_hour(tmp_path: Path) -> None:
         assert "After=network-online.target hmem-redis.service" in units[name]
 
 
-def test_services_may_write_beside_their_key(tmp_path: Path) -> None:
-    own = {"encrypt_key_file": "/var/lib/hmem-keys/encrypt.key"}
-    layout, several = of_host(), {"night_encrypt_key_file": "/var/lib/hmem-keys-night/encrypt.key"}
-    programs = programs_of(layout, own_redis=True)
-    units = SystemdServices(layout, programs, settings_with(**own, **several)).units()
-    written = {name: next(line for line in text.splitlines() if line.startswith("ReadWritePaths=")) for name, text in units.items()
-               if "ReadWritePaths=" in text}  # fmt: skip
-    assert written["hmem-dispatcher.service"].split()[-1] == "-/var/lib/hmem-keys"
-    assert written["hmem-night.service"].split()[-1] == "-/var/lib/hmem-keys-night"
-    one = SystemdServices(layout, programs, settings_with(**own)).units()["hmem-night.service"]
-    assert "/var/lib/hmem-night -/var/lib/hmem-keys\n" in one
-    done = verified(tmp_path, units, "verify")
-    assert (done.returncode, done.stderr) == (0, "")
-
-
 def test_redis_is_confined_as_the_others_are(tmp_path: Path) -> None:
     units = {"hmem-redis.service": units_of(of_host())["hmem-redis.service"]}
     done = verified(tmp_path, units, "security", "--offline=true", "--no-pager", "--threshold=18")

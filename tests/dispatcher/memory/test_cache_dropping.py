@@ -47,9 +47,6 @@ NO_WORDS = {
     "dispatcher/servers/web/render.py:environment": "templates",
     "dispatcher/servers/web/render.py:static_url": "hashes of our own files",
     "shared/delivery/transfer.py:durable_option": "what rsync can do",
-    "dispatcher/memory/store/sealed/at_rest.py:sealed_tables": "tables of ours",
-    "shared/system/keys/sealing.py:cipher": "ciphers",
-    "shared/system/keys/sealing.py:_lookup_key": "keys",
 }
 
 

@@ -14,9 +14,9 @@ import orjson
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from nightly.archive import erasing
 from nightly.archive.catalog import CATALOG, Catalog
 from nightly.archive.recomputing import _TABLES
-from nightly.archive.rewriting import erasing
 from nightly.archive.segments import RawRecord, Segment, WrittenText, is_texts, write_segment, write_texts
 from shared.system.archive_folder import archive_files, run_of
 from shared.turns.records import Tombstone, Turn

@@ -371,7 +371,7 @@ def damaged_rewrite(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     def write(path: Path, run: int, records: Any, **more: Any) -> None:
         write_segment(path, run, list(records)[:-1], **more)
 
-    monkeypatch.setattr("nightly.archive.rewriting.erasing.write_segment", write)
+    monkeypatch.setattr("nightly.archive.erasing.write_segment", write)
     return write
 
 

@@ -23,7 +23,6 @@ from nightly.imports.candidates import BOM, ReadCandidate, Wanted
 from nightly.imports.json_stream import JsonStream
 from nightly.imports.readers import telegram
 from shared.errors import InvalidInput
-from shared.system.keys import sealing
 from shared.turns.records import RecordRefused, loads_object
 from tests.nightly.imports import whole_telegram
 from tests.support.night.old_history import ANN, BOT, NOON, bot_chat, message
@@ -306,14 +305,11 @@ def test_of_a_long_chat_only_a_piece_is_in_memory(tmp_path: Path) -> None:
     assert peak < 1_500_000
 
 
-@pytest.mark.parametrize("encrypted", [False, True])
 def test_what_it_keeps_of_a_pipe_has_no_name_that_a_killed_process_leaves(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, encrypted: bool
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     monkeypatch.setenv("SQLITE_TMPDIR", str(tmp_path))
-    if encrypted:
-        monkeypatch.setattr(sealing, "is_on", lambda: True)
     end, begin = os.pipe()
     os.write(begin, json.dumps(bot_chat(*(message(i, ANN, "x") for i in range(3)))).encode())
     os.close(begin)
@@ -322,8 +318,7 @@ def test_what_it_keeps_of_a_pipe_has_no_name_that_a_killed_process_leaves(
         next(reads)
         assert [*tmp_path.iterdir()] == []
         kept = {_target(one) for one in Path("/proc/self/fd").iterdir()}
-        assert any("hmem-scratch" in one for one in kept) is encrypted
-        assert any(one.startswith(str(tmp_path)) for one in kept) is not encrypted
+        assert any(one.startswith(str(tmp_path)) for one in kept)
         assert len([*reads]) == 2
     finally:
         os.close(end)

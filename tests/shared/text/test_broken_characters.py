@@ -83,7 +83,7 @@ def test_a_turn_that_cannot_be_cut_is_set_aside_and_named(light: World, monkeypa
         return cut(turn)
 
     monkeypatch.setattr(chat_chunks, "chunks_of", failing)
-    monkeypatch.setattr("nightly.archive.rewriting.erasing.chunks_of", failing)
+    monkeypatch.setattr("nightly.archive.erasing.chunks_of", failing)
     (night,) = light.night()
     assert night["set_aside"] == {"bad:user": {"chat_id": "7", "reason": "IndexError"}}
     assert "skipped in chat 7: 1 × a turn that cannot be chunked (IndexError)" in sentence(night)

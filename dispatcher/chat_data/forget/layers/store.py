@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
@@ -12,12 +11,10 @@ from dispatcher.memory.store.database import Database
 from dispatcher.memory.store.event_outbox import EventOutbox
 from dispatcher.memory.store.memories import Memories, Memory
 from dispatcher.memory.store.schedules import Schedule, Schedules
-from dispatcher.memory.store.sealed import at_rest
 from dispatcher.memory.store.summaries import SessionSummary, Summaries
 from dispatcher.memory.store.turns import Turns
 from dispatcher.memory.withholding import rests_of
 from shared.config.settings import Settings
-from shared.system.keys import sealing
 from shared.turns.records import Turn
 
 
@@ -35,17 +32,6 @@ class Stored:
     def texts(self) -> list[str]:
         said = [turn.words for turn in self.turns] + [text for memory in self.memories for text in memory.texts]
         return said + [one.text for one in self.schedules]
-
-    @property
-    def names(self) -> dict[str, set[object]]:
-        """Table → what its rows are named by (sealed/at_rest.py)."""
-        return {
-            "turns": {turn.turn_id for turn in self.turns},
-            "summaries": {summary.summary_id for summary in self.summaries},
-            "memories": {memory.memory_id for memory in self.memories},
-            "actions": {task_id for _, task_id, _, _ in self.actions},
-            "schedules": {one.number for one in self.schedules},
-        }
 
     @property
     def counts(self) -> dict[str, int]:
@@ -97,12 +83,8 @@ class StoreLayer:
             self.actions.remove_task(chat_id, task_id)
         for one in stored.schedules:
             self.schedules.remove(one.chat_id, one.number)
-        counts = Counter(stored.counts)
-        for chat_id in scope.chats if sealing.is_on() else ():  # those whose key is destroyed cannot be found
-            removed = at_rest.remove_gone(self.database.begin, chat_id)
-            counts.update({f"store: {name}": number for name, number in removed.items()})
         self.database.scrub()
-        return dict(counts)
+        return stored.counts
 
     def texts(self) -> Iterator[str]:
         """All texts by people and models, of all chats."""

@@ -167,8 +167,6 @@ def test_the_same_store_on_another_engine(light: World, stores: Any) -> None:
     """No copy in a table, and the scan asks the tables."""
     if stores.engine == "postgresql":
         light.environment["DAY_STORE_URL"] = stores.url
-    if stores.key_file:
-        light.environment["ENCRYPT_KEY_FILE"] = str(stores.key_file)
     store = StoreLayer(light.settings())
     store.turns.store([StoredTurn(Turn("t", "user", CHAT, CANARIES[1], time.time() - 5))])
     store.turns.store([StoredTurn(Turn("t", "user", OTHER, OTHERS[1], time.time() - 5))])

@@ -79,9 +79,6 @@ from pathlib import Path
 from dispatcher.memory.store import database
 from dispatcher.memory.store.database import Database, reason, store_url
 from dispatcher.memory.store.memories import *
-from shared.system.keys import sealing
-if sys.argv[3:]:
-    sealing.use(lambda: sealing.Sealing(Path(sys.argv[3]), "day"))
 database = Database(sys.argv[1], Path(sys.argv[2]))
 memories = Memories(database)
 with database.begin() as connection:
@@ -94,8 +91,7 @@ with database.begin() as connection:
 def test_a_kill_in_the_middle_leaves_nothing_half(stores: Stores) -> None:
     memories = Memories(stores.open())
     memories.add("1", fact("whole"))
-    keys = [str(stores.key_file)] if stores.key_file else []
-    command = [sys.executable, "-c", HALF, stores.url, str(stores.folder), *keys]
+    command = [sys.executable, "-c", HALF, stores.url, str(stores.folder)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, cwd=REPOSITORY) as process:
         assert process.stdout and process.stdout.readline() == b"in the middle\n"
         os.kill(process.pid, signal.SIGKILL)

@@ -26,7 +26,6 @@ import orjson
 
 from nightly.archive.catalog import Catalog, open_catalog
 from nightly.archive.chat_chunks import ChatReader
-from nightly.archive.rewriting.keys import destroy, forgotten_keys
 from nightly.archive.segments import (
     DAMAGED,
     Again,
@@ -40,7 +39,6 @@ from nightly.archive.segments import (
 from nightly.index.previous import LAST
 from nightly.night.folder import CACHE, Night, imports_dir
 from nightly.night.record_failure import reason_of
-from nightly.night.sealed import night_line, read_night_line
 from shared.errors import ArchiveDamaged
 from shared.system.archive_folder import archive_files, run_of
 from shared.system.faults import crash_point
@@ -179,16 +177,10 @@ def apply(night: Night, archive: Catalog) -> dict[str, Any]:
     found = _find(night, _to_read(night, archive, eraser), eraser)
     crash_point("erase:vectors-forgotten")
     if found.texts:  # needed to scan for what a killed night has already erased
-        write_atomic(needles, night_line(dumps([*_left_needles(needles), *found.texts])))
-    forgotten = forgotten_keys(archive, _unapplied(night, eraser))
-    destroy(night, forgotten.now)
-    crash_point("erase:keys-destroyed")
-    for name in forgotten.segments:
-        found.segments.setdefault(name, Counter())
+        write_atomic(needles, dumps([*_left_needles(needles), *found.texts]))
     for name in night.report.track(found.segments, len(found.segments), "erase"):
         _rewrite(night.archive_dir, name, eraser)
         crash_point("erase:segment-rewritten")
-    destroy(night, forgotten.later)
     segments |= {name: sha256_file(night.archive_dir / name) for name in found.segments}
     write_atomic(night.settings.hmem_night_dir / DONE, orjson.dumps({"tombstones": tombstones, "segments": segments}))
     kinds = sum(found.segments.values(), Counter[str]())
@@ -236,8 +228,6 @@ def _find(night: Night, names: list[str], eraser: Eraser) -> Found:
     found, turns = Found(), list[Turn]()
     for name in night.report.track(names, len(names), "look for forgotten turns"):
         run, segment = run_of(name) or 0, Segment(night.archive_dir / name)
-        if gone := segment.gone():  # a killed night has destroyed the key
-            found.segments.setdefault(name, Counter())["turn"] += gone
         for line in segment:
             if eraser.rewritten(line, run) == line:
                 continue
@@ -256,7 +246,7 @@ def _find(night: Night, names: list[str], eraser: Eraser) -> Found:
 def _left_needles(path: Path) -> list[str]:
     """Texts to scan for, of this night and of one that was killed; they are deleted after the scan."""
     try:
-        texts: list[str] = orjson.loads(read_night_line(path.read_bytes()))
+        texts: list[str] = orjson.loads(path.read_bytes())
     except (FileNotFoundError, ValueError):
         return []
     return texts
@@ -320,15 +310,6 @@ def _rewrite(directory: Path, name: str, eraser: Eraser) -> None:
     _replace(
         directory, name, old, Again(lambda: (line for one in old if (line := eraser.rewritten(one, run)) is not None))
     )
-
-
-def seal_segments(night: Night, names: list[str]) -> None:
-    """Write these files again, with their lines encrypted."""
-    remove_tree(night.archive_dir / STAGE)
-    for name in night.report.track(names, len(names), "encrypt the archive"):
-        old = Segment(night.archive_dir / name)
-        _replace(night.archive_dir, name, old, old)
-        crash_point("erase:segment-rewritten")
 
 
 def _replace(directory: Path, name: str, old: Segment, left: Iterable[Line]) -> None:

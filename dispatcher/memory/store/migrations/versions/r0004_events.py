@@ -1,6 +1,6 @@
 """Ids that outlive the store, and which rows have changed since the archive has them: at first all.
 
-Revision ID: 0005
+Revision ID: 0004
 """
 
 from __future__ import annotations
@@ -8,8 +8,8 @@ from __future__ import annotations
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0005"
-down_revision: str | None = "0004"
+revision = "0004"
+down_revision: str | None = "0003"
 
 
 def upgrade() -> None:

@@ -1,1 +1,0 @@
-"""What is rewritten in the archive: without what was erased, or encrypted."""

@@ -1,1 +1,0 @@
-"""Encryption at rest on the night host."""
