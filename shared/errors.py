@@ -220,9 +220,9 @@ class QueueStalled(HmemError):
 
 
 class InstallationIncomplete(HmemError):
-    """`hmem init` could not finish a step; what it did before stays.
+    """`hmem init` or `hmem-night join` could not finish a step; what it did before stays.
 
-    Do what the message says and run `hmem init` again: it goes on from there.
+    Do what the message says and run the command again: it goes on from there.
     """
 
     exit_code = 47

@@ -101,6 +101,11 @@ COMMANDS = (
         "Bring everything back from a copy of the archive: turns, memories, reminders, what chats have set, guests. Safe to rerun.",
     ),
     CommandEntry(
+        "admit",
+        "dispatcher.installation.admit",
+        "Let the nights of another host deliver here: accept its key, and print the line that `hmem-night join` asks for there.",
+    ),
+    CommandEntry(
         "owner-key",
         "dispatcher.cli.copies.chat_data",
         "The owner's key, with which `hmem forget` signs; created if there is none. Prints the public half for the night.",

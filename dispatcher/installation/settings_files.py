@@ -8,7 +8,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import re
 import secrets
 import tomllib
 from collections.abc import Mapping
@@ -19,6 +18,7 @@ from dispatcher.installation import environment
 from dispatcher.installation.journal import InstallationJournal
 from dispatcher.installation.layout import Layout, account
 from shared.config.settings import Settings, setting_names
+from shared.config.settings_text import with_values
 from shared.errors import InstallationIncomplete, SettingsError
 from shared.system.files import write_atomic
 from shared.wire.acl import acl, renewed
@@ -77,17 +77,8 @@ def write_settings(layout: Layout, journal: InstallationJournal, values: Mapping
 def write_values(path: Path, journal: InstallationJournal, values: Mapping[str, str], mode: int) -> bool:
     """Set values in a TOML file; whether it changed."""
     before = path.read_text(encoding="utf-8") if path.exists() else ""
-    known = _values_of(path)
-    text = before if before.endswith("\n") or not before else f"{before}\n"
-    text = text or _HEAD
-    for name, value in values.items():
-        if name in known and str(known[name]) == value:
-            continue
-        line = f"{name} = {_toml(value)}"
-        text, replaced = re.subn(rf"(?m)^{name}[ \t]*=.*$", _literally(line), text, count=1)
-        text += "" if replaced else f"{line}\n"
+    text = with_values(before or _HEAD, values, path)
     if text != before:
-        _refuse_broken(path, text)
         journal.add("file", path)
         write_atomic(path, text.encode())
     path.chmod(mode)
@@ -153,24 +144,7 @@ def _values_of(path: Path) -> dict[str, Any]:
         raise SettingsError(f"The settings file {path} cannot be read: {error}. Correct or remove it.") from error
 
 
-def _refuse_broken(path: Path, text: str) -> None:
-    try:
-        tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise SettingsError(f"{path} could not be changed without breaking it ({error}). Change it by hand.") from error
-
-
 def _own(path: Path, mode: int, reader: str | None) -> None:
     path.chmod(mode)
     if reader and (user := account(reader)):
         os.chown(path, 0, user.pw_gid)
-
-
-def _literally(line: str) -> str:
-    """For re.sub, where a backslash has a meaning."""
-    return line.replace("\\", "\\\\")
-
-
-def _toml(value: str) -> str:
-    """A basic string: as in JSON, but for DEL, which TOML wants escaped."""
-    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -12,6 +12,7 @@ import typer
 from nightly.cli.arguments import Json
 from nightly.cli.backfill import app as backfill_app
 from nightly.cli.export import export_archive
+from nightly.cli.join import join
 from nightly.cli.report import report
 from shared.errors import InvalidInput, SettingsError
 from shared.system.command import application, end_with, print_json, run_command, start_night
@@ -25,6 +26,7 @@ app = application(__doc__)
 app.add_typer(backfill_app, name="backfill")
 app.command("export-archive")(export_archive)
 app.command()(report)
+app.command()(join)
 
 
 def main() -> None:

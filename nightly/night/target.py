@@ -1,7 +1,7 @@
 """Where releases go: the memory directory on this host, or on another host through rsync and ssh. Both support the same six verbs.
 
-Another host needs two keys: rsync writes with one, whose forced command is rrsync into `incoming/`; RELEASE_COMMAND uses the other,
-whose forced command accepts begin, lacking, verify, switch, rollback and prune (shared/delivery/receiver.py). Neither key can do anything else.
+On another host one key does both: its forced command lets rsync write into `incoming/`, and accepts begin, lacking, verify, switch, rollback and
+prune (shared/delivery/receiver.py). It can do nothing else there.
 """
 
 from __future__ import annotations
@@ -119,12 +119,12 @@ class LocalTarget:
 
 
 class SshTarget:
-    """`[user@]host:path`: HMEM_MEMORY_DIR on that host, or nothing after the colon where the key's forced command is rrsync."""
+    """`[user@]host:path`: HMEM_MEMORY_DIR on that host, or nothing after the colon, because rrsync is rooted in incoming/."""
 
     def __init__(self, settings: Settings, place: str) -> None:
         if not settings.release_command:
             raise SettingsError(
-                "PUBLISH_TARGET is on another host, so RELEASE_COMMAND must be set (ssh with the key for the verbs)."
+                "PUBLISH_TARGET is on another host, so RELEASE_COMMAND must be set (ssh with the night's key)."
             )
         self._incoming = _incoming(place)
         self._command, self._rsh = shlex.split(settings.release_command), settings.publish_ssh
@@ -147,7 +147,7 @@ class SshTarget:
         reraise=True,
     )
     def bring(self, stage: Path, run: int, *, accept: bool) -> Brought:
-        sealed = sha256_file(stage / MANIFEST)  # what the transfer's key has written meanwhile is not accepted
+        sealed = sha256_file(stage / MANIFEST)  # what somebody else has written there meanwhile is not accepted
         attempt = self._ask("begin", run, fields=("attempt",))["attempt"]
         place = f"{self._incoming}{run}.{attempt}/"
         moved = transfer(stage, [MANIFEST], place, self._rsh)

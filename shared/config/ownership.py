@@ -15,7 +15,7 @@ from pathlib import Path
 
 from shared.errors import SettingsError, StorageError
 
-#: Where a release is until it is verified, in HMEM_MEMORY_DIR: the transfer key can write to the first and not to the second.
+#: Where a release is until it is verified, in HMEM_MEMORY_DIR: a transfer can write to the first and not to the second.
 INCOMING, VERIFYING = "incoming", "verifying"
 #: The files of all releases, each once (shared/release/objects.py).
 OBJECTS = "objects"

@@ -140,7 +140,7 @@ class Settings(ChatSettings, OwnerSettings):
     )
     release_command: str | None = Field(
         None,
-        description="the ssh command with the key for the verbs begin, verify, switch, rollback, prune; needed for another host",
+        description="the ssh command for the verbs begin, verify, switch, rollback, prune; needed for another host",
     )
     publish_wait: float = Field(
         60.0,

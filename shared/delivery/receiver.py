@@ -14,12 +14,14 @@
     prune                          removes every release, and every incoming copy, from before something was forgotten permanently
 
 One verb runs at a time, by a lock on the directory. `current` changes only here and by the owner's `hmem release rollback`. A night on this host
-calls the functions; a night on another host uses ssh, where a forced command passes the request to
-`python -m shared.delivery.receiver "$SSH_ORIGINAL_COMMAND"` (deploy/hmem-receive): the whole line must match one verb.
+calls the functions; a night on another host uses ssh, where the forced command of its key passes the request to
+`python -m shared.delivery.receiver "$SSH_ORIGINAL_COMMAND"` (deploy/hmem-receive): the whole line must match one verb. The key may do two more
+things: send files by rsync into incoming/, which rrsync limits to that, and reach Redis (`redis`), where it needs a login.
 """
 
 from __future__ import annotations
 
+import os
 import re
 import secrets
 import subprocess
@@ -39,7 +41,7 @@ from shared.config.ownership import INCOMING, OURS, VERIFYING
 from shared.config.settings import Settings, load_settings
 from shared.delivery.switch import refuse_unless_descendant, refuse_unless_follows, switch, undo_switch
 from shared.delivery.takeover import received_manifest, take_over
-from shared.errors import InvalidInput, ReleaseRefused
+from shared.errors import InvalidInput, ReleaseRefused, StorageError
 from shared.release import retention
 from shared.release.manifest import (
     FORMAT_VERSION,
@@ -71,6 +73,7 @@ from shared.system.privileges import close_to_others
 from shared.system.processes import last_line, module_command, run_bounded
 from shared.vectors.aliases import named_in
 from shared.wire.client import RECEIVER, open_redis
+from shared.wire.over_ssh import relay
 
 #: Seconds for the test process.
 TRIAL_TIMEOUT_SECONDS = 300
@@ -309,13 +312,30 @@ def _served(receiver: Receiver) -> list[str] | None:
         return None
 
 
+def _receive_files(settings: Settings) -> None:
+    """Become rrsync, which reads the request from the environment and only lets files be written into incoming/."""
+    incoming = str(own_dir(make_dir(settings.hmem_memory_dir), INCOMING))
+    try:
+        os.execvp("rrsync", ["rrsync", "-wo", "-no-del", "-munge", incoming])  # noqa: S606 - none is wanted
+    except OSError as error:
+        raise StorageError(
+            f"rrsync, which comes with rsync and limits what the night may write, cannot be started ({error.strerror}). Install rsync 3.2 or newer."
+        ) from error
+
+
 def main() -> int:
     """Print JSON to standard output; an error is its message on standard error and its exit code."""
     close_to_others()
     begin_as("night")
     try:
         settings = load_settings()
-        sys.stdout.buffer.write(orjson.dumps(handle(settings, sys.argv[1] if len(sys.argv) == 2 else "")))
+        request = sys.argv[1] if len(sys.argv) == 2 else ""
+        if request.startswith("rsync --server "):
+            _receive_files(settings)
+        elif request == "redis":
+            relay(settings.redis_url)
+        else:
+            sys.stdout.buffer.write(orjson.dumps(handle(settings, request)))
     except Exception as error:
         ours = translate(error)
         if ours is None:

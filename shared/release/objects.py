@@ -1,7 +1,7 @@
 """The files of all releases, each once: `objects/<ab>/<sha256>`, of which the files in `releases/<run>/` are hard links.
 
 A file gets here only from a release that was taken over, hashed, tested and made durable. What the next release has in common with an earlier one is
-linked from here: it is neither sent nor stored again. Nobody but the receiver writes here, and the transfer's key cannot reach it.
+linked from here: it is neither sent nor stored again. Nobody but the receiver writes here, and a transfer cannot reach it.
 
 An object's modification time is when its bytes were last compared with its name. Its nanoseconds are derived from the name, so a file that somebody
 wrote to does not pass for one that was compared. Within SCRUB_SECONDS the bytes are compared again before it is linked, each object at a time of

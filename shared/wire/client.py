@@ -98,7 +98,12 @@ def asking_once(seconds: float, *, connect: float | None = None, protocol: int |
 
 def open_redis(url: str, policy: Policy = COMMAND) -> Redis:
     """ValueError if this is not a Redis URL. The connection is opened with the first command."""
-    client: Redis = _Naming.from_url(url, **policy.options(Retry))
+    through: dict[str, Any] = {}
+    if "?ssh=" in url:
+        from shared.wire.over_ssh import SshConnection
+
+        through["connection_class"] = SshConnection
+    client: Redis = _Naming.from_url(url, **policy.options(Retry), **through)
     return client
 
 

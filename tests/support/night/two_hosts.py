@@ -1,4 +1,4 @@
-"""A day host behind a real sshd with throw-away keys and both forced commands."""
+"""A day host behind a real sshd with throw-away keys and the forced command."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SSHD = shutil.which("sshd", path="/usr/sbin:/usr/bin:/sbin")
 
 @dataclass
 class DayHost:
-    """A directory that another host's sshd serves; `ssh(key)` is the command line for one of the two keys."""
+    """A directory that another host's sshd serves; `ssh(key)` is the command line for one of the keys."""
 
     world: World
     port: int
@@ -50,8 +50,8 @@ class DayHost:
     def settings(self) -> dict[str, Any]:
         return {
             "PUBLISH_TARGET": f"{self.place}:",
-            "PUBLISH_SSH": " ".join(self.ssh("transfer")),
-            "RELEASE_COMMAND": " ".join([*self.ssh("verbs"), self.place]),
+            "PUBLISH_SSH": " ".join(self.ssh("night")),
+            "RELEASE_COMMAND": " ".join([*self.ssh("night"), self.place]),
             "HMEM_MEMORY_DIR": "/nonexistent/on/the/night/host",
         }
 
@@ -59,36 +59,45 @@ class DayHost:
 @contextmanager
 def serving(light: World, folder: Path) -> Iterator[DayHost]:
     """The sshd runs while the block does; its keys lie in `folder`."""
+    folder.mkdir(mode=0o700)
+    for name in ("night", "stranger"):
+        subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(folder / name)], check=True)
+    light.memory_dir.mkdir(parents=True, mode=0o700)
+    (folder / "authorized_keys").write_text(_authorized_key(light, folder))
+    with sshd(folder, folder / "authorized_keys") as port:
+        host = DayHost(light, port, folder)
+        wait_for(lambda: host.ask("night", "begin").returncode == 0, "sshd")
+        yield host
+
+
+@contextmanager
+def sshd(folder: Path, authorized_keys: Path, **variables: str) -> Iterator[int]:
+    """A real one, with a host key of its own (`host`); its port."""
     if SSHD is None:
         pytest.fail("sshd is not installed. Run scripts/setup --dev (or: apt-get install openssh-server).")
-    folder.mkdir(mode=0o700)
-    for name in ("host", "transfer", "verbs", "stranger"):
-        subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(folder / name)], check=True)
-    (light.memory_dir / "incoming").mkdir(parents=True, mode=0o700)
-    (folder / "authorized_keys").write_text(_authorized_keys(light, folder))
-    host = DayHost(light, free_port(), folder)
-    (folder / "sshd_config").write_text(
-        f"Port {host.port}\nListenAddress 127.0.0.1\nHostKey {folder}/host\nAuthorizedKeysFile {folder}/authorized_keys\n"
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(folder / "host")], check=True)
+    port, config = free_port(), folder / "sshd_config"
+    config.write_text(
+        f"Port {port}\nListenAddress 127.0.0.1\nHostKey {folder}/host\nAuthorizedKeysFile {authorized_keys}\n"
         "PasswordAuthentication no\nKbdInteractiveAuthentication no\nUsePAM no\nPermitRootLogin prohibit-password\n"
         "StrictModes no\nPidFile none\nLogLevel ERROR\n"
+        + "".join(f"SetEnv {name}={value}\n" for name, value in variables.items())
     )
     Path("/run/sshd").mkdir(exist_ok=True)
-    command = [SSHD, "-D", "-e", "-f", str(folder / "sshd_config")]
+    command = [SSHD, "-D", "-e", "-f", str(config)]
     with (folder / "log").open("wb") as log, subprocess.Popen(command, stderr=log, start_new_session=True) as server:
         try:
-            wait_for(lambda: host.ask("verbs", "begin").returncode == 0, "sshd")
-            yield host
+            yield port
         finally:  # or its end would be waited for for ever
             server.terminate()
 
 
-def _authorized_keys(world: World, folder: Path) -> str:
-    """The two lines of docs/two-hosts.md, with the settings of the day host given by a file instead of /etc."""
+def _authorized_key(world: World, folder: Path) -> str:
+    """The line of docs/two-hosts.md, with the settings of the day host given by a file instead of /etc."""
     config = folder / "hmem.toml"
     state = world.root / "day-state"
     config.write_text(
         f'REDIS_URL = "{world.url}"\nHMEM_MEMORY_DIR = "{world.memory_dir}"\nHMEM_STATE_DIR = "{state}"\nEMBEDDER = "none"\n'
     )
     receive = f"HMEM_CONFIG={config} {REPOSITORY}/deploy/hmem-receive"
-    lines = {"transfer": f"rrsync -wo -no-del -munge {world.memory_dir}/incoming", "verbs": receive}
-    return "".join(f'restrict,command="{line}" {(folder / f"{key}.pub").read_text()}' for key, line in lines.items())
+    return f'restrict,command="{receive}" {(folder / "night.pub").read_text()}'
