@@ -17,14 +17,13 @@ import typer
 
 from shared.config.credentials import SECRETS_DIR
 from shared.config.settings import Settings
-from shared.config.settings_text import with_values
-from shared.config.sources import settings_file
+from shared.config.sources import settings_file, with_values
+from shared.delivery.joining import DAY, line_of
 from shared.errors import InvalidInput, SettingsError
 from shared.system.command import application, start
 from shared.system.files import write_atomic
 from shared.system.keys.owner_key import open_signing
 from shared.system.privileges import as_owner_of
-from shared.wire.joining import DAY, line_of
 
 app = application()
 #: At the end of our line in authorized_keys: a new key replaces the one before.

@@ -18,7 +18,7 @@ from dispatcher.installation import environment
 from dispatcher.installation.journal import InstallationJournal
 from dispatcher.installation.layout import Layout, account
 from shared.config.settings import Settings, setting_names
-from shared.config.settings_text import with_values
+from shared.config.sources import with_values
 from shared.errors import InstallationIncomplete, SettingsError
 from shared.system.files import write_atomic
 from shared.wire.acl import acl, renewed

@@ -14,17 +14,16 @@ import tempfile
 from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 from urllib.parse import quote
 
 import typer
 
 from shared.config.settings import Settings, load_settings, settings_from
-from shared.config.settings_text import with_values
-from shared.config.sources import DEFAULT_CONFIG, settings_file, user_settings_file
+from shared.config.sources import DEFAULT_CONFIG, settings_file, user_settings_file, with_values
+from shared.delivery.joining import DAY, answer_in
 from shared.errors import InstallationIncomplete, InvalidInput, NightRunning, ReleaseRefused
 from shared.system.files import write_atomic
-from shared.wire.joining import DAY, answer_in
 
 PROGRAM = str(Path(sys.executable).parent / "hmem-night")
 _AGAIN = "Then run hmem-night join again."
@@ -72,18 +71,8 @@ WantedBy={wanted}
 """
 
 
-def join(
-    day: Annotated[
-        str, typer.Argument(metavar="HOST[:PORT]", help="Where this host reaches the sshd of the day host.")
-    ],
-    line: Annotated[
-        str,
-        typer.Argument(
-            help="What hmem admit has printed there; without it, it is read from the terminal or standard input."
-        ),
-    ] = "",
-) -> None:
-    """Make this host the night's host of a day host: a key, one line to run there, one line back, a trial of everything, the schedule."""
+def join_day(day: str, line: str) -> None:
+    """The whole of it; `line` is "" to be asked for."""
     file = settings_file() or (DEFAULT_CONFIG if os.geteuid() == 0 else user_settings_file())
     if file is None or (file.parent / "installed.json").exists():
         raise InvalidInput(

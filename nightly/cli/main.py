@@ -12,7 +12,6 @@ import typer
 from nightly.cli.arguments import Json
 from nightly.cli.backfill import app as backfill_app
 from nightly.cli.export import export_archive
-from nightly.cli.join import join
 from nightly.cli.report import report
 from shared.errors import InvalidInput, SettingsError
 from shared.system.command import application, end_with, print_json, run_command, start_night
@@ -26,7 +25,6 @@ app = application(__doc__)
 app.add_typer(backfill_app, name="backfill")
 app.command("export-archive")(export_archive)
 app.command()(report)
-app.command()(join)
 
 
 def main() -> None:
@@ -95,6 +93,21 @@ def capture(json: Json = False) -> None:
         typer.echo(
             f"Captured: {counts['records']} new records and {counts['tombstones']} tombstones since the last night.{place}"
         )
+
+
+@app.command()
+def join(
+    day: Annotated[
+        str, typer.Argument(metavar="HOST[:PORT]", help="Where this host reaches the sshd of the day host.")
+    ],
+    line: Annotated[
+        str, typer.Argument(help="What hmem admit has printed there; without it, it is read from the terminal.")
+    ] = "",
+) -> None:
+    """Make this host the night's host of a day host: a key, one line to run there, one line back, a trial of everything, the schedule."""
+    from nightly.cli.join import join_day
+
+    join_day(day, line)
 
 
 @app.command()

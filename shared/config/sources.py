@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import tomllib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -68,15 +70,37 @@ def _of_file(path: Path | None, known: dict[str, str]) -> dict[str, Any]:
 
 def _of_toml(place: str, content: bytes, known: dict[str, str]) -> dict[str, Any]:
     """Flat TOML, names in capitals; an unknown name is an error, not a silent typo."""
-    try:
-        values = tomllib.loads(content.decode("utf-8"))
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise SettingsError(f"{place} cannot be read: {error}. Correct or remove it.") from error
+    values = _parsed(place, content)
     if unknown := sorted(set(values) - set(known)):
         raise SettingsError(
             f"{place}: unknown setting {', '.join(unknown)}. Names are in capitals; README.md links to the list of all settings."
         )
     return {known[name]: value for name, value in values.items()}
+
+
+def _parsed(place: str, content: bytes) -> dict[str, Any]:
+    try:
+        return tomllib.loads(content.decode("utf-8"))
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise SettingsError(f"{place} cannot be read: {error}. Correct or remove it.") from error
+
+
+def with_values(text: str, values: Mapping[str, str], path: Path) -> str:
+    """The text of a settings file with some values changed, in their lines or appended; what its owner wrote stays. `path` is for messages."""
+    known = _parsed(f"The settings file {path}", text.encode())
+    text = text if text.endswith("\n") or not text else f"{text}\n"
+    for name, value in values.items():
+        if name in known and str(known[name]) == value:
+            continue
+        # A basic string: as in JSON, but for DEL, which TOML wants escaped.
+        line = f"{name} = {json.dumps(value, ensure_ascii=False)}".replace("\x7f", "\\u007f")
+        text, replaced = re.subn(rf"(?m)^{name}[ \t]*=.*$", line.replace("\\", "\\\\"), text, count=1)
+        text += "" if replaced else f"{line}\n"
+    try:
+        tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise SettingsError(f"{path} could not be changed without breaking it ({error}). Change it by hand.") from error
+    return text
 
 
 def origins(names: Iterable[str]) -> dict[str, str]:

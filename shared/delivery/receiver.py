@@ -39,6 +39,7 @@ from redis import Redis
 from shared.config.credentials import begin_as, for_child
 from shared.config.ownership import INCOMING, OURS, VERIFYING
 from shared.config.settings import Settings, load_settings
+from shared.delivery.redis_relay import relay
 from shared.delivery.switch import refuse_unless_descendant, refuse_unless_follows, switch, undo_switch
 from shared.delivery.takeover import received_manifest, take_over
 from shared.errors import InvalidInput, ReleaseRefused, StorageError
@@ -73,7 +74,6 @@ from shared.system.privileges import close_to_others
 from shared.system.processes import last_line, module_command, run_bounded
 from shared.vectors.aliases import named_in
 from shared.wire.client import RECEIVER, open_redis
-from shared.wire.over_ssh import relay
 
 #: Seconds for the test process.
 TRIAL_TIMEOUT_SECONDS = 300

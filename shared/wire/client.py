@@ -5,7 +5,10 @@ If a key has a value of the wrong type, the error names that key: other programs
 
 from __future__ import annotations
 
+import os
 import re
+import socket
+import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -38,6 +41,7 @@ with _without_telemetry():
     from redis.asyncio import Redis as AsyncRedis
     from redis.asyncio.retry import Retry as AsyncRetry
     from redis.backoff import ExponentialBackoff, NoBackoff
+    from redis.connection import Connection
     from redis.retry import Retry
 
     from shared.wire.sending import make_cancellable
@@ -100,8 +104,6 @@ def open_redis(url: str, policy: Policy = COMMAND) -> Redis:
     """ValueError if this is not a Redis URL. The connection is opened with the first command."""
     through: dict[str, Any] = {}
     if "?ssh=" in url:
-        from shared.wire.over_ssh import SshConnection
-
         through["connection_class"] = SshConnection
     client: Redis = _Naming.from_url(url, **policy.options(Retry), **through)
     return client
@@ -122,6 +124,31 @@ def is_too_old(version: str) -> bool:
 def is_wrong_value(error: BaseException) -> bool:
     """Whether Redis reports that a key does not have the type that we store there."""
     return isinstance(error, ResponseError) and bool(_WRONG_VALUE.search(str(error)))
+
+
+class SshConnection(Connection):
+    """For URLs like `redis://night:…@hmem-day/0?ssh=CONFIG`: the host is one of that ssh configuration, where its
+    forced command leads to Redis (shared/delivery/redis_relay.py)."""
+
+    def __init__(self, *, ssh: str, **options: Any) -> None:
+        super().__init__(**options)  # type: ignore[no-untyped-call]
+        self._config = ssh
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def _connect(self) -> socket.socket:
+        ours, theirs = socket.socketpair()
+        with theirs:
+            command, end = ["ssh", "-F", self._config, "-T", self.host, "redis"], theirs.fileno()
+            self._process = subprocess.Popen(command, stdin=end, stdout=end, start_new_session=True)
+        ours.settimeout(self.socket_timeout)
+        return ours
+
+    def disconnect(self, *arguments: Any, **named: Any) -> None:
+        super().disconnect(*arguments, **named)  # type: ignore[no-untyped-call]
+        if self._process and os.getpid() == self.pid:  # a fork's copy leaves it alone
+            self._process.terminate()
+            self._process.wait()
+            self._process = None
 
 
 class _Naming(Redis):

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from shared.delivery.joining import answer_in, line_of
 from shared.errors import InstallationIncomplete, InvalidInput, NightRunning, RedisUnavailable
 from shared.wire import keys
-from shared.wire.joining import answer_in, line_of
 from tests.support.machine import free_port
 from tests.support.night.two_hosts import sshd
 from tests.support.processes.installing import path_without, script
@@ -125,7 +125,8 @@ def test_what_is_wrong_is_one_sentence_with_its_cure(homes: TwoHomes, tmp_path: 
     incomplete = InstallationIncomplete.exit_code
     assert "not the key that hmem-night join prints" in homes.hmem("admit", "ssh-rsa AAAA").stderr
     assert (
-        "Install openssh-server" in homes.hmem("admit", f"ssh-ed25519 {'A' * 68}", "--host-keys", "/proc/self/none*").stderr
+        "Install openssh-server"
+        in homes.hmem("admit", f"ssh-ed25519 {'A' * 68}", "--host-keys", "/proc/self/none*").stderr
     )
     line = homes.admit()
     refused(InvalidInput.exit_code, "Copy the whole line", line[:-7])
