@@ -85,12 +85,6 @@ def _forked_trials(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("shared.delivery.receiver.run_bounded", forked.run_module)
 
 
-@pytest.fixture(autouse=True)
-def _no_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A night in the test's own process draws no picture, as where matplotlib is not installed: drawing takes longer than most nights."""
-    monkeypatch.setattr("nightly.night.report.announce.can_draw", lambda: False)
-
-
 @pytest.fixture
 def world(tmp_path: Path, redis: Redis, redis_url: str) -> Iterator[World]:
     """An installation with the default embedder and index."""

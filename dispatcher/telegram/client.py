@@ -39,7 +39,6 @@ from aiogram.methods import (
     SendDocument,
     SendMessage,
     SendMessageDraft,
-    SendPhoto,
     SetMyCommands,
 )
 from aiogram.methods.base import TelegramMethod
@@ -201,17 +200,6 @@ class Telegram:
             link_preview_options=_NO_PREVIEW,
             reply_parameters=_reply(reply_to),
             reply_markup=_keyboard(buttons),
-        )
-        return await self._sent(method)
-
-    async def send_picture(self, chat: int, picture: bytes, caption: MessagePart, *, thread: int | None = None) -> int:
-        """Send a picture with its caption; the message's id, or NO_ID."""
-        method = SendPhoto(
-            chat_id=chat,
-            photo=BufferedInputFile(picture, "nights.png"),
-            caption=caption.text,
-            caption_entities=_entities(caption),
-            message_thread_id=thread,
         )
         return await self._sent(method)
 

@@ -32,9 +32,6 @@ log = structlog.get_logger()
 #: The answer to a message that was taken back.
 CANCELLED = later("Cancelled.")
 
-#: The largest picture, as Telegram takes it.
-PICTURE_BYTES = 10_000_000
-
 
 def connect(settings: Settings) -> Redis:
     return open_async_redis(settings.redis_url, BOT)
@@ -333,15 +330,6 @@ class BotState:
     async def outbox_head(self) -> bytes | None:
         heads = await cast(Awaitable[list[bytes]], self._redis.lrange(keys.OUTBOX, 0, 0))
         return heads[0] if heads else None
-
-    async def picture(self) -> bytes | None:
-        """The picture of the nights; None if there is none, or none that Telegram would take."""
-        try:
-            if not 0 < int(await self._redis.strlen(keys.NIGHT_PICTURE)) <= PICTURE_BYTES:
-                return None
-            return cast(bytes | None, await self._redis.get(keys.NIGHT_PICTURE))
-        except (NoPermissionError, ResponseError):  # the rights of an older version, or a key of another type
-            return None
 
     async def take_from_outbox(self, raw: bytes, record: Waiting | None) -> None:
         field = f"outbox-{hashlib.sha256(raw).hexdigest()[:32]}"

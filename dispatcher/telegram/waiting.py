@@ -23,7 +23,6 @@ class Waiting:
     text: str | None = None
     moved: str | None = None  # chat that the group has become
     user: str | None = None  # who asked, as the task has it
-    picture: bool | None = None  # the text is the caption of the picture of the nights
     buttons: list[list[dict[str, str]]] | None = None  # below the text (results.py)
     row: int | None = None  # message that was sent last, with the buttons
     language: str | None = None  # of the notices that are sent meanwhile

@@ -12,7 +12,6 @@ import typer
 from nightly.cli.arguments import Json
 from nightly.cli.backfill import app as backfill_app
 from nightly.cli.export import export_archive
-from nightly.cli.report import report
 from shared.errors import InvalidInput, SettingsError
 from shared.system.command import application, end_with, print_json, run_command, start_night
 
@@ -24,7 +23,6 @@ WORDS = {"run": "night", "capture": "capture"}
 app = application(__doc__)
 app.add_typer(backfill_app, name="backfill")
 app.command("export-archive")(export_archive)
-app.command()(report)
 
 
 def main() -> None:

@@ -126,29 +126,6 @@ def show(figures: dict[str, Any]) -> None:
         )
 
 
-def plot(rows: list[dict[str, Any]]) -> bytes:
-    """SVG: seconds of the night and of its steps, and megabytes of memory, over the turns of the history; both axes logarithmic."""
-    import io
-
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(8, 4.5), layout="constrained")
-    time_axes, memory_axes = figure.subplots(1, 2)
-    turns = [row["turns"] for row in rows]
-    time_axes.loglog(turns, [row["night_s"] for row in rows], "o-", linewidth=2.5, label="whole night")
-    for step in ("archive", "chunk", "embed", "build", "summarise", "publish"):
-        time_axes.loglog(turns, [row["steps"][step] for row in rows], ".-", label=step)
-    memory_axes.loglog(turns, [row["peak_mb"] for row in rows], "o-", label="peak memory")
-    memory_axes.loglog(turns, [row["release_mb"] for row in rows], ".-", label="one release")
-    for axes, title in ((time_axes, "seconds"), (memory_axes, "megabytes")):
-        axes.set(xlabel="old turns (1,000 new)", title=title)
-        axes.grid(visible=True, which="both", alpha=0.3)
-        axes.legend(fontsize="small")
-    out = io.BytesIO()
-    figure.savefig(out, format="svg", metadata={"Date": None})
-    return out.getvalue()
-
-
 def _other_host(folder: Path) -> dict[str, str]:
     """Settings of a target that is reached by remote shell, which is this host."""
     shell, verbs = folder / "shell", folder / "verbs"

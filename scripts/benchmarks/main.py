@@ -210,24 +210,20 @@ def growth(
     ] = 5,
     embed: Annotated[bool, typer.Option("--embed", help="Embed the new turns with the shipped model.")] = False,
     rebuild: Annotated[bool, typer.Option("--rebuild", help="Also build the release from nothing.")] = False,
-    picture: Annotated[Path | None, typer.Option("--plot", help="Draw the figures into this SVG file.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object for each size.")] = False,
 ) -> None:
     """A night with new turns on histories of several sizes: seconds by step, memory, bytes sent and stored, lookups. Vectors are made up."""
-    from scripts.benchmarks.growth import Plan, measure, plot, show
+    from scripts.benchmarks.growth import Plan, measure, show
 
     if not as_json:
         describe_machine()
-    rows, plan = [], Plan(new, chat_turns, talking, index, releases, embed, rebuild)
+    plan = Plan(new, chat_turns, talking, index, releases, embed, rebuild)
     for size in turns.split(","):
         figures = measure(int(float(size)), plan)
-        rows.append(figures)
         if as_json:
             typer.echo(json.dumps(figures))
         else:
             show(figures)
-    if picture:
-        picture.write_bytes(plot(rows))
 
 
 @app.command()

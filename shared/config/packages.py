@@ -28,7 +28,6 @@ PACKAGES: dict[str, tuple[str, ...]] = {
     "metrics": ("prometheus_client",),
     "ollama": ("ollama",),
     "pdf": ("pypdf",),
-    "plot": ("matplotlib",),
     "postgresql": ("psycopg",),
     "qdrant": ("qdrant_client",),
     "telegram": ("aiogram", "telegramify_markdown"),
@@ -49,7 +48,7 @@ TESTED_CLAUDE = "2.1.330"
 #: Half -> its parts, as in pyproject.toml.
 HALVES: dict[str, tuple[str, ...]] = {
     "day": ("chroma", "local", "mcp", "metrics", "pdf", "telegram", "web"),
-    "night": ("chroma", "local", "ollama", "plot"),
+    "night": ("chroma", "local", "ollama"),
 }
 
 

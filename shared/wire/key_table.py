@@ -93,7 +93,7 @@ KEYS: tuple[Key, ...] = (
         "under the SHA-256 of an invitation's code, which is stored nowhere: JSON {by, at}", "bot, owner", "bot", "24 h, or as /invite says"),
     Key("hcli:mem:bot:tries:{chat_id}", "string", "how many wrong codes this stranger has sent", "bot, owner", "bot", "1 h"),
     Key("hcli:mem:outbox", "list",
-        "messages for the bot to send without a question: JSON {id, chat_id, text, created_at}; photo: with the picture of the nights; "
+        "messages for the bot to send without a question: JSON {id, chat_id, text, created_at}; "
         "digest: it repeats what was said; buttons: below it, for user_id", "bot, dispatcher, owner", "bot, dispatcher", "none"),
     Key("hcli:mem:reminded:{memory}", "string",
         "this memory's (id and time of creation) reminder is in the outbox; schedule-…: this occurrence was sent or asked",
@@ -126,7 +126,6 @@ KEYS: tuple[Key, ...] = (
     Key("hcli:mem:night:failed", "string",
         "JSON of the failure after the last good night: run, step, error, exit_code, at", "night, owner", "dispatcher", "none"),
     Key("hcli:mem:night:report", "string", "JSON of the last 14 nights, for the morning report", "night, owner", "bot, dispatcher", "14 days"),
-    Key("hcli:mem:night:picture", "string", "PNG of the last 14 nights", "night, owner", "bot, dispatcher", "14 days"),
     Key("hcli:mem:alarms", "hash",
         "alarm → JSON {since, sent, well}: since when it lasts, when the owner was last told, since when all is well",
         "dispatcher, owner", "dispatcher", "none"),

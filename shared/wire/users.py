@@ -89,7 +89,6 @@ BOT = User(
         reads("HGETALL", keys.RELEASE, why="`/status`: whether there is a dispatcher"),
         reads("EXISTS", LEASE, why="`/status`: whether it is running"),
         reads("GET", keys.NIGHT_LAST, why="`/status`: time of the last good night"),
-        reads("GET STRLEN", keys.NIGHT_PICTURE, keys.NIGHT_REPORT, why="the picture of the morning report"),
         both("HGET HSETNX HDEL", keys.DIGESTS, why="`/digest`"),
         reads("GET", keys.FORMAT, why="refuses values that a newer program wrote"),
     ),
@@ -250,7 +249,7 @@ DISPATCHER = User(
         writes("RPUSH LTRIM", keys.APPROVALS, why="the record of these decisions"),
         writes("HSET HDEL", keys.RELEASE, why="publishes which release it serves"),
         reads("GET", keys.NIGHT_LAST, keys.NIGHT_FAILED, why="logs that a night was missed, and why"),
-        reads("GET", keys.NIGHT_REPORT, keys.NIGHT_PICTURE, why="the morning report"),
+        reads("GET", keys.NIGHT_REPORT, why="the morning report"),
         both(
             "HGET HSET HDEL", keys.ALARMS, why="tells the owner of a fault once, then daily, and when all is well again"
         ),
@@ -288,7 +287,6 @@ NIGHT = User(
         writes("SET", keys.NIGHT_LAST, why="the last good night"),
         writes("SET DEL", keys.NIGHT_FAILED, why="why a night stopped"),
         writes("SET", keys.NIGHT_REPORT, why="the last nights, for the morning report"),
-        writes("SET DEL", keys.NIGHT_PICTURE, why="their picture; removes one that is out of date"),
         reads("SMEMBERS", keys.WORKERS, why="which dispatchers there are"),
         reads("EXISTS", LEASE, why="which of them are running"),
         reads("HGETALL", keys.RELEASE, why="whether they serve the new release"),

@@ -14,7 +14,6 @@ from redis import Redis
 from redis.exceptions import AuthenticationError, NoPermissionError, ResponseError
 
 from tests.servers.telegram_api import TelegramApi
-from tests.servers.telegram_messages import PICTURE
 from tests.support.day.forgetting_world import CANARIES, CHAT, planted
 from tests.support.day.hcli_bot import Bot
 from tests.support.day.health import look
@@ -102,11 +101,6 @@ def test_our_bot_as_the_user_bot(installed: World, guarded: Guarded, admin: Redi
             ):
                 api.say(9912, command)
                 wait_until(lambda: answer in api.texts(9912)[-1], lambda: f"{answer} in {api.texts(9912)}")  # noqa: B023
-            admin.set("hcli:mem:night:picture", PICTURE)
-            admin.rpush(
-                "hcli:mem:outbox", json.dumps({"id": "p", "chat_id": "9912", "text": "Report", "photo": "night"})
-            )
-            wait_until(lambda: api.messages(9912)[-1].photo == PICTURE, lambda: "the picture")
             last += 3
             api.say(5, "a stranger")
             api.edit(9912, 2, "hello again")

@@ -16,11 +16,9 @@ import orjson
 import pytest
 from redis import Redis
 
-from scripts.benchmarks.indexes import command as backends_cli
 from scripts.benchmarks.indexes import on_redis, report
 from scripts.benchmarks.indexes.corpus import MOST_EMBEDDED, CorpusMaker, Shape, clustered, sentences
 from scripts.benchmarks.indexes.measure import Bench, K, Plan, Row, recall
-from scripts.benchmarks.indexes.plot import PANELS, plot
 from shared.config.settings import INDEXES, load_settings
 from shared.embedding.open import open_embedder
 from shared.errors import InvalidInput
@@ -52,12 +50,9 @@ def bench(plan: Plan, **more: Any) -> Bench:
 
 def test_a_measurement_of_what_there_is(world: World) -> None:
     """One backend that is always there and one whose server is not set."""
-    import matplotlib as mpl
-
     out = world.root / "out"
     arguments = ("--turns", "300", "--chats", "5", "--new", "30", "--queries", "30", "--backends", "sqlite,qdrant")
-    more = {"EMBEDDER": "none", "MPLCONFIGDIR": mpl.get_cachedir()}  # which knows the fonts of this host already
-    with started(world, *arguments, "--json", "--out", str(out), **more) as process:
+    with started(world, *arguments, "--json", "--out", str(out), EMBEDDER="none") as process:
         output, errors = process.communicate(timeout=600)
     assert process.returncode == 0, errors
     told = orjson.loads(output)
@@ -78,7 +73,6 @@ def test_a_measurement_of_what_there_is(world: World) -> None:
     assert qdrant["build_seconds"] is None
     text = (out / "bench.md").read_text()
     assert all(words in text for words in (f"recall@{K}", "| 300 | sqlite |", "not available: ", "seeded vectors"))
-    assert ">sqlite<" in (out / "bench.svg").read_text()
     assert "300 turns, sqlite: building" in errors
     assert list((world.root / "temporary").iterdir()) == []
 
@@ -249,25 +243,6 @@ def rows() -> list[Row]:
             left_out = Row(turns, 20, "seeded", name, "left out", "about 18 minutes | at 950 turns/s")
             made.append(left_out if (name, turns) == ("chroma", 1_000_000) else measured)
     return made
-
-
-def test_the_picture_names_every_backend_in_every_panel(tmp_path: Path) -> None:
-    picture = plot(rows()).decode()
-    for title in PANELS:
-        assert title in picture
-    for name in INDEXES:
-        assert picture.count(f">{name}<") == len(PANELS) - (name == "redis"), "its size is not known here"
-
-
-def test_without_matplotlib_the_rest_is_written(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setitem(sys.modules, "matplotlib", None)
-    told = report.document(Plan((1000,)), rows())
-    backends_cli._write(tmp_path, told, rows(), report.markdown(told, rows()))
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["bench.json", "bench.md"]
-    assert "scripts/setup --with plot" in capsys.readouterr().err
-    assert "about 18 minutes \\| at 950 turns/s" in (tmp_path / "bench.md").read_text()
 
 
 def test_the_table_on_a_terminal_has_the_same_rows(

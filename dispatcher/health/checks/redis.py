@@ -33,7 +33,7 @@ for _right in DISPATCHER.rights:
         USES[_key] = f"{USES.get(_key, '')} {_right.commands}".strip()
 #: Keys without which every message is answered as usual.
 OF_NOTICES = {
-    keys.NIGHT_LAST, keys.NIGHT_FAILED, keys.NIGHT_REPORT, keys.NIGHT_PICTURE, keys.ALARMS, keys.MORNING, keys.DIGESTS, keys.CLAUDE_ERRORS,
+    keys.NIGHT_LAST, keys.NIGHT_FAILED, keys.NIGHT_REPORT, keys.ALARMS, keys.MORNING, keys.DIGESTS, keys.CLAUDE_ERRORS,
 }  # fmt: skip
 #: Commands without a key.
 KEYLESS = ("INFO server", "PING", "SCRIPT LOAD return", f"EVALSHA {'0' * 40} 0")

@@ -33,8 +33,8 @@ class Outgoing:
         return bool(self._alarm(keys=[keys.ALARMS, keys.OUTBOX], args=arguments))
 
     def report(self, chat: str, text: str, day: date, now: float, run: int | None) -> bool:
-        """Send the morning report of a day with the picture of the nights, and note the run that it told of; whether it was sent."""
-        message = _message(f"report-{day}", chat, text, now, photo="night")
+        """Send the morning report of a day, and note the run that it told of; whether it was sent."""
+        message = _message(f"report-{day}", chat, text, now)
         noted = [] if run is None else ["report-run", run]
         return bool(self._once(keys.MORNING, "report", day, message, False, *noted))
 

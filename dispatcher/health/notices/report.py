@@ -1,4 +1,4 @@
-"""The morning report: what the night did, how recall and disks are, and what needs the owner, in about ten lines. Pure functions."""
+"""The morning report: one line when all is well, else what the last nights did and what needs the owner. Pure functions."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from shared.text.format import counted, rough_duration, size_text, time_text
 
 #: The most problems that are listed.
 MOST_PROBLEMS = 6
+_BARS = "▁▂▃▄▅▆▇█"
 
 
 @dataclass(frozen=True)
@@ -36,22 +37,32 @@ class Morning:
 
 def report_text(morning: Morning) -> str:
     """The report, in English."""
-    today = datetime.fromtimestamp(morning.now, morning.zone)
-    date = f"{ENGLISH.weekdays[today.weekday()]} {today.day} {ENGLISH.months[today.month - 1]} {today.year}"
     good = [one for one in morning.records if one.failed_step is None]
     fresh = [one for one in good if morning.told_run is None or one.run > morning.told_run]
     if morning.told_run is None:
         fresh = fresh[-1:]
-    newest, problems = good[-1] if good else None, [*morning.problems]
-    if newest and morning.good and newest.run < morning.good[0]:  # older figures would pass for the last night's
-        good, fresh, newest = [], [], None
+    problems = [*morning.problems]
+    if good and morning.good and good[-1].run < morning.good[0]:  # older figures would pass for the last night's
+        good, fresh = [], []
         problems.append(f"the report of night {morning.good[0]} was not written; its log says why")
-    lines = [f"Good morning. {date}", _night_line(morning, fresh)]
-    lines += _counts(fresh) if fresh else []
-    lines += [*_recall(good), *_sizes(newest, good), *_disk(newest, good, morning.free_here)]
-    if newest is not None and newest.mirror == "ok":
-        lines.append("Mirror of the archive: up to date.")
+    if fresh and not problems:
+        return f"All well, {_remembered(fresh)}."
+    today = datetime.fromtimestamp(morning.now, morning.zone)
+    date = f"{ENGLISH.weekdays[today.weekday()]} {today.day} {ENGLISH.months[today.month - 1]} {today.year}"
+    lines = [f"Good morning. {date}", _night_line(morning, fresh), *_figures(morning.records if good else ())]
+    lines += [f"Disk: {size_text(morning.free_here)} free here."] if morning.free_here is not None else []
     return "\n".join([*lines, *_needs(problems)])
+
+
+def sparkline(values: Sequence[float | None]) -> str:
+    """One bar for each value, the largest the highest; a space for an unknown one."""
+    most = max((value for value in values if value is not None), default=0.0) or 1.0
+    return "".join(" " if value is None else _BARS[round(value / most * (len(_BARS) - 1))] for value in values)
+
+
+def _remembered(fresh: Sequence[NightRecord]) -> str:
+    new = sum(one.new or 0 for one in fresh)
+    return f"{counted(new, 'message')} remembered" if new else "nothing new to remember"
 
 
 def _good_nights(morning: Morning) -> Iterator[tuple[int, float]]:
@@ -70,66 +81,31 @@ def _night_line(morning: Morning, fresh: Sequence[NightRecord]) -> str:
         return (
             f"Night: none has ended well since the last report; the last one (run {run}) ended {hours:.0f} hours ago."
         )
-    record = next((one for one in fresh if one.run == run), None)
-    took = f", after {rough_duration(record.seconds)}" if record and record.seconds is not None else ""
-    before = f"; {len(fresh)} nights since the last report" if len(fresh) > 1 else ""
-    figures = "" if record else "; it left no figures"
-    return f"Night: run {run} ended well at {time_text(at, morning.zone)}{took}{before}{figures}."
+    remembered = f": {_remembered(fresh)}" if any(one.run == run for one in fresh) else "; it left no figures"
+    return f"Night: run {run} ended well at {time_text(at, morning.zone)}{remembered}."
 
 
-def _counts(fresh: Sequence[NightRecord]) -> Iterator[str]:
-    """What came in, was kept, deleted and refused; of several nights together."""
-    new, versions, deleted = (_sum(getattr(one, name) for one in fresh) for name in ("new", "new_versions", "deleted"))
-    newest = fresh[-1]
-    if new is not None:
-        chats = max((one.chats for one in fresh if one.chats is not None), default=None)
-        of = "" if chats is None else f" of {'at least ' * (len(fresh) > 1)}{counted(chats, 'chat')} with news"
-        yield (
-            f"Came in: {counted(new, 'turn')}{of}"
-            + (f", and {counted(versions, 'new version')}" if versions else "")
-            + "."
-        )
-    if newest.turns is not None:
-        passages = f" in {counted(newest.chunks, 'passage')}" if newest.chunks is not None else ""
-        yield f"Kept: {counted(newest.turns, 'turn')}{passages}."
-    if deleted is not None:
-        yield f"Deleted from Redis, once verified in archive and release: {counted(deleted, 'turn')}."
-    refused = [
-        counted(count, what)
-        for count, what in ((newest.quarantined, "unreadable record"), (newest.refused_tombstones, "tombstone"))
-        if count
-    ]
-    if newest.quarantined is not None or newest.refused_tombstones is not None:
-        yield f"Refused: {' and '.join(refused) or 'nothing'}."
-
-
-def _recall(good: Sequence[NightRecord]) -> Iterator[str]:
-    """The gate's questions of the last night, against those of the night before."""
-    last, before = good[-1] if good else None, good[-2] if len(good) > 1 else None
-    if last is None or not last.asked or last.found is None:
-        yield "Recall: not tried by the last night."
+def _figures(records: Sequence[NightRecord]) -> Iterator[str]:
+    """The last value of each figure, and how it was in the nights before; a night that failed has no bar."""
+    if not records:
         return
-    line = f"Recall: {last.found:,} of {last.asked:,} trial questions found their passage"
-    if before is not None and before.asked and before.found is not None:
-        line += f" (the night before: {before.found:,} of {before.asked:,})"
-    yield line + "."
+    last = records[-1]
 
+    def line(name: str, now: str | None, values: Sequence[float | None]) -> Iterator[str]:
+        if now is not None:
+            yield f"{name}: {now} {sparkline(values)}"
 
-def _sizes(newest: NightRecord | None, good: Sequence[NightRecord]) -> Iterator[str]:
-    if newest is None or newest.release_bytes is None:
-        return
-    grown = _growth(newest.release_bytes, good[-2].release_bytes if len(good) > 1 else None)
-    moved = f", {size_text(newest.moved)} of it sent to this host" if newest.moved is not None else ""
-    yield f"Release: {size_text(newest.release_bytes)}{grown}{moved}."
-
-
-def _disk(newest: NightRecord | None, good: Sequence[NightRecord], free_here: int | None) -> Iterator[str]:
-    parts = [f"{size_text(free_here)} free here"] if free_here is not None else []
-    if newest is not None and newest.free_bytes is not None:
-        grown = _growth(newest.free_bytes, good[-2].free_bytes if len(good) > 1 else None)
-        parts.append(f"{size_text(newest.free_bytes)} free on the night host{grown}")
-    if parts:
-        yield f"Disk: {', '.join(parts)}."
+    good = [one if one.failed_step is None else None for one in records]
+    yield from line(
+        "New messages", f"{last.new:,}" if last.new is not None else None, [one.new if one else None for one in good]
+    )
+    recall = [one.found / one.asked if one and one.asked and one.found is not None else None for one in good]
+    found = f"{last.found:,} of {last.asked:,} questions found" if last.asked and last.found is not None else None
+    yield from line("Recall check", found, recall)
+    took = rough_duration(last.seconds) if last.seconds is not None else None
+    yield from line("Took", took, [one.seconds if one else None for one in good])
+    free = size_text(last.free_bytes) if last.free_bytes is not None else None
+    yield from line("Free on the night host", free, [one.free_bytes for one in records])
 
 
 def _needs(problems: Sequence[str]) -> list[str]:
@@ -138,14 +114,3 @@ def _needs(problems: Sequence[str]) -> list[str]:
     left = len(problems) - MOST_PROBLEMS
     more = [f"• and {left} more: run hmem doctor."] if left > 0 else []
     return ["Needs you:", *(f"• {one[:1].upper()}{one[1:]}." for one in problems[:MOST_PROBLEMS]), *more]
-
-
-def _growth(now: int, before: int | None) -> str:
-    if before is None:
-        return ""
-    return f" ({'−' if now < before else '+'}{size_text(abs(now - before))} since the night before)"
-
-
-def _sum(values: Iterator[int | None]) -> int | None:
-    known = [one for one in values if one is not None]
-    return sum(known) if known else None

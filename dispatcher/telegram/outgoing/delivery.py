@@ -225,7 +225,7 @@ class Delivery:
             job = job if job.record.parts_sent else await self._placed(job)
         record = job.record
         if record.text is not None:
-            parts = plain_parts(record.text, captioned=bool(record.picture))
+            parts = plain_parts(record.text)
             await self._show(job, parts)
         elif job.result is not None:
             result = self._state.verified(job.name, job.result)
@@ -270,10 +270,7 @@ class Delivery:
                 message = await self._edit(record, parts[0], buttons)
                 crash_point("telegram:answer-edited")
             else:
-                if number == 0 and record.picture:
-                    message = await self._send_picture(record, parts[number])
-                else:
-                    message = await self._send(record, parts[number], first=number == 0, buttons=buttons)
+                message = await self._send(record, parts[number], first=number == 0, buttons=buttons)
                 crash_point(f"telegram:part-{number}-sent")
             if number == 0:
                 record = replace(record, placeholder=message)
@@ -332,18 +329,6 @@ class Delivery:
             return await self._send(record, part, first=first)
         raise Refused("Telegram accepts no message in this chat")
 
-    async def _send_picture(self, record: Waiting, caption: MessagePart) -> int:
-        """Send the picture of the nights with its caption; the caption as a message if the picture is gone by now, or Telegram refuses it."""
-        picture = await until_redis_answers(self._state.picture)
-        if picture is not None:
-            try:
-                return await until_telegram_takes_it(
-                    lambda: self._telegram.send_picture(record.target, picture, caption, thread=record.thread)
-                )
-            except Refused as error:
-                log.warning("Telegram refused the picture of the nights", error=str(error))
-        return await self._send(record, caption)
-
     # Outbox and typing signals.
 
     async def _empty_outbox(self) -> None:
@@ -353,8 +338,6 @@ class Delivery:
             if raw is None:
                 return
             record = await self._outbox_record(raw)
-            if record is not None and record.picture and await self._state.picture() is None:
-                record = replace(record, picture=None)
             await self._state.take_from_outbox(raw, record)
 
     async def _outbox_record(self, raw: bytes) -> Waiting | None:
@@ -367,9 +350,9 @@ class Delivery:
         if not await self._allowed.has(chat) or not isinstance(text, str) or not text.strip():
             log.error("a message of the outbox is removed: its chat is not allowed, or it is empty", chat=chat)
             return None
-        picture, digest = message.get("photo") == "night" or None, message.get("digest") is True or None
+        digest = message.get("digest") is True or None
         buttons, user = keyboard_json(keyboard_of(message.get("buttons"))) or None, user_id_of(message.get("user_id"))
-        return Waiting(str(chat), time.time(), text=text, user=user, picture=picture, digest=digest, buttons=buttons)
+        return Waiting(str(chat), time.time(), text=text, user=user, digest=digest, buttons=buttons)
 
     def _show_typing(self, waiting: list[Waiting]) -> None:
         if (

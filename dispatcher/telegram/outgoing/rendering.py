@@ -27,8 +27,6 @@ log = structlog.get_logger()
 
 #: Telegram's limit of a message, in UTF-16 units.
 LONGEST = 4096
-#: The same of the caption of a picture.
-LONGEST_CAPTION = 1024
 #: An answer longer than this is sent as plain text: its conversion would block everything else for too long.
 LONGEST_FORMATTED = 200_000
 #: Characters by which formatting may lengthen an answer, in addition to an eighth of it (lines of tables, bullets of lists).
@@ -86,9 +84,9 @@ def _start_of_end(text: str, longest: int) -> int:
     return line + 1 if line > 0 else start
 
 
-def plain_parts(text: str, *, captioned: bool = False) -> list[MessagePart]:
-    """The messages of a plain text; with `captioned`, the first one fits as the caption of a picture."""
-    return _split(readable(text), [], LONGEST_CAPTION if captioned else LONGEST)
+def plain_parts(text: str) -> list[MessagePart]:
+    """The messages of a plain text."""
+    return _split(readable(text), [])
 
 
 def readable(text: str) -> str:
@@ -170,21 +168,20 @@ def _bounds(text: str) -> list[int]:
     return [*bounds, len(text)]
 
 
-def _split(text: str, entities: list[dict[str, Any]], first: int = LONGEST) -> list[MessagePart]:
+def _split(text: str, entities: list[dict[str, Any]]) -> list[MessagePart]:
     return [
         _part(text, start, end, entities, units(text[:start]))
-        for start, end in _pieces(text, first)
+        for start, end in _pieces(text)
         if text[start:end].strip()
     ]
 
 
-def _pieces(text: str, first: int) -> Iterator[tuple[int, int]]:
-    """Where to split: after a line, else after a word, else at the limit; the first piece has a limit of its own."""
+def _pieces(text: str) -> Iterator[tuple[int, int]]:
+    """Where to split: after a line, else after a word, else at the limit."""
     start = 0
     while start < len(text):
-        longest = LONGEST if start else first
-        end = min(len(text), start + longest)
-        while (over := units(text[start:end]) - longest) > 0:
+        end = min(len(text), start + LONGEST)
+        while (over := units(text[start:end]) - LONGEST) > 0:
             end -= (over + 1) // 2
         if end < len(text):
             early = start + (end - start) // 2  # a message of only a few words reads worse than a split word

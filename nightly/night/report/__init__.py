@@ -1,1 +1,1 @@
-"""What the last nights were, for people: numbers in Redis, a picture, lines and a page."""
+"""What the last nights were, for people: numbers in Redis."""

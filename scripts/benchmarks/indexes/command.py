@@ -11,16 +11,14 @@ import orjson
 import typer
 
 from dispatcher.cli.arguments import Json
-from shared.config.packages import how_to_add
 from shared.config.settings import INDEXES
 from shared.errors import InvalidInput
 from shared.system.command import print_json, start
 from shared.system.files import make_dir, write_atomic
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
 
-    from scripts.benchmarks.indexes.measure import Row
+    pass
 
 
 def indexes(
@@ -31,7 +29,7 @@ def indexes(
     queries: Annotated[int, typer.Option(help="Number of questions.")] = 200,
     limit: Annotated[float, typer.Option(help="Time limit of one build in seconds.")] = 600.0,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the turns and questions.")] = 0,
-    out: Annotated[Path | None, typer.Option(help="Directory for bench.json, bench.md and bench.svg.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Directory for bench.json and bench.md.")] = None,
     json: Json = False,
 ) -> None:
     """Build, open and search every vector index that is available here, with the same invented turns; your data is not read or changed."""
@@ -53,7 +51,7 @@ def indexes(
     else:
         typer.echo(report.markdown(told, rows), nl=False)
     if out is not None:
-        _write(out, told, rows, report.markdown(told, rows))
+        _write(out, told, report.markdown(told, rows))
 
 
 def _refuse_unless_writable(out: Path) -> None:
@@ -66,17 +64,8 @@ def _refuse_unless_writable(out: Path) -> None:
     make_dir(out)
 
 
-def _write(out: Path, told: dict[str, Any], rows: Sequence[Row], text: str) -> None:
-    from scripts.benchmarks.indexes.plot import plot
-
+def _write(out: Path, told: dict[str, Any], text: str) -> None:
     make_dir(out)
     write_atomic(out / "bench.json", orjson.dumps(told, option=orjson.OPT_INDENT_2) + b"\n")
     write_atomic(out / "bench.md", text.encode())
-    try:
-        write_atomic(out / "bench.svg", plot(rows))
-    except ModuleNotFoundError as error:
-        typer.echo(
-            f"note: bench.svg is not written: {error.name} is not installed. To add it, {how_to_add('plot')}.",
-            err=True,
-        )
     typer.echo(f"Written to {out}.", err=True)

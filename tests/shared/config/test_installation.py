@@ -76,10 +76,10 @@ GIT = {"url": "https://example.org/x.git", "vcs_info": {"vcs": "git", "requested
 @pytest.mark.parametrize(
     ("marker", "recorded", "command"),
     [
-        ("", {"url": WHEEL}, "{}/bin/pip install '/srv/a b/hcli_memory-1.0.0-py3-none-any.whl[day,plot]'"),
-        ("", {}, "{}/bin/pip install 'PATH_OF_THE_WHEEL.whl[day,plot]'"),
-        ("uv-receipt.toml", {"url": WHEEL}, "uv tool install --force '/srv/a b/hcli_memory-1.0.0-py3-none-any.whl[day,plot]'"),
-        ("pipx_metadata.json", GIT, "pipx install --force 'hcli-memory[day,plot] @ git+https://example.org/x.git@v1'"),
+        ("", {"url": WHEEL}, "{}/bin/pip install '/srv/a b/hcli_memory-1.0.0-py3-none-any.whl[dask,day]'"),
+        ("", {}, "{}/bin/pip install 'PATH_OF_THE_WHEEL.whl[dask,day]'"),
+        ("uv-receipt.toml", {"url": WHEEL}, "uv tool install --force '/srv/a b/hcli_memory-1.0.0-py3-none-any.whl[dask,day]'"),
+        ("pipx_metadata.json", GIT, "pipx install --force 'hcli-memory[dask,day] @ git+https://example.org/x.git@v1'"),
     ],
 )  # fmt: skip
 def test_the_command_that_adds_an_extra_is_that_of_the_installer(
@@ -88,7 +88,7 @@ def test_the_command_that_adds_an_extra_is_that_of_the_installer(
     """Never by a name in a registry, which is not ours."""
     monkeypatch.setattr(installation, "direct_url", lambda: recorded)
     (tmp_path / (marker or "nothing")).touch()
-    assert install_command(["plot", "day"], tmp_path) == command.format(tmp_path)
+    assert install_command(["dask", "day"], tmp_path) == command.format(tmp_path)
 
 
 def test_a_broken_record_of_the_origin_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -42,7 +42,7 @@ def test_help_names_every_part() -> None:
 @pytest.mark.parametrize("part", [*sorted(PARTS), *INDEXES, "postgres", "chromadb", "claude"])
 def test_the_names_that_people_know_are_taken(part: str) -> None:
     assert set_up("--with", part, *HELP).returncode == 0
-    assert set_up(f"--with=plot,{part}", *HELP).returncode == 0
+    assert set_up(f"--with=dask,{part}", *HELP).returncode == 0
 
 
 @pytest.mark.parametrize(
@@ -52,10 +52,7 @@ def test_an_unknown_part_is_refused_with_the_list(wrong: tuple[str, ...]) -> Non
     done = set_up(*wrong)
     assert done.returncode == 2
     if wrong != ("x",):
-        assert (
-            "Choose from: postgresql, lancedb, qdrant, fastembed, documents, transcribe, plot, dask, chroma"
-            in done.stderr
-        )
+        assert "Choose from: postgresql, lancedb, qdrant, fastembed, documents, transcribe, dask, chroma" in done.stderr
 
 
 def test_the_table_of_packages_is_that_of_the_project() -> None:
@@ -95,13 +92,13 @@ def test_nothing_tells_anybody_to_install_a_name_that_is_not_ours() -> None:
 
 
 def a_checkout(place: Path) -> Path:
-    """The program with a lock of three small packages: what builds it, one of the day and one of the part `plot`."""
+    """The program with a lock of three small packages: what builds it, one of the day and one of the part `dask`."""
     for name in ("dispatcher", "nightly", "shared", "scripts"):
         shutil.copytree(REPOSITORY / name, place / name, ignore=shutil.ignore_patterns("__pycache__", "models"))
     for name in ("pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(REPOSITORY / name, place)
     blocks = re.split(r"^# for: .*\n", (REPOSITORY / "requirements.lock").read_text(encoding="utf-8"), flags=re.M)
-    wanted = {"setuptools": "build", "mdurl": "day night", "cycler": "plot"}
+    wanted = {"setuptools": "build", "mdurl": "day night", "toolz": "dask"}
     lock = [
         f"# for: {why}\n{block}" for block in blocks for name, why in wanted.items() if block.startswith(f"{name}==")
     ]
@@ -128,15 +125,15 @@ def test_parts_stay_and_a_copy_in_the_place_of_the_checkout_is_noticed(tmp_path:
 
     first = set_up(place=place)
     assert (first.returncode, runs(place, WHERE)) == (0, ours), first.stderr
-    assert "ModuleNotFoundError" in runs(place, "import cycler")
+    assert "ModuleNotFoundError" in runs(place, "import toolz")
     assert "installing" not in set_up(place=place).stderr
 
-    assert set_up("--with", "plot", place=place).returncode == 0
+    assert set_up("--with", "dask", place=place).returncode == 0
     (place / "pyproject.toml").write_text((place / "pyproject.toml").read_text() + "\n# changed\n")
     (place / ".venv" / ".locked").unlink()
     again = set_up(place=place)  # without --with
-    assert "(day, night, plot)" in again.stderr
-    assert runs(place, "import cycler; print('there')") == "there"
+    assert "(dask, day, night)" in again.stderr
+    assert runs(place, "import toolz; print('there')") == "there"
 
     pip = [str(place / ".venv/bin/python"), "-m", "pip", "--quiet"]
     by_hand = [*pip, "install", "--no-deps", "--no-build-isolation", "."]
@@ -148,7 +145,7 @@ def test_parts_stay_and_a_copy_in_the_place_of_the_checkout_is_noticed(tmp_path:
 
     subprocess.run([*pip, "uninstall", "--yes", "cycler"], cwd=place, capture_output=True, check=True)
     assert "cycler is missing" in set_up(place=place).stderr
-    assert runs(place, "import cycler; print('there')") == "there"
+    assert runs(place, "import toolz; print('there')") == "there"
 
 
 # ── a night without a library ────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -271,9 +271,7 @@ def _main(arguments: list[str]) -> None:
         main()
     else:
         from nightly.cli.main import main as night
-        from nightly.night.report import announce
 
-        announce.can_draw = lambda: False  # no picture, as in tests/conftest.py
         night()
 
 

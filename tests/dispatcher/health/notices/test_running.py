@@ -28,7 +28,6 @@ from tests.dispatcher.health.notices.looking import (
     set_report,
 )
 from tests.servers.heartbeat import HeartbeatServer
-from tests.servers.telegram_messages import PICTURE
 from tests.support.day.hcli_bot import Bot as HcliBot
 from tests.support.day.telegram_bot import Stage, staged, wait_until
 from tests.support.machine import wait_for
@@ -55,7 +54,6 @@ def test_two_dispatchers_tell_the_owner_once_and_answer(redis_url: str, tmp_path
         ran_long_ago(stage.world.root / "state")
         failed_night(stage.redis, now - 60)
         set_report(stage.redis, night(7, now - 7200))
-        stage.redis.set("hcli:mem:night:picture", PICTURE)
         bot = stage.bot()
         told = {"REPORT_CHAT": OWNER, "REPORT_AT": "00:00", "HEARTBEAT_URL": f"{service.url}/ping/very-secret"}
         running = [impatient(stage, number, **told) for number in range(2)]
@@ -72,8 +70,6 @@ def test_two_dispatchers_tell_the_owner_once_and_answer(redis_url: str, tmp_path
         assert bot.stop() == 0
         texts = stage.api.texts(int(OWNER))
         assert [sum(words in text for text in texts) for words in ("Alarm: night 8", "Good morning.")] == [1, 1]
-        (report,) = [one for one in stage.api.messages(int(OWNER)) if "Good morning." in one.text]
-        assert report.photo == PICTURE
         assert set(service.asked) == {"/ping/very-secret/fail"}
         for log in tmp_path.glob("*.log"):
             assert "very-secret" not in log.read_text(), log

@@ -1,14 +1,12 @@
-"""What each night leaves in Redis for the morning: its numbers and a picture, no word and no id of a chat; and no trouble with either ends it."""
+"""What each night leaves in Redis for the morning: its numbers, no word and no id of a chat; and no trouble with either ends it."""
 
 from __future__ import annotations
 
-import io
 import json
 from pathlib import Path
 from typing import Any
 
 import pytest
-from PIL import Image
 from redis.exceptions import NoPermissionError
 from structlog.testing import capture_logs
 
@@ -16,10 +14,9 @@ from nightly import pipeline
 from nightly.night.report import announce
 from nightly.night.report.record import MOST
 from nightly.steps import restart
-from shared.config.packages import missing_package
 from shared.errors import LedgerMismatch, PublishFailed, ReleaseRefused, SettingsError, StorageError
 from shared.wire import key_table
-from shared.wire.keys import NIGHT_PICTURE, NIGHT_REPORT
+from shared.wire.keys import NIGHT_REPORT
 from tests.support.night.steps import replace_step
 from tests.support.redis.users import guarded_redis
 from tests.support.world import World
@@ -38,12 +35,6 @@ def report(world: World) -> list[dict[str, Any]]:
     nights: list[dict[str, Any]] = told["nights"]
     assert all(set(night) == FIELDS for night in nights)
     return nights
-
-
-def drawing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nights of this test draw their picture, as outside of tests."""
-    assert missing_package("plot") is None
-    monkeypatch.setattr(announce, "can_draw", lambda: True)
 
 
 def failing(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
@@ -201,51 +192,6 @@ def test_a_damaged_record_of_one_night_does_not_hide_the_others(light: World) ->
     assert [night["run"] for night in report(light)] == [2, 3]
 
 
-def test_the_picture_is_a_png_that_a_phone_can_show(light: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    drawing(monkeypatch)
-    light.say("t1", "something")
-    light.night()
-    content: Any = light.redis.get(NIGHT_PICTURE)
-    image = Image.open(io.BytesIO(content))
-    assert (image.format, image.size) == ("PNG", (900, 600))
-    assert len(content) < 100_000
-    assert len(image.convert("RGB").getcolors(900 * 600) or ()) > 50
-    assert 0 < light.redis.ttl(NIGHT_PICTURE) <= 14 * 86_400
-    assert not [word for word in (b"9912", b"something") if word in content]
-
-
-@pytest.mark.parametrize("trouble", ["it fails", "it is too large", "it hangs"])
-def test_a_night_without_its_picture_is_good_and_says_so_once(
-    light: World, monkeypatch: pytest.MonkeyPatch, trouble: str
-) -> None:
-    drawing(monkeypatch)
-    if trouble == "it fails":
-        monkeypatch.setattr(announce, "PICTURE_MODULE", "nightly.no_such_module")
-    elif trouble == "it is too large":
-        monkeypatch.setattr(announce, "PICTURE_BYTES", 10)
-    else:
-        monkeypatch.setattr(announce, "DRAWING_SECONDS", 0.01)
-    light.redis.set(NIGHT_PICTURE, b"of another night")
-    light.say("t1", "something")
-    with capture_logs() as lines:
-        (summary,) = light.night()
-    assert summary["deleted"] == 1
-    assert [line["event"] for line in lines if line["log_level"] == "warning"] == [
-        "the picture of the nights was not written"
-    ]
-    assert [night["run"] for night in report(light)] == [1]
-    assert not light.redis.exists(NIGHT_PICTURE), "it would be shown beside other numbers"
-
-
-def test_without_the_library_there_is_no_picture_and_no_warning(light: World) -> None:
-    light.redis.set(NIGHT_PICTURE, b"of another night")
-    with capture_logs() as lines:
-        light.night()
-    assert report(light)
-    assert not [line for line in lines if line["log_level"] == "warning"]
-    assert not light.redis.exists(NIGHT_PICTURE)
-
-
 def test_a_report_that_redis_refuses_fails_no_night(light: World, monkeypatch: pytest.MonkeyPatch) -> None:
     light.say("t1", "something")
     real = restart.run
@@ -271,26 +217,16 @@ def test_the_keys_are_as_the_reader_expects_them() -> None:
     """The day's side is written against these."""
     found = {key.pattern: key for key in key_table.KEYS}
     assert found[NIGHT_REPORT].content == "JSON of the last 14 nights, for the morning report"
-    assert found[NIGHT_PICTURE].content == "PNG of the last 14 nights"
     assert (found[NIGHT_REPORT].type, found[NIGHT_REPORT].expiry) == ("string", "14 days")
 
 
-def test_the_users_of_redis_may_do_what_this_needs(
-    light: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_users_of_redis_may_do_what_this_needs(light: World, tmp_path: Path) -> None:
     light.night()
-    monkeypatch.setattr(announce, "can_draw", lambda: True)
-    monkeypatch.setattr(announce, "drawn", lambda nights, zone: b"a picture")
     with guarded_redis(tmp_path / "redis") as guarded:
         clients = {user: guarded.client(user) for user in ("night", "dispatcher", "bot", "hcli-bot")}
         announce.announce(light.settings(), clients["night"], pipeline.step_names())
-        for user in ("dispatcher", "bot"):
-            assert json.loads(clients[user].get(NIGHT_REPORT) or "")["nights"][0]["run"] == 1
-            assert clients[user].get(NIGHT_PICTURE) == b"a picture"
-        monkeypatch.setattr(announce, "can_draw", lambda: False)
-        announce.announce(light.settings(), clients["night"], pipeline.step_names())
-        assert clients["bot"].get(NIGHT_PICTURE) is None
-        for user, command in (("hcli-bot", "GET"), ("bot", "DEL"), ("dispatcher", "DEL"), ("night", "GET")):
+        assert json.loads(clients["dispatcher"].get(NIGHT_REPORT) or "")["nights"][0]["run"] == 1
+        for user, command in (("hcli-bot", "GET"), ("bot", "GET"), ("dispatcher", "DEL"), ("night", "GET")):
             with pytest.raises(NoPermissionError):
                 clients[user].execute_command(command, NIGHT_REPORT)  # type: ignore[no-untyped-call]
         for client in clients.values():
