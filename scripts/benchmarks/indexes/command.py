@@ -17,7 +17,6 @@ from shared.system.command import print_json, start
 from shared.system.files import make_dir, write_atomic
 
 if TYPE_CHECKING:
-
     pass
 
 
