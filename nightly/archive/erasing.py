@@ -331,7 +331,7 @@ def _forget_vectors(night: Night, turns: list[Turn]) -> int:
     from nightly.index.vector_cache import forget
 
     texts = (text for turn in turns for text in _indexed(turn, night.settings.timezone))
-    return forget(night.settings.hmem_night_dir / CACHE, texts, night.report)
+    return forget(night.settings.hmem_night_dir / CACHE, texts)
 
 
 def _indexed(turn: Turn, zone: ZoneInfo) -> list[str]:

@@ -4,9 +4,8 @@
                                              lines    candidates (nightly/imports/candidates.py), one each
 
 A file appears complete and durable under the hash of its content, so the same import staged twice is one file, and a killed command has
-staged nothing. Each night reads all files in its export step and removes them once their records are verified in the archive, and destroys the key
-of their lines if no other file waits that has it. After a crash they remain, and the next night finds everything known. An unreadable file never
-stops a night: it is renamed to `.bad` and reported.
+staged nothing. Each night reads all files in its export step and removes them once their records are verified in the archive. After a crash they
+remain, and the next night finds everything known. An unreadable file never stops a night: it is renamed to `.bad` and reported.
 """
 
 from __future__ import annotations

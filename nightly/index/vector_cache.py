@@ -1,14 +1,12 @@
 """`cache.sqlite`: vectors by (embedding, text), so that only new text is embedded. May be deleted at any time; it is filled again.
 
 A row is some 1,600 bytes; a page of 16 KB holds ten. The rows lie in the order in which they came, and an index leads to them: the keys are
-hashes, and rows in the order of their keys would leave a fifth of each page free. A file of an earlier version (rows in the order of their
-keys, each in a page of 4 KB of its own and part of another) is copied once.
+hashes, and rows in the order of their keys would leave a fifth of each page free.
 """
 
 from __future__ import annotations
 
 import hashlib
-import os
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
@@ -18,18 +16,15 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 import orjson
 
-from nightly.night.folder import discard_cache, is_damage
+from nightly.night.folder import discard_cache, is_damage, open_cache
 from nightly.night.progress import Reporter
 from shared.embedding.models import EmbeddingIdentity
-from shared.system.files import fsync_dir
 
 if TYPE_CHECKING:
     from shared.embedding.models import Vectors
 
 #: Ahead of the name of an embedding whose vectors are those of notes.
 NOTES = "notes:"
-#: Bytes of a page.
-PAGE = 16_384
 #: Texts of one query: more make it no faster.
 TEXTS_OF_A_QUERY = 256
 _SCHEMA = (
@@ -48,22 +43,20 @@ class VectorCache:
         kind: Literal["chunks", "notes"] = "chunks",
         report: Reporter | None = None,
     ) -> None:
-        """`report` shows how far a file of an earlier version is copied. A damaged file is removed, and said to be."""
-        report = report or Reporter(quiet=True)
+        """A damaged file is removed, and said to be."""
         try:
-            self._open(path, identity, kind, report)
+            self._open(path, identity, kind)
         except sqlite3.DatabaseError as error:
             if not is_damage(error):
                 raise
             discard_cache(path)
-            report.say(f"  {path} was damaged ({error}). It begins anew, and all texts are embedded again.")
-            self._open(path, identity, kind, report)
+            (report or Reporter(quiet=True)).say(
+                f"  {path} was damaged ({error}). It begins anew, and all texts are embedded again."
+            )
+            self._open(path, identity, kind)
 
-    def _open(
-        self, path: Path, identity: EmbeddingIdentity, kind: Literal["chunks", "notes"], report: Reporter
-    ) -> None:
-        _make_compact(path, report)
-        self._connection = _connect(path)
+    def _open(self, path: Path, identity: EmbeddingIdentity, kind: Literal["chunks", "notes"]) -> None:
+        self._connection = open_cache(path)
         self._connection.execute("PRAGMA journal_mode=WAL")
         self._connection.execute("PRAGMA synchronous=NORMAL")
         self._dimensions = identity.dimensions
@@ -110,22 +103,20 @@ def known_texts(path: Path, identity: EmbeddingIdentity, texts: Sequence[str]) -
     log = path.with_name(f"{path.name}-wal")
     uri = f"{path.absolute().as_uri()}?mode=ro" + ("" if log.exists() else "&immutable=1")
     with closing(sqlite3.connect(uri, uri=True)) as connection:
-        tables = _tables(connection)
-        if "vectors" not in tables:
+        if "vectors" not in _tables(connection):
             return set()
-        named = "(SELECT id FROM embeddings WHERE name = ?)" if "embeddings" in tables else "?"
-        sql = f"SELECT 1 FROM vectors WHERE embedding = {named} AND text_sha256 = ?"  # noqa: S608
+        sql = "SELECT 1 FROM vectors WHERE embedding = (SELECT id FROM embeddings WHERE name = ?) AND text_sha256 = ?"
         name = _name(identity)
         return {text for text in texts if connection.execute(sql, (name, _digest(text))).fetchone()}
 
 
-def forget(path: Path, texts: Iterable[str], report: Reporter | None = None) -> int:
+def forget(path: Path, texts: Iterable[str]) -> int:
     """Remove the vectors of these texts, of every model, and the model-written texts of a killed night; returns the number of removed vectors.
     Of a damaged file all are removed, uncounted."""
     if not path.exists():
         return 0
     try:
-        return _forget(path, texts, report or Reporter(quiet=True))
+        return _forget(path, texts)
     except sqlite3.DatabaseError as error:
         if not is_damage(error):
             raise
@@ -133,9 +124,8 @@ def forget(path: Path, texts: Iterable[str], report: Reporter | None = None) -> 
         return 0
 
 
-def _forget(path: Path, texts: Iterable[str], report: Reporter) -> int:
-    _make_compact(path, report)
-    with closing(sqlite3.connect(path)) as connection:
+def _forget(path: Path, texts: Iterable[str]) -> int:
+    with closing(open_cache(path)) as connection:
         connection.execute("PRAGMA secure_delete=ON")
         with connection:
             if "texts" in _tables(connection):
@@ -155,73 +145,6 @@ def _forget(path: Path, texts: Iterable[str], report: Reporter) -> int:
             connection.execute("DELETE FROM embeddings WHERE name LIKE ?", (f"{NOTES}%",))
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     return gone
-
-
-def _make_compact(path: Path, report: Reporter) -> None:
-    """Copy a file of an earlier version into one of this version, which then takes its name in one step: a kill leaves one or the other."""
-    copy = path.with_name(f"{path.name}.tmp")
-    copy.unlink(missing_ok=True)  # of a night that was killed here: it would outlive what is forgotten
-    if not path.exists():
-        return
-    with closing(sqlite3.connect(path)) as old:
-        tables = _tables(old)
-        compact = old.execute("PRAGMA page_size").fetchone() == (PAGE,) and (
-            "embeddings" in tables or "vectors" not in tables
-        )
-        if compact:
-            return
-        # The log's rows into the file, and the log away: it must not be read with the file that takes its name.
-        if old.execute("PRAGMA journal_mode=DELETE").fetchone() != ("delete",):
-            raise sqlite3.OperationalError(f"{path.name} is open elsewhere")
-        try:
-            _copy(old, tables, copy, report)
-        except BaseException:
-            copy.unlink(missing_ok=True)
-            raise
-    copy.replace(path)
-    fsync_dir(path.parent)
-
-
-def _copy(old: sqlite3.Connection, tables: set[str], path: Path, report: Reporter) -> None:
-    """All rows into a new file, which is on the disk afterwards."""
-    with closing(_connect(path)) as new:
-        new.execute("PRAGMA journal_mode=OFF")  # an unfinished copy is deleted
-        new.execute("PRAGMA synchronous=OFF")
-        with new:
-            _create(new)
-            if "texts" in tables:
-                new.execute(*old.execute("SELECT sql FROM sqlite_master WHERE name = 'texts'").fetchone())
-                new.executemany("INSERT INTO texts VALUES (?,?)", old.execute("SELECT key, record FROM texts"))
-            if "vectors" in tables:
-                _copy_vectors(old, new, "embeddings" in tables, report)
-    with path.open("rb") as file:
-        os.fsync(file.fileno())
-
-
-def _copy_vectors(old: sqlite3.Connection, new: sqlite3.Connection, named_by_id: bool, report: Reporter) -> None:
-    (count,) = old.execute("SELECT count(*) FROM vectors").fetchone()
-    if count:
-        report.say(f"  cache.sqlite is made compact, once: {count} vectors are copied.")
-    name = "(SELECT name FROM embeddings WHERE id = embedding)" if named_by_id else "embedding"
-    rows = old.execute(f"SELECT {name}, text_sha256, vector FROM vectors")  # noqa: S608
-    ids: dict[str, int] = {}
-
-    def with_id() -> Iterator[tuple[int, bytes, bytes]]:
-        for embedding, digest, vector in report.track(rows, count, "cache.sqlite"):
-            if embedding not in ids:
-                ids[embedding] = _id_of(new, embedding)
-            yield ids[embedding], digest, vector
-
-    new.executemany("INSERT INTO vectors VALUES (?,?,?)", with_id())
-    copied = new.execute("SELECT count(*) FROM vectors").fetchone()
-    if copied != (count,):
-        raise sqlite3.DatabaseError(f"{copied[0]} of {count} vectors were copied")
-
-
-def _connect(path: Path) -> sqlite3.Connection:
-    connection = sqlite3.connect(path)
-    connection.execute(f"PRAGMA page_size={PAGE}")  # of a new file; that of another one stays
-    return connection
 
 
 def _create(connection: sqlite3.Connection) -> None:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from nightly.archive.segments import ArchivedTexts, WrittenText, read_texts, write_texts
-from nightly.night.folder import CACHE, Night, discard_cache, is_damage
+from nightly.night.folder import CACHE, Night, discard_cache, is_damage, open_cache
 from shared.embedding.open import open_ollama
 from shared.errors import EmbeddingError
 from shared.system.faults import crash_point
@@ -187,7 +187,7 @@ class TextCache:
             self._open(path)
 
     def _open(self, path: Path) -> None:
-        self._connection = sqlite3.connect(path)
+        self._connection = open_cache(path)
         self._connection.execute("PRAGMA secure_delete = ON")
         self._connection.execute(_SCHEMA)
 
