@@ -14,8 +14,7 @@ from redis import Redis, RedisError
 
 from dispatcher.queue.scripts import script_text
 from shared.config.settings import Settings
-from shared.errors import HmemError, InvalidInput, NoDispatcher, QueueStalled
-from shared.system.processes import died_here
+from shared.errors import HmemError, NoDispatcher, QueueStalled
 from shared.turns.records import RecordRefused, Task
 from shared.wire import keys
 from shared.wire.values import living
@@ -23,14 +22,6 @@ from shared.wire.values import living
 #: Seconds for which a queue that seems stalled is watched, and between two looks. A dispatcher that has lost Redis pauses for 3.2 s.
 WATCH_SECONDS, LOOK_SECONDS = 5.0, 0.2
 LOG = "journalctl -u hmem-dispatcher"
-
-
-def refuse_running(client: Redis) -> None:
-    """InvalidInput if a dispatcher works with this Redis. One of this host that was killed leaves a lease for a while: it does not count."""
-    if running := sorted(name for name in living(client) if not died_here(name)):
-        raise InvalidInput(
-            f"A dispatcher is running ({', '.join(running)}), so nothing was changed. Stop it, then run this again."
-        )
 
 
 @dataclass(frozen=True)

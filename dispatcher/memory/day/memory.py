@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
@@ -101,11 +100,6 @@ class DayMemory:
     @property
     def event_outbox(self) -> EventOutbox:
         return self._stores.event_outbox
-
-    @property
-    def store_path(self) -> Path | None:
-        """SQLite's file; None for PostgreSQL, or without a day store."""
-        return self._stores.path if self.wanted else None
 
     # Built on the tables; `renew` drops it.
 

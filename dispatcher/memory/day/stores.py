@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection
 from contextlib import AbstractContextManager
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from shared.config.settings import Settings
@@ -32,12 +31,6 @@ class DayStores:
         from dispatcher.memory.store.database import Database
 
         return Database(self._settings.day_store_url, self._settings.hmem_state_dir)
-
-    @property
-    def path(self) -> Path | None:
-        """SQLite's file; None for PostgreSQL."""
-        path: Path | None = self._database.path
-        return path
 
     @cached_property
     def turns(self) -> Turns:

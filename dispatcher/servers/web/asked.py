@@ -69,10 +69,6 @@ class Asked:
             raise NotShown
         return chat_id
 
-    def need_whole_host(self) -> None:
-        if not self.session.grant.whole_host:
-            raise NotShown
-
     def page(self, template: str, title: str, *, status: int = 200, **values: Any) -> Response:
         """The template within the frame of every page."""
         return HTMLResponse(

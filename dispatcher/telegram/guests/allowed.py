@@ -25,9 +25,6 @@ class AllowedChats:
     async def has(self, chat: int) -> bool:
         return chat in self._chats or await self._guest(chat) is not None
 
-    def by_settings(self, chat: int) -> bool:
-        return chat in self._chats
-
     async def guests(self) -> list[Guest]:
         """The newest first."""
         return guests_of(await cast(Awaitable[dict[bytes, bytes]], self._redis.hgetall(keys.GUESTS)))

@@ -33,7 +33,7 @@ def user_of(arguments: Sequence[str]) -> str | None:
     name, first = Path(arguments[0]).name, arguments[1] if len(arguments) > 1 else ""
     if name == "hmem-night":
         return "night"
-    if name != "hmem" or first in ("doctor", "init", "mcp", "backup", "restore"):
+    if name != "hmem" or first in ("doctor", "init", "mcp", "restore"):
         return None
     return {"run": "dispatcher", "telegram": "bot"}.get(first, "owner")
 

@@ -15,10 +15,10 @@ from pathlib import Path
 import sqlalchemy as sa
 from sqlalchemy import Connection, Engine
 
-from dispatcher.memory.store.kept import back_up
 from dispatcher.memory.store.tables import HEAD, REVISIONS, VERSION_TABLE
 from shared.errors import StoreUnavailable
-from shared.system.files import locked_file, make_dir, opened
+from shared.system.faults import crash_point
+from shared.system.files import fsync_dir, locked_file, make_dir, opened
 
 _BUSY_SECONDS = 5.0
 #: PostgreSQL's number of the lock for migrations (any number that only we use).
@@ -95,10 +95,32 @@ def upgrade(connection: Connection, target: str | None = None) -> None:
 def _copy(path: Path) -> None:
     """Copy the file as it was before the migration, and no older copy."""
     kept = path.with_name(f"{path.name}{_COPY}{HEAD}")
-    back_up(path, kept)
+    _back_up(path, kept)
     for old in copies(path):
         if old != kept:
             old.unlink(missing_ok=True)
+
+
+def _back_up(source: Path, target: Path) -> None:
+    """A consistent copy of a file that may be in use; it appears under its name whole and durable, or not at all."""
+    temporary = target.with_name(f".{target.name}.tmp")
+    for left in target.parent.glob(f"{temporary.name}*"):  # of a copy that a kill cut short, and its log
+        left.unlink()
+    descriptor = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
+    try:
+        with (
+            closing(sqlite3.connect(source, timeout=_BUSY_SECONDS)) as read,
+            closing(sqlite3.connect(temporary, timeout=_BUSY_SECONDS)) as written,
+        ):
+            read.backup(written)
+        with closing(sqlite3.connect(temporary)) as copy:  # one file, also while it is read
+            copy.execute("PRAGMA journal_mode=DELETE")
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+    crash_point("store:copied")
+    temporary.replace(target)
+    fsync_dir(target.parent)
 
 
 def copies(path: Path) -> list[Path]:
