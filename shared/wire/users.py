@@ -41,11 +41,7 @@ BOT = User(
     (
         without_keys("PING", "checks the connection"),
         _SCRIPTS,
-        writes(
-            "RPUSH LREM LSET",
-            keys.TASKS,
-            why="queues a message, removes it (`/cancel`), changes it when it is edited",
-        ),
+        writes("RPUSH LREM LSET", keys.TASKS, why="queues a message, removes it (`/cancel`), changes it when it is edited"),
         reads("LRANGE LLEN LPOS", keys.TASKS, why="finds a queued message; `/status`; the limit of the queue"),
         writes("RPUSH LREM", PENDING, why="records which messages of a chat are unanswered"),
         reads("LRANGE", PENDING, why="counts them against the limit of the chat"),
@@ -56,23 +52,11 @@ BOT = User(
         writes("SET", NEW, why="has the dispatcher end it"),
         reads("HGETALL", CHAT_STATS, why="`/stats`"),
         writes("SET", CANCEL, why="`/cancel` asks to end a running task"),
-        both(
-            "HSET HSETNX HDEL HEXISTS HGETALL",
-            keys.BOT_WAITING,
-            why="where each answer goes, and how much of it is delivered",
-        ),
+        both("HSET HSETNX HDEL HEXISTS HGETALL", keys.BOT_WAITING, why="where each answer goes, and how much of it is delivered"),
         both("GET SET EXISTS", SEEN, why="processes no update twice; notices edits"),
-        both(
-            "HGET HSET HDEL HEXISTS HGETALL",
-            keys.BOT_ARRIVING,
-            why="messages whose files it still fetches, and those behind them",
-        ),
+        both("HGET HSET HDEL HEXISTS HGETALL", keys.BOT_ARRIVING, why="messages whose files it still fetches, and those behind them"),
         both("ZADD ZRANGE ZREMRANGEBYSCORE", keys.MEDIA, why="how much the files in Redis take together"),
-        both(
-            "SET GET",
-            MEDIA_FILES,
-            why="the files of messages, for the dispatcher; those that Claude made, to send them",
-        ),
+        both("SET GET", MEDIA_FILES, why="the files of messages, for the dispatcher; those that Claude made, to send them"),
         both("GET SET DEL", MODEL, why="`/model`"),
         both("HGET HSET HDEL", OF_CHAT, why="`/language`"),
         both("GET SET DEL", keys.BOT_OWNER, why="one Redis, one bot: the lease"),
@@ -82,9 +66,7 @@ BOT = User(
         both("GET INCR EXPIRE", TRIES, why="counts a stranger's wrong codes"),
         reads("LRANGE LINDEX", keys.OUTBOX, why="looks for messages to deliver"),
         both("LPOP", keys.OUTBOX, why="removes what it delivers"),
-        both(
-            "HGETALL HDEL", keys.APPROVALS_OPEN, why="questions whether Claude may use a tool; removes those that ended"
-        ),
+        both("HGETALL HDEL", keys.APPROVALS_OPEN, why="questions whether Claude may use a tool; removes those that ended"),
         both("EXISTS SET", APPROVAL, why="what a person answered to one, once"),
         reads("HGETALL", keys.RELEASE, why="`/status`: whether there is a dispatcher"),
         reads("EXISTS", LEASE, why="`/status`: whether it is running"),
@@ -93,7 +75,7 @@ BOT = User(
         reads("GET", keys.FORMAT, why="refuses values that a newer program wrote"),
     ),
     scripts=True,
-)
+)  # fmt: skip
 
 HCLI_BOT = User(
     "hcli-bot",
@@ -111,7 +93,7 @@ HCLI_BOT = User(
         reads("HGETALL", STATS, why="`/stats`"),
         both("SET EXISTS DEL RPUSH LRANGE EXPIRE", TEACH, why="its teach mode, checked at every answer"),
     ),
-)
+)  # fmt: skip
 
 HCLI_DISPATCHER = User(
     "hcli-dispatcher",
@@ -127,7 +109,7 @@ HCLI_DISPATCHER = User(
         writes("SET", RESULTS, why="answers"),
         both("HINCRBY HINCRBYFLOAT EXPIRE", STATS, why="counters of the day"),
     ),
-)
+)  # fmt: skip
 
 DISPATCHER = User(
     "dispatcher",
@@ -146,11 +128,7 @@ DISPATCHER = User(
             why="waits for a message: nothing is moved, since the destination is not a list",
         ),
         writes("SET", keys.UNMOVED, why="creates that destination"),
-        reads(
-            "LRANGE LLEN MEMORY|USAGE",
-            keys.TASKS,
-            why="chooses the next message, and finds one that is too large; metrics",
-        ),
+        reads("LRANGE LLEN MEMORY|USAGE", keys.TASKS, why="chooses the next message, and finds one that is too large; metrics"),
         writes(
             "LREM LPUSH LSET",
             keys.TASKS,
@@ -159,11 +137,7 @@ DISPATCHER = User(
         both("HSETNX", keys.BOT_WAITING, why="has the bot deliver the answer to a scheduled question"),
         reads("HGET HGETALL", keys.GUESTS, why="asks no question of a removed guest; `hmem doctor`"),
         both("HGET HSET HDEL", OF_CHAT, why="`/timezone`"),
-        both(
-            "HSET HDEL HGET HGETALL HLEN HEXISTS DEL",
-            INFLIGHT,
-            why="claimed and unfinished tasks, its own and those of dead dispatchers",
-        ),
+        both("HSET HDEL HGET HGETALL HLEN HEXISTS DEL", INFLIGHT, why="claimed and unfinished tasks, its own and those of dead dispatchers"),
         both("HSET HDEL HGET HGETALL HEXISTS", keys.BUSY, why="which chats are being answered"),
         both("SADD SREM SMEMBERS", keys.WORKERS, why="finds dispatchers that died"),
         both(
@@ -177,29 +151,17 @@ DISPATCHER = User(
         both("ZADD ZSCORE ZRANGE ZREM ZREMRANGEBYRANK", keys.SERVED, why="which chat is next"),
         both("GET SET", MEDIA_FILES, why="the files that came with a message; those that Claude made, for the bot"),
         both("ZADD ZRANGE ZREMRANGEBYSCORE", keys.MEDIA, why="how much the files in Redis take together"),
-        both(
-            "HGET HSET HGETALL",
-            keys.KEPT,
-            why="how much the files that wait for the night take together (`KEEP_MEDIA`)",
-        ),
+        both("HGET HSET HGETALL", keys.KEPT, why="how much the files that wait for the night take together (`KEEP_MEDIA`)"),
         both("SET EXISTS", KEPT_FILES, why="keeps the files of a finished message for the archive"),
         reads("EXISTS", CANCEL, why="does not start a cancelled task"),
-        reads(
-            "LPOS LINDEX PTTL",
-            PENDING,
-            why="ends a running answer when its bot no longer waits; finds out how long it waits",
-        ),
+        reads("LPOS LINDEX PTTL", PENDING, why="ends a running answer when its bot no longer waits; finds out how long it waits"),
         both("GET SET", keys.PATIENCE, why="records how long that is"),
         both("EXISTS DEL", NEW, why="ends the conversation after `/new` of our bot"),
         reads("MGET", CANCEL, RESULTS, why="ends a running answer when it is cancelled, or answered by the bot itself"),
         reads("GET STRLEN", RESULTS, why="leaves the bot's answer to `/cancel` unchanged"),
         writes("SET", RESULTS, why="answers"),
         writes("SET DEL", PARTIAL, why="what it has of an answer that is being written"),
-        writes(
-            "SET",
-            TURNS,
-            why="stores question and answer; Redis cannot tell a new turn from an overwritten one",
-        ),
+        writes("SET", TURNS, why="stores question and answer; Redis cannot tell a new turn from an overwritten one"),
         reads(
             "MGET",
             TURNS,
@@ -208,26 +170,14 @@ DISPATCHER = User(
         both("GET SET", SESSION, why="resumes and begins Claude's sessions"),
         both("RPUSH LTRIM LRANGE LREM EXPIRE", HISTORY, why="the recent messages of a conversation"),
         both("INCRBY EXPIRE", SIZE, why="the size of a conversation"),
-        both(
-            "HGET HMGET HGETALL HSET HINCRBY EXPIRE",
-            SPENT,
-            why="what a session has cost, and whether it is long enough to end",
-        ),
-        both(
-            "RPUSH LTRIM LINDEX LPOP EXPIRE",
-            WHY,
-            why="what was injected for the last answers: `/memory why`, the owner's page",
-        ),
+        both("HGET HMGET HGETALL HSET HINCRBY EXPIRE", SPENT, why="what a session has cost, and whether it is long enough to end"),
+        both("RPUSH LTRIM LINDEX LPOP EXPIRE", WHY, why="what was injected for the last answers: `/memory why`, the owner's page"),
         both("GET SET DEL", SELECTION, why="`/forget`: what was shown, until it is confirmed"),
         writes("DEL", *CONVERSATION, why="ends a session or the whole conversation, in one transaction"),
         both("HINCRBY HINCRBYFLOAT EXPIRE", STATS, CHAT_STATS, why="counters of the day, and of each chat"),
         reads("HGETALL", CHAT_STATS, why="`/usage`, and whether a chat has reached DAILY_LIMIT"),
         both("RPUSH LTRIM LLEN", keys.DEAD, why="moves what it cannot process to the dead letters; metrics"),
-        both(
-            "RPUSH LTRIM LRANGE LREM LLEN",
-            UNCONSOLIDATED,
-            why="turns to be copied to the day store; metrics",
-        ),
+        both("RPUSH LTRIM LRANGE LREM LLEN", UNCONSOLIDATED, why="turns to be copied to the day store; metrics"),
         both("SADD SREM SRANDMEMBER", keys.CHATS, why="chats that have such turns"),
         both("GET SET DEL", CONSOLIDATING, why="one dispatcher consolidates a chat"),
         both("RPUSH LINDEX LREM", keys.TAGS, why="tags in answers that could not be applied yet"),
@@ -235,31 +185,23 @@ DISPATCHER = User(
         writes("RPUSH", keys.TOMBSTONES, why="`[FORGET: …]` and `/memory forget` in a chat: a tombstone that hides"),
         writes("SET", EVENTS, why="what changed beside turns, for the archive"),
         writes("RPUSH", keys.OUTBOX, why="reminders, alarms, the morning report, digests"),
-        reads(
-            "LLEN LINDEX",
-            keys.OUTBOX,
-            why="metrics; finds messages that no bot fetches, and digests to take back",
-        ),
+        reads("LLEN LINDEX", keys.OUTBOX, why="metrics; finds messages that no bot fetches, and digests to take back"),
         writes("LREM", keys.OUTBOX, why="drops them after some days"),
         writes("SET", REMINDED, why="reminds once, and asks a scheduled question once"),
-        both(
-            "HSET HGETALL HDEL", keys.APPROVALS_OPEN, why="asks whether Claude may use a tool, and says how that ended"
-        ),
+        both("HSET HGETALL HDEL", keys.APPROVALS_OPEN, why="asks whether Claude may use a tool, and says how that ended"),
         both("GET SET", APPROVAL, why="what was answered; decides itself when nobody does"),
         writes("RPUSH LTRIM", keys.APPROVALS, why="the record of these decisions"),
         writes("HSET HDEL", keys.RELEASE, why="publishes which release it serves"),
         reads("GET", keys.NIGHT_LAST, keys.NIGHT_FAILED, why="logs that a night was missed, and why"),
         reads("GET", keys.NIGHT_REPORT, why="the morning report"),
-        both(
-            "HGET HSET HDEL", keys.ALARMS, why="tells the owner of a fault once, then daily, and when all is well again"
-        ),
+        both("HGET HSET HDEL", keys.ALARMS, why="tells the owner of a fault once, then daily, and when all is well again"),
         both("HGET HSET HDEL", keys.MORNING, why="one report a day, one heartbeat a night"),
         both("HGETALL HGET HSET", keys.DIGESTS, why="one digest a day for each chat that wants it"),
         both("HSET HSETNX HMGET DEL", keys.CLAUDE_ERRORS, why="notices that Claude only answers with errors"),
         both("GET SET", keys.FORMAT, why="refuses values that a newer program wrote, and takes over older ones"),
     ),
     scripts=True,
-)
+)  # fmt: skip
 
 NIGHT = User(
     "night",
@@ -267,14 +209,8 @@ NIGHT = User(
     (
         without_keys("PING SCAN", "finds the turns; `SCAN` gives the names of all keys, whatever may be read"),
         _SCRIPTS,
-        reads(
-            "GET MGET TYPE DUMP", TURNS, why="archives turns, byte for byte; compares each again before it is deleted"
-        ),
-        writes(
-            "UNLINK",
-            TURNS,
-            why="deletes turns that are archived and served; Redis cannot tell this script from a plain `UNLINK`",
-        ),
+        reads("GET MGET TYPE DUMP", TURNS, why="archives turns, byte for byte; compares each again before it is deleted"),
+        writes("UNLINK", TURNS, why="deletes turns that are archived and served; Redis cannot tell this script from a plain `UNLINK`"),
         reads("GET MGET TYPE DUMP", EVENTS, why="archives events, and compares each again before it is deleted"),
         writes("UNLINK", EVENTS, why="deletes events that are archived"),
         reads("HGETALL", OF_CHAT, keys.GUESTS, why="archives what chats have set, and who is a guest"),
@@ -290,14 +226,10 @@ NIGHT = User(
         reads("SMEMBERS", keys.WORKERS, why="which dispatchers there are"),
         reads("EXISTS", LEASE, why="which of them are running"),
         reads("HGETALL", keys.RELEASE, why="whether they serve the new release"),
-        reads(
-            "GET",
-            keys.FORMAT,
-            why="refuses values that a newer program wrote, and makes no release that the day cannot read",
-        ),
+        reads("GET", keys.FORMAT, why="refuses values that a newer program wrote, and makes no release that the day cannot read"),
     ),
     scripts=True,
-)
+)  # fmt: skip
 
 OWNER = User(
     "owner",
@@ -306,7 +238,7 @@ OWNER = User(
         without_keys("PING INFO TIME SCAN ACL|DRYRUN", "`hmem status` and `hmem doctor`; finds turns, and every key for `hmem forget`"),
         _SCRIPTS,
         reads(
-            "TYPE TTL GET MGET STRLEN EXISTS LRANGE LLEN LPOS LINDEX HGET HGETALL HLEN SMEMBERS ZRANGE DUMP PTTL", keys.ALL,
+            "TYPE TTL GET MGET STRLEN EXISTS LRANGE LLEN LPOS LINDEX HGET HGETALL HLEN SMEMBERS ZRANGE", keys.ALL,
             why="`hmem status`, `search`, `context`, `memory`, `export`, and the scan behind the receipt of `hmem forget`",
         ),
         writes("RPUSH", keys.TASKS, why="`hmem ask`"),
@@ -322,9 +254,7 @@ OWNER = User(
         writes("DEL", CHAT_STATS, why="… and a whole chat's counters"),
         writes("SET", RESULTS, DONE, why="… answers them, unread, so that no dispatcher does"),
         writes("SET", CANCEL, why="… ends those that are being answered"),
-        writes(
-            "LREM", keys.DEAD, keys.TAGS, keys.OUTBOX, UNCONSOLIDATED, HISTORY, TEACH, why="… removes what is covered from the lists"
-        ),
+        writes("LREM", keys.DEAD, keys.TAGS, keys.OUTBOX, UNCONSOLIDATED, HISTORY, TEACH, why="… removes what is covered from the lists"),
         writes("HDEL", keys.BOT_WAITING, keys.BOT_ARRIVING, why="… and from what the bot was to send, or to queue"),
         writes("DEL", MEDIA_FILES, why="… and the files of messages that no waiting message needs"),
         writes("ZREM", keys.MEDIA, why="… from their list"),
@@ -351,19 +281,17 @@ ADMIN = User(
     (
         without_keys("PING INFO CONFIG|GET", "checks whether there are snapshots, and when a rewrite is done"),
         without_keys("BGREWRITEAOF BGSAVE", "rewrites append-only file and snapshot after a forgetting"),
-        without_keys(
-            "SLOWLOG|GET SLOWLOG|LEN SLOWLOG|RESET", "reads the slow log and empties it: it contains whole commands"
-        ),
+        without_keys("SLOWLOG|GET SLOWLOG|LEN SLOWLOG|RESET", "reads the slow log and empties it: it contains whole commands"),
         without_keys("ACL|LOG", "reads the log of refusals and empties it: it contains names of keys"),
     ),
-)
+)  # fmt: skip
 
 HEALTH = User(
     "health",
     "The health check of the container; it has no password.",
     (without_keys("PING", "checks that Redis answers"),),
     password=False,
-)
+)  # fmt: skip
 
 USERS: tuple[User, ...] = (HEALTH, BOT, HCLI_BOT, DISPATCHER, HCLI_DISPATCHER, NIGHT, OWNER, ADMIN)
 
