@@ -30,7 +30,6 @@ from nightly.night.report.announce import announce
 from nightly.night.target import open_target
 from nightly.night.time_limit import time_limit
 from nightly.steps import archive, build, chunk, embed, export, flush, note, publish, restart, summarise
-from nightly.workers.address import refuse_unless_safe, scheduler_of
 from shared.config.packages import missing_for_night
 from shared.config.settings import Settings
 from shared.embedding.known_models import LOCAL_MODEL, known_model
@@ -126,10 +125,7 @@ def run_nights(
 
 
 def refuse_without_packages(settings: Settings) -> None:
-    """SettingsError if a library that this night's embedder or indexes need is missing, or its workers cannot be used safely: found before hours
-    of embedding, not after."""
-    if scheduler := scheduler_of(settings):
-        refuse_unless_safe(settings, scheduler)
+    """SettingsError if a library that this night's embedder, indexes or workers need is missing: found before hours of embedding, not after."""
     if missing := missing_for_night(settings):
         raise SettingsError(f"{'. '.join(missing)}. The night did not start; turns wait in Redis for the next one.")
 

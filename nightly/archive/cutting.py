@@ -1,4 +1,4 @@
-"""Cutting chats as tasks (nightly/workers/task.py): the records of some chats with their tombstones, to chunks and accounts.
+"""Cutting chats as tasks (nightly/workers.py): the records of some chats with their tombstones, to chunks and accounts.
 
 A task is some chats: their number and sizes follow from the archive, never from who does it.
 """
@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -16,7 +15,7 @@ import orjson
 
 from nightly.archive.chat_chunks import ChatReader, StoredChat, StoredLine, cut
 from nightly.index.chunk_file import line_of
-from nightly.workers.task import Frames, ResultRefused, TaskKind
+from nightly.workers import Frames
 from shared.turns.records import Tombstone
 
 #: Bytes of records that are one task; a chat is never divided.
@@ -31,11 +30,6 @@ class CutLines:
     turns: int  # to recall
     set_aside: dict[str, str]  # turn id -> reason
     lines: bytes
-
-
-def cutting(directory: Path) -> TaskKind:
-    """`directory`: of the archive, for what this process says of damage."""
-    return TaskKind("cut", cut_chats, here=partial(cut_chats, directory=directory), prove=_prove)
 
 
 def cut_tasks(reader: ChatReader, chats: Iterable[str], zone: ZoneInfo) -> Iterator[Frames]:
@@ -71,20 +65,6 @@ def answered(answer: Frames) -> Iterator[CutLines]:
     """What a task answered, in the order of its chats."""
     for (account, turns, set_aside), lines in zip(orjson.loads(answer[0]), answer[1:], strict=True):
         yield CutLines(account, turns, set_aside, lines)
-
-
-def _prove(task: Frames, answer: Frames) -> None:
-    """ResultRefused unless each chat is answered, with the counts that the catalog has of it, and its chunks."""
-    _, about = orjson.loads(task[0])
-    try:
-        told = [
-            [one.account["archived"], one.account["forgotten"], one.lines.count(b"\n") - one.account["chunks"]]
-            for one in answered(answer)
-        ]
-    except (ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
-        raise ResultRefused("what it cut cannot be read") from error
-    if told != [[*one["chat"][1:], 0] for one in about]:
-        raise ResultRefused("what it cut does not add up")
 
 
 def _cut(about: dict[str, Any], content: bytes, zone: ZoneInfo, directory: Path) -> CutLines:

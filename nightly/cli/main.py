@@ -163,23 +163,6 @@ def _run_apart(command: str, zone: ZoneInfo) -> None:
 
 
 @app.command()
-def worker(
-    scheduler: Annotated[str, typer.Argument(help="The Dask scheduler, such as tcp://10.0.0.5:8786 or tls://….")],
-    threads: Annotated[int, typer.Option(min=1, help="Tasks at the same time.")] = 1,
-    memory: Annotated[
-        str, typer.Option(help="Memory at which it takes no more tasks, such as 8GB; auto: that of the host.")
-    ] = "auto",
-) -> None:
-    """Do tasks of nights on this host, with the embedder of its own settings, until it is stopped (docs/workers.md)."""
-    from shared.system.command import start
-
-    settings = start("night", None)
-    from nightly.workers.serve import serve
-
-    serve(settings, scheduler, threads=threads, memory=memory)
-
-
-@app.command()
 def status(
     json: Json = False,
     chats: Annotated[bool, typer.Option("--chats", help="Also show the last night's ledger for each chat.")] = False,

@@ -14,7 +14,7 @@ from nightly.index.part_rows import PartRows, VectorRows, WordRows, own_words
 from nightly.index.previous import Last, Plan, digest_of, hash_files, refuse_another_start
 from nightly.index.recipe import comparable
 from nightly.index.rows import Rows, read_note_rows
-from nightly.index.word_parts import WRITING, divided, writing
+from nightly.index.word_parts import divided, write_part, writing
 from nightly.night.folder import Night
 from shared.errors import LedgerMismatch
 from shared.release.manifest import LEXICAL, NOTE_VECTORS, PLACES
@@ -72,7 +72,7 @@ class Build:
         if plan.earlier is None and not plan.merged and (parts := divided(folder)):
             written.update({chat_id: len(rows) for chat_id, rows in folder.chats.items()})
             make_dir(target)
-            for (content,) in self._night.workers.map(WRITING, writing(folder, parts), len(folder)):
+            for (content,) in self._night.workers.map(write_part, writing(folder, parts), len(folder)):
                 lexical.add_part(target, self._night.run, content)
             sizes = [sum(written[chat_id] for chat_id in part) for part in parts]
         else:

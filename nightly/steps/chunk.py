@@ -11,12 +11,13 @@ again.
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from nightly.archive.catalog import Catalog, open_catalog
 from nightly.archive.chat_chunks import ChatReader
-from nightly.archive.cutting import answered, cut_tasks, cutting
+from nightly.archive.cutting import answered, cut_chats, cut_tasks
 from nightly.index.chunk_file import ChunkWriter
 from nightly.index.kept_chats import CARRIED, combined, sums_of
 from nightly.index.part_rows import PART_COUNTS
@@ -71,7 +72,8 @@ def cut(night: Night, catalog: Catalog, chats: list[str], out: Path) -> dict[str
     set_aside: dict[str, dict[str, str]] = {}
     texts, zone = sum(map(catalog.turns_of, chats)), night.settings.timezone
     with ChatReader(catalog, night.archive_dir, zone) as reader, reader.proving(), ChunkWriter(out) as writer:
-        answers = night.workers.map(cutting(night.archive_dir), cut_tasks(reader, chats, zone), texts)
+        here = partial(cut_chats, directory=night.archive_dir)
+        answers = night.workers.map(cut_chats, cut_tasks(reader, chats, zone), texts, here)
         made = (one for answer in answers for one in answered(answer))
         for chat_id, one in zip(night.report.track(chats, len(chats), "chunk"), made, strict=True):
             writer.add(chat_id, [one.lines])

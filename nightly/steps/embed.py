@@ -11,13 +11,18 @@ import sqlite3
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import orjson
 
 from nightly.index.chunk_file import ChunkFolder
 from nightly.index.recipe import comparable
 from nightly.index.rows import MappedRows, write_zeros
 from nightly.night.folder import CACHE, Night, discard_cache, is_damage
+from shared.config.settings import load_settings
 from shared.embedding.models import Embedder
 from shared.embedding.open import open_embedder
 from shared.errors import EmbeddingError, StorageError
@@ -26,7 +31,7 @@ from shared.turns.chunk import Chunk
 
 if TYPE_CHECKING:
     from nightly.index.vector_cache import VectorCache
-    from nightly.workers.task import Frames
+    from nightly.workers import Frames
 
 VECTORS, NOTE_VECTORS = "vectors.npy", "note_vectors.npy"
 #: Texts between two commits of the cache, unless the embedder takes more at once.
@@ -70,7 +75,6 @@ def _embed_folder(
 ) -> dict[str, Any]:
     """Write the vectors of the chunks in a step's folder; their counts. `carried`: chunks of other chats, which have their vectors."""
     from nightly.index.vector_cache import VectorCache
-    from nightly.workers.embedding import embedding
 
     folder, path = ChunkFolder(step), night.settings.hmem_night_dir / CACHE
     if not len(folder):
@@ -82,7 +86,8 @@ def _embed_folder(
         filler = _Filler(embedder, cache, vectors, len(folder) + carried)
         chats = night.report.track(folder, len(folder.chats), "embed")
         tasks = filler.tasks((folder.chats[chat_id], chunks) for chat_id, chunks in chats)
-        for answer in night.workers.map(embedding(embedder), tasks, len(folder)):
+        here = partial(embed_texts, embedder)
+        for answer in night.workers.map(embed_on_worker, tasks, len(folder), here, cluster_only=True):
             filler.add(answer)
     except sqlite3.DatabaseError as error:
         if is_damage(error):
@@ -94,6 +99,25 @@ def _embed_folder(
     finally:
         cache.close()
     return filler.counts()
+
+
+def embed_on_worker(task: Frames) -> Frames:
+    """The task, on a host with an embedder of its own settings: EmbeddingError if that is another model than the night's."""
+    embedder = _worker_embedder()
+    if embedder is None or embedder.identity.to_json() != orjson.loads(task[0]):
+        raise EmbeddingError("Set EMBEDDER and EMBED_MODEL as on the night host.")
+    return embed_texts(embedder, task)
+
+
+@lru_cache(1)
+def _worker_embedder() -> Embedder | None:
+    return open_embedder(load_settings())
+
+
+def embed_texts(embedder: Embedder, task: Frames) -> Frames:
+    """The identity of a model and texts (JSON) to the reasons of those that are refused, by row, and vectors (float32)."""
+    found = embedder.embed_documents(orjson.loads(task[1]))
+    return orjson.dumps(found.refused, option=orjson.OPT_NON_STR_KEYS), found.vectors.astype("<f4").tobytes()
 
 
 class _Filler:
@@ -138,26 +162,23 @@ class _Filler:
         self._cached += len(known)
 
     def _send(self) -> Frames:
-        from nightly.workers.embedding import texts_task
-
         self._sent.append(self._batch)
         self._batch = []
-        return texts_task(self._sent[-1])
+        return orjson.dumps(self._embedder.identity.to_json()), orjson.dumps(self._sent[-1])
 
     def add(self, answer: Frames) -> None:
         """The answer for the oldest batch; EmbeddingError if the model refuses too much."""
-        from nightly.workers.embedding import vectors_of
-
         batch = self._sent.popleft()
-        found = vectors_of(batch, answer, self._embedder)
-        good = [row for row in range(len(batch)) if row not in found.refused]
-        self._cache.put([batch[row] for row in good], found.vectors[good])
+        refused = {int(row): reason for row, reason in orjson.loads(answer[0]).items()}
+        made = np.frombuffer(answer[1], "<f4").reshape(len(batch), self._embedder.identity.dimensions)
+        good = [row for row in range(len(batch)) if row not in refused]
+        self._cache.put([batch[row] for row in good], made[good])
         self._embedded += len(good)
         vectors = self._vectors.looking_at(len(batch))
         for at, text in enumerate(batch):
             rows = self._missing.pop(text)
-            if (reason := found.refused.get(at)) is None:
-                vectors[[row for row, _ in rows]] = found.vectors[at]
+            if (reason := refused.get(at)) is None:
+                vectors[[row for row, _ in rows]] = made[at]
             else:
                 self._refused[text] = reason
                 self._reasons |= dict.fromkeys((chunk_id for _, chunk_id in rows), reason)

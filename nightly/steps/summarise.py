@@ -25,7 +25,7 @@ from nightly.index.chunk_file import ChunkFolder, parse_lines
 from nightly.index.previous import Last, refuse_another_start
 from nightly.night.folder import Night
 from nightly.night.record_failure import reason_of
-from nightly.workers.task import Frames, TaskKind
+from nightly.workers import Frames
 from nightly.writing.missing_facts import put_back
 from nightly.writing.model_texts import ModelTexts
 from nightly.writing.summary_answer import OPTIONS, WRITTEN_CHARACTERS, refuse, tidy
@@ -132,7 +132,7 @@ def _rows(
 
 def _extracts(night: Night, folder: ChunkFolder) -> Iterator[Made]:
     """The text of each chat in the folder, in its order, or why there is none."""
-    answers = night.workers.map(EXTRACTING, summary_tasks(folder, night.settings.timezone), len(folder))
+    answers = night.workers.map(extract, summary_tasks(folder, night.settings.timezone), len(folder))
     texts = (orjson.loads(made) for answer in answers for made in answer)
     return ((chat_id, text, why) for chat_id, (text, why) in zip(folder.chats, texts, strict=True))
 
@@ -233,7 +233,7 @@ def _extent(chunks: list[Chunk], zone: ZoneInfo) -> dict[str, Any]:
 
 
 def summary_tasks(folder: ChunkFolder, zone: ZoneInfo) -> Iterator[Frames]:
-    """The chunks of the chats in a folder, in its order, some chats a task: for `EXTRACTING`."""
+    """The chunks of the chats in a folder, in its order, some chats a task: for `extract`."""
     frames, size = list[bytes](), 0
     for chat_id in folder.chats:
         frames.append(folder.content(chat_id))
@@ -246,7 +246,7 @@ def summary_tasks(folder: ChunkFolder, zone: ZoneInfo) -> Iterator[Frames]:
 
 
 def extract(task: Frames) -> Frames:
-    """The extractive summary of each chat (nightly/workers/task.py), or why there is none: [text, reason] as JSON."""
+    """The extractive summary of each chat (nightly/workers.py), or why there is none: [text, reason] as JSON."""
     zone = ZoneInfo(task[0].decode())
     return tuple(orjson.dumps(_extracted([chunk for chunk, _ in parse_lines(content)], zone)) for content in task[1:])
 
@@ -256,7 +256,3 @@ def _extracted(chunks: list[Chunk], zone: ZoneInfo) -> tuple[str | None, str | N
         return _extract(chunks, zone), None
     except Exception as error:  # noqa: BLE001 - whatever it is about this chat, the others get their summaries
         return None, reason_of(error)
-
-
-#: Summaries without a model, as tasks.
-EXTRACTING = TaskKind("extract", extract)

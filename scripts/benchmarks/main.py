@@ -240,22 +240,6 @@ def peaks(
 
 
 @app.command()
-def workers(
-    turns: Annotated[float, typer.Option(help="Turns that are rebuilt with every vector cached; 0: none.")] = 1e5,
-    embedded: Annotated[float, typer.Option(help="Turns that workers embed which only wait; 0: none.")] = 8_000,
-    rounds: Annotated[int, typer.Option(help="Nights of each way.")] = 3,
-) -> None:
-    """The night's workers: a rebuild by 1 and 2 processes and by 1 and 2 Dask workers on this host, and embedding by 1 to 8 workers that wait."""
-    from scripts.benchmarks import workers as night_workers
-
-    describe_machine()
-    if turns:
-        night_workers.rebuilds(int(turns), rounds)
-    if embedded:
-        night_workers.embeddings(int(embedded), rounds)
-
-
-@app.command()
 def layouts(
     chats: str = "20,1000,10000",
     vectors: int = 100_000,

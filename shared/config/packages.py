@@ -90,11 +90,11 @@ def missing_package(part: str) -> str | None:
 
 
 def missing_for_night(settings: Settings) -> list[str]:
-    """What a night with these settings lacks, one sentence each without the full stop: for its embedder and for its indexes."""
-    if not settings.indexes or settings.embedder == "none":  # nothing is embedded, so no index is built
-        return []
-    wanted = [(f"EMBEDDER={settings.embedder}", EMBEDDER_PARTS.get(settings.embedder))]
-    wanted += [(f"NIGHT_INDEXES={index}", INDEX_PARTS.get(index)) for index in settings.indexes]
+    """What a night with these settings lacks, one sentence each without the full stop: for its workers, its embedder and its indexes."""
+    wanted = [(f"NIGHT_WORKERS={settings.night_workers}", "dask" if "://" in settings.night_workers else None)]
+    if settings.indexes and settings.embedder != "none":  # else nothing is embedded, and no index is built
+        wanted.append((f"EMBEDDER={settings.embedder}", EMBEDDER_PARTS.get(settings.embedder)))
+        wanted += [(f"NIGHT_INDEXES={index}", INDEX_PARTS.get(index)) for index in settings.indexes]
     return [
         f"{named} needs the Python package {package}, which is not installed: {how_to_add(part)}"
         for named, part in wanted

@@ -124,12 +124,6 @@ class Settings(ChatSettings, OwnerSettings):
         "auto",
         description="who cuts and indexes many texts: auto (a process a core), a number of processes, or a Dask scheduler (docs/workers.md)",
     )
-    night_worker_timeout: float = Field(
-        900.0, gt=0, description="seconds after which a worker that has not answered a task is left out"
-    )
-    night_workers_tls_ca: AbsolutePath | None = Field(None, description="with tls://: the certificate of the authority")
-    night_workers_tls_cert: AbsolutePath | None = Field(None, description="with tls://: the certificate of this host")
-    night_workers_tls_key: AbsolutePath | None = Field(None, description="with tls://: its private key")
     publish_target: str | None = Field(
         None,
         description="where releases go: a directory, or [user@]host:path by rsync over ssh (docs/two-hosts.md); unset: HMEM_MEMORY_DIR",

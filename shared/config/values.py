@@ -128,7 +128,19 @@ def night_workers(value: str) -> str:
         return value
     if parts.scheme not in ("tcp", "tls") or not parts.hostname or not parts.port or parts.path:
         raise ValueError("write auto, a number of processes, or a scheduler's address like tcp://127.0.0.1:8786")
+    if parts.scheme == "tcp" and is_public(parts.hostname):
+        raise ValueError(
+            "everybody on the way could read what is sent to a public address; use a private network, or tls://"
+        )
     return value
+
+
+def is_public(host: str) -> bool:
+    """Whether a host is written as an IP address that the whole Internet reaches."""
+    try:
+        return ipaddress.ip_address(host).is_global
+    except ValueError:
+        return False
 
 
 def absolute(value: Path) -> Path:

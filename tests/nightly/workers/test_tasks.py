@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -10,16 +10,13 @@ from zoneinfo import ZoneInfo
 import orjson
 import pytest
 
-from nightly.archive.catalog import Catalog
-from nightly.archive.chat_chunks import ChatReader
-from nightly.archive.cutting import answered, cut_tasks, cutting
 from nightly.index.chunk_file import ChunkFolder, ChunkWriter, line_of
-from nightly.index.word_parts import WRITING, divided, write_part, writing
-from nightly.steps import summarise
-from nightly.workers.task import Frames, ResultRefused, ThisProcess
+from nightly.index.word_parts import divided, write_part, writing
+from nightly.steps import embed, summarise
+from shared.errors import EmbeddingError
 from shared.search import lexical
 from tests.support.night.builds import talk
-from tests.support.world import World
+from tests.support.night.index_world import MadeUp
 
 ZONE = ZoneInfo("Europe/Berlin")
 
@@ -37,7 +34,7 @@ def test_summaries_made_as_tasks_are_those_of_the_step(folder: ChunkFolder, monk
     monkeypatch.setattr(summarise, "TASK_BYTES", 15_000)
     tasks = list(summarise.summary_tasks(folder, ZONE))
     assert 1 < len(tasks) < 5
-    answers = ThisProcess().map(summarise.EXTRACTING, tasks)
+    answers = map(summarise.extract, tasks)
     wanted = [summarise._extract([chunk for chunk, _ in chunks], ZONE) for _, chunks in folder]
     assert [orjson.loads(one) for answer in answers for one in answer] == [[text, None] for text in wanted]
 
@@ -76,29 +73,11 @@ def test_the_parts_of_a_large_index_hold_each_chat_once_whole(
     assert lexical.check(place, dict.fromkeys(folder.chats, 30)) == dict.fromkeys(folder.chats, 30)
 
 
-@pytest.mark.parametrize("answer", [(), (b"no database",), (b"", b"")])
-def test_a_part_that_is_none_is_refused(folder: ChunkFolder, answer: Frames) -> None:
-    task = (folder.content("1"), folder.content("3"))
-    WRITING.prove(task, write_part(task))
-    for wrong in (answer, write_part(task[:1])):
-        with pytest.raises(ResultRefused, match="the part that it wrote"):
-            WRITING.prove(task, wrong)
-
-
-def test_what_was_cut_must_add_up(light: World) -> None:
-    light.say("t1", "a heron at the pond", chat_id="1")
-    light.say("t2", "an otter", chat_id="2")
-    light.night()
-    with (
-        closing(Catalog(light.night_dir, print)) as catalog,
-        ChatReader(catalog, light.night_dir / "archive", ZONE) as reader,
-    ):
-        (task,) = cut_tasks(reader, ["1", "2"], ZONE)
-    kind = cutting(light.night_dir / "archive")
-    about, *lines = answer = kind.run(task)
-    kind.prove(task, answer)
-    assert [one.lines for one in answered(answer)] == lines
-    more = orjson.dumps([[{**account, "archived": 2}, *rest] for account, *rest in orjson.loads(about)])
-    for wrong in ((about, lines[0]), (about, b"", lines[1]), (more, *lines), (b"{", *lines), (b"[1,2]", *lines), ()):
-        with pytest.raises(ResultRefused, match="what it cut"):
-            kind.prove(task, wrong)
+def test_a_worker_with_another_model_does_not_embed(monkeypatch: pytest.MonkeyPatch) -> None:
+    theirs = MadeUp()
+    monkeypatch.setattr(embed, "_worker_embedder", lambda: theirs)
+    about, texts = orjson.dumps(theirs.identity.to_json()), orjson.dumps(["a heron", "an otter"])
+    refused, vectors = embed.embed_on_worker((about, texts))
+    assert (refused, len(vectors)) == (b"{}", 2 * 4 * theirs.identity.dimensions)
+    with pytest.raises(EmbeddingError):
+        embed.embed_on_worker((orjson.dumps(replace(theirs.identity, digest="d2").to_json()), texts))
