@@ -14,7 +14,7 @@ DISPATCHER_STOPS, OTHERS_STOP = 660, 30
 
 
 @dataclass(frozen=True)
-class Program:
+class Service:
     """Programs are started in the order in which they are listed."""
 
     name: str
@@ -27,7 +27,7 @@ class ServiceManager(Protocol):
     """What starts the programs, now and after a restart of the host."""
 
     name: str
-    programs: Sequence[Program]
+    programs: Sequence[Service]
 
     def install(self, journal: InstallationJournal) -> bool:
         """Write what it needs; whether anything changed. Nothing is started."""
@@ -48,15 +48,15 @@ class ServiceManager(Protocol):
         """What the owner has to know about a restart of the host; empty if all programs start by themselves."""
 
 
-def programs_of(layout: Layout, *, own_redis: bool, bot: bool = True) -> list[Program]:
+def programs_of(layout: Layout, *, own_redis: bool, bot: bool = True) -> list[Service]:
     """Redis first."""
     found = []
     if own_redis:
         conf = layout.redis / "redis.conf"
-        found.append(Program("redis", "Redis of hcli-memory", ("redis-server", str(conf))))
+        found.append(Service("redis", "Redis of hcli-memory", ("redis-server", str(conf))))
     hmem, hmem_night = str(BINARIES / "hmem"), str(BINARIES / "hmem-night")
-    found.append(Program("dispatcher", "hcli-memory dispatcher", (hmem, "run"), DISPATCHER_STOPS))
+    found.append(Service("dispatcher", "hcli-memory dispatcher", (hmem, "run"), DISPATCHER_STOPS))
     if bot:
-        found.append(Program("telegram", "hcli-memory Telegram bot", (hmem, "telegram")))
-    found.append(Program("night", "hcli-memory nights", (hmem_night, "schedule")))
+        found.append(Service("telegram", "hcli-memory Telegram bot", (hmem, "telegram")))
+    found.append(Service("night", "hcli-memory nights", (hmem_night, "schedule")))
     return found

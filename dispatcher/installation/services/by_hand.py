@@ -12,7 +12,7 @@ from redis.exceptions import RedisError
 from dispatcher.installation.journal import InstallationJournal
 from dispatcher.installation.layout import Layout
 from dispatcher.installation.run import as_account, run
-from dispatcher.installation.services.base import Program
+from dispatcher.installation.services.base import Service
 from shared.config.settings import Settings
 from shared.errors import InstallationIncomplete
 from shared.wire.client import asking_once, open_redis
@@ -26,7 +26,7 @@ class ByHand:
 
     name = "hand"
 
-    def __init__(self, layout: Layout, programs: Sequence[Program], settings: Settings) -> None:
+    def __init__(self, layout: Layout, programs: Sequence[Service], settings: Settings) -> None:
         self._layout, self.programs, self._settings = layout, programs, settings
 
     def install(self, journal: InstallationJournal) -> bool:  # noqa: ARG002 - nothing is written
@@ -81,7 +81,7 @@ class ByHand:
     def _names(self) -> list[str]:
         return [program.name for program in self.programs]
 
-    def _runs(self, program: Program) -> bool:
+    def _runs(self, program: Service) -> bool:
         if program.name == "redis":
             return self._redis_answers()
         if program.name not in _CHECKED:

@@ -14,7 +14,7 @@ from dispatcher.installation import environment
 from dispatcher.installation.journal import InstallationJournal
 from dispatcher.installation.layout import BINARIES, REDIS_USER, Layout
 from dispatcher.installation.run import run
-from dispatcher.installation.services.base import DISPATCHER_STOPS, Program
+from dispatcher.installation.services.base import DISPATCHER_STOPS, Service
 from shared.config.ownership import user_name
 from shared.config.settings import Settings
 from shared.errors import InstallationIncomplete
@@ -25,7 +25,7 @@ SYSTEM_UNITS = Path("/etc/systemd/system")
 TIMER_STAMPS = Path("/var/lib/systemd/timers")
 #: What the shipped units name, for a checkout.
 _CHECKOUT = "/opt/hcli-memory"
-#: Program → its unit.
+#: Service → its unit.
 UNITS = {
     "redis": "hmem-redis.service",
     "dispatcher": "hmem-dispatcher.service",
@@ -107,7 +107,7 @@ WantedBy=multi-user.target
 class SystemdServices:
     """The system's manager, or this user's."""
 
-    def __init__(self, layout: Layout, programs: Sequence[Program], settings: Settings) -> None:
+    def __init__(self, layout: Layout, programs: Sequence[Service], settings: Settings) -> None:
         self._layout, self.programs, self._settings = layout, programs, settings
         self._system = layout.kind == "three-users"
         self.name = "systemd" if self._system else "systemd of this user"
@@ -173,7 +173,7 @@ class SystemdServices:
     def _unit(self, name: str) -> str:
         return UNITS[name] if self._system else f"hmem-{name}.service"
 
-    def _of_this_user(self, program: Program) -> str:
+    def _of_this_user(self, program: Service) -> str:
         command = " ".join([shutil.which(program.command[0]) or program.command[0], *program.command[1:]])
         return _USER_UNIT.format(
             unit=self._unit(program.name), description=program.description, command=command.replace("%", "%%"),

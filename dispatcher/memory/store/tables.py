@@ -8,7 +8,7 @@ from __future__ import annotations
 import sqlalchemy as sa
 
 #: Every revision in order; this version requires the last one.
-REVISIONS = ("0001", "0002", "0003", "0004")
+REVISIONS = ("0001",)
 HEAD = REVISIONS[-1]
 #: Alembic's table, under our own name, because a database may contain other programs' tables.
 VERSION_TABLE = "hmem_version"

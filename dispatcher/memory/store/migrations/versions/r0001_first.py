@@ -1,4 +1,4 @@
-"""The first: turns, summaries, typed memories, what the tags of an answer have done, and the counters of each chat.
+"""The first: turns, summaries, typed memories, schedules, what the tags of an answer have done, events, and the counters of each chat.
 
 Revision ID: 0001
 """
@@ -22,10 +22,13 @@ def upgrade() -> None:
         sa.Column("turns_changed", sa.BigInteger, nullable=False, server_default="0"),
         sa.Column("memories_changed", sa.BigInteger, nullable=False, server_default="0"),
         sa.Column("last_memory", sa.BigInteger, nullable=False, server_default="0"),
+        sa.Column("last_schedule", sa.BigInteger, nullable=False, server_default="0"),
     )
     _create_turns()
     _create_summaries()
     _create_memories()
+    _create_schedules()
+    _create_events()
     op.create_table(
         "actions",
         sa.Column("chat_id", sa.Text, primary_key=True),
@@ -109,8 +112,53 @@ def _create_memories() -> None:
         sa.Column("superseded_by", sa.BigInteger),
         sa.Column("superseded_at", sa.Double),
         sa.Column("wordings", sa.Text),
+        sa.Column("user_id", sa.Text),
+        sa.Column("name", sa.Text),
+        sa.Column("uid", sa.Text),
         sa.UniqueConstraint("chat_id", "number", name="memories_by_number"),
         sqlite_autoincrement=True,
     )
     op.create_index("memories_by_model", "memories", ["embedding_model"])
     op.create_index("memories_by_deadline", "memories", ["deadline"])
+    op.create_index("memories_by_uid", "memories", ["uid"], unique=True)
+
+
+def _create_schedules() -> None:
+    op.create_table(
+        "schedules",
+        sa.Column("schedule_id", _NUMBER, primary_key=True, autoincrement=True),
+        sa.Column("chat_id", sa.Text, nullable=False),
+        sa.Column("number", sa.BigInteger, nullable=False),
+        sa.Column("kind", sa.Text, nullable=False),
+        sa.Column("user_id", sa.Text),
+        sa.Column("name", sa.Text),
+        sa.Column("text", sa.Text, nullable=False),
+        sa.Column("rule", sa.Text, nullable=False),
+        sa.Column("clock", sa.Text, nullable=False),
+        sa.Column("zone", sa.Text, nullable=False),
+        sa.Column("due", sa.Double),
+        sa.Column("snoozed", sa.Double),
+        sa.Column("last_due", sa.Double),
+        sa.Column("source_turn", sa.Text),
+        sa.Column("created", sa.Double, nullable=False),
+        sa.Column("uid", sa.Text),
+        sa.UniqueConstraint("chat_id", "number", name="schedules_by_number"),
+        sqlite_autoincrement=True,
+    )
+    op.create_index("schedules_by_due", "schedules", ["due"])
+    op.create_index("schedules_by_snooze", "schedules", ["snoozed"])
+    op.create_index("schedules_by_uid", "schedules", ["uid"], unique=True)
+
+
+def _create_events() -> None:
+    op.create_table(
+        "event_outbox",
+        sa.Column("kind", sa.Text, primary_key=True),
+        sa.Column("uid", sa.Text, primary_key=True),
+        sa.Column("chat_id", sa.Text, nullable=False),
+        sa.Column("number", sa.BigInteger, nullable=False),
+        sa.Column("what", sa.Text, nullable=False),
+        sa.Column("at", sa.Double, nullable=False),
+        sa.Column("mark", sa.Text, nullable=False),
+    )
+    op.create_index("event_outbox_by_time", "event_outbox", ["at"])
