@@ -169,8 +169,6 @@ def _starts_otherwise(night: Night) -> bool:
     """Whether the chunks follow from something that is not so any more: the program, the time zone, a model; and the choice of the chats with
     news from what the last night left."""
     made, refused = night.result("chunk"), failure.code_of(night) == EmbeddingError.exit_code
-    if "recipe" not in made:  # of an earlier version of this program
-        return True
     if made["recipe"] != recipe_of(night.settings, made["recipe"], ask=False):
         return True
     return not made["everything"] and bool(refused or made["last_token"] != Last(night).token)
