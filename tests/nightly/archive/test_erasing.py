@@ -14,7 +14,7 @@ import pytest
 
 from nightly.archive import verification
 from nightly.archive.mirror import MirrorDiffers
-from nightly.archive.segments import RawRecord, header_of, read_segment, read_texts, write_segment
+from nightly.archive.segments import header_of, read_segment, read_texts, write_segment
 from nightly.night.progress import Reporter
 from nightly.night.target import LocalTarget
 from shared.delivery.switch import refuse_unless_descendant
@@ -74,16 +74,6 @@ def test_a_tombstone_that_does_not_erase_leaves_the_archive_alone(light: World) 
     assert set(texts(light)) == {"b1:user#1"}
 
 
-@pytest.mark.slow
-def test_later_talk_of_the_chat_is_remembered(light: World) -> None:
-    talk(light)
-    stone(light)
-    light.night()
-    light.say("a9", "we have a cat now", timestamp=LATER + 60)
-    light.night()
-    assert texts(light)["a9:user#1"] == "we have a cat now"
-
-
 def test_what_stands_in_redis_is_never_written_to_the_archive(light: World) -> None:
     stone(light)
     light.say("a1", SECRET)
@@ -103,7 +93,10 @@ def test_all_versions_go_and_what_cannot_be_read_as_a_turn(light: World) -> None
     light.say("a1", SECRET)
     light.night()
     light.say("a1", SECRET + " really")
-    light.redis.set("hcli:memory:q1:user", b'{"chat_id": 9912, "content": "pelican7731 broken", "timestamp": 1e400}')
+    light.redis.set(
+        "hcli:memory:pelican7731 is the code:user",
+        b'{"chat_id": 9912, "content": "pelican7731 broken", "timestamp": 1e400}',
+    )
     light.redis.set("hcli:memory:q2:user", b'{"chat_id":"9912","role":"user","content":"pelican7731 cut of')
     light.redis.set("hcli:memory:q3:user", b'{"chat_id":"99123","content":"of another chat and broken"')
     light.redis.set("hcli:memory:q4:user", '{"chat_id":"\\u0447","content":"кукушка4410"'.encode())
@@ -214,18 +207,6 @@ def test_the_mirror_loses_it_as_well_and_nothing_else(light: World) -> None:
     assert verification.verify(light.settings(), Reporter(quiet=True))["mirrored"] == 2
 
 
-@pytest.mark.slow
-def test_a_mirror_that_was_away_loses_it_when_it_is_back(light: World) -> None:
-    mirror, away = mirrored(light), light.root / "away"
-    mirror.rename(away)
-    stone(light)
-    light.night()
-    away.rename(mirror)
-    assert places(light, "pelican7731") == ["mirror/seg-1.jsonl"]
-    light.night()
-    assert places(light, "pelican7731", "кукушка4410") == []
-
-
 def test_a_damaged_mirror_is_not_taken_for_one_from_before(light: World) -> None:
     mirror = mirrored(light)
     content = bytearray((mirror / "seg-1.jsonl").read_bytes())
@@ -320,17 +301,6 @@ def test_a_day_host_that_cannot_prune_does_not_stop_the_night(light: World, monk
     assert retention.release_runs(light.memory_dir) == [2]
 
 
-def test_prune_keeps_nothing_for_going_back_to_what_was_forgotten(light: World) -> None:
-    talk(light)
-    stone(light)
-    old = current_release(light.memory_dir)
-    assert old is not None
-    with retention.reading(old):
-        light.night(publish_wait=0.1)
-    assert retention.reasons(light.memory_dir, keep=5)[1] == []
-    assert retention.prune(light.memory_dir, keep=5) == [1]
-
-
 def test_a_segment_that_differs_is_refused_unless_it_was_erased(light: World) -> None:
     talk(light)
     before = read_manifest(release_dir(light.memory_dir, 1))
@@ -386,15 +356,3 @@ def test_a_rewrite_that_does_not_read_back_takes_no_place(light: World, monkeypa
     assert archive(light).joinpath("seg-1.jsonl").read_bytes() == before
     light.night()
     assert places(light, "pelican7731") == []
-
-
-def test_what_was_quarantined_under_a_key_with_words_leaves_no_key(light: World) -> None:
-    light.redis.set("hcli:memory:pelican7731 is the code:user", b'{"chat_id":"9912","content":"x","timestamp":1}')
-    light.night()
-    stone(light)
-    light.night()
-    assert places(light, "pelican7731") == []
-    raw = RawRecord(
-        b"hcli:memory:pelican7731 is the code:user", "string", b'{"chat_id":"9912","content":"x","timestamp":1}'
-    )
-    assert raw.sha256 in [line["sha256"] for line in lines(light)]

@@ -172,20 +172,6 @@ def test_a_turn_cannot_move_to_another_chat(light: World) -> None:
     assert texts(light) == {"t1:user#1": "mine"}
 
 
-def test_a_damaged_segment_stops_the_night_and_is_named(light: World) -> None:
-    light.say("t1", "something old")
-    light.night()
-    segment = light.night_dir / "archive" / "seg-1.jsonl"
-    content = bytearray(segment.read_bytes())
-    content[len(content) // 2] ^= 1
-    segment.write_bytes(content)
-    light.say("t2", "something new")
-    with pytest.raises(ArchiveDamaged, match=r"seg-1\.jsonl"):
-        light.night()
-    assert light.redis.exists("hcli:memory:t2:user")
-    assert light.command("hmem-night", "verify", check=False).returncode == ArchiveDamaged.exit_code
-
-
 def test_a_value_that_comes_back_is_the_last_version(light: World) -> None:
     for content in ("version A", "version B", "version A"):
         light.say("t1", content)
