@@ -17,9 +17,9 @@ from redis import Redis
 from nightly import pipeline
 from nightly.archive.catalog import Catalog
 from nightly.archive.incoming.reading import in_batches, read_records, turn_keys
+from nightly.archive.incoming.tombstones import imported, judge
 from nightly.archive.recomputing import recomputed
 from nightly.archive.segments import RawRecord, parse_turn
-from nightly.archive.tombstones import imported, judge
 from nightly.imports.candidates import ReadCandidate, Wanted, files_of
 from nightly.imports.formats import FORMATS, Source
 from nightly.imports.import_filter import ImportCounts

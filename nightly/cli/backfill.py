@@ -142,7 +142,7 @@ def telegram(
     _from_files("telegram", [file], since, until, chat, bot=bot, dry_run=dry_run, json=json)
 
 
-class Program(StrEnum):
+class SourceProgram(StrEnum):
     """Whose export it is."""
 
     CHATGPT = "chatgpt"
@@ -156,15 +156,15 @@ class Program(StrEnum):
 
 #: Options of some programs alone.
 _OPTIONS = {
-    "--bot": (Program.WHATSAPP, Program.SIGNAL),
-    "--only": (Program.CHATGPT, Program.CLAUDE, Program.SIGNAL, Program.MEM0),
-    "--dates": (Program.WHATSAPP,),
+    "--bot": (SourceProgram.WHATSAPP, Program.SIGNAL),
+    "--only": (SourceProgram.CHATGPT, Program.CLAUDE, Program.SIGNAL, Program.MEM0),
+    "--dates": (SourceProgram.WHATSAPP,),
 }
 
 
 @app.command("from")
 def from_program(
-    program: Annotated[Program, typer.Argument(help="The program that made the files.")],
+    program: Annotated[SourceProgram, typer.Argument(help="The program that made the files.")],
     files: Annotated[list[Path], typer.Argument(help="ZIP archives, directories, or files.")],
     chat: Annotated[
         str | None, typer.Option(help="The chat that it belongs to; required. --chat=-100 for a negative one.")

@@ -23,8 +23,8 @@ import orjson
 from nightly.archive.catalog import Catalog, open_catalog
 from nightly.archive.chat_chunks import ChatReader
 from nightly.archive.incoming.reading import RECORDS, TOMBSTONES
+from nightly.archive.incoming.tombstones import judge
 from nightly.archive.segments import RawRecord, stored_records
-from nightly.archive.tombstones import judge
 from nightly.imports.candidates import Candidate
 from nightly.imports.import_filter import SEEN, ImportCounts, ImportFilter, ImportVerdict
 from nightly.night.folder import Night, imports_dir

@@ -24,6 +24,7 @@ from nightly.archive.catalog import Catalog, open_catalog
 from nightly.archive.incoming.capture import empty
 from nightly.archive.incoming.events import archived_line
 from nightly.archive.incoming.reading import EVENTS, RECORDS, TOMBSTONES
+from nightly.archive.incoming.tombstones import Judged, judge
 from nightly.archive.media.bring import MediaBringer
 from nightly.archive.media.erase import erase as erase_media
 from nightly.archive.media.index import open_index
@@ -39,7 +40,6 @@ from nightly.archive.segments import (
     write_segment,
     write_texts,
 )
-from nightly.archive.tombstones import Judged, judge
 from nightly.imports.staging import TEXTS, clear
 from nightly.night.folder import Night
 from nightly.night.ledger import Ledger
