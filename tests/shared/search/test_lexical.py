@@ -113,19 +113,6 @@ def test_rows_of_another_chat_do_not_come_out_even_if_the_file_says_so(tmp_path:
         check(tmp_path, {"A": 1, "B": 1})
 
 
-def test_deleting_a_chat_changes_nothing_that_another_finds(tmp_path: Path) -> None:
-    rows = [
-        (chunk(f"{chat}{n}", text, chat), text)
-        for chat in "AB"
-        for n, text in enumerate(["red bike", "red car", "boat"])
-    ]
-    build(tmp_path / "both", 1, rows)
-    build(tmp_path / "one", 1, [row for row in rows if row[0].chat_id == "A"])
-    with closing(LexicalIndex(tmp_path / "both")) as both, closing(LexicalIndex(tmp_path / "one")) as one:
-        for query in ("red", "bike boat", "car red boat"):
-            assert both.search(query, "A", 9) == one.search(query, "A", 9) != []
-
-
 @pytest.mark.parametrize(
     "damage",
     [

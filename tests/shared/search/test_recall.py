@@ -23,7 +23,6 @@ from shared.release.manifest import FORMAT_VERSION, LEXICAL, MANIFEST
 from shared.search.recall import OpenRelease
 from shared.search.types import Query
 from shared.text.dates.past import read_times
-from shared.turns.records import Tombstone
 from tests.support.night.receiving import older_manifest
 from tests.support.world import World
 
@@ -115,39 +114,6 @@ def test_without_an_answer_by_meaning_words_are_enough(light: World, opened: Any
     assert found.hits[0].vector is None
     said = {"late": "no answer within 0.050 s", "error": "Ollama is asleep", "no vectors": None}[fault]
     assert [said in why for why in found.degraded] == [True] if said else found.degraded == []
-
-
-def test_each_canary_is_known_in_its_own_chat_only(light: World, opened: Any) -> None:
-    for number, chat in enumerate(CHATS):
-        light.say(f"t{number}", f"the secret of this chat is canary{number}", chat_id=chat)
-    light.night()
-    everything = Meaning({f"t{number}:user#1": 0.9 for number in range(len(CHATS))})
-    for release in (opened(), opened(everything)):
-        for number, chat in enumerate(CHATS):
-            for query in (
-                "canary{}",
-                '"canary{}" OR chat:"c{}"',
-                "canary{}* NEAR(secret)",
-                '{{"chat_id": {{"$ne": "x"}}}} canary{}',
-            ):
-                for other in range(len(CHATS)):
-                    hits = release.recall(Query(chat, query.format(other, other + 1), 50)).hits
-                    assert {hit.chunk.chat_id for hit in hits} <= {chat}
-                    assert {hit.chunk.text for hit in hits} <= {f"the secret of this chat is canary{number}"}
-
-
-def test_forgetting_one_chat_changes_nothing_in_another(light: World, opened: Any, tmp_path: Path) -> None:
-    for number in range(6):
-        light.say(f"a{number}", f"note {number} about the boiler", chat_id="9912", timestamp=NOON - number * DAY)
-        light.say(f"b{number}", f"note {number} about the boiler and more", chat_id="77", timestamp=NOON - number * DAY)
-    light.night()
-    queries = ("boiler", "note 3", "what about it last week?")
-    before = [opened().recall(Query("9912", query, 50, now=NOON)).hits for query in queries]
-    light.redis.rpush("hcli:mem:tombstones", Tombstone("s1", "77", NOON + DAY).to_json())
-    light.night()
-    release = opened()
-    assert release.recall(Query("77", "boiler", 5)).hits == []
-    assert [release.recall(Query("9912", query, 50, now=NOON)).hits for query in queries] == before
 
 
 def test_what_is_said_again_is_one_hit_that_names_the_others(light: World, opened: Any) -> None:

@@ -20,14 +20,12 @@ from dispatcher.memory.relevance import coverage
 from shared.ranking.question import QUESTION_WORDS, asks_when, meant_speakers, query_terms, query_words, tells_time
 from shared.ranking.tokeniser import Tokeniser
 from shared.search.lexical import LexicalIndex, build
-from shared.search.recall import OpenRelease
-from shared.search.types import Query
 from shared.text.language import MOST_CHARACTERS, detect
 from shared.text.lookalikes import skeleton
 from shared.text.words.stemming import stem, stemmed
 from shared.text.writing import MOST_MARKS, folded, normalized, spaced
 from shared.turns.chunk import Chunk
-from tests.support.world import REPOSITORY, World
+from tests.support.world import REPOSITORY
 
 PROPERTY = settings(max_examples=100, deadline=None)
 DAY = 86_400.0
@@ -116,15 +114,6 @@ def test_other_forms_of_the_words_find_a_russian_turn(index: LexicalIndex, quest
     spoken = {word for word in query_words(TURNS[turn]) if word not in QUESTION_WORDS}
     asked = {word for word in query_words(question) if word not in QUESTION_WORDS}
     assert len(spoken & asked) <= 2, "hardly a word is the same, so it is the stems that find it"
-
-
-def test_the_questions_find_their_turns_in_a_release_without_vectors(light: World) -> None:
-    for number, text in enumerate(TURNS):
-        light.say(f"t{number}", text.strip(), timestamp=NOON + number * DAY)
-    light.night()
-    with closing(OpenRelease(light.settings(), (light.memory_dir / "current").resolve())) as release:
-        first = {question: release.recall(Query("9912", question, 5)).hits[0].chunk.exchange for question in QUESTIONS}
-    assert first == {question: f"t{turn}" for question, turn in QUESTIONS.items()}
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from shared.release.manifest import QDRANT
 from shared.vectors.qdrant import index as qdrant
 from shared.vectors.qdrant.index import QdrantBuilder, channel_of, ensure, payload_of, point_id
 from tests.servers.qdrant_api import QdrantApi
-from tests.support.night.index_world import DIMENSIONS, MadeUp, make_release, opened, vector_of
+from tests.support.night.index_world import DIMENSIONS, vector_of
 from tests.support.night.indexes.on_qdrant import built, looking
 
 
@@ -131,18 +131,6 @@ def test_ensure_keeps_nothing_that_differs(
             client.create_payload_index(name, "said_at", field_schema=models.KeywordIndexParams(type=said_at))
         with pytest.raises(ReleaseRefused, match=why):
             ensure(client, name, 32)
-
-
-def test_a_corpus_of_nothing_has_a_collection_too(settings: Settings, tmp_path: Path, embedder: MadeUp) -> None:
-    found = opened(settings, make_release(settings, tmp_path, ["qdrant"], {}), "qdrant")
-    assert found.is_available()
-    assert found.search("anything", "1", 5) == []
-    with looking(settings) as client:
-        (name,) = [one.name for one in client.get_collections().collections if one.name.startswith(settings.index_name)]
-        vectors = client.get_collection(name).config.params.vectors
-        assert isinstance(vectors, models.VectorParams)
-        assert vectors.size == 1
-    found.close()
 
 
 def test_the_stand_in_refuses_what_qdrant_does_not_know(api: QdrantApi, ours: Settings) -> None:

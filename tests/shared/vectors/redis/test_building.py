@@ -146,18 +146,6 @@ def test_one_turn_fewer_or_more_changes_the_part_around_it_alone(
     assert night(4, [*range(60)]) == 10, "what was between two parts becomes one with them again"
 
 
-def test_an_index_of_nothing_is_one_too(settings: Settings, tmp_path: Path) -> None:
-    place = build(settings, tmp_path, Corpus({}))
-    assert checked(settings, place, Corpus({})) == {}
-    RedisBuilder(settings, 1).follow(place)
-    found = opened(settings, place)
-    assert found.is_available(), found.why_not
-    assert found.search("anything", "1", 5) == []
-    found.close()
-    after = build(settings, tmp_path, corpus_of(one=3), 2)
-    assert checked(settings, after, corpus_of(one=3)) == {"one": 3}
-
-
 def test_what_redis_has_lost_is_sent_again(settings: Settings, looking: Redis, tmp_path: Path) -> None:
     corpus = corpus_of(one=9, other=9)
     first = build(settings, tmp_path, corpus, 1)
