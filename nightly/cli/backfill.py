@@ -156,8 +156,8 @@ class SourceProgram(StrEnum):
 
 #: Options of some programs alone.
 _OPTIONS = {
-    "--bot": (SourceProgram.WHATSAPP, Program.SIGNAL),
-    "--only": (SourceProgram.CHATGPT, Program.CLAUDE, Program.SIGNAL, Program.MEM0),
+    "--bot": (SourceProgram.WHATSAPP, SourceProgram.SIGNAL),
+    "--only": (SourceProgram.CHATGPT, SourceProgram.CLAUDE, SourceProgram.SIGNAL, SourceProgram.MEM0),
     "--dates": (SourceProgram.WHATSAPP,),
 }
 
