@@ -4,7 +4,6 @@
     <folder>/<name of the chat>/turns.jsonl         every version of every turn: in order of time, versions in order of the runs
     <folder>/<name of the chat>/conversation.md     the last version of each
     <folder>/<name of the chat>/media/, media.jsonl files that are kept, and whose they are: only where there are any
-    <folder>/<name of the chat>/obsidian/           on request: the same as a vault for Obsidian
     <folder>/_archive/tombstones.jsonl, quarantine.jsonl, texts.jsonl, erased.jsonl     where there are any
 
 No chat's folder begins with `_` (shared.system.files.safe_name). Turns that a tombstone covers are left out; tombstones are included.
@@ -39,7 +38,6 @@ from shared.system.export_folder import README, bare_line, export_folder, privat
 from shared.system.files import make_dir, remove_tree, safe_name
 from shared.text.format import time_text
 from shared.turns.conversation import conversation
-from shared.turns.obsidian import Vault
 from shared.turns.records import RecordRefused, Tombstone, Turn, time_order
 from shared.turns.speakers import Speaker, namesakes
 
@@ -65,7 +63,6 @@ class ExportScope:
     chats: frozenset[str] = frozenset()
     since: float | None = None
     until: float | None = None
-    obsidian: bool = False  # with a vault of each chat
 
     @property
     def part(self) -> bool:
@@ -246,12 +243,8 @@ class _Export:
                 return chat
             lines = stack.enter_context(private_file(folder / chat.folder / "turns.jsonl"))
             document = stack.enter_context(private_file(folder / chat.folder / "conversation.md"))
-            beside, vaulted = folder / chat.folder / "obsidian", self._wanted.obsidian
-            media = MediaExport(self._directory, folder / chat.folder, self._zone, beside if vaulted else None)
+            media = MediaExport(self._directory, folder / chat.folder, self._zone)
             turns, marks = media.passing(_write_turns(places, source, lines, chat)), namesakes(speakers)
-            if vaulted:
-                vault = Vault(chat_id, self._zone, lambda name: private_file(beside / name), marks, files=media.names)
-                turns = stack.enter_context(vault).passing(turns)
             for piece in conversation(chat_id, turns, self._zone, marks, media.names):
                 document.write(piece.encode())
             chat.files = media.finish(self._report)

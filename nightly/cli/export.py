@@ -10,7 +10,6 @@ import typer
 from nightly.cli.arguments import Json
 from shared.errors import InvalidInput
 from shared.system.command import print_json, start_night
-from shared.system.export_folder import Form
 
 When = Annotated[str | None, typer.Option(help="ISO 8601 (in CHAT_TIMEZONE if it names no zone) or POSIX seconds.")]
 
@@ -24,9 +23,6 @@ def export_archive(
     ] = None,
     since: When = None,
     until: When = None,
-    form: Annotated[
-        Form, typer.Option("--format", help="obsidian: also a vault of each chat, a note a day, which Obsidian opens.")
-    ] = Form.FILES,
     force: Annotated[bool, typer.Option("--force", help="Replace an earlier export of this name.")] = False,
     json: Json = False,
 ) -> None:
@@ -41,7 +37,6 @@ def export_archive(
         frozenset(map(_chat, chat or ())),
         given_moment("--since", since, settings.timezone),
         given_moment("--until", until, settings.timezone),
-        form is Form.OBSIDIAN,
     )
     folder, report = out or default_folder(settings.timezone), Reporter(quiet=json or settings.log_json)
     index = export.export_archive(settings, folder, wanted, report, force=force)

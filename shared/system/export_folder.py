@@ -3,25 +3,15 @@
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import datetime
-from enum import StrEnum
 from pathlib import Path
 from typing import IO
 from zoneinfo import ZoneInfo
 
 from shared.errors import InvalidInput
 from shared.system.files import PrivateDir, commit_dir, make_dir, remove_tree
-
-
-class Form(StrEnum):
-    """What an export is written for: to read and to process, or for Obsidian, too."""
-
-    FILES = "files"
-    OBSIDIAN = "obsidian"
-
 
 README = "README.txt"
 #: First line of every export's README.txt: what has it may be replaced.
@@ -80,16 +70,6 @@ def private_file(path: Path) -> IO[bytes]:
     """A new file for its owner alone, open for writing; its directory is made if it is missing."""
     make_dir(path.parent)
     return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb")
-
-
-def second_name(source: Path, target: Path) -> None:
-    """The same file in another folder of the export; a copy where the disk knows no second names."""
-    make_dir(target.parent)
-    try:
-        target.hardlink_to(source)
-    except OSError:
-        shutil.copyfile(source, target)
-        target.chmod(0o600)
 
 
 def bare_line(key: bytes, value: bytes) -> bytes | None:

@@ -3,7 +3,7 @@
     2026-02-09_14-30_holiday-photo.jpg        when it was sent, what it was called, and an ending that follows from its type alone
 
 An ending decides which program opens a file, so none comes from the sender, and none means more than a picture, a sound, a text or a document: a
-note of Obsidian, a page or a script is text (`.txt`), what is not known is `.bin`.
+page or a script is text (`.txt`), what is not known is `.bin`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Everything that is stored of one chat, in a folder for its person: turns, memories and summaries.
 
-    README.txt, conversation.md, turns.jsonl, memories.md, memories.jsonl, schedules.json, summaries.md, summaries.json; on request obsidian/;
+    README.txt, conversation.md, turns.jsonl, memories.md, memories.jsonl, schedules.json, summaries.md, summaries.json;
     media/ and media.jsonl where files of messages are kept
 
 It only reads, with or without a running dispatcher; README.txt names what could not be read.
@@ -21,7 +21,6 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from dispatcher.chat_data.export.media import write_media
 from dispatcher.chat_data.export.sources import ARCHIVE, DAY, EVERY, REDIS, RELEASE, Gathered, gather
-from dispatcher.chat_data.export.vault import KINDS, VAULT, write_vault
 from dispatcher.memory.store.whose import said_by
 from dispatcher.memory.tombstones import hidden_by
 from shared.config.settings import Settings
@@ -60,6 +59,15 @@ _ORIGINS = {
 _WORK = "_work"
 
 
+#: The kinds of memories, as a person reads them.
+KINDS = (
+    ("fact", "Facts"),
+    ("goal", "Goals"),
+    ("preference", "Preferences"),
+    ("completed_goal", "Completed goals"),
+)
+
+
 @dataclass(frozen=True)
 class ExportedChat:
     """Everything that is stored of one chat."""
@@ -77,13 +85,8 @@ class ExportedChat:
         return not (self.gathered.turns or self.memories or self.sessions or self.summary or self.schedules)
 
 
-def export_chat(
-    settings: Settings, client: Redis, chat_id: str, out: Path, *, obsidian: bool = False
-) -> dict[str, Any]:
-    """Write the folder; returns what is in it, and what could not be read. InvalidInput if nothing is stored of the chat.
-
-    `obsidian`: with a vault for Obsidian.
-    """
+def export_chat(settings: Settings, client: Redis, chat_id: str, out: Path) -> dict[str, Any]:
+    """Write the folder; returns what is in it, and what could not be read. InvalidInput if nothing is stored of the chat."""
     with export_folder(out) as folder, ExitStack() as stack:
         exported = _collect(settings, client, chat_id, fresh_dir(folder / _WORK), stack)
         notes = exported.gathered.notes
@@ -91,14 +94,12 @@ def export_chat(
             why = f" These sources could not be read: {' '.join(notes)}" if notes else ""
             raise InvalidInput(f"Nothing is stored of chat {chat_id}, so nothing was written. Check the id.{why}")
         sources = {source: sum(one.source == source for one in exported.gathered.turns.values()) for source in _ORIGINS}
-        files = write_media(folder, exported.gathered, client, settings.timezone, folder / VAULT if obsidian else None)
+        files = write_media(folder, exported.gathered, client, settings.timezone)
         remove_tree(folder / _WORK)
         _write_turns(folder, exported.gathered, settings.timezone, files)
         _write_memories(folder, exported.memories, exported.newer, settings.timezone)
         _write_summaries(folder, exported, settings.timezone)
         _write_json(folder / "schedules.json", [_schedule_json(one) for one in exported.schedules])
-        if obsidian:
-            write_vault(folder / VAULT, exported.gathered, exported.memories, exported.newer, settings.timezone, files)
         contents = {
             "chat_id": chat_id,
             "turns": len(exported.gathered.turns),
@@ -109,7 +110,7 @@ def export_chat(
             "session_summaries": len(exported.sessions),
             "release": exported.release_run,
             "notes": notes,
-        } | ({"obsidian": VAULT} if obsidian else {})
+        }
         made = time_text(time.time(), settings.timezone)
         readme = _TEMPLATES.get_template("readme.txt.j2")
         text = readme.render(contents | {"made": made, "zone": settings.chat_timezone, "origins": _ORIGINS})

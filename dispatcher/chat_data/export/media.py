@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo
 import orjson
 
 from dispatcher.chat_data.export.sources import Gathered
-from shared.system.export_folder import private_file, second_name
+from shared.system.export_folder import private_file
 from shared.system.files import make_dir
 from shared.text.format import counted
 from shared.turns.media import Media
@@ -19,10 +19,8 @@ from shared.turns.records import Turn
 from shared.wire import keys
 
 
-def write_media(
-    folder: Path, gathered: Gathered, client: Any, zone: ZoneInfo, vault: Path | None
-) -> dict[tuple[str, str], str]:
-    """(task id, SHA-256) → name in `media/`; also in the vault, if there is one. What is missing is a note."""
+def write_media(folder: Path, gathered: Gathered, client: Any, zone: ZoneInfo) -> dict[tuple[str, str], str]:
+    """(task id, SHA-256) → name in `media/`. What is missing is a note."""
     names: dict[tuple[str, str], str] = {}
     lines, namer = list[dict[str, str | None]](), FileNamer(zone)
     for turn in (one.turn for one in gathered.in_order()):
@@ -30,8 +28,6 @@ def write_media(
             name = namer.name(turn, one)
             if _write(folder / FOLDER / name, gathered, client, turn, one):
                 names[turn.task_id, one.sha256] = name
-                if vault:
-                    second_name(folder / FOLDER / name, vault / FOLDER / name)
             lines.append(index_line(turn, one, names.get((turn.task_id, one.sha256))))
     if lines:
         with private_file(folder / INDEX) as handle:

@@ -15,7 +15,6 @@ from dispatcher.cli.arguments import Json, connect, given_chat
 from shared.config.settings import Settings
 from shared.errors import ForgetIncomplete, InvalidInput, SettingsError
 from shared.system.command import application, print_json, start
-from shared.system.export_folder import Form
 from shared.system.files import safe_name
 from shared.text.times import given_moment
 
@@ -36,12 +35,6 @@ def export(
         Path | None,
         typer.Option(help="The folder to create; default: hmem-export-<chat>-<date> in the current directory."),
     ] = None,
-    form: Annotated[
-        Form,
-        typer.Option(
-            "--format", help="obsidian: also a vault, a note a day and one of the memories, which Obsidian opens."
-        ),
-    ] = Form.FILES,
     json: Json = False,
 ) -> None:
     """Export everything that is stored of one chat as readable files: turns, typed memories, summaries. Changes nothing."""
@@ -51,7 +44,7 @@ def export(
     settings, chat_id = start(), given_chat(chat)
     folder = out or default_folder(settings.timezone, safe_name(chat_id))
     with closing(connect(settings)) as client:
-        report = export_chat(settings, client, chat_id, folder, obsidian=form is Form.OBSIDIAN)
+        report = export_chat(settings, client, chat_id, folder)
     if json:
         print_json(report | {"out": str(folder.resolve())})
         return

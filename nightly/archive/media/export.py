@@ -1,7 +1,6 @@
 """The files of messages in an export of a chat: copied under readable names (shared/turns/media_files.py) as its turns pass.
 
 media/<name>, media.jsonl      {"turn_id", "sha256", "kind", "mime", "file"}, one line each; "file" is null for one that is not in the archive
-obsidian/media/<name>          the same files for the vault, by a second name where the disk can do that
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ import orjson
 from nightly.archive.media.places import is_there, path_of
 from nightly.night.progress import Reporter
 from shared.errors import StorageError
-from shared.system.export_folder import private_file, second_name
+from shared.system.export_folder import private_file
 from shared.system.files import opened
 from shared.turns.media import Media
 from shared.turns.media_files import FOLDER, INDEX, FileNamer, index_line
@@ -29,10 +28,10 @@ _BLOCK_BYTES = 1 << 20
 
 
 class MediaExport:
-    """Of one chat. `names`: (task id, SHA-256) → name, filled as turns pass; `vault`: its folder, if there is one."""
+    """Of one chat. `names`: (task id, SHA-256) → name, filled as turns pass."""
 
-    def __init__(self, archive_dir: Path, folder: Path, zone: ZoneInfo, vault: Path | None = None) -> None:
-        self._archive_dir, self._folder, self._vault, self._namer = archive_dir, folder, vault, FileNamer(zone)
+    def __init__(self, archive_dir: Path, folder: Path, zone: ZoneInfo) -> None:
+        self._archive_dir, self._folder, self._namer = archive_dir, folder, FileNamer(zone)
         self.names: dict[tuple[str, str], str] = {}
         self._lines: list[dict[str, Any]] = []
 
@@ -75,6 +74,4 @@ class MediaExport:
         if digest.hexdigest() != sha256:
             target.unlink()
             return False
-        if self._vault:
-            second_name(target, self._vault / FOLDER / name)
         return True

@@ -18,7 +18,7 @@ _DEEPEST = 64
 
 
 def members_of(root: Path) -> tuple[list[Member], list[tuple[str, str]]]:
-    """The plain files below it in the order of their names, and what was refused: (path, why). Hidden ones (`.git`, `.obsidian`) are passed over.
+    """The plain files below it in the order of their names, and what was refused: (path, why). Hidden ones (`.git`) are passed over.
 
     InvalidInput if it cannot be listed, or is larger than any export.
     """

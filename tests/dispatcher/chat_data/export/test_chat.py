@@ -109,26 +109,6 @@ def test_what_the_archive_has_already_is_no_newer_version(here: World) -> None:
     assert contents(export(here)[0]) == ["two"]
 
 
-def test_a_vault_for_obsidian_is_written_on_request(here: World, day: DayMemory) -> None:
-    here.say("t1", "The [[heron]] <% x %> stood at the pond.", timestamp=1_707_500_000.0)
-    here.say("t2", "It is gone.", timestamp=1_707_500_000.0 + 90_000)
-    here.night()
-    remember(day)
-    with closing(Redis.from_url(here.url)) as client:
-        folder = here.root / "out"
-        told = export_chat(here.settings(), client, "9912", folder, obsidian=True)
-    vault = folder / "obsidian"
-    assert told["obsidian"] == "obsidian"
-    assert sorted(path.name for path in folder.iterdir()) == sorted([*FILES, "obsidian"])
-    notes = sorted(str(path.relative_to(vault)) for path in vault.rglob("*.md"))
-    assert notes == ["Chat.md", "Days/2024-02-09.md", "Days/2024-02-10.md", "Memories.md"]
-    assert "\\[\\[heron\\]\\] \\<\\% x \\%\\>" in (vault / notes[1]).read_text(encoding="utf-8")
-    memories = (vault / "Memories.md").read_text(encoding="utf-8")
-    assert "- **1** The \\*boiler\\* is a Vaillant (noted [[Days/2024-02-09|2024-02-09]])" in memories
-    assert all(path.stat().st_mode & 0o777 == 0o600 for path in vault.rglob("*.md"))
-    assert "obsidian/" in (folder / "README.txt").read_text(encoding="utf-8")
-
-
 def test_memories_and_summaries(here: World, day: DayMemory) -> None:
     here.say("t1", "The heron stood at the pond.")
     here.night()
@@ -329,7 +309,7 @@ def test_files_come_from_the_archive_and_from_redis(here: World) -> None:
     here.say("t3", "lost", timestamp=1_770_638_520.0, extra={"media": [entry(b"lost")]})
     settings = here.settings()
     with closing(Redis.from_url(settings.redis_url)) as client:
-        told = export_chat(settings, client, "9912", here.root / "out", obsidian=True)
+        told = export_chat(settings, client, "9912", here.root / "out")
     folder = here.root / "out"
     names = {path.name: path.read_bytes() for path in (folder / "media").iterdir()}
     assert names == {"2026-02-09_12-00_photo.jpg": PHOTO, "2026-02-09_12-01_photo.jpg": b"since the last night"}
@@ -338,8 +318,5 @@ def test_files_come_from_the_archive_and_from_redis(here: World) -> None:
     )  # fmt: skip
     document = (folder / "conversation.md").read_text()
     assert [name for name in names if f"](media/{name})" in document] == list(names)
-    note = (folder / "obsidian" / "Days" / "2026-02-09.md").read_text()
-    assert [name for name in names if f"![[media/{name}]]" in note] == list(names)
-    assert {path.name for path in (folder / "obsidian" / "media").iterdir()} == set(names)
     assert "files that came with messages (2)" in (folder / "README.txt").read_text()
     assert not (folder / "_work").exists()

@@ -1,4 +1,4 @@
-"""Files of messages in exports: readable names that are ours, links, the vault, and the way back in."""
+"""Files of messages in exports: readable names that are ours, links, and the way back in."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_files_lie_beside_the_conversation_and_are_linked(light: World) -> None:
     light.say("t1", "look at this", timestamp=NOON, extra={"media": [entry(PHOTO)]})
     light.say("t2", "and read this", timestamp=NOON + 60, extra={"media": [pdf]})
     light.night()
-    folder = export(light, obsidian=True)
+    folder = export(light)
     photo, contract = "2026-02-09_12-00_photo.jpg", "2026-02-09_12-01_Contract-final.pdf"
     assert {path.name: path.read_bytes() for path in (folder / "media").iterdir()} == {
         photo: PHOTO,
@@ -79,10 +79,6 @@ def test_files_lie_beside_the_conversation_and_are_linked(light: World) -> None:
     document = (folder / "conversation.md").read_text()
     assert f"![2026-02-09\\_12-00\\_photo.jpg](media/{photo})" in document
     assert f"\n[2026-02-09\\_12-01\\_Contract-final.pdf](media/{contract})" in document
-    note = (folder / "obsidian" / "Days" / "2026-02-09.md").read_text()
-    assert f"\n![[media/{photo}]]\n" in note
-    assert f"\n[[media/{contract}]]\n" in note
-    assert {path.name for path in (folder / "obsidian" / "media").iterdir()} == {photo, contract}
     lines = [json.loads(line) for line in (folder / "media.jsonl").read_text().splitlines()]
     assert [(line["turn_id"], line["sha256"], line["file"]) for line in lines] == [
         ("t1:user", sha256(PHOTO), f"media/{photo}"), ("t2:user", sha256(b"%PDF the contract"), f"media/{contract}"),
@@ -113,7 +109,7 @@ def test_hidden_damaged_and_missing_files_are_not_exported(light: World) -> None
 def test_our_own_export_comes_in_again_without_files(light: World, tmp_path: Path) -> None:
     send(light, "t1", PHOTO, text="look at this", timestamp=NOON)
     light.night()
-    export(light, obsidian=True)
+    export(light)
     away = light.night_dir.with_name("night-before")
     light.night_dir.rename(away)
     (light.memory_dir / "current").unlink()

@@ -109,7 +109,7 @@ def test_basic_memorys_notes(tmp_path: Path) -> None:
     root = tmp_path / "kb"
     os.utime(written(root / "notes" / "coffee.md", NOTE), (NOON, NOON))
     os.utime(written(root / "plain.md", "- [fact] without front matter"), (NOON, NOON))
-    written(root / ".obsidian" / "hidden.md", "- [fact] settings")
+    written(root / ".hidden" / "hidden.md", "- [fact] settings")
     reads = read("basic-memory", root)
     created = NOON - 86_400 - 3600
     assert [(turn.content, turn.timestamp) for turn in turns(reads)] == [
