@@ -137,33 +137,6 @@ def test_cancel_removes_a_queued_task_and_its_own_result_stands(light: World, bo
 
 
 @pytest.mark.parametrize(
-    ("raw", "reason"),
-    [
-        (b"{", "not JSON"),
-        (b'{"task_id":"ok","message":"x"}', "chat_id is missing"),
-        (b'{"task_id":"ok","message":"x","chat_id":[1]}', "chat_id has type list"),
-        (b'{"task_id":"a:b","message":"x","chat_id":1}', "task_id must match"),
-        (b'{"task_id":"ok","message":"  ","chat_id":1}', "message is empty"),
-        (b'{"task_id":"ok","message":"x","chat_id":1,"model":"--model"}', "model is not the name"),
-        (b'{"task_id":"ok","message":"x","chat_id":1,"model":"opus --verbose"}', "model is not the name"),
-        (b'{"task_id":"ok","message":"x","chat_id":1,"model":7}', "model is not the name"),
-        (b"\xff\xfe", "not UTF-8"),
-    ],
-)
-def test_malformed_tasks_are_dead_lettered_with_a_reason(
-    dispatcher: Dispatcher, bot: Bot, raw: bytes, reason: str
-) -> None:
-    bot.redis.rpush("hcli:tasks", raw)
-    wait_for(lambda: bot.redis.llen("hcli:mem:dead"), "the dead letter")
-    letter = json.loads(bot.redis.lindex("hcli:mem:dead", 0) or b"")
-    assert reason in letter["reason"]
-    assert "task" in letter or "task_base64" in letter
-    if b'"ok"' in raw:
-        assert reason in bot.receive("ok")["output"]
-    assert bot.ask("still there?", 9912)
-
-
-@pytest.mark.parametrize(
     "model",
     ["claude-opus-4-5-20251101", "sonnet[1m]", "us.anthropic.claude-sonnet-4-5-v1:0", "claude-sonnet-4@20250514"],
 )

@@ -110,21 +110,6 @@ def test_a_chats_counters_are_of_the_chats_day_and_those_of_all_beside_them(ligh
     assert light.redis.hget(f"hcli:stats:{datetime.now(UTC):%Y-%m-%d}", "tasks") == b"3", "h-cli's, by UTC"
 
 
-def test_keys_of_another_type_cost_themselves_and_not_the_task(light: World) -> None:
-    """Redis undoes nothing when a script fails half-way: the in-flight entry goes last."""
-    light.enqueue("t1", "one", chat_id=1)
-    for name in ("session_history:1", "session_size:1", "mem:unconsolidated:1"):
-        light.redis.hset(f"hcli:{name}", "odd", "type")
-
-    async def scenario(one: TaskQueue, _: TaskQueue) -> None:
-        claim = await claimed(one)
-        assert await one.finish(claim, finished(claim, stats=[("duration_ms", "no number")]))
-
-    play(light, scenario)
-    assert light.redis.exists("hcli:memory:t1:user", "hcli:memory:t1:asst", "hcli:results:t1", "hcli:mem:done:t1") == 4
-    assert not light.redis.exists("hcli:mem:busy")
-
-
 def test_a_dead_workers_tasks_go_back_in_order_and_are_counted(light: World) -> None:
     for number in range(3):
         light.enqueue(f"t{number}", "x", chat_id=number + 1)
@@ -159,17 +144,6 @@ def test_a_worker_whose_lease_had_lapsed_is_found_when_it_dies_after_a_new_claim
     play(light, scenario)
 
 
-def test_a_living_worker_is_left_alone(light: World) -> None:
-    light.enqueue("t1", "x", chat_id=1)
-
-    async def scenario(one: TaskQueue, two: TaskQueue) -> None:
-        await one.beat(3)
-        await claimed(one)
-        assert await two.recover() == 0
-
-    play(light, scenario)
-
-
 def test_leaving_puts_back_without_blame(light: World) -> None:
     light.enqueue("t1", "x", chat_id=1)
 
@@ -191,30 +165,6 @@ def test_waiting_moves_nothing(light: World) -> None:
 
     play(light, scenario)
     assert light.redis.lrange("hcli:tasks", 0, -1) == raws
-
-
-def test_a_task_id_used_for_another_message_is_refused_aloud(light: World, redis: Redis) -> None:
-    from tests.support.day.hcli_bot import Bot
-
-    running, bot = light.start_dispatcher(), Bot(redis)
-    light.enqueue("same", "first message")
-    bot.receive("same")
-    light.enqueue("same", "first message")  # a repeated push of the same task: nothing happens
-    light.enqueue("same", "second message")
-    assert "used before" in bot.receive("same")["output"]
-    assert bot.turn("same", "user")["content"] == "first message"
-    assert redis.llen("hcli:mem:dead") == 1
-    running.stop()
-
-
-def test_a_broken_key_of_one_chat_does_not_stop_the_others(light: World, redis: Redis) -> None:
-    from tests.support.day.hcli_bot import Bot
-
-    running, bot = light.start_dispatcher(MAX_CONCURRENT_TASKS="1"), Bot(redis)
-    redis.lpush("hcli:session:9912", "not a string")
-    assert "went wrong on our side" in bot.ask("hello", 9912)
-    assert "stand-in" in bot.ask("hello", 77)
-    running.stop()
 
 
 def test_a_process_is_known_by_its_name() -> None:

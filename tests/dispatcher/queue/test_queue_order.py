@@ -37,19 +37,6 @@ async def served(queue: TaskQueue, count: int) -> list[str]:
     return ids
 
 
-def test_a_flood_of_one_chat_keeps_nobody_waiting(light: World) -> None:
-    fill(light, {"flood": 3000, "quiet": 1})
-
-    async def scenario(one: TaskQueue, _: TaskQueue) -> None:
-        assert await served(one, 1) == ["flood-0"], "never served both: the order of the queue"
-        assert await served(one, 2) == ["quiet-0", "flood-1"]
-        light.enqueue("quiet-1", "x", chat_id="quiet")
-        light.enqueue("new-0", "x", chat_id="new")
-        assert await served(one, 4) == ["new-0", "quiet-1", "flood-2", "flood-3"]
-
-    play(light, scenario)
-
-
 def test_several_floods_take_turns_with_a_quiet_chat_that_is_claimed_beside_them(light: World) -> None:
     fill(light, {"a": 500, "b": 500, "c": 500})
 
@@ -107,16 +94,6 @@ def test_a_claim_among_large_messages_reads_few_of_them(light: World) -> None:
         )
         light.redis.ltrim(keys.TASKS, -20, -1)
         assert await served(one, 1) == ["quiet"]
-
-    play(light, scenario)
-
-
-def test_a_key_of_another_type_costs_the_order_between_chats_only(light: World) -> None:
-    light.redis.set(keys.SERVED, "odd")
-    fill(light, {"a": 2, "b": 1})
-
-    async def scenario(one: TaskQueue, _: TaskQueue) -> None:
-        assert await served(one, 3) == ["a-0", "a-1", "b-0"]
 
     play(light, scenario)
 

@@ -184,14 +184,6 @@ def test_notices_need_no_placeholder_and_the_answer_takes_their_place(stage: Sta
     stage.quiet()
 
 
-def test_a_question_without_an_answer_for_two_days_is_given_up(stage: Stage, chat: int) -> None:
-    record = {"chat": str(chat), "at": time.time() - 49 * 3600, "parts_sent": 0}
-    stage.redis.hset(WAITING, "tg-4242-1", json.dumps(record))
-    stage.bot(**ON)
-    wait_until(lambda: "within two days" in str(stage.api.texts(chat)), lambda: str(stage.api.texts(chat)))
-    stage.quiet()
-
-
 @pytest.mark.parametrize("method", ["sendMessageDraft", "editMessageText"])
 def test_a_flood_pauses_what_is_partial_and_no_answer(stage: Stage, chat: int, method: str) -> None:
     where = chat if method == "sendMessageDraft" else GROUP
