@@ -13,7 +13,8 @@ from pathlib import Path
 from shared.wire.acl import acl, selector
 from shared.wire.key_table import KEYS
 from shared.wire.rights import Right, User
-from shared.wire.users import USERS, VECTOR_RIGHTS, reach
+from shared.wire.users import USERS, reach
+from shared.wire.vector_rights import VECTOR_RIGHTS
 
 ACL = Path(__file__).parent.parent / "deploy" / "redis-users.acl"
 ACCESS = {"R": "reads", "W": "writes", "RW": "reads and writes"}

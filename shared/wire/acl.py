@@ -7,7 +7,8 @@ from collections.abc import Mapping
 
 from shared.wire import keys
 from shared.wire.rights import Right, User
-from shared.wire.users import USERS, VECTOR_RIGHTS
+from shared.wire.users import USERS
+from shared.wire.vector_rights import VECTOR_RIGHTS
 
 #: Nobody can log in as this user. It has every right, because Redis replays its append-only file as `default`: without a right, a restart skips every
 #: transaction that needs it, which includes each script that writes twice, and goes on.

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from shared.wire import keys
-from shared.wire.rights import Right, User, both, reads, without_keys, writes
+from shared.wire.rights import User, both, reads, without_keys, writes
 
 TURNS = keys.MEMORY_PREFIX + "*"
 RESULTS, PENDING, STATS, CANCEL = keys.result("*"), keys.pending("*"), keys.stats("*"), keys.cancel("*")
@@ -20,11 +20,6 @@ INFLIGHT, LEASE, ATTEMPTS, DONE = keys.inflight("*"), keys.lease("*"), keys.atte
 UNCONSOLIDATED, CONSOLIDATING, REMINDED = keys.unconsolidated("*"), keys.consolidating("*"), keys.reminded("*")
 SEEN, TOLD, MODEL, NEW = keys.bot_seen("*"), keys.bot_told("*"), keys.bot_model("*"), keys.bot_new("*")
 TEACH, PARTIAL, SELECTION = keys.teach("*"), keys.partial("*"), keys.SELECTION_PREFIX + "*"
-VECTOR_RELEASES, VECTOR_PARTS, VECTOR_ALIASES = (
-    keys.vector_release("*"),
-    keys.VECTOR_PARTS_PREFIX + "*",
-    keys.vector_alias("*"),
-)
 CHAT_STATS, OF_CHAT = keys.CHAT_STATS_PREFIX + "*", keys.chat_settings("*")
 EVENTS = keys.EVENT_PREFIX + "*"
 MEDIA_FILES, KEPT_FILES = keys.media("*"), f"{keys.KEPT}:*"
@@ -294,29 +289,6 @@ HEALTH = User(
 )  # fmt: skip
 
 USERS: tuple[User, ...] = (HEALTH, BOT, HCLI_BOT, DISPATCHER, HCLI_DISPATCHER, NIGHT, OWNER, ADMIN)
-
-
-#: User → additional rights where vectors are stored in the same Redis: versions before 8 do not know these commands.
-VECTOR_RIGHTS: dict[str, tuple[Right, ...]] = {
-    "dispatcher": (
-        reads("HGET HMGET", VECTOR_RELEASES, why="which vectors a chat has in the release that is served"),
-        both("VSIM", VECTOR_PARTS, why="vector search; for Redis 8.0 it reads and writes its key, as any command of vector sets"),
-    ),
-    "night": (
-        without_keys("INFO MULTI EXEC", "checks whether there are vector sets; begins a release in one transaction"),
-        both(
-            "HGET HMGET HGETALL HSET HDEL COPY UNLINK", VECTOR_RELEASES,
-            why="begins a release as a copy of the last one; removes releases that are not used any more",
-        ),
-        both("VADD VCARD VEMB VSIM UNLINK", VECTOR_PARTS, why="writes vectors, and verifies them"),
-        both("GET SET UNLINK", VECTOR_ALIASES, why="the alias follows the current release"),
-    ),
-    "owner": (
-        both("HGET HMGET HGETALL HSET UNLINK", VECTOR_RELEASES, why="`hmem forget` removes what is left over; `hmem search`"),
-        both("VSIM UNLINK", VECTOR_PARTS, why="the same"),
-        both("GET SET UNLINK", VECTOR_ALIASES, why="`hmem release rollback` moves the alias"),
-    ),
-}  # fmt: skip
 
 
 def reach(user: User, pattern: str) -> str:

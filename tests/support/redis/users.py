@@ -15,7 +15,7 @@ import yaml
 from redis import Redis
 
 from shared.wire.acl import selector
-from shared.wire.users import VECTOR_RIGHTS
+from shared.wire.vector_rights import VECTOR_RIGHTS
 from tests.support.machine import free_port, wait_for
 from tests.support.world import REPOSITORY
 
