@@ -77,11 +77,6 @@ COMMANDS = (
         "release", "dispatcher.cli.copies.release", "The releases on this host: list, verify, rollback, unpin, prune."
     ),
     CommandEntry(
-        "embedder",
-        "dispatcher.cli.embedder",
-        "The embedding models: list those that the program knows, try one on your own turns.",
-    ),
-    CommandEntry(
         "dead", "dispatcher.cli.dead", "Tasks that the dispatcher could not process: list, show, retry, drop."
     ),
     CommandEntry(

@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 from redis import Redis
@@ -31,7 +30,6 @@ from dispatcher.health.checks.isolation import check_isolation
 from dispatcher.health.checks.memory import (
     check_embedder,
     check_forgetting,
-    check_ollama,
     check_pin,
     check_release,
     check_store,
@@ -115,23 +113,13 @@ def examine(settings: Settings) -> Iterator[Finding]:
     with closing(connect(settings)) as client:
         setup = Setup(settings, client, time.time, shutil.disk_usage)
         found: dict[str, Finding] = {}
-        for check in checks_for(settings):
+        for check in CHECKS:
             failed = [name for name in check.needs if found[name].state in ("problem", "skipped")]
             finding = (
                 skipped(f"Not checked, because the check of {failed[0]} failed.") if failed else carry_out(check, setup)
             )
             found[check.name] = replace(finding, name=check.name)
             yield found[check.name]
-
-
-def checks_for(settings: Settings) -> Iterator[Check]:
-    """All checks; with several Ollama servers, one more for each, after the embedder's."""
-    urls = settings.ollama_url.split(",") if settings.embedder == "ollama" else []
-    for check in CHECKS:
-        yield check
-        if check.name == "embedder" and len(urls) > 1:
-            for number, url in enumerate(urls, start=1):
-                yield Check(f"ollama {number}", partial(check_ollama, url=url))
 
 
 def connect(settings: Settings) -> Redis:

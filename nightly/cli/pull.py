@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from contextlib import closing
-from typing import TYPE_CHECKING
 
 from nightly.night.progress import Reporter
 from shared.config.settings import Settings
 from shared.embedding.known_models import known_model
 from shared.embedding.open import open_ollama
 from shared.errors import EmbeddingError
-
-if TYPE_CHECKING:
-    from shared.embedding.ollama_server import OllamaServer
 
 
 def pull_missing(settings: Settings, report: Reporter) -> None:
@@ -21,23 +17,13 @@ def pull_missing(settings: Settings, report: Reporter) -> None:
     if not names:
         return
     try:
-        ollama = open_ollama(settings)
-    except EmbeddingError as error:  # its package is missing
+        with closing(open_ollama(settings)) as server:
+            for name in names:
+                if server.find(name) is None:
+                    report.amounts(server.pull(name), f"pull {name}")
+                    server.digest(name)  # raises if the model is still missing
+    except EmbeddingError as error:
         report.say(f"Nothing was pulled: {error}")
-        return
-    with closing(ollama):
-        for server in ollama.servers:
-            try:
-                _pull(server, names, report)
-            except EmbeddingError as error:
-                report.say(f"Nothing was pulled: {error}")
-
-
-def _pull(server: OllamaServer, names: list[str], report: Reporter) -> None:
-    for name in names:
-        if server.find(name) is None:
-            report.amounts(server.pull(name), f"pull {name}")
-            server.digest(name)  # raises if the model is still missing
 
 
 def _wanted(settings: Settings) -> list[str]:

@@ -41,7 +41,7 @@ REFUSED_SHARE, FEWEST_TEXTS = 0.1, 20
 
 
 def run(night: Night, out: Path) -> dict[str, Any]:
-    embedder = open_embedder(night.settings, night.report.say) if night.settings.indexes else None
+    embedder = open_embedder(night.settings) if night.settings.indexes else None
     if embedder is None:
         return {"embedding": None, "embedded": 0, "cached": 0, "not_embedded": 0, "refused": {}}
     try:
@@ -187,7 +187,7 @@ class _Filler:
             reason, _ = Counter(self._refused.values()).most_common(1)[0]
             raise EmbeddingError(
                 f"The model refused {len(self._refused)} of {self._total} texts ({reason}), which is too many. "
-                "Choose a model that accepts them (EMBED_MODEL=bge-m3 accepts long texts), or EMBEDDER=local."
+                "Choose a model that accepts them (EMBED_MODEL=nomic-embed-text accepts longer texts), or EMBEDDER=local."
             )
 
     def counts(self) -> dict[str, Any]:

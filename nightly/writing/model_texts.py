@@ -25,7 +25,7 @@ from shared.system.faults import crash_point
 from shared.turns.records import well_formed
 
 if TYPE_CHECKING:
-    from shared.embedding.ollama_servers import OllamaServers
+    from shared.embedding.ollama_server import OllamaServer
 
 #: A request that fails in passing is tried so often.
 ATTEMPTS = 2
@@ -61,7 +61,7 @@ class ModelTexts:
         self._failures_in_a_row = self.asked = self.reused = 0
         self.failed: dict[str, str] = {}
         self.refused: dict[str, str] = {}
-        self._server: OllamaServers | None = None
+        self._server: OllamaServer | None = None
         self._digest = self._ask_digest()
 
     def _ask_digest(self) -> str:

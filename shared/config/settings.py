@@ -95,13 +95,13 @@ class Settings(ChatSettings, OwnerSettings):
     )
     embed_model: str = Field(
         "all-minilm",
-        description="the model, by its name in Ollama or fastembed; hmem embedder list shows those that are known (docs/models.md)",
+        description="the model, by its name in Ollama or fastembed (docs/models.md)",
     )
     fastembed_cache_path: AbsolutePath | None = Field(
         None,
         description="folder with the models of EMBEDDER=fastembed, downloaded by python -m shared.embedding.fastembed; unset: ~/.cache/fastembed",
     )
-    ollama_url: str = Field("http://127.0.0.1:11434", description="the Ollama server, or several, separated by commas")
+    ollama_url: str = Field("http://127.0.0.1:11434", description="the Ollama server")
     ollama_timeout: float = Field(120.0, gt=0, description="time limit of one request to Ollama, in seconds")
     summary_model: str | None = Field(
         None,
@@ -308,7 +308,7 @@ class Settings(ChatSettings, OwnerSettings):
     @classmethod
     def _http_url(cls, value: str | None, info: ValidationInfo) -> str | None:
         example = cls.model_fields[str(info.field_name)].default or "http://127.0.0.1:6333"
-        return None if value is None else values.http_url(value, example, several=info.field_name == "ollama_url")
+        return None if value is None else values.http_url(value, example)
 
     @property
     def timezone(self) -> ZoneInfo:

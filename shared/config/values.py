@@ -50,14 +50,12 @@ def redis_url(value: str) -> str:
     return value
 
 
-def http_url(value: str, example: str, *, several: bool = False) -> str:
-    """A URL; with `several`, it may be more than one, separated by commas."""
-    urls = list(dict.fromkeys(map(str.strip, value.split(",")))) if several else [value]
-    for url in urls:
-        parts = urlsplit(url)  # a wrong port raises here or in the next line
-        if parts.scheme not in ("http", "https") or not parts.hostname or (parts.port or 1) < 1:
-            raise ValueError(f"write it like {example}")
-    return ",".join(urls)
+def http_url(value: str, example: str) -> str:
+    """A URL."""
+    parts = urlsplit(value)  # a wrong port raises here or in the next line
+    if parts.scheme not in ("http", "https") or not parts.hostname or (parts.port or 1) < 1:
+        raise ValueError(f"write it like {example}")
+    return value
 
 
 def chat_ids(value: str) -> str:

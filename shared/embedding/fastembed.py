@@ -26,12 +26,11 @@ import shared.embedding.local  # noqa: F401 - it turns the telemetry of onnxrunt
 
 # isort: split
 from fastembed import TextEmbedding
-from fastembed.common.model_description import ModelSource, PoolingType
 from huggingface_hub import constants, model_info, snapshot_download
 from huggingface_hub.utils.tqdm import disable_progress_bars
 
 from shared.config.packages import how_to_add
-from shared.embedding.known_models import KNOWN_MODELS, UNKNOWN, KnownModel, known_model
+from shared.embedding.known_models import KnownModel, known_model
 from shared.embedding.models import DocumentVectors, EmbeddingIdentity
 from shared.errors import EmbeddingError, SettingsError
 from shared.system.files import sha256_file
@@ -64,8 +63,7 @@ class FastembedEmbedder:
                 str(model.fastembed), str(cache), 1, ["CPUExecutionProvider"], specific_model_path=str(folder)
             )
             tokenizer: Any = self._embedding.model.tokenizer  # type: ignore[attr-defined]
-            if model.token_limit:
-                tokenizer.enable_truncation(model.token_limit, direction=tokenizer.truncation["direction"])
+            tokenizer.enable_truncation(model.token_limit, direction=tokenizer.truncation["direction"])
             self._embed(model.document_prefix + CONTROL_TEXT)
         except Exception as error:  # the libraries raise what they like for a damaged file
             raise EmbeddingError(
@@ -152,49 +150,13 @@ def fetch(model: KnownModel, cache: Path, seconds: float = HUB_SECONDS) -> Path:
 
 
 def _described(model: KnownModel) -> dict[str, Any]:
-    """fastembed's record of a model: its repository and its files. A model that it does not list itself is added from our table first."""
-    for _ in range(2):
-        for described in TextEmbedding.list_supported_models():
-            if described["model"].lower() == str(model.fastembed).lower():
-                return described
-        if model.files is None:
-            break
-        TextEmbedding.add_custom_model(
-            str(model.fastembed),
-            PoolingType(model.files.pooling.upper()),
-            normalization=True,
-            sources=ModelSource(hf=model.files.repository),
-            dim=model.dimensions,
-            model_file=model.files.file,
-            additional_files=list(model.files.more),
-        )
+    """fastembed's record of a model: its repository and its files."""
+    for described in TextEmbedding.list_supported_models():
+        if described["model"].lower() == str(model.fastembed).lower():
+            return described
     raise EmbeddingError(
         f"This version of fastembed does not know {model.fastembed}. The version in requirements.lock does: {how_to_add('fastembed')}."
     )
-
-
-def unlisted_model(name: str) -> KnownModel | None:
-    """A model that fastembed knows and our table does not: it gets no prefixes, and the limit that its files say."""
-    if any(model.is_called(name, "fastembed") for model in KNOWN_MODELS):
-        return None
-    for described in TextEmbedding.list_supported_models():
-        if described["model"].lower() == name.lower():
-            found: str = described["model"]
-            licence = described["license"] or UNKNOWN
-            return KnownModel(
-                found, found, described["dim"], 0, "", "", licence, 0,
-                fastembed=found, fastembed_mb=round(1000 * described["size_in_GB"]),
-            )  # fmt: skip
-    return None
-
-
-def is_here(model: KnownModel, cache: Path) -> bool:
-    """Whether the model has been fetched; nobody is asked."""
-    try:
-        _find(model, cache)
-    except EmbeddingError:
-        return False
-    return True
 
 
 def _find(model: KnownModel, cache: Path) -> tuple[Path, Path]:
@@ -229,7 +191,7 @@ def main(name: Annotated[str, typer.Argument(metavar="MODEL")] = "") -> None:
     from shared.system.command import start
 
     settings = start()
-    model = (unlisted_model(name) if name else None) or known_model(name or settings.embed_model, "fastembed")
+    model = known_model(name or settings.embed_model, "fastembed")
     typer.echo(f"{model.fastembed} is in {fetch(model, cache_of(settings))}")
 
 

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
 #: Texts of one request: enough to keep a GPU busy, few enough for one request's time limit.
 BATCH_TEXTS = 32
-#: How often a text that failed in a batch is tried alone before it is refused, at a suspicious embedder.
-LONE_ATTEMPTS = 3
 #: What any model can embed: if it fails too, the failing text is not to blame.
 CONTROL_TEXT = "This is a plain sentence."
 
@@ -39,21 +37,12 @@ class OllamaEmbedder:
     #: One request; more are sent one after the other.
     texts_at_once = BATCH_TEXTS
 
-    def __init__(self, model: KnownModel, name: str, server: OllamaServer, *, suspicious: bool = False) -> None:
-        """`suspicious`: after a failure in passing the server is tried with the control text, and then with the
-        same texts again, before any of them is suspected."""
-        self._model, self._name, self._server, self._suspicious = model, name, server, suspicious
-
-    @property
-    def url(self) -> str:
-        return self._server.url
+    def __init__(self, model: KnownModel, name: str, server: OllamaServer) -> None:
+        self._model, self._name, self._server = model, name, server
 
     @cached_property
     def identity(self) -> EmbeddingIdentity:
-        return self.identity_now()
-
-    def identity_now(self) -> EmbeddingIdentity:
-        """The identity as the server says now; OllamaError if it does not answer or has no such model."""
+        """OllamaError if the server does not answer or has no such model."""
         return self._model.identity("ollama", self._server.digest(self._name))
 
     def embed_documents(self, texts: Sequence[str]) -> DocumentVectors:
@@ -74,15 +63,10 @@ class OllamaEmbedder:
     def _fill(self, texts: list[str], rows: range, done: DocumentVectors, *, halved: bool = False) -> None:
         """Vectors of these rows. Halves are not retried before they are halved again: the search would take minutes a text."""
         attempts = 1 if halved and len(rows) > 1 else self._server.patience.attempts
-        if self._suspicious and halved and len(rows) == 1:
-            attempts = LONE_ATTEMPTS
         try:
             done.vectors[rows.start : rows.stop] = self._embed(texts[rows.start : rows.stop], attempts)
         except OllamaError as error:
             self._stop_unless_a_text_may_be_to_blame(error)
-            if self._suspicious and error.passing and not halved:
-                self._stop_unless_the_control_text_passes(error)
-                return self._fill(texts, rows, done, halved=True)
             if len(rows) > 1:
                 middle = rows.start + len(rows) // 2
                 self._fill(texts, range(rows.start, middle), done, halved=True)

@@ -43,14 +43,6 @@ class Patience:
     most_seconds: float = 8.0
 
 
-@dataclass(frozen=True)
-class PulledModel:
-    """A model that a server has; `size` in bytes."""
-
-    digest: str
-    size: int
-
-
 class _Client(ollama.Client):
     """The client with the one request that it lacks."""
 
@@ -71,18 +63,14 @@ class OllamaServer:
         """The server's version, or OllamaError: it does not answer."""
         return self._ask(self._client.version, self.patience.attempts, timeout=min(self._seconds, CONNECT_SECONDS))
 
-    def models(self, attempts: int | None = None) -> dict[str, PulledModel]:
-        """What is pulled, by name with its tag."""
+    def models(self, attempts: int | None = None) -> dict[str, str]:
+        """What is pulled, by name with its tag: `sha256:<hex>`."""
         found = self._ask(self._client.list, attempts or self.patience.attempts).models
-        return {
-            str(one.model): PulledModel(f"sha256:{(one.digest or '').removeprefix('sha256:')}", int(one.size or 0))
-            for one in found
-        }
+        return {str(one.model): f"sha256:{(one.digest or '').removeprefix('sha256:')}" for one in found}
 
     def find(self, name: str) -> str | None:
         """`sha256:<hex>` of a model that is pulled, or None."""
-        found = self.models().get(name if ":" in name else f"{name}:latest")
-        return found.digest if found else None
+        return self.models().get(name if ":" in name else f"{name}:latest")
 
     def digest(self, name: str) -> str:
         """The same of a model that must be there."""

@@ -9,29 +9,26 @@ from typing import TYPE_CHECKING
 
 from shared.config.packages import how_to_add
 from shared.config.settings import Settings
-from shared.embedding.known_models import KNOWN_MODELS, LOCAL_MODEL, PROVIDERS, KnownModel, Provider, known_model
+from shared.embedding.known_models import KNOWN_MODELS, LOCAL_MODEL, PROVIDERS, known_model
 from shared.embedding.models import Embedder
 from shared.errors import EmbeddingError, SettingsError
 
 if TYPE_CHECKING:
-    from shared.embedding.ollama_servers import OllamaServers
+    from shared.embedding.ollama_server import OllamaServer
 
 
-def open_embedder(settings: Settings, say: Callable[[str], None] | None = None) -> Embedder | None:
-    """The embedder that the settings name; None for `none`. `say` gets a sentence about each of several servers that is left out or used again."""
-    makers: dict[str, Callable[[Settings], Embedder]] = {"local": _local, "fastembed": _fastembed}
-    if settings.embedder == "ollama":
-        return _ollama(settings, say)
+def open_embedder(settings: Settings) -> Embedder | None:
+    """The embedder that the settings name; None for `none`."""
+    makers: dict[str, Callable[[Settings], Embedder]] = {"local": _local, "fastembed": _fastembed, "ollama": _ollama}
     maker = makers.get(settings.embedder)
     return maker(settings) if maker else None
 
 
-def open_ollama(settings: Settings) -> OllamaServers:
-    """The Ollama servers that the settings name; nothing is asked yet."""
+def open_ollama(settings: Settings) -> OllamaServer:
+    """The Ollama server that the settings name; nothing is asked yet."""
     with _extra("ollama", f"Ollama at {settings.ollama_url}"):
         from shared.embedding.ollama_server import OllamaServer
-        from shared.embedding.ollama_servers import OllamaServers
-    return OllamaServers([OllamaServer(url, settings.ollama_timeout) for url in settings.ollama_url.split(",")])
+    return OllamaServer(settings.ollama_url, settings.ollama_timeout)
 
 
 @contextmanager
@@ -51,11 +48,11 @@ def _local(settings: Settings) -> Embedder:
             f"EMBEDDER=local embeds with {LOCAL_MODEL.ollama} only, but EMBED_MODEL={settings.embed_model}. "
             f"Set EMBEDDER={' or '.join(has_it or PROVIDERS)}, or unset EMBED_MODEL."
         )
-    return open_shipped()
+    return _shipped()
 
 
 @cache
-def open_shipped() -> Embedder:
+def _shipped() -> Embedder:
     """The shipped model: one for the process, since release and day share its 60 MB; closing it does nothing."""
     with _extra("local", "EMBEDDER=local"):
         from shared.embedding.local import LocalEmbedder
@@ -63,29 +60,14 @@ def open_shipped() -> Embedder:
 
 
 def _fastembed(settings: Settings) -> Embedder:
-    return open_model(settings, "fastembed", known_model(settings.embed_model, "fastembed"), settings.embed_model)
+    model = known_model(settings.embed_model, "fastembed")
+    with _extra("fastembed", "EMBEDDER=fastembed"):
+        from shared.embedding.fastembed import FastembedEmbedder, cache_of
+    return FastembedEmbedder(model, cache_of(settings))
 
 
-def _ollama(settings: Settings, say: Callable[[str], None] | None) -> Embedder:
-    return open_model(settings, "ollama", known_model(settings.embed_model, "ollama"), settings.embed_model, say)
-
-
-def open_model(
-    settings: Settings, provider: Provider, model: KnownModel, name: str, say: Callable[[str], None] | None = None
-) -> Embedder:
-    """A model at a provider, whichever one the settings name; `name` is Ollama's for it; `say` as for `open_embedder`."""
-    if provider == "fastembed":
-        with _extra("fastembed", "EMBEDDER=fastembed"):
-            from shared.embedding.fastembed import FastembedEmbedder, cache_of
-        return FastembedEmbedder(model, cache_of(settings))
+def _ollama(settings: Settings) -> Embedder:
+    model = known_model(settings.embed_model, "ollama")
     with _extra("ollama", "EMBEDDER=ollama"):
         from shared.embedding.ollama import OllamaEmbedder
-        from shared.embedding.ollama_pool import OllamaPool
-        from shared.embedding.ollama_server import OllamaServer, Patience
-    urls = settings.ollama_url.split(",")
-    if len(urls) == 1:
-        return OllamaEmbedder(model, name, OllamaServer(urls[0], settings.ollama_timeout))
-    # One attempt: another server tries next, or this one after it has proven itself.
-    servers = [OllamaServer(url, settings.ollama_timeout, Patience(attempts=1)) for url in urls]
-    half_of_a_lookup = settings.memory_deadline_ms / 2000
-    return OllamaPool([OllamaEmbedder(model, name, one, suspicious=True) for one in servers], half_of_a_lookup, say)
+    return OllamaEmbedder(model, settings.embed_model, open_ollama(settings))

@@ -18,7 +18,7 @@ from dispatcher.memory.tombstones import Forgotten
 from shared.config.settings import Settings
 from shared.embedding.models import Embedder
 from shared.embedding.open import open_embedder
-from shared.errors import EmbeddingError, HmemError, IndexServerUnavailable, MemoryStale, ReleaseRefused, SettingsError
+from shared.errors import HmemError, IndexServerUnavailable, MemoryStale, ReleaseRefused, SettingsError
 from shared.release.manifest import (
     LEXICAL,
     MANIFEST,
@@ -132,28 +132,6 @@ def check_embedder(setup: Setup) -> Finding:
         identity = embedder.identity
         prove(embedder)
     return ok(f"The embedder answers: {identity.family} at {identity.provider} ({identity.dimensions} dimensions).")
-
-
-def check_ollama(setup: Setup, url: str) -> Finding:
-    """One of several Ollama servers can be used beside the others, which do without it if it cannot."""
-    from shared.embedding.probes import prove
-
-    alone = _open(setup.settings.model_copy(update={"ollama_url": url}))
-    together = _open(setup.settings)
-    if alone is None or together is None:
-        return skipped("EMBEDDER is not ollama.")
-    with closing(alone), closing(together):
-        try:
-            prove(alone)
-        except EmbeddingError as error:
-            sentence, _, fix = str(error).partition(". ")
-            return warning(f"{sentence}." if url in sentence else f"Ollama at {url} is not used: {sentence}.", fix)
-        if why := alone.identity.difference(together.identity):
-            return warning(
-                f"Ollama at {url} is not used: {why} than at the first server.",
-                f"Run on both: ollama pull {setup.settings.embed_model}",
-            )
-    return ok(f"Ollama at {url} answers.")
 
 
 def _open(settings: Settings) -> Embedder | None:

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import os
 import shutil
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
 from dispatcher.installation import environment
 from shared.config import values
 from shared.config.settings import Settings
-from shared.embedding.choices import installed
 from shared.embedding.known_models import KNOWN_MODELS
+from shared.embedding.open import open_ollama
+from shared.errors import EmbeddingError
 
+#: Seconds that Ollama may take to say what it has.
+OLLAMA_SECONDS = 3.0
 #: A disk with less room is not offered for the mirror. Bytes.
 LEAST_ROOM = 1 << 30
 _NOT_FOR_DATA = ("/boot", "/efi", "/snap", "/run", "/proc", "/sys", "/dev", "/tmp", "/var/tmp")  # noqa: S108 - not used
@@ -88,20 +92,23 @@ class EmbedderChoice:
 
 def embedders(settings: Settings) -> list[EmbedderChoice]:
     """The shipped model first, then what an Ollama server here has of the known models."""
-    shipped = EmbedderChoice(
-        "shipped", "runs here without a GPU; for English (other languages: by keywords)", {"EMBEDDER": "local"}
-    )
-    here = installed(settings)
-    choices = [shipped]
+    shipped = "runs here without a GPU; for English (other languages: by keywords)"
+    choices = [EmbedderChoice("shipped", shipped, {"EMBEDDER": "local"})]
+    pulled, gpu = _pulled(settings), ", with the GPU of this machine" if has_gpu() else ""
     for model in KNOWN_MODELS:
-        pulled = next((name for name in here.ollama if model.is_called(name, "ollama")), None)
-        if pulled and not any(choice.name == pulled for choice in choices):
-            languages = "English" if model.languages == 1 else f"{model.languages or 'several'} languages"
-            sentence = f"{languages}, from the Ollama at {settings.ollama_url}" + (
-                ", with the GPU of this machine" if has_gpu() else ""
-            )
-            choices.append(EmbedderChoice(pulled, sentence, {"EMBEDDER": "ollama", "EMBED_MODEL": pulled}))
+        if name := next((one for one in pulled if model.is_called(one, "ollama")), None):
+            values = {"EMBEDDER": "ollama", "EMBED_MODEL": name}
+            choices.append(EmbedderChoice(name, f"from the Ollama at {settings.ollama_url}{gpu}", values))
     return choices
+
+
+def _pulled(settings: Settings) -> list[str]:
+    """The names of Ollama's models; none if it is not installed or does not answer soon."""
+    try:
+        with closing(open_ollama(settings.model_copy(update={"ollama_timeout": OLLAMA_SECONDS}))) as server:
+            return list(server.models(attempts=1))
+    except EmbeddingError:
+        return []
 
 
 def has_gpu() -> bool:

@@ -261,10 +261,6 @@ def test_an_address_that_is_none_is_one_sentence(name: str, value: str) -> None:
         load_settings(**{name: value})
 
 
-def test_ollama_may_have_several_servers_each_once() -> None:
-    assert load_settings(ollama_url="http://a:1, http://b:2,http://a:1").ollama_url == "http://a:1,http://b:2"
-
-
 @pytest.mark.parametrize("written", ["'9912,-1001'", "[9912, -1001]", "['9912', '-1001']"])
 def test_chats_may_be_written_as_text_or_list(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, written: str) -> None:
     (tmp_path / "hmem.toml").write_text(f"ALLOWED_CHATS = {written}\n")

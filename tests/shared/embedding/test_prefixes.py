@@ -12,7 +12,7 @@ import pytest
 from dispatcher.memory.embedder import label
 from nightly.index.vector_cache import VectorCache
 from shared.config.settings import load_settings
-from shared.embedding.fastembed import FastembedEmbedder, _described
+from shared.embedding.fastembed import FastembedEmbedder
 from shared.embedding.known_models import KNOWN_MODELS, KnownModel, known_model
 from shared.embedding.open import open_embedder
 from tests.servers.ollama_api import DIGEST, OllamaApi
@@ -41,17 +41,6 @@ def test_every_model_is_sent_its_own_prefixes_once(model: KnownModel) -> None:
     [
         ("all-minilm", "", ""),
         ("nomic-embed-text", "search_document: ", "search_query: "),
-        ("snowflake-arctic-embed:33m", "", "Represent this sentence for searching relevant passages: "),
-        ("snowflake-arctic-embed2", "", "query: "),
-        ("embeddinggemma", "title: none | text: ", "task: search result | query: "),
-        (
-            "qwen3-embedding:0.6b",
-            "",
-            "Instruct: Given a web search query, retrieve relevant passages that answer the query\nQuery:",
-        ),
-        ("bge-m3", "", ""),
-        ("intfloat/e5-small-v2", "passage: ", "query: "),
-        ("intfloat/multilingual-e5-large", "passage: ", "query: "),
     ],
 )
 def test_the_prefixes_are_those_of_the_models_cards(name: str, document: str, query: str) -> None:
@@ -78,8 +67,6 @@ def test_every_model_gets_its_own_prefixes_once(tmp_path: Path, model: KnownMode
     cache = tmp_path / "models"
     file = place(cache, model)
     write_mixing_onnx(file, table(model.dimensions))
-    for name in _described(model)["additional_files"]:
-        (file.parents[len(Path(_described(model)["model_file"]).parts) - 1] / name).touch()
     embedder = FastembedEmbedder(model, cache)
     bare = FastembedEmbedder(replace(model, document_prefix="", query_prefix=""), cache)
     document, query = embedder.embed_documents(["boat"]).vectors[0], embedder.embed_query("boat")

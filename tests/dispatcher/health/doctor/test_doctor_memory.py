@@ -52,23 +52,6 @@ def test_ollama_faults(host: World) -> None:
 
 
 @pytest.mark.slow
-def test_each_of_several_ollama_servers_has_its_finding(host: World) -> None:
-    with OllamaApi() as good, OtherModel() as other, OllamaApi({"all-minilm:latest": "0" * 64}) as newer:
-        urls = (good.url, f"http://127.0.0.1:{free_port()}", other.url, newer.url)
-        host.environment |= {"EMBEDDER": "ollama", "OLLAMA_URL": ",".join(urls)}
-        assert looks(host, "embedder").state == "ok"
-        assert looks(host, "ollama 1").state == "ok"
-        for number, sentence in ((2, "does not answer"), (3, "differently"), (4, "another version")):
-            found = looks(host, f"ollama {number}")
-            assert (found.state, sentence in found.sentence, bool(found.fix)) == ("warning", True, True)
-            assert urls[number - 1] in found.sentence
-        good.models.clear()
-        other.models.clear()
-        newer.models.clear()
-        expect(host, "embedder", 13, "No Ollama server can be used", "OLLAMA_URL")
-
-
-@pytest.mark.slow
 def test_an_embedder_that_differs_from_the_release(host: World) -> None:
     with OllamaApi() as api:
         host.environment |= {"EMBEDDER": "ollama", "NIGHT_INDEXES": "sqlite", "OLLAMA_URL": api.url}
