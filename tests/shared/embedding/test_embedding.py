@@ -126,7 +126,8 @@ def test_a_known_model_is_found_by_its_ollama_name() -> None:
     for model in KNOWN_MODELS:
         if model.ollama:
             assert known_model(model.ollama) is model
-    assert known_model("nomic-embed-text").query_prefix == "search_query: "
+    nomic = known_model("nomic-embed-text:v1.5")
+    assert (nomic.document_prefix, nomic.query_prefix) == ("search_document: ", "search_query: ")
 
 
 @pytest.mark.parametrize("name", ["", "gpt-4", "all-MiniLM-L6-v2", "None", ":latest"])

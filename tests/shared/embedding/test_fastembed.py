@@ -31,7 +31,6 @@ from tests.support.world import REPOSITORY, World
 
 NAME = "sentence-transformers/paraphrase-multilingual-MiniLM-L12-v2"
 MULTILINGUAL = known_model(NAME)
-NOMIC = known_model("nomic-embed-text")
 #: What an error advises.
 NAMES = ", ".join(model.fastembed for model in KNOWN_MODELS if model.fastembed)
 
@@ -100,16 +99,6 @@ def test_the_limit_of_the_table_holds_whatever_the_files_say(small: FastembedEmb
     cut = small.embed_query(full)
     assert small.embed_query(f"{full} zebra zebra").tobytes() == cut.tobytes()
     assert small.embed_query("boat " * 125 + "zebra").tobytes() != cut.tobytes(), "the last token counts"
-
-
-def test_prefixes_are_put_on_for_models_that_need_them(cache: Path) -> None:
-    place(cache, NOMIC)
-    nomic = FastembedEmbedder(NOMIC, cache)
-    assert nomic.embed_query("boat") == pytest.approx(expected(NOMIC, "search_query", ":", "boat"), abs=1e-6)
-    document = nomic.embed_documents(["boat"]).vectors[0]
-    assert document == pytest.approx(expected(NOMIC, "search_document", ":", "boat"), abs=1e-6)
-    identity = nomic.identity
-    assert (identity.dimensions, identity.document_prefix, identity.query_prefix) == (768, "search_document: ", "search_query: ")  # fmt: skip
 
 
 def test_the_identity_names_the_file(small: FastembedEmbedder, cache: Path) -> None:

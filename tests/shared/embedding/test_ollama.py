@@ -16,14 +16,14 @@ from nightly.cli.pull import pull_missing
 from nightly.night.progress import Reporter
 from nightly.steps import embed
 from shared.embedding import ollama_server
-from shared.embedding.known_models import KNOWN_MODELS, LOCAL_MODEL, known_model
+from shared.embedding.known_models import LOCAL_MODEL
 from shared.embedding.local import LocalEmbedder
 from shared.embedding.models import Embedder
 from shared.embedding.ollama import CONTROL_TEXT, OllamaEmbedder
 from shared.embedding.ollama_server import OllamaServer, Patience
 from shared.embedding.open import open_embedder
 from shared.embedding.probes import PROBE_TEXTS, difference, prove
-from shared.errors import EmbeddingError, SettingsError
+from shared.errors import EmbeddingError
 from shared.release.manifest import Manifest, read_manifest
 from shared.search.recall import OpenRelease
 from shared.search.types import Query
@@ -69,20 +69,6 @@ def test_vectors_are_those_of_the_same_weights(open_at: Opener, ollama: OllamaAp
     assert [len(batch) for batch in ollama.embedded()] == [32, 8]
     assert embedder.identity.digest == f"sha256:{DIGEST}"
     assert embedder.identity.difference(LocalEmbedder().identity) is None
-
-
-def test_prefixes_are_put_on_here() -> None:
-    with OllamaApi({"nomic-embed-text:latest": DIGEST}) as ollama:
-        server = OllamaServer(ollama.url, 5, Patience(3, 0.01, 0.02))
-        embedder = OllamaEmbedder(known_model("nomic-embed-text"), "nomic-embed-text", server)
-        with pytest.raises(
-            EmbeddingError, match="shape"
-        ):  # the loopback's vectors have 384 dimensions, not nomic's 768
-            embedder.embed_documents(["a note"])
-        with pytest.raises(EmbeddingError):
-            embedder.embed_query("a question")
-        assert ollama.embedded() == [["search_document: a note"]] * 3 + [["search_query: a question"]]
-        embedder.close()
 
 
 @pytest.mark.slow
@@ -348,13 +334,6 @@ def test_a_pull_that_fails_is_said_and_the_night_goes_on(world: World, capsys: p
     assert "Nothing was pulled: Ollama at" in capsys.readouterr().err
     pull_missing(world.settings(ollama_url=gone), Reporter())
     assert capsys.readouterr().err == "", "nothing is wanted from Ollama"
-
-
-def test_the_table_of_models_is_sound() -> None:
-    assert len({model.family for model in KNOWN_MODELS}) == len(KNOWN_MODELS)
-    assert known_model("nomic-embed-text:v1.5").dimensions == 768
-    with pytest.raises(SettingsError, match="not a known embedding model"):
-        known_model("word2vec")
 
 
 def test_vectors_come_back_when_the_embedder_does(world: World) -> None:

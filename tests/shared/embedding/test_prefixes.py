@@ -36,18 +36,6 @@ def test_every_model_is_sent_its_own_prefixes_once(model: KnownModel) -> None:
         assert (identity.document_prefix, identity.query_prefix) == (before, ahead)
 
 
-@pytest.mark.parametrize(
-    ("name", "document", "query"),
-    [
-        ("all-minilm", "", ""),
-        ("nomic-embed-text", "search_document: ", "search_query: "),
-    ],
-)
-def test_the_prefixes_are_those_of_the_models_cards(name: str, document: str, query: str) -> None:
-    model = known_model(name)
-    assert (model.document_prefix, model.query_prefix) == (document, query)
-
-
 def test_vectors_of_other_prefixes_are_other_vectors(tmp_path: Path) -> None:
     """Whichever of the two is changed in the table: nothing that was cached by night or stored by day is taken for the same."""
     model = known_model("nomic-embed-text")
