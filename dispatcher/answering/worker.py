@@ -171,7 +171,7 @@ class Worker:
             raw = cast(bytes | None, await self._redis.get(keys.FORMAT))
             if (record := claim_redis(raw, FORMAT_VERSION)) is not None:
                 await self._redis.set(keys.FORMAT, record)
-        except redis.ResponseError as error:  # its rights are from an earlier version, or another program wrote the key
+        except redis.ResponseError as error:  # another program wrote the key
             log.warning("the format of the keys in Redis is not checked", error=str(error), todo="hmem doctor")
 
     async def _warn_of_other_hosts(self) -> None:

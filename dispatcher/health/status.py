@@ -85,7 +85,7 @@ class Status:
 def _guests(client: Redis) -> int:
     try:
         return len(allowed_guests(client))
-    except ResponseError:  # the rights of an older version
+    except ResponseError:  # a key of another type
         return 0
 
 

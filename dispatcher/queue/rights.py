@@ -11,10 +11,6 @@ from shared.config.settings import Settings
 from shared.config.values import is_person
 from shared.text.translations import later, tr
 
-#: Where the program's own Redis user lacks a right.
-NO_RIGHT = later(
-    "I cannot do this here: Redis does not give me the right to. My owner has to update its users (docs/redis-keys.md)."
-)
 #: What only an owner may do in a group, as the callers name it, and how it is refused.
 FORGETTING = "have something forgotten"
 FORGETTING_OTHERS = "have something forgotten that others have told me"

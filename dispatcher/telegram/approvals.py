@@ -11,7 +11,6 @@ from typing import cast
 
 import structlog
 from redis.asyncio import Redis
-from redis.exceptions import NoPermissionError
 
 from dispatcher.telegram.waiting import Waiting
 from shared.turns.records import RecordRefused
@@ -33,11 +32,7 @@ class ApprovalState:
 
     async def questions(self) -> dict[str, ToolQuestion]:
         """Id → question, of those that were asked and not taken back. What the dispatcher has not signed is ignored."""
-        try:
-            found = await cast(Awaitable[dict[bytes, bytes]], self._redis.hgetall(keys.APPROVALS_OPEN))
-        except NoPermissionError as error:  # the rights of an older version
-            self._warn("rights", "questions about tools cannot be shown", error)
-            return {}
+        found = await cast(Awaitable[dict[bytes, bytes]], self._redis.hgetall(keys.APPROVALS_OPEN))
         questions = dict[str, ToolQuestion]()
         for name, raw in found.items():
             approval_id = name.decode("utf-8", "replace")

@@ -14,7 +14,6 @@ from typing import Any, cast
 import structlog
 from redis import ResponseError
 from redis.asyncio import Redis
-from redis.exceptions import NoPermissionError
 
 from dispatcher.queue.scripts import script_text
 from dispatcher.telegram.waiting import Mark, Waiting
@@ -197,10 +196,7 @@ class BotState:
 
     async def language(self, chat: str) -> str | None:
         """The language that a chat has chosen; None if it has chosen none."""
-        try:
-            raw = await cast(Awaitable[bytes | None], self._redis.hget(keys.chat_settings(chat), "language"))
-        except NoPermissionError:  # its rights are from an earlier version
-            return None
+        raw = await cast(Awaitable[bytes | None], self._redis.hget(keys.chat_settings(chat), "language"))
         return language_of(raw.decode("utf-8", "replace")) if raw else None
 
     async def choose_language(self, chat: str, language: str | None) -> None:
@@ -236,10 +232,7 @@ class BotState:
 
     async def unattended(self, task_ids: set[str]) -> set[str]:
         """Those of these tasks that are still queued while no dispatcher of ours is alive. (A task that h-cli's has taken is no longer queued.)"""
-        try:
-            if (await self.dispatchers())[0]:
-                return set()
-        except NoPermissionError:
+        if (await self.dispatchers())[0]:
             return set()
         return {task.task_id for _, task in await self.queued()} & task_ids
 
@@ -247,10 +240,7 @@ class BotState:
         """These tasks have new answers: note whether another program's dispatcher gave them."""
         if not task_ids - self._taken_back:
             return
-        try:
-            self.answered_by_another = sum(await self.dispatchers()) == 0
-        except NoPermissionError:
-            self.answered_by_another = False
+        self.answered_by_another = sum(await self.dispatchers()) == 0
 
     async def last_night(self) -> bytes | None:
         return cast(bytes | None, await self._redis.get(keys.NIGHT_LAST))
@@ -341,7 +331,7 @@ class BotState:
         """FormatNewer if a newer program wrote our keys."""
         try:
             raw = cast(bytes | None, await self._redis.get(keys.FORMAT))
-        except ResponseError as error:  # its rights are from an earlier version, or another program wrote the key
+        except ResponseError as error:  # another program wrote the key
             log.warning("the format of the keys in Redis is not checked", error=str(error), todo="hmem doctor")
         else:
             refuse_newer_redis(raw)

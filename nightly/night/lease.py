@@ -120,9 +120,7 @@ def _refuse_newer_keys(client: Redis) -> None:
     """FormatNewer if a newer program wrote our keys, or if the dispatcher could not read the releases that this program makes."""
     try:
         raw = cast(bytes | None, client.get(keys.FORMAT))
-    except (
-        redis.ResponseError
-    ):  # its rights are from an earlier version, or another program wrote the key: hmem doctor says so
+    except redis.ResponseError:  # another program wrote the key: hmem doctor says so
         return
     refuse_newer_redis(raw)
     found = parse(raw)

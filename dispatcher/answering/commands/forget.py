@@ -17,14 +17,13 @@ from datetime import time as clock
 from typing import TYPE_CHECKING
 
 import structlog
-from redis.exceptions import NoPermissionError
 
 from dispatcher.answering.commands.command import CommandReply
 from dispatcher.answering.retry import keep_trying
 from dispatcher.answering.tag_actions import store_waiting
 from dispatcher.memory.day.memory import DayMemory
 from dispatcher.queue.chat.records import ChatRecords
-from dispatcher.queue.rights import FORGETTING, NO_RIGHT, Rights
+from dispatcher.queue.rights import FORGETTING, Rights
 from dispatcher.queue.tasks import TaskQueue
 from shared.config.settings import Settings
 from shared.system.faults import crash_point
@@ -110,16 +109,12 @@ class ForgetCommands:
                 (tr("The last message"), "/forget last"), (tr("Today"), "/forget today"), (tr("All"), "/forget all")
             )
             return CommandReply(tr(USAGE), buttons=keyboard(choice))
-        try:
-            if command.name in ("yes", "really"):
-                return await self._confirmed(task, command, now)
-            if command.name == "no":
-                await keep_trying(lambda: self._records.drop_selection(command.text, task.chat_id))
-                return CommandReply(tr(CANCELLED))
-            return await self._shown(task, command, now)
-        except NoPermissionError:
-            log.error("/forget needs a right of the dispatcher's Redis user that it lacks", todo="hmem doctor")
-            return CommandReply(tr(NO_RIGHT), error=True)
+        if command.name in ("yes", "really"):
+            return await self._confirmed(task, command, now)
+        if command.name == "no":
+            await keep_trying(lambda: self._records.drop_selection(command.text, task.chat_id))
+            return CommandReply(tr(CANCELLED))
+        return await self._shown(task, command, now)
 
     async def _shown(self, task: Task, command: ForgetCommand, now: float) -> CommandReply:
         """The preview, with the buttons that confirm exactly it."""

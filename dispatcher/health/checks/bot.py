@@ -47,7 +47,7 @@ def check_bot(setup: Setup) -> Finding:
 def _guests(setup: Setup) -> set[int]:
     try:
         return allowed_guests(setup.redis)
-    except ResponseError:  # the rights of an older version, which another check names
+    except ResponseError:  # a key of another type
         return set()
 
 

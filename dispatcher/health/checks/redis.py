@@ -208,7 +208,7 @@ def check_restart(setup: Setup) -> Finding:
     except NoPermissionError:
         if not of_ours(user := user_of(setup.redis)):
             raise
-        sentence = f"The Redis user {user} may not ask whether a restart of Redis keeps everything; with the rights of earlier versions it does not."
+        sentence = f"The Redis user {user} may not ask whether a restart of Redis keeps everything; without these rights it does not."
         return problem(Fault.REDIS_RIGHTS, sentence + lacks, to_do(user))
     if refused:
         sentence = (

@@ -11,7 +11,6 @@ from typing import Any, cast
 import structlog
 from redis import RedisError
 from redis.asyncio import Redis
-from redis.exceptions import NoPermissionError
 
 from shared.wire import keys
 
@@ -33,8 +32,6 @@ async def note_outcome(client: Redis, *, failed: bool) -> None:
             now = f"{time.time():.3f}"
             await cast(Awaitable[Any], client.hsetnx(keys.CLAUDE_ERRORS, "first", now))
             await cast(Awaitable[Any], client.hset(keys.CLAUDE_ERRORS, "last", now))
-    except NoPermissionError as error:  # the rights of an older version: hmem doctor says so
-        log.debug("whether Claude answers may not be noted", error=str(error))
     except (RedisError, TimeoutError) as error:
         log.warning("whether Claude answers cannot be noted", error=str(error) or "no answer")
 

@@ -56,7 +56,7 @@ def is_removed(client: Any, chat_id: str) -> bool:
     """Whether an owner has removed this guest."""
     try:
         raw = client.hget(keys.GUESTS, chat_id)
-    except ResponseError:  # the rights of an older version
+    except ResponseError:  # a key of another type
         return False
     guest = Guest.parse(chat_id.encode(), raw) if raw else None
     return guest is not None and guest.removed is not None

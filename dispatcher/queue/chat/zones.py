@@ -7,7 +7,6 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import structlog
 from redis import Redis, RedisError
-from redis.exceptions import NoPermissionError
 
 from shared.errors import RedisUnavailable
 from shared.text.translations import language_of
@@ -29,9 +28,6 @@ class ChatZones:
         """RedisUnavailable if it cannot be read: a wrong time would be worse than none."""
         try:
             raw: bytes | None = self._redis.hget(keys.chat_settings(chat_id), FIELD)
-        except NoPermissionError as error:  # the rights of an older version: then no chat has chosen one
-            log.warning("the time zones of chats cannot be read", error=str(error), todo="hmem doctor")
-            return self.default
         except RedisError as error:
             raise RedisUnavailable(f"The time zone of a chat cannot be read: {error}") from error
         return (zone_named(raw.decode("utf-8", "replace")) if raw else None) or self.default
@@ -54,11 +50,7 @@ class ChatZones:
 def chosen_language(client: Redis, chat_id: str) -> str | None:
     """The language that a chat has chosen (an ISO code of LANGUAGES); None if it has chosen none. RedisError if Redis does not answer."""
     redis: Any = client
-    try:
-        raw: bytes | None = redis.hget(keys.chat_settings(chat_id), LANGUAGE_FIELD)
-    except NoPermissionError as error:  # the rights of an older version
-        log.warning("the languages of chats cannot be read", error=str(error), todo="hmem doctor")
-        return None
+    raw: bytes | None = redis.hget(keys.chat_settings(chat_id), LANGUAGE_FIELD)
     return language_of(raw.decode("utf-8", "replace")) if raw else None
 
 

@@ -8,10 +8,9 @@ from datetime import time as clock
 from typing import Any
 from zoneinfo import ZoneInfo
 
-import redis
 import structlog
 
-from dispatcher.queue.rights import NO_RIGHT, Rights
+from dispatcher.queue.rights import Rights
 from dispatcher.telegram.commands.bot_answer import BotAnswer
 from dispatcher.telegram.guests.commands import OWNERS_HELP, GuestCommands
 from dispatcher.telegram.incoming.updates import IncomingMessage
@@ -150,12 +149,9 @@ class Commands:
             return tr("I do not speak this language. Choose one of {names}, for example /language de.").format(
                 names=_languages()
             )
-        try:
-            if wanted:
-                await self._state.choose_language(chat, chosen)
-            chosen = await self._state.language(chat)
-        except redis.exceptions.NoPermissionError:
-            return tr(NO_RIGHT)
+        if wanted:
+            await self._state.choose_language(chat, chosen)
+        chosen = await self._state.language(chat)
         with speaking(chosen or incoming.language):
             text = tr("My own messages here are in {language}. To change that, send /language with one of {names}.")
             text = text.format(language=LANGUAGES[current_language()], names=_languages())
@@ -177,11 +173,8 @@ class Commands:
         unanswered = await self._unanswered()
         here = sum(one.chat == chat for one in unanswered.values())
         counts = tr("Queued: {queued}, waiting in this chat: {here}.").format(queued=queued, here=here)
-        try:
-            living, gone = await self._state.dispatchers()
-            night = night_text(await self._state.last_night(), time.time())
-        except redis.exceptions.NoPermissionError:
-            return counts
+        living, gone = await self._state.dispatchers()
+        night = night_text(await self._state.last_night(), time.time())
         taken = len(unanswered) - queued
         work = dispatcher_text(living, gone, queued, taken, by_another=self._state.answered_by_another)
         return f"{work} {counts}\n{night}"
@@ -253,15 +246,12 @@ class Commands:
         chat = str(incoming.chat)
         if wanted not in ("", "on", "off"):
             return tr("Write /digest on or /digest off, or /digest to see which it is.")
-        try:
-            if wanted:
-                now = datetime.now(self._zone)
-                over = now.time() >= clock.fromisoformat(self._report_at)
-                last = now.date() - timedelta(days=0 if over else 1)
-                await self._state.switch_digest(chat, str(last) if wanted == "on" else None)
-            on = await self._state.has_digest(chat)
-        except redis.exceptions.NoPermissionError:
-            return tr(NO_RIGHT)
+        if wanted:
+            now = datetime.now(self._zone)
+            over = now.time() >= clock.fromisoformat(self._report_at)
+            last = now.date() - timedelta(days=0 if over else 1)
+            await self._state.switch_digest(chat, str(last) if wanted == "on" else None)
+        on = await self._state.has_digest(chat)
         text = (tr(DIGEST_ON) if on else tr(DIGEST_OFF)).format(at=f"{self._report_at} ({self._zone.key})")
         return BotAnswer(text, _choice("digest", ("on", "off"), "on" if on else "off") if may else ())
 

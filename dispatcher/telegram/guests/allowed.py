@@ -7,7 +7,7 @@ from typing import cast
 
 import structlog
 from redis.asyncio import Redis
-from redis.exceptions import NoPermissionError, ResponseError
+from redis.exceptions import ResponseError
 
 from dispatcher.queue.chat.guests import Guest, guests_of
 from shared.wire import keys
@@ -32,7 +32,7 @@ class AllowedChats:
     async def _guest(self, chat: int) -> Guest | None:
         try:
             raw = await cast(Awaitable[bytes | None], self._redis.hget(keys.GUESTS, str(chat)))
-        except (NoPermissionError, ResponseError) as error:  # the rights of an older version, or a key of another type
+        except ResponseError as error:  # a key of another type
             if not self._told:
                 self._told = True
                 log.warning("guests cannot be read, so only ALLOWED_CHATS counts", error=str(error), todo="hmem doctor")

@@ -8,10 +8,9 @@ from dataclasses import replace
 from zoneinfo import ZoneInfo
 
 import structlog
-from redis.exceptions import NoPermissionError
 
 from dispatcher.queue.chat.guests import Guest
-from dispatcher.queue.rights import NO_RIGHT, Rights
+from dispatcher.queue.rights import Rights
 from dispatcher.telegram.commands.bot_answer import BotAnswer
 from dispatcher.telegram.guests.allowed import AllowedChats
 from dispatcher.telegram.guests.invitations import Invitations, seconds_of
@@ -69,17 +68,13 @@ class GuestCommands:
 
     async def answer(self, incoming: IncomingMessage) -> BotAnswer:
         """Of `/invite` and `/guests`."""
-        try:
-            if incoming.command == "invite" and not incoming.private:
-                return BotAnswer(await self.here(incoming) or tr(USAGE))
-            if not self._rights.counts_all(str(incoming.chat), incoming.own_id):
-                return BotAnswer(tr(OWNERS_ONLY))
-            if incoming.command == "invite":
-                return await self._invite(incoming)
-            return await self._guests(incoming.text.strip())
-        except NoPermissionError:
-            log.error("guests need rights of the bot's Redis user that it lacks", todo="hmem doctor")
-            return BotAnswer(tr(NO_RIGHT))
+        if incoming.command == "invite" and not incoming.private:
+            return BotAnswer(await self.here(incoming) or tr(USAGE))
+        if not self._rights.counts_all(str(incoming.chat), incoming.own_id):
+            return BotAnswer(tr(OWNERS_ONLY))
+        if incoming.command == "invite":
+            return await self._invite(incoming)
+        return await self._guests(incoming.text.strip())
 
     async def here(self, incoming: IncomingMessage) -> str | None:
         """`/invite here` of an owner in a group: what is said; None for anybody else, and for any other text."""

@@ -119,13 +119,13 @@ def test_what_a_dead_dispatcher_wrote_expires_and_the_next_one_goes_on(light: Wo
     assert second.stop() == 0
 
 
-def test_with_the_rights_of_an_earlier_version_the_answer_comes_all_the_same(light: World) -> None:
+def test_what_cannot_be_shown_while_it_is_written_is_answered_all_the_same(light: World) -> None:
     patterns = ("hcli:[^m]*", "hcli:memory:*", "hcli:mem:[^p]*", "hcli:mem:patience")
     light.redis.acl_setuser(
-        "early", enabled=True, passwords=["+early"], categories=["+@all"], keys=list(patterns), reset=True
+        "deaf", enabled=True, passwords=["+deaf"], categories=["+@all"], keys=list(patterns), reset=True
     )
     try:
-        url = light.url.replace("redis://", "redis://early:early@")
+        url = light.url.replace("redis://", "redis://deaf:deaf@")
         running = light.start_dispatcher(**scripted(light, 99), REDIS_URL=url)
         bot = Bot(light.redis)
         task = bot.send("hello", 9912)
@@ -134,7 +134,7 @@ def test_with_the_rights_of_an_earlier_version_the_answer_comes_all_the_same(lig
         assert not light.redis.hlen("hcli:mem:busy")
         assert running.stop() == 0
     finally:
-        light.redis.acl_deluser("early")
+        light.redis.acl_deluser("deaf")
 
 
 def test_without_stream_it_is_not_asked_for(light: World) -> None:
