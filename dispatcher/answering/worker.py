@@ -18,7 +18,6 @@ from redis.asyncio import Redis
 
 from dispatcher.answering.task_handler import TaskHandler
 from dispatcher.health.notices.watch import NoticeWatch
-from dispatcher.health.stale_alarm import Alarm
 from dispatcher.health.watchdog import Supervisor
 from dispatcher.queue.cancel_watch import look_at
 from dispatcher.queue.cancellation import Run
@@ -68,7 +67,6 @@ class Worker:
     def __init__(self, settings: Settings, client: Redis, handler: TaskHandler) -> None:
         self._settings, self._redis, self._handler = settings, client, handler
         self._queue, self._served = handler.queue, handler.served
-        self._alarm = Alarm(settings, client)
         self._notices = NoticeWatch(settings, handler.day, lambda: handler.served.reading())
         self._running: dict[asyncio.Task[None], Run] = {}
         self._alone = False  # the running task must run alone
@@ -102,7 +100,6 @@ class Worker:
             asyncio.create_task(helper)
             for helper in (
                 self._feed_watchdog(),
-                self._alarm.watch(),
                 self._notices.watch(),
                 self._handler.watch_media(),
             )

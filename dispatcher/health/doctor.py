@@ -19,7 +19,6 @@ from redis.exceptions import NoPermissionError
 from dispatcher.health.checks.bot import check_bot, check_owners
 from dispatcher.health.checks.claude import check_claude, check_login
 from dispatcher.health.checks.formats import check_formats
-from dispatcher.health.checks.hcli import check_expiry, check_outbox, check_patience
 from dispatcher.health.checks.host import (
     check_directories,
     check_disk,
@@ -47,6 +46,7 @@ from dispatcher.health.checks.queue import check_dead, check_dispatcher, check_k
 from dispatcher.health.checks.redis import (
     check_clock,
     check_eviction,
+    check_expiry,
     check_persistence,
     check_redis,
     check_restart,
@@ -79,8 +79,6 @@ CHECKS: tuple[Check, ...] = (
     Check("restart", check_restart, needs=("redis",)),
     Check("clock", check_clock, needs=("redis",)),
     Check("expiry", check_expiry, needs=("redis",)),
-    Check("patience", check_patience, needs=("redis",)),
-    Check("outbox", check_outbox, needs=("redis",)),
     Check("claude", check_claude),
     Check("login", check_login, needs=("claude",)),
     Check("dispatcher", check_dispatcher, needs=("redis",)),

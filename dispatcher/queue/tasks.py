@@ -162,7 +162,7 @@ class TaskQueue:
         immediately, so that `/new` can end it during the answer. `tombstones`: those of the chat; `replay`: return the conversation as well;
         `forged`: a result to ignore; `existing_turns`: turns that are known to be its own (SHA-1)."""
         arguments = [fresh, ttl, MAX_ATTEMPTS, "1" if replay else "", forged, RESULT_BYTES, *existing_turns]
-        found = await self._run("begin", _begin_keys(task), [*arguments, task.task_id, keys.PATIENCE_TTL_SECONDS])
+        found = await self._run("begin", _begin_keys(task), [*arguments, task.task_id])
         done, deaths, cancelled, existing, user, asst, before, spent_in, spent, mark, awaited, *history = found
         stays = bool(done or cancelled or existing or int(deaths) >= MAX_ATTEMPTS)
         session = "" if stays else before.decode("utf-8", "replace") or fresh
@@ -375,7 +375,6 @@ def _begin_keys(task: Task) -> list[str]:
         keys.turn(task_id, "asst"),
         keys.FORGOTTEN,
         keys.pending(chat),
-        keys.PATIENCE,
         keys.bot_new(chat),
         keys.size(chat),
     ]

@@ -216,10 +216,6 @@ class BotState:
         else:
             await self._redis.hsetnx(keys.DIGESTS, chat, last)
 
-    async def stats(self, key: str) -> dict[str, str]:
-        raw = await cast(Awaitable[dict[bytes, bytes]], self._redis.hgetall(key))
-        return {name.decode(errors="replace"): value.decode(errors="replace") for name, value in raw.items()}
-
     async def queue_length(self) -> int:
         return int(await self._redis.llen(keys.TASKS))
 

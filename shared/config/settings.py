@@ -234,7 +234,7 @@ class Settings(ChatSettings, OwnerSettings):
     )
     owners: str = Field(
         "",
-        description="user ids with an owner's rights in groups and for /stats of all chats, comma-separated; the same for bot and dispatcher",
+        description="user ids with an owner's rights in groups and for /usage of all chats, comma-separated; the same for bot and dispatcher",
     )
     queue_limit: int = Field(
         100, ge=1, description="queued messages of all chats at which the bot refuses more, with a notice"
@@ -246,7 +246,7 @@ class Settings(ChatSettings, OwnerSettings):
     )
 
     chat_timezone: str = Field(
-        "UTC", description="time zone of all times that users see or write, and of the days in /stats"
+        "UTC", description="time zone of all times that users see or write, and of the days in /usage"
     )
     remind_at: ClockTime = Field(
         "18:00", description="when a chat is reminded of a goal on the day before its deadline, in CHAT_TIMEZONE"

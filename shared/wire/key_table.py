@@ -82,8 +82,6 @@ KEYS: tuple[Key, ...] = (
     Key("hcli:mem:bot:model:{chat_id}", "string", "the model that a chat chose", "bot", "bot", "none"),
     Key("hcli:mem:bot:new:{chat_id}", "string",
         "/new: the dispatcher ends the conversation before it answers again", "bot, dispatcher", "dispatcher", "24 h"),
-    Key("hcli:mem:patience", "string",
-        "seconds that a bot with its own time limit (h-cli's) waits for an answer", "dispatcher", "dispatcher", "7 days"),
     Key("hcli:mem:bot:owner", "string", "the bot process that serves this Redis", "bot", "bot", "30 s"),
     Key("hcli:mem:bot:told:{chat_id}", "string", "this stranger was told that the bot is private", "bot", "none", "24 h"),
     Key("hcli:mem:guests", "hash",

@@ -16,7 +16,6 @@ from redis.exceptions import AuthenticationError, NoPermissionError, ResponseErr
 from tests.servers.telegram_api import TelegramApi
 from tests.support.day.forgetting_world import CANARIES, CHAT, planted
 from tests.support.day.hcli_bot import Bot
-from tests.support.day.health import look
 from tests.support.day.telegram_bot import Bot as TelegramBot
 from tests.support.day.telegram_bot import wait_until
 from tests.support.machine import free_port, wait_for
@@ -78,7 +77,6 @@ def test_our_bot_as_the_user_bot(installed: World, guarded: Guarded, admin: Redi
                 "/retry",
                 "/status",
                 "/model opus",
-                "/stats",
                 "/cancel",
                 "/new",
                 "/memory",
@@ -186,15 +184,6 @@ def test_forgetting_as_the_owner(installed: World, guarded: Guarded, admin: Redi
     (record,) = json.loads(forgotten.stdout)
     assert record["scan"]["found"] == [], record
     assert record["layers"]["redis: tasks"] == {"answered": 3}
-    assert refusals(admin) == []
-
-
-def test_the_dispatcher_may_see_whether_a_night_was_missed(installed: World, guarded: Guarded, admin: Redis) -> None:
-    admin.set("hcli:mem:night:last", json.dumps({"run": 7, "finished_at": 1.0}))
-    admin.set("hcli:mem:night:failed", json.dumps({"run": 8, "step": "embed", "error": "E", "exit_code": 1, "at": 2.0}))
-    why = look(installed) or ""
-    assert "the last good night (run 7) is" in why
-    assert "night 8 stopped at embed" in why
     assert refusals(admin) == []
 
 

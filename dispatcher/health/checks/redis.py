@@ -7,6 +7,7 @@ and drops the queued commands when we disconnect. Unlike ACL DRYRUN, this requir
 from __future__ import annotations
 
 from contextlib import closing, nullcontext
+from itertools import islice
 from typing import Any
 
 import redis
@@ -20,6 +21,8 @@ from shared.wire import keys
 from shared.wire.client import asking_once, is_too_old, open_redis
 from shared.wire.users import DISPATCHER, USERS
 
+#: Turns whose expiry is checked.
+SAMPLED_TURNS = 10_000
 #: Seconds of difference from which expiries, dates and the age of the last night are wrong.
 FAR_SECONDS = 60.0
 #: Keys that are named if many are denied.
@@ -273,4 +276,23 @@ def check_clock(setup: Setup) -> Finding:
         f"The clock of this host is {abs(apart):.0f} s {'ahead of' if apart > 0 else 'behind'} Redis': dates of turns "
         "and the age of the last night are wrong.",
         "Switch on time synchronisation on both hosts (timedatectl set-ntp true).",
+    )
+
+
+def check_expiry(setup: Setup) -> Finding:
+    """Turns stay until a night has archived them. h-cli's dispatcher lets them expire after four hours."""
+    client: Any = setup.redis
+    names = list(islice(client.scan_iter(match=keys.MEMORY_PREFIX + "*", count=5000), SAMPLED_TURNS))
+    with client.pipeline(transaction=False) as pipe:
+        for name in names:
+            pipe.ttl(name)
+        lives = [seconds for seconds in pipe.execute() if seconds >= 0]
+    if not lives:
+        return ok("No turn in Redis expires before a night has archived it.")
+    sample = "" if len(names) < SAMPLED_TURNS else f" of {SAMPLED_TURNS} that were checked"
+    return problem(
+        Fault.PERSISTENCE,
+        f"{len(lives)} turns{sample} expire in Redis, the first in {min(lives) / 3600:.1f} hours, the last in {max(lives) / 3600:.1f}: "
+        "h-cli's dispatcher wrote them, and those that no night has archived by then are lost.",
+        "Run hmem-night run now. Then replace that dispatcher with hmem run, or give it SESSION_TTL=172800 and run the night daily.",
     )

@@ -91,6 +91,7 @@ def troubles(host: Host) -> Iterator[Trouble]:
         ("disk", check_disk, "there is room on the disks of this host"),
         ("eviction", check_eviction, "Redis never evicts"),
         ("persistence", check_persistence, "Redis writes its data to the disk"),
+        ("pin", check_pin, "nights switch to the releases that they publish"),
     ):
         finding = carry_out(check, host.setup)
         if finding is not None:

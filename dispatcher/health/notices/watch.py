@@ -1,7 +1,7 @@
 """The dispatcher's look at what the owner and the chats are to be told: every minute, in the background.
 
 Alarms, the morning report and the heartbeat are one thread's work, the digests another's, which may wait for a model. A step that fails is logged
-and tried again by the next look; none stops the others, or the answers. Without REPORT_CHAT the owner is told nothing.
+and tried again by the next look; none stops the others, or the answers. Without REPORT_CHAT an alarm is a line of the log.
 """
 
 from __future__ import annotations
@@ -13,16 +13,17 @@ import time
 from collections.abc import Callable
 from datetime import datetime
 from datetime import time as clock
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import redis
 import structlog
 from redis import Redis
 
-from dispatcher.health.notices.outgoing import Outgoing, due
-from dispatcher.health.stale_alarm import first_run
+from dispatcher.health.notices.outgoing import AGAIN_SECONDS, Outgoing, due
 from dispatcher.queue.chat.guests import allowed_guests
 from shared.errors import HmemError
+from shared.system.files import make_dir, write_atomic
 from shared.text.dates.calendar_days import instant
 from shared.wire.client import BACKGROUND, open_redis
 
@@ -37,6 +38,8 @@ log = structlog.get_logger()
 #: Seconds from the start to the first look, and from one look to the next.
 FIRST_SECONDS = 15.0
 LOOK_SECONDS = 60.0
+#: In HMEM_STATE_DIR: when a dispatcher first ran here, for installations that never had a night.
+FIRST_RUN = "first-run"
 
 
 class NoticeWatch:
@@ -47,6 +50,7 @@ class NoticeWatch:
         self._started = time.time()
         self._stopping = False
         self._waits: dict[str, str] = {}  # what fails now, and why
+        self._logged: dict[str, tuple[str, float]] = {}  # alarm → its cause, and when the log last had it
 
     def stop(self) -> None:
         """Begin no further digest."""
@@ -61,7 +65,7 @@ class NoticeWatch:
             )
         await asyncio.sleep(FIRST_SECONDS)
         with contextlib.closing(open_redis(self._settings.redis_url, BACKGROUND)) as client:
-            looks = [self._again("owner", self.tell_owner, client)] if self._for_owner else []
+            looks = [self._again("owner", self.tell_owner, client)]
             looks += [self._again("chats", self.tell_chats, client)] if self._day.wanted else []
             await asyncio.gather(*looks)
 
@@ -71,10 +75,6 @@ class NoticeWatch:
                 return allowed_guests(client)
         except redis.RedisError:
             return set()
-
-    @property
-    def _for_owner(self) -> bool:
-        return bool(self._settings.report_chat or self._settings.heartbeat_url)
 
     async def _again(self, name: str, look: Callable[[Redis, float], None], client: Redis) -> None:
         while True:
@@ -92,13 +92,27 @@ class NoticeWatch:
             lambda: now,
             shutil.disk_usage,
         )
+        self._try("alarms", lambda *_: self._raise_alarms(host), client, now)
         if self._settings.report_chat:
-            self._try("alarms", lambda *_: send_alarms(host), client, now)
             self._try("report", lambda *_: send_report(host), client, now)
         if url := self._settings.heartbeat_url:
             from dispatcher.health.notices.heartbeat import beat
 
             beat(url, host.nights(), Outgoing(client), now)
+
+    def _raise_alarms(self, host: Host) -> None:
+        if self._settings.report_chat:
+            send_alarms(host)
+            return
+        from dispatcher.health.notices.alarms import troubles
+
+        for one in troubles(host):
+            cause, at = self._logged.get(one.name, ("", -AGAIN_SECONDS))
+            if one.what is None:
+                self._logged.pop(one.name, None)
+            elif cause != one.cause or host.now() - at >= AGAIN_SECONDS:
+                log.error(one.text)
+                self._logged[one.name] = one.cause, host.now()
 
     def tell_chats(self, client: Redis, now: float) -> None:
         """One look for the chats' digests. RedisError if Redis does not answer."""
@@ -119,6 +133,20 @@ class NoticeWatch:
             log.exception("a look at what the owner or a chat is to be told failed", what=name)
         else:
             self._waits.pop(name, None)
+
+
+def first_run(state_dir: Path, started: float) -> float:
+    """When a dispatcher first looked here, in POSIX seconds; if that cannot be stored, when this one started."""
+    mark = state_dir / FIRST_RUN
+    try:
+        return float(mark.read_text(encoding="ascii"))
+    except ValueError:  # damaged: its modification time is nearly the same
+        return mark.stat().st_mtime
+    except OSError:
+        with contextlib.suppress(OSError):
+            make_dir(mark.parent)
+            write_atomic(mark, f"{started:.0f}\n".encode("ascii"))
+        return started
 
 
 def send_alarms(host: Host) -> int:

@@ -1,6 +1,6 @@
 """What the answers of a day took, from the figures that the Claude CLI reports: of one chat, and of all chats together.
 
-The counters are those of `/stats` (finish.lua). A day begins at midnight in CHAT_TIMEZONE; the counters of 32 days are kept.
+The counters are those of finish.lua. A day begins at midnight in CHAT_TIMEZONE; the counters of 32 days are kept.
 """
 
 from __future__ import annotations

@@ -3,11 +3,11 @@
 -- Repeating it gives the same, except that the session exists then.
 -- KEYS  1 hcli:mem:done:<task>  2 hcli:mem:attempts:<task>  3 hcli:mem:cancel:<task>  4 hcli:results:<task>  5 hcli:session:<chat>
 --       6 hcli:session_history:<chat>  7 hcli:mem:spent:<chat>  8 hcli:memory:<task>:user  9 hcli:memory:<task>:asst  10 hcli:mem:forgotten
---       11 hcli:pending:<chat>  12 hcli:mem:patience  13 hcli:mem:bot:new:<chat>  14 hcli:session_size:<chat>
+--       11 hcli:pending:<chat>  12 hcli:mem:bot:new:<chat>  13 hcli:session_size:<chat>
 -- ARGV  1 id for a fresh session ("" = none is wanted)  2 its expiry in seconds  3 deaths from which a task is not run  4 "1": the conversation
 --       so far is wanted even if a session is resumed  5 SHA-1 of an existing unsigned result ("" = none is known, "*" = any)
 --       6 bytes from which on an existing value cannot be ours  7 8 SHA-1 of existing turns that are this task's ("" = none is known)
---       9 task id  10 expiry of the patience in seconds
+--       9 task id
 -- Returns {digest that is done ("?" = unreadable), deaths, "1" if cancelled, existing result, turn of the question, of the answer ("?" =
 --       too large), session before, session whose cost is known, that cost, mark of the last forgetting, "1" if its bot
 --       has recorded that it waits for it, entries of the conversation…};
@@ -28,25 +28,14 @@ local function turn(key)
   return raw and (#raw <= tonumber(ARGV[6]) and raw or '?') or ''
 end
 
--- Whether the bot has recorded that it waits. h-cli's list expires after twice the time that it waits, which is how that time is known here.
-local function awaited()
-  if type(redis.pcall('LPOS', KEYS[11], ARGV[9])) ~= 'number' then return '' end
-  local left = redis.call('PTTL', KEYS[11])
-  if left > 0 and redis.call('LINDEX', KEYS[11], -1) == ARGV[9] then -- less is left if it was queued for a while: the maximum counts
-    local known, seconds = tonumber(text(redis.pcall('GET', KEYS[12]))), math.ceil(left / 2000)
-    if not (known and known >= seconds and known < 1e6) then redis.call('SET', KEYS[12], seconds, 'EX', ARGV[10]) end
-  end
-  return '1'
-end
-
 -- An existing turn counts as another task's until Python has recognised it as this one's.
 local function unknown(raw, known) return raw ~= '' and redis.sha1hex(raw) ~= known end
 
 local begun = {text(done), tostring(deaths), cancelled and '1' or '', existing, turn(KEYS[8]), turn(KEYS[9]), '', '', '',
-  text(redis.pcall('GET', KEYS[10])), awaited()}
+  text(redis.pcall('GET', KEYS[10])), type(redis.pcall('LPOS', KEYS[11], ARGV[9])) == 'number' and '1' or ''}
 if ARGV[1] == '' or begun[1] ~= '' or deaths >= tonumber(ARGV[3]) or cancelled or existing ~= '' then return begun end
 if unknown(begun[5], ARGV[7]) or unknown(begun[6], ARGV[8]) then return begun end
-if redis.call('DEL', KEYS[13]) == 1 and not redis.call('GET', KEYS[5]) then redis.call('DEL', KEYS[6], KEYS[14]) end
+if redis.call('DEL', KEYS[12]) == 1 and not redis.call('GET', KEYS[5]) then redis.call('DEL', KEYS[6], KEYS[13]) end
 begun[7] = redis.call('SET', KEYS[5], ARGV[1], 'EX', ARGV[2], 'NX', 'GET') or ''
 local spent = redis.pcall('HMGET', KEYS[7], 'session', 'cost')
 begun[8], begun[9] = text(spent[1]), text(spent[2])

@@ -1,4 +1,4 @@
-"""What the bot answers by itself: /start, /help, /new, /status, /stats, /cancel, /stop, /model, /digest, /language, and its fixed replies."""
+"""What the bot answers by itself: /start, /help, /new, /status, /cancel, /stop, /model, /digest, /language, and its fixed replies."""
 
 from __future__ import annotations
 
@@ -19,7 +19,6 @@ from dispatcher.telegram.waiting import Waiting
 from shared.text.translations import LANGUAGES, current_language, language_of, later, noted_language, speaking, tr
 from shared.turns.records import MODELS, RecordRefused, loads_object
 from shared.turns.signed.results import Keyboard, keyboard, row_of
-from shared.wire import keys
 
 log = structlog.get_logger()
 
@@ -35,7 +34,6 @@ MENU = {
     "every": later("questions that I answer at set times"),
     "timezone": later("the time zone of this chat"),
     "status": later("whether I am running"),
-    "stats": later("usage of today"),
     "usage": later("tokens and cost of the last days"),
     "language": later("the language in which I write my own messages"),
     "cancel": later("cancel messages that are not answered yet"),
@@ -69,16 +67,6 @@ DIGEST_ON = later(
     "On days with nothing to say I send nothing. /digest off ends it."
 )
 DIGEST_OFF = later("The digest is off. With /digest on I send each morning at {at} what was said here yesterday.")
-
-
-TODAY_HERE = later(
-    "Today in this chat: {tasks} messages, {errors} of them failed. Tokens: {input_tokens} in, {output_tokens} out, {cache_read} from the cache. "
-    "Cost: {cost} USD."
-)
-TODAY_EVERYWHERE = later(
-    "Today in all chats: {tasks} messages, {errors} of them failed. Tokens: {input_tokens} in, {output_tokens} out, {cache_read} from the cache. "
-    "Cost: {cost} USD."
-)
 
 
 def menus() -> dict[str, dict[str, str]]:
@@ -124,8 +112,6 @@ class Commands:
             return self._rights.refusal("start a new conversation", chat, user) or await self._new(chat)
         if incoming.command == "status":
             return await self._status(chat)
-        if incoming.command == "stats":
-            return await self._stats(chat, user)
         if incoming.command == "cancel":
             return await self._cancel(chat, user)
         if incoming.command == "stop":
@@ -160,13 +146,6 @@ class Commands:
     async def _new(self, chat: str) -> str:
         await self._state.end_conversation(chat)
         return tr(NEW)
-
-    async def _stats(self, chat: str, user: str | None) -> str:
-        here, everywhere = keys.chat_stats(datetime.now(self._zone).strftime("%Y-%m-%d"), chat)
-        text = stats_text(await self._state.stats(here), everywhere=False)
-        if not self._rights.counts_all(chat, user):
-            return text
-        return f"{text}\n{stats_text(await self._state.stats(everywhere), everywhere=True)}"
 
     async def _status(self, chat: str) -> str:
         queued = await self._state.queue_length()
@@ -299,24 +278,6 @@ def night_text(raw: bytes | None, now: float) -> str:
     if hours is None:
         return tr("Memory has not been updated yet: no night has run.")
     return tr("Memory was last updated {hours} hours ago.").format(hours=round(hours))
-
-
-def stats_text(counters: dict[str, str], *, everywhere: bool) -> str:
-    """The day's counters of this chat, or of all, as text; a value that is not a number counts as 0."""
-
-    def number(name: str) -> float:
-        try:
-            return float(counters.get(name, "0"))
-        except ValueError:
-            return 0.0
-
-    if not counters:
-        return (
-            tr("No messages today in all chats so far.") if everywhere else tr("No messages today in this chat so far.")
-        )
-    text = tr(TODAY_EVERYWHERE) if everywhere else tr(TODAY_HERE)
-    whole = {name: f"{number(name):.0f}" for name in ("tasks", "errors", "input_tokens", "output_tokens", "cache_read")}
-    return text.format(**whole, cost=f"{number('cost_usd'):.4f}")
 
 
 def task_of(incoming: IncomingMessage, task_id: str, text: str, model: str | None) -> dict[str, Any]:

@@ -120,7 +120,7 @@ def test_what_a_dead_dispatcher_wrote_expires_and_the_next_one_goes_on(light: Wo
 
 
 def test_what_cannot_be_shown_while_it_is_written_is_answered_all_the_same(light: World) -> None:
-    patterns = ("hcli:[^m]*", "hcli:memory:*", "hcli:mem:[^p]*", "hcli:mem:patience")
+    patterns = ("hcli:[^m]*", "hcli:memory:*", "hcli:mem:[^p]*")
     light.redis.acl_setuser(
         "deaf", enabled=True, passwords=["+deaf"], categories=["+@all"], keys=list(patterns), reset=True
     )

@@ -125,28 +125,6 @@ def keys_looked_at(bot: Bot) -> int:
     return int(stats.get("cmdstat_lpos", {}).get("calls", 0))
 
 
-def test_how_long_a_bot_waits_is_known_by_its_list(light: World, bot: Bot) -> None:
-    running = light.start_dispatcher(CLAUDE_BIN=slow(light))
-    bot.ask("hello", 9912)
-    assert bot.redis.get(keys.PATIENCE) is None, "a list that does not expire tells nothing"
-    bot.redis.delete(keys.pending("9912"))
-    bot.redis.rpush(keys.pending("9912"), "listed")
-    bot.redis.expire(keys.pending("9912"), 600)
-    light.enqueue("listed", "hello")
-    bot.receive("listed")
-    assert bot.redis.get(keys.PATIENCE) == b"300"
-    for number, (before, after) in enumerate(
-        {b"400": b"400", b"200": b"300", b"1e999": b"300", b"nobody's": b"300"}.items()
-    ):
-        bot.redis.set(keys.PATIENCE, before)
-        bot.redis.rpush(keys.pending("9912"), f"listed-{number}")
-        bot.redis.expire(keys.pending("9912"), 600)
-        light.enqueue(f"listed-{number}", "hello")
-        bot.receive(f"listed-{number}")
-        assert bot.redis.get(keys.PATIENCE) == after
-    assert running.stop() == 0
-
-
 def test_a_forged_result_ends_nothing_and_makes_way(light: World, bot: Bot) -> None:
     gate = light.root / "gate"
     running = light.start_dispatcher(

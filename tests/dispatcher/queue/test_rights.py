@@ -6,7 +6,6 @@ import json
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
-from zoneinfo import ZoneInfo
 
 import pytest
 
@@ -66,7 +65,6 @@ def test_what_a_member_of_a_group_may_not_is_refused_with_his_number(stage: Stag
         ("/help", "only an owner may"),
         ("/status", "Queued"),
         ("/model", "default"),
-        ("/stats", "today in this chat"),
     ):
         stage.api.say(group, command, user=MEMBER)
         says(stage, group, words)
@@ -74,7 +72,7 @@ def test_what_a_member_of_a_group_may_not_is_refused_with_his_number(stage: Stag
 
 def test_an_owner_may_all_of_it_in_a_group(stage: Stage, group: int) -> None:
     stage.redis.set(f"hcli:session:{group}", "x")
-    for command, words in (("/new", "started"), ("/model opus", "is opus"), ("/stats", "No messages")):
+    for command, words in (("/new", "started"), ("/model opus", "is opus")):
         stage.api.say(group, command, user=OWNER)
         says(stage, group, words)
     assert not stage.redis.exists(f"hcli:session:{group}")
@@ -86,29 +84,6 @@ def test_in_a_private_chat_the_person_may_all_of_it(stage: Stage) -> None:
     for command, words in (("/new", "started"), ("/model opus", "is opus"), ("/cancel", "nothing")):
         stage.api.say(chat, command, user=MEMBER)
         says(stage, chat, words)
-
-
-def test_each_sees_the_numbers_of_his_own_chat_and_the_owner_in_private_those_of_all(stage: Stage, group: int) -> None:
-    chat = stage.new_chat()
-    day = datetime.now(ZoneInfo(ELSEWHERE)).strftime("%Y-%m-%d")
-    for which, count in ((chat, 3), (group, 5), (0, 9)):
-        stage.redis.hset(f"hcli:mem:stats:{day}:{which}", "tasks", count)
-    stage.redis.hset(f"hcli:stats:{datetime.now(UTC):%Y-%m-%d}", "tasks", 77)  # h-cli's, by UTC
-    for where, user, counts in (
-        (group, MEMBER, [5]),
-        (group, OWNER, [5]),
-        (chat, MEMBER, [3]),
-        (chat, OWNER, [3, 9]),
-    ):
-        before = len(stage.api.texts(where))
-        stage.api.say(where, "/stats", user=user)
-        wait_until(lambda: len(stage.api.texts(where)) > before, lambda: "the numbers")  # noqa: B023
-        lines = stage.api.texts(where)[-1].splitlines()
-        places = ["this chat", "all chats"]
-        assert [line.partition(" messages")[0] for line in lines] == [
-            f"Today in {place}: {count}" for place, count in zip(places, counts, strict=False)
-        ]
-    stage.redis.delete(*(f"hcli:mem:stats:{day}:{one}" for one in (chat, group, 0)))
 
 
 def asked(stage: Stage, group: int, text: str, **sender: Any) -> str:

@@ -114,7 +114,6 @@ def test_a_mention_without_a_question_is_asked_back(stage: Stage, group: int) ->
 @pytest.mark.parametrize(("command", "words"), [
     ("/start", "I remember"), ("/help", "/cancel - cancel messages"), ("/nonsense", "/help lists"), ("/etc/passwd", "/help lists"),
     ("/cancel", "nothing to cancel"), ("/model", "default"), ("/model gpt", "Choose one of opus"), ("/status", "Queued: 0"),
-    ("/stats", "No messages today"),
 ])  # fmt: skip
 def test_commands_are_answered_by_the_bot(stage: Stage, chat: int, command: str, words: str) -> None:
     stage.api.say(chat, command)
@@ -127,9 +126,7 @@ def test_the_menu_is_registered(stage: Stage) -> None:
     menus = {
         one.params.get("language_code"): json.loads(one.params["commands"]) for one in stage.api.called("setMyCommands")
     }
-    names = (
-        "help new memory forget why retry remind every timezone status stats usage language cancel model digest".split()
-    )
+    names = "help new memory forget why retry remind every timezone status usage language cancel model digest".split()
     assert set(menus) == {None, "de", "es", "fr", "pt", "ru"}
     assert all([one["command"] for one in menu] == names for menu in menus.values())
 
@@ -182,17 +179,7 @@ def test_cancel_takes_back_what_is_queued_and_asks_what_runs_to_stop(stage: Stag
     stage.quiet()
 
 
-def test_status_and_stats_in_words(stage: Stage, chat: int) -> None:
-    day = datetime.now(UTC).strftime("%Y-%m-%d")
-    counters: dict[Any, Any] = {
-        "tasks": 4,
-        "errors": 1,
-        "input_tokens": 100,
-        "output_tokens": 20,
-        "cost_usd": "0.1234",
-        "num_turns": "x",
-    }
-    stage.redis.hset(f"hcli:mem:stats:{day}:{chat}", mapping=counters)
+def test_status_in_words(stage: Stage, chat: int) -> None:
     stage.redis.hset("hcli:mem:release", "w", 3)
     stage.redis.set("hcli:mem:lease:w", "1")
     stage.redis.set("hcli:mem:night:last", json.dumps({"run": 3, "finished_at": datetime.now(UTC).timestamp() - 7200}))
@@ -200,9 +187,6 @@ def test_status_and_stats_in_words(stage: Stage, chat: int) -> None:
     stage.api.say(chat, "/status")
     wait_until(lambda: "2 hours ago" in str(stage.api.texts(chat)), lambda: str(stage.api.texts(chat)))
     assert "The dispatcher is running. Queued: 0, waiting in this chat: 1." in stage.api.texts(chat)[-1]
-    stage.api.say(chat, "/stats")
-    wait_until(lambda: "0.1234 USD" in str(stage.api.texts(chat)), lambda: str(stage.api.texts(chat)))
-    assert "4 messages, 1 of them failed. Tokens: 100 in, 20 out" in stage.api.texts(chat)[-1]
     stage.answer(waiting, "x")
     stage.quiet()
 

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import re
 import subprocess
-import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -16,8 +14,6 @@ from redis import Redis, RedisError
 
 from dispatcher.health import doctor
 from dispatcher.health.findings import Finding, Setup
-from dispatcher.health.stale_alarm import Alarm
-from shared.wire.client import open_async_redis
 from tests.support.machine import free_port, wait_for
 from tests.support.world import World, sign_of_life
 
@@ -79,16 +75,3 @@ def looks(host: World, name: str, **more: Any) -> Finding:
     check = next(check for check in doctor.CHECKS if check.name == name)
     with closing(doctor.connect(host.settings())) as client:
         return doctor.carry_out(check, Setup(host.settings(), client, **more))
-
-
-def look(world: World, hours_later: float = 0.0) -> str | None:
-    """What the dispatcher would log."""
-
-    async def once() -> str | None:
-        client = open_async_redis(world.url)
-        try:
-            return await Alarm(world.settings(), client).look(time.time() + hours_later * 3600)
-        finally:
-            await client.aclose()
-
-    return asyncio.run(once())

@@ -143,7 +143,7 @@ RUNS = [
     begin(),
     begin("SET hcli:mem:done:t1 d", "SET hcli:mem:attempts:t1 1", "SET hcli:mem:forgotten m"),
     begin("SET hcli:mem:cancel:t1 1", "SET hcli:results:t1 old", "SET hcli:memory:t1:user q"),
-    begin("RPUSH hcli:pending:9912 t0 t1", "EXPIRE hcli:pending:9912 600", "SET hcli:mem:patience 9"),
+    begin("RPUSH hcli:pending:9912 t0 t1", "EXPIRE hcli:pending:9912 600"),
     begin("SET hcli:mem:bot:new:9912 1", "RPUSH hcli:session_history:9912 entry", "SET hcli:session_size:9912 5"),
     begin("SET hcli:session:9912 s1", "HSET hcli:mem:spent:9912 session s1 cost 1", "RPUSH hcli:session_history:9912 entry"),
     finish(),

@@ -167,3 +167,13 @@ def test_a_user_who_may_not_see_the_nights_would_not_notice_a_missed_one(host: W
         host, "rights", Fault.REDIS_RIGHTS, "may not reach hcli:mem:night:last, hcli:mem:night:failed, .*so a missed night would not be noticed",
         "ACL SETUSER", REDIS_URL=url_of(durable, "mine:pw@"),
     )  # fmt: skip
+
+
+@pytest.mark.slow
+def test_turns_that_expire_are_a_problem(host: World) -> None:
+    """As h-cli's dispatcher stores them."""
+    host.say("ours", "hello")
+    assert looks(host, "expiry").state == "ok"
+    for task in ("theirs", "theirs-too"):
+        host.redis.expire(host.say(task, "hello"), 14_400 if task == "theirs" else 7_200)
+    expect(host, "expiry", 32, "2 turns expire in Redis, the first in 2.0 hours, the last in 4.0", "SESSION_TTL=172800")

@@ -14,7 +14,7 @@ from redis import Redis
 
 from dispatcher.health.findings import Usage
 from dispatcher.health.notices.alarms import Host
-from dispatcher.health.stale_alarm import FIRST_RUN
+from dispatcher.health.notices.watch import FIRST_RUN
 from shared.config.settings import Settings
 from shared.system.files import make_dir, write_atomic
 
