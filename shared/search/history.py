@@ -11,7 +11,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from shared.errors import InvalidInput
-from shared.text.writing import is_one_character
+from shared.text.writing import folded
 from shared.turns.records import time_order
 
 if TYPE_CHECKING:
@@ -27,8 +27,8 @@ _PIECE = re.compile(r'"([^"]*)"|“([^”]*)”|([^\s"“]+)')
 class HistoryQuery:
     """The newest `limit` turns of a chat, said from `since` on and before `until` (POSIX seconds).
 
-    Each holds every word of `contains`, as the index has words: case and accents folded, English and Russian stemmed, a phrase in quotation marks.
-    A Chinese or Thai word is a phrase of its pairs of characters, so it stands wherever it stands in the text.
+    Each holds every piece of `contains` (words, or a phrase in quotation marks), case and accents folded: also within a word, and with its signs as
+    they are written (`100%`). A word of letters and digits is found in its other forms, too, as the index has words.
     """
 
     chat_id: str
@@ -55,13 +55,11 @@ def history(
 ) -> TurnHistory:
     """`day`: turns of the day from that time, newest first; `of_day`: the ids of all turns of the chat's day, which are not read from the release.
 
-    `hidden` (turn ids) are forgotten. InvalidInput if `contains` holds no word, ReleaseRefused if the release's texts cannot be read.
+    `hidden` (turn ids) are forgotten. InvalidInput if `contains` holds nothing, ReleaseRefused if the release's texts cannot be read.
     """
     with closing(_Words(asked.contains)) as words:
         leave_out = set(of_day).union(hidden)
-        released = (
-            release.turns_back(asked.chat_id, words.terms, asked.since, asked.until, leave_out) if release else ()
-        )
+        released = release.turns_back(asked.chat_id, (), asked.since, asked.until, leave_out) if release else ()
         todays = (turn for turn in day if turn.turn_id not in hidden)
         both = heapq.merge(words.holding(todays), words.holding(released), key=time_order, reverse=True)
         found = list(islice(both, asked.limit + 1))
@@ -69,48 +67,40 @@ def history(
 
 
 class _Words:
-    """The words that each turn is to hold; none for None."""
+    """What each turn is to hold; nothing for None.
+
+    A piece stands anywhere in the text, also within a word, or, if it is only letters and digits, as words in another form (the tokeniser's).
+    """
 
     def __init__(self, text: str | None) -> None:
         from shared.ranking.tokeniser import Tokeniser
 
+        self._pieces = [piece for groups in _PIECE.findall(text or "") if (piece := folded("".join(groups)).strip())]
+        if text is not None and not self._pieces:
+            raise InvalidInput(f"{text!r} contains nothing to search for. Write words, or leave it out.")
         self._tokeniser = Tokeniser()
-        pieces = ["".join(groups) for groups in _PIECE.findall(text or "")]
-        # One piece of several tokens ("e-mail") is a phrase, too.
-        self._phrases = [tuple(terms) for terms in self._tokeniser.in_order(pieces) if terms]
-        if text is not None and not self._phrases:
-            self.close()
-            raise InvalidInput(f"{text!r} contains no searchable word. Write words, or leave it out.")
-
-    @property
-    def terms(self) -> list[str]:
-        return sorted({term for phrase in self._phrases for term in phrase})
+        plain = [piece if piece.replace(" ", "").isalnum() else "" for piece in self._pieces]
+        self._phrases = [tuple(terms) for terms in self._tokeniser.in_order(plain)]
 
     def holding(self, turns: Iterable[Turn]) -> Iterator[Turn]:
-        """Those of the turns that hold all of the words."""
-        if not self._phrases:
-            yield from turns
-            return
+        """Those of the turns that hold all of it."""
         left = iter(turns)
         while some := list(islice(left, AT_ONCE)):
-            tokenised = self._tokeniser.in_order([turn.remembered for turn in some])
-            yield from (turn for turn, terms in zip(some, tokenised, strict=True) if self._in(terms))
+            texts = [folded(turn.remembered) for turn in some]
+            missing = [[at for at, piece in enumerate(self._pieces) if piece not in text] for text in texts]
+            asked = [
+                number for number, pieces in enumerate(missing) if pieces and all(self._phrases[at] for at in pieces)
+            ]
+            tokenised = dict(zip(asked, self._tokeniser.in_order([texts[number] for number in asked]), strict=True))
+            for number, turn in enumerate(some):
+                if not missing[number] or (number in tokenised and self._in(missing[number], tokenised[number])):
+                    yield turn
 
-    def _in(self, terms: Sequence[str]) -> bool:
-        there = set(terms)
-        return all(
-            (len(phrase) == 1 and _within_pairs(phrase[0], there))
-            or (there.issuperset(phrase) and (len(phrase) == 1 or _stands(phrase, terms)))
-            for phrase in self._phrases
-        )
+    def _in(self, missing: Sequence[int], terms: Sequence[str]) -> bool:
+        return all(_stands(self._phrases[at], terms) for at in missing)
 
     def close(self) -> None:
         self._tokeniser.close()
-
-
-def _within_pairs(term: str, there: set[str]) -> bool:
-    """Whether a single character of what is written without blanks is within a pair of them."""
-    return is_one_character(term) and any(term in other for other in there)
 
 
 def _stands(phrase: tuple[str, ...], terms: Sequence[str]) -> bool:

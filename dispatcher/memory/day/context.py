@@ -151,7 +151,7 @@ class ContextReader:
     def _count(self, chat_id: str, ids: Sequence[int], now: float) -> None:
         """Record that memories were shown."""
         try:
-            self._stores.memories.touch(chat_id, ids, now)
+            self._remembering.note_use(chat_id, ids, now)
         except HmemError as error:
             log.warning("memories were shown, but their use could not be counted", memories=len(ids), reason=str(error))
 

@@ -198,6 +198,17 @@ class Remembering:
             known = self._loaded.get(chat_id)
         return known if known and known.revision == key else self._read(chat_id, key, stored, model, marks, connection)
 
+    def note_use(self, chat_id: str, ids: Collection[int], now: float) -> None:
+        """Record that these memories were shown, also in those that are kept here: a use changes no revision."""
+        self._store.touch(chat_id, ids, now)
+        with self._lock:
+            if known := self._loaded.get(chat_id):
+                used = [
+                    replace(one, last_accessed=now, access_count=one.access_count + 1) if one.memory_id in ids else one
+                    for one in known.every
+                ]
+                self._loaded[chat_id] = replace(known, every=used)
+
     def relevant(
         self,
         chat_id: str,

@@ -155,6 +155,19 @@ def test_what_another_chat_said_is_not_there(tmp_path: Path) -> None:
     release.close()
 
 
+@pytest.mark.parametrize(("contains", "found"), [
+    ("oil", [1, 3]), ("CAFE", [2]), ("100%", [2]), ("100", [2, 3]), ("%", [2]), ('"boiler stopped"', [3]), ("run", [1]), ("boiler 100", [3]),
+])  # fmt: skip
+def test_parts_of_words_and_signs_are_found_as_they_are_written(
+    tmp_path: Path, contains: str, found: list[int]
+) -> None:
+    said = ["running after the boiler", "a café at 100%", "the boiler stopped at 100 degrees"]
+    turns = [turn(number, text, number) for number, text in enumerate(said, start=1)]
+    for release, day in ((turns, []), ([], turns[::-1])):
+        told = ask(HistoryQuery("1", 9, contains=contains), release, day, tmp_path / f"of {len(day)}").turns
+        assert [one.turn_id for one in told] == [f"t00{number}:user" for number in found]
+
+
 @pytest.mark.parametrize(
     "words", ['"', "*", '"" !', "boiler* OR *", "NEAR(a b)", "' OR 1=1 --", "\x00", "\ud800", "a" * 5_000, "ﷺ" * 600]
 )

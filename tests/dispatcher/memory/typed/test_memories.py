@@ -302,3 +302,12 @@ def test_a_file_of_facts_holds_each_once(kept: Remembering, store: Memories) -> 
 ])  # fmt: skip
 def test_whether_a_turn_says_a_memory_again(memory: str, text: str, *, again: bool) -> None:
     assert says_again(memory, text) == again
+
+
+def test_a_use_counts_at_once_in_what_is_kept_in_memory(store: Memories, embedder: DayEmbedder) -> None:
+    kept = Remembering(store, embedder)
+    cat, ghent = add(kept, MISHKA, "The user lives in Ghent")
+    kept.of_chat("1")
+    kept.note_use("1", [cat.memory_id], NOW + 5)
+    used = {one.memory_id: (one.access_count, one.last_accessed) for one in kept.of_chat("1").memories}
+    assert used == {cat.memory_id: (cat.access_count + 1, NOW + 5), ghent.memory_id: (0, None)}
