@@ -16,8 +16,8 @@ import tempfile
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from io import BufferedIOBase
-from pathlib import Path
 from typing import Any, Self
 
 import pytest
@@ -47,40 +47,26 @@ def program() -> str:
     pytest.skip("There is no Redis 8. Run scripts/redis8, or set HMEM_TEST_REDIS8_URL to a server of yours.")
 
 
+@dataclass(frozen=True)
 class Redis8:
-    """A server of its own, with its files in a directory of its own; `stop` ends it, `start` starts it again on the same port and files."""
-
-    def __init__(self, *options: str) -> None:
-        self._program, self._options = program(), options
-        self.folder, self.port = Path(tempfile.mkdtemp(prefix="hmem-redis8-")), free_port()
-        self.url = f"redis://127.0.0.1:{self.port}/0"
-        self.start()
-
-    def start(self) -> None:
-        command = [self._program, "--port", str(self.port), "--bind", "127.0.0.1", "--dir", str(self.folder)]
-        quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-        self.process = subprocess.Popen([*command, "--save", "", *self._options], **quiet)  # type: ignore[call-overload]
-        with Redis.from_url(self.url) as client:
-            wait_for(lambda: answers(client), "Redis 8 to start")
-
-    def stop(self) -> None:
-        self.process.terminate()
-        self.process.wait()
-
-    def remove(self) -> None:
-        self.process.kill()
-        self.process.wait()
-        shutil.rmtree(self.folder)
+    url: str
 
 
 @contextmanager
-def redis8_server(*options: str) -> Iterator[Redis8]:
-    """One of its own: for tests that stop it, or set it up otherwise."""
-    server = Redis8(*options)
-    try:
-        yield server
-    finally:
-        server.remove()
+def redis8_server() -> Iterator[Redis8]:
+    """A server of its own, with its files in a directory of its own."""
+    port = free_port()
+    with tempfile.TemporaryDirectory(prefix="hmem-redis8-") as folder:
+        command = [program(), "--port", str(port), "--bind", "127.0.0.1", "--dir", folder, "--save", ""]
+        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        try:
+            url = f"redis://127.0.0.1:{port}/0"
+            with Redis.from_url(url) as client:
+                wait_for(lambda: answers(client), "Redis 8 to start")
+            yield Redis8(url)
+        finally:
+            process.kill()
+            process.wait()
 
 
 @contextmanager

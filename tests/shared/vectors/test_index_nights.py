@@ -45,13 +45,7 @@ class Indexed:
         return read_served(self.world.memory_dir / "releases" / str(run) / PLACES[self.name]).name
 
 
-#: Those whose library takes seconds to load, in each of a dozen commands.
-_HEAVY = ("lancedb", "qdrant")
-
-
-@pytest.fixture(
-    params=[pytest.param(name, marks=pytest.mark.slow if name in _HEAVY else ()) for name in ("lancedb", *SERVED)]
-)
+@pytest.fixture(params=("lancedb", *SERVED))
 def indexed(request: pytest.FixtureRequest, world: World) -> Iterator[Indexed]:
     with settings_for([request.param], world.root) as settings:
         yield Indexed(world, request.param, settings)

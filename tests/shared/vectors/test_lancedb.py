@@ -21,7 +21,6 @@ from shared.vectors.lancedb import index as lancedb
 from shared.vectors.lancedb import tables as lance_index
 from shared.vectors.lancedb.index import LanceBuilder
 from shared.vectors.lancedb.tables import CHATS, LanceIndex, connect, data_files, table_dir
-from shared.vectors.sqlite.chats import ROW_BYTES
 from tests.support.night.index_world import (
     DIMENSIONS,
     MadeUp,
@@ -286,19 +285,6 @@ def test_nothing_is_printed(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -
     index.nearest(vector_of("a"), "1", 3)
     index.chat("1")
     assert capfd.readouterr() == ("", "")
-
-
-def test_the_chats_asked_last_stay_in_memory_and_no_more(tmp_path: Path) -> None:
-    place = build(tmp_path / "1", corpus_of({str(chat): notes(str(chat), 50) for chat in range(6)}))
-    index = LanceIndex(place, DIMENSIONS, 3 * 50 * (DIMENSIONS * 4 + ROW_BYTES))
-    first = index.chat("0")
-    for chat in ("1", "2", "0", "3"):
-        index.chat(chat)
-    assert set(index.kept._kept) == {"2", "0", "3"}
-    assert index.chat("0") is first
-    index.chat("4")
-    assert set(index.kept._kept) == {"0", "3", "4"}, "the one asked longest ago makes room"
-    assert index.chat("nobody") is None
 
 
 def test_a_chat_over_many_blocks_and_nights_is_read_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

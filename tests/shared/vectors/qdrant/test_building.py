@@ -15,7 +15,7 @@ from shared.errors import IndexServerUnavailable, ReleaseRefused, SettingsError
 from shared.release.manifest import QDRANT
 from shared.vectors.qdrant import index as qdrant
 from shared.vectors.qdrant import server as qdrant_server
-from shared.vectors.qdrant.index import QdrantBuilder, ensure, payload_of, point_id
+from shared.vectors.qdrant.index import QdrantBuilder, payload_of, point_id
 from tests.servers.qdrant_api import QdrantApi
 from tests.support.night.index_world import corpus_of, notes, vector_of
 from tests.support.night.indexes.on_qdrant import CORPUS, FAULTS, KEY, built, delete, looking, lose
@@ -146,23 +146,3 @@ def test_what_does_not_pass_ends_the_night_with_a_sentence(
 def test_a_night_without_a_server_says_so_before_all_else() -> None:
     with pytest.raises(SettingsError, match="QDRANT_URL is not set"):
         QdrantBuilder(load_settings(), 1).refuse_unless_usable()
-
-
-def test_only_what_is_ours_and_unused_is_swept(settings: Settings, tmp_path: Path) -> None:
-    kept, aliased, old = (built(settings, tmp_path / f"{run}.json", run).name for run in (1, 2, 3))
-    index = settings.index_name
-    strangers = [index + "x-1-aaaaaaaa", f"{index}-notes", f"{index}-1-short"]
-    builder = QdrantBuilder(settings, 4)
-    with looking(settings) as client:
-        try:
-            for name in strangers:
-                ensure(client, name, 4)
-            builder.follow(tmp_path / "2.json")
-            assert builder.sweep([kept]) == sorted([aliased, old]), "wherever the alias leads"
-            assert builder.sweep([kept]) == []
-            left = {one.name for one in client.get_collections().collections}
-            assert {kept, *strangers} <= left
-            assert not {aliased, old} & left
-        finally:
-            for name in strangers:
-                client.delete_collection(name)

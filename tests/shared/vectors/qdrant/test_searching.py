@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,7 @@ from shared.config.settings import Settings
 from shared.errors import IndexServerUnavailable
 from shared.release.manifest import QDRANT
 from shared.vectors.on_server import read_served
-from shared.vectors.qdrant.index import QdrantBackend, QdrantBuilder, ensure
+from shared.vectors.qdrant.index import QdrantBackend, ensure
 from tests.servers.qdrant_api import QdrantApi
 from tests.support.night.index_world import MadeUp, ids, make_release, opened
 from tests.support.night.indexes.on_qdrant import FAULTS, KEY, SAID, delete, looking, lose
@@ -52,21 +51,6 @@ def test_a_server_that_fails_closes_the_index_until_it_is_opened_again(
     asked.open()
     assert asked.why_not is None
     assert ids(asked.search("note 7 of 1", "1", 1)) == ["1/7"]
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("hanging")
-def test_a_port_that_takes_calls_and_never_answers_is_not_waited_for(
-    api: QdrantApi, ours: Settings, tmp_path: Path, embedder: MadeUp
-) -> None:
-    release = make_release(ours, tmp_path, ["qdrant"], SAID)
-    with socket.create_server(("127.0.0.1", 0)) as silent:
-        away = ours.model_copy(update={"qdrant_url": f"http://127.0.0.1:{silent.getsockname()[1]}"})
-        found = opened(away, release, "qdrant")
-        assert "is not available (NoAnswer: timed out)" in (found.why_not or "")
-        found.close()
-        with pytest.raises(IndexServerUnavailable, match="timed out"):
-            QdrantBuilder(away, 2).refuse_unless_usable()
 
 
 def _narrow(client: QdrantClient, name: str) -> None:

@@ -18,8 +18,8 @@ from shared.vectors.redis import server as redis_server
 from shared.vectors.redis import sets
 from shared.vectors.redis.index import RedisBuilder
 from shared.wire import keys
-from tests.servers.redis8 import FaultyRedis, redis8_server
-from tests.support.machine import slowness, wait_for
+from tests.servers.redis8 import FaultyRedis
+from tests.support.machine import slowness
 from tests.support.night.indexes.on_redis import build, corpus_of, opened, vector_of
 
 
@@ -39,32 +39,6 @@ def parts(looking: Redis, chat: str | None = None) -> list[str]:
 
 def hash_of(chat: str) -> str:
     return sets.Part("index", 0, "", 0, "").key(chat).split(":")[-2]
-
-
-def test_a_release_is_built_proven_followed_searched_and_swept(
-    settings: Settings, looking: Redis, tmp_path: Path
-) -> None:
-    builder = RedisBuilder(settings, 2)
-    builder.refuse_unless_usable()
-    corpus = corpus_of(one=60, other=5)
-    first, second = (build(settings, tmp_path, corpus, run) for run in (1, 2))
-    names = names_of(first, second)
-    assert checked(settings, second, corpus) == {"one": 60, "other": 5}
-    for place in (first, second, second):  # asked again, it changes nothing
-        builder.follow(place)
-    assert looking.get(keys.vector_alias("hmem")) == names[1]
-    found = opened(settings, first)
-    assert found.is_available(), found.why_not
-    assert found.search("one/7", "one", 2)[0].chunk_id == "one/7"
-    assert found.search("one/7", "One", 5) == []
-    assert builder.sweep(names) == []
-    assert builder.sweep(names[1:]) == [names[0]]
-    with pytest.raises(IndexServerUnavailable, match=names[0]):
-        found.search("one/7", "one", 2)
-    found.close()
-    assert checked(settings, second, corpus) == {"one": 60, "other": 5}, "what it shares stays"
-    assert builder.sweep([]) == [names[1]]
-    assert list(looking.scan_iter()) == [], "nor the alias"
 
 
 def test_only_what_is_new_is_sent(settings: Settings, proxy: FaultyRedis, looking: Redis, tmp_path: Path) -> None:
@@ -109,22 +83,6 @@ def test_the_parts_at_the_end_are_merged_by_size() -> None:
     assert left([1] * 20, 0) == [1] * 20
 
 
-def test_what_was_forgotten_leaves_every_set(settings: Settings, looking: Redis, tmp_path: Path) -> None:
-    whole = corpus_of(one=30, other=4)
-    ids, vectors = whole.chats["one"]
-    without = [row for row in range(30) if row != 17]
-    build(settings, tmp_path, whole, 1)
-    rest = Corpus({**whole.chats, "one": ([ids[row] for row in without], vectors[without])})
-    second = build(settings, tmp_path, rest, 2)
-    assert checked(settings, second, rest) == {"one": 29, "other": 4}
-    RedisBuilder(settings, 2).sweep(names_of(second))
-    assert [looking.execute_command("VEMB", key, "one/17") for key in parts(looking)] == [None] * 2  # type: ignore[no-untyped-call]
-    third = build(settings, tmp_path, corpus_of(other=4), 3)
-    RedisBuilder(settings, 3).sweep(names_of(third))
-    assert parts(looking) == parts(looking, "other")
-    assert checked(settings, third, corpus_of(other=4)) == {"other": 4}
-
-
 def test_one_turn_fewer_or_more_changes_the_part_around_it_alone(
     settings: Settings, proxy: FaultyRedis, looking: Redis, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -159,22 +117,6 @@ def test_what_redis_has_lost_is_sent_again(settings: Settings, looking: Redis, t
     assert checked(settings, third, corpus) == {"one": 9, "other": 9}
     RedisBuilder(settings, 3).sweep(names_of(third))
     assert len(parts(looking)) == 2
-
-
-@pytest.mark.parametrize("rewritten", [False, True], ids=["as it was appended", "rewritten"])
-def test_the_vectors_survive_a_restart_of_redis(tmp_path: Path, *, rewritten: bool) -> None:
-    corpus = corpus_of(one=50, other=5)
-    with redis8_server("--appendonly", "yes") as server:
-        settings = load_settings(redis_vectors_url=server.url)
-        build(settings, tmp_path, corpus_of(one=40, other=5), 1)
-        place = build(settings, tmp_path, corpus, 2)
-        if rewritten:
-            with Redis.from_url(server.url) as client:
-                client.bgrewriteaof()
-                wait_for(lambda: not client.info("persistence")["aof_rewrite_in_progress"], "the rewriting")
-        server.stop()
-        server.start()
-        assert checked(settings, place, corpus) == {"one": 50, "other": 5}
 
 
 @pytest.mark.parametrize(

@@ -43,6 +43,7 @@ def test_nights_days_and_the_owner_as_their_own_users(guarded: Guarded, admin: R
     first, second, third = (build(night, tmp_path, corpus_of(one=20 + run, gone=3 - run), run) for run in (1, 2, 3))
     assert builder.check(second, tmp_path / "scratch", corpus_of(one=22, gone=1)).vectors == {"one": 22, "gone": 1}
     builder.follow(second)
+    assert admin.get(ALIAS) == read_served(second).name.encode()
     assert builder.sweep([read_served(place).name for place in (second, third)]) == [read_served(first).name]
     for user in (day, owner):
         found = opened(user, second)

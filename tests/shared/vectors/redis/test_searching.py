@@ -21,16 +21,6 @@ from tests.support.machine import slowness
 from tests.support.night.indexes.on_redis import DIMENSIONS, IDENTITY, build, corpus_of, opened, vector_of
 
 
-def test_similarities_are_those_of_all_vectors_of_a_chat(settings: Settings, tmp_path: Path) -> None:
-    corpus = corpus_of(one=2 * sets.PART_ROWS + 200)
-    found = opened(settings, build(settings, tmp_path, corpus))
-    ids, vectors = corpus.chats["one"]
-    told = found.similarities("a question", "one", [*ids, "unknown"])
-    np.testing.assert_allclose(told[:-1], vectors @ vector_of("a question"), atol=1e-5)
-    assert np.isnan(told[-1])
-    found.close()
-
-
 def test_of_a_very_long_chat_the_nearest_of_each_part_are_told(
     settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
