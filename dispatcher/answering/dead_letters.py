@@ -109,7 +109,7 @@ class DeadLetter:
         try:
             Task.parse(self.content)
         except RecordRefused as error:
-            return f"it is not a task that could be answered ({error}). Check it (hmem dead show), then drop it"
+            return f"it is not a task that could be answered ({error}). Check it (hmem dead list), then drop it"
         if len(self.content) > task_bytes:
             return f"it has {len(self.content)} bytes, and the limit is {task_bytes}. Raise TASK_BYTES"
         return None

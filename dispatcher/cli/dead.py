@@ -19,7 +19,7 @@ from shared.wire.values import shown
 if TYPE_CHECKING:
     from dispatcher.answering.dead_letters import DeadLetter, DeadLetters
 
-app = application("Tasks that the dispatcher could not process: list, show, retry, drop.")
+app = application("Tasks that the dispatcher could not process: list, retry, drop.")
 
 #: Characters of a reason and of a text that a list shows.
 REASON, TEXT = 80, 60
@@ -38,8 +38,16 @@ def _opened() -> Iterator[tuple[Settings, DeadLetters]]:
 
 
 @app.command("list")
-def list_(json: Json = False) -> None:
-    """Every dead letter, oldest first: id, time, chat, reason and the beginning of its text."""
+def list_(
+    id_: Annotated[
+        str | None, typer.Argument(metavar="[ID]", help="Only this one, with everything that was stored of it.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Every dead letter, oldest first: id, time, chat, reason and the beginning of its text; or one of them whole."""
+    if id_ is not None:
+        _show(id_, json=json)
+        return
     with _opened() as (settings, letters):
         if json:
             print_json([letter.to_json() for letter in letters.all()])
@@ -48,14 +56,10 @@ def list_(json: Json = False) -> None:
         for letter in letters.all():
             found = True
             typer.echo(_line(letter, settings))
-    typer.echo("Use hmem dead show ID, retry ID or drop ID." if found else "There are no dead letters.", err=True)
+    typer.echo("Use hmem dead list ID, retry ID or drop ID." if found else "There are no dead letters.", err=True)
 
 
-@app.command()
-def show(
-    id_: Annotated[str, typer.Argument(metavar="ID", help="Its id, or the beginning of its id.")], json: Json = False
-) -> None:
-    """One dead letter, with everything that was stored of it."""
+def _show(id_: str, *, json: bool) -> None:
     with _opened() as (settings, letters):
         (letter,) = letters.chosen([id_], every=False)
     if json:

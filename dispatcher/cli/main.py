@@ -76,9 +76,7 @@ COMMANDS = (
     CommandEntry(
         "release", "dispatcher.cli.copies.release", "The releases on this host: list, verify, rollback, unpin, prune."
     ),
-    CommandEntry(
-        "dead", "dispatcher.cli.dead", "Tasks that the dispatcher could not process: list, show, retry, drop."
-    ),
+    CommandEntry("dead", "dispatcher.cli.dead", "Tasks that the dispatcher could not process: list, retry, drop."),
     CommandEntry(
         "export",
         "dispatcher.cli.copies.chat_data",

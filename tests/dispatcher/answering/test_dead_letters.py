@@ -76,14 +76,14 @@ def test_they_are_listed_and_shown_with_why(light: World) -> None:
     assert (second["kind"], second["chat_id"], third["reason"]) == ("unreadable", None, "not UTF-8")
     lines = light.command("hmem", "dead", "list", CHAT_TIMEZONE="Europe/Berlin").stdout.splitlines()
     assert lines[0] == f"{first['id']}  2026-11-22 11:00  chat 9912  its worker died 3 times: Where is the key?"
-    shown = light.command("hmem", "dead", "show", first["id"][:5]).stdout
+    shown = light.command("hmem", "dead", "list", first["id"][:5]).stdout
     assert f"hmem dead retry {first['id']}" in shown
     assert shown.endswith("\n\nWhere is the key?\n")
-    assert json.loads(light.command("hmem", "dead", "show", second["id"], "--json").stdout)["content"].startswith(
+    assert json.loads(light.command("hmem", "dead", "list", second["id"], "--json").stdout)["content"].startswith(
         "no letter"
     )
     assert "3 dead letters (hmem dead list)" in light.status().stdout
-    unknown = light.command("hmem", "dead", "show", "ffff", check=False)
+    unknown = light.command("hmem", "dead", "list", "ffff", check=False)
     assert (unknown.returncode, "matches no dead letter" in unknown.stderr) == (24, True)
 
 
@@ -95,7 +95,7 @@ def test_a_strangers_letter_neither_breaks_the_list_nor_moves_the_cursor(light: 
     done = light.command("hmem", "dead", "list")
     (line,) = done.stdout.splitlines()
     assert "unknown time" in line
-    shown = light.command("hmem", "dead", "show", line.split()[0]).stdout
+    shown = light.command("hmem", "dead", "list", line.split()[0]).stdout
     assert not {"\x1b", "\x07"} & set(done.stdout + shown)
     assert light.command("hmem", "dead", "drop", "--all", "--yes").returncode == 0
 

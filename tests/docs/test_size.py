@@ -1,0 +1,99 @@
+"""The house stays small: lines of code, settings, commands and exit codes have budgets, which only go down."""
+
+from __future__ import annotations
+
+import ast
+from collections import Counter
+from pathlib import Path
+
+from scripts.generate_docs import all_commands
+from shared.config.settings import setting_names
+from shared.errors import exit_codes
+from tests.docs.test_structure import modules
+from tests.support.world import REPOSITORY
+
+#: Room → the most lines of code that it may have. A room that has shrunk by more than LEEWAY gets a smaller budget.
+BUDGETS = {
+    "dispatcher": 10,
+    "dispatcher/answering": 3480,
+    "dispatcher/chat_data": 2600,
+    "dispatcher/claude": 1190,
+    "dispatcher/cli": 1560,
+    "dispatcher/health": 2520,
+    "dispatcher/installation": 2260,
+    "dispatcher/memory": 6630,
+    "dispatcher/prompt": 950,
+    "dispatcher/queue": 1140,
+    "dispatcher/releases": 530,
+    "dispatcher/servers": 2120,
+    "dispatcher/telegram": 3430,
+    "nightly": 490,
+    "nightly/archive": 2920,
+    "nightly/backfill": 480,
+    "nightly/cli": 880,
+    "nightly/imports": 3200,
+    "nightly/index": 1290,
+    "nightly/night": 850,
+    "nightly/steps": 1040,
+    "nightly/writing": 390,
+    "scripts": 4290,
+    "shared": 80,
+    "shared/config": 1110,
+    "shared/delivery": 830,
+    "shared/embedding": 670,
+    "shared/ranking": 1040,
+    "shared/release": 840,
+    "shared/search": 1880,
+    "shared/system": 1320,
+    "shared/text": 1650,
+    "shared/turns": 1180,
+    "shared/vectors": 2150,
+    "shared/wire": 1140,
+    "tests": 56160,
+}
+LEEWAY = 0.05
+SETTINGS, COMMANDS, EXIT_CODES = 90, 48, 32
+
+
+def code_lines(path: Path) -> int:
+    """Lines that are neither blank nor a comment nor part of a docstring."""
+    source = path.read_text(encoding="utf-8")
+    told = set[int]()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) and node.body:
+            first = node.body[0]
+            if (
+                isinstance(first, ast.Expr)
+                and isinstance(first.value, ast.Constant)
+                and isinstance(first.value.value, str)
+            ):
+                told.update(range(first.lineno, (first.end_lineno or first.lineno) + 1))
+    lines = enumerate(source.splitlines(), start=1)
+    return sum(
+        number not in told and bool(line.strip()) and not line.lstrip().startswith("#") for number, line in lines
+    )
+
+
+def test_no_room_grows_and_budgets_follow_the_rooms_down() -> None:
+    found = Counter[str]()
+    for package in ("dispatcher", "nightly", "shared", "scripts", "tests"):
+        for path in modules(package):
+            room = "/".join(path.relative_to(REPOSITORY).parts[: 1 if package in ("scripts", "tests") else 2])
+            found[room if not room.endswith(".py") else package] += code_lines(path)
+    assert set(found) == set(BUDGETS), "each room has a budget"
+    over = {room: lines for room, lines in found.items() if lines > BUDGETS[room]}
+    assert not over, f"{over}: delete something, or move it to where it belongs"
+    loose = {room: lines for room, lines in found.items() if lines < BUDGETS[room] * (1 - LEEWAY) - 20}
+    assert not loose, f"{loose}: lower these budgets"
+
+
+def test_the_whole_is_within_its_budget() -> None:
+    product = sum(lines for room, lines in BUDGETS.items() if room not in ("scripts", "tests"))
+    assert product <= 54_000
+
+
+def test_settings_commands_and_exit_codes_are_few() -> None:
+    commands = [path for listed in all_commands().values() for path, _ in listed]
+    assert len(setting_names()) <= SETTINGS
+    assert len(commands) <= COMMANDS, commands
+    assert len(exit_codes()) <= EXIT_CODES
