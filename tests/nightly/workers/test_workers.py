@@ -11,6 +11,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
+from distributed import Client
 
 from nightly import workers
 from nightly.workers import Workers
@@ -123,6 +124,8 @@ def test_a_release_made_by_a_cluster_is_that_of_one_process_even_if_its_worker_i
             dask(world, "scheduler", "--host=tcp://127.0.0.1", f"--port={port}", "--no-show"),
             dask(world, "worker", address, "--no-nanny", "--nthreads=1", OLLAMA_URL=theirs.url) as worker,
         ):
+            with Client(address, timeout=300, set_as_default=False) as client:
+                client.wait_for_workers(1, timeout=300)
             asked = len(own.embedded())
             assert rebuilt(world, night_workers=address) == (alone, [])
             assert theirs.embedded()
