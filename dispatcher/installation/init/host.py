@@ -100,11 +100,8 @@ def create_accounts(installation: InitContext) -> str:
             name,
         ]
         run(command, f"Creating the account {name}", "Create it by hand, then run hmem init again.")
-    if layout.kind == "three-users":
-        command = ["usermod", "--append", "--groups", str(layout.day_user), str(layout.night_user)]
-        run(
-            command, "Letting the night give releases to the dispatcher's group", "Run it by hand: " + " ".join(command)
-        )
+    command = ["usermod", "--append", "--groups", str(layout.day_user), str(layout.night_user)]
+    run(command, "Letting the night give releases to the dispatcher's group", "Run it by hand: " + " ".join(command))
     _refuse_closed_program(installation)
     return f"created {', '.join(created)}" if created else "there already"
 

@@ -155,7 +155,8 @@ def test_the_schedule_is_a_service_of_the_user_where_systemd_runs(homes: TwoHome
     folder = script(tmp_path / "bin", "systemctl", [f'echo "$@" >>{calls}']).parent
     script(folder, "loginctl", [f'echo "$@" >>{calls}'])
     homes.path = f"{folder}:{SYSTEM_PATH}"
-    joined = homes.join(homes.admit())
+    line = homes.admit()
+    joined = homes.join(line)
     assert joined.returncode == 0, joined.stderr
     assert "by hmem-night.service" in joined.stdout
     unit = (homes.night / ".config/systemd/user/hmem-night.service").read_text()
@@ -168,4 +169,4 @@ def test_the_schedule_is_a_service_of_the_user_where_systemd_runs(homes: TwoHome
         "enable-linger",
     ]
     script(folder, "systemctl", ['[ "$2" = show-environment ] && exit 0', "echo 'Unit is masked.' >&2", "exit 1"])
-    assert "failed: Unit is masked. Correct that." in homes.join(homes.admit()).stderr
+    assert "failed: Unit is masked. Correct that." in homes.join(line).stderr
