@@ -10,7 +10,7 @@ import typer
 from dispatcher.cli.arguments import Json, connect
 from shared.config.daily_limit import ALL
 from shared.config.settings import Settings
-from shared.errors import HmemError, InvalidInput, MemoryStale
+from shared.errors import HmemError, InvalidInput, MemoryStale, SettingsError
 from shared.system.command import application, end_with, print_bytes, print_json, start, translate
 from shared.text.format import counted, size_text, zoned_text
 from shared.wire import keys
@@ -37,6 +37,8 @@ def status(json: Json = False) -> None:
         errors.append(error)
     if found.stale:
         errors.append(MemoryStale(f"Memory is out of date: {found.stale.rstrip('.')}. {found.advice}"))
+    if found.index_error:
+        errors.append(SettingsError(f"Memory is searched by words only: {found.index_error}."))
     if json:
         print_json(found.to_json() | {"errors": [{"exit_code": one.exit_code, "error": str(one)} for one in errors]})
     else:

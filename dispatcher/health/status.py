@@ -19,6 +19,7 @@ from shared.errors import ReleaseRefused
 from shared.release.manifest import REPAIR, Manifest, current_release, read_manifest
 from shared.release.retention import Pin, read_pin
 from shared.turns.records import RecordRefused, Turn
+from shared.vectors.registry import misfit
 from shared.wire import keys
 from shared.wire.media.kept import waiting_files
 from shared.wire.values import living, shown
@@ -44,6 +45,7 @@ class Status:
     bot: str | None = None  # process of the Telegram bot
     guests: int = 0  # chats that an owner has allowed from a chat
     backend: str = "auto"  # MEMORY_BACKEND
+    index_error: str | None = None  # why that is not in the release
     release: int | None = None
     release_error: str | None = None
     chats: int = 0
@@ -143,6 +145,7 @@ def _read_release(settings: Settings, status: Status) -> None:
             manifest = read_manifest(path)
             status.release = manifest.run
             status.release_error = _changed(path, manifest)
+            status.index_error = None if settings.embedder == "none" else misfit(settings, manifest)
             status.chats = manifest.chats
             status.turns_archived = manifest.turns
     except ReleaseRefused as error:

@@ -45,16 +45,29 @@ def backend_of(settings: Settings, path: Path, manifest: Manifest) -> MemoryBack
     """The backend for a release, not opened yet: the one that MEMORY_BACKEND names, for `auto` the first of INDEXES that is there."""
     if settings.without_vectors:
         return NullBackend(settings.without_vectors)
+    if why := misfit(settings, manifest):
+        return NullBackend(why)
     if not manifest.indexes:
         return NullBackend(f"release {manifest.run} was built without a vector index")
     wanted = INDEXES if settings.memory_backend == "auto" else (settings.memory_backend,)
-    chosen = next((name for name in wanted if name in manifest.indexes), None)
-    if chosen is None:
-        return NullBackend(
-            f"release {manifest.run} has its vectors in {', '.join(manifest.indexes)}, but MEMORY_BACKEND={settings.memory_backend} requires "
-            "another index; change NIGHT_INDEXES on the night host or MEMORY_BACKEND here"
-        )
+    chosen = next(name for name in wanted if name in manifest.indexes)
     return _backend(chosen)(settings, path, manifest.embedding)
+
+
+def misfit(settings: Settings, manifest: Manifest) -> str | None:
+    """Why the index that MEMORY_BACKEND names is not in the release that NIGHT_INDEXES has made, or None."""
+    named = settings.memory_backend
+    if settings.without_vectors or named in manifest.indexes:
+        return None
+    if named == "auto" and (not manifest.indexes or not set(INDEXES).isdisjoint(manifest.indexes)):
+        return None
+    there = (
+        f"has its vectors in {', '.join(manifest.indexes)}" if manifest.indexes else "was built without a vector index"
+    )
+    return (
+        f"release {manifest.run} {there}, but MEMORY_BACKEND={named} requires another index; change NIGHT_INDEXES on the night host "
+        "or MEMORY_BACKEND here"
+    )
 
 
 def _backend(name: str) -> type[AskingBackend]:

@@ -33,7 +33,7 @@ from shared.release.parts import part_files
 from shared.release.retention import read_pin
 from shared.text.format import zoned_text
 from shared.vectors.base import how_to_install
-from shared.vectors.registry import SERVED, backend_of, served_builder_of
+from shared.vectors.registry import SERVED, backend_of, misfit, served_builder_of
 from shared.vectors.searching import AskingBackend
 from shared.wire import keys
 
@@ -150,6 +150,13 @@ def check_vectors(setup: Setup) -> Finding:
         return ok("MEMORY_BACKEND=summary: nothing is searched; of the release only the chat's summary is used.")
     if setup.settings.memory_backend == "none":
         return ok("MEMORY_BACKEND=none: memory is searched by words only.")
+    if setup.settings.embedder != "none" and (why := misfit(setup.settings, manifest)):
+        found, _, fix = why.partition("; ")
+        return problem(
+            SettingsError.exit_code,
+            f"Memory is searched by words only: {found}.",
+            f"{fix[0].upper()}{fix[1:]}, then run hmem-night run.",
+        )
     if not isinstance(chosen, AskingBackend):
         return _no_vectors(setup.settings, f"{chosen.why_not}")
     indexed = manifest.embedding

@@ -193,6 +193,17 @@ def test_a_release_that_can_be_asked_by_words_alone(host: World) -> None:
     assert ask(host, EMBEDDER="local", MEMORY_BACKEND="none")[1]["vectors"].state == "ok"
 
 
+def test_an_index_that_the_night_does_not_build_is_an_error(host: World) -> None:
+    host.environment |= {"EMBEDDER": "local", "MEMORY_BACKEND": "chroma"}
+    found = looks(host, "vectors")
+    assert (found.state, found.code) == ("problem", 10)
+    assert "MEMORY_BACKEND=chroma requires another index" in found.sentence
+    assert "NIGHT_INDEXES" in found.fix
+    done = host.status(check=False)
+    assert "MEMORY_BACKEND=chroma requires another index" in done.stderr
+    assert done.returncode == 10
+
+
 @pytest.mark.slow
 def test_an_index_that_cannot_be_searched(world: World) -> None:
     """The doctor opens it as a lookup does, and leaves no view of it behind."""
