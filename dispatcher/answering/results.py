@@ -182,7 +182,7 @@ class ResultBuilder:
 def _user_turn(task: Task, claimed_at: float, session: str | None) -> Turn:
     at = said_at(task, claimed_at)
     name = task.as_said.get("name", task.name)
-    more = task.origin.to_json() | ({"media": [one.to_json() for one in task.media]} if task.media else {})
+    more = task.kept | task.origin.to_json() | ({"media": [one.to_json() for one in task.media]} if task.media else {})
     more |= {"retries": task.retries} if task.retries else {}
     more |= {"scheduled": True} if task.scheduled else {}
     return Turn(task.task_id, "user", task.chat_id, task.said, at, name, session, more, task.user_id)

@@ -42,6 +42,9 @@ CONVERSATION = "conversation"
 #: another assistant has an id of its own, because there a question may be answered anew.
 ANSWERS = "answers"
 
+#: Fields of a task that its turn keeps as they came, whatever they say to other programs.
+KEPT = ("channel", "language", "metadata")
+
 #: The field of a task whose message stands in for one without words, such as "(picture)": true.
 NO_TEXT = "no_text"
 
@@ -76,6 +79,7 @@ class Task:
     scheduled: bool = False  # asked by a schedule that the person set (/every)
     corrects: str | None = None  # the task of the recording whose words this message replaces
     language: str | None = None  # of the program's own words in the answer, as ISO 639-1; None: English
+    kept: dict[str, Any] = field(default_factory=dict, compare=False)  # of KEPT what it brings
     as_said: dict[str, str] = field(default_factory=dict, init=False, compare=False)  # what held a lone surrogate
 
     def __post_init__(self) -> None:
@@ -125,6 +129,7 @@ class Task:
             scheduled=record.get("scheduled") is True,
             corrects=corrects if isinstance(corrects, str) and TASK_ID.match(corrects) else None,
             language=language_of(language) if isinstance(language, str) else None,
+            kept={name: record[name] for name in KEPT if record.get(name) is not None},
         )
 
 

@@ -44,6 +44,15 @@ def test_both_sides_are_logged_as_said(dispatcher: Dispatcher, bot: Bot) -> None
     assert bot.redis.hlen("hcli:mem:busy") == 0
 
 
+def test_what_a_task_says_of_itself_is_kept_with_its_turn(dispatcher: Dispatcher, bot: Bot) -> None:
+    brought = {"channel": "telegram", "language": "de", "metadata": {"topic": 7, "tags": ["a", "ß"]}}
+    task_id = bot.send("hello", 9912, **brought)
+    bot.receive(task_id)
+    turn = bot.turn(task_id, "user")
+    assert {name: turn[name] for name in brought} == brought
+    assert not set(brought) & set(bot.turn(task_id, "asst"))
+
+
 def sessions(world: World) -> dict[str, int]:
     """Session id -> messages in it, as the stand-in has filed them."""
     return {path.stem: len(path.read_text().splitlines()) for path in world.root.rglob(".claude/projects/*/*.jsonl")}
