@@ -55,7 +55,7 @@ KEYS: tuple[Key, ...] = (
     Key("hcli:mem:why:{chat_id}", "list", "JSON of what was injected, of each of the newest 20 answers", "dispatcher, owner", "dispatcher", "7 days"),
     Key("hcli:mem:stats:{day}:{chat_id}", "hash",
         "counters of a chat on a day in CHAT_TIMEZONE; chat 0, which does not exist, has those of all chats",
-        "dispatcher, owner", "bot, dispatcher", "32 d"),
+        "dispatcher, owner", "dispatcher", "32 d"),
     Key("hcli:mem:served", "sorted set",
         "chat → number of its last claim (newest 1,000): the chat served longest ago comes first", "dispatcher", "dispatcher", "none"),
     Key("hcli:mem:cancel:{task_id}", "string", "this task is to be cancelled, even while it runs", "bot, owner", "dispatcher", "1 h"),
