@@ -35,7 +35,7 @@ from tests.support.world import REPOSITORY, World
 NO_WORDS = {
     "shared/search/lookup.py:_terms_of_each": "the terms of words in tables of ours",
     "shared/text/language.py:_model": "the model of languages",
-    "shared/embedding/open.py:open_shipped": "the embedder",
+    "shared/embedding/open.py:_shipped": "the embedder",
     "shared/vectors/qdrant/server.py:_trusted": "certificates",
     "dispatcher/prompt/budget.py:_frames": "sizes of templates",
     "dispatcher/memory/store/rows.py:_entering": "a statement",
