@@ -8,7 +8,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 from nightly.archive.media.places import is_intact, listed
 from nightly.archive.segments import RawRecord, Record, Segment, event_of, turn_of
@@ -18,6 +17,7 @@ from shared.config.settings import Settings
 from shared.errors import ArchiveDamaged, InvalidInput
 from shared.system.archive_folder import CAPTURE, archive_files
 from shared.system.files import copy_atomic, make_dir, sha256_file
+from shared.text.format import counted
 from shared.turns.events import is_event
 from shared.turns.records import RecordRefused
 from shared.wire import keys
@@ -30,9 +30,6 @@ class CopiedArchive:
     added: int
     there: int
     last: float | None
-
-    def to_json(self) -> dict[str, Any]:
-        return vars(self)
 
 
 def archive_of(copy: Path) -> Path:
@@ -108,4 +105,4 @@ def _time_of(line: Record) -> float | None:
 def sentence(found: CopiedArchive) -> str:
     """For people."""
     until = f"{datetime.fromtimestamp(found.last, UTC):%Y-%m-%d %H:%M} UTC" if found.last else "no time: it is empty"
-    return f"CopiedArchive {found.added} files from the copy ({found.there} were here). It goes up to {until}; what was said later is not in it."
+    return f"Brought {counted(found.added, 'file')} from the copy ({found.there} were here). It goes up to {until}; what was said later is not in it."

@@ -80,6 +80,7 @@ def test_everything_that_a_person_would_miss_comes_back(lived_in: World, tmp_pat
     assert done.stdout == (
         "Restored: 6 memories, 1 reminder, 2 chats. Ask hmem doctor whether all is well, and start the dispatcher.\n"
     )
+    assert "Brought " in done.stderr
     assert "It goes up to " in done.stderr
     assert said(host) == before
     assert (
