@@ -28,6 +28,7 @@ from nightly.archive.incoming.reading import (
     in_batches,
     kind_of_key,
     read_records,
+    read_tombstones,
     turn_keys,
 )
 from nightly.archive.media.bring import WAITING
@@ -41,7 +42,7 @@ from shared.wire.media.kept import WaitingFile, waiting_files
 
 def run(night: Night, out: Path) -> dict[str, Any]:
     turns, events = turn_keys(night.redis), event_keys(night.redis)
-    tombstones = [RawRecord(keys.TOMBSTONES.encode(), "string", raw) for raw in _tombstones(night.redis)]
+    tombstones = read_tombstones(night.redis)
     with open_catalog(night, before=night.run) as known:
         lost = list(only_captured(night.archive_dir, {*turns, *events, *(one.key for one in tombstones)}, known))
         states = list(chat_states(night.redis, known))
@@ -79,10 +80,6 @@ def _write(path: Path, records: Iterable[RawRecord]) -> int:
             handle.write(orjson.dumps(record.to_json()) + b"\n")
             count += 1
     return count
-
-
-def _tombstones(client: Redis) -> list[bytes]:
-    return cast(list[bytes], client.lrange(keys.TOMBSTONES, 0, -1))
 
 
 def _waiting_media(client: Redis) -> list[WaitingFile]:

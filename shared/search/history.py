@@ -59,7 +59,7 @@ def history(
     """
     with closing(_Words(asked.contains)) as words:
         leave_out = set(of_day).union(hidden)
-        released = release.turns_back(asked.chat_id, (), asked.since, asked.until, leave_out) if release else ()
+        released = release.turns_back(asked.chat_id, asked.since, asked.until, leave_out) if release else ()
         todays = (turn for turn in day if turn.turn_id not in hidden)
         both = heapq.merge(words.holding(todays), words.holding(released), key=time_order, reverse=True)
         found = list(islice(both, asked.limit + 1))
@@ -86,7 +86,7 @@ class _Words:
         """Those of the turns that hold all of it."""
         left = iter(turns)
         while some := list(islice(left, AT_ONCE)):
-            texts = [folded(turn.remembered) for turn in some]
+            texts = [folded.__wrapped__(turn.remembered) for turn in some]  # the cache is for words
             missing = [[at for at, piece in enumerate(self._pieces) if piece not in text] for text in texts]
             asked = [
                 number for number, pieces in enumerate(missing) if pieces and all(self._phrases[at] for at in pieces)

@@ -25,7 +25,6 @@ from shared.errors import LedgerMismatch
 from shared.ranking.question import Match, query_terms, query_words
 from shared.release.integrity import check_database, damage_named, open_closed
 from shared.release.parts import begin, new_part, part_files
-from shared.text.writing import is_one_character
 from shared.turns.chunk import COLUMNS, Chunk, chunk_of, turn_order, values_of
 
 if TYPE_CHECKING:
@@ -260,40 +259,19 @@ class LexicalIndex:
         ranked = holding[np.lexsort((-holding, -scores[holding]))][:k]
         return [Match(items.chunk_ids[at], float(scores[at])) for at in ranked]
 
-    def turn_ids(
-        self, chat_id: str, terms: Sequence[str] = (), since: float | None = None, until: float | None = None
-    ) -> Iterator[str]:
-        """The chat's turns, the newest first, said from `since` on and before `until` (POSIX seconds).
-
-        All `terms` stand in what each turn is indexed by: its words, its speaker and date, and what it replies to.
-        """
+    def turn_ids(self, chat_id: str, since: float | None = None, until: float | None = None) -> Iterator[str]:
+        """The chat's turns, the newest first, said from `since` on and before `until` (POSIX seconds)."""
         import numpy as np
 
         items = self.items(chat_id)
         if items is None:
             return
-        ids, wanted = items.chunk_ids, set(terms)
-        postings = self.postings(items, sorted(wanted)) if wanted else {}
-        postings |= self._of_characters(items, filter(is_one_character, wanted))
-        if len(postings) < len(wanted):
-            return
-        holding: set[str] | None = None  # turns, since each passage of a long one may hold another word
-        for ordinals, _ in sorted(postings.values(), key=lambda posting: len(posting[0])):
-            turns = {ids[at].rpartition("#")[0] for at in ordinals.tolist()}
-            holding = turns if holding is None else holding & turns
         first = 0 if since is None else int(np.searchsorted(items.starts, since))
-        end = len(ids) if until is None else int(np.searchsorted(items.starts, until))
+        end = len(items.chunk_ids) if until is None else int(np.searchsorted(items.starts, until))
         for at in range(end - 1, first - 1, -1):
-            turn_id, _, passage = ids[at].rpartition("#")
-            if passage == "1" and (holding is None or turn_id in holding):
+            turn_id, _, passage = items.chunk_ids[at].rpartition("#")
+            if passage == "1":
                 yield turn_id
-
-    def _of_characters(self, items: ChatItems, characters: Iterable[str]) -> dict[str, Posting]:
-        """Where single characters of what is written without blanks stand: in pairs of them."""
-        from shared.ranking.scoring import joined
-
-        found = {one: self.postings(items, self.containing(items, [one])) for one in characters}
-        return {one: joined(list(postings.values())) for one, postings in found.items() if postings}
 
     def _ranking(self) -> Ranked:
         """What ranking needs beside the file; made when somebody asks, since numpy is slow to load."""

@@ -238,7 +238,6 @@ class OpenRelease:
     def turns_back(
         self,
         chat_id: str,
-        terms: Sequence[str] = (),
         since: float | None = None,
         until: float | None = None,
         leave_out: Collection[str] = (),
@@ -249,7 +248,7 @@ class OpenRelease:
         """
         lexical = self._texts()
         try:
-            ids = (one for one in lexical.turn_ids(chat_id, terms, since, until) if one not in leave_out)
+            ids = (one for one in lexical.turn_ids(chat_id, since, until) if one not in leave_out)
             while some := list(islice(ids, TURNS_AT_ONCE)):
                 found = self.turns(chat_id, some)
                 yield from (found[turn_id] for turn_id in some if turn_id in found)

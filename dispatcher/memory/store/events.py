@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from dispatcher.memory.store.event_outbox import EventOutbox
 
-#: Events in one transaction.
+#: Events of one round trip.
 AT_ONCE = 200
 
 

@@ -13,14 +13,14 @@ import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import IO, Any
 
 import orjson
 from redis import Redis
 
 from nightly.archive.catalog import Catalog
 from nightly.archive.incoming.events import chat_states
-from nightly.archive.incoming.reading import event_keys, in_batches, read_records, turn_keys
+from nightly.archive.incoming.reading import event_keys, in_batches, read_records, read_tombstones, turn_keys
 from nightly.archive.mirror import open_mirror
 from nightly.archive.segments import Again, RawRecord, Record, Segment, write_segment
 from nightly.night.lease import connect, night_lock
@@ -54,9 +54,8 @@ def _spool(client: Redis, archive: Path, known: Catalog, spool: IO[bytes]) -> di
     batches = [*in_batches(turn_keys(client)), *in_batches(event_keys(client))]
     present = set(itertools.chain.from_iterable(batches))
     read = (record for batch in batches for record in read_records(client, batch))
-    tombstones = [_tombstone(raw) for raw in cast(list[bytes], client.lrange(keys.TOMBSTONES, 0, -1))]
     counts = {"records": 0, "tombstones": 0}
-    for record in itertools.chain(read, chat_states(client, known), tombstones):
+    for record in itertools.chain(read, chat_states(client, known), read_tombstones(client)):
         present.add(record.key)
         _add(record, known, spool, counts)
     for record in only_captured(archive, present, known):
@@ -73,10 +72,6 @@ def _add(record: RawRecord, known: Catalog, spool: IO[bytes], counts: dict[str, 
 def _lines(spool: IO[bytes]) -> Iterator[Record]:
     spool.seek(0)
     return map(orjson.loads, spool)
-
-
-def _tombstone(raw: bytes) -> RawRecord:
-    return RawRecord(keys.TOMBSTONES.encode(), "string", raw)
 
 
 def captured(archive: Path) -> Iterator[RawRecord]:

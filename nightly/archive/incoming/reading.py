@@ -43,6 +43,12 @@ def read_records(client: Redis, names: list[bytes]) -> Iterator[RawRecord]:
             yield RawRecord(name, kind, dumped)
 
 
+def read_tombstones(client: Redis) -> list[RawRecord]:
+    """The tombstones that wait in Redis, each under the key of their list."""
+    raw = cast(list[bytes], client.lrange(keys.TOMBSTONES, 0, -1))
+    return [RawRecord(keys.TOMBSTONES.encode(), "string", one) for one in raw]
+
+
 def kind_of_key(key: bytes) -> str:
     """The file of the export step that a record under this key belongs to."""
     if key == keys.TOMBSTONES.encode():

@@ -47,7 +47,8 @@ def record(path: str, arguments: Sequence[str]) -> None:
 
     def note(words: Sequence[Any]) -> None:
         name = str(words[0]).upper()
-        if (user, name) == ("dispatcher", "CONFIG"):  # asked by the check of persistence, which says so where it is refused
+        # Asked by the check of persistence, which says so where it is refused.
+        if (user, name) == ("dispatcher", "CONFIG"):
             return
         kind = f"{name} {sorted({kind_of(word) for word in words[1:]})} {words[1] if name in ('ACL', 'CONFIG', 'SCRIPT') else ''}"
         if kind not in seen and name not in _OF_CONNECTIONS:
