@@ -241,7 +241,8 @@ class Delivery:
             message = await self._edit(record, MessagePart(tr(UNSIGNED)), self._keyboards.stop(job.name, record))
             await self._goes_on(job, replace(record, placeholder=message, warned=True))
         else:
-            await self._goes_on(job, (await self._placed(job)).record)
+            await self._placed(job)
+            self._resume(job)
 
     async def _placed(self, job: Job) -> Job:
         """The job with a placeholder, which is sent if there is none."""
@@ -257,6 +258,9 @@ class Delivery:
     async def _goes_on(self, job: Job, record: Waiting) -> None:
         """What was sent was not the answer."""
         await self._note(job.name, record)
+        self._resume(job)
+
+    def _resume(self, job: Job) -> None:
         if self._partials:
             self._partials.resume(job.name)
 

@@ -14,6 +14,7 @@ from shared.ranking.tokeniser import Tokeniser
 from shared.search.history import HistoryQuery, TurnHistory, history
 from shared.search.lexical import LexicalIndex, build
 from shared.search.recall import OpenRelease
+from shared.text.writing import folded
 from shared.turns.chunking import chunks_of, indexed_text
 from shared.turns.records import Turn, time_order
 
@@ -111,13 +112,17 @@ def test_it_is_what_a_walk_through_everything_finds(
 
 
 def holds(text: str, wanted: list[str], *, phrase: bool) -> bool:
-    """By the tokens, one text at a time."""
+    """As it is written, also within a word; or, of letters and digits, by the tokens, one text at a time."""
     tokeniser = Tokeniser()
+    pieces = [" ".join(wanted)] if phrase else wanted
     (said,) = tokeniser.in_order([text])
-    phrases = tokeniser.in_order([" ".join(wanted)] if phrase else wanted)
+    phrases = tokeniser.in_order(pieces)
     tokeniser.close()
     line = " ".join(said)
-    return all(f" {' '.join(one)} " in f" {line} " for one in phrases)
+    return all(
+        folded(piece) in folded(text) or (piece.replace(" ", "").isalnum() and f" {' '.join(one)} " in f" {line} ")
+        for piece, one in zip(pieces, phrases, strict=True)
+    )
 
 
 def test_tokens_come_in_their_order() -> None:
