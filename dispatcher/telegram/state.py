@@ -200,10 +200,8 @@ class BotState:
         return language_of(raw.decode("utf-8", "replace")) if raw else None
 
     async def choose_language(self, chat: str, language: str | None) -> None:
-        if language is None:
-            await self._redis.hdel(keys.chat_settings(chat), "language")
-        else:
-            await self._redis.hset(keys.chat_settings(chat), "language", language)
+        """Its own, or None for English again: written as empty, so that the archive is told."""
+        await self._redis.hset(keys.chat_settings(chat), "language", language or "")
 
     async def has_digest(self, chat: str) -> bool:
         """Whether the chat gets a digest each morning."""

@@ -81,6 +81,7 @@ def capture(json: Json = False) -> None:
     """Copy what today has into the archive and its mirror, without building memory or deleting anything: seconds, as often as a timer likes."""
     from nightly.archive.incoming.capture import capture as write_capture
     from nightly.night.progress import Reporter
+    from shared.text.format import counted
 
     settings = start_night()
     counts = write_capture(settings, Reporter(quiet=json or settings.log_json))
@@ -89,7 +90,7 @@ def capture(json: Json = False) -> None:
     else:
         place = " Its mirror has it, too." if counts["mirrored"] else ""
         typer.echo(
-            f"Captured: {counts['records']} new records and {counts['tombstones']} tombstones since the last night.{place}"
+            f"Captured: {counted(counts['records'], 'new record')} and {counted(counts['tombstones'], 'tombstone')} since the last night.{place}"
         )
 
 

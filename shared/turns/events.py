@@ -27,7 +27,7 @@ class EventKind(StrEnum):
 
     MEMORY = "memory"  # a fact, goal or preference; `replaced_by` in its state: id of the one that took its place
     SCHEDULE = "schedule"  # a reminder or a scheduled question
-    CHAT = "chat"  # what a chat has set: time zone, language; whether it is a guest. Its id is the chat's
+    CHAT = "chat"  # what a chat has set: time zone, language, digest; whether it is a guest. Its id is the chat's
 
 
 class EventChange(StrEnum):

@@ -131,7 +131,7 @@ KEYS: tuple[Key, ...] = (
         "report → day of the last morning report; heartbeat → night that HEARTBEAT_URL was told of; …-until: the dispatcher that does it now",
         "dispatcher", "dispatcher", "none"),
     Key("hcli:mem:digests", "hash",
-        "chat id → day of its last digest, for each chat that wants one", "bot, dispatcher, owner", "bot, dispatcher", "none"),
+        "chat id → day of its last digest, for each chat that wants one", "bot, dispatcher, owner", "bot, dispatcher, night", "none"),
     Key("hcli:mem:claude", "hash",
         "first, last → times of the errors since Claude's last answer, in POSIX seconds", "dispatcher", "dispatcher", "none"),
     Key("hcli:mem:format", "string",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
+from datetime import UTC, datetime
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
@@ -50,9 +51,11 @@ def put_back(outbox: EventOutbox, client: Redis, events: Iterable[Event], hidden
 def _set_chat(client: Any, event: Event) -> int:
     """What a chat has set, and that it is a guest, unless it has set it since; whether anything was missing."""
     state = dict(event.state or {})
-    guest, missing = state.pop("guest", None), 0
+    guest, digest, missing = state.pop("guest", None), state.pop("digest", False), 0
     for name, value in state.items():
         missing += client.hsetnx(keys.chat_settings(event.chat_id), name, value)
     if guest is not None:
         missing += client.hsetnx(keys.GUESTS, event.chat_id, dumps(guest))
+    if digest:
+        missing += client.hsetnx(keys.DIGESTS, event.chat_id, str(datetime.now(UTC).date()))  # the next one comes tomorrow
     return int(missing > 0)

@@ -33,13 +33,9 @@ class ChatZones:
         return (zone_named(raw.decode("utf-8", "replace")) if raw else None) or self.default
 
     def choose(self, chat_id: str, zone: ZoneInfo | None) -> None:
-        """The chat's own, or None for the default again."""
-        name = keys.chat_settings(chat_id)
+        """The chat's own, or None for the default again: written as empty, so that the archive is told."""
         try:
-            if zone is None:
-                self._redis.hdel(name, FIELD)
-            else:
-                self._redis.hset(name, FIELD, zone.key)
+            self._redis.hset(keys.chat_settings(chat_id), FIELD, zone.key if zone else "")
         except RedisError as error:
             raise RedisUnavailable(f"The time zone of a chat cannot be written: {error}") from error
 

@@ -30,6 +30,8 @@ def chat_states(client: Redis, known: Catalog) -> Iterator[RawRecord]:
             states.setdefault(raw.decode("utf-8", "replace"), {})["guest"] = loads_object(guest)
         except RecordRefused:
             continue
+    for raw in cast(dict[bytes, bytes], client.hgetall(keys.DIGESTS)):
+        states.setdefault(raw.decode("utf-8", "replace"), {})["digest"] = True
     for chat_id, state in sorted(states.items()):
         event = Event(EventKind.CHAT, chat_id, chat_id, EventChange.CHANGED, time.time(), state)
         if known.state_of(event.key) != event.state_hash:

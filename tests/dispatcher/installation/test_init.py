@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 from collections.abc import Iterator
 
@@ -46,6 +47,8 @@ def test_from_nothing_to_a_remembered_message_and_out_again(home: NewHome) -> No
     night = home.run("run", program="hmem-night")
     assert night.returncode == 0, night.stderr
     assert "F28" in home.run("search", str(CHAT), "boiler code").stdout
+    assert home.run("memory", "add", str(CHAT), "Noor lives in Lisbon").returncode == 0
+    wait_for(lambda: "Captured: 1 new record" in home.run("capture", program="hmem-night").stdout, "the fact's event")
 
     before, running = files_of(home), set(home.processes())
     code, output = home.init("--yes", given=False)
@@ -60,9 +63,14 @@ def test_from_nothing_to_a_remembered_message_and_out_again(home: NewHome) -> No
     assert home.processes() == []
     assert not home.config.exists()
     assert (home.data / "night" / "archive").is_dir(), "the conversations stay"
-
+    archive = home.data / "night" / "archive"
+    archive.rename(home.home / "copy")
+    shutil.rmtree(home.data)
+    archive.parent.mkdir(parents=True)
+    (home.home / "copy").rename(archive)
     home.install()
-    assert "F28" in home.run("search", str(CHAT), "boiler code").stdout, "and are there for the next installation"
+    assert "F28" in home.run("search", str(CHAT), "boiler code").stdout, "an archive is all that it takes"
+    assert "Noor lives in Lisbon" in home.run("memory", "list", str(CHAT)).stdout
 
 
 def test_killed_after_each_step_it_goes_on(home: NewHome) -> None:

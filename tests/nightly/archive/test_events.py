@@ -64,10 +64,14 @@ def test_what_a_chat_has_set_is_archived_when_it_changes(light: World) -> None:
     segments = len(list((light.night_dir / "archive").iterdir()))
     light.night()
     assert len(list((light.night_dir / "archive").iterdir())) == segments
-    light.redis.hset(keys.chat_settings(CHAT), "language", "en")
+    light.redis.hset(keys.chat_settings(CHAT), "language", "")  # English again
+    light.redis.hset(keys.DIGESTS, CHAT, "2026-11-27")
     light.night()
+    light.redis.hset(keys.DIGESTS, CHAT, "2026-11-28")
+    light.night()
+    assert len(list((light.night_dir / "archive").iterdir())) == segments + 1, "that a digest was sent is no news"
     states = {event.id: event.state for event in last_events(light.night_dir / "archive")}
-    assert states[CHAT] == {"timezone": "Europe/Lisbon", "language": "en"}
+    assert states[CHAT] == {"timezone": "Europe/Lisbon", "language": "", "digest": True}
     assert states["77"] == {"guest": {"name": "Lena", "since": 1.0, "by": "1"}}
 
 
@@ -115,7 +119,7 @@ def test_a_redis_that_is_lost_after_a_capture_costs_nothing(light: World, tmp_pa
     light.redis.hset(keys.chat_settings(CHAT), "language", "de")
     for _ in range(2):
         done = light.command("hmem-night", "capture")
-        assert done.stdout == "Captured: 3 new records and 1 tombstones since the last night. Its mirror has it, too.\n"
+        assert done.stdout == "Captured: 3 new records and 1 tombstone since the last night. Its mirror has it, too.\n"
     assert light.redis.keys("hcli:memory:*")
     assert len(list((light.night_dir / "archive").iterdir())) == 2
     light.redis.flushall()
