@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-import shutil
 import signal
-import subprocess
 import tempfile
 from collections.abc import Iterator
 from contextlib import closing
@@ -18,7 +16,7 @@ from redis import Redis
 from shared.config import credentials, sources
 from shared.config.settings import load_settings, setting_names
 from tests.servers import redis8
-from tests.support.machine import answers, free_port, wait_for
+from tests.support.machine import redis_server
 from tests.support.processes import forked
 from tests.support.redis import recorded
 from tests.support.redis.users import guarded_redis, vector_additions
@@ -57,17 +55,8 @@ def _commands_of_each_user(tmp_path_factory: pytest.TempPathFactory) -> Iterator
 @pytest.fixture(scope="session")
 def redis_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A redis-server of this test run."""
-    if shutil.which("redis-server") is None:
-        pytest.fail("redis-server is not installed. Run scripts/setup (or: apt-get install redis-server).")
-    port, folder = free_port(), tmp_path_factory.mktemp("redis")
-    command = ["redis-server", "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--dir", str(folder)]
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL) as server:
-        url = f"redis://127.0.0.1:{port}/0"
-        client = Redis.from_url(url)
-        wait_for(lambda: answers(client), "redis-server to start")
-        client.close()
+    with redis_server(tmp_path_factory.mktemp("redis"), "--save", "") as (_, _, url):
         yield url
-        server.terminate()
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import socket
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler
 
-from tests.servers.loopback import Loopback
+from tests.servers.loopback import Answering, Loopback
 
 
 @dataclass(frozen=True)
@@ -27,11 +27,9 @@ class FaultyApi(Loopback):
         self.requests = 0
         api = self
 
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-
+        class Handler(Answering, BaseHTTPRequestHandler):
             def do_POST(self) -> None:
-                self.rfile.read(int(self.headers.get("Content-Length") or 0))
+                self._body()
                 api.requests += 1
                 if fault.status == 0:
                     self.connection.shutdown(socket.SHUT_RDWR)
@@ -39,14 +37,6 @@ class FaultyApi(Loopback):
                     return
                 error = {"type": fault.kind, "message": fault.message}
                 content = json.dumps({"type": "error", "error": error, "request_id": "req_1"}).encode()
-                self.send_response(fault.status)
-                for name, value in {"Content-Type": "application/json", **fault.headers}.items():
-                    self.send_header(name, value)
-                self.send_header("Content-Length", str(len(content)))
-                self.end_headers()
-                self.wfile.write(content)
-
-            def log_message(self, *_: object) -> None:
-                pass
+                self._send_bytes(fault.status, content, "application/json", fault.headers)
 
         super().__init__(Handler)

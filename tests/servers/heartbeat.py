@@ -15,14 +15,12 @@ class HeartbeatServer(Loopback):
         self.asked: list[str] = []
         self.statuses: list[int] = []
         self.seconds = 0.0
-        super().__init__(_handler(self))
+        server = self
 
+        class Handler(Answering, BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                server.asked.append(self.path)
+                time.sleep(server.seconds)
+                self._send_bytes(server.statuses.pop(0) if server.statuses else 200, b"OK", "text/plain")
 
-def _handler(server: HeartbeatServer) -> type[BaseHTTPRequestHandler]:
-    class Handler(Answering, BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            server.asked.append(self.path)
-            time.sleep(server.seconds)
-            self._send_bytes(server.statuses.pop(0) if server.statuses else 200, b"OK", "text/plain")
-
-    return Handler
+        super().__init__(Handler)

@@ -20,9 +20,21 @@ class _Server(ThreadingHTTPServer):
 
 
 class Answering(BaseHTTPRequestHandler):
-    """A handler that sends whole answers."""
+    """A handler that reads whole requests and sends whole answers."""
 
     protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True  # head and body are two writes
+
+    def _body(self) -> bytes:
+        """Also that of a request whose length is not said ahead, as one with files is sent."""
+        if self.headers.get("Transfer-Encoding") != "chunked":
+            return self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        found = b""
+        while size := int(self.rfile.readline().split(b";")[0], 16):
+            found += self.rfile.read(size)
+            self.rfile.readline()
+        self.rfile.readline()
+        return found
 
     def _send(self, status: int, value: Any) -> None:
         self._send_bytes(status, json.dumps(value).encode(), "application/json")
@@ -35,7 +47,7 @@ class Answering(BaseHTTPRequestHandler):
                 self.send_header(name, value)
             self.end_headers()
             self.wfile.write(content)
-        except (BrokenPipeError, ConnectionResetError):  # the client gave up waiting
+        except OSError:  # the client gave up waiting, or was killed
             self.close_connection = True
 
     def log_message(self, *_: object) -> None:

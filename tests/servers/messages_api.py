@@ -13,7 +13,7 @@ from io import BufferedIOBase
 from typing import Any
 from uuid import uuid4
 
-from tests.servers.loopback import Loopback
+from tests.servers.loopback import Answering, Loopback
 
 
 @dataclass(frozen=True)
@@ -47,18 +47,17 @@ class MessagesApi(Loopback):
         self.first_words_at: list[float] = []  # time.monotonic() of the first words of each reply that is streamed
         api = self
 
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-
+        class Handler(Answering, BaseHTTPRequestHandler):
             def do_POST(self) -> None:
-                body = json.loads(self.rfile.read(int(self.headers.get("Content-Length") or 0)) or b"{}")
+                body = json.loads(self._body() or b"{}")
                 if not self.path.startswith("/v1/messages") or "count_tokens" in self.path:
-                    return self._send(b'{"input_tokens": 10}', "application/json")
+                    return self._send(200, {"input_tokens": 10})
                 api.requests.append(body)
                 said = reply(body)
                 if isinstance(said, Streamed):
                     return self._stream(said, body.get("model", ""))
-                return self._send(_sent(_events(said, body.get("model", ""))), "text/event-stream")
+                whole = Streamed((said,)) if isinstance(said, str) else Streamed(call=said)
+                return self._send_bytes(200, _sent(_events(whole, body.get("model", ""))), "text/event-stream")
 
             def _stream(self, said: Streamed, model: str) -> None:
                 self.send_response(200)
@@ -69,20 +68,10 @@ class MessagesApi(Loopback):
                 api.stream(self.wfile, said, model)
 
             def do_GET(self) -> None:
-                self._send(b"{}", "application/json")
+                self._send(200, {})
 
             def do_HEAD(self) -> None:
-                self._send(b"", "application/json")
-
-            def _send(self, content: bytes, kind: str) -> None:
-                self.send_response(200)
-                self.send_header("Content-Type", kind)
-                self.send_header("Content-Length", str(len(content)))
-                self.end_headers()
-                self.wfile.write(content)
-
-            def log_message(self, *_: object) -> None:
-                pass
+                self._send_bytes(200, b"", "application/json")
 
         super().__init__(Handler)
 
@@ -90,7 +79,7 @@ class MessagesApi(Loopback):
         """Write a reply in its pieces."""
         worded = False
         with contextlib.suppress(OSError):  # the CLI was ended meanwhile
-            for name, data in _streamed_events(said, model):
+            for name, data in _events(said, model):
                 if data.get("delta", {}).get("type") == "text_delta" and not worded:
                     self.first_words_at.append(time.monotonic())
                     worded = True
@@ -115,13 +104,7 @@ def tag_code(request: dict[str, Any]) -> str:
     return str(re.findall(r"^Tag code of this request: (\w+)$", f"{message}\n{system}", re.MULTILINE)[-1])
 
 
-def _events(reply: str | ToolCall, model: str) -> list[Event]:
-    if isinstance(reply, str):
-        return _streamed_events(Streamed((reply,)), model)
-    return _streamed_events(Streamed(call=reply), model)
-
-
-def _streamed_events(said: Streamed, model: str) -> list[Event]:
+def _events(said: Streamed, model: str) -> list[Event]:
     message: dict[str, Any] = {
         "id": f"msg_{uuid4().hex}",  # the CLI takes two of one id for one message
         "type": "message",

@@ -2,7 +2,7 @@
 
 Faults are asked for by name, as a list that is used up one request at a time: "ok", "drop" (the connection is closed), "hang", "500",
 "fewer" (one vector missing), "nan", "narrow" (wrong dimensions), "html" (an answer that is no JSON). `poison` maps a mark to the fault of
-every request whose text contains it. A text over `longest` characters is refused with 400, as Ollama does. `turned`: vectors of another model.
+every request whose text contains it. A text over LONGEST characters is refused with 400, as Ollama does. `turned`: vectors of another model.
 `seconds`: the time that each embed request takes, at least. `dies_after`: so many embed requests are answered, then no request at all is.
 `widths` gives a model (by the name that requests use) as many dimensions: the vector, repeated and cut.
 """
@@ -20,6 +20,8 @@ from typing import Any
 from shared.embedding.local import LocalEmbedder
 from tests.servers.loopback import Answering, Loopback
 
+#: Characters of a text that is not refused.
+LONGEST = 4000
 DIGEST = "1b226e2802dbb772b5fc32a58f103ca1804ef7501331012de126ab22f67475ef"
 
 
@@ -29,9 +31,8 @@ def shipped_model() -> LocalEmbedder:
 
 
 class OllamaApi(Loopback):
-    def __init__(self, models: dict[str, str] | None = None, longest: int = 4000, port: int = 0) -> None:
+    def __init__(self, models: dict[str, str] | None = None, port: int = 0) -> None:
         self.models = {"all-minilm:latest": DIGEST} if models is None else models  # name -> digest
-        self.longest = longest
         self.faults: list[str] = []
         self.poison: dict[str, str] = {}
         self.turned = False
@@ -73,11 +74,8 @@ class OllamaApi(Loopback):
         return [body["messages"][-1]["content"] for path, body in self.requests if path == "/api/chat"]
 
     def tags(self) -> dict[str, Any]:
-        return {
-            "models": [
-                {"name": name, "model": name, "digest": digest, "size": 1} for name, digest in self.models.items()
-            ]
-        }
+        rows = [{"name": name, "model": name, "digest": digest, "size": 1} for name, digest in self.models.items()]
+        return {"models": rows}
 
     def knows(self, name: str) -> bool:
         return (name if ":" in name else f"{name}:latest") in self.models
@@ -109,7 +107,7 @@ class Handler(Answering, BaseHTTPRequestHandler):
         return self._send(404, {"error": "not found"})
 
     def do_POST(self) -> None:
-        body = json.loads(self.rfile.read(int(self.headers.get("Content-Length") or 0)) or b"{}")
+        body = json.loads(self._body() or b"{}")
         self.api.requests.append((self.path, body))
         if self.api.dead:
             return self._hang_up()
@@ -140,7 +138,7 @@ class Handler(Answering, BaseHTTPRequestHandler):
         if self.path == "/api/embed":
             time.sleep(self.api.seconds)
             texts = body["input"] if isinstance(body["input"], list) else [body["input"]]
-            if any(len(text) > self.api.longest for text in texts):
+            if any(len(text) > LONGEST for text in texts):
                 return self._send(400, {"error": "the input length exceeds the context length"})
             answer = self.api.embed(texts, fault)
             if width := self.api.widths.get(body["model"]):
@@ -158,9 +156,7 @@ class Handler(Answering, BaseHTTPRequestHandler):
     def _pull(self, model: str) -> None:
         name = model if ":" in model else f"{model}:latest"
         self.api.models[name] = DIGEST
-        steps = [
-            {"status": "pulling manifest"},
-            *({"status": "downloading", "total": 100, "completed": n} for n in (0, 50, 100)),
-        ]
-        lines = "".join(json.dumps(step) + "\n" for step in [*steps, {"status": "success"}])
+        loading = [{"status": "downloading", "total": 100, "completed": number} for number in (0, 50, 100)]
+        steps = [{"status": "pulling manifest"}, *loading, {"status": "success"}]
+        lines = "".join(json.dumps(step) + "\n" for step in steps)
         self._send_bytes(200, lines.encode(), "application/x-ndjson")

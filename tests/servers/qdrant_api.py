@@ -20,7 +20,6 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
@@ -54,7 +53,7 @@ class Stored:
 class QdrantApi(Loopback):
     """`requests`: (method, path, body) of each; `collections`, `aliases`: what is there."""
 
-    def __init__(self, key: str | None = None, port: int = 0) -> None:
+    def __init__(self, key: str | None = None) -> None:
         self.key = key
         self.faults: list[str] = []
         self.fault = "ok"
@@ -66,7 +65,7 @@ class QdrantApi(Loopback):
         self._local = QdrantClient(":memory:")
         self._lock = threading.Lock()
         self._parts = 0
-        super().__init__(type("Handler", (Handler,), {"api": self}), port)
+        super().__init__(type("Handler", (Handler,), {"api": self}))
 
     def __exit__(self, *error: object) -> None:
         self.ended.set()
@@ -157,8 +156,7 @@ class QdrantApi(Loopback):
     # ------------------------------------------------------------------------------------------------------ aliases
 
     def list_aliases(self, _: bytes) -> Any:
-        pairs = [{"alias_name": alias, "collection_name": name} for alias, name in self.aliases.items()]
-        return {"aliases": pairs}
+        return {"aliases": [{"alias_name": alias, "collection_name": name} for alias, name in self.aliases.items()]}
 
     def change_aliases(self, body: bytes) -> bool:
         """All of the changes, or none."""
@@ -190,9 +188,8 @@ class QdrantApi(Loopback):
             raise Refused(400, f"Wrong input: Vector dimension error: expected dim: {size}, got {wrong[0]}")
         by_chat: dict[str, list[models.PointStruct]] = {}
         for id_, vector, payload in zip(batch.ids, vectors, payloads, strict=True):
-            by_chat.setdefault(payload["chat_id"], []).append(
-                models.PointStruct(id=id_, vector=vector, payload=payload)  # type: ignore[arg-type]
-            )
+            point = models.PointStruct(id=id_, vector=vector, payload=payload)  # type: ignore[arg-type]
+            by_chat.setdefault(payload["chat_id"], []).append(point)
         for chat_id, points in by_chat.items():
             self._local.upsert(self._part(found, chat_id), points)
         return {"operation_id": len(self.requests), "status": "completed"}
@@ -273,12 +270,11 @@ ROUTES: list[tuple[str, str, Callable[..., Any]]] = [
 ]
 
 
-class Handler(Answering, BaseHTTPRequestHandler):
+class Handler(Answering):
     api: QdrantApi
-    disable_nagle_algorithm = True  # head and body are two writes
 
     def _do(self) -> None:
-        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        body = self._body()
         path = self.path.partition("?")[0]
         self.api.requests.append((self.command, path, json.loads(body) if body else None))
         if self.api.key is not None and self.headers.get("api-key") != self.api.key:
@@ -296,17 +292,7 @@ class Handler(Answering, BaseHTTPRequestHandler):
             return self._send(error.status, {"status": {"error": str(error)}, "time": 0.001})
         return self._drop() if fault == "lost" else self._send(200, answer)
 
-    def do_GET(self) -> None:
-        self._do()
-
-    def do_POST(self) -> None:
-        self._do()
-
-    def do_PUT(self) -> None:
-        self._do()
-
-    def do_DELETE(self) -> None:
-        self._do()
+    do_GET = do_POST = do_PUT = do_DELETE = _do  # noqa: N815 - the library's names
 
     def _drop(self) -> None:
         self.close_connection = True

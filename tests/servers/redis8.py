@@ -18,12 +18,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from io import BufferedIOBase
+from pathlib import Path
 from typing import Any, Self
 
 import pytest
 from redis import Redis
 
-from tests.support.machine import answers, free_port, wait_for
+from tests.support.machine import redis_server
 from tests.support.world import REPOSITORY
 
 FETCHED = REPOSITORY / ".venv" / "redis8" / "redis-server"
@@ -55,18 +56,11 @@ class Redis8:
 @contextmanager
 def redis8_server() -> Iterator[Redis8]:
     """A server of its own, with its files in a directory of its own."""
-    port = free_port()
-    with tempfile.TemporaryDirectory(prefix="hmem-redis8-") as folder:
-        command = [program(), "--port", str(port), "--bind", "127.0.0.1", "--dir", folder, "--save", ""]
-        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        try:
-            url = f"redis://127.0.0.1:{port}/0"
-            with Redis.from_url(url) as client:
-                wait_for(lambda: answers(client), "Redis 8 to start")
-            yield Redis8(url)
-        finally:
-            process.kill()
-            process.wait()
+    with (
+        tempfile.TemporaryDirectory(prefix="hmem-redis8-") as folder,
+        redis_server(Path(folder), "--save", "", program=program()) as (_, _, url),
+    ):
+        yield Redis8(url)
 
 
 @contextmanager
@@ -115,9 +109,8 @@ class FaultyRedis:
 
     def sent(self, *names: str) -> list[list[bytes]]:
         """The commands of these names; without names, all but those that begin a connection."""
-        return [
-            one for one in self.log if one[0].decode() in names or (not names and one[0] not in (b"HELLO", b"CLIENT"))
-        ]
+        wanted = names or {one[0].decode() for one in self.log} - {"HELLO", "CLIENT"}
+        return [one for one in self.log if one[0].decode() in wanted]
 
     def fault(self, name: str) -> str | None:
         with self.lock:

@@ -14,7 +14,7 @@ from http.server import BaseHTTPRequestHandler
 from typing import Any
 
 from tests.servers.files.telegram_files import Files, send_file
-from tests.servers.loopback import Loopback
+from tests.servers.loopback import Answering, Loopback
 from tests.servers.telegram_messages import (
     ApiError,
     Call,
@@ -29,7 +29,6 @@ from tests.servers.telegram_messages import (
     params_of,
     photo_of,
     text_and_entities,
-    unchunked,
     utf16_units,
 )
 
@@ -362,12 +361,9 @@ def _answer(api: TelegramApi, method: str, params: dict[str, Any]) -> tuple[int,
 
 
 def _handler(api: TelegramApi) -> type[BaseHTTPRequestHandler]:
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-
+    class Handler(Answering, BaseHTTPRequestHandler):
         def do_POST(self) -> None:
-            chunked = self.headers.get("Transfer-Encoding") == "chunked"
-            body = unchunked(self.rfile) if chunked else self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            body = self._body()
             method = self.path.rpartition("/")[2]
             params = params_of(self.headers.get("Content-Type") or "", body)
             status, answer = _answer(api, method, params) if self.path.startswith(f"/bot{TOKEN}/") else NOT_FOUND
@@ -378,23 +374,10 @@ def _handler(api: TelegramApi) -> type[BaseHTTPRequestHandler]:
             if api.latency:
                 time.sleep(api.latency)
             api.calls.append(Call(method, params, time.monotonic(), status))
-            self._send(status, answer)
+            content = answer if isinstance(answer, bytes) else json.dumps(answer).encode()
+            self._send_bytes(status, content, "application/json")
 
         def do_GET(self) -> None:
             send_file(api.files, f"/file/bot{TOKEN}/", self)
-
-        def _send(self, status: int, answer: dict[str, Any] | bytes) -> None:
-            content = answer if isinstance(answer, bytes) else json.dumps(answer).encode()
-            try:
-                self.send_response(status)
-                self.send_header("Content-Type", "application/json")
-                self.send_header("Content-Length", str(len(content)))
-                self.end_headers()
-                self.wfile.write(content)
-            except OSError:
-                self.close_connection = True  # the bot was killed meanwhile
-
-        def log_message(self, *_: object) -> None:
-            pass
 
     return Handler

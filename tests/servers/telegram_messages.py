@@ -11,14 +11,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from email.parser import BytesParser
 from email.policy import HTTP
-from io import BufferedIOBase
 from typing import Any
 from urllib.parse import parse_qsl
 
 LONGEST, LONGEST_CAPTION = 4096, 1024
-#: How a PNG begins; and what this server takes for one.
+#: How a PNG begins.
 PNG = b"\x89PNG\r\n\x1a\n"
-PICTURE = PNG + bytes(range(256)) * 40
 
 
 @dataclass(frozen=True)
@@ -192,16 +190,6 @@ def params_of(kind: str, body: bytes) -> dict[str, Any]:
         found[name] = content if file_name else content.decode("utf-8", "surrogatepass")
         if file_name:
             found[f"{name} file name"] = file_name
-    return found
-
-
-def unchunked(stream: BufferedIOBase) -> bytes:
-    """The body of a request whose length is not said ahead, as one with files is sent."""
-    found = b""
-    while size := int(stream.readline().split(b";")[0], 16):
-        found += stream.read(size)
-        stream.readline()
-    stream.readline()
     return found
 
 

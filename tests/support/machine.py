@@ -5,11 +5,13 @@ from __future__ import annotations
 import fcntl
 import itertools
 import os
+import shutil
 import socket
 import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
@@ -96,3 +98,30 @@ def answers(client: Redis) -> bool:
         return bool(client.ping())
     except RedisError:
         return False
+
+
+@contextmanager
+def redis_server(
+    folder: Path, *options: str, program: str = "redis-server"
+) -> Iterator[tuple[subprocess.Popen[bytes], Redis, str]]:
+    """A redis-server of its own with these options, its files in `folder`; its process, a client and its URL."""
+    if shutil.which(program) is None:
+        pytest.fail("redis-server is not installed. Run scripts/setup (or: apt-get install redis-server).")
+    folder.mkdir(exist_ok=True)
+    port = free_port()
+    command = [program, "--port", str(port), "--bind", "127.0.0.1", "--dir", str(folder), *options]
+    url = f"redis://127.0.0.1:{port}/0"
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL) as server, closing(Redis.from_url(url)) as client:
+        try:
+            wait_for(lambda: answers(client), "redis-server to start")
+            yield server, client, url
+        finally:  # a test that failed would wait for it for ever
+            server.kill()
+
+
+def script(path: Path, text: str) -> Path:
+    """An executable file."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+    path.chmod(0o755)
+    return path

@@ -17,12 +17,12 @@ from pathlib import Path
 from shared.errors import LeaseLost, NightRunning, ReleaseRefused
 from shared.wire import keys
 from tests.chaos.checks.points import Stage
-from tests.chaos.harness.aftermath import check_end, kept, mended, script, state_of_use, untouched
+from tests.chaos.harness.aftermath import check_end, kept, mended, state_of_use, untouched
 from tests.chaos.harness.forked import ForkedNight, descendants, night
 from tests.chaos.harness.proxy import Proxy
 from tests.chaos.harness.remote import Remote
 from tests.chaos.harness.report import Bench, Outcome, chaos
-from tests.support.machine import wait_for
+from tests.support.machine import script, wait_for
 from tests.support.world import World
 
 LOST = frozenset({LeaseLost.exit_code})

@@ -33,7 +33,7 @@ from tests.chaos.harness.report import Bench, Outcome, chaos
 from tests.servers.files.transcription_api import TranscriptionApi
 from tests.servers.telegram_api import TOKEN, TelegramApi
 from tests.servers.telegram_messages import mention
-from tests.support.machine import wait_for
+from tests.support.machine import script, wait_for
 from tests.support.world import BINARIES, World
 
 #: Private chats, and a group in which the bot is called by its name.
@@ -294,12 +294,9 @@ def at_rest(world: World) -> bool:
 )
 def run(bench: Bench) -> Outcome:
     world, outcome = bench.world("talk", light=True), Outcome(rounds=bench.rounds)
-    script = world.root / "claude.sh"
-    script.write_text(CLAUDE)
-    script.chmod(0o755)
     with TelegramApi() as api, TranscriptionApi(lambda one: one.content.removeprefix(b"OggS ").decode()) as speech:
         variables = {
-            "CLAUDE_BIN": str(script), "TELEGRAM_BOT_TOKEN": TOKEN, "TELEGRAM_API_URL": api.url, "LOG_JSON": "true",
+            "CLAUDE_BIN": str(script(world.root / "claude.sh", CLAUDE)), "TELEGRAM_BOT_TOKEN": TOKEN, "TELEGRAM_API_URL": api.url, "LOG_JSON": "true",
             "TRANSCRIBE_URL": speech.url,
             "ALLOWED_CHATS": ",".join(map(str, CHATS)), "QUEUE_LIMIT": "100000", "CHAT_QUEUE_LIMIT": "100000",
         }  # fmt: skip

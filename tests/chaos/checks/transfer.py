@@ -17,11 +17,12 @@ from tenacity import wait_none
 from nightly.night import target
 from shared.errors import HmemError, PublishFailed, ReleaseRefused
 from tests.chaos.checks.points import Stage
-from tests.chaos.harness.aftermath import check_end, kept, mended, night_with, script, state_of_use, untouched
+from tests.chaos.harness.aftermath import check_end, kept, mended, night_with, state_of_use, untouched
 from tests.chaos.harness.forked import night
 from tests.chaos.harness.oracle import Shadow
 from tests.chaos.harness.remote import Remote
 from tests.chaos.harness.report import Bench, Outcome, chaos
+from tests.support.machine import script
 from tests.support.world import World
 
 #: Named rsync and first on PATH: runs the real one slowly, and does to it what CHAOS says.

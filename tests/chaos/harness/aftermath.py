@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from unittest import mock
 
 from shared.errors import exit_codes
@@ -64,11 +63,3 @@ def untouched(world: World, before: tuple[str, frozenset[bytes]], outcome: Outco
         outcome.found("torn", f"{what}: current moved from {before[0] or 'nothing'} to {now[0] or 'nothing'}")
     if gone := before[1] - now[1]:
         outcome.found("lost", f"{what}: flushed by a night that failed: {sorted(gone)[:5]}")
-
-
-def script(path: Path, text: str) -> Path:
-    """An executable file."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text, encoding="utf-8")
-    path.chmod(0o755)
-    return path

@@ -12,8 +12,7 @@ import sys
 import time
 from pathlib import Path
 
-from tests.chaos.harness.aftermath import script
-from tests.support.machine import wait_for
+from tests.support.machine import script, wait_for
 from tests.support.world import REPOSITORY, World
 
 _WAIT = """#!/bin/sh

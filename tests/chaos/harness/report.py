@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from redis import Redis, RedisError
+from redis import Redis
 
-from tests.support.machine import free_port, wait_for
+from tests.support.machine import answers, free_port, wait_for
 from tests.support.world import World
 
 #: An installation without vectors: a night takes a fraction of a second.
@@ -47,12 +47,8 @@ class Outcome:
 
     def add(self, other: Outcome) -> Outcome:
         """Count another outcome in; this one."""
-        self.rounds += other.rounds
-        self.faults += other.faults
-        self.lost += other.lost
-        self.doubled += other.doubled
-        self.torn += other.torn
-        self.notes += other.notes
+        for name, value in vars(other).items():
+            setattr(self, name, getattr(self, name) + value)
         return self
 
     def found(self, kind: str, note: str) -> None:
@@ -61,10 +57,7 @@ class Outcome:
         self.notes.append(f"{kind}: {note}")
 
     def to_json(self) -> dict[str, Any]:
-        return {
-            "rounds": self.rounds, "faults": self.faults,
-            "lost": self.lost, "doubled": self.doubled, "torn": self.torn, "notes": self.notes,
-        }  # fmt: skip
+        return dict(vars(self))
 
 
 class RedisServer:
@@ -84,7 +77,7 @@ class RedisServer:
         ]  # fmt: skip
         self.process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         with Redis.from_url(self.url) as client:
-            wait_for(lambda: _answers(client), "redis-server to start")
+            wait_for(lambda: answers(client), "redis-server to start")
 
     def stop(self, *, kill: bool = False) -> None:
         """End it (with `kill` by SIGKILL, as a crash would) and wait until it is gone."""
@@ -92,13 +85,6 @@ class RedisServer:
             self.process.kill() if kill else self.process.terminate()
             self.process.wait(timeout=600)
             self.process = None
-
-
-def _answers(client: Redis) -> bool:
-    try:
-        return bool(client.ping())
-    except RedisError:
-        return False
 
 
 @dataclass

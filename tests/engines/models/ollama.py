@@ -87,7 +87,7 @@ class Handler(Answering):
         return self._send(404, {"error": "not found"})
 
     def do_POST(self) -> None:  # noqa: N802 - the library's name
-        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        body = json.loads(self._body())
         answers = {"/api/chat": self.api.chat, "/api/embed": self.api.embed}
         if self.path not in answers:
             return self._send(404, {"error": "not found"})

@@ -9,7 +9,6 @@ from email.parser import BytesParser
 from email.policy import HTTP
 
 from tests.servers.loopback import Answering, Loopback
-from tests.servers.telegram_messages import unchunked
 
 LARGEST = 25 * 1024 * 1024
 ENDINGS = ("flac", "mp3", "mp4", "mpeg", "mpga", "m4a", "ogg", "wav", "webm")
@@ -38,11 +37,8 @@ class TranscriptionApi(Loopback):
 
         class Handler(Answering):
             def do_POST(self) -> None:  # noqa: N802 - the library's name
-                chunked = self.headers.get("Transfer-Encoding") == "chunked"
-                length = int(self.headers.get("Content-Length") or 0)
-                body = unchunked(self.rfile) if chunked else self.rfile.read(length)
                 key_sent = (self.headers.get("Authorization") or "").removeprefix("Bearer ")
-                recording = _read(self.path, self.headers.get("Content-Type") or "", body, key_sent)
+                recording = _read(self.path, self.headers.get("Content-Type") or "", self._body(), key_sent)
                 api.received.append(recording)
                 time.sleep(api.delay)
                 status, message = api.statuses.pop(0) if api.statuses else 200, ""

@@ -15,7 +15,7 @@ from typing import Any, cast
 
 from tests.servers.ollama_api import OllamaApi
 from tests.support.broken.installation import Installation
-from tests.support.machine import free_port, wait_for
+from tests.support.machine import free_port, script, wait_for
 from tests.support.world import BINARIES
 
 Break = Callable[[Installation], AbstractContextManager[object] | None]
@@ -110,11 +110,7 @@ def port_taken(host: Installation) -> Iterator[None]:
 @contextmanager
 def another_night(host: Installation) -> Iterator[None]:
     """One that holds the lock: it waits for an rsync that does not end."""
-    folder = host.root / "slow"
-    folder.mkdir()
-    shim = folder / "rsync"
-    shim.write_text("#!/bin/sh\nexec sleep 600\n")
-    shim.chmod(0o755)
+    folder = script(host.root / "slow" / "rsync", "#!/bin/sh\nexec sleep 600\n").parent
     variables = host.variables() | {"PATH": f"{folder}:{host.variables()['PATH']}"}
     with (host.root / "night.log").open("wb") as log:
         night = subprocess.Popen(
@@ -176,10 +172,7 @@ def logged_out(host: Installation) -> None:
 
 def _own_claude(host: Installation) -> Path:
     """A copy that may be taken away: it hands over to the real one."""
-    path = host.root / "bin" / "claude"
-    path.parent.mkdir(exist_ok=True)
-    path.write_text(f'#!/bin/sh\nexec {BINARIES}/claude "$@"\n')
-    path.chmod(0o755)
+    path = script(host.root / "bin" / "claude", f'#!/bin/sh\nexec {BINARIES}/claude "$@"\n')
     host.environment["CLAUDE_BIN"] = str(path)
     return path
 

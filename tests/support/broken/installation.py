@@ -12,14 +12,12 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from redis import Redis, RedisError
-
 from tests.servers.messages_api import MessagesApi
-from tests.support.machine import free_port, wait_for
+from tests.support.machine import redis_server, wait_for
 from tests.support.processes import forked
 from tests.support.world import BINARIES, REPOSITORY, World
 
@@ -120,34 +118,10 @@ class Installation(World):
 
 
 @contextmanager
-def redis_server(folder: Path, *options: str) -> Iterator[tuple[subprocess.Popen[bytes], Redis, str]]:
-    """A redis-server as the README wants it, with these options besides."""
-    port = free_port()
-    folder.mkdir(exist_ok=True)
-    command = ["redis-server", "--port", str(port), "--bind", "127.0.0.1", "--dir", str(folder)]
-    command += ["--save", "", "--appendonly", "yes", *options]
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL) as server:
-        url = f"redis://127.0.0.1:{port}/0"
-        with closing(Redis.from_url(url)) as client:
-            wait_for(lambda: _answers(client), "redis-server")
-            try:
-                yield server, client, url
-            finally:
-                server.kill()
-
-
-def _answers(client: Redis) -> bool:
-    try:
-        return bool(client.ping())
-    except RedisError:
-        return False
-
-
-@contextmanager
 def empty_installation(folder: Path) -> Iterator[Installation]:
     """Freshly set up: directories as the README makes them, nothing said yet, nothing running."""
     with ExitStack() as stack:
-        server, client, url = stack.enter_context(redis_server(folder / "redis"))
+        server, client, url = stack.enter_context(redis_server(folder / "redis", "--save", "", "--appendonly", "yes"))
         api = stack.enter_context(MessagesApi(lambda _: ANSWER))
         made = Installation(folder, client, url, server=server)
         made.environment = {

@@ -11,6 +11,7 @@ from uuid import uuid4
 
 from redis import Redis
 
+from tests.support import machine
 from tests.support.machine import wait_for
 from tests.support.world import SECRET, World
 
@@ -70,13 +71,11 @@ class Bot:
 
 def script(world: World, body: str) -> str:
     """A CLI of the test's own; `$MESSAGE` holds what came on stdin, `$SESSION` the session that was asked for."""
-    path = world.root / "claude.sh"
     session = (
         'for ARGUMENT in "$@"; do case $NAME in --session-id|--resume) SESSION=$ARGUMENT;; esac; NAME=$ARGUMENT; done'
     )
-    path.write_text(f'#!/bin/bash\n[ "$1" = --help ] && exit\n{session}\nMESSAGE=$(cat)\n{body}\n')
-    path.chmod(0o755)
-    return str(path)
+    text = f'#!/bin/bash\n[ "$1" = --help ] && exit\n{session}\nMESSAGE=$(cat)\n{body}\n'
+    return str(machine.script(world.root / "claude.sh", text))
 
 
 SAY = """printf '{"result": "%s", "is_error": false, "session_id": "'$SESSION'", "total_cost_usd": 0.25, "num_turns": 1, \

@@ -4,41 +4,24 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
-from redis import Redis, RedisError
+from redis import Redis
 
 from dispatcher.health import doctor
 from dispatcher.health.findings import Finding, Setup
-from tests.support.machine import free_port, wait_for
+from tests.support import machine
 from tests.support.world import World, sign_of_life
 
 
 @contextmanager
 def redis_server(folder: Path, *options: str) -> Iterator[Redis]:
     """A redis-server with these options; a client of its default user."""
-    port = free_port()
-    folder.mkdir(exist_ok=True)
-    command = ["redis-server", "--port", str(port), "--bind", "127.0.0.1", "--dir", str(folder), *options]
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL) as server:
-        client: Redis = Redis.from_url(f"redis://127.0.0.1:{port}/0")
-
-        def answers() -> bool:
-            try:
-                return bool(client.ping())
-            except RedisError:
-                return False
-
-        try:
-            wait_for(answers, "redis-server to start")
-            yield client
-        finally:  # a test that failed would wait for it for ever
-            client.close()
-            server.terminate()
+    with machine.redis_server(folder, *options) as (_, client, _):
+        yield client
 
 
 def url_of(client: Redis, user: str = "") -> str:

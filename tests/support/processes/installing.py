@@ -19,6 +19,7 @@ from dispatcher.installation.journal import InstallationJournal
 from dispatcher.installation.layout import Layout, of_host
 from tests.servers.messages_api import MessagesApi
 from tests.servers.telegram_api import TOKEN, TelegramApi
+from tests.support import machine
 from tests.support.world import BINARIES
 
 CHAT = 9912
@@ -165,8 +166,4 @@ def path_without(folder: Path, *programs: str) -> str:
 
 
 def script(folder: Path, name: str, lines: Sequence[str]) -> Path:
-    folder.mkdir(exist_ok=True)
-    path = folder / name
-    path.write_text("\n".join(["#!/bin/sh", *lines, ""]))
-    path.chmod(0o755)
-    return path
+    return machine.script(folder / name, "\n".join(["#!/bin/sh", *lines, ""]))

@@ -5,9 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
-import shutil
 import signal
-import subprocess
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -18,13 +16,10 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-import pytest
-from redis import Redis
-
 from dispatcher.servers.web.serve import Prepared, prepare
 from shared.wire import keys
 from tests.chaos.harness.forked import night
-from tests.support.machine import answers, free_port, wait_for
+from tests.support.machine import free_port, redis_server, wait_for
 from tests.support.world import World
 
 DAY_SECONDS = 86_400.0
@@ -99,23 +94,13 @@ class PageWorld:
 @contextmanager
 def own_world(root: Path, **settings: str) -> Iterator[World]:
     """An installation with a redis-server of its own, so that it may live longer than one test."""
-    if shutil.which("redis-server") is None:
-        pytest.fail("redis-server is not installed. Run scripts/setup (or: apt-get install redis-server).")
-    port, folder = free_port(), root / "redis"
-    folder.mkdir()
-    command = ["redis-server", "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--dir", str(folder)]
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL) as server:
-        url = f"redis://127.0.0.1:{port}/0"
-        client = Redis.from_url(url)
+    with redis_server(root / "redis", "--save", "") as (_, client, url):
         world = World(root, client, url, {"CHAT_TIMEZONE": "Europe/Lisbon", **settings})
         try:
-            wait_for(lambda: answers(client), "redis-server to start")
             yield world
         finally:
             for dispatcher in world.dispatchers:
                 dispatcher.stop(signal.SIGKILL)
-            client.close()
-            server.terminate()
 
 
 def household(world: World, days: int) -> None:
