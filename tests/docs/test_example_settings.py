@@ -25,16 +25,18 @@ def example_lines() -> dict[str, tuple[str, bool]]:
     return found
 
 
-def test_the_example_settings_load_as_they_are(bare: pytest.MonkeyPatch) -> None:
-    bare.setenv("HMEM_CONFIG", str(DEPLOY / "hmem.toml"))
+def test_the_example_settings_load_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HMEM_CONFIG", str(DEPLOY / "hmem.toml"))
     assert load_settings() == Settings.model_construct(**{n: f.default for n, f in Settings.model_fields.items()})
 
 
-def test_the_example_settings_hold_every_setting_with_its_default(bare: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_the_example_settings_hold_every_setting_with_its_default(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     lines = example_lines()
     assert set(lines) == set(setting_names()) - {"HMEM_CRASH_AT"}
     path = tmp_path / "hmem.toml"
-    bare.setenv("HMEM_CONFIG", str(path))
+    monkeypatch.setenv("HMEM_CONFIG", str(path))
     for name, (line, is_default) in lines.items():
         path.write_text(line, encoding="utf-8")
         value, default = getattr(load_settings(), name.lower()), Settings.model_fields[name.lower()].default

@@ -136,13 +136,13 @@ def test_the_night_runs_by_itself() -> None:
     assert "NIGHT_CRON" in night["environment"]
 
 
-def test_compose_sets_only_settings_that_there_are(bare: pytest.MonkeyPatch) -> None:
+def test_compose_sets_only_settings_that_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in HALVES:
         environment = dict(SERVICES[name]["environment"])
         assert environment.pop("HMEM_CREDENTIALS") == "/run/hmem/hmem.toml"
         assert set(environment) <= set(setting_names())
         for variable, value in environment.items():
-            bare.setenv(variable, re.sub(r"\$\{\w+:-(.*)\}", r"\1", value))
+            monkeypatch.setenv(variable, re.sub(r"\$\{\w+:-(.*)\}", r"\1", value))
         load_settings()
         for folder in (value for variable, value in environment.items() if variable.endswith("_DIR")):
             assert folder in targets(name), f"{folder} would be lost with the container"

@@ -9,7 +9,7 @@ from pathlib import Path
 from scripts.generate_docs import all_commands
 from shared.config.settings import setting_names
 from shared.errors import exit_codes
-from tests.docs.test_structure import modules
+from tests.docs.test_structure import docstrings, modules
 from tests.support.world import REPOSITORY
 
 #: Room → the most lines of code that it may have. A room that has shrunk by more than LEEWAY gets a smaller budget.
@@ -58,16 +58,7 @@ SETTINGS, COMMANDS, EXIT_CODES = 90, 48, 32
 def code_lines(path: Path) -> int:
     """Lines that are neither blank nor a comment nor part of a docstring."""
     source = path.read_text(encoding="utf-8")
-    told = set[int]()
-    for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) and node.body:
-            first = node.body[0]
-            if (
-                isinstance(first, ast.Expr)
-                and isinstance(first.value, ast.Constant)
-                and isinstance(first.value.value, str)
-            ):
-                told.update(range(first.lineno, (first.end_lineno or first.lineno) + 1))
+    told = {n for one in docstrings(ast.parse(source)) for n in range(one.lineno, (one.end_lineno or one.lineno) + 1)}
     lines = enumerate(source.splitlines(), start=1)
     return sum(
         number not in told and bool(line.strip()) and not line.lstrip().startswith("#") for number, line in lines

@@ -22,12 +22,23 @@ ORDER = {
     "shared": ["delivery", "search", "vectors", "release", "ranking", "embedding", "system", "turns", "wire", "text", "config", "errors"],
 }  # fmt: skip
 PACKAGES = tuple(ORDER)
+WITH_DOCSTRINGS = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 MOST_ROOMS, MOST_LINES, MOST_FUNCTION_LINES = 12, 400, 60
+
+
+@cache
+def sources() -> dict[Path, ast.Module]:
+    """The modules of the product."""
+    return {path: tree_of(path) for package in PACKAGES for path in modules(package)}
+
+
+def tree_of(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
 
 
 def imports(path: Path) -> set[str]:
     found: set[str] = set()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in ast.walk(tree_of(path)):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
@@ -47,12 +58,10 @@ def name_of(path: Path) -> str:
 @cache
 def graph() -> dict[str, set[str]]:
     """Each module of the product → the modules of the product that it imports; of `from package import module` the module."""
-    every = {name_of(path): imports(path) for package in PACKAGES for path in modules(package)}
+    every = {name_of(path): imports(path) for path in sources()}
     found = {}
     for module, names in every.items():
-        inner = {
-            name.rpartition(".")[0] for name in names if name in every
-        }  # the package of `from package import module`
+        inner = {name.rpartition(".")[0] for name in names if name in every}  # of `from package import module`
         found[module] = {name for name in names if name in every and name not in inner} - {module}
     return found
 
@@ -134,11 +143,10 @@ def test_no_folder_is_crowded() -> None:
 
 def test_a_public_class_name_stands_for_one_thing() -> None:
     where: dict[str, list[str]] = {}
-    for package in PACKAGES:
-        for path in modules(package):
-            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-                if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
-                    where.setdefault(node.name, []).append(name_of(path))
+    for path, tree in sources().items():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                where.setdefault(node.name, []).append(name_of(path))
     twice = {name: places for name, places in where.items() if len(places) > 1}
     told = [f"{name} is defined in {' and in '.join(twice[name])}" for name in sorted(twice)]
     assert not told, f"{told}: give one of them a more exact name"
@@ -170,49 +178,46 @@ def test_only_the_settings_read_the_environment() -> None:
         "dispatcher/answering/media/transcription.py",  # passes on what faster-whisper may see
         "dispatcher/health/watchdog.py",  # NOTIFY_SOCKET and WATCHDOG_USEC are systemd's protocol, not settings
     }
-    for package in PACKAGES:
-        for path in modules(package):
-            if str(path.relative_to(REPOSITORY)) not in allowed:
-                assert "os.environ" not in path.read_text(encoding="utf-8"), path
-                assert "getenv" not in path.read_text(encoding="utf-8"), path
+    for path in sources():
+        if str(path.relative_to(REPOSITORY)) not in allowed:
+            assert not re.search(r"os\.environ|getenv", path.read_text(encoding="utf-8")), path
 
 
 def test_clients_of_redis_are_opened_in_one_place() -> None:
-    for package in PACKAGES:
-        for path in modules(package):
-            if path != REPOSITORY / "shared" / "wire" / "client.py":
-                text = ast.unparse(_without_docstrings(ast.parse(path.read_text(encoding="utf-8"))))
-                assert not re.search(r"from_url\(|\bRedis\(|ConnectionPool\(", text), path
+    assert holding(r"from_url\(|\bRedis\(|ConnectionPool\(") == {"shared/wire/client.py"}
 
 
 def test_redis_keys_are_built_in_one_place() -> None:
-    for package in PACKAGES:
-        for path in modules(package):
-            if path not in [REPOSITORY / "shared" / "wire" / name for name in ("keys.py", "key_table.py")]:
-                text = ast.unparse(_without_docstrings(ast.parse(path.read_text(encoding="utf-8"))))
-                assert not re.search(r"['\"]hcli:", text), path
+    assert holding(r"['\"]hcli:") == {"shared/wire/keys.py", "shared/wire/key_table.py"}
 
 
-def _without_docstrings(tree: ast.Module) -> ast.Module:
-    for node in ast.walk(tree):
-        body = getattr(node, "body", None)
-        if (
-            isinstance(body, list)
-            and body
-            and isinstance(body[0], ast.Expr)
-            and isinstance(body[0].value, ast.Constant)
-        ):
-            body[0].value = ast.Constant("")
-    return tree
+def holding(pattern: str) -> set[str]:
+    """The modules in whose code, without docstrings, the pattern is found."""
+    return {
+        str(path.relative_to(REPOSITORY))
+        for path, tree in sources().items()
+        if re.search(pattern, _without_docstrings(tree))
+    }
+
+
+def docstrings(tree: ast.Module) -> list[ast.Constant]:
+    bodies = [node.body for node in ast.walk(tree) if isinstance(node, WITH_DOCSTRINGS) and node.body]
+    firsts = [body[0].value for body in bodies if isinstance(body[0], ast.Expr)]
+    return [first for first in firsts if isinstance(first, ast.Constant) and isinstance(first.value, str)]
+
+
+def _without_docstrings(tree: ast.Module) -> str:
+    for told in docstrings(tree):
+        told.value = ""
+    return ast.unparse(tree)
 
 
 def test_files_and_functions_stay_short() -> None:
-    for package in PACKAGES:
-        for path in modules(package):
-            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-                if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-                    lines = (node.end_lineno or 0) - node.lineno
-                    assert lines <= MOST_FUNCTION_LINES, f"{name_of(path)}.{node.name} has {lines} lines: split it"
+    for path, tree in sources().items():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                lines = (node.end_lineno or 0) - node.lineno
+                assert lines <= MOST_FUNCTION_LINES, f"{name_of(path)}.{node.name} has {lines} lines: split it"
     lines_of = {
         str(path.relative_to(REPOSITORY)): path.read_text(encoding="utf-8").count("\n")
         for package in (*PACKAGES, "tests")

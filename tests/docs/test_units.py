@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -21,55 +22,49 @@ from tests.support.world import BINARIES, REPOSITORY, World
 UNITS = sorted(path.name for pattern in ("*.service", "*.timer") for path in SYSTEMD.glob(pattern))
 #: As measured with systemd 252; ten times the figure, as --threshold wants it.
 EXPOSURE = 14
+SANDBOX = [sys.executable, "-m", "tests.support.processes.sandbox"]
+Analyze = Callable[..., subprocess.CompletedProcess[str]]
 
 
 @pytest.fixture
-def analyze() -> str:
+def analyze() -> Analyze:
+    """`systemd-analyze`, run with these words."""
     found = shutil.which("systemd-analyze")
     if found is None:
         pytest.fail("systemd-analyze is not installed. Run scripts/setup --dev (or: apt-get install systemd).")
     if os.geteuid() != 0 and not Path("/run/systemd").is_dir():
         pytest.skip("systemd-analyze makes /run/systemd, which only root may, and no systemd runs here")
-    return found
+    return lambda *words: subprocess.run([found, *map(str, words)], capture_output=True, text=True, check=False)
 
 
 @pytest.mark.parametrize("name", UNITS)
-def test_systemd_takes_each_unit(analyze: str, tmp_path: Path, name: str) -> None:
+def test_systemd_takes_each_unit(analyze: Analyze, tmp_path: Path, name: str) -> None:
     for unit in UNITS:  # a timer is verified with its service; commands are looked for where this checkout stands
         text = (SYSTEMD / unit).read_text(encoding="utf-8").replace(f"{HOME}/.venv/bin", str(BINARIES))
         (tmp_path / unit).write_text(text.replace(HOME, str(REPOSITORY)), encoding="utf-8")
-    done = subprocess.run([analyze, "verify", str(tmp_path / name)], capture_output=True, text=True, check=False)
+    done = analyze("verify", tmp_path / name)
     assert (done.returncode, done.stdout + done.stderr) == (0, "")
 
 
-def test_systemd_finds_a_mistake(analyze: str, tmp_path: Path) -> None:
+def test_systemd_finds_a_mistake(analyze: Analyze, tmp_path: Path) -> None:
     text = (SYSTEMD / "hmem-night.service").read_text(encoding="utf-8").replace("ProtectClock", "ProtectClok")
     (tmp_path / "hmem-night.service").write_text(text.replace(HOME, str(REPOSITORY)), encoding="utf-8")
-    done = subprocess.run(
-        [analyze, "verify", str(tmp_path / "hmem-night.service")], capture_output=True, text=True, check=False
-    )
-    assert "ProtectClok" in done.stderr
+    assert "ProtectClok" in analyze("verify", tmp_path / "hmem-night.service").stderr
 
 
 @pytest.mark.parametrize("name", [name for name in UNITS if name.endswith(".service")])
-def test_a_service_is_exposed_no_more_than_measured(analyze: str, name: str) -> None:
-    done = subprocess.run(
-        [analyze, "security", "--offline=true", "--no-pager", f"--threshold={EXPOSURE}", str(SYSTEMD / name)],
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
+def test_a_service_is_exposed_no_more_than_measured(analyze: Analyze, name: str) -> None:
+    done = analyze("security", "--offline=true", "--no-pager", f"--threshold={EXPOSURE}", SYSTEMD / name)
     assert done.returncode == 0, done.stdout.strip().splitlines()[-1]
 
 
-def test_the_install_notes_name_every_open_line(analyze: str) -> None:
+def test_the_install_notes_name_every_open_line(analyze: Analyze) -> None:
     notes = (SYSTEMD / "README.md").read_text(encoding="utf-8").replace("\\|", "|")
     assert f"reports {EXPOSURE / 10:g} for each service" in notes
     for name in UNITS:
         assert name in notes or (name.startswith("hmem-") and "hmem-*" in notes)
         if name.endswith(".service"):
-            shown = subprocess.run(
-                [analyze, "security", "--offline=true", "--no-pager", str(SYSTEMD / name)],
-                capture_output=True, text=True, check=True,
-            ).stdout  # fmt: skip
+            shown = analyze("security", "--offline=true", "--no-pager", SYSTEMD / name).stdout
             for line in re.findall(r"^✗ (\S+)", shown, re.MULTILINE):
                 head, _, part = line.partition("=")
                 assert f"`{head}=" in notes, line
@@ -114,7 +109,7 @@ def test_each_unit_has_a_user_and_secrets_of_its_own_and_limits() -> None:
 
 
 @pytest.mark.skipif(landlock_exec.version() < 2, reason="here is no Landlock: an old kernel, or a container forbids it")
-def test_the_commands_around_claude_may_build_its_fence(analyze: str) -> None:
+def test_the_commands_around_claude_may_build_its_fence(analyze: Analyze) -> None:
     fence = {"landlock_create_ruleset", "landlock_add_rule", "landlock_restrict_self"}
     assert fence <= allowed_calls(settings_of(SYSTEMD / "hmem-dispatcher.service"))
     confine = "from dispatcher.claude import landlock_exec as made; made.confine([], [], []); print(made.version() > 0)"
@@ -124,7 +119,7 @@ def test_the_commands_around_claude_may_build_its_fence(analyze: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["hmem-dispatcher.service", "hmem-night.service"])
-def test_the_kernel_refuses_what_the_unit_does_not_list(analyze: str, name: str) -> None:
+def test_the_kernel_refuses_what_the_unit_does_not_list(analyze: Analyze, name: str) -> None:
     calls = allowed_calls(settings_of(SYSTEMD / name))
     assert {"read", "execve", "clone", "sched_setaffinity", "futex"} <= calls
     assert not {"mount", "ptrace", "reboot", "chroot", "bpf", "init_module", "setuid", "chown", "clock_settime"} & calls
@@ -135,7 +130,7 @@ def test_the_kernel_refuses_what_the_unit_does_not_list(analyze: str, name: str)
 def confined(unit: str, command: list[str], variables: dict[str, str]) -> str:
     """What the command prints under the unit's kernel filters."""
     done = subprocess.run(
-        [sys.executable, "-m", "tests.support.processes.sandbox", str(SYSTEMD / unit), *command],
+        [*SANDBOX, str(SYSTEMD / unit), *command],
         env=variables, cwd=REPOSITORY, capture_output=True, text=True, timeout=600, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
@@ -143,7 +138,7 @@ def confined(unit: str, command: list[str], variables: dict[str, str]) -> str:
     return done.stdout
 
 
-def test_day_and_night_work_under_their_filters(analyze: str, world: World) -> None:
+def test_day_and_night_work_under_their_filters(analyze: Analyze, world: World) -> None:
     """With vectors: onnxruntime, rsync, and the real CLI with its JIT."""
     with MessagesApi() as api:
         world.environment = {
@@ -152,14 +147,7 @@ def test_day_and_night_work_under_their_filters(analyze: str, world: World) -> N
         }  # fmt: skip
         world.say("t1", "The boiler code is 4711.")
         assert "released" in confined("hmem-night.service", [str(BINARIES / "hmem-night"), "run"], world.variables())
-        day = [
-            sys.executable,
-            "-m",
-            "tests.support.processes.sandbox",
-            str(SYSTEMD / "hmem-dispatcher.service"),
-            str(BINARIES / "hmem"),
-            "run",
-        ]
+        day = [*SANDBOX, str(SYSTEMD / "hmem-dispatcher.service"), str(BINARIES / "hmem"), "run"]
         log = world.root / "log"
         with log.open("wb") as stream:
             process = subprocess.Popen(day, env=world.variables(), cwd=REPOSITORY, stdout=stream, stderr=stream)
