@@ -6,7 +6,7 @@ import copy
 import shutil
 import sqlite3
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
@@ -15,6 +15,7 @@ from redis import Redis
 from shared.delivery.receiver import Receiver
 from shared.release.manifest import MANIFEST, read_manifest, seal
 from shared.release.parts import part_files
+from tests.chaos.harness.damage import flipped
 from tests.chaos.harness.oracle import Shadow, judge
 from tests.chaos.harness.report import LIGHT
 from tests.support.world import World
@@ -60,19 +61,14 @@ def changed(release: Path) -> Iterator[None]:
 
 
 def edit(world: World, sql: str, *values: object) -> None:
-    release = (world.memory_dir / "current").resolve()
-    with changed(release):
+    with changed(release := current(world)):
         (part,) = part_files(release / "lexical")  # since the second night has rewritten a turn of the first
-        connection = sqlite3.connect(part)
-        connection.execute(sql, values)
-        connection.commit()
-        connection.close()
+        with closing(sqlite3.connect(part, isolation_level=None)) as connection:
+            connection.execute(sql, values)
 
 
 def flip(path: Path, at: int) -> None:
-    content = bytearray(path.read_bytes())
-    content[at] ^= 1
-    path.write_bytes(bytes(content))
+    path.write_bytes(flipped(path.read_bytes(), at))
 
 
 COPY_ROW = (
@@ -86,13 +82,8 @@ def copy_row(world: World, *, chat: str = "chat_id", text: str = "text", passage
     edit(world, COPY_ROW.format(id="'copy'", chat=chat, text=text, passage=passage))
 
 
-def deleted_before_the_archive(world: World, shadow: Shadow) -> None:
-    world.redis.delete(shadow.say(world, "t9", "said and deleted by a pattern"))
-
-
-def rewritten_and_deleted(world: World, shadow: Shadow) -> None:
-    """A blind DEL: the archive has a value of this key, but not the last one."""
-    world.redis.delete(shadow.say(world, "t1", "what was said last", chat_id=CHATS[1]))
+def deleted(world: World, shadow: Shadow, task_id: str, **more: str) -> None:
+    world.redis.delete(shadow.say(world, task_id, "said last, and deleted", **more))
 
 
 def an_older_value_came_back(world: World, shadow: Shadow) -> None:
@@ -102,93 +93,44 @@ def an_older_value_came_back(world: World, shadow: Shadow) -> None:
     world.redis.set(key, first)
 
 
-def a_segment_is_gone(world: World, shadow: Shadow) -> None:
-    sorted((world.night_dir / "archive").iterdir())[0].unlink()
-
-
-def a_chunk_is_missing(world: World, shadow: Shadow) -> None:
-    edit(world, "DELETE FROM chunks WHERE chunk_id = 't2:user#1'")
-
-
-def an_old_version_is_recalled(world: World, shadow: Shadow) -> None:
-    edit(world, "UPDATE chunks SET text = 'the heron 3 stood at pond number3x' WHERE chunk_id = 't3:user#1'")
-
-
-def the_words_do_not_find_it(world: World, shadow: Shadow) -> None:
-    edit(world, "DELETE FROM postings")
-
-
-def an_old_version_beside_the_new(world: World, shadow: Shadow) -> None:
-    copy_row(world, text="'the heron 3 stood at pond number3x'", passage="2")
-
-
-def a_chunk_twice(world: World, shadow: Shadow) -> None:
-    copy_row(world)
-
-
-def a_row_of_another_chat(world: World, shadow: Shadow) -> None:
-    copy_row(world, chat="'9912'")
-
-
-def never_said(world: World, shadow: Shadow) -> None:
-    edit(world, "UPDATE chunks SET text = 'nobody said this' WHERE chunk_id = 't2:user#1'")
-
-
 def a_turn_that_nobody_knows(world: World, shadow: Shadow) -> None:
     copy_row(world)
     edit(world, """UPDATE chunks SET turn_ids = '["x9:user"]' WHERE chunk_id = 'copy'""")
 
 
-def a_flipped_byte(world: World, shadow: Shadow) -> None:
-    flip(part_files((world.memory_dir / "current").resolve() / "lexical")[-1], 5000)
+def current(world: World) -> Path:
+    return (world.memory_dir / "current").resolve()
 
 
-def a_flipped_byte_in_an_old_release(world: World, shadow: Shadow) -> None:
-    flip(world.memory_dir / "releases" / "1" / "lexical" / "1.sqlite", 5000)
+def set_text(world: World, chunk_id: str, text: str) -> None:
+    edit(world, "UPDATE chunks SET text = ? WHERE chunk_id = ?", text, chunk_id)
 
 
-def a_flipped_byte_in_the_archive(world: World, shadow: Shadow) -> None:
-    flip(world.night_dir / "archive" / "seg-1.jsonl", 200)
+OLD = "the heron 3 stood at pond number3x"
+PLANTED: dict[str, tuple[Callable[[World, Shadow], object], str]] = {
+    "deleted before the archive": (lambda world, shadow: deleted(world, shadow, "t9"), "lost"),
+    "a blind DEL of what was rewritten": (lambda world, shadow: deleted(world, shadow, "t1", chat_id=CHATS[1]), "lost"),
+    "an older value came back": (an_older_value_came_back, "lost"),
+    "a segment is gone": (lambda world, _: min((world.night_dir / "archive").iterdir()).unlink(), "lost"),
+    "a chunk is missing": (lambda world, _: edit(world, "DELETE FROM chunks WHERE chunk_id = 't2:user#1'"), "lost"),
+    "an old version is recalled": (lambda world, _: set_text(world, "t3:user#1", OLD), "lost"),
+    "an old version beside the new": (lambda world, _: copy_row(world, text=f"'{OLD}'", passage="2"), "doubled"),
+    "a chunk twice": (lambda world, _: copy_row(world), "doubled"),
+    "a row of another chat": (lambda world, _: copy_row(world, chat="'9912'"), "doubled"),
+    "never said": (lambda world, _: set_text(world, "t2:user#1", "nobody said this"), "doubled"),
+    "a turn that nobody knows": (a_turn_that_nobody_knows, "doubled"),
+    "a flipped byte": (lambda world, _: flip(part_files(current(world) / "lexical")[-1], 5000), "torn"),
+    "one in an old release": (lambda world, _: flip(world.memory_dir / "releases/1/lexical/1.sqlite", 5000), "torn"),
+    "one in the archive": (lambda world, _: flip(world.night_dir / "archive/seg-1.jsonl", 200), "torn"),
+    "current leads nowhere": (lambda world, _: shutil.rmtree(current(world)), "torn"),
+    "current is gone": (lambda world, _: (world.memory_dir / "current").unlink(), "torn"),
+    "a kill while an old release was removed": (lambda world, _: (world.memory_dir / "releases/1" / MANIFEST).unlink(), "torn"),
+}  # fmt: skip
 
 
-def current_leads_nowhere(world: World, shadow: Shadow) -> None:
-    shutil.rmtree((world.memory_dir / "current").resolve())
-
-
-def current_is_gone(world: World, shadow: Shadow) -> None:
-    (world.memory_dir / "current").unlink()
-
-
-def half_removed(world: World, shadow: Shadow) -> None:
-    """What a kill in the middle of removing an old release leaves."""
-    (world.memory_dir / "releases" / "1" / MANIFEST).unlink()
-
-
-PLANTED: list[tuple[Callable[[World, Shadow], None], str]] = [
-    (deleted_before_the_archive, "lost"),
-    (rewritten_and_deleted, "lost"),
-    (an_older_value_came_back, "lost"),
-    (a_segment_is_gone, "lost"),
-    (a_chunk_is_missing, "lost"),
-    (an_old_version_is_recalled, "lost"),
-    (an_old_version_beside_the_new, "doubled"),
-    (a_chunk_twice, "doubled"),
-    (a_row_of_another_chat, "doubled"),
-    (never_said, "doubled"),
-    (a_turn_that_nobody_knows, "doubled"),
-    (a_flipped_byte, "torn"),
-    (a_flipped_byte_in_an_old_release, "torn"),
-    (a_flipped_byte_in_the_archive, "torn"),
-    (current_leads_nowhere, "torn"),
-    (current_is_gone, "torn"),
-    (half_removed, "torn"),
-]
-
-
-@pytest.mark.parametrize(("plant", "kind"), PLANTED, ids=[plant.__name__ for plant, _ in PLANTED])
-def test_a_planted_fault_is_found(
-    light: World, shadow: Shadow, plant: Callable[[World, Shadow], None], kind: str
-) -> None:
+@pytest.mark.parametrize("fault", PLANTED)
+def test_a_planted_fault_is_found(light: World, shadow: Shadow, fault: str) -> None:
+    plant, kind = PLANTED[fault]
     plant(light, shadow)
     found = judge(light, shadow)
     assert getattr(found, kind) > 0, found
@@ -209,7 +151,7 @@ def test_at_rest_more_is_asked(light: World, shadow: Shadow) -> None:
 
 
 def test_a_turn_that_its_words_do_not_find_is_lost(light: World, shadow: Shadow) -> None:
-    the_words_do_not_find_it(light, shadow)
+    edit(light, "DELETE FROM postings")
     assert judge(light, shadow).clean
     assert judge(light, shadow, at_rest=True).lost > 0
 
@@ -231,8 +173,7 @@ def test_a_vector_too_few_or_too_many_is_found(world: World) -> None:
         shadow.say(world, f"t{number}", f"the heron {number} stood at pond number{number}x")
     world.night()
     assert judge(world, shadow, at_rest=True, vectors=True).clean
-    release = (world.memory_dir / "current").resolve()
-    with changed(release):
+    with changed(release := current(world)):
         client = chroma._client(release / "chroma")
         collection = client.get_collection(chroma.collection_name("9912"), embedding_function=None)
         collection.delete(ids=["t1:user#1"])

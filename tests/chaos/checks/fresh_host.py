@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from shared.errors import ArchiveDamaged, MirrorFailed, ReleaseRefused
-from tests.chaos.harness.aftermath import check_end, kept, mended, state_of_use, untouched
+from tests.chaos.harness.aftermath import check_end, kept_and_mended, mended, state_of_use, untouched
 from tests.chaos.harness.damage import flipped
 from tests.chaos.harness.forked import night
 from tests.chaos.harness.oracle import Shadow
@@ -27,8 +27,7 @@ STOPPED = frozenset({ArchiveDamaged.exit_code, ReleaseRefused.exit_code, MirrorF
 
 
 @chaos(
-    "fresh-host",
-    "a night host with an empty archive, then restored; segments damaged here and in the mirror, then repaired",
+    "fresh-host", "a night host with an empty archive, then restored; segments damaged here or in the mirror, repaired"
 )
 def run(bench: Bench) -> Outcome:
     outcome = Outcome()
@@ -56,13 +55,6 @@ def _settled(bench: Bench, name: str, **variables: str) -> tuple[World, Shadow]:
     return world, shadow
 
 
-def _lose(world: World) -> Path:
-    """The night host's disk is gone; where a copy of it lies."""
-    aside = world.root / "lost-night"
-    world.night_dir.rename(aside)
-    return aside
-
-
 def _stopped(world: World, outcome: Outcome, what: str, allowed: frozenset[int] = STOPPED) -> None:
     """The night ends with an error, and memory is as it was."""
     before = state_of_use(world)
@@ -74,12 +66,10 @@ def _stopped(world: World, outcome: Outcome, what: str, allowed: frozenset[int] 
 
 def _without_a_mirror(bench: Bench, outcome: Outcome) -> None:
     world, shadow = _settled(bench, "no-mirror")
-    aside = _lose(world)
+    aside = world.night_dir.rename(world.root / "lost-night")
     _stopped(world, outcome, "a fresh night host", frozenset({ReleaseRefused.exit_code}))
-    for segment in (aside / "archive").iterdir():
-        shutil.copy(segment, world.night_dir / "archive" / segment.name)
-    kept(world, shadow, outcome, "the archive restored from a copy")
-    mended(world, shadow, outcome, "the archive restored from a copy")
+    shutil.copytree(aside / "archive", world.night_dir / "archive", dirs_exist_ok=True)
+    kept_and_mended(world, shadow, outcome, "the archive restored from a copy")
     bench.close_world("no-mirror")
 
 
@@ -91,11 +81,10 @@ def _with_a_mirror(bench: Bench, outcome: Outcome, *, over_ssh: bool) -> None:
     if over_ssh:
         shell = Remote(world).variables["PUBLISH_SSH"]
         world.environment |= {"ARCHIVE_MIRROR": f"other:{mirror}", "PUBLISH_SSH": shell}
-    _lose(world)
+    shutil.rmtree(world.night_dir)
     _stopped(world, outcome, "a fresh night host with a mirror")
     _repaired(world, outcome, "a fresh night host with a mirror")
-    kept(world, shadow, outcome, "the archive from the mirror")
-    mended(world, shadow, outcome, "the archive from the mirror")
+    kept_and_mended(world, shadow, outcome, "the archive from the mirror")
     world.command("hmem-night", "verify")
     bench.close_world(name)
 

@@ -16,7 +16,7 @@ from typing import cast
 from dispatcher.queue.scripts import script_text
 from shared.wire import keys
 from tests.chaos.checks.points import Stage
-from tests.chaos.harness.aftermath import check_end, kept, mended
+from tests.chaos.harness.aftermath import check_end, kept, kept_and_mended, mended
 from tests.chaos.harness.forked import ForkedNight, night
 from tests.chaos.harness.oracle import Shadow, judge
 from tests.chaos.harness.proxy import Action, Proxy
@@ -211,8 +211,7 @@ def restarted(bench: Bench) -> Outcome:
             check_end(outcome, what, code, forked.output())
             forked.close()
             proxy.disarm()
-            kept(world, shadow, outcome, what)
-            mended(world, shadow, outcome, what)
+            kept_and_mended(world, shadow, outcome, what)
     return outcome
 
 

@@ -11,13 +11,13 @@ import shutil
 import signal
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from shared.errors import LeaseLost, NightRunning, ReleaseRefused
 from shared.wire import keys
 from tests.chaos.checks.points import Stage
-from tests.chaos.harness.aftermath import check_end, kept, mended, state_of_use, untouched
+from tests.chaos.harness.aftermath import check_end, kept, kept_and_mended, mended, state_of_use, untouched
 from tests.chaos.harness.forked import ForkedNight, descendants, night
 from tests.chaos.harness.proxy import Proxy
 from tests.chaos.harness.remote import Remote
@@ -62,10 +62,11 @@ def _stopped(proxy: Proxy, world: World, mark: bytes, nth: int = 1, **variables:
     os.kill(stale.pid, signal.SIGCONT)
 
 
-def _ended(stale: ForkedNight, outcome: Outcome, what: str, allowed: frozenset[int]) -> None:
+def _ended(stale: ForkedNight, outcome: Outcome, what: str, allowed: frozenset[int]) -> int | None:
     code = stale.wait()
     check_end(outcome, what, code, stale.output(), allowed)
     stale.close()
+    return code
 
 
 def _one_after_the_other(stage: Stage, proxy: Proxy, outcome: Outcome) -> None:
@@ -78,8 +79,7 @@ def _one_after_the_other(stage: Stage, proxy: Proxy, outcome: Outcome) -> None:
             check_end(outcome, what, code, output, frozenset({NightRunning.exit_code}))
     _ended(first, outcome, what, frozenset({0}))
     proxy.disarm()
-    kept(world, shadow, outcome, what)
-    mended(world, shadow, outcome, what)
+    kept_and_mended(world, shadow, outcome, what)
 
 
 def _copy_of_night(world: World) -> Path:
@@ -96,15 +96,10 @@ def _at_once(stage: Stage, outcome: Outcome) -> None:
     nights = [ForkedNight(world, gated=True) for _ in range(2)]
     for forked in nights:
         forked.open_gate()
-    codes = []
-    for forked in nights:
-        codes.append(forked.wait())
-        check_end(outcome, what, codes[-1], forked.output(), ONE_OF_TWO)
-        forked.close()
+    codes = [_ended(forked, outcome, what, ONE_OF_TWO) for forked in nights]
     if 0 not in codes:
         outcome.found("torn", f"{what}: neither won, they ended with {codes}")
-    kept(world, shadow, outcome, what)
-    mended(world, shadow, outcome, what)
+    kept_and_mended(world, shadow, outcome, what)
 
 
 def _lost_at_each_check(bench: Bench, stage: Stage, proxy: Proxy, outcome: Outcome) -> None:
@@ -123,8 +118,7 @@ def _lost_at_each_check(bench: Bench, stage: Stage, proxy: Proxy, outcome: Outco
         proxy.disarm()
         untouched(world, before, outcome, what)
         _not_taken_back(world, outcome, what)
-        kept(world, shadow, outcome, what)
-        mended(world, shadow, outcome, what)
+        kept_and_mended(world, shadow, outcome, what)
     outcome.notes.append(f"the lease was lost at {len(chosen)} of {checks} checks")
 
 
@@ -146,21 +140,25 @@ def _not_taken_back(world: World, outcome: Outcome, what: str) -> None:
     world.redis.delete(OWNER)
 
 
+def _taken_over(world: World, outcome: Outcome) -> None:
+    """The lease has expired, and another night host with the same archive runs its night."""
+    world.redis.delete(OWNER)  # 90 seconds are over
+    code, output = night(world, HMEM_NIGHT_DIR=str(_copy_of_night(world)))
+    check_end(outcome, "the night that took over", code, output, frozenset({0}))
+
+
 def _stale_before_the_flush(stage: Stage, proxy: Proxy, outcome: Outcome) -> None:
     """Another night, on a host with the same archive, flushes meanwhile; then a turn comes under a name that the stale night would delete."""
     world, shadow = stage.fresh()
     what = "a stale night before its flush"
     with _stopped(proxy, world, b"\r\nEVALSHA\r\n") as stale:
-        world.redis.delete(OWNER)  # 90 seconds are over
-        code, output = night(world, HMEM_NIGHT_DIR=str(_copy_of_night(world)))
-        check_end(outcome, "the night that took over", code, output, frozenset({0}))
+        _taken_over(world, outcome)
         shadow.say(world, "t2", "said on the second day at pond number2x")  # the very bytes of what was just flushed
         before = state_of_use(world)
     _ended(stale, outcome, what, LOST)
     proxy.disarm()
     untouched(world, before, outcome, what)
-    kept(world, shadow, outcome, what)
-    mended(world, shadow, outcome, what)
+    kept_and_mended(world, shadow, outcome, what)
 
 
 def _stale_before_the_switch(stage: Stage, outcome: Outcome) -> None:
@@ -174,9 +172,7 @@ def _stale_before_the_switch(stage: Stage, outcome: Outcome) -> None:
         remote.reached("switch.hang")
         os.kill(stale.pid, signal.SIGSTOP)
         if overtaken:
-            world.redis.delete(OWNER)
-            code, output = night(world, HMEM_NIGHT_DIR=str(_copy_of_night(world)))
-            check_end(outcome, "the night that took over", code, output, frozenset({0}))
+            _taken_over(world, outcome)
         else:
             world.redis.set(OWNER, STRANGER)
         before = state_of_use(world)
@@ -186,8 +182,7 @@ def _stale_before_the_switch(stage: Stage, outcome: Outcome) -> None:
         remote.clear()
         untouched(world, before, outcome, what)
         world.redis.delete(OWNER)
-        kept(world, shadow, outcome, what)
-        mended(world, shadow, outcome, what)
+        kept_and_mended(world, shadow, outcome, what)
 
 
 def _stray_rsync(stage: Stage, outcome: Outcome) -> None:
@@ -199,14 +194,14 @@ def _stray_rsync(stage: Stage, outcome: Outcome) -> None:
     first = ForkedNight(world, {"PATH": f"{folder}:{world.variables()['PATH']}"})
     wait_for(lambda: any(world.memory_dir.glob("incoming/*/*")), "the transfer to begin")
     # stopped, because a busy machine could let them end before the night is dead
-    strays = [stray for stray in descendants(first.pid) if _signal(stray, signal.SIGSTOP)]
+    strays = descendants(first.pid)
+    _send(strays, signal.SIGSTOP)
     first.kill(family=False)
     outcome.faults += 1
     if not any(map(_alive, strays)):
         raise AssertionError("rsync died with its night: the check has proven nothing")
     kept(world, shadow, outcome, what)
-    for stray in strays:
-        _signal(stray, signal.SIGCONT)
+    _send(strays, signal.SIGCONT)
     mended(world, shadow, outcome, f"{what} that still writes")
     wait_for(lambda: not any(map(_alive, strays)), "the stray rsync to end")
     time.sleep(0.05)
@@ -221,10 +216,8 @@ def _alive(pid: int) -> bool:
         return False
 
 
-def _signal(pid: int, number: signal.Signals) -> bool:
-    """Whether the process was there to receive it."""
-    try:
-        os.kill(pid, number)
-    except ProcessLookupError:
-        return False
-    return True
+def _send(pids: list[int], number: signal.Signals) -> None:
+    """To those that are there to receive it."""
+    for pid in pids:
+        with suppress(ProcessLookupError):
+            os.kill(pid, number)

@@ -12,13 +12,13 @@ from typing import Any
 from shared.release.manifest import LEXICAL, verify
 from shared.search.lexical import LexicalIndex
 from shared.search.recall import OpenRelease
-from shared.search.types import Query
-from tests.chaos.harness.forked import night
-from tests.chaos.harness.oracle import Shadow, judge
+from shared.search.types import Hit, Query
+from tests.chaos.checks.points import undisturbed
+from tests.chaos.harness.oracle import Shadow, judge, vector_rows
 from tests.chaos.harness.report import Bench, Outcome, chaos
 from tests.servers.ollama_api import DIGEST, OllamaApi
 from tests.support.machine import free_port
-from tests.support.night.indexes.chat_tables import accounts, counted, summaries
+from tests.support.night.indexes.chat_tables import accounts, summaries
 from tests.support.world import World
 
 CHATS = ("9912", "-100123", "Team Blue")
@@ -34,12 +34,12 @@ def run(bench: Bench) -> Outcome:
         world.environment |= {"SUMMARY_MODEL": "llama3.2", "OLLAMA_URL": api.url}
         for day in range(3):
             _talk(world, shadow, day, min(10 + bench.rounds, 200))
-            _night(world)
+            undisturbed(world)
     outcome.add(judge(world, shadow, at_rest=True, vectors=True))
     empty = bench.world("empty")
     empty.environment |= {"SUMMARY_MODEL": "llama3.2", "OLLAMA_URL": f"http://127.0.0.1:{free_port()}"}
     shutil.copytree(world.night_dir / "archive", empty.night_dir / "archive")
-    _night(empty)
+    undisturbed(empty)
     questions = [f"{word} {other}?" for word in WORDS for other in ("number", WORDS[0])]
     before, after = (memory_of(host, questions) for host in (world, empty))
     for part, expected in before.items():
@@ -57,29 +57,15 @@ def _talk(world: World, shadow: Shadow, day: int, count: int) -> None:
     for number in range(count):
         word, chat = WORDS[number % len(WORDS)], CHATS[number % len(CHATS)]
         moment = 1_707_500_000.0 + 86_400 * day + number
-        said = (
-            f"day {day}: the {word} number{day}a{number}x was seen near the {WORDS[(number + day) % len(WORDS)]}. "
-            * (1 + number % 4)
-        )
+        where = WORDS[(number + day) % len(WORDS)]
+        said = f"day {day}: the {word} number{day}a{number}x was seen near the {where}. " * (1 + number % 4)
+        answer = f"Noted: {word}, number{day}a{number}y."
         shadow.say(world, f"d{day}n{number}", said, chat_id=chat, timestamp=moment)
-        shadow.say(
-            world,
-            f"d{day}n{number}",
-            f"Noted: {word}, number{day}a{number}y.",
-            chat_id=chat,
-            role="asst",
-            timestamp=moment + 0.5,
-        )
+        shadow.say(world, f"d{day}n{number}", answer, chat_id=chat, role="asst", timestamp=moment + 0.5)
     if day:
         corrected = f"no, the {WORDS[0]} number0a0z was elsewhere on day {day}"
         shadow.say(world, "d0n0", corrected, chat_id=CHATS[0], timestamp=1_707_400_000.0)
     shadow.put(world, b"hcli:memory:unreadable%d:user" % day, b'{"chat_id": "9912", "role"')
-
-
-def _night(world: World) -> None:
-    code, output = night(world)
-    if code != 0:
-        raise AssertionError(f"a night ended with {code}:\n{output[-2000:]}")
 
 
 def memory_of(world: World, questions: list[str]) -> dict[str, dict[Any, Any]]:
@@ -91,27 +77,11 @@ def memory_of(world: World, questions: list[str]) -> dict[str, dict[Any, Any]]:
     index.close()
     return {
         "texts": texts,
-        "vectors": _vectors(world),
+        "vectors": {chunk_id: vector for _, chunk_id, vector in vector_rows(world, path)},
         "summaries": summaries(path),
         "answers": _answers(world, questions),
         "counts": accounts(path),
     }
-
-
-def _vectors(world: World) -> dict[str, list[float]]:
-    from shared.vectors import chroma
-
-    path = (world.memory_dir / "current").resolve()
-    view = chroma.open_view(path, world.root / "views")
-    client = chroma._client(view.path)
-    found: dict[str, list[float]] = {}
-    for chat in counted(path, "chunks"):
-        collection = client.get_collection(chroma.collection_name(chat), embedding_function=None)
-        rows = collection.get(include=["embeddings"])
-        found |= {i: vector.tolist() for i, vector in zip(rows["ids"], rows["embeddings"], strict=True)}
-    client.close()
-    view.remove()
-    return found
 
 
 def _answers(world: World, questions: list[str]) -> dict[tuple[str, str], list[tuple[Any, ...]]]:
@@ -123,22 +93,14 @@ def _answers(world: World, questions: list[str]) -> dict[tuple[str, str], list[t
     for chat in CHATS:
         for question in questions:
             hits = release.recall(Query(chat, question, 10)).hits
-            found[chat, question] = [
-                (
-                    hit.chunk.chunk_id,
-                    round(hit.rank, DECIMALS),
-                    _rounded(hit.lexical),
-                    _rounded(hit.vector),
-                    hit.question,
-                )
-                for hit in hits
-            ]
+            found[chat, question] = [_told(hit) for hit in hits]
     release.close()
     return found
 
 
-def _rounded(score: float | None) -> float | None:
-    return None if score is None else round(score, DECIMALS)
+def _told(hit: Hit) -> tuple[Any, ...]:
+    scores = (None if score is None else round(score, DECIMALS) for score in (hit.rank, hit.lexical, hit.vector))
+    return hit.chunk.chunk_id, *scores, hit.question
 
 
 def _first_difference(expected: dict[Any, Any], found: dict[Any, Any]) -> str:

@@ -43,6 +43,11 @@ def mended(world: World, shadow: Shadow, outcome: Outcome, what: str, *, vectors
     _count(outcome, judge(world, shadow, at_rest=True, vectors=vectors), f"after {what}")
 
 
+def kept_and_mended(world: World, shadow: Shadow, outcome: Outcome, what: str, *, vectors: bool = False) -> None:
+    kept(world, shadow, outcome, what)
+    mended(world, shadow, outcome, what, vectors=vectors)
+
+
 def _count(outcome: Outcome, found: Outcome, what: str) -> None:
     outcome.add(found)
     if not found.clean:

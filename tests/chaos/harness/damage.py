@@ -10,6 +10,7 @@ import stat
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from random import Random
 
@@ -23,7 +24,7 @@ HELD_UP_SECONDS = 4.0
 held_up: list[Path] = []
 
 #: Changes a tree of links to the pristine files; False if there is nothing to change.
-Apply = Callable[[Path], bool]
+Apply = Callable[[Path], object]
 
 
 @dataclass(frozen=True)
@@ -41,17 +42,19 @@ def file_names(release: Path) -> list[str]:
 def file_cases(good: Path, last: Path) -> Iterator[Case]:
     for name in file_names(good):
         content = (good / name).read_bytes()
-        yield Case(f"{name} deleted", _unlinked(name))
+        yield Case(f"{name} deleted", partial(_unlink, name))
         for what, cut in (("nothing", 0), ("half", len(content) // 2), ("all but its last byte", len(content) - 1)):
-            yield Case(f"{name} cut to {what}", _written(name, content, content[: max(cut, 0)]))
+            yield Case(f"{name} cut to {what}", partial(_write, name, content, content[: max(cut, 0)]))
         for place in sorted({0, len(content) // 2, max(len(content) - 1, 0)} if content else ()):
-            yield Case(f"{name} flipped at {place}", _written(name, content, flipped(content, place)))
-        yield Case(f"{name} grown by a byte", _written(name, content, content + b"\n"))
-        yield Case(f"{name} a link to the good content", _linked(name, good / name))
-        yield Case(f"{name} a directory", _made_directory(name))
-        yield Case(f"{name} a pipe", _made_pipe(name))
+            yield Case(f"{name} flipped at {place}", partial(_write, name, content, flipped(content, place)))
+        yield Case(f"{name} grown by a byte", partial(_write, name, content, content + b"\n"))
+        yield Case(f"{name} a link to the good content", partial(_link, name, good / name))
+        yield Case(f"{name} a directory", partial(_make_directory, name))
+        yield Case(f"{name} a pipe", partial(_make_pipe, name))
         if (last / name).is_file():
-            yield Case(f"{name} swapped with the last release's", _written(name, content, (last / name).read_bytes()))
+            yield Case(
+                f"{name} swapped with the last release's", partial(_write, name, content, (last / name).read_bytes())
+            )
 
 
 def tree_cases(good: Path, last: Path) -> Iterator[Case]:
@@ -59,29 +62,29 @@ def tree_cases(good: Path, last: Path) -> Iterator[Case]:
     part = next(name for name in names if name.startswith(f"{LEXICAL}/"))
     for name in ("extra", ".hidden", f"{part}-wal", f"{part}-journal", f"{LEXICAL}/more.sqlite", f"{CHROMA}/chroma.sqlite3-wal",
                  f"{CHATS}/extra.txt", f"{CHROMA}/{MANIFEST}", "new/file"):  # fmt: skip
-        yield Case(f"extra file {name}", _added(name))
+        yield Case(f"extra file {name}", partial(_add, name))
     for name in ("empty", f"{CHROMA}/empty", f"{CHATS}/empty/deeper"):
-        yield Case(f"extra empty directory {name}", _added_directory(name))
-    yield Case("extra link to a file", _linked("extra", good / part))
-    yield Case("extra link to a directory", _linked("extra", good / CHROMA))
-    yield Case("extra link that leads nowhere", _linked("extra", Path("nowhere")))
+        yield Case(f"extra empty directory {name}", partial(_add_directory, name))
+    yield Case("extra link to a file", partial(_link, "extra", good / part))
+    yield Case("extra link to a directory", partial(_link, "extra", good / CHROMA))
+    yield Case("extra link that leads nowhere", partial(_link, "extra", Path("nowhere")))
     for name in (CHROMA, LEXICAL):
-        yield Case(f"{name} a link to the good one", _linked(name, good / name))
-        yield Case(f"{name} deleted", _unlinked(name))
-    yield Case("all of the last release under this name", _replaced_by(last))
-    yield Case("nothing in it", _replaced_by(None))
+        yield Case(f"{name} a link to the good one", partial(_link, name, good / name))
+        yield Case(f"{name} deleted", partial(_unlink, name))
+    yield Case("all of the last release under this name", partial(_replace_by, last))
+    yield Case("nothing in it", partial(_replace_by, None))
     others = [name for name in names if name != MANIFEST]
     for one, other in [*itertools.pairwise(others), (MANIFEST, part)]:
-        yield Case(f"{one} and {other} swapped", _exchanged(one, other))
+        yield Case(f"{one} and {other} swapped", partial(_exchange, one, other))
     for name in others:
-        yield Case(f"{name} renamed", _renamed(name, f"{name}.old"))
-    yield Case("the directory itself a link", _directory_linked, reader=False)  # a dispatcher resolves all links first
+        yield Case(f"{name} renamed", partial(_rename, name))
+    yield Case("the directory itself a link", _link_directory, reader=False)  # a dispatcher resolves all links first
 
 
 def sound_cases() -> Iterator[Case]:
-    yield Case("another mode", _touched(lambda path: path.chmod(0o640)), sound=True)
-    yield Case("another time", _touched(lambda path: os.utime(path, (1, 1))), sound=True)
-    yield Case("untouched", lambda tree: True, sound=True)
+    yield Case("another mode", partial(_touch, lambda path: path.chmod(0o640)), sound=True)
+    yield Case("another time", partial(_touch, lambda path: os.utime(path, (1, 1))), sound=True)
+    yield Case("untouched", lambda tree: None, sound=True)
 
 
 def random_flips(good: Path, chance: Random, count: int) -> Iterator[Case]:
@@ -90,64 +93,44 @@ def random_flips(good: Path, chance: Random, count: int) -> Iterator[Case]:
         name = chance.choice(names)
         content = (good / name).read_bytes()
         place, mask = chance.randrange(len(content)), 1 << chance.randrange(8)
-        yield Case(f"{name} flipped at {place} by {mask:#x}", _written(name, content, flipped(content, place, mask)))
+        yield Case(
+            f"{name} flipped at {place} by {mask:#x}", partial(_write, name, content, flipped(content, place, mask))
+        )
 
 
 def flipped(content: bytes, place: int, mask: int = 0x01) -> bytes:
     return content[:place] + bytes([content[place] ^ mask]) + content[place + 1 :]
 
 
-def _unlinked(name: str) -> Apply:
-    def apply(tree: Path) -> bool:
-        path = tree / name
-        remove_tree(path) if path.is_dir() else path.unlink()
-        return True
-
-    return apply
+def _unlink(name: str, tree: Path) -> None:
+    path = tree / name
+    remove_tree(path) if path.is_dir() else path.unlink(missing_ok=True)
 
 
-def _written(name: str, before: bytes, after: bytes) -> Apply:
+def _write(name: str, before: bytes, after: bytes, tree: Path) -> bool:
     """Another content, with the time of the old one: a copy that compares sizes and times would not notice a flipped byte."""
-
-    def apply(tree: Path) -> bool:
-        if before == after:
-            return False
-        path = tree / name
-        stat = path.stat()
-        path.unlink()
-        path.write_bytes(after)
-        os.utime(path, ns=(stat.st_atime_ns, stat.st_mtime_ns))
-        return True
-
-    return apply
+    path = tree / name
+    stat = path.stat()
+    path.unlink()
+    path.write_bytes(after)
+    os.utime(path, ns=(stat.st_atime_ns, stat.st_mtime_ns))
+    return before != after
 
 
-def _linked(name: str, target: Path) -> Apply:
-    def apply(tree: Path) -> bool:
-        remove_tree(tree / name) if (tree / name).is_dir() else (tree / name).unlink(missing_ok=True)
-        (tree / name).symlink_to(target)
-        return True
-
-    return apply
+def _link(name: str, target: Path, tree: Path) -> None:
+    _unlink(name, tree)
+    (tree / name).symlink_to(target)
 
 
-def _made_directory(name: str) -> Apply:
-    def apply(tree: Path) -> bool:
-        (tree / name).unlink()
-        (tree / name).mkdir()
-        return True
-
-    return apply
+def _make_directory(name: str, tree: Path) -> None:
+    (tree / name).unlink()
+    (tree / name).mkdir()
 
 
-def _made_pipe(name: str) -> Apply:
-    def apply(tree: Path) -> bool:
-        (tree / name).unlink()
-        os.mkfifo(tree / name)
-        threading.Timer(HELD_UP_SECONDS, _end_waiting, [tree / name]).start()
-        return True
-
-    return apply
+def _make_pipe(name: str, tree: Path) -> None:
+    (tree / name).unlink()
+    os.mkfifo(tree / name)
+    threading.Timer(HELD_UP_SECONDS, _end_waiting, [tree / name]).start()
 
 
 def _end_waiting(pipe: Path) -> None:
@@ -158,68 +141,43 @@ def _end_waiting(pipe: Path) -> None:
         os.close(end)
 
 
-def _added(name: str) -> Apply:
-    def apply(tree: Path) -> bool:
-        (tree / name).parent.mkdir(exist_ok=True)
-        (tree / name).write_bytes(b"")
-        return True
-
-    return apply
+def _add(name: str, tree: Path) -> None:
+    (tree / name).parent.mkdir(exist_ok=True)
+    (tree / name).write_bytes(b"")
 
 
-def _added_directory(name: str) -> Apply:
-    def apply(tree: Path) -> bool:
-        (tree / name).mkdir(parents=True)
-        return True
-
-    return apply
+def _add_directory(name: str, tree: Path) -> None:
+    (tree / name).mkdir(parents=True)
 
 
-def _exchanged(one: str, other: str) -> Apply:
-    def apply(tree: Path) -> bool:
-        if (tree / one).read_bytes() == (tree / other).read_bytes():
-            return False
-        (tree / one).rename(tree / "aside")
-        (tree / other).rename(tree / one)
-        (tree / "aside").rename(tree / other)
-        return True
-
-    return apply
+def _rename(name: str, tree: Path) -> None:
+    (tree / name).rename(tree / f"{name}.old")
 
 
-def _renamed(name: str, to: str) -> Apply:
-    def apply(tree: Path) -> bool:
-        (tree / name).rename(tree / to)
-        return True
-
-    return apply
-
-
-def _replaced_by(other: Path | None) -> Apply:
-    def apply(tree: Path) -> bool:
-        remove_tree(tree)
-        tree.mkdir() if other is None else shutil.copytree(other, tree)
-        return True
-
-    return apply
+def _exchange(one: str, other: str, tree: Path) -> bool:
+    different = (tree / one).read_bytes() != (tree / other).read_bytes()
+    (tree / one).rename(tree / "aside")
+    (tree / other).rename(tree / one)
+    (tree / "aside").rename(tree / other)
+    return different
 
 
-def _directory_linked(tree: Path) -> bool:
+def _replace_by(other: Path | None, tree: Path) -> None:
+    remove_tree(tree)
+    tree.mkdir() if other is None else shutil.copytree(other, tree)
+
+
+def _link_directory(tree: Path) -> None:
     aside = tree.parent.parent / "elsewhere"
     remove_tree(aside)
     tree.rename(aside)
     tree.symlink_to(aside)
-    return True
 
 
-def _touched(change: Callable[[Path], None]) -> Apply:
-    def apply(tree: Path) -> bool:
-        for path in tree.rglob("*"):
-            if path.is_file():
-                content = path.read_bytes()  # a file of its own: the pristine one keeps mode and time
-                path.unlink()
-                path.write_bytes(content)
-                change(path)
-        return True
-
-    return apply
+def _touch(change: Callable[[Path], None], tree: Path) -> None:
+    for path in tree.rglob("*"):
+        if path.is_file():
+            content = path.read_bytes()  # a file of its own: the pristine one keeps mode and time
+            path.unlink()
+            path.write_bytes(content)
+            change(path)

@@ -7,14 +7,11 @@ last night has ended well, nobody writes, so all that was said is in the release
 
 from __future__ import annotations
 
-import hashlib
 from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
-
-import orjson
 
 from nightly.archive.segments import RawRecord, read_segment
 from shared.errors import HmemError
@@ -72,21 +69,14 @@ class Shadow:
         """The last acknowledged value of each key."""
         return {key: values[-1] for key, values in list(self.said.items())}
 
-    def texts(self) -> dict[str, set[str]]:
-        """Turn id → texts of all chunks that any value of it ever had."""
-        found: dict[str, set[str]] = defaultdict(set)
+    def texts_and_chats(self) -> tuple[dict[str, set[str]], dict[str, set[str]]]:
+        """Turn id → texts of all chunks that any value of it ever had; and the chats that it was ever said in."""
+        texts, chats = defaultdict[str, set[str]](set), defaultdict[str, set[str]](set)
         for key, values in [*self.said.items(), *self.tried.items()]:
             for turn in _turns((key, value) for value in values):
-                found[turn.turn_id] |= {chunk.text for chunk in chunks_of(turn)}
-        return found
-
-    def chats(self) -> dict[str, set[str]]:
-        """Turn id → chats that it was ever said in."""
-        found: dict[str, set[str]] = defaultdict(set)
-        for key, values in [*self.said.items(), *self.tried.items()]:
-            for turn in _turns((key, value) for value in values):
-                found[turn.turn_id].add(turn.chat_id)
-        return found
+                texts[turn.turn_id] |= {chunk.text for chunk in chunks_of(turn)}
+                chats[turn.turn_id].add(turn.chat_id)
+        return texts, chats
 
 
 def _turns(records: Iterable[tuple[bytes, bytes]]) -> Iterable[Turn]:
@@ -188,13 +178,8 @@ def _judge_directories(world: World, found: Outcome, tidy: bool) -> None:
                 if path.exists():  # else it was pruned while we looked
                     found.found("torn", f"releases/{path.name}: {error}")
     if tidy:
-        left = [
-            *world.memory_dir.glob("incoming/*"),
-            *world.memory_dir.glob("verifying/*"),
-            *world.night_dir.rglob("*.tmp"),
-            *world.memory_dir.glob(".*.tmp"),
-        ]
-        for path in left:
+        left = [path for what in ("incoming/*", "verifying/*", ".*.tmp") for path in world.memory_dir.glob(what)]
+        for path in [*left, *world.night_dir.rglob("*.tmp")]:
             found.found("torn", f"left over: {path.relative_to(world.root)}")
 
 
@@ -226,7 +211,7 @@ def _all_chunks(path: Path, found: Outcome) -> list[Chunk]:
 
 def _judge_chunks(chunks: list[Chunk], shadow: Shadow, found: Outcome) -> None:
     """Nothing twice, nothing that was never said, nothing in a chat that did not say it, no two versions side by side."""
-    texts, chats = shadow.texts(), shadow.chats()
+    texts, chats = shadow.texts_and_chats()
     for (turn_ids, number), count in Counter((c.turn_ids, c.passage) for c in chunks).items():
         if count > 1:
             found.found("doubled", f"passage {number} of {turn_ids} is there {count} times")
@@ -304,9 +289,8 @@ def _judge_answers(world: World, path: Path, shadow: Shadow, found: Outcome) -> 
                     found.found("doubled", f"recall({chat}) answers with another chat's row")
                 if len({hit.chunk.chunk_id for hit in hits}) != len(hits):
                     found.found("doubled", f"recall({chat}) answers a row twice")
-                named = {
-                    turn_id for hit in hits for turn_id in (*hit.chunk.turn_ids, *hit.also)
-                }  # the same words come out once
+                # the same words come out once
+                named = {turn_id for hit in hits for turn_id in (*hit.chunk.turn_ids, *hit.also)}
                 if chat == turn.chat_id and turn.turn_id not in named:
                     found.found("lost", f"{turn.turn_id} is not found by its own words")
     finally:
@@ -316,10 +300,8 @@ def _judge_answers(world: World, path: Path, shadow: Shadow, found: Outcome) -> 
 def _judge_vectors(world: World, path: Path, manifest: Manifest, chunks: list[Chunk], found: Outcome) -> None:
     """The vector index holds one vector for each chunk, in its chat, except those that the embedder refused."""
     refused = set(manifest.ledger.get("not_embedded", {}))
-    wanted = {(chunk.chat_id, chunk.chunk_id) for chunk in chunks} - {
-        (c.chat_id, c.chunk_id) for c in chunks if c.chunk_id in refused
-    }
-    there = Counter(vector_ids(world, path, manifest))
+    wanted = {(chunk.chat_id, chunk.chunk_id) for chunk in chunks if chunk.chunk_id not in refused}
+    there = Counter((chat, chunk_id) for chat, chunk_id, _ in vector_rows(world, path))
     for row in sorted(wanted - set(there)):
         found.found("lost", f"{row[1]} has no vector")
     for row, count in sorted(there.items()):
@@ -327,27 +309,20 @@ def _judge_vectors(world: World, path: Path, manifest: Manifest, chunks: list[Ch
             found.found("doubled", f"the vector index has {row[1]} {count} times")
 
 
-def vector_ids(world: World, path: Path, manifest: Manifest) -> list[tuple[str, str]]:
-    """(chat, chunk id) of all rows of a release's Chroma index, read in a private copy."""
+def vector_rows(world: World, path: Path) -> list[tuple[str, str, list[float]]]:
+    """(chat, chunk id, vector) of all rows of a release's Chroma index, read in a private copy."""
     from shared.vectors import chroma
 
     view = chroma.open_view(path, world.root / "views")
     client = chroma._client(view.path)
     try:
-        rows = []
+        found = []
         named = {collection.name for collection in client.list_collections()}
         for chat in (chat for chat in counted(path, "chunks") if chroma.collection_name(chat) in named):
             collection = client.get_collection(chroma.collection_name(chat), embedding_function=None)
-            rows += [(chat, chunk_id) for chunk_id in collection.get(include=[])["ids"]]
-        return rows
+            rows = collection.get(include=["embeddings"])
+            found += [(chat, i, vector.tolist()) for i, vector in zip(rows["ids"], rows["embeddings"], strict=True)]
+        return found
     finally:
         client.close()
         view.remove()
-
-
-def digest_of(release: Path) -> str:
-    """One hash over names and bytes of a release: whether reading it has changed it."""
-    digest = hashlib.sha256()
-    for path in sorted(p for p in release.rglob("*") if p.is_file()):
-        digest.update(orjson.dumps([str(path.relative_to(release)), hashlib.sha256(path.read_bytes()).hexdigest()]))
-    return digest.hexdigest()

@@ -25,16 +25,8 @@ from shared.delivery.receiver import Receiver
 from shared.errors import ReleaseRefused
 from shared.release.manifest import MANIFEST, parse_manifest
 from shared.system.files import remove_tree
-from tests.chaos.harness.damage import (
-    Case,
-    file_cases,
-    file_names,
-    flipped,
-    held_up,
-    random_flips,
-    sound_cases,
-    tree_cases,
-)
+from tests.chaos.harness import damage
+from tests.chaos.harness.damage import Case, flipped, held_up
 from tests.chaos.harness.report import Bench, Outcome, chaos
 from tests.support.world import REPOSITORY, World
 
@@ -43,13 +35,9 @@ RUN, BEFORE = 2, 1
 
 #: With fewer rounds a quarter of the cases is drawn, and these in any case.
 FEW_ROUNDS = 10
-ALWAYS = frozenset(
-    {
-        f"{MANIFEST} cut to all but its last byte",
-        "all of the last release under this name",
-        "extra empty directory empty",
-    }
-)
+ALWAYS = (
+    f"{MANIFEST} cut to all but its last byte", "all of the last release under this name", "extra empty directory empty"
+)  # fmt: skip
 
 
 class TrialStarted(Exception):
@@ -62,23 +50,19 @@ def run(bench: Bench) -> Outcome:
     _two_releases(world)
     last, good = (world.memory_dir / "releases" / str(number) for number in (BEFORE, RUN))
     cases = [
-        *file_cases(good, last),
-        *tree_cases(good, last),
-        *random_flips(good, bench.random("corruption"), bench.rounds),
+        *damage.file_cases(good, last),
+        *damage.tree_cases(good, last),
+        *damage.random_flips(good, bench.random("corruption"), bench.rounds),
     ]
     if bench.rounds < FEW_ROUNDS:
-        cases = [
-            *bench.random("sample").sample(cases, len(cases) // 4),
-            *(case for case in cases if case.name in ALWAYS),
-        ]
+        always = [case for case in cases if case.name in ALWAYS]
+        cases = [*bench.random("sample").sample(cases, len(cases) // 4), *always]
     outcome, flips = _every_byte_of_the_manifest(good)
-    controls = list(sound_cases())
+    controls = list(damage.sound_cases())
     with Reader(world) as reader:
         for case in [*cases, *controls]:
             _one_case(world, reader, case, outcome)
-    what = (
-        f"{outcome.faults} damaged releases of {len(file_names(good))} files were shown to the receiver or the reader"
-    )
+    what = f"{outcome.faults} damaged releases of {len(damage.file_names(good))} files were shown to the receiver or the reader"
     outcome.notes.append(
         f"{what}; {flips} flips cover every byte of {MANIFEST}; {len(controls)} harmless changes are the control"
     )
@@ -104,10 +88,10 @@ def _one_case(world: World, reader: Reader, case: Case, outcome: Outcome) -> Non
         started = time.monotonic()
         held_up.clear()
         answer = ask(world, case)
-        if answer is not None and (held_up or time.monotonic() - started > LONGEST_SECONDS):
-            answer = f"was held up by it, then {answer}"
         if answer is None:  # there was nothing to change
             continue
+        if held_up or time.monotonic() - started > LONGEST_SECONDS:
+            answer = f"was held up by it, then {answer}"
         outcome.rounds += 1
         outcome.faults += not case.sound
         if answer.startswith("refused") is case.sound:
@@ -135,7 +119,7 @@ def _damaged(world: World, tree: Path, case: Case, copy: Callable[[str, str], ob
     remove_tree(tree.parent)
     tree.parent.mkdir(parents=True)
     shutil.copytree(world.memory_dir / "releases" / str(RUN), tree, copy_function=copy)
-    return case.apply(tree)
+    return case.apply(tree) is not False
 
 
 def _brought(world: World, case: Case) -> str | None:
@@ -144,9 +128,8 @@ def _brought(world: World, case: Case) -> str | None:
     if not (memory / "current").is_symlink():
         shutil.copytree(world.memory_dir / "releases" / str(BEFORE), memory / "releases" / str(BEFORE))
         (memory / "current").symlink_to(f"releases/{BEFORE}")
-    if not _damaged(
-        world, memory / "incoming" / f"{RUN}.1", case, shutil.copy2
-    ):  # files of its own, as rsync makes them
+    incoming = memory / "incoming" / f"{RUN}.1"
+    if not _damaged(world, incoming, case, shutil.copy2):  # files of its own, as rsync makes them
         return None
     try:
         with mock.patch.object(receiver, "run_bounded", side_effect=TrialStarted):
