@@ -84,6 +84,8 @@ def test_each_format_has_a_test() -> None:
 @pytest.mark.parametrize("source", MAKERS)
 def test_an_export_comes_in_once_and_a_larger_one_adds_what_is_new(light: World, source: str) -> None:
     path = MAKERS[source](light.root, False)
+    with pytest.raises(InvalidInput, match="--chat ID"):
+        report(light, source, str(path))
     dry = plan(light, source, str(path), "--chat=-100")
     assert (dry["found"], dry["unreadable"], dry["new"]) == (2, 0, 2)
     assert not (light.night_dir / "archive").exists()
@@ -136,13 +138,6 @@ def test_what_was_forgotten_of_an_export_does_not_come_back(light: World, source
     assert gone not in archived(light)
     narrow = report(light, source, str(path), "--chat", "9912", "--until", "2026-01-01")
     assert narrow["left_out"] == {"outside --since and --until": 2}
-
-
-@pytest.mark.parametrize("source", MAKERS)
-def test_without_a_chat_nothing_is_read(light: World, source: str) -> None:
-    with pytest.raises(InvalidInput, match="--chat ID"):
-        report(light, source, str(MAKERS[source](light.root, False)))
-    assert not (light.night_dir / "archive").exists()
 
 
 def test_it_is_recalled_and_says_where_it_is_from(light: World) -> None:

@@ -167,12 +167,6 @@ def test_killed_and_run_again(light: World, point: str) -> None:
     assert fates(report(light, *arguments)) == (0, 3, 0, 0)
 
 
-def test_a_killed_backfill_is_finished_by_the_next_night(light: World) -> None:
-    backfill(light, *file_of(light, "telegram"), check=False, HMEM_CRASH_AT="export:before-commit")
-    light.night()
-    assert len(archived(light)) == 3
-
-
 @pytest.mark.slow
 def test_killed_while_it_stages(light: World) -> None:
     fifo = light.root / "slow.jsonl"
@@ -291,14 +285,6 @@ def test_tombstones_of_an_import_are_obeyed_at_once(light: World) -> None:
     done = light.command("hmem-night", "backfill", "jsonl", str(folder), "--with-tombstones", "--yes", "--json")
     assert fates(json.loads(done.stdout)) == (2, 0, 0, 1)
     assert list(read_archive(light.night_dir / "archive").tombstones) == ["s"]
-
-
-def test_a_telegram_chat_is_searched_by_its_words(light: World) -> None:
-    report(light, *file_of(light, "telegram"))
-    done = light.command("hmem", "search", str(ANN), "погода", "--json")
-    hits = json.loads(done.stdout)["hits"]
-    assert hits
-    assert "погода" in json.dumps(hits[0], ensure_ascii=False)
 
 
 @pytest.mark.slow

@@ -18,7 +18,6 @@ from nightly import pipeline
 from nightly.backfill import rebuild
 from nightly.backfill.rebuild import rebuild_archive
 from nightly.night.folder import unfinished_run
-from nightly.night.lease import only_night
 from nightly.night.progress import Reporter
 from shared.embedding.local import LocalEmbedder
 from shared.embedding.models import EmbeddingIdentity
@@ -36,6 +35,7 @@ from tests.support.night.rebuilding import (
     reembed,
     talk,
 )
+from tests.support.night.steps import replace_step
 from tests.support.world import World
 
 
@@ -121,6 +121,9 @@ def test_everything_is_built_again_without_embedding_anything(light: World) -> N
     assert light.redis.keys("hcli:memory:*") == []
     (empty,) = light.night()
     assert empty["published"] is False
+    told = light.command("hmem-night", "backfill", "archive", "--dry-run").stdout
+    assert "1 turns make 1 chunks" in told
+    assert "nothing would be embedded" in told
 
 
 def test_an_empty_archive_has_nothing_to_build(light: World) -> None:
@@ -239,21 +242,13 @@ def test_the_day_goes_on_meanwhile(
         seen["other"] = world.command("hmem-night", "backfill", "archive", check=False).returncode
         return build(night, out)
 
-    steps = tuple(replace(step, run=look_then_build) if step.name == "build" else step for step in pipeline.STEPS)
-    monkeypatch.setattr(pipeline, "STEPS", steps)
+    replace_step(monkeypatch, "build", look_then_build)
     (summary,) = reembed(world, **lower(other))
     assert by_vector(seen["recalled"]), "the old release, with the old model"
     assert seen["other"] == NightRunning.exit_code == 75
     assert (summary["new"], summary["deleted"]) == (1, 1)
     assert world.redis.keys("hcli:memory:*") == [b"hcli:memory:during:user"]
     assert current(world).turns == 13
-
-
-def test_another_night_is_running(light: World) -> None:
-    with only_night(light.settings()):
-        for arguments in (("backfill", "archive"), ("run",)):
-            done = light.command("hmem-night", *arguments, check=False)
-            assert done.returncode == 75, done.stderr
 
 
 # --------------------------------------------------------------------------------------------------------------- dry run
@@ -292,14 +287,6 @@ def test_a_dry_run_sees_what_a_killed_one_has_cached(world: World, other: dict[s
     assert (plan["cached"], plan["to_embed"], plan["current"]) == (256, 44, None)
     assert "no vectors" in rebuild.plan_sentence(plan, 60.0)
     assert "longer than STEP_TIMEOUT" in rebuild.plan_sentence(plan | {"seconds": 61.0}, 60.0)
-
-
-def test_a_dry_run_without_vectors(light: World) -> None:
-    light.say("t1", "something")
-    light.night()
-    told = light.command("hmem-night", "backfill", "archive", "--dry-run").stdout
-    assert "1 turns make 1 chunks" in told
-    assert "nothing would be embedded" in told
 
 
 # ------------------------------------------------------------------------------------------------ undone, and identities

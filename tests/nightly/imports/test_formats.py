@@ -16,25 +16,12 @@ from nightly.imports.candidates import ReadCandidate, Wanted
 from nightly.imports.readers import hcli_audit_log, hcli_sessions, jsonl, telegram
 from shared.errors import InvalidInput
 from shared.turns.records import Turn
-from tests.support.night.old_history import (
-    ANN,
-    BOT,
-    EXCHANGE,
-    LOG,
-    NOON,
-    bare,
-    bot_chat,
-    chunk_file,
-    message,
-)
+from tests.nightly.imports.exports.builders import left, turns
+from tests.support.night.old_history import ANN, BOT, EXCHANGE, LOG, NOON, bare, bot_chat, chunk_file, message
 
 UTC_ZONE = ZoneInfo("UTC")
 ALL = Wanted()
 SLOW = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-
-
-def turns(reads: list[ReadCandidate]) -> list[Turn]:
-    return [one.candidate.turn for one in reads if one.candidate and one.candidate.turn]
 
 
 def said(reads: list[ReadCandidate]) -> list[tuple[str, str, str]]:
@@ -43,10 +30,6 @@ def said(reads: list[ReadCandidate]) -> list[tuple[str, str, str]]:
 
 def places(reads: list[ReadCandidate]) -> list[str]:
     return [one.place.rpartition(":")[2].strip() for one in reads if one.unreadable is not None]
-
-
-def left(reads: list[ReadCandidate]) -> list[str]:
-    return [one.left_out for one in reads if one.left_out is not None]
 
 
 def write(path: Path, content: bytes) -> Path:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import tempfile
+import tracemalloc
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, closing
 from dataclasses import replace
@@ -20,10 +21,10 @@ from nightly.archive.segments import RawRecord, WrittenText, write_segment
 from nightly.imports.candidates import Candidate, turn_candidate
 from nightly.imports.import_filter import ImportFilter, ImportVerdict
 from nightly.imports.matching import NEAR_SECONDS, letters
-from nightly.imports.staging import StagedImport, StagedUnreadable, classify_by_file, stage, staged_files
+from nightly.imports.staging import StagedImport, StagedUnreadable, classify_by_file, open_filter, stage, staged_files
 from nightly.night.folder import imports_dir
+from shared.config.settings import load_settings
 from shared.turns.records import Tombstone, Turn
-from tests.nightly.imports.whole_filter import WholeFilter, classify_by_unit
 from tests.support.night.whole_archive import Archive, ArchivedTurn, Erased, read_archive
 from tests.support.world import World
 
@@ -73,7 +74,7 @@ def lines_of(known: Archive) -> Iterator[dict[str, Any]]:
 def judged(
     known: Archive, candidates: list[Candidate], exported: Iterable[RawRecord] = (), stones: Iterable[Tombstone] = ()
 ) -> list[tuple[Candidate, ImportVerdict]]:
-    """The verdicts of the filter on an archive that says this; equal to those of one that has it in memory."""
+    """The verdicts of the filter on an archive that says this."""
     with tempfile.TemporaryDirectory() as name, ExitStack() as stack:
         folder = Path(name)
         (folder / "archive").mkdir()
@@ -84,9 +85,7 @@ def judged(
         reader = stack.enter_context(ChatReader(catalog, folder / "archive", ZoneInfo("UTC")))
         judge = stack.enter_context(closing(ImportFilter(catalog, reader, folder)))
         judge.add_known(exported, stones)
-        found = [*classify_by_file(judge, candidates)]
-    assert found == [*classify_by_unit(WholeFilter(known, exported, stones), candidates)]
-    return found
+        return [*classify_by_file(judge, candidates)]
 
 
 def verdicts(known: Archive, *candidates: Candidate, exported: Iterable[RawRecord] = ()) -> list[str]:
@@ -276,3 +275,27 @@ def test_the_night_takes_what_waits_and_clears_it_away(light: World) -> None:
     assert (list(held.tombstones), list(held.texts)) == (["s"], ["key"])
     assert staged_files(imports_dir(light.settings())) == []
     assert light.night()[0]["exported"] == 0
+
+
+def test_an_import_is_held_neither_by_who_stages_it_nor_by_who_judges_it(tmp_path: Path) -> None:
+    (tmp_path / "archive").mkdir()
+    words = "x" * 2000
+    tracemalloc.start()
+    try:
+        with stage(tmp_path / "imports", "jsonl") as staging:
+            for number in range(5000):
+                staging.add(exact(Turn(f"t{number}", "user", "5", words, float(number))))
+        assert staging.path
+        with ExitStack() as stack:
+            catalog = stack.enter_context(closing(Catalog(tmp_path, print)))
+            catalog.refresh()
+            staged = StagedImport(staging.path)
+            known = stack.enter_context(
+                open_filter(load_settings(hmem_night_dir=tmp_path), catalog, tmp_path, [staged], [], [])
+            )
+            assert sum(verdict is ImportVerdict.NEW for _, verdict in classify_by_file(known, staged)) == 5000
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < staging.path.stat().st_size / 4
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["archive", "catalog.json", "catalog.sqlite", "imports"]

@@ -8,7 +8,6 @@ import random
 import tempfile
 import threading
 import tracemalloc
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -19,18 +18,15 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from nightly.imports import json_stream
-from nightly.imports.candidates import BOM, ReadCandidate, Wanted
+from nightly.imports.candidates import BOM, Wanted
 from nightly.imports.json_stream import JsonStream
 from nightly.imports.readers import telegram
 from shared.errors import InvalidInput
 from shared.turns.records import RecordRefused, loads_object
-from tests.nightly.imports import whole_telegram
 from tests.support.night.old_history import ANN, BOT, NOON, bot_chat, message
 
 UTC_ZONE = ZoneInfo("UTC")
 SLOW = settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
-
-Reader = Callable[..., Iterator[ReadCandidate]]
 
 
 class Members(list[tuple[str, Any]]):
@@ -51,14 +47,15 @@ def _is_unicode(value: object) -> bool:
     return not isinstance(value, str) or not any(0xD800 <= ord(letter) < 0xE000 for letter in value)
 
 
-def outcome(read: Reader, path: Path, wanted: Wanted, bot: str | None, token: str | None) -> tuple[list[Any], str]:
-    """All that it yields, and what it raises; of broken JSON not where it is broken, which ijson does not say."""
+def outcome(path: Path, wanted: Wanted, bot: str | None, token: str | None, piece: int) -> tuple[list[Any], str]:
+    """All that it yields of pieces of this size, and what it raises; of broken JSON not where it is broken, which the size decides."""
     reads, raised = list[Any](), ""
     try:
-        for one in read(path, 0, wanted, UTC_ZONE, bot, token):
-            record = one.candidate.record if one.candidate else None
-            why = "not JSON" if (one.unreadable or "").startswith("not JSON") else one.unreadable
-            reads.append((one.done, record and (record.key, record.value), why, one.left_out, one.place))
+        with mock.patch.object(json_stream, "_PIECE", piece):
+            for one in telegram.read(path, 0, wanted, UTC_ZONE, bot, token):
+                record = one.candidate.record if one.candidate else None
+                why = "not JSON" if (one.unreadable or "").startswith("not JSON") else one.unreadable
+                reads.append((one.done, record and (record.key, record.value), why, one.left_out, one.place))
     except (InvalidInput, TypeError) as error:
         raised = f"{type(error).__name__}: {error}"
     return reads, raised
@@ -74,9 +71,8 @@ def assert_same(
 ) -> tuple[list[Any], str]:
     path = folder / "result.json"
     path.write_bytes(content)
-    with mock.patch.object(json_stream, "_PIECE", piece):
-        found = outcome(telegram.read, path, wanted, bot, token)
-    assert found == outcome(whole_telegram.read, path, wanted, bot, token)
+    found = outcome(path, wanted, bot, token, piece)
+    assert found == outcome(path, wanted, bot, token, 1 << 30)
     return found
 
 
@@ -177,7 +173,7 @@ WANTED = st.sampled_from([Wanted(), Wanted(), Wanted(chat="-5"), Wanted(NOON + 1
 @given(
     documents(), WANTED, BOTS, st.sampled_from([None, str(BOT), "1"]), st.booleans(), st.booleans(), st.integers(1, 300)
 )
-def test_it_yields_what_a_reader_of_the_whole_file_yields(
+def test_it_yields_the_same_however_it_is_cut(
     tmp_path: Path,
     document: Any,
     wanted: Wanted,
@@ -231,9 +227,20 @@ def test_replies_to_messages_far_back(tmp_path: Path) -> None:
     b'{"a": ' + b"[" * 1023 + b"]" * 1023 + b', "messages": []}', b'{"a": ' + b"[" * 1024 + b"]" * 1024 + b', "messages": []}',
     b"[" * 2000 + b"\xff", b'{"a": ' + b"[" * 2000,
 ])  # fmt: skip
-def test_what_is_refused_is_refused_for_the_same_reason(tmp_path: Path, content: bytes) -> None:
+def test_what_is_refused_gives_no_turn_however_it_is_cut(tmp_path: Path, content: bytes) -> None:
     for piece in (1, 1 << 16):
-        assert_same(tmp_path, content, Wanted(chat="5"), "1", piece=piece)
+        reads, _ = assert_same(tmp_path, content, Wanted(chat="5"), "1", piece=piece)
+        assert not [record for _, record, *_ in reads if record]
+
+
+def test_what_describes_a_chat_may_stand_behind_its_messages(tmp_path: Path) -> None:
+    chat = bot_chat(message(1, ANN, "hi"), message(2, BOT, "yes", reply_to_message_id=1))
+    before, behind = (
+        [record for _, record, *_ in assert_same(tmp_path, written(Members(members)).encode(), piece=7)[0]]
+        for members in (chat.items(), reversed(chat.items()))
+    )
+    assert before == behind
+    assert len(before) == 2
 
 
 def test_numbers_and_halves_of_pairs_are_what_they_are_elsewhere(tmp_path: Path) -> None:
@@ -343,7 +350,7 @@ def test_a_file_that_cannot_be_rewound(tmp_path: Path) -> None:
     writer = threading.Thread(target=write)
     writer.start()
     try:
-        found, raised = outcome(telegram.read, Path(f"/dev/fd/{end}"), Wanted(), None, None)
+        found, raised = outcome(Path(f"/dev/fd/{end}"), Wanted(), None, None, 1 << 16)
     finally:
         os.close(end)
         writer.join()

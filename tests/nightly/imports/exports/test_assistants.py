@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nightly.imports.candidates import Wanted
 from nightly.imports.readers.conversations import OTHER_BRANCH, OTHER_CONVERSATION
 from tests.nightly.imports.exports.builders import (
     NOON,
@@ -80,18 +79,6 @@ def test_of_an_edited_conversation_only_the_last_branch_comes_in(tmp_path: Path)
     assert said(read("chatgpt", lost)) == [("user", "second wording"), ("asst", "another answer")], "the newest"
 
 
-def test_an_answer_that_was_made_anew_is_another_turn_of_the_same_question(tmp_path: Path) -> None:
-    asked = gpt_node("q", "root", "user", "first wording")
-    first, anew = (gpt_node(name, "q", "assistant", f"answer {name}") for name in "ab")
-    ways = [[asked, first], [asked, first, anew], [asked, anew]]
-    found = [turns(read("chatgpt", written(tmp_path / "c.json", [gpt_conversation(*way)]))) for way in ways]
-    answers = [answer for _, answer in found]
-    assert len({question.turn_id for question, _ in found}) == 1
-    assert answers[0].turn_id != answers[1].turn_id == answers[2].turn_id
-    assert {turn.exchange for way in found for turn in way} == {found[0][0].task_id}
-    assert all(question.timestamp < answer.timestamp for question, answer in found), "of one instant, in their order"
-
-
 def test_a_circle_in_the_tree_ends(tmp_path: Path) -> None:
     nodes = [gpt_node("a", "b", "user", "one"), gpt_node("b", "a", "assistant", "two")]
     reads = read("chatgpt", written(tmp_path / "c.json", [gpt_conversation(*nodes, leaf="b")]))
@@ -121,14 +108,6 @@ def test_the_same_from_zip_directory_parts_and_the_file(tmp_path: Path) -> None:
     done = [one.done for one in found[0]]
     assert done == sorted(done)
     assert done[-1] <= ways[0].stat().st_size
-
-
-def test_since_and_until_are_those_of_the_messages(tmp_path: Path) -> None:
-    talk = gpt_conversation(gpt_node("q", "root", "user", "hello"), gpt_node("a", "q", "assistant", "hi", NOON + 60))
-    path = written(tmp_path / "c.json", [talk])
-    reads = read("chatgpt", path, Wanted(since=NOON + 1, until=NOON + 99, chat="9912"))
-    assert said(reads) == [("asst", "hi")]
-    assert left(reads) == ["outside --since and --until"]
 
 
 def test_claude_keeps_texts_and_what_was_read_of_attachments(tmp_path: Path) -> None:

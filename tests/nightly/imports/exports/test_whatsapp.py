@@ -10,16 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from shared.errors import InvalidInput
-from tests.nightly.imports.exports.builders import (
-    BERLIN,
-    left,
-    read,
-    said,
-    turns,
-    unread,
-    written,
-    zipped,
-)
+from tests.nightly.imports.exports.builders import BERLIN, left, read, said, turns, unread, written, zipped
 
 AT = datetime(2023, 12, 31, 23, 59, tzinfo=BERLIN).timestamp()
 LRM, RLM, NARROW = "\u200e", "\u200f", "\u202f"

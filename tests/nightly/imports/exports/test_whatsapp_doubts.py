@@ -8,16 +8,7 @@ from pathlib import Path
 import pytest
 
 from shared.errors import InvalidInput
-from tests.nightly.imports.exports.builders import (
-    BERLIN,
-    left,
-    read,
-    said,
-    turns,
-    unread,
-    written,
-    zipped,
-)
+from tests.nightly.imports.exports.builders import BERLIN, left, read, said, turns, unread, written, zipped
 
 LRM = "\u200e"
 
