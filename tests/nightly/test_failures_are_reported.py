@@ -6,13 +6,11 @@ import json
 import subprocess
 import sys
 import threading
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from nightly import pipeline
 from nightly.night import time_limit
 from nightly.night.failure import FAILED
 from nightly.night.folder import Night
@@ -21,6 +19,7 @@ from shared.errors import LeaseLost, ReleaseRefused, SettingsError, StepTimeout,
 from shared.release.retention import write_pin
 from shared.system.command import translate
 from tests.support.machine import slowness, wait_for
+from tests.support.night.steps import replace_step
 from tests.support.world import World
 
 
@@ -96,8 +95,12 @@ def test_a_disk_error_without_a_number_has_a_code_too() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("index", "file"), [("sqlite", "vectors/1.sqlite"), ("chroma", "chroma/chroma.sqlite3")])
+@pytest.mark.parametrize(
+    ("index", "file"),
+    [("sqlite", "vectors/1.sqlite"), ("sqlite", "lexical/1.sqlite"), ("chroma", "chroma/chroma.sqlite3")],
+)
 def test_an_index_that_changed_after_its_proof_is_not_sealed(world: World, index: str, file: str) -> None:
+    """Found by scripts/chaos: the same damaged build was brought to the day host, and refused, night after night."""
     world.environment["NIGHT_INDEXES"] = index
     world.say("t1", "something")
     assert world.command("hmem-night", "run", check=False, HMEM_CRASH_AT="build:after-commit").returncode < 0
@@ -112,22 +115,6 @@ def test_an_index_that_changed_after_its_proof_is_not_sealed(world: World, index
     assert not world.redis.exists("hcli:memory:t1:user"), "it was made anew, else it would be refused for ever"
 
 
-@pytest.mark.slow
-def test_keywords_that_were_damaged_after_their_step_are_made_anew(light: World) -> None:
-    """Found by scripts/chaos: the same damaged build was brought to the day host, and refused, night after night."""
-    light.say("t1", "something")
-    assert light.command("hmem-night", "run", check=False, HMEM_CRASH_AT="build:after-commit").returncode < 0
-    database = light.night_dir / "nights" / "1" / "build" / "lexical" / "1.sqlite"
-    content = bytearray(database.read_bytes())
-    content[4096:12288] = bytes(8192)
-    database.write_bytes(content)
-    with pytest.raises(ReleaseRefused):
-        light.night()
-    assert light.redis.exists("hcli:memory:t1:user")
-    light.night()
-    assert not light.redis.exists("hcli:memory:t1:user")
-
-
 def test_a_stale_night_says_nothing_over_the_night_that_took_over(
     light: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -138,8 +125,7 @@ def test_a_stale_night_says_nothing_over_the_night_that_took_over(
         light.redis.set("hcli:mem:night:owner", "999 another host /night 1")
         return real(night, out)
 
-    steps = tuple(replace(step, run=overtaken) if step.name == "chunk" else step for step in pipeline.STEPS)
-    monkeypatch.setattr(pipeline, "STEPS", steps)
+    replace_step(monkeypatch, "chunk", overtaken)
     with pytest.raises(LeaseLost):
         light.night()
     assert (light.night_dir / "nights" / "1" / FAILED).exists()

@@ -6,7 +6,6 @@ import copy
 import json
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nightly import pipeline
 from nightly.archive import chat_chunks
 from nightly.cli import status
 from nightly.night.ledger import ENDS, FATES, Ledger, check_export, chunk_accounts, whole_ledger
@@ -23,6 +21,7 @@ from shared.errors import LedgerMismatch
 from shared.release.manifest import read_manifest
 from shared.turns.records import Tombstone
 from tests.support.night.indexes.chat_tables import accounts
+from tests.support.night.steps import replace_step
 from tests.support.world import World
 
 counts = st.dictionaries(st.sampled_from(["1", "-100123", "c"]), st.integers(0, 50), max_size=3)
@@ -270,8 +269,7 @@ def test_an_index_that_lacks_a_chunk_stops_the_night_before_publish(
     def lacking(night: Any, out: Path) -> dict[str, Any]:
         return changed(build.run(night, out), ["indexed", "9912", "keywords"], -1)
 
-    steps = tuple(replace(step, run=lacking) if step.name == "build" else step for step in pipeline.STEPS)
-    monkeypatch.setattr(pipeline, "STEPS", steps)
+    replace_step(monkeypatch, "build", lacking)
     with pytest.raises(LedgerMismatch, match="chunks of chat 9912: 1 chunks are not 0 keywords"):
         light.night()
     assert not (light.memory_dir / "current").exists()

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from nightly.archive import erasing
 from nightly.archive.catalog import CATALOG, Catalog
 from nightly.archive.recomputing import _TABLES
-from nightly.archive.segments import RawRecord, Segment, WrittenText, is_texts, write_segment, write_texts
+from nightly.archive.segments import RawRecord, Segment, WrittenText, write_segment, write_texts
 from shared.system.archive_folder import archive_files, run_of
 from shared.turns.records import Tombstone, Turn
 from tests.nightly.archive.test_catalog import refuse_unless_equal
@@ -105,26 +105,3 @@ def test_a_catalog_that_followed_is_the_one_that_is_made_anew(nights: Any) -> No
         (folder / CATALOG).unlink()
         refuse_unless_equal(folder)
         assert followed == rows(folder / CATALOG)
-
-
-def test_a_version_that_was_replaced_is_found_by_its_turn(tmp_path: Path) -> None:
-    (tmp_path / "archive").mkdir()
-    for run, (task, words) in enumerate([("a", "x"), ("b", "x"), ("a", "y")], start=1):
-        raw = RawRecord(f"hcli:memory:{task}:user".encode(), "string", Turn(task, "user", "1", words, 1.0).to_json())
-        write_segment(tmp_path / "archive" / f"seg-{run}.jsonl", run, [{"kind": "turn", **raw.to_json()}])
-    with closing(Catalog(tmp_path, print)) as catalog:
-        catalog.refresh()
-        one, other = (Tombstone("s", chat, 9.0, turn_ids=frozenset({"a:user"})) for chat in ("1", "2"))
-        assert catalog.files_with([one]) == {"seg-1.jsonl", "seg-3.jsonl"}
-        assert catalog.files_with([other]) == set()
-        assert catalog.files_with([Tombstone("s", "1", 9.0)]) == {"seg-1.jsonl", "seg-2.jsonl", "seg-3.jsonl"}
-
-
-def test_texts_are_found_by_their_chat(tmp_path: Path) -> None:
-    (tmp_path / "archive").mkdir()
-    write_texts(tmp_path / "archive", 1, [WrittenText("k", "m", "d", "1", "words")])
-    with closing(Catalog(tmp_path, print)) as catalog:
-        catalog.refresh()
-        assert catalog.has_text("k") and not catalog.has_text("other")
-        assert [is_texts(name) for name in catalog.files_with([Tombstone("s", "1", 9.0)])] == [True]
-        assert catalog.files_with([Tombstone("s", "2", 9.0)]) == set()

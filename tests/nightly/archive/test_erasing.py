@@ -308,11 +308,7 @@ def test_a_segment_that_differs_is_refused_unless_it_was_erased(light: World) ->
     light.night()
     now = read_manifest(release_dir(light.memory_dir, 2))
     refuse_unless_descendant(now, before)
-    changes: list[dict[str, Any]] = [
-        {"originals": {}},
-        {"originals": {"seg-1.jsonl": "sha256:00"}},
-        {"forgotten": 0},
-    ]
+    changes: list[dict[str, Any]] = [{"originals": {}}, {"originals": {"seg-1.jsonl": "sha256:00"}}, {"forgotten": 0}]
     for wrong in changes:
         with pytest.raises(ReleaseRefused):
             refuse_unless_descendant(type(now)(**(vars(now) | wrong)), before)

@@ -8,17 +8,15 @@ import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import orjson
 import pytest
 
-from nightly.archive.segments import RawRecord, WrittenText, erased_since, write_segment
+from nightly.archive.segments import RawRecord, WrittenText, write_segment
 from nightly.imports.candidates import Candidate
 from nightly.imports.import_filter import ImportVerdict
 from nightly.imports.staging import stage
 from nightly.night.folder import imports_dir
-from shared.system.files import sha256_file
 from shared.system.processes import last_line
 from shared.turns.records import Tombstone, Turn, dumps
 from tests.nightly.imports.test_staging import judged
@@ -170,22 +168,6 @@ def test_a_mirror_whose_key_may_not_delete_loses_the_words(light: World) -> None
     assert light.night()[-1]["mirror_failed"] is None
     assert places(light, "pelican7731") == []
     assert (mirror / "seg-1.jsonl.damaged-17").read_bytes() == b""
-
-
-def test_copies_are_compared_in_one_pass(tmp_path: Path) -> None:
-    """Of a segment of many lines, each is looked for once."""
-    turns = [Turn(f"t{number}", "user", "9912", "x" * 50, 1000.0 + number) for number in range(4000)]
-    raws = [RawRecord(f"hcli:memory:{turn.turn_id}".encode(), "string", turn.to_json()) for turn in turns]
-    lines: list[dict[str, Any]] = [{"kind": "turn", **raw.to_json()} for raw in raws]
-    old, new = tmp_path / "old" / "seg-1.jsonl", tmp_path / "new" / "seg-1.jsonl"
-    for path in (old, new):
-        path.parent.mkdir()
-    write_segment(old, 1, lines)
-    gone = {"kind": "erased", "key": lines[0]["key"], "chat_id": "9912", "timestamp": 1.0, "sha256": lines[0]["sha256"]}
-    write_segment(new, 1, [gone, *lines[1:]], original=sha256_file(old))
-    assert erased_since(old, new) and not erased_since(new, old)
-    write_segment(new, 1, lines[1:], original=sha256_file(old))  # something is missing, and was not erased
-    assert not erased_since(old, new)
 
 
 @pytest.mark.slow

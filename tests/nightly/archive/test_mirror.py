@@ -6,14 +6,12 @@ import os
 import signal
 import subprocess
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from nightly import pipeline
-from nightly.archive.mirror import Mirror, MirrorDiffers
+from nightly.archive.mirror import MirrorDiffers
 from nightly.night.folder import unfinished_run
 from nightly.steps import flush
 from shared.errors import ArchiveDamaged, MirrorFailed
@@ -21,6 +19,7 @@ from tests.nightly.archive.media.kept_media import PHOTO, file_of, media_files, 
 from tests.servers.ollama_api import DIGEST, OllamaApi
 from tests.support.night.archives import archive, stone, texts
 from tests.support.night.mirrors import damage, files, repair, two_nights, verified, verify
+from tests.support.night.steps import replace_step
 from tests.support.night.two_hosts import DayHost
 from tests.support.world import World
 
@@ -102,8 +101,7 @@ def test_the_mirror_is_proven_again_before_anything_is_deleted(
         damage(mirror / "seg-1.jsonl")
         return real(night, out)
 
-    steps = tuple(replace(step, run=after_damage) if step.name == "flush" else step for step in pipeline.STEPS)
-    monkeypatch.setattr(pipeline, "STEPS", steps)
+    replace_step(monkeypatch, "flush", after_damage)
     (summary,) = light.night()
     assert "seg-1.jsonl" in summary["mirror_failed"]
     assert light.redis.exists("hcli:memory:t1:user")
@@ -154,10 +152,7 @@ def far_mirror(day_host: DayHost) -> Iterator[DayHost]:
     public = (day_host.folder / "mirror.pub").read_text()
     with (day_host.folder / "authorized_keys").open("a") as keys:
         keys.write(f'restrict,command="rrsync -no-del {place}" {public}')
-    world.environment |= {
-        "ARCHIVE_MIRROR": f"{day_host.place}:",
-        "PUBLISH_SSH": " ".join(day_host.ssh("mirror")),
-    }
+    world.environment |= {"ARCHIVE_MIRROR": f"{day_host.place}:", "PUBLISH_SSH": " ".join(day_host.ssh("mirror"))}
     yield day_host
 
 
@@ -207,12 +202,3 @@ def test_files_of_messages_on_another_host_are_proven_mended_and_forgotten(
     assert b"".join(left.values()) == b"another"
     assert len(left) == (1 if may_delete else 2), "a key that may not delete leaves the name"
     assert verify(world)["media_mirrored"] == 1
-
-
-def test_a_place_names_its_files_with_one_slash() -> None:
-    assert [Mirror(place, None).root for place in ("/m", "/m/", "host:", "host:a")] == [
-        "/m/",
-        "/m/",
-        "host:",
-        "host:a/",
-    ]

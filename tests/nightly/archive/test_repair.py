@@ -177,16 +177,6 @@ def spoil(path: Path, how: str) -> None:
 
 
 @pytest.mark.slow
-def test_verify_says_what_the_mirror_lacks_and_repair_sends_it(light: World, mirror: Path) -> None:
-    two_nights(light)
-    (mirror / "seg-1.jsonl").unlink()
-    with pytest.raises(MirrorFailed, match=r"lacks seg-1\.jsonl"):
-        verify(light)
-    assert repair(light) == ["seg-1.jsonl: sent to the mirror"]
-    assert files(mirror) == files(archive(light))
-
-
-@pytest.mark.slow
 def test_repair_needs_a_mirror_and_the_lock(light: World, mirror: Path) -> None:
     two_nights(light)
     with (light.night_dir / "lock").open("w") as lock:

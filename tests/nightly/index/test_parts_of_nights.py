@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -18,6 +17,7 @@ from shared.release.manifest import LEXICAL, VECTORS
 from shared.release.parts import FANOUT, part_files
 from shared.search import lexical
 from shared.turns.chunk import Chunk
+from tests.nightly.index.test_previous import Died
 from tests.support.night.builds import Nights, said, talk
 from tests.support.night.indexes.equal import same
 
@@ -181,19 +181,6 @@ def test_parts_of_another_model_or_layout_are_not_taken(nights: Nights, monkeypa
     assert (names(nights.built / LEXICAL), names(nights.built / VECTORS)) == (["5.sqlite"], ["4.sqlite"])
 
 
-def test_a_night_that_is_built_twice_names_its_part_beside_the_old_one(nights: Nights) -> None:
-    """As where the night directory was put back from a copy, but for what was kept for the next night."""
-    nights.runs = 2
-    shutil.rmtree(nights.settings.hmem_night_dir / "nights" / "3")
-    nights.published([*three_nights(), said("1", 4)])
-    assert (
-        names(nights.built / LEXICAL)
-        == names(nights.built / VECTORS)
-        == ["1.sqlite", "2.sqlite", "3.sqlite", "3-2.sqlite"]
-    )
-    same(nights.built, _in_order([*three_nights(), said("1", 4)]))
-
-
 def test_eight_nights_become_one_part_once(tmp_path: Path) -> None:
     nights = Nights(tmp_path, "sqlite")
     for night in range(1, FANOUT + 3):
@@ -207,10 +194,6 @@ def test_eight_nights_become_one_part_once(tmp_path: Path) -> None:
         "10.sqlite": 1,
     }
     same(nights.built, chunks)
-
-
-class Died(BaseException):
-    """As if the power had gone."""
 
 
 @pytest.mark.parametrize("point", ["build:lexical-built", "build:closed"])

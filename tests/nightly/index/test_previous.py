@@ -10,19 +10,16 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
-import orjson
 import pytest
 
 from nightly.index import keeping, previous
 from nightly.steps import build
 from shared.release.manifest import CHROMA, LEXICAL, VECTORS
-from shared.search import lexical
 from shared.turns.chunk import Chunk
 from shared.vectors import chroma
 from shared.vectors.chroma import ChromaBuilder
 from shared.vectors.sqlite.files import VectorFile
 from tests.support.night.builds import DIMENSIONS, Nights, said, talk
-from tests.support.world import World
 
 
 def test_an_index_that_is_not_built_any_more_is_not_kept(tmp_path: Path) -> None:
@@ -117,13 +114,6 @@ def test_a_last_index_that_is_not_whole_or_not_ours_is_not_used(nights: Nights, 
     assert nights.published(talk(7), **identity)["copied_forward"] == 12, "what this night kept is whole"
 
 
-def test_an_empty_folder_is_no_last_index(nights: Nights) -> None:
-    nights.published(talk(5))
-    shutil.rmtree(nights.last / "1")
-    assert nights.published(talk(6))["copied_forward"] == 0
-    assert nights.report.lines == [], "it may be deleted at any time"
-
-
 def _words(chunks: list[Chunk]) -> set[str]:
     """The ids of these chunks, and their texts."""
     return {one for chunk in chunks for one in (chunk.chunk_id, chunk.text)}
@@ -213,14 +203,6 @@ def test_a_night_that_built_nothing_keeps_what_is_there(nights: Nights) -> None:
     assert [path.name for path in nights.last.iterdir()] == ["1"]
 
 
-def test_words_of_another_stemmer_are_not_carried_on(nights: Nights, monkeypatch: pytest.MonkeyPatch) -> None:
-    nights.published(talk(6))
-    monkeypatch.setattr(lexical, "version", lambda: "another stemmer")
-    nights.published(talk(7))
-    assert [path.name for path in (nights.built / LEXICAL).iterdir()] == ["2.sqlite"]
-    assert "lexical/ is built from nothing" in nights.report.lines[0]
-
-
 def test_an_index_that_changed_after_its_proof_is_not_kept(nights: Nights) -> None:
     night, _ = nights.build(talk(6))
     _rewrite(night.output("build") / CHROMA / chroma.DATABASE, lambda c: c + b"x")
@@ -300,14 +282,3 @@ def test_a_disk_that_fails_while_keeping_does_not_fail_the_night(
     nights.report.lines.clear()
     assert nights.published(talk(7))["copied_forward"] == 0
     assert [path.name for path in nights.last.iterdir()] == ["2"]
-
-
-@pytest.mark.slow
-def test_the_second_night_adds_to_the_first_ones_index(world: World) -> None:
-    for number in range(4):
-        world.say(f"t{number}", f"note number {number} about the garden")
-    world.night(night_indexes="chroma")
-    world.say("t9", "the boiler code is 4711")
-    world.night(night_indexes="chroma")
-    result = orjson.loads((world.night_dir / "nights" / "2" / "build" / "result.json").read_bytes())
-    assert (result["copied_forward"], result["added"]) == (4, 1)

@@ -7,7 +7,6 @@ import shutil
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing, suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +22,7 @@ from shared.release.objects import Objects
 from shared.system.files import remove_tree
 from tests.nightly.steps.test_news import release
 from tests.support.night.archives import places, stone, texts
+from tests.support.night.steps import replace_step
 from tests.support.world import World
 
 NOON = 1_707_500_000.0
@@ -72,8 +72,7 @@ def failing(monkeypatch: pytest.MonkeyPatch, name: str) -> Callable[[], None]:
         raise HmemError("power")
 
     steps = pipeline.STEPS
-    failing = tuple(replace(step, run=fail) if step.name == name else step for step in steps)
-    monkeypatch.setattr(pipeline, "STEPS", failing)
+    replace_step(monkeypatch, name, fail)
     return lambda: monkeypatch.setattr(pipeline, "STEPS", steps)
 
 

@@ -87,22 +87,6 @@ def test_quarantined_bytes_are_not_flushed_unless_archived(light: World, monkeyp
     assert light.redis.exists("hcli:memory:bad:user", "hcli:memory:good:user") == 2
 
 
-@pytest.mark.slow
-def test_a_turn_of_a_megabyte_is_archived_and_chunked(light: World) -> None:
-    sentence = "The quarterly report of section {} mentions the number {}. "
-    long = "".join(sentence.format(i // 50, i) for i in range(19_000))
-    assert len(long) > 1_000_000
-    light.say("long", long)
-    (summary,) = light.night()
-    assert (summary["new"], summary["deleted"]) == (1, 1)
-    found = texts(light)
-    assert len(found) > 1000
-    assert max(map(len, found.values())) <= 900
-    assert " ".join(" ".join(found.values()).split()) == " ".join(long.split())
-    archived = next(read_segment(light.night_dir / "archive" / "seg-1.jsonl"))
-    assert json.loads(archived["value"])["content"] == long
-
-
 ODD_CHATS = ["-100123", "../../etc", "a/b", "*", "x" * 200, "..", "Case", "case", "чат", "c1", "a b", "%00", 'q"uote']
 
 

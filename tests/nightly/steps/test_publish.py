@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -59,31 +58,6 @@ def _renumber(world: World, run: int) -> None:
     (other / "manifest.json").write_bytes(replace(read_manifest(other), run=run).to_json())
     current.unlink()
     current.symlink_to(f"releases/{run}")
-
-
-@pytest.mark.parametrize("inside", [True, False])
-def test_nobody_keeps_a_second_name_for_a_file_of_a_release(
-    light: World, monkeypatch: pytest.MonkeyPatch, *, inside: bool
-) -> None:
-    """By it the file could be changed after it was verified. What is served is a copy, which has no other name."""
-    light.say("t1", "something")
-    real = target.transfer
-
-    def link(source: Path, names: list[str], destination: str) -> int:
-        moved = real(source, names, destination)
-        if names == ["manifest.json"]:
-            return moved
-        second = Path(destination).parent / "mine" if inside else light.root / "mine"
-        os.link(Path(destination) / "lexical" / "1.sqlite", second)
-        return moved
-
-    monkeypatch.setattr(target, "transfer", link)
-    light.night()
-    served = light.memory_dir / "current" / "lexical" / "1.sqlite"
-    names = [path for path in light.root.rglob("*") if path.is_file() and path.samefile(served)]
-    assert served.stat().st_nlink == 2, "its own name and its object's"
-    assert {path.relative_to(light.memory_dir).parts[0] for path in names} <= {"objects", "releases", "current"}
-    assert not list((light.memory_dir / "incoming").iterdir())
 
 
 @pytest.mark.slow
@@ -157,34 +131,9 @@ def test_a_release_that_kills_its_reader_is_not_switched_to(light: World, monkey
     monkeypatch.setattr(receiver, "TRIAL_MODULE", "tests.support.processes.dies")
     with pytest.raises(ReleaseRefused, match="killed by signal 11"):
         light.night()
+    assert list((light.memory_dir / "releases").iterdir()) == [], "it is never named"
     assert not (light.memory_dir / "current").exists()
     assert light.redis.exists("hcli:memory:t1:user")
-
-
-def test_a_lower_run_is_refused(light: World) -> None:
-    light.say("t1", "one")
-    light.night()
-    with pytest.raises(ReleaseRefused, match="not above the current"):
-        Receiver(light.settings(), light.memory_dir).begin(1)
-
-
-def test_a_release_that_was_damaged_is_built_anew_by_the_next_night(light: World) -> None:
-    light.say("t1", "something")
-    light.night()
-    (light.memory_dir / "current" / "lexical" / "1.sqlite").write_bytes(b"")
-    (summary,) = light.night()
-    assert (summary["exported"], summary["published"]) == (0, True)
-    assert list(texts(light)) == ["t1:user#1"]
-
-
-def test_a_release_that_fails_its_trial_is_never_named(light: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    from shared.delivery import receiver
-
-    light.say("t1", "one")
-    monkeypatch.setattr(receiver, "TRIAL_MODULE", "tests.support.processes.dies")
-    with pytest.raises(ReleaseRefused):
-        light.night()
-    assert list((light.memory_dir / "releases").iterdir()) == []
 
 
 def test_a_rollback_to_a_release_that_is_gone_is_refused(light: World) -> None:

@@ -8,18 +8,22 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from dataclasses import replace
 from pathlib import Path
 
+import orjson
 import pytest
 from distributed import Client
 
 from nightly import workers
+from nightly.steps import embed
 from nightly.workers import Workers
 from shared.config.settings import load_settings
-from shared.errors import SettingsError
+from shared.errors import EmbeddingError, SettingsError
 from tests.nightly.workers.tasks import failing, killed_once, own_id, twice
 from tests.servers.ollama_api import OllamaApi
 from tests.support.machine import free_port, wait_for
+from tests.support.night.index_world import MadeUp
 from tests.support.night.workers import make_nights_large, rebuilt, talk
 from tests.support.world import REPOSITORY, World
 
@@ -154,3 +158,13 @@ def test_other_values_of_the_setting_are_refused(value: str) -> None:
         load_settings(night_workers=value)
     for good in ("auto", "4", "tcp://10.0.0.5:8786", "tcp://[fd00::1]:8786", "tls://8.8.8.8:8786"):
         assert load_settings(night_workers=good).night_workers == good
+
+
+def test_a_worker_with_another_model_does_not_embed(monkeypatch: pytest.MonkeyPatch) -> None:
+    theirs = MadeUp()
+    monkeypatch.setattr(embed, "_worker_embedder", lambda: theirs)
+    about, texts = orjson.dumps(theirs.identity.to_json()), orjson.dumps(["a heron", "an otter"])
+    refused, vectors = embed.embed_on_worker((about, texts))
+    assert (refused, len(vectors)) == (b"{}", 2 * 4 * theirs.identity.dimensions)
+    with pytest.raises(EmbeddingError):
+        embed.embed_on_worker((orjson.dumps(replace(theirs.identity, digest="d2").to_json()), texts))

@@ -19,6 +19,7 @@ from shared.ranking.extractive_summary import summarise as extract
 from shared.release.manifest import read_manifest, verify
 from shared.system.files import sha256_file
 from shared.turns.records import Tombstone, Turn
+from tests.nightly.steps.test_news import step
 from tests.servers.ollama_api import DIGEST, OllamaApi
 from tests.support.machine import free_port, slowness
 from tests.support.night.indexes.chat_tables import summaries
@@ -57,9 +58,7 @@ def summary(world: World, chat: str = "9912") -> str:
 
 def summarised(world: World) -> dict[str, Any]:
     """What the newest night's step said."""
-    newest = max((world.night_dir / "nights").iterdir(), key=lambda path: int(path.name))
-    result: dict[str, Any] = json.loads((newest / "summarise" / "result.json").read_bytes())
-    return result
+    return step(world, "summarise")
 
 
 def test_a_model_writes_the_summary_and_it_is_archived(written: World, ollama: OllamaApi) -> None:

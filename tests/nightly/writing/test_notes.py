@@ -24,6 +24,7 @@ from shared.search.types import Query
 from shared.turns.chunk import Chunk
 from shared.turns.records import Tombstone
 from shared.vectors.base import NullBackend
+from tests.nightly.steps.test_news import step
 from tests.servers.ollama_api import DIGEST, OllamaApi
 from tests.support.machine import free_port
 from tests.support.samples import chunk
@@ -78,9 +79,7 @@ def found(world: World, question: str, chat: str = "9912") -> list[str]:
 
 def result(world: World) -> dict[str, Any]:
     """What the newest night's step recorded."""
-    newest = max((world.night_dir / "nights").iterdir(), key=lambda path: int(path.name))
-    record: dict[str, Any] = json.loads((newest / "note" / "result.json").read_bytes())
-    return record
+    return step(world, "note")
 
 
 def test_a_turn_is_found_by_the_words_of_its_note(noted: World, ollama: OllamaApi) -> None:
@@ -185,13 +184,7 @@ def test_what_the_time_did_not_suffice_for_comes_the_next_night(
     assert "boiler" in ollama.asked()[0], "the newest first"
 
 
-@pytest.mark.parametrize(
-    ("reply", "fault", "reason"),
-    [
-        ("x", "drop", "connection"),
-        ("x", "html", "Expecting value"),
-    ],
-)
+@pytest.mark.parametrize(("reply", "fault", "reason"), [("x", "drop", "connection"), ("x", "html", "Expecting value")])
 def test_a_server_never_stops_the_night(noted: World, ollama: OllamaApi, reply: str, fault: str, reason: str) -> None:
     ollama.chat_with, ollama.faults = (lambda prompt: reply), [fault] * 6
     (night,) = noted.night()

@@ -7,18 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from redis.exceptions import NoPermissionError
 from structlog.testing import capture_logs
 
 from nightly import pipeline
-from nightly.night.report import announce
 from nightly.night.report.record import MOST
 from nightly.steps import restart
 from shared.errors import LedgerMismatch, PublishFailed, ReleaseRefused, SettingsError, StorageError
-from shared.wire import key_table
 from shared.wire.keys import NIGHT_REPORT
 from tests.support.night.steps import replace_step
-from tests.support.redis.users import guarded_redis
 from tests.support.world import World
 
 FIELDS = {
@@ -211,23 +207,3 @@ def test_a_report_that_redis_refuses_fails_no_night(light: World, monkeypatch: p
     assert [line["event"] for line in lines if line["log_level"] == "warning"] == [
         "the report of the nights was not written"
     ]
-
-
-def test_the_keys_are_as_the_reader_expects_them() -> None:
-    """The day's side is written against these."""
-    found = {key.pattern: key for key in key_table.KEYS}
-    assert found[NIGHT_REPORT].content == "JSON of the last 14 nights, for the morning report"
-    assert (found[NIGHT_REPORT].type, found[NIGHT_REPORT].expiry) == ("string", "14 days")
-
-
-def test_the_users_of_redis_may_do_what_this_needs(light: World, tmp_path: Path) -> None:
-    light.night()
-    with guarded_redis(tmp_path / "redis") as guarded:
-        clients = {user: guarded.client(user) for user in ("night", "dispatcher", "bot", "hcli-bot")}
-        announce.announce(light.settings(), clients["night"], pipeline.step_names())
-        assert json.loads(clients["dispatcher"].get(NIGHT_REPORT) or "")["nights"][0]["run"] == 1
-        for user, command in (("hcli-bot", "GET"), ("bot", "GET"), ("dispatcher", "DEL"), ("night", "GET")):
-            with pytest.raises(NoPermissionError):
-                clients[user].execute_command(command, NIGHT_REPORT)  # type: ignore[no-untyped-call]
-        for client in clients.values():
-            client.close()
