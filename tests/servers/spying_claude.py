@@ -91,14 +91,8 @@ def main() -> None:
     }
     session = sys.argv[sys.argv.index("--session-id") + 1] if "--session-id" in sys.argv else "s"
     (Path(os.environ["HOME"]) / "report.json").write_text(json.dumps(told))
-    record = {
-        "type": "result",
-        "subtype": "success",
-        "is_error": False,
-        "result": "looked around",
-        "session_id": session,
-    }
-    print(json.dumps(record | {"total_cost_usd": 0.0, "duration_ms": 1, "num_turns": 1, "usage": {}}))
+    record = {"type": "result", "subtype": "success", "is_error": False, "result": "looked around", "usage": {}}
+    print(json.dumps(record | {"session_id": session, "total_cost_usd": 0.0, "duration_ms": 1, "num_turns": 1}))
 
 
 if __name__ == "__main__":

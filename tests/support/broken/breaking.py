@@ -53,24 +53,17 @@ def config(**more: str) -> Break:
     return breaks
 
 
-def _tasks(host: Installation, count: int) -> None:
+def queue(host: Installation, count: int) -> None:
+    asked = time.strftime("%Y-%m-%dT%H:%M:%S+00:00", time.gmtime(time.time() - 600))
     for number in range(count):
-        host.enqueue(f"q{number}", "is anybody there?", submitted_at=_iso(time.time() - 600))
-
-
-def _iso(moment: float) -> str:
-    return time.strftime("%Y-%m-%dT%H:%M:%S+00:00", time.gmtime(moment))
-
-
-def queued(host: Installation) -> None:
-    _tasks(host, 10)
+        host.enqueue(f"q{number}", "is anybody there?", submitted_at=asked)
 
 
 def stopped(host: Installation) -> None:
     """The process stands still, and its sign of life is good for half a minute more."""
     assert host.running is not None
     os.kill(host.running.pid, signal.SIGSTOP)
-    _tasks(host, 3)
+    queue(host, 3)
 
 
 def model(change: Callable[[Path], object]) -> Break:
@@ -94,10 +87,6 @@ def change(path: Path) -> None:
 def damage_segment(host: Installation) -> None:
     segment = host.archive / "seg-1.jsonl"
     segment.write_bytes(segment.read_bytes().replace(b"4711", b"4712"))
-
-
-def lose_segment(host: Installation) -> None:
-    (host.archive / "seg-1.jsonl").unlink()
 
 
 @contextmanager
@@ -145,10 +134,6 @@ def dead_letter(host: Installation) -> None:
     wait_for(lambda: host.redis.llen("hcli:mem:dead"), "the dead letter")
 
 
-def no_release(host: Installation) -> None:
-    (host.memory_dir / "current").unlink()
-
-
 def damaged_release(host: Installation) -> None:
     cut((host.memory_dir / "current").resolve() / "lexical" / "1.sqlite")
 
@@ -170,42 +155,26 @@ def logged_out(host: Installation) -> None:
     host.environment |= {"HOME": str(home), "ANTHROPIC_API_KEY": ""}
 
 
-def _own_claude(host: Installation) -> Path:
-    """A copy that may be taken away: it hands over to the real one."""
-    path = script(host.root / "bin" / "claude", f'#!/bin/sh\nexec {BINARIES}/claude "$@"\n')
-    host.environment["CLAUDE_BIN"] = str(path)
-    return path
+def claude(change: Callable[[Path], object]) -> Break:
+    """Of a CLI that hands over to the real one, while the dispatcher runs."""
+
+    def breaks(host: Installation) -> None:
+        path = script(host.root / "bin" / "claude", f'#!/bin/sh\nexec {BINARIES}/claude "$@"\n')
+        host.environment["CLAUDE_BIN"] = str(path)
+        assert host.start()
+        change(path)
+
+    return breaks
 
 
-@contextmanager
-def claude_gone(host: Installation) -> Iterator[None]:
-    path = _own_claude(host)
-    assert host.start()
-    path.unlink()
-    yield
-
-
-@contextmanager
-def claude_not_executable(host: Installation) -> Iterator[None]:
-    path = _own_claude(host)
-    assert host.start()
-    path.chmod(0o644)
-    yield
-
-
-@contextmanager
-def read_only_chat(host: Installation) -> Iterator[None]:
+def closed_chat(bits: int) -> Break:
     """The chat's own directory, after a first answer."""
-    assert host.ask().code == 0
-    with _mode(host.state_dir / "chats" / "9912", 0o500):
-        yield
 
+    def breaks(host: Installation) -> AbstractContextManager[None]:
+        assert host.ask().code == 0
+        return _mode(host.state_dir / "chats" / "9912", bits)
 
-@contextmanager
-def closed_chat(host: Installation) -> Iterator[None]:
-    assert host.ask().code == 0
-    with _mode(host.state_dir / "chats" / "9912", 0):
-        yield
+    return breaks
 
 
 @contextmanager
@@ -250,10 +219,6 @@ def readable_settings(host: Installation) -> None:
     host.environment["HMEM_CONFIG"] = str(file)
 
 
-def mirror(host: Installation) -> None:
-    host.environment["ARCHIVE_MIRROR"] = str(host.root / "not-mounted")
-
-
 @contextmanager
 def other_embedder(host: Installation) -> Iterator[None]:
     """The night's release is of one version of a model; then another is pulled under its name."""
@@ -277,7 +242,3 @@ def no_chats(host: Installation) -> AbstractContextManager[None]:
 
 def closes(path: Callable[[Installation], Path], bits: int) -> Break:
     return lambda host: _mode(path(host), bits)
-
-
-def never(host: Installation) -> None:
-    """Nothing more: no dispatcher was started."""

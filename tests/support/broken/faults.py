@@ -56,12 +56,12 @@ _START = "systemctl start hmem-dispatcher"
 
 FAULTS: tuple[Fault, ...] = (
     Fault(
-        "no dispatcher runs", breaking.never,
+        "no dispatcher runs", lambda host: None,
         Doctor("dispatcher", 42, "No dispatcher of hcli-memory is running.*would wait unanswered", _START),
         Answer(42, f"No dispatcher of hcli-memory is running.*{_START}"), UNANSWERED, start="never", patience=1,
     ),
     Fault(
-        "no dispatcher runs, and ten messages wait", breaking.queued,
+        "no dispatcher runs, and ten messages wait", lambda host: breaking.queue(host, 10),
         Doctor("dispatcher", 42, "No dispatcher.*10 messages wait, the first for 1[0-9] minutes, and no dispatcher answers", _START),
         Answer(42, "10 messages wait"), UNANSWERED, start="never", patience=1,
     ),
@@ -97,7 +97,8 @@ FAULTS: tuple[Fault, ...] = (
         command=("hmem-night", "status"), said=Answer(14, "seg-1.jsonl is damaged.*verify --repair"),
     ),
     Fault(
-        "an archive segment is missing", breaking.lose_segment, Doctor("archive", 14, "seg-1.jsonl is missing", "Restore it from a copy"),
+        "an archive segment is missing", lambda host: (host.archive / "seg-1.jsonl").unlink(),
+        Doctor("archive", 14, "seg-1.jsonl is missing", "Restore it from a copy"),
         command=("hmem-night", "verify"), said=Answer(14, "seg-1.jsonl is missing.*copy"),
     ),
     Fault(
@@ -126,7 +127,7 @@ FAULTS: tuple[Fault, ...] = (
         Answer(0, "1 dead letters"),
     ),
     Fault(
-        "releases, but no current one", breaking.no_release,
+        "releases, but no current one", lambda host: (host.memory_dir / "current").unlink(),
         Doctor("release", 16, "current is missing though there are releases", "hmem release rollback"),
         Answer(21, f"current is missing.*{_STATUS_RELEASE}"),
     ),
@@ -163,18 +164,19 @@ FAULTS: tuple[Fault, ...] = (
         chat=Answer(69, "not logged in any more, and my owner has to log me in again. Please tell my owner"), start="after",
     ),
     Fault(
-        "Claude is gone", breaking.claude_gone, Doctor("claude", 12, "not installed or not executable", "scripts/setup --with-claude"),
+        "Claude is gone", breaking.claude(Path.unlink), Doctor("claude", 12, "not installed or not executable", "scripts/setup --with-claude"),
         chat=Answer(69, "the Claude CLI cannot be started, and my owner has to install it again.*tell my owner"), start="itself",
     ),
     Fault(
-        "Claude is not executable", breaking.claude_not_executable, Doctor("claude", 12, "not executable", "scripts/setup --with-claude"),
+        "Claude is not executable", breaking.claude(lambda path: path.chmod(0o644)),
+        Doctor("claude", 12, "not executable", "scripts/setup --with-claude"),
         chat=Answer(69, "the Claude CLI cannot be started, and my owner has to install it again.*tell my owner"), start="itself",
     ),
     Fault(
-        "the chat's directory cannot be written", breaking.read_only_chat, Doctor("state", 39, "chats/9912 cannot be written", "chown"),
+        "the chat's directory cannot be written", breaking.closed_chat(0o500), Doctor("state", 39, "chats/9912 cannot be written", "chown"),
     ),
     Fault(
-        "the chat's directory is closed", breaking.closed_chat, Doctor("state", 39, "chats/9912 cannot be written", "chown"),
+        "the chat's directory is closed", breaking.closed_chat(0), Doctor("state", 39, "chats/9912 cannot be written", "chown"),
         chat=Answer(69, "this chat's directory cannot be used .Permission denied., and my owner has to check it .*tell my owner"),
     ),
     Fault("no chat's directory can be made", breaking.no_chats, Doctor("state", 39, "chats cannot be written", "chown")),
@@ -208,7 +210,7 @@ FAULTS: tuple[Fault, ...] = (
         Doctor("settings", 10, "contains secrets .RESULT_HMAC_KEY., and every user of this host may read it", "chmod 600"),
     ),
     Fault(
-        "the archive's mirror is not mounted", breaking.mirror,
+        "the archive's mirror is not mounted", lambda host: host.environment.update(ARCHIVE_MIRROR=str(host.root / "not-mounted")),
         Doctor("mirror", 26, "not-mounted does not exist, so nights delete nothing", "Mount it"),
         command=("hmem-night", "run"), said=Answer(26, "mirror .*not-mounted cannot be used.*Mount"),
     ),

@@ -55,14 +55,8 @@ class Host:
         self.memories, self.actions = Memories(self.database), Actions(self.database)
         self.forgotten = Mortal(self.root / "state")
         self.kept = Remembering(self.memories, self.embedder, self.forgotten)
-        self.acting = Acting(
-            self.memories,
-            self.actions,
-            self.kept,
-            self.forgotten,
-            lambda _: BERLIN,
-            lambda chat, text: self.repeats.get(text, []),
-        )
+        parts = (self.memories, self.actions, self.kept, self.forgotten)
+        self.acting = Acting(*parts, lambda _: BERLIN, lambda chat, text: self.repeats.get(text, []))
 
     def answer(self, text: str, task: str = "t1", chat: str = SAID, now: float = NOW) -> list[str]:
         """Act on an answer; what is said."""

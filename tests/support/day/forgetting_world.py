@@ -25,7 +25,6 @@ from tests.support.world import SECRET, World
 CHAT, OTHER = "9912", "7700000077"  # no part of a random id
 CANARIES = ["the zanzibar lighthouse canary sleeps at noon", "фиолетовый жираф читает канареечный роман"]
 OTHERS = ["the neighbours keep a quiet tortoise in the attic", "соседи держат спокойную черепаху на чердаке"]
-OLD = 1_707_500_000.0
 
 
 def planted(world: World) -> dict[bytes, bytes]:
@@ -56,14 +55,11 @@ def plant_redis(world: World, chat: str, texts: list[str]) -> None:
         redis.set(f"hcli:mem:partial:{task}", PartialAnswer(chat, 1, text).to_json(SECRET, task))
         redis.rpush(f"hcli:mem:unconsolidated:{chat}", f"{task}:user")
         redis.rpush("hcli:mem:dead", dead_letter(dumps({"task_id": task, "chat_id": chat, "message": text}), "odd"))
-        redis.rpush(
-            "hcli:mem:dead",
-            dead_letter(b'{"chat_id": ' + chat.encode() + b', "message": "' + text.encode() + b"\xff", "bad"),
-        )
+        damaged = f'{{"chat_id": {chat}, "message": "{text}'.encode() + b"\xff"
+        redis.rpush("hcli:mem:dead", dead_letter(damaged, "bad"))
         tag = {"kind": "remember", "number": 1, "text": text, "deadline": None}
-        redis.rpush(
-            "hcli:mem:tags", dumps({"task_id": task, "chat_id": chat, "session": "", "said_at": now, "tags": [tag]})
-        )
+        tags = {"task_id": task, "chat_id": chat, "session": "", "said_at": now, "tags": [tag]}
+        redis.rpush("hcli:mem:tags", dumps(tags))
         redis.rpush("hcli:mem:outbox", dumps({"id": task, "chat_id": chat, "text": text, "created_at": now}))
         redis.hset("hcli:mem:bot:waiting", f"words-{task}", dumps({"chat": chat, "at": now, "text": text}))
         redis.rpush(f"hcli:session_history:{chat}", dumps({"role": "user", "content": text, "timestamp": now}))
@@ -84,12 +80,11 @@ def plant_store(world: World, chat: str, texts: list[str]) -> None:
     store, now = StoreLayer(world.settings()), time.time() - 60
     for number, text in enumerate(texts):
         task = f"new-{chat}-{number}"
+        turn = f"{task}:user"
         store.turns.store([StoredTurn(Turn(task, "user", chat, text, now, None, f"session-{chat}"))])
-        store.summaries.store(SessionSummary(chat, f"session-{number}", text, now, now, now, (f"{task}:user",)))
-        store.memories.add(chat, new_memory(chat, MemoryType.FACT, text, created=now, source_turn=f"{task}:user"))
-        store.schedules.add(
-            Schedule(chat, ScheduleKind.REMINDER, text, "UTC", now + 9e6, now, source_turn=f"{task}:user")
-        )
+        store.summaries.store(SessionSummary(chat, f"session-{number}", text, now, now, now, (turn,)))
+        store.memories.add(chat, new_memory(chat, MemoryType.FACT, text, created=now, source_turn=turn))
+        store.schedules.add(Schedule(chat, ScheduleKind.REMINDER, text, "UTC", now + 9e6, now, source_turn=turn))
         store.actions.apply_once(chat, task, 1, "remember", partial(outcome, text), now=now)
     store.close()
 

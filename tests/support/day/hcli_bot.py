@@ -16,6 +16,18 @@ from tests.support.machine import wait_for
 from tests.support.world import SECRET, World
 
 
+def sign(task_id: str, output: str, completed_at: str, secret: str = SECRET) -> str:
+    text = f"{task_id}:{output}:{completed_at}".encode("utf-8", "surrogatepass")
+    return hmac.new(secret.encode(), text, hashlib.sha256).hexdigest()
+
+
+def answer(redis: Redis, task_id: str, output: str, secret: str = SECRET) -> None:
+    """A result as a dispatcher of h-cli writes it."""
+    moment = datetime.now(UTC).isoformat()
+    result = {"output": output, "completed_at": moment, "hmac": sign(task_id, output, moment, secret)}
+    redis.set(f"hcli:results:{task_id}", json.dumps(result), ex=600)
+
+
 class Bot:
     """RPUSH, poll, verify, delete; /new and /cancel. Own JSON and own HMAC: nothing of ours is used to check ours."""
 
@@ -34,11 +46,10 @@ class Bot:
         wait_for(lambda: self.redis.get(f"hcli:results:{task_id}"), "a result", seconds)
         result: dict[str, Any] = json.loads(self.redis.get(f"hcli:results:{task_id}") or b"")
         self.redis.delete(f"hcli:results:{task_id}")
-        assert self.sign(task_id, result["output"], result["completed_at"]) == result["hmac"]
+        assert sign(task_id, result["output"], result["completed_at"]) == result["hmac"]
         return result
 
-    def sign(self, task_id: str, output: str, completed_at: str) -> str:
-        return hmac.new(SECRET.encode(), f"{task_id}:{output}:{completed_at}".encode(), hashlib.sha256).hexdigest()
+    sign = staticmethod(sign)
 
     def ask(self, message: str, chat_id: int | str, **more: Any) -> str:
         return str(self.receive(self.send(message, chat_id, **more))["output"])
@@ -52,13 +63,7 @@ class Bot:
         for raw in self.redis.lrange("hcli:tasks", 0, -1):
             task = json.loads(raw)
             if str(task["chat_id"]) == str(chat_id) and self.redis.lrem("hcli:tasks", 1, cast(str, raw)):
-                moment = datetime.now(UTC).isoformat()
-                result = {
-                    "output": "Cancelled.",
-                    "completed_at": moment,
-                    "hmac": self.sign(task["task_id"], "Cancelled.", moment),
-                }
-                self.redis.set(f"hcli:results:{task['task_id']}", json.dumps(result), ex=600)
+                answer(self.redis, task["task_id"], "Cancelled.")
                 cancelled.append(task["task_id"])
         return cancelled
 

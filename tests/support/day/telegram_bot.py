@@ -5,15 +5,12 @@ The bot has STREAM=false unless a test says otherwise: then a placeholder is the
 
 from __future__ import annotations
 
-import hashlib
-import hmac
 import json
 import os
 import signal
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, cast
 
@@ -22,6 +19,7 @@ from redis import Redis
 from shared.turns.signed.partial import Doing, PartialAnswer
 from tests.servers.telegram_api import TOKEN, TelegramApi
 from tests.servers.telegram_messages import Shown
+from tests.support.day import hcli_bot
 from tests.support.day.talking import CLAUDE
 from tests.support.machine import wait_for
 from tests.support.processes.forked import ForkedProcess
@@ -135,11 +133,7 @@ class Stage:
 
     def answer(self, task_id: str, output: str, *, secret: str = SECRET) -> None:
         """A result, signed with code of the test's own."""
-        moment = datetime.now(UTC).isoformat()
-        text = f"{task_id}:{output}:{moment}".encode("utf-8", "surrogatepass")
-        signature = hmac.new(secret.encode(), text, hashlib.sha256).hexdigest()
-        result = {"output": output, "completed_at": moment, "hmac": signature}
-        self.redis.set(f"hcli:results:{task_id}", json.dumps(result), ex=600)
+        hcli_bot.answer(self.redis, task_id, output, secret)
 
     def write(self, task_id: str, chat: int, text: str, doing: Doing = "writing", tool: str = "") -> None:
         """What is there of an answer that is being written, as our dispatcher has it."""
@@ -151,9 +145,8 @@ class Stage:
 
     def drafted(self, chat: int, *texts: str) -> None:
         """Until one of these is the draft in the chat."""
-        wait_until(
-            lambda: self.api.drafts.get(chat, (0, ""))[1] in texts, lambda: f"{self.api.drafts.get(chat)} to be {texts}"
-        )
+        drafts = self.api.drafts
+        wait_until(lambda: drafts.get(chat, (0, ""))[1] in texts, lambda: f"{drafts.get(chat)} to be {texts}")
 
     def shows(self, chat: int, *texts: str) -> None:
         """Until these are the bot's messages in the chat, in this order and no others."""
@@ -161,10 +154,8 @@ class Stage:
 
     def quiet(self) -> None:
         """Until nothing is waiting for delivery."""
-        wait_until(
-            lambda: self.redis.hlen("hcli:mem:bot:waiting") == 0,
-            lambda: f"deliveries: {self.redis.hgetall('hcli:mem:bot:waiting')}",
-        )
+        waiting = "hcli:mem:bot:waiting"
+        wait_until(lambda: not self.redis.hlen(waiting), lambda: f"deliveries: {self.redis.hgetall(waiting)}")
 
     def confirmed(self, update: int) -> None:
         """Until Telegram was told that this update was taken."""

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
 import shutil
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import numpy as np
 import orjson
@@ -24,20 +23,10 @@ from shared.system.files import make_dir
 from shared.turns.chunk import Chunk
 from shared.vectors import chroma
 from shared.vectors.base import Corpus
+from tests.support.night.index_world import DIMENSIONS as DIMENSIONS
+from tests.support.night.index_world import vector_of
 
-if TYPE_CHECKING:
-    from shared.embedding.models import Vectors
-
-
-DIMENSIONS = 32
 IDENTITY = {"family": "made-up", "dimensions": DIMENSIONS, "prefixes": {}, "provider": "test", "digest": "d1"}
-
-
-def vector_of(text: str) -> Vectors:
-    """A unit vector that follows from the text."""
-    seed = int.from_bytes(hashlib.sha256(text.encode()).digest()[:8])
-    made = np.random.default_rng(seed).standard_normal(DIMENSIONS).astype(np.float32)
-    return cast("Vectors", made / np.linalg.norm(made))
 
 
 def said(chat: str, number: int, text: str | None = None) -> Chunk:
@@ -93,10 +82,8 @@ class Nights:
             [np.zeros(DIMENSIONS) if c.chunk_id in (refused or {}) else vector_of(c.text) for c in chunks], np.float32
         ).reshape(-1, DIMENSIONS)
         np.save(night.begin("embed") / "vectors.npy", vectors)
-        embedding = (
-            {**IDENTITY, "probes": [[self.runs]], **identity} if identity.get("family", "") is not None else None
-        )
-        night.commit("embed", {"embedding": embedding, "refused": refused or {}})
+        embedding = {**IDENTITY, "probes": [[self.runs]], **identity}
+        night.commit("embed", {"embedding": embedding if embedding["family"] else None, "refused": refused or {}})
         return night
 
     def build(self, chunks: list[Chunk], **more: Any) -> tuple[Night, dict[str, Any]]:

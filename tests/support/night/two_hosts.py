@@ -28,14 +28,10 @@ class DayHost:
     folder: Path
 
     def ssh(self, key: str) -> list[str]:
-        options = [
-            "BatchMode=yes",
-            "StrictHostKeyChecking=no",
-            "UserKnownHostsFile=/dev/null",
-            "LogLevel=ERROR",
-            "IdentitiesOnly=yes",
-        ]
-        arguments = [part for option in options for part in ("-o", option)]
+        options = (
+            "BatchMode=yes StrictHostKeyChecking=no UserKnownHostsFile=/dev/null LogLevel=ERROR IdentitiesOnly=yes"
+        )
+        arguments = [part for option in options.split() for part in ("-o", option)]
         return ["ssh", "-F", "none", *arguments, "-i", str(self.folder / key), "-p", str(self.port)]
 
     @property

@@ -84,12 +84,11 @@ class Archive:
         return any(tombstone.covers(turn) for tombstone in self.tombstones.values())
 
 
-def read_archive(directory: Path, *, before: int | None = None) -> Archive:
-    """Read and verify all segments (of runs below `before`); ArchiveDamaged names the first one that fails."""
+def read_archive(directory: Path) -> Archive:
+    """Read and verify all segments; ArchiveDamaged names the first one that fails."""
     archive = Archive()
     for run, name in archive_files(directory):
-        if before is None or run < before:
-            add_segment(archive, directory, run, name)
+        add_segment(archive, directory, run, name)
     return archive
 
 

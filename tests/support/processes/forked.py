@@ -62,7 +62,6 @@ class ForkedProcess:
         stderr: Path,
         *,
         descriptors: tuple[int, ...] = (),
-        directory: Path | None = None,
         gated: bool = False,
         clock: float = 0.0,
         everybody: bool = False,
@@ -73,7 +72,7 @@ class ForkedProcess:
             self._gate, theirs = _context.Pipe()
         self._process = _context.Process(
             target=_command,
-            args=(arguments, dict(environment), str(stdout), str(stderr), str(directory or Path.cwd())),
+            args=(arguments, dict(environment), str(stdout), str(stderr), str(Path.cwd())),
             kwargs={
                 "recording": recording,
                 "gate": theirs,
@@ -91,10 +90,6 @@ class ForkedProcess:
     @property
     def pid(self) -> int:
         return int(self._process.pid or 0)
-
-    @property
-    def returncode(self) -> int | None:
-        return self._process.exitcode
 
     def open_gate(self) -> None:
         if self._gate is not None:
@@ -148,7 +143,6 @@ def run(
     environment: Mapping[str, str],
     *,
     descriptors: tuple[int, ...] = (),
-    directory: Path | None = None,
     everybody: bool = False,
 ) -> subprocess.CompletedProcess[str]:
     """To its end, as subprocess.run does with captured text; subprocess.TimeoutExpired after its whole group has been killed."""
@@ -156,10 +150,7 @@ def run(
         output, errors = Path(folder, "stdout"), Path(folder, "stderr")
         output.touch()
         errors.touch()
-        process = ForkedProcess(
-            arguments, environment, output, errors,
-            descriptors=descriptors, directory=directory, everybody=everybody,
-        )  # fmt: skip
+        process = ForkedProcess(arguments, environment, output, errors, descriptors=descriptors, everybody=everybody)
         try:
             code = process.wait(timeout_seconds)
         finally:
@@ -174,17 +165,13 @@ def run_module(
     command: list[str],
     timeout_seconds: float,
     *,
-    environment: Mapping[str, str] | None = None,
+    environment: Mapping[str, str],
     descriptors: tuple[int, ...] = (),
-    directory: Path | None = None,
 ) -> subprocess.CompletedProcess[str]:
     """What `shared.system.processes.run_bounded` does with `python -P -m module …` (`module_command`), without starting Python for it."""
     if os.getpid() != _OWN_PID:  # a child that a test has forked by itself: the fork server is its parent's
-        return run_bounded(
-            command, timeout_seconds, environment=environment, descriptors=descriptors, directory=directory
-        )
-    given = os.environ if environment is None else environment
-    return run(command[2:], timeout_seconds, given, descriptors=descriptors, directory=directory)
+        return run_bounded(command, timeout_seconds, environment=environment, descriptors=descriptors)
+    return run(command[2:], timeout_seconds, environment, descriptors=descriptors)
 
 
 def _text(path: Path) -> str:

@@ -10,12 +10,12 @@ from redis import Redis
 from shared.config.settings import Settings, load_settings
 from shared.vectors import searching
 from tests.servers.redis8 import FaultyRedis, Redis8, redis8_server
-from tests.support.night.indexes.on_redis import Asked
+from tests.support.night.index_world import MadeUp
 
 
 @pytest.fixture(autouse=True)
 def embedder(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(searching, "open_embedder", lambda settings: Asked())
+    monkeypatch.setattr(searching, "open_embedder", lambda settings: MadeUp())
 
 
 @pytest.fixture(scope="module")

@@ -20,7 +20,8 @@ from shared.vectors.redis.index import RedisBuilder
 from shared.wire import keys
 from tests.servers.redis8 import FaultyRedis
 from tests.support.machine import slowness
-from tests.support.night.indexes.on_redis import build, corpus_of, opened, vector_of
+from tests.support.night.index_world import vector_of
+from tests.support.night.indexes.on_redis import build, corpus_of, opened
 
 
 def checked(settings: Settings, place: Path, corpus: Corpus) -> dict[str, int]:
@@ -67,41 +68,6 @@ def test_small_parts_become_one_and_few_rows_are_sent_twice(
         RedisBuilder(settings, night + 1).sweep(names_of(place))
         assert len(parts(looking, "one")) <= 8
     assert len(proxy.sent("VADD")) < 200 + 39 * 6
-
-
-def test_the_parts_at_the_end_are_merged_by_size() -> None:
-    def left(counts: list[int], new: int) -> list[int]:
-        parts = [(sum(counts[:number]), sets.Part("", 0, "", count, "")) for number, count in enumerate(counts)]
-        return [part.count for _, part in sets.not_merged(parts, sum(counts) + new)]
-
-    assert left([500, 1, 1, 1, 1, 1, 1], 1) == [500, 1, 1, 1, 1, 1, 1]
-    assert left([500, 1, 1, 1, 1, 1, 1, 1], 1) == [500]
-    assert left([500, 60, 1, 1, 1, 1, 1, 1], 1) == [500], "of the same level"
-    assert left([900, 70, 70, 70, 70, 70, 70, 70, 9, 9, 9, 9, 9, 9, 9], 9) == [900], "and those that it makes"
-    assert left([1, 900, 1, 1, 1, 1, 1, 1, 1], 1) == [1, 900], "the order stays that of time"
-    assert left([1000] * 9, 999) == [1000] * 9, "a full part stays"
-    assert left([1] * 20, 0) == [1] * 20
-
-
-def test_one_turn_fewer_or_more_changes_the_part_around_it_alone(
-    settings: Settings, proxy: FaultyRedis, looking: Redis, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Also turns of an import, which come before the others."""
-    monkeypatch.setattr(sets, "PART_ROWS", 10)
-    ids, vectors = corpus_of(one=60).chats["one"]
-
-    def night(run: int, rows: list[int]) -> int:
-        proxy.log.clear()
-        corpus = Corpus({"one": ([ids[row] for row in rows], vectors[rows])})
-        place = build(settings, tmp_path, corpus, run)
-        assert checked(settings, place, corpus) == {"one": len(rows)}
-        return len(proxy.sent("VADD"))
-
-    first = [*range(5, 60)]
-    assert night(1, first) == 55
-    assert night(2, [row for row in first if row != 27]) == 9
-    assert night(3, [*range(5), *(row for row in first if row != 27)]) == 5
-    assert night(4, [*range(60)]) == 10, "what was between two parts becomes one with them again"
 
 
 def test_what_redis_has_lost_is_sent_again(settings: Settings, looking: Redis, tmp_path: Path) -> None:

@@ -14,7 +14,8 @@ from shared.release.manifest import REDIS, Manifest, seal
 from shared.vectors.on_server import Served, write_served
 from shared.vectors.redis.index import RedisBackend, RedisBuilder
 from tests.support.machine import free_port
-from tests.support.night.indexes.on_redis import DIMENSIONS, IDENTITY, opened
+from tests.support.night.index_world import DIMENSIONS, IDENTITY
+from tests.support.night.indexes.on_redis import opened
 
 
 def released(folder: Path, settings: Settings) -> RedisBackend:

@@ -18,7 +18,8 @@ from shared.vectors.redis import sets
 from shared.wire import keys
 from tests.servers.redis8 import FaultyRedis
 from tests.support.machine import slowness
-from tests.support.night.indexes.on_redis import DIMENSIONS, IDENTITY, build, corpus_of, opened, vector_of
+from tests.support.night.index_world import DIMENSIONS, IDENTITY, vector_of
+from tests.support.night.indexes.on_redis import build, corpus_of, opened
 
 
 def test_of_a_very_long_chat_the_nearest_of_each_part_are_told(
@@ -37,30 +38,12 @@ def test_of_a_very_long_chat_the_nearest_of_each_part_are_told(
     found.close()
 
 
-def test_the_nearest_of_several_parts_are_those_of_the_chat(settings: Settings, tmp_path: Path) -> None:
-    for run, count in enumerate((300, 340, 345, 346), 1):
-        place = build(settings, tmp_path, corpus_of(one=count), run)
-    ids, vectors = corpus_of(one=346).chats["one"]
-    found = opened(settings, place)
-    for question in ("a question", "another", "one/341", "one/345"):
-        exact = vectors @ vector_of(question)
-        assert [one.chunk_id for one in found.search(question, "one", 20)] == [
-            ids[row] for row in np.argsort(-exact)[:20]
-        ]
-    found.close()
-
-
 @pytest.mark.parametrize("command", ["HMGET", "VSIM"])
 @pytest.mark.parametrize(
     "fault", ["drop", "hang", "-LOADING Redis is loading", "-NOAUTH Authentication required.", "-OOM no"]
 )
 def test_the_first_failure_closes_the_index_and_it_can_be_opened_again(
-    proxy: FaultyRedis,
-    settings: Settings,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    fault: str,
-    command: str,
+    proxy: FaultyRedis, settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: str, command: str
 ) -> None:
     if fault == "hang":
         monkeypatch.setattr(redis_index, "DAY_SECONDS", slowness())
