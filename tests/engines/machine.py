@@ -124,8 +124,8 @@ class Machine:
         """A property of a unit, as systemd has it now."""
         return self.run("systemctl", "show", "--value", "--property", name, unit).strip()
 
-    def journal(self, unit: str, lines: int = 60) -> str:
-        return self._try("journalctl", "--no-pager", "--output=short-iso", f"--lines={lines}", f"--unit={unit}").stdout
+    def journal(self, unit: str) -> str:
+        return self._try("journalctl", "--no-pager", "--output=short-iso", "--lines=60", f"--unit={unit}").stdout
 
     def inside(self, path: str) -> Path:
         """A file of the machine, as this host can read it."""

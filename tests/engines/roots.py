@@ -40,12 +40,8 @@ def fault_of_host(*programs: str) -> str:
         return "Here root may not make namespaces for mounts and a network."
     if not (mirror := _mirror()):
         return "apt names no mirror of Debian here."
-    asked = [
-        "/usr/lib/apt/apt-helper",
-        "download-file",
-        f"{mirror.rstrip('/')}/dists/{SUITE}/InRelease",
-        str(cache() / "InRelease"),
-    ]
+    release = f"{mirror.rstrip('/')}/dists/{SUITE}/InRelease"
+    asked = ["/usr/lib/apt/apt-helper", "download-file", release, str(cache() / "InRelease")]
     if subprocess.run(asked, capture_output=True, check=False).returncode != 0:
         return "apt's mirror of Debian does not answer."
     return ""
@@ -84,20 +80,9 @@ def debian(root: Path, packages: Sequence[str]) -> None:
     """A new Debian that downloads as this host does."""
     debs = cache() / "debs"
     debs.mkdir(exist_ok=True)
-    wanted = f"--include={','.join(['ca-certificates', *packages])}"
+    options = ["--variant=minbase", f"--cache-dir={debs}", f"--include={','.join(['ca-certificates', *packages])}"]
     # Its mounts go with it, also if it is killed.
-    command = [
-        "unshare",
-        "--mount",
-        "debootstrap",
-        "--variant=minbase",
-        f"--cache-dir={debs}",
-        wanted,
-        SUITE,
-        str(root),
-        _mirror(),
-    ]
-    checked(command)
+    checked(["unshare", "--mount", "debootstrap", *options, SUITE, str(root), _mirror()])
     own = Path("/usr/local/share/ca-certificates")
     shutil.copytree(own, root / own.relative_to("/"), dirs_exist_ok=True)
     checked(["chroot", str(root), "update-ca-certificates"])
@@ -110,9 +95,9 @@ def debian(root: Path, packages: Sequence[str]) -> None:
     shutil.copy("/etc/resolv.conf", root / "etc/resolv.conf")
 
 
-def check_out(root: Path, place: str = "opt/hcli-memory") -> None:
+def check_out(root: Path) -> None:
     """The newest commit of this checkout, in a checkout below the root that may have another."""
-    target = root / place
+    target = root / "opt/hcli-memory"
     target.mkdir(parents=True, exist_ok=True)
     git = ["git", "-C", str(target)]
     checked([*git, "init", "-q"])

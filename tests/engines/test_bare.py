@@ -31,17 +31,8 @@ class Bare:
         """What a shell of somebody says in the checkout, in the network of this host."""
         variables = ENVIRONMENT | {"HOME": "/home/somebody"}
         calls = "landlock_create_ruleset landlock_add_rule landlock_restrict_self"  # which nspawn forbids unless told
-        nspawn = [
-            "systemd-nspawn",
-            "--quiet",
-            "--register=no",
-            "--keep-unit",
-            "--as-pid2",
-            "--resolv-conf=off",
-            "--timezone=off",
-            "--console=pipe",
-        ]
-        nspawn += [f"--setenv={name}={value}" for name, value in variables.items()]
+        nspawn = "systemd-nspawn --quiet --register=no --keep-unit --as-pid2 --resolv-conf=off --timezone=off".split()
+        nspawn += ["--console=pipe", *(f"--setenv={name}={value}" for name, value in variables.items())]
         nspawn += [f"--system-call-filter={calls}", "--user=somebody", f"--directory={self._root}"]
         with_us = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]
         return roots.checked([*with_us, *nspawn, "bash", "-c", f"cd && cd hcli-memory 2>/dev/null; {command}"], 3000)

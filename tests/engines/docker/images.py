@@ -40,12 +40,12 @@ ENV NODE_EXTRA_CA_CERTS=/{roots.CERTIFICATES}
 
 def kept_root() -> Path:
     """A Debian with Python, and Docker's plugins below PLUGINS."""
-    return roots.kept("docker-root", [*PACKAGES, FETCH], _make_root)
 
+    def make_root(root: Path) -> None:
+        roots.debian(root, PACKAGES)
+        roots.checked(["chroot", str(root), "sh", "-ec", FETCH])
 
-def _make_root(root: Path) -> None:
-    roots.debian(root, PACKAGES)
-    roots.checked(["chroot", str(root), "sh", "-ec", FETCH])
+    return roots.kept("docker-root", [*PACKAGES, FETCH], make_root)
 
 
 def make(engine: Engine, root: Path) -> None:

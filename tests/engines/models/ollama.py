@@ -39,12 +39,9 @@ class Ollama(Loopback):
 
     def chat(self, body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
         options = body["options"]
-        asked = {
-            "messages": body["messages"],
-            "temperature": options["temperature"],
-            "seed": options["seed"],
-            "max_tokens": min(options["num_predict"], self.limit or options["num_predict"]),
-        }
+        most = min(options["num_predict"], self.limit or options["num_predict"])
+        asked = {name: options[name] for name in ("temperature", "seed")}
+        asked |= {"messages": body["messages"], "max_tokens": most}
         if body.get("format"):
             asked["response_format"] = {"type": "json_schema", "json_schema": {"schema": body["format"]}}
         status, said = self._post(body["model"], "/v1/chat/completions", asked)

@@ -12,6 +12,8 @@ MESSAGE = json.dumps({"task_id": TASK, "chat_id": CHAT, "message": "hello"})
 LARGE = "x" * 3000
 BUSY = f"HSET hcli:mem:busy {CHAT} w:1"
 IN_FLIGHT = f"HSET hcli:mem:inflight:w w:1 '{MESSAGE}'"
+#: The night has its lease.
+OWNED = "SET hcli:mem:night:owner '7 here'"
 QUEUED = f"RPUSH hcli:tasks '{MESSAGE}'"
 #: What finish.lua gets.
 FINISHED = {
@@ -21,111 +23,92 @@ FINISHED = {
     "chat": CHAT, "tokens": 5, "spent_ttl": HOUR, "tags": "", "partial": "hcli:mem:partial:t1", "why": "", "why_kept": [2, HOUR, 50],
     "forget": False, "session_cost": "0.5", "existing_turns": ["", ""], "corrected": "corrected",
 }  # fmt: skip
-BEGUN = ("s1", HOUR, 3, "1", "", 10_000, "", "", TASK, HOUR)
 
 
 def sha1(text: str) -> str:
     return hashlib.sha1(text.encode()).hexdigest()
 
 
+def of_dispatcher(script: str, *given: object, before: tuple[str, ...] = (), names: tuple[str, ...] = ()) -> ScriptRun:
+    return ScriptRun(f"dispatcher/{script}", "dispatcher", given, before, names)
+
+
+def of_bot(script: str, *given: object, before: tuple[str, ...] = (), names: tuple[str, ...] = ()) -> ScriptRun:
+    return ScriptRun(f"dispatcher/telegram/{script}", "bot", given, before, names)
+
+
 def finish(*before: str, stays: str = "", **more: object) -> ScriptRun:
-    return ScriptRun(
-        "dispatcher/queue/finish",
-        "dispatcher",
-        ("w:1", CHAT, FINISHED | more, sha1("old"), stays, 99),
-        (BUSY, IN_FLIGHT, *before),
-    )
+    given = ("w:1", CHAT, FINISHED | more, sha1("old"), stays, 99)
+    return of_dispatcher("queue/finish", *given, before=(BUSY, IN_FLIGHT, *before))
 
 
-def begin(*before: str, **at: object) -> ScriptRun:
-    given = [at.get(f"a{place}", one) for place, one in enumerate(BEGUN, start=1)]
-    return ScriptRun("dispatcher/queue/begin", "dispatcher", given, before)
+def begin(*before: str) -> ScriptRun:
+    given = ("s1", HOUR, 3, "1", "", 10_000, "", "", TASK, HOUR)
+    return of_dispatcher("queue/begin", *given, before=before)
 
 
-def claim(*before: str, most: int = 999, death: int = 3, token: str = "w:1") -> ScriptRun:
-    given = (token, "w", 0, "hcli:mem:attempts:", death, 9, HOUR, most)
-    return ScriptRun("dispatcher/queue/claim", "dispatcher", given, before)
+def claim(*before: str) -> ScriptRun:
+    given = ("w:1", "w", 0, "hcli:mem:attempts:", 3, 9, HOUR, 999)
+    return of_dispatcher("queue/claim", *given, before=before)
 
 
-def bury(*before: str, result: str = "apology", judged: str = "") -> ScriptRun:
-    given = ("w:1", CHAT, "letter", 5, result, HOUR, "hcli:mem:partial:t1", judged, "", 99)
-    return ScriptRun("dispatcher/queue/bury", "dispatcher", given, (BUSY, *before))
+def bury(*before: str, result: str = "apology") -> ScriptRun:
+    given = ("w:1", CHAT, "letter", 5, result, HOUR, "hcli:mem:partial:t1", "", "", 99)
+    return of_dispatcher("queue/bury", *given, before=(BUSY, *before))
 
 
-def of_bot(script: str, *arguments: object, before: tuple[str, ...] = (), names: tuple[str, ...] = ()) -> ScriptRun:
-    return ScriptRun(f"dispatcher/telegram/{script}", "bot", arguments, before, names)
-
-
-def intake(*before: str, task: str = MESSAGE, queue: int = 9, refusal: str = "full", arrived: str = "") -> ScriptRun:
-    given = (TASK, "record", task, queue, 9, HOUR, "mark", refusal, "sorry", arrived)
-    return of_bot("intake", *given, before=before)
+def intake(*before: str, task: str = MESSAGE, queue: int = 9, arrived: str = "") -> ScriptRun:
+    return of_bot("intake", TASK, "record", task, queue, 9, HOUR, "mark", "full", "sorry", arrived, before=before)
 
 
 def join(*before: str, invitation: str = "") -> ScriptRun:
-    return of_bot(
-        "join", "u1", CHAT, invitation, "guest", "welcome", "no", "owner-1", "told", HOUR, 3, HOUR, before=before
-    )
+    given = ("u1", CHAT, invitation, "guest", "welcome", "no", "owner-1", "told", HOUR, 3, HOUR)
+    return of_bot("join", *given, before=before)
 
 
-def alarm(lasts: int, *before: str, cause: str = "c", now: int = 1000) -> ScriptRun:
-    return ScriptRun(
-        "dispatcher/health/notices/alarm", "dispatcher", ("redis", now, lasts, "message", 500, 60, cause), before
-    )
+def alarm(lasts: int, *before: str, cause: str = "c") -> ScriptRun:
+    return of_dispatcher("health/notices/alarm", "redis", 1000, lasts, "message", 500, 60, cause, before=before)
 
 
 def once(*before: str, only: str = "") -> ScriptRun:
     given = ("report", "2026-11-28", "2026-11-29", "message", only, "other", "value")
-    return ScriptRun(
-        "dispatcher/health/notices/once_a_day", "dispatcher", given, before, ("hcli:mem:morning", "hcli:mem:outbox")
-    )
+    names = ("hcli:mem:morning", "hcli:mem:outbox")
+    return of_dispatcher("health/notices/once_a_day", *given, before=before, names=names)
 
 
 def known(**more: object) -> str:
     return f"HSET hcli:mem:alarms redis '{json.dumps({'since': 1, 'sent': 900, 'cause': 'c'} | more)}'"
 
 
-def flush(*before: str, lease: str = "7 here") -> ScriptRun:
-    names = (
-        "hcli:mem:night:owner",
-        "hcli:memory:t1:user",
-        "hcli:memory:t2:user",
-        "hcli:memory:t3:user",
-    )
-    return ScriptRun(
-        "nightly/steps/flush",
-        "night",
-        (lease, *("string", "said") * 3),
-        ("SET hcli:mem:night:owner '7 here'", *before),
-        names,
-    )
+def flush(*before: str) -> ScriptRun:
+    names = ("hcli:mem:night:owner", *(f"hcli:memory:t{number}:user" for number in (1, 2, 3)))
+    return ScriptRun("nightly/steps/flush", "night", ("7 here", *("string", "said") * 3), (OWNED, *before), names)
 
 
-def drop(*before: str, outcome: str = "archived", digest: str = sha1("bytes")) -> ScriptRun:
-    given = ("7 here", "t1:ab12", digest, outcome)
-    return ScriptRun("nightly/archive/media/drop", "night", given, ("SET hcli:mem:night:owner '7 here'", *before))
+def drop(*before: str, outcome: str = "archived") -> ScriptRun:
+    given = ("7 here", "t1:ab12", sha1("bytes"), outcome)
+    return ScriptRun("nightly/archive/media/drop", "night", given, (OWNED, *before))
 
 
-def ask(*before: str, waits: str = "record", most: int = 3) -> ScriptRun:
-    return ScriptRun(
-        "dispatcher/queue/ask_scheduled", "dispatcher", (MESSAGE, TASK, waits, most, "one too many", HOUR, HOUR), before
-    )
+def ask(*before: str) -> ScriptRun:
+    return of_dispatcher("queue/ask_scheduled", MESSAGE, TASK, "record", 3, "one too many", HOUR, HOUR, before=before)
 
 
-def rotate(*before: str, session: str = "s1") -> ScriptRun:
-    return ScriptRun("dispatcher/answering/rotate", "dispatcher", (CHAT, session, "entry"), before)
+def rotate(*before: str) -> ScriptRun:
+    return of_dispatcher("answering/rotate", CHAT, "s1", "entry", before=before)
 
 
-def retry(*before: str, digest: str = "d", waits: str = "record") -> ScriptRun:
-    return ScriptRun("dispatcher/queue/retry", "owner", ("letter", MESSAGE, digest, TASK, waits), before)
+def retry(*before: str, digest: str = "d") -> ScriptRun:
+    return ScriptRun("dispatcher/queue/retry", "owner", ("letter", MESSAGE, digest, TASK, "record"), before)
 
 
-def withdraw(*before: str, token: str = "", result: str = "forgotten") -> ScriptRun:
-    given = (MESSAGE, token, CHAT, result, HOUR, "d", HOUR, "", "", 99)
+def withdraw(*before: str, token: str = "") -> ScriptRun:
+    given = (MESSAGE, token, CHAT, "forgotten", HOUR, "d", HOUR, "", "", 99)
     return ScriptRun("dispatcher/chat_data/forget/layers/withdraw", "owner", given, before)
 
 
-def keep(*before: str, content: str = "bytes", most: int = 99) -> ScriptRun:
-    return ScriptRun("shared/wire/media/keep", "dispatcher", ("t1:ab12", content, "5:1000:9912", most), before)
+def keep(*before: str, content: str = "bytes") -> ScriptRun:
+    return ScriptRun("shared/wire/media/keep", "dispatcher", ("t1:ab12", content, "5:1000:9912", 99), before)
 
 
 def put(*before: str, most: int = 99) -> ScriptRun:
@@ -209,8 +192,8 @@ RUNS = [
     alarm(0, known(well=1)),
     once(),
     once("HSET hcli:mem:morning report 2026-11-27", only="1"),
-    ScriptRun("dispatcher/health/notices/once_a_day", "dispatcher", (CHAT, "2026-11-28", "2026-11-29", "digest", "1"),
-              ("HSET hcli:mem:digests 9912 2026-11-27",), ("hcli:mem:digests", "hcli:mem:outbox")),
+    of_dispatcher("health/notices/once_a_day", CHAT, "2026-11-28", "2026-11-29", "digest", "1",
+                  before=("HSET hcli:mem:digests 9912 2026-11-27",), names=("hcli:mem:digests", "hcli:mem:outbox")),
     ScriptRun("dispatcher/health/notices/turn", "dispatcher", ("report-until", 1000, 60)),
     # files of messages
     put("ZADD hcli:mem:media 5000 9:cd34 10 9:old"),
@@ -220,7 +203,7 @@ RUNS = [
     # the night, and forgetting
     flush("SET hcli:memory:t1:user said", "SET hcli:memory:t2:user changed"),
     ScriptRun("nightly/steps/flush", "night", ("7 here", "list", "archived"),
-              ("SET hcli:mem:night:owner '7 here'", "RPUSH hcli:memory:odd:user x"),
+              (OWNED, "RPUSH hcli:memory:odd:user x"),
               ("hcli:mem:night:owner", "hcli:memory:odd:user")),
     drop("SET hcli:mem:kept:t1:ab12 bytes", "HSET hcli:mem:kept t1:ab12 5:1:9912"),
     drop("SET hcli:mem:kept:t1:ab12 bytes", "SET hcli:memory:t1:user said", outcome="orphaned"),
