@@ -139,24 +139,8 @@ def read_only(world: World) -> Iterator[Path]:
         subprocess.run(["umount", str(mounted)], check=True)
 
 
-NEEDS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="mounting needs root")
-
-
 @pytest.mark.slow
-@NEEDS_ROOT
-def test_a_release_that_came_over_ssh_is_served_from_a_read_only_mount(day_host: DayHost) -> None:
-    world = day_host.world
-    world.say("t1", "the boiler code is 4711")
-    world.command("hmem-night", "run", **day_host.settings())
-    with read_only(world) as mounted:
-        running = world.start_dispatcher(HMEM_MEMORY_DIR=str(mounted))
-        assert "the boiler code is 4711" in world.command("hmem", "ask", "9912", "What is the boiler code?").stdout
-        assert running.stop() == 0
-    verify((world.memory_dir / "current").resolve())
-
-
-@pytest.mark.slow
-@NEEDS_ROOT
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounting needs root")
 def test_vectors_are_served_from_a_read_only_mount(world: World) -> None:
     world.say("t1", "the boiler code is 4711")
     world.night()
