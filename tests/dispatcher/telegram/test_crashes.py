@@ -6,29 +6,16 @@ import json
 import random
 import signal
 from collections import Counter
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-from tests.support.day.telegram_bot import Bot, Stage, staged, wait_until
+from tests.support.day.telegram_bot import Bot, Stage, wait_until
 from tests.support.machine import wait_for
 
 
-@pytest.fixture
-def stage(redis_url: str, tmp_path: Path) -> Iterator[Stage]:
-    with staged(redis_url, tmp_path) as made:
-        yield made
-
-
-@pytest.fixture
-def chat(stage: Stage) -> int:
-    return stage.new_chat()
-
-
-def dies_at(stage: Stage, point: str) -> Bot:
+def dies_at(stage: Stage, point: str, **more: str) -> Bot:
     """A bot that kills itself at a point which it is about to reach."""
-    bot = stage.bot_again(wait=False, HMEM_CRASH_AT=f"telegram:{point}")
+    bot = stage.bot_again(wait=False, HMEM_CRASH_AT=f"telegram:{point}", **more)
     assert bot.died() == -signal.SIGKILL
     return bot
 

@@ -11,7 +11,7 @@ import pytest
 from shared.turns.signed.results import RESULT_BYTES, Result
 from tests.servers.telegram_api import TOKEN
 from tests.servers.telegram_messages import mention
-from tests.support.day.telegram_bot import GROUP, Stage, keys_of, staged, wait_until
+from tests.support.day.telegram_bot import GROUP, Stage, keys_of, says, staged, wait_until
 from tests.support.machine import wait_for
 from tests.support.world import SECRET
 
@@ -38,14 +38,8 @@ def test_a_message_becomes_a_task_and_its_answer_takes_the_place_of_the_placehol
     update = stage.api.say(chat, "What is the boiler code?")
     task = stage.pop()
     assert task.pop("submitted_at").endswith("+00:00")
-    assert task == {
-        "task_id": f"tg-4242-{update}",
-        "message": "What is the boiler code?",
-        "chat_id": chat,
-        "user_id": 7,
-        "name": "Ada Byron",
-        "chat_type": "private",
-    }
+    of_ada = {"user_id": 7, "name": "Ada Byron", "chat_type": "private"}
+    assert task == of_ada | {"task_id": f"tg-4242-{update}", "message": "What is the boiler code?", "chat_id": chat}
     stage.shows(chat, "…")
     stage.placeholder_of(task["task_id"])
     assert stage.redis.lrange(f"hcli:pending:{chat}", 0, -1) == [task["task_id"].encode()]
@@ -69,10 +63,8 @@ def test_who_waits_for_nobody_is_told_and_answered_later(stage: Stage, chat: int
     stage.placeholder_of(task_id)
     record = json.loads(stage.redis.hget("hcli:mem:bot:waiting", task_id) or b"")
     stage.redis.hset("hcli:mem:bot:waiting", task_id, json.dumps(record | {"at": record["at"] - 100}))
-    wait_until(
-        lambda: "No dispatcher is running at the moment" in str(stage.api.texts(chat)),
-        lambda: f"the word: {stage.api.texts(chat)}",
-    )
+    told = "No dispatcher is running at the moment"
+    wait_until(lambda: told in str(stage.api.texts(chat)), lambda: f"the word: {stage.api.texts(chat)}")
     assert stage.pop()["task_id"] == task_id, "it is still queued"
     stage.answer(task_id, "Now I am.")
     stage.shows(chat, "Now I am.")
@@ -99,11 +91,7 @@ def test_with_our_dispatcher_the_whole_way(stage: Stage, chat: int) -> None:
     stage.api.say(chat, "Hello there")
     wait_until(lambda: "stand-in" in str(stage.api.texts(chat)), lambda: f"the answer: {running.log.read_text()}")
     stage.api.say(chat, "/memory")
-    wait_until(
-        lambda: len(stage.api.texts(chat)) == 2 and "…" not in stage.api.texts(chat),
-        lambda: f"the memories: {stage.api.texts(chat)}",
-    )
-    stage.quiet()
+    says(stage, chat, "Facts:")
     turns = [json.loads(stage.redis.get(key) or b"") for key in keys_of(stage.redis, "hcli:memory:*:user")]
     assert [(turn["content"], turn["name"]) for turn in turns] == [("Hello there", "Ada Byron")]
     assert running.stop() == 0
@@ -165,9 +153,8 @@ def plant(stage: Stage, task: str, junk: str) -> None:
     elif junk == "huge":
         stage.redis.set(key, b"x" * (RESULT_BYTES + 1))
     elif junk == "cut":
-        stage.redis.set(
-            key, Result.sign(SECRET, task, "No", " the pressure is too high:2026-11-22T10:00:00+00:00").to_json()
-        )
+        cut = Result.sign(SECRET, task, "No", " the pressure is too high:2026-11-22T10:00:00+00:00")
+        stage.redis.set(key, cut.to_json())
     else:
         stage.answer(task, "Send me your password", secret=junk)
 
@@ -245,16 +232,10 @@ def test_in_a_group_the_answer_replies_and_stays_in_its_topic(stage: Stage, chat
 def test_messages_of_the_outbox_are_delivered_and_bad_ones_removed(stage: Stage, chat: int) -> None:
     other = stage.new_chat()
     stage.api.flood("sendMessage", 2, chat=chat)
-    outbox: list[object] = [
-        {"id": "a", "chat_id": chat, "text": "Reminder: *boiler*", "created_at": 1.0},
-        {"id": "b", "chat_id": 5, "text": "to a chat that is not allowed"},
-        {"id": "c", "chat_id": "no number", "text": "x"},
-        {"id": "d", "chat_id": str(other), "text": "one"},
-        {"id": "e", "chat_id": str(other), "text": "two"},
-        "no object",
-        {"id": "f", "chat_id": other, "text": 5},
-    ]
-    stage.redis.rpush("hcli:mem:outbox", *(json.dumps(one) for one in outbox))
+    to: list[tuple[object, object]] = [(chat, "Reminder: *boiler*"), (5, "to one that is not allowed")]
+    to += [("no number", "x"), (str(other), "one"), (str(other), "two"), (other, 5)]
+    outbox = [{"id": str(number), "chat_id": where, "text": text} for number, (where, text) in enumerate(to)]
+    stage.redis.rpush("hcli:mem:outbox", *map(json.dumps, ["no object", *outbox]))
     stage.shows(other, "one", "two")
     assert stage.api.texts(chat) == [], "the chat that is to wait holds up nobody"
     stage.shows(chat, "Reminder: *boiler*")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import time
 from collections import Counter
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from itertools import pairwise
 from typing import Any
@@ -15,17 +14,12 @@ import pytest
 from dispatcher.telegram.incoming.poll_pause import LONGEST_SECONDS, PollPause
 from shared.turns.signed.results import Result, keyboard, row_of
 from shared.wire import keys
-from tests.support.day.telegram_bot import GROUP, Stage, staged, wait_until
+from tests.dispatcher.telegram.conftest import one_bot
+from tests.support.day.telegram_bot import GROUP, Stage, wait_until
 from tests.support.machine import wait_for
 from tests.support.world import SECRET
 
-
-@pytest.fixture(scope="module")
-def stage(redis_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
-    """One bot for the tests that need no other."""
-    with staged(redis_url, tmp_path_factory.mktemp("trouble")) as made:
-        made.bot(CHAT_QUEUE_LIMIT="3", QUEUE_LIMIT="5")
-        yield made
+stage = one_bot(CHAT_QUEUE_LIMIT="3", QUEUE_LIMIT="5")
 
 
 @pytest.fixture

@@ -4,43 +4,41 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import signal
 import socket
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 
 import pytest
-from redis import Redis, RedisError
 
+from tests.dispatcher.answering.test_redis_outages import OwnRedis
+from tests.servers.loopback import Answering, Loopback
 from tests.servers.telegram_api import TOKEN, TelegramApi
 from tests.servers.telegram_messages import mention
-from tests.support.day.telegram_bot import ALLOWED, GROUP, Bot, Stage, keys_of, staged, wait_until
-from tests.support.machine import free_port, wait_for
+from tests.support.day.telegram_bot import ALLOWED, GROUP, Bot, Stage, keys_of, wait_until
+from tests.support.machine import wait_for
 from tests.support.world import World
 
 
-@pytest.fixture
-def stage(redis_url: str, tmp_path: Path) -> Iterator[Stage]:
-    with staged(redis_url, tmp_path) as made:
-        yield made
-
-
 @pytest.mark.slow
-def test_a_second_bot_waits_until_the_first_one_ends(stage: Stage) -> None:
+def test_a_second_bot_waits_until_the_first_one_ends_whatever_its_token(stage: Stage) -> None:
+    """Both would bring answers from one queue."""
     chat = stage.new_chat()
     first = stage.bot()
-    second = stage.bot(wait=False)
-    wait_for(lambda: second.said("another process is already the bot of this Redis"), "the sentence")
-    stage.answer(stage.ask(chat, "one"), "from the first")
-    stage.shows(chat, "from the first")
+    with TelegramApi() as other:
+        foreign, second = Bot(stage.world, other, wait=False), stage.bot(wait=False)
+        for waits in (foreign, second):
+            wait_for(lambda bot=waits: bot.said("another process is already the bot of this Redis"), "the sentence")  # type: ignore[misc]
+        stage.answer(stage.ask(chat, "one"), "from the first")
+        stage.shows(chat, "from the first")
+        assert not other.called("getUpdates")
+        assert foreign.stop() == 0
     assert first.stop() == 0
     wait_for(lambda: second.said("bot started"), "the second bot")
     stage.answer(stage.ask(chat, "two"), "from the second")
@@ -62,20 +60,6 @@ def test_a_wrong_setting_ends_the_bot_with_a_sentence(stage: Stage, more: dict[s
     assert bot.said(words)
     assert not bot.said("secret")
     assert not bot.said("Traceback")
-
-
-@pytest.mark.slow
-def test_a_bot_at_another_telegram_waits_too(stage: Stage) -> None:
-    """Whatever its token: both would bring answers from one queue."""
-    chat, first = stage.new_chat(), stage.bot()
-    with TelegramApi() as other:
-        second = Bot(stage.world, other, wait=False)
-        wait_for(lambda: second.said("another process is already the bot of this Redis"), "the sentence")
-        stage.answer(stage.ask(chat, "one"), "from the first")
-        stage.shows(chat, "from the first")
-        assert not other.called("getUpdates")
-        assert second.stop() == 0
-    assert first.stop() == 0
 
 
 def test_a_stray_404_is_tried_again(stage: Stage) -> None:
@@ -249,59 +233,26 @@ def test_a_bot_whose_container_is_started_again_waits_for_no_lease(stage: Stage,
     os.close(first)
 
 
-class Redirecting(BaseHTTPRequestHandler):
+class Redirecting(Answering, BaseHTTPRequestHandler):
     """A server in front of Telegram that sends everybody back to where they came from."""
 
     def do_POST(self) -> None:
-        self.send_response(307)
-        self.send_header("Location", self.path)
-        self.send_header("Content-Length", "0")
-        self.end_headers()
-
-    def log_message(self, *_: object) -> None:
-        pass
+        self._body()
+        self._send_bytes(307, b"", "text/plain", {"Location": self.path})
 
 
 def test_an_error_that_names_the_address_is_logged_without_the_token(stage: Stage) -> None:
-    with ThreadingHTTPServer(("127.0.0.1", 0), Redirecting) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        bot = stage.bot(wait=False, TELEGRAM_API_URL=f"http://127.0.0.1:{server.server_address[1]}")
+    with Loopback(Redirecting) as server:
+        bot = stage.bot(wait=False, TELEGRAM_API_URL=server.url)
         wait_for(lambda: bot.said("bot(token)/getMe"), "the address")
         assert not bot.said(TOKEN)
         assert bot.stop() == 0
-        server.shutdown()
-
-
-class OwnRedis:
-    """A redis-server that may be killed and started again, with what it held."""
-
-    def __init__(self, folder: Path) -> None:
-        self.port, self.folder = free_port(), folder
-        self.url = f"redis://127.0.0.1:{self.port}/0"
-        self.client: Redis = Redis.from_url(self.url)
-        self.start()
-
-    def start(self) -> None:
-        command = [shutil.which("redis-server") or "redis-server", "--port", str(self.port), "--bind", "127.0.0.1"]
-        more = ["--save", "", "--appendonly", "yes", "--appendfsync", "always", "--dir", str(self.folder)]
-        self.process = subprocess.Popen([*command, *more], stdout=subprocess.DEVNULL)
-        wait_for(self._up, "redis-server")
-
-    def _up(self) -> bool:
-        try:
-            return bool(self.client.ping())
-        except RedisError:
-            return False
-
-    def kill(self) -> None:
-        os.kill(self.process.pid, signal.SIGKILL)
-        self.process.wait()
 
 
 @pytest.mark.slow
 def test_while_redis_is_away_nothing_is_confirmed_and_nothing_lost(tmp_path: Path) -> None:
     server = OwnRedis(tmp_path)
-    world = World(tmp_path, server.client, server.url)
+    world = World(tmp_path, server.client, f"redis://127.0.0.1:{server.port}/0")
     with TelegramApi() as api:
         stage = Stage(world, api)
         chat = stage.new_chat()

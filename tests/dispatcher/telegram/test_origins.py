@@ -10,7 +10,6 @@ import pytest
 from tests.servers.telegram_api import BOT
 from tests.servers.telegram_messages import command, forwarded_from, mention
 from tests.support.day.telegram_bot import GROUP, Stage, staged, wait_until
-from tests.support.machine import wait_for
 
 BOB = {"id": 9, "is_bot": False, "first_name": "Bob"}
 #: The loopback server has this file.
@@ -153,22 +152,3 @@ def test_a_command_in_a_caption_is_one(stage: Stage, chat: int) -> None:
     stage.api.say(chat, None, photo=PHOTO, caption="/status", caption_entities=[command("/status")])
     wait_until(lambda: "Queued: 0" in str(stage.api.texts(chat)), lambda: str(stage.api.texts(chat)))
     assert stage.queued() == []
-
-
-def test_an_edited_caption_counts(stage: Stage, chat: int) -> None:
-    update = stage.api.say(chat, None, photo=PHOTO, caption="waht?")
-    wait_for(stage.queued, "the task")
-    stage.placeholder_of(f"tg-4242-{update}")
-    stage.api.edit(chat, stage.api.newest(chat), None, photo=PHOTO, caption="what?")
-    wait_until(lambda: [one["message"] for one in stage.queued()] == ["what?"], lambda: str(stage.queued()))
-    assert taken(stage) == {"message": "what?", "attachment": {"kind": "photo"}}
-
-
-@pytest.mark.parametrize("place", [0, 2])
-def test_of_an_album_the_caption_is_taken_and_the_rest_is_silent(stage: Stage, chat: int, place: int) -> None:
-    pictures: list[dict[str, Any]] = [{"photo": PHOTO, "media_group_id": f"album-{place}"} for _ in range(3)]
-    pictures[place]["caption"] = "who is this?"
-    last = stage.api.album(chat, pictures)
-    assert taken(stage) == {"message": "who is this?", "attachment": {"kind": "photo"}}
-    nothing(stage, last)
-    assert stage.api.texts(chat) == ["yes"], "and nothing of text only"

@@ -101,9 +101,8 @@ def test_a_code_block_is_code_in_both_halves() -> None:
     assert second.entities[0] == {"type": "pre", "offset": 0, "length": units(second.text), "language": "python"}
     assert third.text.endswith("After it")
     assert [one["type"] for one in third.entities] == ["pre", "bold"]
-    assert all(
-        line in f"Before\n\n{code}\n\nAfter it" for part in (first, second, third) for line in part.text.split("\n")
-    )
+    whole = f"Before\n\n{code}\n\nAfter it"
+    assert all(line in whole for part in (first, second, third) for line in part.text.split("\n"))
 
 
 def entity(kind: str, offset: int, length: int, **more: Any) -> dict[str, Any]:

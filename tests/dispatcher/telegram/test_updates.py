@@ -3,30 +3,23 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from datetime import UTC, date, datetime
 from typing import Any
 
 import pytest
 
 from shared.turns.records import Task
-from shared.turns.signed.results import Result
+from tests.dispatcher.telegram.conftest import one_bot
 from tests.servers.telegram_api import BOT
 from tests.servers.telegram_messages import mention
-from tests.support.day.telegram_bot import GROUP, Stage, says, staged, wait_until
+from tests.support.day.telegram_bot import GROUP, Stage, says, wait_until
 from tests.support.machine import wait_for
-from tests.support.world import SECRET
 
 PERSON = {"id": 8, "is_bot": False, "first_name": "Bea"}
 STRANGERS_GROUP = -555
 
 
-@pytest.fixture(scope="module")
-def stage(redis_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
-    """One bot for all tests here; each takes a chat of its own."""
-    with staged(redis_url, tmp_path_factory.mktemp("hearing")) as made:
-        made.bot(OWNERS="7")
-        yield made
+stage = one_bot(OWNERS="7")
 
 
 @pytest.fixture
@@ -123,9 +116,8 @@ def test_commands_are_answered_by_the_bot(stage: Stage, chat: int, command: str,
 
 def test_the_menu_is_registered(stage: Stage) -> None:
     wait_for(lambda: len(stage.api.called("setMyCommands")) == 6, "the menus")
-    menus = {
-        one.params.get("language_code"): json.loads(one.params["commands"]) for one in stage.api.called("setMyCommands")
-    }
+    given = [one.params for one in stage.api.called("setMyCommands")]
+    menus = {one.get("language_code"): json.loads(one["commands"]) for one in given}
     names = "help new memory forget why retry remind every timezone status usage language cancel model digest".split()
     assert set(menus) == {None, "de", "es", "fr", "pt", "ru"}
     assert all([one["command"] for one in menu] == names for menu in menus.values())
@@ -137,28 +129,14 @@ def test_new_ends_the_conversation_and_memory_is_a_task(stage: Stage, chat: int)
     stage.api.say(chat, "/new")
     says(stage, chat, "I started a new conversation")
     assert not stage.redis.exists(f"hcli:session:{chat}")
-    assert stage.redis.exists(f"hcli:session_history:{chat}", f"hcli:session_size:{chat}") == 2, (
-        "the dispatcher's to end"
-    )
+    kept = stage.redis.exists(f"hcli:session_history:{chat}", f"hcli:session_size:{chat}")
+    assert kept == 2, "the dispatcher's to end"
     assert 0 < stage.redis.ttl(f"hcli:mem:bot:new:{chat}") <= 86_400
     stage.api.say(chat, "/memory@memory_bot  forget 3")
     task = stage.pop()
     assert task["message"] == "/memory forget 3"
     stage.answer(task["task_id"], "Forgotten.")
     says(stage, chat, "Forgotten.")
-
-
-def test_the_model_of_a_chat_goes_with_its_tasks(stage: Stage, chat: int) -> None:
-    stage.api.say(chat, "/model opus")
-    says(stage, chat, "is opus")
-    stage.api.say(chat, "hello")
-    task = stage.pop()
-    assert task["model"] == "opus"
-    stage.answer(task["task_id"], "hello")
-    assert stage.redis.ttl(f"hcli:mem:bot:model:{chat}") == -1
-    stage.api.say(chat, "/model default")
-    says(stage, chat, "is default")
-    assert not stage.redis.exists(f"hcli:mem:bot:model:{chat}")
 
 
 def test_cancel_takes_back_what_is_queued_and_asks_what_runs_to_stop(stage: Stage, chat: int) -> None:
@@ -207,9 +185,8 @@ def test_status_where_no_dispatcher_of_ours_is_at_work(stage: Stage, chat: int) 
     stage.api.say(chat, "/cancel")
     wait_until(lambda: "Cancelled before processing: 1." in stage.api.texts(chat), lambda: str(stage.api.texts(chat)))
     stage.quiet()
-    assert status().startswith("No hcli-memory dispatcher is running. I can see another program's dispatcher only"), (
-        "the bot's own answer tells nothing"
-    )
+    unknown = "No hcli-memory dispatcher is running. I can see another program's dispatcher only"
+    assert status().startswith(unknown), "the bot's own answer tells nothing"
     taken = stage.ask(chat, "x")
     assert status() == "A dispatcher other than hcli-memory's is running."
     stage.redis.hset("hcli:mem:release", "dead", 1)
@@ -269,9 +246,8 @@ def test_what_is_no_text_is_answered_with_a_sentence(stage: Stage, chat: int) ->
     stage.quiet()
     assert len(stage.api.texts(chat)) == 3, "one sentence for an album"
     assert "of this kind, so I did not look" in stage.api.texts(chat)[-1]
-    stage.confirmed(
-        stage.api.say(chat, None, pinned_message={"message_id": 1, "date": 0, "chat": {"id": chat, "type": "private"}})
-    )
+    pinned = {"message_id": 1, "date": 0, "chat": {"id": chat, "type": "private"}}
+    stage.confirmed(stage.api.say(chat, None, pinned_message=pinned))
     stage.quiet()
     assert len(stage.api.texts(chat)) == 3, "a notice of Telegram's own"
 
@@ -292,6 +268,7 @@ def test_a_stranger_is_told_once_a_day_and_leaves_no_task(stage: Stage, chat: in
     assert not [key for key in stage.redis.scan_iter(match="hcli:*5*") if b"pending:5" in key or b"pending:-5" in key]
 
 
+IN_A_CHAT = {"chat": {"id": 9901, "type": "private"}, "from": PERSON}
 HOSTILE: list[dict[str, Any]] = [
     {"message": "no message"},
     {"message": None},
@@ -300,25 +277,8 @@ HOSTILE: list[dict[str, Any]] = [
     {"message": {"message_id": 1, "date": 0, "chat": {"id": -(2**62), "type": "strange"}, "text": "x"}},
     {"edited_message": {"message_id": 2, "date": 0, "chat": {"id": 9901, "type": "private"}}},
     {"edited_channel_post": {}},
-    {
-        "message": {
-            "message_id": 4,
-            "date": 0,
-            "chat": {"id": 9901, "type": "private"},
-            "from": PERSON,
-            "caption": "x",
-            "media_group_id": [1],
-        }
-    },
-    {
-        "message": {
-            "message_id": 3,
-            "date": 10**17,
-            "chat": {"id": 9901, "type": "private"},
-            "from": PERSON,
-            "text": "late",
-        }
-    },
+    {"message": IN_A_CHAT | {"message_id": 4, "date": 0, "caption": "x", "media_group_id": [1]}},
+    {"message": IN_A_CHAT | {"message_id": 3, "date": 10**17, "text": "late"}},
 ]
 
 
@@ -343,12 +303,6 @@ def test_any_text_is_taken_as_it_is(stage: Stage, chat: int, text: str) -> None:
     stage.answer(task["task_id"], f"you said {text}")
     wait_until(lambda: "you said" in str(stage.api.texts(chat)), lambda: str(stage.api.texts(chat)))
     stage.quiet()
-
-
-def test_the_signature_of_cancel_is_the_contracts() -> None:
-    result = Result.sign(SECRET, "t", "Cancelled.", "2026-01-01T00:00:00+00:00")
-    assert result.verify(SECRET, "t")
-    assert not result.verify("another", "t")
 
 
 # /digest.

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
-import pytest
-
 from shared.turns.records import loads_object
+from tests.dispatcher.telegram.conftest import one_talk
 from tests.servers.telegram_messages import mention
 from tests.support.day.telegram_bot import (
     GROUP,
@@ -19,7 +17,6 @@ from tests.support.day.telegram_bot import (
     press,
     requests,
     say,
-    talking,
     toasts,
     wait_until,
 )
@@ -27,15 +24,7 @@ from tests.support.day.telegram_bot import (
 ADA = {"id": 7, "is_bot": False, "first_name": "Ada"}
 
 
-@pytest.fixture(scope="module")
-def stage(redis_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
-    with talking(redis_url, tmp_path_factory.mktemp("answers"), OWNERS="7") as made:
-        yield made
-
-
-@pytest.fixture
-def chat(stage: Stage) -> int:
-    return stage.new_chat()
+stage = one_talk(OWNERS="7")
 
 
 def test_only_the_newest_answer_has_its_row(stage: Stage, chat: int) -> None:

@@ -2,18 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from tests.dispatcher.telegram.conftest import one_bot
+from tests.support.day.telegram_bot import GROUP, Stage, labels, press, say
 
-import pytest
-
-from tests.support.day.telegram_bot import GROUP, Stage, labels, press, say, staged
-
-
-@pytest.fixture(scope="module")
-def stage(redis_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
-    with staged(redis_url, tmp_path_factory.mktemp("choices")) as made:
-        made.bot(OWNERS="7")
-        yield made
+stage = one_bot(OWNERS="7")
 
 
 def test_the_model_is_chosen_by_a_button(stage: Stage) -> None:
@@ -28,6 +20,9 @@ def test_the_model_is_chosen_by_a_button(stage: Stage) -> None:
     assert task["model"] == "haiku"
     stage.answer(task["task_id"], "hi")
     stage.quiet()
+    assert stage.redis.ttl(f"hcli:mem:bot:model:{chat}") == -1
+    say(stage, chat, "/model default", "The model here is default")
+    assert not stage.redis.exists(f"hcli:mem:bot:model:{chat}")
 
 
 def test_the_digest_is_switched_by_a_button(stage: Stage) -> None:

@@ -3,28 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from dispatcher.answering.commands.forget import ForgetCommand, parse
-from tests.support.day.telegram_bot import GROUP, Stage, keys_of, labels, last, press, requests, say, talking
+from tests.dispatcher.telegram.conftest import one_talk
+from tests.support.day.telegram_bot import GROUP, Stage, keys_of, labels, last, press, requests, say
 from tests.support.machine import wait_for
 
 OWNER, MEMBER = ({"id": number, "is_bot": False, "first_name": name} for number, name in ((7, "Ada"), (8, "Bea")))
 
 
-@pytest.fixture(scope="module")
-def stage(redis_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
-    with talking(redis_url, tmp_path_factory.mktemp("forget"), OWNERS="7", CHAT_TIMEZONE="Europe/Berlin") as made:
-        yield made
-
-
-@pytest.fixture
-def chat(stage: Stage) -> int:
-    return stage.new_chat()
+stage = one_talk(OWNERS="7", CHAT_TIMEZONE="Europe/Berlin")
 
 
 def tombstones(stage: Stage, chat: int) -> list[dict[str, object]]:

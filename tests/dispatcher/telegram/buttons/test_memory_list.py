@@ -2,24 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-import pytest
-
-from tests.support.day.telegram_bot import GROUP, Stage, labels, last, press, say, talking
+from tests.dispatcher.telegram.conftest import one_talk
+from tests.support.day.telegram_bot import GROUP, Stage, labels, last, press, say
 
 OWNER, MEMBER = {"id": 7, "is_bot": False, "first_name": "Ada"}, {"id": 8, "is_bot": False, "first_name": "Bea"}
 
 
-@pytest.fixture(scope="module")
-def stage(redis_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
-    with talking(redis_url, tmp_path_factory.mktemp("memory"), OWNERS="7") as made:
-        yield made
-
-
-@pytest.fixture
-def chat(stage: Stage) -> int:
-    return stage.new_chat()
+stage = one_talk(OWNERS="7")
 
 
 def test_from_the_list_to_an_entry_and_back_to_the_list_without_it(stage: Stage, chat: int) -> None:
@@ -46,13 +35,8 @@ def test_a_reply_with_the_new_text_replaces_an_entry(stage: Stage, chat: int) ->
     say(stage, chat, "/memory", "1. The dentist")
     press(stage, chat, "1", "1. Fact")
     asked = press(stage, chat, "Edit", "Reply to this message")
-    changed = say(
-        stage,
-        chat,
-        "The dentist is Dr Schwarz",
-        "Saved as number 2: The dentist is Dr Schwarz. This replaces number 1.",
-        to=asked.id,
-    )
+    said = "Saved as number 2: The dentist is Dr Schwarz. This replaces number 1."
+    changed = say(stage, chat, "The dentist is Dr Schwarz", said, to=asked.id)
     assert labels(changed) == ["Show all"]
     listed = press(stage, chat, "Show all", "2. The dentist is Dr Schwarz")
     assert "replaced" in listed.text.partition("Superseded:")[2]

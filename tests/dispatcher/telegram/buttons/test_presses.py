@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -14,17 +13,13 @@ from dispatcher.telegram.incoming.presses import Presses
 from shared.config.settings import Settings
 from shared.turns.records import dumps, loads_object
 from shared.turns.signed.results import Button, Result, keyboard_of
+from tests.dispatcher.telegram.conftest import one_bot
 from tests.servers.telegram_api import BOT
 from tests.servers.telegram_messages import forwarded_from, mention
-from tests.support.day.telegram_bot import GROUP, Stage, staged, toasts, wait_until
+from tests.support.day.telegram_bot import GROUP, Stage, toasts, wait_until
 from tests.support.world import SECRET
 
-
-@pytest.fixture(scope="module")
-def stage(redis_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
-    with staged(redis_url, tmp_path_factory.mktemp("presses")) as stage:
-        stage.bot()
-        yield stage
+stage = one_bot()
 
 
 CHAT = 9951
@@ -51,23 +46,9 @@ def test_the_data_of_a_button_fits_and_comes_back(command: str) -> None:
     assert Presses("another secret of 16").command(data, -1001234567890123, "123456789") is None
 
 
-def test_an_expired_button_is_known_as_such() -> None:
-    presses = Presses(SECRET)
-    assert presses.command(presses.data(FORGET, CHAT, "7", valid_seconds=-60), CHAT, "7") == ""
-
-
 def test_buttons_of_another_form_are_left_out() -> None:
-    junk = [
-        [
-            {"label": "x"},
-            {"label": "y", "command": "rm"},
-            {"label": "z", "command": "/x\n"},
-            {"label": "", "command": "/x"},
-        ],
-        3,
-        [4],
-    ]
-    assert keyboard_of(junk) == ()
+    junk = [{"label": label, "command": command} for label, command in (("y", "rm"), ("z", "/x\n"), ("", "/x"))]
+    assert keyboard_of([[{"label": "x"}, *junk], 3, [4]]) == ()
     assert keyboard_of([[{"label": "Forget", "command": "/memory forget 12"}]]) == ((FORGET,),)
 
 
@@ -114,18 +95,19 @@ def presses(stage: Stage, chat: int, label: str, **more: Any) -> str:
     return toasts(stage)[before]
 
 
-def shown_with(stage: Stage, chat: int, *buttons: Button, user: dict[str, Any] | None = None) -> None:
-    """A message with these buttons, and nothing else that waits."""
+def with_a_list(stage: Stage, *buttons: Button) -> tuple[int, dict[str, Any]]:
+    """A new chat in which a message has these buttons, and nothing else waits; the chat, and its person."""
+    chat = stage.new_chat()
+    ada = ADA | {"id": chat}
     stage.redis.delete("hcli:mem:bot:waiting")
-    with_buttons(stage, stage.ask(chat, "/memory" if chat > 0 else "/memory@memory_bot", user=user), "list", *buttons)
+    with_buttons(stage, stage.ask(chat, "/memory", user=ada), "list", *buttons)
     wait_until(lambda: stage.api.texts(chat)[-1] == "list", lambda: str(stage.api.texts(chat)))
     stage.quiet()
+    return chat, ada
 
 
 def test_a_double_press_counts_once(stage: Stage) -> None:
-    chat = stage.new_chat()
-    ada = ADA | {"id": chat}
-    shown_with(stage, chat, FORGET, user=ada)
+    chat, ada = with_a_list(stage, FORGET)
     assert [presses(stage, chat, "Forget", user=ada) for _ in range(3)] == ["", *["I am already doing this."] * 2]
     assert stage.pop()["message"] == "/memory forget 12"
     assert not stage.queued()
@@ -133,9 +115,7 @@ def test_a_double_press_counts_once(stage: Stage) -> None:
 
 
 def test_a_press_after_a_restart_and_of_a_message_that_is_gone(stage: Stage) -> None:
-    chat = stage.new_chat()
-    ada = ADA | {"id": chat}
-    shown_with(stage, chat, FORGET, user=ada)
+    chat, ada = with_a_list(stage, FORGET)
     stage.close()
     message = stage.api.messages(chat)[-1]
     stage.api.press(chat, "Forget", ada)
@@ -147,9 +127,7 @@ def test_a_press_after_a_restart_and_of_a_message_that_is_gone(stage: Stage) -> 
 
 
 def test_a_press_of_a_message_whose_content_telegram_no_longer_tells(stage: Stage) -> None:
-    chat = stage.new_chat()
-    ada = ADA | {"id": chat}
-    shown_with(stage, chat, FORGET, user=ada)
+    chat, ada = with_a_list(stage, FORGET)
     assert presses(stage, chat, "Forget", user=ada, inaccessible=True) == ""
     stage.answer(stage.pop()["task_id"], "Forgotten.")
     stage.shows(chat, "list", "Forgotten.")
@@ -157,9 +135,7 @@ def test_a_press_of_a_message_whose_content_telegram_no_longer_tells(stage: Stag
 
 
 def test_expired_and_forged_presses_change_nothing(stage: Stage) -> None:
-    chat = stage.new_chat()
-    ada = ADA | {"id": chat}
-    shown_with(stage, chat, FORGET, user=ada)
+    chat, ada = with_a_list(stage, FORGET)
     old = Presses(SECRET).data(FORGET, chat, str(chat), valid_seconds=-1)
     assert "expired" in presses(stage, chat, "Forget", user=ada, data=old)
     others = Presses(SECRET).data(FORGET, chat, "8")
@@ -170,9 +146,7 @@ def test_expired_and_forged_presses_change_nothing(stage: Stage) -> None:
 
 
 def test_a_press_is_refused_while_the_queue_is_full_and_works_later(stage: Stage) -> None:
-    chat = stage.new_chat()
-    ada = ADA | {"id": chat}
-    shown_with(stage, chat, FORGET, Button("Edit", "/memory edit 12"), user=ada)
+    chat, ada = with_a_list(stage, FORGET, Button("Edit", "/memory edit 12"))
     for _ in range(Settings.model_fields["chat_queue_limit"].default):
         stage.api.say(chat, "wait", ada)
     limit = Settings.model_fields["chat_queue_limit"].default
@@ -186,9 +160,7 @@ def test_a_press_is_refused_while_the_queue_is_full_and_works_later(stage: Stage
 
 
 def test_a_press_is_answered_in_time_though_redis_is_not(stage: Stage) -> None:
-    chat = stage.new_chat()
-    ada = ADA | {"id": chat}
-    shown_with(stage, chat, FORGET, user=ada)
+    chat, ada = with_a_list(stage, FORGET)
     stage.redis.client_pause(6_000, all=True)
     began = time.monotonic()
     assert presses(stage, chat, "Forget", user=ada) == ""
@@ -212,14 +184,11 @@ def test_no_change_of_our_data_is_a_command(at: int, character: str, longer: int
     assert found is None or (found == FORGET.command and changed == data)
 
 
-@given(
-    st.lists(
-        st.recursive(
-            st.none() | st.text() | st.integers(),
-            lambda x: st.lists(x) | st.dictionaries(st.sampled_from(["label", "command"]), x),
-        )
-    )
-)
+_PLAIN = st.none() | st.text() | st.integers()
+_FIELDS = st.sampled_from(["label", "command"])
+
+
+@given(st.lists(st.recursive(_PLAIN, lambda inner: st.lists(inner) | st.dictionaries(_FIELDS, inner))))
 def test_any_record_of_buttons_is_read_or_left_out(record: list[Any]) -> None:
     for row in keyboard_of(record):
         for one in row:
@@ -231,12 +200,8 @@ def test_any_record_of_buttons_is_read_or_left_out(record: list[Any]) -> None:
 def test_a_reply_command_is_signed_with_the_buttons() -> None:
     made = Result.sign(SECRET, "t-1", "x", "2026-11-26T08:00:00+00:00", reply_command="/memory edit 3")
     assert Result.verified(SECRET, "t-1", made.to_json()).reply_command == "/memory edit 3"
-    for changed in (
-        {"reply_command": "/memory edit 4"},
-        {"buttons_hmac": "x"},
-        {"reply_command": "rm"},
-        {"reply_command": 3},
-    ):
+    others: list[Any] = ["/memory edit 4", "rm", 3]
+    for changed in ({"buttons_hmac": "x"}, *({"reply_command": other} for other in others)):
         raw = dumps(loads_object(made.to_json()) | changed)
         assert Result.verified(SECRET, "t-1", raw).reply_command == ""
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from shared.wire import keys
@@ -13,10 +15,8 @@ JPEG = b"\xff\xd8\xff\xe0 a picture" + bytes(range(256)) * 50
 @pytest.mark.parametrize(
     "point", ["telegram:updates-received", "telegram:after-intake", "telegram:media-stored", "telegram:after-arrival"]
 )
-def test_a_crash_loses_and_doubles_nothing(
-    redis_url: str, tmp_path_factory: pytest.TempPathFactory, point: str
-) -> None:
-    with staged(redis_url, tmp_path_factory.mktemp("crash")) as stage:
+def test_a_crash_loses_and_doubles_nothing(redis_url: str, tmp_path: Path, point: str) -> None:
+    with staged(redis_url, tmp_path) as stage:
         bot = stage.bot(HMEM_CRASH_AT=point, wait=False)
         files = [stage.api.files.photo(JPEG + bytes([number])) | {"media_group_id": "c"} for number in range(3)]
         stage.api.album(9912, files)
@@ -33,9 +33,9 @@ def test_a_crash_loses_and_doubles_nothing(
         assert stage.queued() == []
 
 
-def test_with_a_folder_nothing_is_in_redis(redis_url: str, tmp_path_factory: pytest.TempPathFactory) -> None:
-    folder = tmp_path_factory.mktemp("shared") / "media"
-    with staged(redis_url, tmp_path_factory.mktemp("folder")) as stage:
+def test_with_a_folder_nothing_is_in_redis(redis_url: str, tmp_path: Path) -> None:
+    folder = tmp_path / "media"
+    with staged(redis_url, tmp_path) as stage:
         bot = stage.bot(MEDIA_DIR=str(folder))
         stage.api.say(9912, None, **stage.api.files.photo(JPEG))
         entry = stage.pop()["media"][0]

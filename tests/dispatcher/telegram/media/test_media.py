@@ -9,19 +9,16 @@ from typing import Any
 import pytest
 
 from shared.wire import keys
+from tests.dispatcher.telegram.conftest import one_bot
 from tests.servers.telegram_messages import mention
-from tests.support.day.telegram_bot import GROUP, Stage, staged, wait_until
+from tests.support.day.telegram_bot import GROUP, Stage, says, wait_until
 from tests.support.machine import wait_for
 
 JPEG = b"\xff\xd8\xff\xe0 a picture" + bytes(range(256)) * 50
 OGG = b"OggS a voice" + bytes(range(256)) * 30
 
 
-@pytest.fixture(scope="module")
-def stage(redis_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
-    with staged(redis_url, tmp_path_factory.mktemp("media")) as made:
-        made.bot(MEDIA_BYTES="100000")
-        yield made
+stage = one_bot(MEDIA_BYTES="100000")
 
 
 @pytest.fixture
@@ -76,9 +73,7 @@ def test_of_a_film_and_a_moving_sticker_the_thumbnail_is_fetched(stage: Stage, c
         stage.api.say(chat, None, **fields)
         assert done(stage)["media"][0]["sha256"] == digest(JPEG)
     stage.api.say(chat, None, **stage.api.files.video(OGG))
-    wait_until(
-        lambda: "cannot read a message of this kind" in stage.api.texts(chat)[-1], lambda: str(stage.api.texts(chat))
-    )
+    says(stage, chat, "cannot read a message of this kind")
 
 
 def test_an_album_is_one_task_with_its_caption(stage: Stage, chat: int) -> None:
@@ -120,9 +115,7 @@ def test_a_download_that_breaks_off_is_repeated(stage: Stage, chat: int) -> None
 
 
 @pytest.mark.parametrize("said", [None, 10, -1])
-def test_a_file_that_is_too_large_is_refused_whatever_its_size_is_said_to_be(
-    stage: Stage, chat: int, said: int
-) -> None:
+def test_a_file_that_is_too_large_is_refused_whatever_is_said_of_its_size(stage: Stage, chat: int, said: int) -> None:
     large = b"\xff\xd8\xff" + bytes(100_001)
     stage.api.say(chat, None, **stage.api.files.photo(large, size=said))
     wait_until(lambda: stage.api.texts(chat) != [], lambda: "a sentence")

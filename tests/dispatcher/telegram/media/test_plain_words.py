@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from aiogram.types import Message
 
 from dispatcher.telegram.incoming.plain_words import words_of
+from tests.dispatcher.telegram.conftest import one_bot
 from tests.servers.telegram_api import BOT
-from tests.servers.telegram_messages import forwarded_from
-from tests.support.day.telegram_bot import GROUP, Stage, staged
+from tests.support.day.telegram_bot import GROUP, Stage
 
 BERLIN = {"latitude": 52.52, "longitude": 13.405}
 
@@ -77,11 +76,7 @@ def test_what_somebody_chose_stays_on_its_line(name: str) -> None:
 # Through the bot.
 
 
-@pytest.fixture(scope="module")
-def stage(redis_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
-    with staged(redis_url, tmp_path_factory.mktemp("words")) as made:
-        made.bot()
-        yield made
+stage = one_bot()
 
 
 def taken(stage: Stage) -> dict[str, Any]:
@@ -97,13 +92,6 @@ def test_a_place_is_a_message_and_not_an_attachment(stage: Stage) -> None:
     assert task["message"] == "Location: 52.520000, 13.405000"
     assert "attachment" not in task
     assert "no_text" not in task
-
-
-def test_a_forwarded_contact_keeps_whose_it_is(stage: Stage) -> None:
-    contact = {"first_name": "Ann", "phone_number": "1"}
-    stage.api.say(stage.new_chat(), None, contact=contact, forward_origin=forwarded_from("Dora"))
-    task = taken(stage)
-    assert (task["message"], task["forward"]["from"]) == ("Contact: Ann, 1", "Dora")
 
 
 def test_a_reply_to_a_place_quotes_it(stage: Stage) -> None:

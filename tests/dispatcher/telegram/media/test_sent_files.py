@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,15 +20,10 @@ REPORT = b"name,rent\nAnn,900\n"
 
 
 @pytest.fixture
-def stage(redis_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
-    with staged(redis_url, tmp_path_factory.mktemp("sent")) as made:
+def stage(redis_url: str, tmp_path: Path) -> Iterator[Stage]:
+    with staged(redis_url, tmp_path) as made:
         made.bot()
         yield made
-
-
-@pytest.fixture
-def chat(stage: Stage) -> int:
-    return stage.new_chat()
 
 
 def stored(stage: Stage, content: bytes, name: str | None) -> Media:
@@ -72,9 +68,7 @@ def test_a_file_that_has_expired_is_told(stage: Stage, chat: int) -> None:
     {"status": 413, "description": "Request Entity Too Large"},
     {"status": 413, "drop": "before", "reply": lambda _: b"<html>a proxy's page</html>"},
 ])  # fmt: skip
-def test_a_file_that_telegram_refuses_is_told_and_the_next_one_is_sent(
-    stage: Stage, chat: int, refusal: dict[str, Any]
-) -> None:
+def test_a_refused_file_is_told_and_the_next_one_is_sent(stage: Stage, chat: int, refusal: dict[str, Any]) -> None:
     task = stage.ask(chat, "make a report")
     stage.api.fail("sendDocument", chat=chat, **refusal)
     answer(stage, task, "Here it is.", stored(stage, REPORT, "a.csv"), stored(stage, REPORT, "b.csv"))
@@ -103,9 +97,8 @@ def test_a_flood_and_a_fault_of_the_network_only_delay_it(stage: Stage, chat: in
 
 def test_a_result_whose_files_nobody_signed_comes_without_them(stage: Stage, chat: int) -> None:
     task = stage.ask(chat, "make a report")
-    signed = Result.sign(
-        SECRET, task, "Here it is.", datetime.now(UTC).isoformat(), files=(stored(stage, REPORT, "a.csv"),)
-    )
+    files = (stored(stage, REPORT, "a.csv"),)
+    signed = Result.sign(SECRET, task, "Here it is.", datetime.now(UTC).isoformat(), files=files)
     stage.redis.set(keys.result(task), signed.to_json().replace(b"a.csv", b"b.csv"), ex=600)
     stage.quiet()
     assert shown(stage, chat) == ["Here it is."]
@@ -115,10 +108,8 @@ def test_a_result_whose_files_nobody_signed_comes_without_them(stage: Stage, cha
     ("point", "sent"),
     [("telegram:answer-edited", 1), ("telegram:file-0-sent", 2), ("telegram:file-1-sent", 1), ("telegram:all-sent", 1)],
 )
-def test_a_crash_repeats_one_step_at_most(
-    redis_url: str, tmp_path_factory: pytest.TempPathFactory, point: str, sent: int
-) -> None:
-    with staged(redis_url, tmp_path_factory.mktemp("crash")) as stage:
+def test_a_crash_repeats_one_step_at_most(redis_url: str, tmp_path: Path, point: str, sent: int) -> None:
+    with staged(redis_url, tmp_path) as stage:
         bot = stage.bot(HMEM_CRASH_AT=point)
         task = stage.ask(9912, "make a report")
         answer(stage, task, "Here it is.", stored(stage, REPORT, "a.csv"), stored(stage, b"more", "b.txt"))
@@ -132,12 +123,10 @@ def test_a_crash_repeats_one_step_at_most(
         assert len(documents(stage, 9912)) <= 3
 
 
-def test_the_files_lie_in_the_shared_folder_if_there_is_one(
-    redis_url: str, tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    folder = tmp_path_factory.mktemp("shared") / "media"
+def test_the_files_lie_in_the_shared_folder_if_there_is_one(redis_url: str, tmp_path: Path) -> None:
+    folder = tmp_path / "media"
     folder.mkdir()
-    with staged(redis_url, tmp_path_factory.mktemp("folder")) as stage:
+    with staged(redis_url, tmp_path) as stage:
         stage.bot(MEDIA_DIR=str(folder))
         sha256 = hashlib.sha256(REPORT).hexdigest()
         (folder / sha256).write_bytes(REPORT)

@@ -44,12 +44,10 @@ def both_are_told(talk: Talk) -> None:
     talk.answer, stage = model, talk.stage
     group_says(stage, "I like green tea", "Fine.", ANN)
     group_says(stage, "I like black tea", "Fine.", BOB)
-    assert group_says(stage, "what do I like?", "others", ANN) == (
-        "Ann 8: The user likes green tea; others: [('Bob', 'black')]"
-    )
-    assert group_says(stage, "what do I like?", "Bob 9", BOB) == (
-        "Bob 9: The user likes black tea; others: [('Ann', 'green')]"
-    )
+    said = group_says(stage, "what do I like?", "others", ANN)
+    assert said == "Ann 8: The user likes green tea; others: [('Bob', 'black')]"
+    said = group_says(stage, "what do I like?", "Bob 9", BOB)
+    assert said == "Bob 9: The user likes black tea; others: [('Ann', 'green')]"
     impostor = {"id": 66, "is_bot": False, "first_name": "Ann"}
     assert "I do not know." in group_says(stage, "what do I like?", "I do not know", impostor)
     listed = say(stage, GROUP, "/memory", "Facts:", user=ANN).text

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from hashlib import sha256
 from typing import Any
@@ -15,6 +14,7 @@ from dispatcher.telegram.guests.invitations import MOST_TRIES, NOT_VALID, WELCOM
 from dispatcher.telegram.incoming.presses import Presses
 from shared.turns.signed.results import Button
 from shared.wire import keys
+from tests.dispatcher.telegram.conftest import one_talk
 from tests.support.day.telegram_bot import (
     CHAT,
     GROUP,
@@ -25,7 +25,6 @@ from tests.support.day.telegram_bot import (
     press,
     say,
     sees,
-    talking,
     toasts,
     wait_until,
 )
@@ -37,10 +36,7 @@ ELSEWHERE = -1009
 REFUSED = "I only answer in chats that my owner has allowed"
 
 
-@pytest.fixture(scope="module")
-def stage(redis_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
-    with talking(redis_url, tmp_path_factory.mktemp("guests"), OWNERS=str(CHAT)) as made:
-        yield made
+stage = one_talk(OWNERS=str(CHAT))
 
 
 @pytest.fixture
@@ -113,36 +109,6 @@ def test_of_many_who_send_a_code_at_once_one_becomes_a_guest(stage: Stage) -> No
         list(pool.map(lambda chat: stage.api.say(chat, code, {"id": chat, "is_bot": False, "first_name": "X"}), chats))
     wait_until(lambda: all(stage.api.texts(chat) for chat in chats), lambda: "twelve answers")
     assert sorted(stage.api.texts(chat)[-1] for chat in chats) == sorted([WELCOME, *[NOT_VALID] * 11])
-
-
-def test_the_script_takes_a_code_once_and_an_update_once(stage: Stage) -> None:
-    """Two bots that both have read the invitation, and one that is killed before it confirms its update."""
-    from dispatcher.queue.scripts import script_text
-
-    join = stage.redis.register_script(script_text("telegram/join"))
-    stage.redis.set("hcli:mem:invite:x", b"read", ex=60)
-
-    def run(update: str, chat: str) -> int:
-        names = [
-            "hcli:test:waiting",
-            f"hcli:test:seen:{update}",
-            "hcli:mem:invite:x",
-            "hcli:test:guests",
-            f"hcli:test:tries:{chat}",
-        ]
-        return int(
-            join(
-                keys=names,
-                args=[update, chat, b"read", "guest", "welcome", "no", f"joined-{update}", "told", 60, 5, 60],
-            )
-        )
-
-    assert [run("1", "a"), run("1", "a"), run("2", "b"), run("2", "b")] == [1, 0, 0, 0]
-    assert stage.redis.hgetall("hcli:test:guests") == {b"a": b"guest"}
-    assert stage.redis.hget("hcli:test:waiting", "1") == b"welcome", "an update that comes again changes nothing"
-    assert stage.redis.get("hcli:test:tries:b") == b"1"
-    for key in stage.redis.scan_iter(match="hcli:test:*"):
-        stage.redis.delete(key)
 
 
 def test_a_removed_guest_is_refused_at_once_and_their_memory_stays(stage: Stage, stranger: int) -> None:
@@ -241,28 +207,15 @@ def test_forgetting_the_chat_of_a_guest_ends_that_too(stage: Stage, stranger: in
     assert not keys_of(stage.redis, "hcli:mem:invite:*")
 
 
-@pytest.mark.parametrize(
-    ("text", "seconds"),
-    [
-        ("", 86_400),
-        ("7d", 604_800),
-        ("12H", 43_200),
-        ("30 m", 1_800),
-        ("31d", None),
-        ("0d", None),
-        ("soon", None),
-        ("1w", None),
-        ("-1d", None),
-    ],
-)
-def test_how_long_a_code_works(text: str, seconds: int | None) -> None:
-    assert seconds_of(text) == seconds
+def test_how_long_a_code_works() -> None:
+    known = {"": 86_400, "7d": 604_800, "12H": 43_200, "30 m": 1_800}
+    assert {text: seconds_of(text) for text in known} == known
+    assert [seconds_of(text) for text in ("31d", "0d", "soon", "1w", "-1d")] == [None] * 5
 
 
 def test_what_is_a_code() -> None:
     code = "A1b2C3d4-_E5f6G7h8I9j0K1"
     assert code_in("start", code) == code_in("", code) == code
     assert code_in("start", "x") == "x", "whatever follows /start is a try"
-    assert [code_in("start", ""), code_in("", "hello there"), code_in("help", code), code_in("", code + "x")] == [
-        None
-    ] * 4
+    for name, text in (("start", ""), ("", "hello there"), ("help", code), ("", code + "x")):
+        assert code_in(name, text) is None

@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-import pytest
-
 from dispatcher.telegram.commands.answers import stranger
-from shared.text.translations import LANGUAGES, speaking, tr
+from shared.text.translations import speaking, tr
 from shared.wire import keys
-from tests.support.day.telegram_bot import GROUP, Stage, talking, wait_until
+from tests.dispatcher.telegram.conftest import one_talk
+from tests.support.day.telegram_bot import GROUP, Stage, wait_until
 
+STARTED = "I started a new conversation. I still remember the earlier ones."
 UWE = {"id": 9912, "is_bot": False, "first_name": "Uwe", "language_code": "de"}
 
 
-@pytest.fixture(scope="module")
-def stage(redis_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
-    with talking(redis_url, tmp_path_factory.mktemp("languages"), OWNERS="9912") as made:
-        yield made
+stage = one_talk(OWNERS="9912")
 
 
 def told(stage: Stage, chat: int, text: str, user: dict[str, object] | None = UWE) -> str:
@@ -32,7 +27,7 @@ def test_bot_and_dispatcher_speak_as_the_senders_telegram_or_as_the_chat_chose(s
     chat = 9912
     told(stage, chat, "/new")
     with speaking("de"):
-        assert stage.api.texts(chat)[-1] == tr("I started a new conversation. I still remember the earlier ones.")
+        assert stage.api.texts(chat)[-1] == tr(STARTED)
         usage = tr("This chat:")
     assert usage in told(stage, chat, "/usage"), "the dispatcher's"
     assert "Français" in told(stage, chat, "/language fr")
@@ -41,14 +36,10 @@ def test_bot_and_dispatcher_speak_as_the_senders_telegram_or_as_the_chat_chose(s
     assert usage in told(stage, chat, "/usage")
     assert stage.redis.hget(keys.chat_settings("9912"), "language") == b"fr"
     with speaking("fr"):
-        assert told(stage, chat, "/language klingon").startswith(
-            tr("I do not speak this language. Choose one of {names}, for example /language de.")[:20]
-        )
+        refusal = tr("I do not speak this language. Choose one of {names}, for example /language de.")
+        assert told(stage, chat, "/language klingon").startswith(refusal[:20])
     assert "Deutsch" in told(stage, chat, "/language default")
-    assert (
-        told(stage, chat, "/new", UWE | {"language_code": "nl"})
-        == "I started a new conversation. I still remember the earlier ones."
-    )
+    assert told(stage, chat, "/new", UWE | {"language_code": "nl"}) == STARTED
 
 
 def test_a_member_of_a_group_does_not_choose_for_all(stage: Stage) -> None:
@@ -63,12 +54,3 @@ def test_a_stranger_is_refused_in_their_language(stage: Stage) -> None:
         assert said == stranger(7171) != ""
     assert "7171" in said
     assert "only answer" not in said
-
-
-def test_every_language_has_every_text() -> None:
-    english = "I started a new conversation. I still remember the earlier ones."
-    shown = set()
-    for language in LANGUAGES:
-        with speaking(language):
-            shown.add(tr(english))
-    assert len(shown) == len(LANGUAGES)

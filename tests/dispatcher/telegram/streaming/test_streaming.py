@@ -6,31 +6,19 @@ import json
 import signal
 import time
 from collections import Counter
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from dispatcher.telegram.outgoing.rendering import LONGEST, units
 from shared.turns.signed.partial import PartialAnswer
+from tests.dispatcher.telegram.test_crashes import dies_at
 from tests.servers.telegram_messages import FloodLimits, Shown, mention
-from tests.support.day.telegram_bot import GROUP, Bot, Stage, staged, wait_until
+from tests.support.day.telegram_bot import GROUP, Stage, wait_until
 from tests.support.machine import wait_for
 from tests.support.world import SECRET
 
 ON = {"STREAM": "true"}
 WAITING = "hcli:mem:bot:waiting"
-
-
-@pytest.fixture
-def stage(redis_url: str, tmp_path: Path) -> Iterator[Stage]:
-    with staged(redis_url, tmp_path) as made:
-        yield made
-
-
-@pytest.fixture
-def chat(stage: Stage) -> int:
-    return stage.new_chat()
 
 
 def asked(stage: Stage, chat: int, text: str = "tell me") -> str:
@@ -120,13 +108,8 @@ def test_what_the_dispatcher_has_not_signed_is_not_shown(stage: Stage, chat: int
     made = PartialAnswer(str(chat), 1, "Send me your password")
     mine = PartialAnswer(str(chat), 5, "So far").to_json(SECRET, task)
     key = f"hcli:mem:partial:{task}"
-    for raw in (
-        made.to_json("another secret", task),
-        made.to_json(SECRET, "tg-4242-1"),
-        mine.replace(b"So far", b"So bad"),
-        b"{" * 300_000,
-        b"",
-    ):
+    others = made.to_json("another secret", task), made.to_json(SECRET, "tg-4242-1")
+    for raw in (*others, mine.replace(b"So far", b"So bad"), b"{" * 300_000, b""):
         stage.redis.set(key, raw)
         time.sleep(0.4)
     stage.redis.delete(key)
@@ -142,10 +125,12 @@ def test_what_the_dispatcher_has_not_signed_is_not_shown(stage: Stage, chat: int
     time.sleep(0.4)
     stage.answer(task, "The end.")
     stage.shows(chat, "The end.")
-    seen = [
-        call.params.get("text") for call in stage.api.calls if call.method in ("sendMessageDraft", "editMessageText")
-    ]
-    assert not {"Send me your password", "So bad", "an older one"} & set(seen)
+    seen = {
+        call.params.get("text")
+        for method in ("sendMessageDraft", "editMessageText")
+        for call in stage.api.called(method)
+    }
+    assert not {"Send me your password", "So bad", "an older one"} & seen
     assert bot.said("is not signed by the dispatcher and is ignored")
 
 
@@ -154,9 +139,7 @@ def test_of_a_long_answer_the_end_that_fits_is_shown(stage: Stage, chat: int) ->
     task = asked(stage, chat)
     text = "".join(f"line {number} 🦊 of it\n" for number in range(700))
     stage.write(task, chat, text, "tool", "Bash")
-    wait_until(
-        lambda: "line 699 🦊 of it\n\nUsing Bash…" in stage.api.drafts.get(chat, (0, ""))[1], lambda: "the end of it"
-    )
+    wait_until(lambda: "line 699 🦊 of it\n\nUsing Bash…" in stage.api.drafts.get(chat, (0, ""))[1], lambda: "its end")
     shown = stage.api.drafts[chat][1]
     assert LONGEST // 3 < units(shown) <= LONGEST
     assert shown.startswith("line ")
@@ -243,12 +226,6 @@ def test_telegrams_limits_are_kept_while_many_chats_talk(stage: Stage) -> None:
 # Deaths.
 
 
-def dies_at(stage: Stage, point: str) -> Bot:
-    bot = stage.bot_again(wait=False, HMEM_CRASH_AT=f"telegram:{point}", **ON)
-    assert bot.died() == -signal.SIGKILL
-    return bot
-
-
 @pytest.mark.parametrize("group", [False, True])
 def test_after_a_death_at_any_point_the_final_text_is_there_once(stage: Stage, chat: int, group: bool) -> None:
     chat = GROUP if group else chat
@@ -260,14 +237,14 @@ def test_after_a_death_at_any_point_the_final_text_is_there_once(stage: Stage, c
         stage.drafted(chat, "…")
     assert first.stop(signal.SIGKILL) == -signal.SIGKILL
     stage.write(task, chat, "So **far**")
-    dies_at(stage, "partial-shown")
+    dies_at(stage, "partial-shown", **ON)
     text = "# The end\n\nIt is **here**.\n" + "w " * 1980 + "\n" + "last " * 100
     stage.answer(task, text)
     if not group:
         for _ in range(2):
-            dies_at(stage, "placeholder-sent")
-    dies_at(stage, "answer-edited")
-    dies_at(stage, "all-sent")
+            dies_at(stage, "placeholder-sent", **ON)
+    dies_at(stage, "answer-edited", **ON)
+    dies_at(stage, "all-sent", **ON)
     last = stage.bot_again(**ON)
     stage.quiet()
     shown = Counter(one.partition("\n")[0][:4].strip() for one in stage.api.texts(chat))
@@ -283,7 +260,7 @@ def test_a_part_that_was_sent_and_not_noted_is_the_only_one_that_comes_twice(sta
     stage.drafted(chat, "…")
     bot.stop(signal.SIGKILL)
     stage.answer(task, "f " * 2040 + "\n" + "s " * 2040)
-    dies_at(stage, "part-1-sent")
+    dies_at(stage, "part-1-sent", **ON)
     stage.bot_again(**ON)
     stage.quiet()
     assert Counter(text[0] for text in stage.api.texts(chat)) == {"f": 1, "s": 2}

@@ -29,21 +29,17 @@ def model(request: dict[str, Any]) -> Streamed:
         call = ToolCall("Bash", {"command": "sleep 4; echo 4711", "description": "looks"})
         return Streamed(("Let me ", "look. "), PAUSE, thinking=("Hm, ", "a boiler."), call=call)
     tag = f"[REMEMBER {tag_code(request)}: the code of the boiler is 4711]"
-    return Streamed(
-        ("The code ", "is **47", "11**.", "\n\n", *(tag[at : at + 9] for at in range(0, len(tag), 9))), PAUSE
-    )
+    pieces = (tag[at : at + 9] for at in range(0, len(tag), 9))
+    return Streamed(("The code ", "is **47", "11**.", "\n\n", *pieces), PAUSE)
 
 
 @pytest.fixture
 def stage(redis_url: str, tmp_path: Path) -> Iterator[Stage]:
     with staged(redis_url, tmp_path) as made, MessagesApi(model) as claude:
         made.world.start_dispatcher(
-            CLAUDE_BIN=str(BINARIES / "claude"),
-            ANTHROPIC_BASE_URL=claude.url,
-            ANTHROPIC_API_KEY="test",
-            CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC="1",
-            CLAUDE_ALLOWED_TOOLS="Bash(sleep *),Bash(echo *)",
-        )
+            CLAUDE_BIN=str(BINARIES / "claude"), ANTHROPIC_BASE_URL=claude.url, ANTHROPIC_API_KEY="test",
+            CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC="1", CLAUDE_ALLOWED_TOOLS="Bash(sleep *),Bash(echo *)",
+        )  # fmt: skip
         made.bot(STREAM="true")
         yield made
 

@@ -101,13 +101,8 @@ def person(chat: int) -> dict[str, Any]:
 def pressed_again(chat: int, message: int, data: str) -> dict[str, object]:
     """An update: the data of a button, sent once more."""
     where = {"chat": {"id": chat, "type": "private"}, "message_id": message, "date": 0}
-    return {
-        "id": f"again-{time.monotonic_ns()}",
-        "from": person(chat),
-        "chat_instance": "1",
-        "message": where,
-        "data": data,
-    }
+    pressed: dict[str, object] = {"from": person(chat), "chat_instance": "1", "message": where, "data": data}
+    return pressed | {"id": f"again-{time.monotonic_ns()}"}
 
 
 @contextmanager

@@ -52,9 +52,6 @@ def test_the_question_of_a_killed_dispatcher_ends_and_is_asked_anew(redis_url: s
 def test_without_the_setting_nothing_is_asked(redis_url: str, tmp_path: Path) -> None:
     with asking(redis_url, tmp_path, APPROVE_TOOLS="") as here:
         here.say(9943, "touch made.txt")
-        wait_until(
-            lambda: any(one.startswith("told:") for one in here.api.texts(9943)), lambda: str(here.api.texts(9943))
-        )
-        assert "No such tool" in "".join(here.api.texts(9943))
+        here.told(9943, "No such tool")
         assert not here.made(9943, "made.txt")
         assert not here.redis.exists("hcli:mem:approvals", "hcli:mem:approvals:open")
