@@ -23,7 +23,6 @@ from dispatcher.memory.tombstones import raise_mark
 from dispatcher.prompt.assemble import PromptRequest, assemble
 from dispatcher.releases.served import ServedRelease
 from dispatcher.servers.mcp.tools import ChatMemory
-from shared.text import caches
 from shared.turns.records import Task, Turn
 from shared.wire import keys
 from tests.support.day.forgetting_world import CHAT, hmem, impatient
@@ -33,21 +32,14 @@ from tests.support.world import REPOSITORY, World
 
 #: Functions that keep results for the life of the process, and why no forgetting concerns them.
 NO_WORDS = {
-    "shared/search/lookup.py:_terms_of_each": "the terms of words in tables of ours",
-    "shared/text/language.py:_model": "the model of languages",
-    "shared/embedding/open.py:_shipped": "the embedder",
-    "shared/vectors/qdrant/server.py:_trusted": "certificates",
-    "dispatcher/prompt/budget.py:_frames": "sizes of templates",
-    "dispatcher/memory/store/rows.py:_entering": "a statement",
-    "dispatcher/memory/store/turns.py:_upsert": "a statement",
-    "shared/text/dates/calendar_words.py:_whole": "patterns, by the tables' own words",
-    "shared/text/dates/past.py:_rules": "rules, by language",
-    "shared/text/translations/__init__.py:_catalog": "our own texts",
-    "shared/config/installation.py:_distribution": "the program's own metadata",
-    "dispatcher/servers/web/render.py:environment": "templates",
-    "dispatcher/servers/web/render.py:static_url": "hashes of our own files",
-    "shared/delivery/transfer.py:durable_option": "what rsync can do",
-}
+    "shared/search/lookup.py:_terms_of_each": "the terms of words in tables of ours", "shared/text/language.py:_model": "the model of languages",
+    "shared/embedding/open.py:_shipped": "the embedder", "shared/vectors/qdrant/server.py:_trusted": "certificates",
+    "dispatcher/prompt/budget.py:_frames": "sizes of templates", "dispatcher/memory/store/rows.py:_entering": "a statement",
+    "dispatcher/memory/store/turns.py:_upsert": "a statement", "shared/text/dates/calendar_words.py:_whole": "patterns, by the tables' own words",
+    "shared/text/dates/past.py:_rules": "rules, by language", "shared/text/translations/__init__.py:_catalog": "our own texts",
+    "shared/config/installation.py:_distribution": "the program's own metadata", "dispatcher/servers/web/render.py:environment": "templates",
+    "dispatcher/servers/web/render.py:static_url": "hashes of our own files", "shared/delivery/transfer.py:durable_option": "what rsync can do",
+}  # fmt: skip
 
 
 def test_every_cache_of_words_is_one_that_can_be_emptied() -> None:
@@ -238,17 +230,3 @@ def test_the_tools_of_a_client_drop_with_their_next_call(light: World) -> None:
         second = release()
         assert second is not first
         assert release() is second
-
-
-def test_the_registry_holds_what_it_is_told_to() -> None:
-    calls = []
-
-    @caches.cached(2)
-    def shout(text: str) -> str:
-        calls.append(text)
-        return text.upper()
-
-    assert [shout("a"), shout("a")] == ["A", "A"]
-    caches.empty_all()
-    shout("a")
-    assert calls == ["a", "a"]

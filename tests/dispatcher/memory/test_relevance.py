@@ -42,16 +42,6 @@ def test_the_factors_are_exactly_these() -> None:
 
 
 @PROPERTY
-@given(near, days, counts, ranks)
-def test_the_score_is_the_product_and_bounded(distance: float, age: float, count: int, rank: int) -> None:
-    found = of(distance, age, count, rank)
-    assert found.score == found.similarity * found.time * found.reinforcement * found.importance
-    assert 0 <= found.score <= found.reinforcement
-    assert MINIMUM_SIMILARITY <= found.similarity <= 1
-    assert 0.6 <= found.importance <= 1
-
-
-@PROPERTY
 @given(near, near, days, days, counts, counts, ranks, ranks)
 def test_nearer_newer_oftener_and_weightier_is_never_less(
     d1: float, d2: float, a1: float, a2: float, c1: int, c2: int, r1: int, r2: int

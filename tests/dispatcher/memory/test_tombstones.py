@@ -48,22 +48,6 @@ def test_a_tombstone_is_read_back_by_its_own_chat_and_by_other_processes(tmp_pat
     assert stat.S_IMODE((tmp_path / "state" / "forgotten.jsonl").stat().st_mode) & 0o077 == 0
 
 
-def test_one_id_counts_once(tmp_path: Path) -> None:
-    filter_ = Forgotten(tmp_path)
-    for _ in range(3):
-        filter_.add(stone("f1", "9912", "t1:user"))
-    filter_.add(stone("f1", "9912", "t2:user"))
-    assert filter_.all() == [stone("f1", "9912", "t1:user")]
-
-
-def test_whether_a_release_was_built_before_something_was_forgotten(tmp_path: Path) -> None:
-    filter_ = Forgotten(tmp_path)
-    filter_.add(stone("f1", "9912", "t1:user"))
-    assert filter_.not_applied("9912", {})
-    assert not filter_.not_applied("9912", {"f1": "9912"})
-    assert not filter_.not_applied("77", {})
-
-
 def test_threads_and_processes_lose_none(tmp_path: Path) -> None:
     body = (
         "import sys; from pathlib import Path; from dispatcher.memory.tombstones import Forgotten; from shared.turns.records import Tombstone\n"
@@ -116,14 +100,6 @@ def test_with_a_damaged_file_nothing_is_recalled_and_it_says_so(light: World, da
         assert path.read_bytes() == whole + damage + b"\n", "what it holds is not overwritten"
         path.write_bytes(whole)
         assert "7731" in asked().text, "as soon as it is mended"
-
-
-def test_a_forgotten_turn_is_out_of_the_next_context(light: World) -> None:
-    settings = light.settings(memory_deadline_ms=20_000)  # the machine may be busy
-    with closing(DayMemory(settings, nullcontext)) as day:
-        day.upkeep.store_turns([turn("t1", at=time.time() - 60)])
-        day.forgotten.add(stone("f1", "9912", "t1:user"))
-        assert "7731" not in assemble(REQUEST, settings, None, day).text
 
 
 def test_a_place_that_cannot_be_written_is_an_error_that_says_so(tmp_path: Path) -> None:

@@ -39,33 +39,23 @@ def reminded(words: str, made: str, remind_at: time = SIX, zone: ZoneInfo = BERL
     return found and datetime.fromtimestamp(found, zone).strftime("%Y-%m-%dT%H:%M")  # type: ignore[return-value]
 
 
-@pytest.mark.parametrize(
-    ("words", "made", "when"),
-    [
-        # A day: the evening before, by the wall clock.
-        ("Thursday", "2026-11-23T10:00", "2026-11-25T18:00"),
-        ("Thursday", "2026-11-25T17:59", "2026-11-25T18:00"),
-        # Made later than that: the morning of the day, then its evening, then not at all.
-        ("tomorrow", "2026-11-25T20:00", "2026-11-26T09:00"),
-        ("today", "2026-11-26T08:00", "2026-11-26T09:00"),
-        ("today", "2026-11-26T09:30", "2026-11-26T18:00"),
-        ("today", "2026-11-26T18:00", None),
-        # A time of day: an hour before.
-        ("Thursday 15:00", "2026-11-23T10:00", "2026-11-26T14:00"),
-        ("Thursday 9:00", "2026-11-23T10:00", "2026-11-26T08:00"),
-        # That would be in the night: the evening before, if it was known by then.
-        ("Thursday 8:30", "2026-11-23T10:00", "2026-11-25T18:00"),
-        ("Thursday 06:00", "2026-11-25T22:00", "2026-11-26T05:00"),
-        ("Thursday 0:30", "2026-11-23T10:00", "2026-11-25T18:00"),
-        # Made within its last hour: when it is due.
-        ("today at 15:00", "2026-11-26T14:30", "2026-11-26T15:00"),
-        # Days of 23 and 25 hours.
-        ("2026-10-25", "2026-10-20T10:00", "2026-10-24T18:00"),
-        ("2026-10-26", "2026-10-20T10:00", "2026-10-25T18:00"),
-        ("2026-03-29", "2026-03-20T10:00", "2026-03-28T18:00"),
-        ("2026-03-30", "2026-03-20T10:00", "2026-03-29T18:00"),
-    ],
-)
+@pytest.mark.parametrize(("words", "made", "when"), [
+    # A day: the evening before, by the wall clock.
+    ("Thursday", "2026-11-23T10:00", "2026-11-25T18:00"), ("Thursday", "2026-11-25T17:59", "2026-11-25T18:00"),
+    # Made later than that: the morning of the day, then its evening, then not at all.
+    ("tomorrow", "2026-11-25T20:00", "2026-11-26T09:00"), ("today", "2026-11-26T08:00", "2026-11-26T09:00"),
+    ("today", "2026-11-26T09:30", "2026-11-26T18:00"), ("today", "2026-11-26T18:00", None),
+    # A time of day: an hour before.
+    ("Thursday 15:00", "2026-11-23T10:00", "2026-11-26T14:00"), ("Thursday 9:00", "2026-11-23T10:00", "2026-11-26T08:00"),
+    # That would be in the night: the evening before, if it was known by then.
+    ("Thursday 8:30", "2026-11-23T10:00", "2026-11-25T18:00"), ("Thursday 06:00", "2026-11-25T22:00", "2026-11-26T05:00"),
+    ("Thursday 0:30", "2026-11-23T10:00", "2026-11-25T18:00"),
+    # Made within its last hour: when it is due.
+    ("today at 15:00", "2026-11-26T14:30", "2026-11-26T15:00"),
+    # Days of 23 and 25 hours.
+    ("2026-10-25", "2026-10-20T10:00", "2026-10-24T18:00"), ("2026-10-26", "2026-10-20T10:00", "2026-10-25T18:00"),
+    ("2026-03-29", "2026-03-20T10:00", "2026-03-28T18:00"), ("2026-03-30", "2026-03-20T10:00", "2026-03-29T18:00"),
+])  # fmt: skip
 def test_when_a_goal_is_reminded_of(words: str, made: str, when: str | None) -> None:
     assert reminded(words, made) == when
 

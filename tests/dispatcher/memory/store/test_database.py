@@ -8,7 +8,6 @@ import stat
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -100,55 +99,30 @@ def test_a_kill_in_the_middle_leaves_nothing_half(stores: Stores) -> None:
     assert [one.number for one in memories.list("1")] == [1, 2]
 
 
-@pytest.fixture(scope="module")
-def own_server() -> Iterator[PostgreSQL]:
-    """One that may be stopped."""
-    with postgresql_server() as running:
-        yield running
-
-
-@pytest.mark.slow
-def test_postgresql_stopped_and_started_again(own_server: PostgreSQL, tmp_path: Path) -> None:
-    server = own_server
-    database = Database(server.database(), tmp_path)
-    turns = Turns(database)
-    turns.store([said("a")])
-    with database.reading(), database.reading():
-        pass  # more than one connection in the pool
-    try:
-        server.stop()
-        for _ in range(2):
-            with pytest.raises(StoreUnavailable, match="does not answer") as refused:
-                turns.ids("1")
-            assert "Check that it is running" in str(refused.value)
-        with pytest.raises(StoreUnavailable):
-            Database(database._url.render_as_string(hide_password=False), tmp_path).begin().__enter__()
-    finally:
-        server.start()
-    assert turns.ids("1") == {"a:user": None}
-    assert turns.store([said("b")]) == 1
-    database.close()
-
-
 def refusal(turns: Turns) -> bool:
-    with pytest.raises(StoreUnavailable, match="does not answer"):
+    with pytest.raises(StoreUnavailable, match="does not answer") as refused:
         turns.ids("1")
-    return True
+    return "Check that it is running" in str(refused.value)
 
 
-def test_a_server_that_is_not_there_yet_is_taken_up_when_it_is(own_server: PostgreSQL, tmp_path: Path) -> None:
-    server = own_server
-    database = Database(server.database(), tmp_path)
-    server.stop()
-    try:
-        assert at_once(lambda _: refusal(Turns(database)), 4) == [True] * 4
-    finally:
+def test_a_server_that_is_stopped_is_taken_up_when_it_is_there_again(tmp_path: Path) -> None:
+    """Whether somebody asked meanwhile or not, and by a program that was started before the server."""
+    with postgresql_server() as server:
+        known, early = Database(server.database(), tmp_path), Database(server.database(), tmp_path)
+        Turns(known).store([said("a")])
+        with known.reading(), known.reading():
+            pass  # more than one connection in the pool
+        server.stop()
+        assert refusal(Turns(known))
+        assert at_once(lambda _: refusal(Turns(early)), 4) == [True] * 4
         server.start()
-    assert Turns(database).store([said("a")]) == 1
-    server.stop()
-    server.start()  # and nobody asked meanwhile: the one connection in the pool is dead
-    assert Turns(database).ids("1") == {"a:user": None}
-    database.close()
+        assert Turns(known).ids("1") == {"a:user": None}
+        assert Turns(early).store([said("b")]) == 1
+        server.stop()
+        server.start()  # and nobody asked meanwhile: the connections in the pool are dead
+        assert Turns(known).store([said("b")]) == 1
+        known.close()
+        early.close()
 
 
 def test_sqlite_is_private_and_keeps_a_log(tmp_path: Path) -> None:
@@ -236,26 +210,13 @@ def test_what_was_forgotten_is_not_in_the_files(tmp_path: Path) -> None:
     database.close()
 
 
-def test_scrub_does_nothing_in_postgresql(server: PostgreSQL, tmp_path: Path) -> None:
-    database = Database(server.database(), tmp_path)
-    Turns(database).store([said("a")])
-    database.scrub()
-    assert len(Turns(database).ids("1")) == 1
-    database.close()
-
-
-@pytest.mark.parametrize(
-    "url",
-    ["postgres://u:p@h/d", "postgresql://u:p@h/d", "postgresql+psycopg://u:p@h/d"],
-)
-def test_postgresql_by_its_usual_names(url: str, tmp_path: Path) -> None:
-    assert store_url(url, tmp_path).render_as_string(hide_password=False) == "postgresql+psycopg://u:p@h/d"
-
-
-def test_sqlite_by_url_lies_where_it_says(tmp_path: Path) -> None:
-    assert store_url("sqlite:///other.sqlite", tmp_path).database == str(tmp_path / "other.sqlite")
-    assert store_url("sqlite:////x/y.sqlite", tmp_path).database == "/x/y.sqlite"
-    assert store_url("", tmp_path).database == store_url(None, tmp_path).database == str(tmp_path / "day-store.sqlite")
+def test_a_url_says_which_store(tmp_path: Path) -> None:
+    for url in ("postgres://u:p@h/d", "postgresql://u:p@h/d", "postgresql+psycopg://u:p@h/d"):
+        assert store_url(url, tmp_path).render_as_string(hide_password=False) == "postgresql+psycopg://u:p@h/d"
+    default = str(tmp_path / "day-store.sqlite")
+    for given, path in (("sqlite:///other.sqlite", str(tmp_path / "other.sqlite")), ("sqlite:////x/y.sqlite", "/x/y.sqlite"),
+                        ("", default), (None, default)):  # fmt: skip
+        assert store_url(given, tmp_path).database == path
 
 
 @pytest.mark.parametrize("url", ["mysql://u:hunter2@h/d", "sqlite://", "sqlite:///:memory:", "hunter2",

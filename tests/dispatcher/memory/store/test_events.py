@@ -33,6 +33,11 @@ class Day:
     def fact(self, text: str, **more: Any) -> Memory:
         return self.memories.add(CHAT, new_memory(CHAT, MemoryType.FACT, text, created=100.0, **more))
 
+    def lose_all(self) -> None:
+        with self.database.begin() as connection:
+            for table in reversed(metadata.sorted_tables):
+                connection.execute(sa.delete(table))
+
     def reminder(self, text: str) -> Schedule:
         return self.schedules.add(Schedule(CHAT, ScheduleKind.REMINDER, text, "UTC", 500.0, 100.0))
 
@@ -136,9 +141,7 @@ def test_an_empty_store_becomes_what_it_was(day: Day, redis: Redis) -> None:
     events.hand_over(day.outbox, redis)
     archived = [*taken(redis).values()]
     before = seen(day)
-    with day.database.begin() as connection:
-        for table in reversed(metadata.sorted_tables):
-            connection.execute(sa.delete(table))
+    day.lose_all()
     assert events.put_back(day.outbox, redis, archived, []) == {"memory": 2, "schedule": 1}
     assert seen(day) == before
     assert events.put_back(day.outbox, redis, archived, []) == {"memory": 0, "schedule": 0}
@@ -152,15 +155,10 @@ def test_what_was_forgotten_since_is_not_put_back_and_a_number_that_is_taken_is_
     one, two = day.fact("first of an old store"), day.fact("forgotten since")
     events.hand_over(day.outbox, redis)
     archived = [*taken(redis).values()]
-    with day.database.begin() as connection:
-        for table in reversed(metadata.sorted_tables):
-            connection.execute(sa.delete(table))
+    day.lose_all()
     day.fact("first of a new store")
     assert events.put_back(day.outbox, redis, archived, [two.uid]) == {"memory": 1}
-    assert {memory.text: memory.number for memory in day.memories.every()} == {
-        "first of a new store": 1,
-        "first of an old store": 2,
-    }
+    assert {memory.text: memory.number for memory in day.memories.every()} == {"first of a new store": 1, "first of an old store": 2}  # fmt: skip
     assert one.uid in {memory.uid for memory in day.memories.every()}
 
 

@@ -16,20 +16,8 @@ from tests.support.day.store_rows import NOW, contents, fact, said, summary
 
 #: `é` in one character and in two: alike to the eye, two chats.
 ODD_CHATS = (
-    "-100123",
-    "100123",
-    "a' OR 1=1 --",
-    "*",
-    "%",
-    "_",
-    "caf\u00e9",
-    "cafe\u0301",
-    'a"b',
-    "NULL",
-    "\\",
-    "A",
-    "a",
-)
+    "-100123", "100123", "a' OR 1=1 --", "*", "%", "_", "caf\u00e9", "cafe\u0301", 'a"b', "NULL", "\\", "A", "a",
+)  # fmt: skip
 
 
 def test_a_chat_sees_only_itself_whatever_its_name(database: Database) -> None:

@@ -61,12 +61,7 @@ def test_memories_by_type(database: Database) -> None:
     for kind in (FACT, GOAL, PREFERENCE, FACT):
         memories.add("1", fact(f"a {kind}", kind=kind))
     assert [one.type for one in memories.list("1", [FACT, PREFERENCE])] == [FACT, PREFERENCE, FACT]
-    assert (memories.count("1"), memories.count("1", [FACT]), memories.count("1", []), memories.count("2")) == (
-        4,
-        2,
-        0,
-        0,
-    )
+    assert (memories.count("1"), memories.count("1", [FACT]), memories.count("1", []), memories.count("2")) == (4, 2, 0, 0)  # fmt: skip
 
 
 def test_use_and_repetition_are_noted(database: Database) -> None:

@@ -74,14 +74,3 @@ def test_no_chat_is_told_the_canary_of_another(with_vectors: bool) -> None:
                 own in hit.chunk.text
                 for hit in look_up(side.sources, Query(chat, own, 50, now=NOON, day=days[chat])).hits
             )
-
-
-def test_one_chats_day_changes_nothing_in_another() -> None:
-    with holding([*said(), turn("x2", "user", "boiler basalt01", -9.0, chat="77")]) as side:
-        before = side.hits("boiler")
-        own = look_up(
-            side.sources,
-            Query("77", "boiler", 5, now=NOON, day=side.day([turn("x3", "user", "boiler", 0, "77")], chat="77")),
-        )
-        assert {hit.chunk.chat_id for hit in own.hits} == {"77"}
-        assert side.hits("boiler") == before

@@ -10,14 +10,11 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from dispatcher.memory.embedder import DayEmbedder
-from dispatcher.memory.store.database import Database
 from dispatcher.memory.store.memories import Memories, MemoryType
 from dispatcher.memory.typed.comparing.contradiction import Relation, relation
 from dispatcher.memory.typed.memories import Remembering
@@ -29,18 +26,6 @@ PAIRS: list[dict[str, Any]] = [
 ]
 #: Of twenty of each: the fewest that must be joined, or superseded.
 FEWEST = 16
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Memories]:
-    database = Database(None, tmp_path / "state")
-    yield Memories(database)
-    database.close()
-
-
-def test_the_table_has_twenty_of_each() -> None:
-    assert Counter(pair["relation"] for pair in PAIRS) == {"same": 20, "different": 20, "corrects": 20}
-    assert Counter(pair["by"] for pair in PAIRS) == {"developer": 30, "held-out": 30}
 
 
 @pytest.mark.slow
@@ -91,6 +76,7 @@ def test_no_other_language_loses_anything_by_a_model_of_english(pair: dict[str, 
     ("The user paid 200 euros for the bike", "The user paid 300 euros for the bike"),
     ("The user works at Bosch", "The user works as an engineer"),
     ("The user keeps bees", "The user keeps chickens"),
+    ("The meeting is before lunch", "The meeting is after lunch"),
     ("The password is fox", "The password is on the fridge"),
     ("The user does not eat pork", "The user does not eat beef"),
     ("The user eats meat", "The user's wife does not eat meat"),
@@ -113,6 +99,8 @@ def test_in_doubt_both_stay(one: str, other: str) -> None:
     ("The user eats meat on Sundays", "The user does not eat meat"),
     ("The meeting is on Tuesday at 10", "The meeting is on Wednesday at 11"),
     ("The user likes cilantro", "The user dislikes cilantro"),
+    ("The user can eat gluten", "The user cannot eat gluten"),
+    ("The user's birthday is 14 March", "The user's birthday is 15 March"),
     ("The user prefers tea over coffee", "The user prefers coffee over tea"),
     ("Любимый цвет — синий", "Любимый цвет — зелёный"),
     ("Le code du garage est 7731", "Le code du garage est 7732"),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from contextlib import closing, nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +12,6 @@ import pytest
 from dispatcher.memory.day.memory import DayMemory
 from dispatcher.memory.embedder import DayEmbedder
 from dispatcher.memory.relevance import says_again
-from dispatcher.memory.store.database import Database
 from dispatcher.memory.store.memories import Memories, Memory, MemoryType
 from dispatcher.memory.tombstones import Forgotten
 from dispatcher.memory.typed.memories import Remembering
@@ -25,22 +23,6 @@ NOW = 1_800_000_000.0
 DAY = 86_400.0
 FACT, GOAL, PREFERENCE = MemoryType.FACT, MemoryType.GOAL, MemoryType.PREFERENCE
 MISHKA = "The user has a cat called Mishka"
-
-
-@pytest.fixture(scope="module")
-def embedder() -> Iterator[DayEmbedder]:
-    made = DayEmbedder(load_settings(embedder="local"))
-    made.open()
-    assert made.model == "all-MiniLM-L6-v2/384"
-    yield made
-    made.close()
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Memories]:
-    database = Database(None, tmp_path / "state")
-    yield Memories(database)
-    database.close()
 
 
 @pytest.fixture
@@ -77,25 +59,6 @@ def test_what_says_the_same_reinforces_the_old_one(kept: Remembering, store: Mem
     assert (now.text, now.importance, now.access_count, now.last_accessed) == (one, 4, 1, NOW + DAY)
 
 
-@pytest.mark.parametrize(("one", "other"), [
-    ("The garage door code is 7731", "The garage door code is 7732"),
-    ("The user's birthday is 14 March", "The user's birthday is 15 March"),
-    ("The user likes coffee", "The user does not like coffee"),
-    ("The user can eat gluten", "The user cannot eat gluten"),
-    ("The user's sister Vera lives in Lisbon", "The user's sister Vera lives in Porto"),
-    ("The meeting is before lunch", "The meeting is after lunch"),
-    ("The user's car is red", "The user's car is blue"),
-    ("???", "!!!"),
-])  # fmt: skip
-def test_news_is_not_taken_for_a_repetition(kept: Remembering, one: str, other: str) -> None:
-    """Some of it corrects what was known, and both are kept."""
-    add(kept, one, other)
-    assert [memory.text for memory in kept.of_chat("1").shown] == [one, other]
-    assert other in texts(kept)
-    add(kept, other)
-    assert len(kept.of_chat("1").shown) == 2, "said again, it is known"
-
-
 def test_only_one_of_its_own_type_and_chat_is_repeated(kept: Remembering) -> None:
     add(kept, "swim every week")
     for chat, kind in (("1", GOAL), ("2", FACT), ("1", PREFERENCE)):
@@ -113,13 +76,7 @@ def test_a_goal_with_another_deadline_takes_the_place_of_the_old_one(kept: Remem
 
 
 def test_what_bears_on_a_message_comes_first_and_counts_as_accessed(kept: Remembering, store: Memories) -> None:
-    add(
-        kept,
-        "The boiler is a Vaillant ecoTEC",
-        "The heating was serviced in May",
-        MISHKA,
-        "The user banks with Argenta",
-    )
+    add(kept, "The boiler is a Vaillant ecoTEC", "The heating was serviced in May", MISHKA, "The user banks with Argenta")  # fmt: skip
     found = kept.relevant("1", "the boiler shows an error, the heating is cold", 2, now=NOW)
     store.touch("1", [memory.memory_id for memory, _ in found], NOW)
     assert [memory.text for memory, _ in found][:1] == ["The boiler is a Vaillant ecoTEC"]

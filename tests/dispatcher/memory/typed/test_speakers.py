@@ -2,34 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from contextlib import nullcontext
-from pathlib import Path
 
 import pytest
 
 from dispatcher.memory.day.context import ContextRequest
-from dispatcher.memory.day.later_tags import later_tags, parse_later
 from dispatcher.memory.day.memory import DayMemory
-from dispatcher.memory.embedder import DayEmbedder
 from dispatcher.memory.store.memories import Memory, MemoryType
 from dispatcher.memory.store.whose import speaker_labels, speaker_of
 from dispatcher.memory.typed.tags import parse
-from dispatcher.memory.typed.text import listing, of_people
+from dispatcher.memory.typed.text import of_people
 from dispatcher.prompt.assemble import PromptRequest, assemble
-from shared.turns.records import Task, Turn, loads_object
+from shared.turns.records import Task, Turn
 from tests.support.day.acting import BERLIN, NOW, Host
 from tests.support.world import World
 
 GROUP = "-100777"
 REFUSED = "In a group only an owner may."
-
-
-@pytest.fixture
-def host(tmp_path: Path, embedder: DayEmbedder) -> Iterator[Host]:
-    made = Host(tmp_path, embedder)
-    yield made
-    made.database.close()
 
 
 def said(host: Host, user: str, answer: str, task: str, refusal: str = "", chat: str = GROUP) -> list[str]:
@@ -67,13 +56,6 @@ def test_only_a_person_in_a_group_is_a_speaker(chat: str, user: str | None, spea
     assert speaker_of(Task("t", chat, "x", user, name="Ann")) == speaker
 
 
-def test_a_private_chat_is_as_before(host: Host) -> None:
-    said(host, "9912", "[REMEMBER CODE: The user lives in Paris]", "t1", chat="9912")
-    (memory,) = host.kept.of_chat("9912").memories
-    assert (memory.user_id, memory.name) == (None, None)
-    assert listing([memory], NOW, BERLIN).startswith("Facts:\n1. The user lives in Paris\n")
-
-
 def test_a_member_has_only_their_own_forgotten_and_done(host: Host) -> None:
     said(host, "8", "[REMEMBER CODE: The user likes green tea]\n[GOAL CODE: paint the kitchen]", "t1")
     said(host, "9", "[REMEMBER CODE: The user likes black tea]\n[GOAL CODE: mow the lawn]", "t2")
@@ -106,14 +88,6 @@ def test_forgetting_ones_own_leaves_what_another_said_in_the_same_words(light: W
     assert not {"t9:user", "t9:asst"} & set(acted.forgotten)
     assert [one.user_id for one in day.remembering.of_chat(GROUP).memories] == ["9"]
     day.close()
-
-
-def test_tags_that_wait_keep_their_speaker_and_what_they_may(host: Host) -> None:
-    given = later_tags(
-        Task("t1", GROUP, "x", "8", name="Ann"), "s", parse("[REMEMBER CODE: one]", "CODE").tags, NOW, REFUSED
-    )
-    back = parse_later(loads_object(given))
-    assert (back.task.user_id, back.task.name, back.refusal) == ("8", "Ann", REFUSED)
 
 
 def some() -> list[Memory]:

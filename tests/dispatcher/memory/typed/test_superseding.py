@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from contextlib import closing
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,9 +10,9 @@ import pytest
 from dispatcher.chat_data.forget.layers.store import StoreLayer
 from dispatcher.chat_data.forget.request import ForgetRequest, Scope
 from dispatcher.memory.dates.fact_dates import ends
+from dispatcher.memory.dates.reminders import when_text
 from dispatcher.memory.embedder import DayEmbedder
 from dispatcher.memory.store.memories import Memories, MemoryType
-from dispatcher.memory.tombstones import Forgotten
 from dispatcher.memory.typed.judging import store_drafts
 from dispatcher.memory.typed.memories import Remembering
 from dispatcher.memory.typed.text import line, listing, prompt_text
@@ -25,13 +23,6 @@ from tests.support.stores import Stores
 
 FACT, GOAL = MemoryType.FACT, MemoryType.GOAL
 BLUE, GREEN, RED = (f"The user's favourite colour is {colour}" for colour in ("blue", "green", "red"))
-
-
-@pytest.fixture
-def host(tmp_path: Path, embedder: DayEmbedder) -> Iterator[Host]:
-    made = Host(tmp_path, embedder)
-    yield made
-    made.database.close()
 
 
 def shown(host: Host, now: float = NOW) -> str:
@@ -84,11 +75,7 @@ def test_other_words_are_kept_with_what_they_repeat_and_found(host: Host) -> Non
     host.answer("[REMEMBER CODE: The user has a cat called Mishka]", "t1")
     host.answer("[REMEMBER CODE: The user has a cat named Mishka]", "t2")
     (cat,) = host.memories.list(SAID)
-    assert (cat.text, cat.wordings, cat.importance) == (
-        "The user has a cat called Mishka",
-        ("The user has a cat named Mishka",),
-        4,
-    )
+    assert (cat.text, cat.wordings, cat.importance) == ("The user has a cat called Mishka", ("The user has a cat named Mishka",), 4)  # fmt: skip
     assert "(also phrased as: The user has a cat named Mishka)" in shown(host)
     assert prompt_text(host.kept.of_chat(SAID).memories, NOW, BERLIN).count("Mishka") == 1
     host.answer("[REMEMBER CODE: the user has a cat named mishka]", "t3")
@@ -157,60 +144,39 @@ def test_superseding_on_both_engines(stores: Stores) -> None:
     assert [one.superseded_by for one in memories.list("1")] == [None]
 
 
-@pytest.mark.parametrize(("text", "day"), [
-    ("The engineer comes on Thursday", "Thursday 21 January 2027"),
-    ("The user flies to Lisbon on 3 March", "Wednesday 3 March 2027"),
-    ("Dentist appointment on 2027-02-01 at 10:00", "Monday 1 February 2027, 10:00"),
-    ("The passport expires on 5 May 2027", "Wednesday 5 May 2027"),
-    ("Anna arrives tomorrow", "Saturday 16 January 2027 (tomorrow)"),
-    ("Мастер придёт в четверг", "Thursday 21 January 2027"),
-    ("Der Monteur kommt am Donnerstag um 15 Uhr", "Thursday 21 January 2027, 15:00"),
-    ("Annas Hochzeit ist am 3. März", "Wednesday 3 March 2027"),
-    ("Annas Flug geht übermorgen", "Sunday 17 January 2027"),
-    ("Le plombier vient jeudi prochain", "Thursday 21 January 2027"),
-    ("Le mariage d'Anna est le 3 mars à 15h", "Wednesday 3 March 2027, 15:00"),
-    ("L'examen a lieu après-demain", "Sunday 17 January 2027"),
-    ("El fontanero viene el jueves", "Thursday 21 January 2027"),
-    ("La boda de Ana es el 3 de marzo de 2027", "Wednesday 3 March 2027"),
-    ("El vuelo es pasado mañana", "Sunday 17 January 2027"),
-    ("Der Monteur kommt jeden Donnerstag", None),
-    ("Der Monteur kommt donnerstags", None),
-    ("Der Monteur war am Donnerstag da, ein Termin", None),
-    ("Le plombier vient le jeudi", None),
-    ("Le plombier vient chaque jeudi", None),
-    ("El fontanero viene los jueves", None),
-    ("El fontanero viene cada jueves", None),
-    ("El autobús llega por la mañana", None),
-    ("Der Bus kommt am Morgen", None),
-    ("The engineer comes every Thursday", None),
-    ("The choir has its meeting on Thursdays", None),
-    ("The user's birthday is on 3 March", None),
-    ("The engineer came on Thursday", None),
-    ("The user plays chess on Thursday", None),
-    ("The user was born on 3 March 1990", None),
-    ("The meeting is on Thursday or on Friday", None),
-    ("The user will learn Spanish", None),
-    ("Frau Morgen kommt am Donnerstag", "Thursday 21 January 2027"),
-    ("Herr Freitag kommt aus Hamburg", None),
-    ("Herr Freitag kommt oft zu Besuch", None),
-    ("Der Besuch von Frau Morgen ist wichtig", None),
-    ("Der Termin mit Frau Dr. Sonntag ist geheim", None),
-    ("Anna kommt aus Bad Freitag", None),
-    ("Ana viene de Domingo Santana", None),
-    ("La boda de Domingo Santana es importante", None),
-    ("La cita con la señora Domingo es importante", None),
-    ("Il vient de Lyon", None),
-    ("Elle vient d'arriver lundi", None),
-    ("L'entretien avec Monsieur Lundi est confidentiel", None),
-    ("Mr. Friday comes from Leeds", None),
-    ("The meeting with Miss Friday is secret", None),
-    ("Он приехал из Москвы в пятницу", None),
-])  # fmt: skip
-def test_only_what_happens_once_has_an_end(text: str, day: str | None) -> None:
-    from dispatcher.memory.dates.reminders import when_text
+#: Each day, and what happens on it.
+ONCE = """
+Thursday 21 January 2027 = The engineer comes on Thursday | Мастер придёт в четверг | Le plombier vient jeudi prochain |
+  El fontanero viene el jueves | Frau Morgen kommt am Donnerstag
+Wednesday 3 March 2027 = The user flies to Lisbon on 3 March | Annas Hochzeit ist am 3. März | La boda de Ana es el 3 de marzo de 2027
+Monday 1 February 2027, 10:00 = Dentist appointment on 2027-02-01 at 10:00
+Wednesday 5 May 2027 = The passport expires on 5 May 2027
+Saturday 16 January 2027 (tomorrow) = Anna arrives tomorrow
+Thursday 21 January 2027, 15:00 = Der Monteur kommt am Donnerstag um 15 Uhr
+Sunday 17 January 2027 = Annas Flug geht übermorgen | L'examen a lieu après-demain | El vuelo es pasado mañana
+Wednesday 3 March 2027, 15:00 = Le mariage d'Anna est le 3 mars à 15h
+"""
+#: A habit, something past, a name that sounds like a day.
+NEVER = """
+Der Monteur kommt jeden Donnerstag | Der Monteur kommt donnerstags | Der Monteur war am Donnerstag da, ein Termin | Le plombier vient le jeudi
+Le plombier vient chaque jeudi | El fontanero viene los jueves | El fontanero viene cada jueves | El autobús llega por la mañana
+Der Bus kommt am Morgen | The engineer comes every Thursday | The choir has its meeting on Thursdays | The user's birthday is on 3 March
+The engineer came on Thursday | The user plays chess on Thursday | The user was born on 3 March 1990 | The meeting is on Thursday or on Friday
+The user will learn Spanish | Herr Freitag kommt aus Hamburg | Herr Freitag kommt oft zu Besuch | Der Besuch von Frau Morgen ist wichtig
+Der Termin mit Frau Dr. Sonntag ist geheim | Anna kommt aus Bad Freitag | Ana viene de Domingo Santana | La boda de Domingo Santana es importante
+La cita con la señora Domingo es importante | Il vient de Lyon | Elle vient d'arriver lundi | L'entretien avec Monsieur Lundi est confidentiel
+Mr. Friday comes from Leeds | The meeting with Miss Friday is secret | Он приехал из Москвы в пятницу
+"""
 
-    at = ends(text, NOW, BERLIN)
-    assert (when_text(at, NOW, BERLIN, "en") if at else None) == day
+
+def test_only_what_happens_once_has_an_end() -> None:
+    for line_ in ONCE.replace("|\n", "|").strip().splitlines():
+        day, _, facts = line_.partition(" = ")
+        for fact in facts.split("|"):
+            at = ends(fact.strip(), NOW, BERLIN)
+            assert (at and when_text(at, NOW, BERLIN, "en")) == day, fact
+    for fact in NEVER.strip().replace("\n", "|").split("|"):
+        assert ends(fact.strip(), NOW, BERLIN) is None, fact
 
 
 def test_a_fact_is_told_with_its_date_and_as_past_when_it_has_passed(host: Host) -> None:
@@ -236,11 +202,3 @@ def test_a_goals_priority_is_kept_and_shown(host: Host) -> None:
     assert [one.priority for one in host.memories.list(SAID)] == [2, 0]
     assert "[priority 2]" in shown(host)
     assert shown(host).count("priority") == 1
-
-
-def test_without_vectors_words_alone_correct(tmp_path: Path) -> None:
-    blind = Host(tmp_path, DayEmbedder(load_settings(embedder="none")))
-    blind.answer(f"[REMEMBER CODE: {BLUE}]\n[REMEMBER CODE: {GREEN}]")
-    assert blind.texts() == [("fact", GREEN)]
-    assert Forgotten(tmp_path / "state").all() == []
-    blind.database.close()

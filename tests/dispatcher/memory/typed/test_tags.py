@@ -11,18 +11,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from dispatcher.memory.typed import tags
-from dispatcher.memory.typed.tags import (
-    CODE_LINE,
-    INSTRUCTIONS,
-    MOST_CHARACTERS,
-    MOST_TAGS,
-    Parsed,
-    Tag,
-    TagKind,
-    new_code,
-    picture_rule,
-    pictures_of,
-)
+from dispatcher.memory.typed.tags import MOST_CHARACTERS, MOST_TAGS, Parsed, Tag, TagKind
 from shared.text.format import tokens
 from shared.text.marks import TAG_WORDS, harmless
 
@@ -69,137 +58,58 @@ def test_a_tag_is_read_and_removed(answer: str, tag: Tag) -> None:
     assert parse(f"Noted.\n{answer}\n") == Parsed("Noted.\n", (tag,))
 
 
-@pytest.mark.parametrize(
-    "answer",
-    [
-        "[LEARN: x]",
-        "[remember: x]",
-        "[Remember: x]",
-        "[ REMEMBER: x]",
-        "[REMEMBER x]",
-        "[REMEMBERS: x]",
-        "[REMEMBER c0de:]",
-        "[REMEMBER c0de:   ]",
-        "[GOAL c0de: | DEADLINE: tomorrow]",
-        "[REMEMBER c0de: x",
-        "REMEMBER: x]",
-        "[REMEMBER c0de: x\n\n]",
-        "[REMEMBER c0de: x\n> y]",
-        "[REMEMBER c0de: x\n```\ny]\n```",
-        "[see\nthere]",
-        "[REMEMBER c0de: x\r]",
-        "[REMEMBER c0de: x\u2028]",
-        "[REMEMBER c0de: a [ b]",
-        f"[REMEMBER c0de: {'x' * (MOST_CHARACTERS + 1)}]",
-        "[[REMEMBER c0de: x]]",
-        "[see [REMEMBER c0de: x] there]",
-        "[REMEMBER c0de: x](https://example.org)",
-    ],
-)
+@pytest.mark.parametrize("answer", [
+    "[LEARN: x]", "[remember: x]", "[Remember: x]", "[ REMEMBER: x]", "[REMEMBER x]", "[REMEMBERS: x]", "[REMEMBER c0de:]", "[REMEMBER c0de:   ]",
+    "[GOAL c0de: | DEADLINE: tomorrow]", "[REMEMBER c0de: x", "REMEMBER: x]", "[REMEMBER c0de: x\n\n]", "[REMEMBER c0de: x\n> y]",
+    "[REMEMBER c0de: x\n```\ny]\n```", "[see\nthere]", "[REMEMBER c0de: x\r]", "[REMEMBER c0de: x\u2028]", "[REMEMBER c0de: a [ b]",
+    f"[REMEMBER c0de: {'x' * (MOST_CHARACTERS + 1)}]", "[[REMEMBER c0de: x]]", "[see [REMEMBER c0de: x] there]",
+    "[REMEMBER c0de: x](https://example.org)",
+])  # fmt: skip
 def test_what_is_malformed_stays_text(answer: str) -> None:
     for text in (answer, f"{answer} ", f"\n\n  one  two {answer}\n\n\n"):
         assert parse(text) == Parsed(text)
 
 
-@pytest.mark.parametrize(
-    "answer",
-    [
-        "```\n[REMEMBER c0de: x]\n```",
-        "```\n[REMEMBER c0de: x]",
-        "``` text\n[REMEMBER c0de: x]\n~~~\n[REMEMBER c0de: x]\n```\n",
-        "~~~~\n[REMEMBER c0de: x]\n~~~\n[REMEMBER c0de: x]\n~~~~",
-        "- item\n  ```\n  [REMEMBER c0de: x]\n  ```",
-        "1. ```\n   [REMEMBER c0de: x]\n   ```",
-        "``` [REMEMBER c0de: x]\n```",
-        "`[REMEMBER c0de: x]`",
-        "``[REMEMBER c0de: x]``",
-        "`` ` [REMEMBER c0de: x] ``",
-        "a `code [REMEMBER c0de: x] code` b",
-        "`over\n[REMEMBER c0de: x]\nlines`",
-        "a ` `` b [REMEMBER c0de: x] `",
-        r"\` `[REMEMBER c0de: x]`",
-        "> [REMEMBER c0de: x]",
-        "> a\n> b [REMEMBER c0de: x]\n",
-        "  > [REMEMBER c0de: x]",
-        "- > [REMEMBER c0de: x]",
-        "    [REMEMBER c0de: x]",
-        "\t[REMEMBER c0de: x]",
-        "text\n\n    code\n\n    [REMEMBER c0de: x]",
-        "text\n\n\t[REMEMBER c0de: x]\n",
-        '"[REMEMBER c0de: x]"',
-        "“[REMEMBER c0de: x]”",
-        "„[REMEMBER c0de: x]“",
-        "«[REMEMBER c0de: x]»",
-        "'[REMEMBER c0de: x]'",
-        "‘[REMEMBER c0de: x]’",
-        'write "[REMEMBER c0de: x]."',
-        '"[REMEMBER c0de: x] [GOAL c0de: y]"',
-        r"\[REMEMBER c0de: x]",
-        r"\\\[REMEMBER c0de: x]",
-        r"[REMEMBER c0de: x\]",
-    ],
-)
+@pytest.mark.parametrize("answer", [
+    "```\n[REMEMBER c0de: x]\n```", "```\n[REMEMBER c0de: x]", "``` text\n[REMEMBER c0de: x]\n~~~\n[REMEMBER c0de: x]\n```\n",
+    "~~~~\n[REMEMBER c0de: x]\n~~~\n[REMEMBER c0de: x]\n~~~~", "- item\n  ```\n  [REMEMBER c0de: x]\n  ```",
+    "1. ```\n   [REMEMBER c0de: x]\n   ```", "``` [REMEMBER c0de: x]\n```", "`[REMEMBER c0de: x]`", "``[REMEMBER c0de: x]``",
+    "`` ` [REMEMBER c0de: x] ``", "a `code [REMEMBER c0de: x] code` b", "`over\n[REMEMBER c0de: x]\nlines`", "a ` `` b [REMEMBER c0de: x] `",
+    r"\` `[REMEMBER c0de: x]`", "> [REMEMBER c0de: x]", "> a\n> b [REMEMBER c0de: x]\n", "  > [REMEMBER c0de: x]", "- > [REMEMBER c0de: x]",
+    "    [REMEMBER c0de: x]", "\t[REMEMBER c0de: x]", "text\n\n    code\n\n    [REMEMBER c0de: x]", "text\n\n\t[REMEMBER c0de: x]\n",
+    '"[REMEMBER c0de: x]"', "“[REMEMBER c0de: x]”", "„[REMEMBER c0de: x]“", "«[REMEMBER c0de: x]»", "'[REMEMBER c0de: x]'",
+    "‘[REMEMBER c0de: x]’", 'write "[REMEMBER c0de: x]."', '"[REMEMBER c0de: x] [GOAL c0de: y]"', r"\[REMEMBER c0de: x]",
+    r"\\\[REMEMBER c0de: x]", r"[REMEMBER c0de: x\]",
+])  # fmt: skip
 def test_what_is_shown_stays_text(answer: str) -> None:
     assert parse(answer) == Parsed(answer)
     assert parse(f"Before.\n\n{answer}") == Parsed(f"Before.\n\n{answer}")
 
 
-@pytest.mark.parametrize(
-    ("answer", "text"),
-    [
-        ("```\ncode\n```\n[REMEMBER c0de: x]", "```\ncode\n```"),
-        ("~~~\n```\n~~~\n[REMEMBER c0de: x]", "~~~\n```\n~~~"),
-        ("`code` [REMEMBER c0de: x] `code`", "`code` `code`"),
-        ("a ` alone [REMEMBER c0de: x]", "a ` alone"),
-        ("a ` alone\n\nb ` [REMEMBER c0de: x]", "a ` alone\n\nb `"),
-        (r"\`[REMEMBER c0de: x]`", r"\``"),
-        ("```a` no fence\n[REMEMBER c0de: x]", "```a` no fence"),
-        ("> quoted\n\n[REMEMBER c0de: x]", "> quoted"),
-        ("a list\n    [REMEMBER c0de: x]", "a list"),
-        ('say "hello" [REMEMBER c0de: x]', 'say "hello"'),
-        ('"[REMEMBER c0de: x] and', '" and'),
-        (r"\\[REMEMBER c0de: x]", r"\\"),
-        ("use [ and [REMEMBER c0de: x]", "use [ and"),
-        ("- [x] done [REMEMBER c0de: x]", "- [x] done"),
-    ],
-)
+@pytest.mark.parametrize(("answer", "text"), [
+    ("```\ncode\n```\n[REMEMBER c0de: x]", "```\ncode\n```"), ("~~~\n```\n~~~\n[REMEMBER c0de: x]", "~~~\n```\n~~~"),
+    ("`code` [REMEMBER c0de: x] `code`", "`code` `code`"), ("a ` alone [REMEMBER c0de: x]", "a ` alone"),
+    ("a ` alone\n\nb ` [REMEMBER c0de: x]", "a ` alone\n\nb `"), (r"\`[REMEMBER c0de: x]`", r"\``"),
+    ("```a` no fence\n[REMEMBER c0de: x]", "```a` no fence"), ("> quoted\n\n[REMEMBER c0de: x]", "> quoted"),
+    ("a list\n    [REMEMBER c0de: x]", "a list"), ('say "hello" [REMEMBER c0de: x]', 'say "hello"'), ('"[REMEMBER c0de: x] and', '" and'),
+    (r"\\[REMEMBER c0de: x]", r"\\"), ("use [ and [REMEMBER c0de: x]", "use [ and"), ("- [x] done [REMEMBER c0de: x]", "- [x] done"),
+])  # fmt: skip
 def test_beside_code_and_quotes_it_is_a_tag(answer: str, text: str) -> None:
     assert parse(answer) == Parsed(text, (Tag(1, TagKind.REMEMBER, "x"),))
 
 
-@pytest.mark.parametrize(
-    ("answer", "text"),
-    [
-        ("Done. [GOAL c0de: x]", "Done."),
-        ("Done.[GOAL c0de: x]", "Done."),
-        ("[GOAL c0de: x] Done.", "Done."),
-        ("I will [GOAL c0de: x] do it", "I will do it"),
-        ("I noted it [GOAL c0de: x].", "I noted it."),
-        ("好的[GOAL c0de: x]再见", "好的再见"),
-        ("two  spaces [GOAL c0de: x] stay  here\n\n\nand lines", "two  spaces stay  here\n\n\nand lines"),
-        ("a\n\n[GOAL c0de: x]\n\nb", "a\n\nb"),
-        ("a\n[GOAL c0de: x]\nb", "a\nb"),
-        ("a\n\n[GOAL c0de: x]\nb", "a\n\nb"),
-        ("a\r\n\r\n[GOAL c0de: x]\r\n\r\nb\r\n", "a\r\n\r\nb\r\n"),
-        ("[GOAL c0de: x]\n\na", "a"),
-        ("a\n\n\n[GOAL c0de: x]\n", "a\n"),
-        ("a\n\n\n[GOAL c0de: x]", "a"),
-        ("a\n\n[GOAL c0de: x]\n[GOAL c0de: y]\n\n[GOAL c0de: z]", "a"),
-        ("a\n\n- [GOAL c0de: x]\n* [GOAL c0de: y]\n3. [GOAL c0de: z]\n", "a\n"),
-        ("a\n**[GOAL c0de: x]**", "a"),
-        ("a [GOAL c0de: x] [GOAL c0de: y] b", "a b"),
-        ("a [GOAL c0de: x][GOAL c0de: y], b", "a, b"),
-        ("  [GOAL c0de: x] a", "  a"),
-    ],
-)
+@pytest.mark.parametrize(("answer", "text"), [
+    ("Done. [GOAL c0de: x]", "Done."), ("Done.[GOAL c0de: x]", "Done."), ("[GOAL c0de: x] Done.", "Done."),
+    ("I will [GOAL c0de: x] do it", "I will do it"), ("I noted it [GOAL c0de: x].", "I noted it."), ("好的[GOAL c0de: x]再见", "好的再见"),
+    ("two  spaces [GOAL c0de: x] stay  here\n\n\nand lines", "two  spaces stay  here\n\n\nand lines"), ("a\n\n[GOAL c0de: x]\n\nb", "a\n\nb"),
+    ("a\n[GOAL c0de: x]\nb", "a\nb"), ("a\n\n[GOAL c0de: x]\nb", "a\n\nb"), ("a\r\n\r\n[GOAL c0de: x]\r\n\r\nb\r\n", "a\r\n\r\nb\r\n"),
+    ("[GOAL c0de: x]\n\na", "a"), ("a\n\n\n[GOAL c0de: x]\n", "a\n"), ("a\n\n\n[GOAL c0de: x]", "a"),
+    ("a\n\n[GOAL c0de: x]\n[GOAL c0de: y]\n\n[GOAL c0de: z]", "a"), ("a\n\n- [GOAL c0de: x]\n* [GOAL c0de: y]\n3. [GOAL c0de: z]\n", "a\n"),
+    ("a\n**[GOAL c0de: x]**", "a"), ("a [GOAL c0de: x] [GOAL c0de: y] b", "a b"), ("a [GOAL c0de: x][GOAL c0de: y], b", "a, b"),
+    ("  [GOAL c0de: x] a", "  a"),
+])  # fmt: skip
 def test_no_gap_is_left(answer: str, text: str) -> None:
     assert parse(answer).text == text
-
-
-def test_tags_are_numbered_in_order() -> None:
-    parsed = parse("A [GOAL c0de: one] B\n[DONE c0de: two]\n`[GOAL c0de: no]`\n[REMEMBER c0de: three]")
-    assert [(tag.number, tag.text) for tag in parsed.tags] == [(1, "one"), (2, "two"), (3, "three")]
-    assert parsed.text == "A B\n`[GOAL c0de: no]`"
 
 
 def test_more_than_the_most_stay_text_and_are_named() -> None:
@@ -261,28 +171,16 @@ def test_the_texts_of_removed_tags_never_remain(words: list[str]) -> None:
     assert "".join(kept.split()) == "".join("".join(words).split())
 
 
-@given(st.text(st.characters(exclude_characters="[")))
-def test_text_without_a_bracket_is_unchanged(answer: str) -> None:
-    assert parse(answer) == Parsed(answer)
-
-
 HOSTILE: list[tuple[str, Callable[[int], str]]] = [
-    ("brackets", lambda n: "[" * n),
-    ("nested", lambda n: "[" * (n // 2) + "]" * (n // 2)),
-    ("openings", lambda n: "[REMEMBER c0de: " * (n // 11)),
-    ("backticks", lambda n: "`" * n),
-    ("rows", lambda n: "".join("`" * (1 + at % 40) + " " for at in range(n // 21))),
-    ("pairs", lambda n: "` " * (n // 2)),
-    ("backslashes", lambda n: "\\" * n + "["),
-    ("spaces", lambda n: "[GOAL c0de: x]" + " " * n + "x"),
-    ("spaces in a tag", lambda n: "[GOAL c0de" + " " * n + ": x]"),
-    ("bars", lambda n: "[GOAL c0de: " + "| " * (n // 2) + "]"),
-    ("fences", lambda n: "`" * (n // 2) + "a" * (n // 2) + "`"),
-    ("lists", lambda n: "- " * (n // 2)),
-    ("lines", lambda n: "\n" * n + "[GOAL c0de: x]" + "\n" * n),
-    ("quotes", lambda n: "“[GOAL c0de: x] " * (n // 11)),
+    ("brackets", lambda n: "[" * n), ("nested", lambda n: "[" * (n // 2) + "]" * (n // 2)),
+    ("openings", lambda n: "[REMEMBER c0de: " * (n // 11)), ("backticks", lambda n: "`" * n),
+    ("rows", lambda n: "".join("`" * (1 + at % 40) + " " for at in range(n // 21))), ("pairs", lambda n: "` " * (n // 2)),
+    ("backslashes", lambda n: "\\" * n + "["), ("spaces", lambda n: "[GOAL c0de: x]" + " " * n + "x"),
+    ("spaces in a tag", lambda n: "[GOAL c0de" + " " * n + ": x]"), ("bars", lambda n: "[GOAL c0de: " + "| " * (n // 2) + "]"),
+    ("fences", lambda n: "`" * (n // 2) + "a" * (n // 2) + "`"), ("lists", lambda n: "- " * (n // 2)),
+    ("lines", lambda n: "\n" * n + "[GOAL c0de: x]" + "\n" * n), ("quotes", lambda n: "“[GOAL c0de: x] " * (n // 11)),
     ("adjacent", lambda n: "[GOAL c0de: x]" * (n // 9)),
-]
+]  # fmt: skip
 
 
 @pytest.fixture
@@ -314,14 +212,14 @@ def test_time_grows_with_the_length(name: str, make: Callable[[int], str], no_co
 
 
 def test_the_instructions_are_short_and_name_every_kind() -> None:
-    assert tokens(INSTRUCTIONS) < 230
+    assert tokens(tags.INSTRUCTIONS) < 230
     always = set(TagKind) - {TagKind.PICTURE}
-    assert all(f"[{kind} CODE:" in INSTRUCTIONS for kind in always)
-    assert "[PICTURE CODE:" in picture_rule(1)
-    assert picture_rule(0) == ""
-    assert "LEARN" not in INSTRUCTIONS
-    assert parse(INSTRUCTIONS.replace("CODE", CODE)).tags == (), "a model that repeats them keeps nothing by it"
-    assert {tag.kind for tag in parse(INSTRUCTIONS.replace("`", "").replace("CODE", CODE)).tags} == always
+    assert all(f"[{kind} CODE:" in tags.INSTRUCTIONS for kind in always)
+    assert "[PICTURE CODE:" in tags.picture_rule(1)
+    assert tags.picture_rule(0) == ""
+    assert "LEARN" not in tags.INSTRUCTIONS
+    assert parse(tags.INSTRUCTIONS.replace("CODE", CODE)).tags == (), "a model that repeats them keeps nothing by it"
+    assert {tag.kind for tag in parse(tags.INSTRUCTIONS.replace("`", "").replace("CODE", CODE)).tags} == always
 
 
 @pytest.mark.parametrize(("answer", "shown"), [
@@ -332,7 +230,7 @@ def test_the_instructions_are_short_and_name_every_kind() -> None:
     ("[PICTURE c0de: 1 | ]", {}),
 ])  # fmt: skip
 def test_what_a_picture_shows_is_read_by_its_number(answer: str, shown: dict[int, str]) -> None:
-    assert pictures_of(parse(f"Nice.\n{answer}").tags) == shown
+    assert tags.pictures_of(parse(f"Nice.\n{answer}").tags) == shown
 
 
 @pytest.mark.parametrize(
@@ -348,11 +246,11 @@ def test_a_tag_without_the_code_of_the_request_stays_text_and_is_counted(opening
 
 
 def test_every_request_has_a_code_of_its_own() -> None:
-    codes = {new_code() for _ in range(1_000)}
+    codes = {tags.new_code() for _ in range(1_000)}
     assert len(codes) == 1_000
     assert all(tags.parse(f"[DONE {code}: x]", code).tags for code in codes)
     assert not tags.parse(f"[DONE {codes.pop()}: x]", codes.pop()).tags
-    assert CODE_LINE.format(code="x").endswith(" x")
+    assert tags.CODE_LINE.format(code="x").endswith(" x")
 
 
 def test_tags_in_memory_are_broken_whatever_their_code() -> None:

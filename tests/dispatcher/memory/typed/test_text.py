@@ -47,16 +47,11 @@ def memory(text: str, kind: MemoryType = FACT, number: int = 1, **more: float | 
 
 
 KEPT = [
-    memory("old fact", number=1, created=NOW - DAY),
-    memory("new fact", number=2),
-    memory("weighty fact", number=3, created=NOW - 9 * DAY, importance=5),
-    memory("some day", GOAL, 4),
-    memory("later", GOAL, 5, deadline=NOW + 40 * DAY),
-    memory("tomorrow", GOAL, 6, deadline=NOW + DAY),
-    memory("missed", GOAL, 7, deadline=NOW - DAY),
-    memory("short answers", PREFERENCE, 8),
-    memory("swum", DONE, 9, completed_at=NOW - 2 * DAY),
-]
+    memory("old fact", number=1, created=NOW - DAY), memory("new fact", number=2),
+    memory("weighty fact", number=3, created=NOW - 9 * DAY, importance=5), memory("some day", GOAL, 4),
+    memory("later", GOAL, 5, deadline=NOW + 40 * DAY), memory("tomorrow", GOAL, 6, deadline=NOW + DAY),
+    memory("missed", GOAL, 7, deadline=NOW - DAY), memory("short answers", PREFERENCE, 8), memory("swum", DONE, 9, completed_at=NOW - 2 * DAY),
+]  # fmt: skip
 
 
 def test_the_order_and_the_words_are_exactly_these() -> None:
