@@ -20,17 +20,14 @@ from tests.chaos.harness.report import Check, Outcome, load_all, run_check
 
 #: Enough to try each check in a minute or two; `--rounds 200` is a proof.
 ROUNDS = 10
+COUNTED = ("rounds", "faults", "lost", "doubled", "torn")
 
 
 def arguments(checks: dict[str, Check]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="scripts/chaos", description=__doc__)
-    parser.add_argument(
-        "--rounds", type=int, default=ROUNDS, metavar="N", help=f"rounds of each check (default {ROUNDS})"
-    )
+    parser.add_argument("--rounds", type=int, default=ROUNDS, metavar="N", help=f"of each check (default {ROUNDS})")
     parser.add_argument("--only", default="", metavar="NAME[,NAME]", help=f"of these: {', '.join(checks)}")
-    parser.add_argument(
-        "--seed", type=int, default=secrets.randbelow(10**6), help="of all that is drawn (default: random)"
-    )
+    parser.add_argument("--seed", type=int, default=secrets.randbelow(10**6), help="of all draws (default: random)")
     parser.add_argument("--list", action="store_true", help="name the checks and end")
     parser.add_argument("--json", action="store_true", help="nothing but the one line of JSON")
     parser.add_argument("--keep", action="store_true", help="keep the directories of the installations")
@@ -53,16 +50,14 @@ def carry_out(check: Check, root: Path, given: argparse.Namespace) -> dict[str, 
     started = time.perf_counter()
     error = None
     try:
-        found, _ = run_check(check, root, given.rounds, given.seed, quiet=given.json)
+        found = run_check(check, root, given.rounds, given.seed, quiet=given.json)
     except (Exception, pytest.fail.Exception) as raised:  # noqa: BLE001 - whatever it is, it is shown and ends with exit 1
         found, error = Outcome(), f"{type(raised).__name__}: {raised}"
         say(traceback.format_exc(), given)
     seconds = round(time.perf_counter() - started, 1)
     for note in found.notes[:20]:
         say(f"  {note}", given)
-    counts = (
-        f"rounds {found.rounds}, faults {found.faults}, lost {found.lost}, doubled {found.doubled}, torn {found.torn}"
-    )
+    counts = ", ".join(f"{name} {getattr(found, name)}" for name in COUNTED)
     say(f"  {'FAILED' if error or not found.clean else 'held'}: {counts}, {seconds} s", given)
     return found.to_json() | {"seconds": seconds} | ({"error": error} if error else {})
 
@@ -79,9 +74,7 @@ def main() -> int:
     say(f"seed {given.seed}, {given.rounds} rounds, in {root}", given)
     started = time.perf_counter()
     parts = {name: carry_out(checks[name], root, given) for name in given.only or checks}
-    total: dict[str, Any] = {
-        name: sum(part[name] for part in parts.values()) for name in ("rounds", "faults", "lost", "doubled", "torn")
-    }
+    total: dict[str, Any] = {name: sum(part[name] for part in parts.values()) for name in COUNTED}
     total |= {"seconds": round(time.perf_counter() - started, 1), "seed": given.seed, "checks": parts}
     if not given.keep:
         shutil.rmtree(root, ignore_errors=True)

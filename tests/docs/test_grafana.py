@@ -39,14 +39,9 @@ def exported() -> dict[str, str]:
 
 def family_of(name: str, exported: dict[str, str]) -> str | None:
     """The family that has a series of this name."""
-    for suffix, kinds in (
-        ("_total", ("counter",)),
-        ("_bucket", ("histogram",)),
-        ("_sum", ("histogram",)),
-        ("_count", ("histogram",)),
-    ):
+    for suffix, kind in {"_total": "counter", **dict.fromkeys(("_bucket", "_sum", "_count"), "histogram")}.items():
         base = name.removesuffix(suffix)
-        if base != name and exported.get(base) in kinds:
+        if base != name and exported.get(base) == kind:
             return base
     return name if exported.get(name) == "gauge" else None
 
@@ -68,9 +63,8 @@ def test_a_name_that_is_not_exported_would_be_found(exported: dict[str, str]) ->
 def test_a_legend_names_only_labels_that_its_query_keeps() -> None:
     for panel in PANELS:
         for target in panel.get("targets", []):
-            kept = {
-                label.strip() for labels in re.findall(r"by \(([^)]*)\)", target["expr"]) for label in labels.split(",")
-            }
+            by = ",".join(re.findall(r"by \(([^)]*)\)", target["expr"]))
+            kept = {label.strip() for label in by.split(",")} - {""}
             named = set(re.findall(r"\{\{(\w+)\}\}", target["legendFormat"])) - {"instance"}
             assert named <= kept, panel["title"]
             assert kept <= {"le", "outcome", "model", "kind", "part"}, panel["title"]

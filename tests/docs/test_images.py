@@ -34,11 +34,15 @@ def test_stopping_leaves_time_for_the_running_answers() -> None:
     assert "STOP_TIMEOUT" not in SERVICES["dispatcher"]["environment"]
 
 
+def parser(half: str) -> Any:
+    return DockerfileParser(fileobj=io.BytesIO((DEPLOY / f"Dockerfile.{half}").read_bytes()))
+
+
 @cache
 def dockerfile(half: str) -> list[tuple[str, str]]:
     """(instruction, the rest) of each logical line."""
-    parser = DockerfileParser(fileobj=io.BytesIO((DEPLOY / f"Dockerfile.{half}").read_bytes()))
-    found = [(one["instruction"], one["value"]) for one in parser.structure if one["instruction"] != "COMMENT"]
+    lines = parser(half).structure
+    found = [(one["instruction"], one["value"]) for one in lines if one["instruction"] != "COMMENT"]
     assert {name for name, _ in found} <= {
         "ARG", "FROM", "RUN", "COPY", "ENV", "USER", "WORKDIR", "HEALTHCHECK", "CMD"
     }  # fmt: skip
@@ -60,8 +64,7 @@ def stages(half: str) -> list[list[tuple[str, str]]]:
 
 
 def variables_of(half: str) -> dict[str, str]:
-    parser = DockerfileParser(fileobj=io.BytesIO((DEPLOY / f"Dockerfile.{half}").read_bytes()))
-    return dict(parser.envs)
+    return dict(parser(half).envs)
 
 
 HALVES = {"dispatcher": "day", "night": "night"}
@@ -104,9 +107,8 @@ def test_no_container_has_any_right_of_root() -> None:
     for half in ("day", "night"):
         assert dockerfile(half)[-1][0] == "CMD"
         assert stages(half)[-1][0] == ("FROM", "${PYTHON_IMAGE}")
-        assert not [rest for name, rest in stages(half)[-1] if name == "RUN" and "pip" in rest], (
-            "no compiler, no pip's cache"
-        )
+        run = [rest for name, rest in stages(half)[-1] if name == "RUN"]
+        assert not [rest for rest in run if "pip" in rest], "no compiler, no pip's cache"
 
 
 def test_every_service_that_stays_is_asked_for_its_health() -> None:
@@ -265,9 +267,8 @@ def test_who_makes_the_secrets_is_in_the_groups_that_read_them() -> None:
     assert set(given.values()) == set(SERVICES["secrets"]["group_add"])
     for part, group in given.items():
         service = SERVICES["telegram" if part == "bot" else part]
-        assert group in (service["user"].split(":")[1], *service.get("group_add", [])), (
-            f"{part} could not read its file"
-        )
+        groups = (service["user"].split(":")[1], *service.get("group_add", []))
+        assert group in groups, f"{part} could not read its file"
     copied = next(rest for rest in of("day", "COPY") if "container-secrets" in rest)
     assert SERVICES["secrets"]["entrypoint"] == [f"{copied.split()[-1]}container-secrets"]
 
@@ -276,9 +277,7 @@ def test_the_images_have_the_claude_cli_that_was_tested() -> None:
     setup = (REPOSITORY / "scripts" / "setup").read_text(encoding="utf-8")
     tested = re.search(r"^claude_version=(\S+)$", setup, re.MULTILINE)
     wanted = re.search(r"@anthropic-ai/claude-code@(\S+)", " ".join(of("day", "RUN")))
-    assert tested
-    assert wanted
-    assert tested[1] == wanted[1]
+    assert tested and wanted and tested[1] == wanted[1]
     link = next(rest for rest in of("day", "RUN") if rest.startswith("ln "))
     assert link.split()[2] == "/opt/claude/node_modules/.bin/claude"
     assert "npm install" in of("day", "RUN")[0]
@@ -299,24 +298,15 @@ def test_redis_keeps_everything_and_is_asked_for_its_health() -> None:
 
 def context_files() -> list[Path]:
     """What .dockerignore lets through. Its patterns here: `*` for all, `!name` for exceptions, `**/pattern` for everywhere."""
-    rules = [
-        line
-        for line in (REPOSITORY / ".dockerignore").read_text(encoding="utf-8").splitlines()
-        if line and line[0] != "#"
-    ]
+    lines = (REPOSITORY / ".dockerignore").read_text(encoding="utf-8").splitlines()
+    rules = [line for line in lines if line and line[0] != "#"]
     kept = [rule[1:] for rule in rules if rule.startswith("!")]
     dropped = [rule.removeprefix("**/") for rule in rules if rule.startswith("**/")]
     assert rules == ["*", *(f"!{name}" for name in kept), *(f"**/{pattern}" for pattern in dropped)]
-    files = [
-        path
-        for name in kept
-        for path in ([REPOSITORY / name] if (REPOSITORY / name).is_file() else (REPOSITORY / name).rglob("*"))
-    ]
-    return [
-        path.relative_to(REPOSITORY)
-        for path in files
-        if path.is_file() and not any(fnmatch(part, pattern) for part in path.parts for pattern in dropped)
-    ]
+    places = [REPOSITORY / name for name in kept]
+    files = [path for place in places for path in (place, *place.rglob("*")) if path.is_file()]
+    left_out = {path for path in files for part in path.parts if any(fnmatch(part, pattern) for pattern in dropped)}
+    return [path.relative_to(REPOSITORY) for path in files if path not in left_out]
 
 
 def test_no_secret_and_no_test_goes_into_an_image() -> None:
@@ -347,14 +337,9 @@ def test_the_pip_lines_of_the_images_make_commands_that_work(tmp_path: Path, wor
         line = " && ".join(lines).replace("/opt/venv", str(prefix))
         line = line.replace("python -m venv", f"{sys.executable} -m venv")
         faster = os.environ | {"PIP_COMPILE": "0"}  # modules are compiled by whoever imports them
+        command = ["/bin/sh", "-e", "-c", line]
         return subprocess.run(
-            ["/bin/sh", "-e", "-c", line],
-            cwd=context,
-            check=False,
-            timeout=800,
-            env=faster,
-            capture_output=True,
-            text=True,
+            command, cwd=context, env=faster, capture_output=True, text=True, timeout=800, check=False
         )
 
     def installed(half: str, *command: str) -> str:
@@ -362,9 +347,8 @@ def test_the_pip_lines_of_the_images_make_commands_that_work(tmp_path: Path, wor
         assert done.returncode == 0, done.stderr
         context.rename(tmp_path / "away")  # what was installed stands alone
         variables = world.variables() | {"PATH": f"{prefix}/bin:/usr/bin:/bin"}
-        done = subprocess.run(
-            [prefix / "bin" / command[0], *command[1:]], env=variables, capture_output=True, text=True, check=False
-        )
+        words = [str(prefix / "bin" / command[0]), *command[1:]]
+        done = subprocess.run(words, env=variables, capture_output=True, text=True, check=False)
         (tmp_path / "away").rename(context)
         assert done.returncode == 0, done.stderr
         return done.stdout

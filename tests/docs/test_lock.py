@@ -19,9 +19,8 @@ PROJECT = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-
 
 
 def locked(*extras: str) -> str:
-    return subprocess.run(
-        [REPOSITORY / "scripts" / "locked", *extras], capture_output=True, text=True, check=True
-    ).stdout
+    command = [str(REPOSITORY / "scripts" / "locked"), *extras]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
 
 def pins(text: str) -> dict[str, str]:
@@ -33,9 +32,11 @@ def test_every_package_of_the_lock_has_hashes_and_no_address() -> None:
     assert len(blocks) == len(pins(LOCK)) > 150
     for block in blocks:
         assert re.fullmatch(r"[\w.-]+==[^\\\n]+ \\\n(    --hash=sha256:[0-9a-f]{64}( \\)?\n)+", block), block[:100]
-    assert "http" not in LOCK.replace("httpx", "").replace("httpcore", "").replace("httptools", "").replace(
-        "aiohttp", ""
-    )
+    assert "http" not in re.sub("httpx|httpcore|httptools|aiohttp", "", LOCK)
+
+
+def wanted(need: Requirement, extras: set[str]) -> bool:
+    return need.marker is None or any(need.marker.evaluate({"extra": one}) for one in ("", *extras))
 
 
 @pytest.mark.parametrize("extra", ["day", "night", "dev", *sorted(PROJECT["project"]["optional-dependencies"])])
@@ -46,9 +47,7 @@ def test_a_part_of_the_lock_holds_all_that_its_extra_needs(extra: str) -> None:
     while open_ones:
         asked = Requirement(open_ones.pop())
         name = canonicalize_name(asked.name)
-        if str(asked) in seen or (
-            asked.marker and not any(asked.marker.evaluate({"extra": one}) for one in ("", *asked.extras))
-        ):
+        if str(asked) in seen or not wanted(asked, asked.extras):
             continue
         seen.add(str(asked))
         if name == "hcli-memory":
@@ -57,12 +56,7 @@ def test_a_part_of_the_lock_holds_all_that_its_extra_needs(extra: str) -> None:
         assert name in part, f"{extra} needs {asked}"
         assert asked.specifier.contains(part[name], prereleases=True), asked
         with suppress(PackageNotFoundError):
-            open_ones += [
-                need
-                for need in requires(asked.name) or ()
-                if (marker := Requirement(need).marker) is None
-                or any(marker.evaluate({"extra": one}) for one in ("", *asked.extras))
-            ]
+            open_ones += [need for need in requires(asked.name) or () if wanted(Requirement(need), asked.extras)]
     assert "setuptools" in part, "the project is built without fetching anything"
 
 

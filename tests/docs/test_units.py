@@ -96,9 +96,8 @@ def test_each_unit_has_a_user_and_secrets_of_its_own_and_limits() -> None:
     notes = (SYSTEMD / "README.md").read_text(encoding="utf-8")
     for name, part in PARTS.items():
         unit = units[name]
-        assert unit["StandardInput"] == [f"file:/etc/hmem/secrets/{part}.toml"], (
-            "a descriptor: its user cannot open the file"
-        )
+        secrets = f"file:/etc/hmem/secrets/{part}.toml"
+        assert unit["StandardInput"] == [secrets], "a descriptor: its user cannot open the file"
         assert "HMEM_CREDENTIALS=fd:0" in unit["Environment"]
         assert "EnvironmentFile" not in unit, "an environment can be read in /proc, and is inherited"
         assert "-/etc/hmem/secrets" in unit["InaccessiblePaths"][0].split()

@@ -74,9 +74,8 @@ def main() -> None:
         time.sleep(0.02)
     answers = HOME / "answers.json"
     known = json.loads(answers.read_text()) if answers.exists() else {}
-    ends = [
-        one for one in known if f"\n\n{message}".endswith(f"\n\n{one}")
-    ]  # with RECALL_PLACEMENT=message our own lines stand ahead
+    # with RECALL_PLACEMENT=message our own lines stand ahead
+    ends = [one for one in known if f"\n\n{message}".endswith(f"\n\n{one}")]
     answer = known[max(ends, key=len)] if ends else "All right."
     answer = answer.replace("CODE", tag_code(str(request["system"]), message))
     kept.write_text(json.dumps([*history, {"message": message, "answer": answer}]))

@@ -13,24 +13,10 @@ from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler
 from typing import Any
 
+from tests.servers import telegram_messages as messages
 from tests.servers.files.telegram_files import Files, send_file
 from tests.servers.loopback import Answering, Loopback
-from tests.servers.telegram_messages import (
-    ApiError,
-    Call,
-    Fault,
-    FloodLimits,
-    Garbled,
-    Shown,
-    buttons_of,
-    chat_of,
-    document_of,
-    message_of,
-    params_of,
-    photo_of,
-    text_and_entities,
-    utf16_units,
-)
+from tests.servers.telegram_messages import ApiError, Call, Fault, FloodLimits, Garbled, Shown, message_of, utf16_units
 
 TOKEN = "4242:AAtest-token-of-the-loopback-server"
 ADA = {"id": 7, "is_bot": False, "first_name": "Ada", "last_name": "Byron"}
@@ -136,20 +122,14 @@ class TelegramApi(Loopback):
         """A person presses the newest button of that label (or sends other data than it has); the update's id. Of an old message Telegram no
         longer tells the content (`inaccessible`)."""
         with self._change:
-            shown, button = next(
-                (message, one)
-                for message in reversed(self._chats[chat])
-                for row in message.buttons
-                for one in row
-                if one["text"] == label
-            )
+            found = ((shown, one) for shown in reversed(self._chats[chat]) for row in shown.buttons for one in row)
+            shown, button = next((shown, one) for shown, one in found if one["text"] == label)
+            gone = {"chat": messages.chat_of(chat), "message_id": shown.id, "date": 0}
             query = {
                 "id": f"press-{self._next_update}",
                 "from": user or ADA,
                 "chat_instance": "1",
-                "message": {"chat": chat_of(chat), "message_id": shown.id, "date": 0}
-                if inaccessible
-                else self._as_sent(chat, shown),
+                "message": gone if inaccessible else self._as_sent(chat, shown),
                 "data": button["callback_data"] if data is None else data,
             }
             return self._update("callback_query", query)
@@ -169,11 +149,8 @@ class TelegramApi(Loopback):
         return [one.text for one in self.messages(chat) if one.by_bot]
 
     def called(self, method: str, chat: int | None = None) -> list[Call]:
-        return [
-            one
-            for one in list(self.calls)
-            if one.method == method and chat in (None, int(one.params.get("chat_id") or 0))
-        ]
+        calls = [one for one in list(self.calls) if one.method == method]
+        return [one for one in calls if chat in (None, int(one.params.get("chat_id") or 0))]
 
     # What goes wrong.
 
@@ -238,9 +215,8 @@ class TelegramApi(Loopback):
 
     def _get_updates(self, params: dict[str, Any]) -> list[dict[str, Any]]:
         if self.webhook:
-            raise ApiError(
-                409, "Conflict: can't use getUpdates method while webhook is active; use deleteWebhook first"
-            )
+            active = "can't use getUpdates method while webhook is active; use deleteWebhook first"
+            raise ApiError(409, f"Conflict: {active}")
         deadline = time.monotonic() + (0 if self.impatient else min(float(params.get("timeout") or 0), LONGEST_POLL))
         wanted = json.loads(params["allowed_updates"]) if params.get("allowed_updates") else None
         with self._change:
@@ -267,13 +243,13 @@ class TelegramApi(Loopback):
         return True
 
     def _send(self, params: dict[str, Any]) -> dict[str, Any]:
-        text, entities = text_and_entities(params)
+        text, entities = messages.text_and_entities(params)
         reply = json.loads(params.get("reply_parameters") or "{}")
         chat, thread = int(params["chat_id"]), params.get("message_thread_id")
         with self._change:
             shown = Shown(
                 self._message_id(), text, True, reply.get("message_id"), int(thread) if thread else None,
-                str(params.get("disable_notification")).lower() == "true", entities, buttons=buttons_of(params),
+                str(params.get("disable_notification")).lower() == "true", entities, buttons=messages.buttons_of(params),
             )  # fmt: skip
             self.drafts.pop(chat, None)
             self._chats.setdefault(chat, []).append(shown)
@@ -286,13 +262,13 @@ class TelegramApi(Loopback):
             raise ApiError(400, "Bad Request: message drafts can be sent only to private chats")
         if not draft:
             raise ApiError(400, "Bad Request: draft identifier must be non-zero")
-        text, entities = text_and_entities(params)
+        text, entities = messages.text_and_entities(params)
         with self._change:
             self.drafts[chat] = (draft, text, entities)
         return True
 
     def _send_photo(self, params: dict[str, Any]) -> dict[str, Any]:
-        photo, chat, thread = photo_of(params), int(params["chat_id"]), params.get("message_thread_id")
+        photo, chat, thread = messages.photo_of(params), int(params["chat_id"]), params.get("message_thread_id")
         with self._change:
             caption = str(params.get("caption") or "")
             shown = Shown(self._message_id(), caption, True, thread=int(thread) if thread else None, photo=photo)
@@ -303,7 +279,7 @@ class TelegramApi(Loopback):
             return made | {"photo": [size], "caption": caption}
 
     def _send_document(self, params: dict[str, Any]) -> dict[str, Any]:
-        name, content = document_of(params)
+        name, content = messages.document_of(params)
         chat, reply = int(params["chat_id"]), json.loads(params.get("reply_parameters") or "{}")
         with self._change:
             shown = Shown(self._message_id(), "", True, reply.get("message_id"), document=(name, content))
@@ -318,14 +294,11 @@ class TelegramApi(Loopback):
             shown = self._find(int(params["chat_id"]), int(params["message_id"]))
             if shown is None or not shown.by_bot:
                 raise ApiError(400, "Bad Request: message to edit not found")
-            text, entities = text_and_entities(params) if whole else (shown.text, shown.entities)
-            buttons = buttons_of(params)
+            text, entities = messages.text_and_entities(params) if whole else (shown.text, shown.entities)
+            buttons = messages.buttons_of(params)
             if (shown.text, shown.entities, shown.buttons) == (text, entities, buttons):
-                raise ApiError(
-                    400,
-                    "Bad Request: message is not modified: specified new message content and reply markup are exactly "
-                    "the same as a current content and reply markup of the message",
-                )
+                same = "new message content and reply markup are exactly the same as a current content and reply markup"
+                raise ApiError(400, f"Bad Request: message is not modified: specified {same} of the message")
             shown.edits += [shown.text] if whole else []
             shown.text, shown.entities, shown.buttons = text, entities, buttons
             return self._as_sent(int(params["chat_id"]), shown)
@@ -365,7 +338,7 @@ def _handler(api: TelegramApi) -> type[BaseHTTPRequestHandler]:
         def do_POST(self) -> None:
             body = self._body()
             method = self.path.rpartition("/")[2]
-            params = params_of(self.headers.get("Content-Type") or "", body)
+            params = messages.params_of(self.headers.get("Content-Type") or "", body)
             status, answer = _answer(api, method, params) if self.path.startswith(f"/bot{TOKEN}/") else NOT_FOUND
             if answer is None:
                 api.calls.append(Call(method, params, time.monotonic(), 0))

@@ -74,9 +74,8 @@ class Fault:
     after: int = 0
     parameters: dict[str, Any] | None = None
     drop: str = ""  # "before" or "after" the effect, the connection is closed without an answer
-    reply: Callable[[Any], bytes] | None = (
-        None  # instead, this is sent with `status`; given the result, None before the effect
-    )
+    #: Instead, this is sent with `status`; given the result, None before the effect.
+    reply: Callable[[Any], bytes] | None = None
 
     def without_answer(self, result: Any) -> Exception:
         return Garbled(self.status, self.reply(result)) if self.reply else ConnectionAbortedError()
@@ -231,7 +230,6 @@ def _without_html(text: str) -> str:
         elif not open_tags or open_tags.pop() != name:
             raise ApiError(400, f"Bad Request: can't parse entities: unexpected end tag {name}")
     if open_tags:
-        raise ApiError(
-            400, f"Bad Request: can't parse entities: can't find end tag corresponding to start tag {open_tags[-1]}"
-        )
+        missing = f"can't find end tag corresponding to start tag {open_tags[-1]}"
+        raise ApiError(400, f"Bad Request: can't parse entities: {missing}")
     return html.unescape(re.sub(r"<[^>]+>", "", text))

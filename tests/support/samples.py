@@ -17,14 +17,8 @@ def features(lengths: list[float], starts: list[float] | None = None) -> Feature
     n = len(lengths)
     zeros, size = np.zeros(n, np.float32), np.array(lengths, np.float32)
     near = Neighbours(size, np.array(starts or [60.0 * i for i in range(n)]))
-    return Features(
-        tokens=(size / 5).astype(np.float32),
-        lengths=size,
-        asks=zeros,
-        timed=zeros,
-        neighbours=near,
-        sides=Sides(np.zeros(n, bool), size),
-    )
+    tokens, sides = (size / 5).astype(np.float32), Sides(np.zeros(n, bool), size)
+    return Features(tokens=tokens, lengths=size, asks=zeros, timed=zeros, neighbours=near, sides=sides)
 
 
 def posting(*counts: int) -> Posting:

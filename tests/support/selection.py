@@ -19,11 +19,8 @@ _COUNTS = pytest.StashKey[dict[str, int]]()
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--all", action="store_true", help="also the tests marked slow or chaos")
     parser.addoption("--engines", action="store_true", help="only the tests marked engines; with --all also these")
-    parser.addoption(
-        "--interop",
-        metavar="DIR",
-        help="h-cli's files, whose bot and dispatcher are run beside ours (scripts/test --interop DIR)",
-    )
+    interop = "h-cli's files, whose bot and dispatcher are run beside ours (scripts/test --interop DIR)"
+    parser.addoption("--interop", metavar="DIR", help=interop)
 
 
 def pytest_configure(config: pytest.Config) -> None:

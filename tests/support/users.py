@@ -37,9 +37,8 @@ class Installation(World):
         lines += [f'CLAUDE_BIN = "{SPY}"', 'EMBEDDER = "none"', 'NIGHT_INDEXES = "none"']
         (self.root / "hmem.toml").write_text("\n".join(lines))
         for part in ("dispatcher", "night", "owner"):
-            self.secrets(part).write_text(
-                f'REDIS_URL = "{self.url}"\nRESULT_HMAC_KEY = "the-hmac-key-of-three-users"\n'
-            )
+            text = f'REDIS_URL = "{self.url}"\nRESULT_HMAC_KEY = "the-hmac-key-of-three-users"\n'
+            self.secrets(part).write_text(text)
             self.secrets(part).chmod(0o600)
 
     def secrets(self, part: str) -> Path:
@@ -61,9 +60,8 @@ class Installation(World):
         """A service, started as its unit does it: its credentials are its standard input, opened by root."""
         with self.secrets(part).open("rb") as secrets, (self.root / f"{part}.log").open("wb") as log:
             variables = self.plain(HMEM_CREDENTIALS="fd:0")
-            process = subprocess.Popen(
-                command(uid, (uid,), *words), env=variables, stdin=secrets, stdout=log, stderr=log, cwd=REPOSITORY
-            )
+            started = command(uid, (uid,), *words)
+            process = subprocess.Popen(started, env=variables, stdin=secrets, stdout=log, stderr=log, cwd=REPOSITORY)
         try:
             yield process
         finally:

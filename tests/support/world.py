@@ -65,9 +65,8 @@ class World:
         }
 
     def settings(self, **more: Any) -> Settings:
-        values = {
-            name.lower(): value for name, value in self.variables().items() if name.lower() in Settings.model_fields
-        }
+        given = {name.lower(): value for name, value in self.variables().items()}
+        values = {name: value for name, value in given.items() if name in Settings.model_fields}
         return load_settings(**{**values, **more})
 
     def command(self, *arguments: str, check: bool = True, **more: str) -> subprocess.CompletedProcess[str]:

@@ -26,7 +26,7 @@ SLEEP = "import select, time\ntime.sleep = lambda seconds: select.select([], [],
 
 @chaos(
     "clock",
-    "a night a day back, ten years ahead, twice in the same instant; an empty one, ten missed ones, one after a rollback",
+    "nights a day back, ten years ahead, twice in one instant; an empty one, ten missed ones, one after a rollback",
 )
 def run(bench: Bench) -> Outcome:
     outcome = Outcome()
@@ -92,11 +92,8 @@ def _empty(world: World, shadow: Shadow, clock: str, outcome: Outcome) -> None:
     """A night with nothing to do leaves releases, archive and `current` as they were."""
 
     def state() -> tuple[object, ...]:
-        return (
-            state_of_use(world),
-            _runs(world),
-            sorted(path.name for path in (world.night_dir / "archive").iterdir()),
-        )
+        archive = sorted(path.name for path in (world.night_dir / "archive").iterdir())
+        return state_of_use(world), _runs(world), archive
 
     before = state()
     _good(world, shadow, clock, outcome, f"an empty night, clock {clock}")

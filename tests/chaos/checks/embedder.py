@@ -34,8 +34,7 @@ FAULTS: dict[str, Callable[[OllamaApi], object]] = {
 
 
 @chaos(
-    "embedder",
-    "Ollama down, hanging, wrong dimension, NaN, too few vectors, another model or another digest under the same name",
+    "embedder", "Ollama down, hanging, wrong dimension, NaN, too few vectors, another model or digest under its name"
 )
 def run(bench: Bench) -> Outcome:
     outcome = Outcome()

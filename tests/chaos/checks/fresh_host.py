@@ -55,13 +55,14 @@ def _settled(bench: Bench, name: str, **variables: str) -> tuple[World, Shadow]:
     return world, shadow
 
 
-def _stopped(world: World, outcome: Outcome, what: str, allowed: frozenset[int] = STOPPED) -> None:
-    """The night ends with an error, and memory is as it was."""
+def _stopped(world: World, outcome: Outcome, what: str, allowed: frozenset[int] = STOPPED, nights: int = 2) -> None:
+    """A night ends with an error, and memory is as it was; a second one finds what the first has left."""
     before = state_of_use(world)
-    for _ in range(2):  # the second one finds what the first has left
+    for _ in range(nights):
         code, output = night(world)
         check_end(outcome, what, code, output, allowed)
-        untouched(world, before, outcome, what)
+        if code not in allowed & {0}:
+            untouched(world, before, outcome, what)
 
 
 def _without_a_mirror(bench: Bench, outcome: Outcome) -> None:
@@ -120,18 +121,10 @@ def _damaged_segments(bench: Bench, outcome: Outcome) -> None:
         found = world.command("hmem-night", "verify", check=False)
         if found.returncode not in STOPPED or segment not in found.stderr:
             outcome.found("torn", f"{what}: verify ended with {found.returncode}: {found.stdout}{found.stderr}")
-        _hurt_night(world, outcome, what, in_mirror=place == mirror)
+        # a mirror that lacks something may be copied to anew
+        _stopped(world, outcome, what, STOPPED | {0} if place == mirror else STOPPED, nights=1)
         _repaired(world, outcome, what)
         if (mirror / segment).read_bytes() != (here / segment).read_bytes():
             outcome.found("torn", f"{what}: after the repair the two copies differ")
         mended(world, shadow, outcome, what)
     bench.close_world("damage")
-
-
-def _hurt_night(world: World, outcome: Outcome, what: str, *, in_mirror: bool) -> None:
-    """A night must stop, but for a mirror that lacks something: that it may copy anew."""
-    before = state_of_use(world)
-    code, output = night(world)
-    check_end(outcome, what, code, output, STOPPED | {0} if in_mirror else STOPPED)
-    if code != 0:
-        untouched(world, before, outcome, what)

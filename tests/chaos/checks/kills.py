@@ -109,11 +109,11 @@ class Kills:
         if self.outcome.rounds % 2:
             code = self._wait_for_step(forked, self._random.choice(step_names()))
         else:
-            code = forked.wait(self._random.uniform(0, statistics.median(self._lengths[-9:])))
+            code = forked.ended(self._random.uniform(0, statistics.median(self._lengths[-9:])))
         self.outcome.rounds += 1
         if code is None:
             family = self._random.random() < 0.5
-            code = forked.kill(family=family)
+            code = forked.killed(family=family)
         if code is not None and code < 0:
             self.outcome.faults += 1
             self.died_in[under_way(self.world)] += 1
@@ -125,11 +125,11 @@ class Kills:
     def _wait_for_step(self, forked: ForkedNight, step: str) -> int | None:
         """Until somewhere in that step; the exit code if the night ends before."""
         begun = time.time()
-        while forked.running:
+        while forked.poll() is None:
             if any(_begun_at(path) >= begun for path in self.world.night_dir.glob(f"nights/*/{step}.tmp")):
-                return forked.wait(self._random.uniform(0, self._length_of(step)))
+                return forked.ended(self._random.uniform(0, self._length_of(step)))
             time.sleep(0.0005)
-        return forked.wait()
+        return forked.ended()
 
     def _length_of(self, step: str) -> float:
         """Seconds that the step took when it was last done."""
@@ -180,7 +180,6 @@ def kills(bench: Bench) -> Outcome:
         written += sum(map(len, part.shadow.said.values()))
         bench.close_world(f"kills{number}")
     places = ", ".join(f"{step} {count}" for step, count in died_in.most_common())
-    outcome.notes.append(
-        f"killed in: {places}; a whole night takes {statistics.median(lengths):.2f} s; {written} turns written"
-    )
+    seconds = statistics.median(lengths)
+    outcome.notes.append(f"killed in: {places}; a whole night takes {seconds:.2f} s; {written} turns written")
     return outcome

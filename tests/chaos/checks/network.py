@@ -10,13 +10,13 @@ import hashlib
 import itertools
 import json
 import threading
-from pathlib import Path
+from collections import Counter
 from typing import cast
 
 from dispatcher.queue.scripts import script_text
 from shared.wire import keys
 from tests.chaos.checks.points import Stage
-from tests.chaos.harness.aftermath import check_end, kept, kept_and_mended, mended
+from tests.chaos.harness.aftermath import check_dispatcher, check_end, kept, kept_and_mended, mended
 from tests.chaos.harness.forked import ForkedNight, night
 from tests.chaos.harness.oracle import Shadow, judge
 from tests.chaos.harness.proxy import Action, Proxy
@@ -37,26 +37,23 @@ SCRIPTS = ("claim", "finish", "bury", "recover")
 def by_night(bench: Bench) -> Outcome:
     stage = Stage(bench, "night").prepare()
     with Proxy(stage.world.url) as proxy:
-        count = _requests_of_a_night(stage, proxy)
+        count = requests_of_a_night(stage, proxy)
         cases = list(itertools.product(range(1, count + 1), CUTS))
         chosen = cases if bench.rounds >= len(cases) else bench.random("network").sample(cases, bench.rounds)
         outcome = Outcome(notes=[f"{len(chosen)} of {len(cases)} cuts of a night's {count} requests"])
-        codes: dict[int | None, int] = {}
-        for number, action in sorted(chosen):
-            code = _cut_one(stage, proxy, b"", number, action, outcome)
-            codes[code] = codes.get(code, 0) + 1
-        for mark in NIGHT_REQUESTS[
-            -1 if bench.rounds < FEW_ROUNDS else 0 :
-        ]:  # whatever was drawn, each kind; the flush always
+        codes = Counter(_cut_one(stage, proxy, b"", number, action, outcome) for number, action in sorted(chosen))
+        few = bench.rounds < FEW_ROUNDS
+        for mark in NIGHT_REQUESTS[-1 if few else 0 :]:  # whatever was drawn, each kind; the flush always
             _cut_one(stage, proxy, b"\r\n%b\r\n" % mark, 1, "reply", outcome)
     outcome.notes.append(f"these nights ended with {dict(sorted(codes.items(), key=str))}")
     bench.say(" · ".join(outcome.notes))
     return outcome
 
 
-def _requests_of_a_night(stage: Stage, proxy: Proxy) -> int:
+def requests_of_a_night(stage: Stage, proxy: Proxy, mark: bytes = b"") -> int:
+    """How many of an undisturbed night's requests have this mark."""
     world, _ = stage.fresh()
-    proxy.arm(b"", nth=0)
+    proxy.arm(mark, nth=0)
     code, output = night(world, REDIS_URL=proxy.url)
     if code != 0:
         raise AssertionError(f"a night through the proxy ended with {code}:\n{output[-2000:]}")
@@ -106,9 +103,7 @@ def by_day(bench: Bench) -> Outcome:
             wait_for(lambda: proxy.struck, "bury to be cut")
             _buried(world, count, outcome, f"bury cut ({action})")
             _struck(proxy, outcome, "bury")
-        if code := running.stop():
-            outcome.found("torn", f"the dispatcher ended with {code}: {running.log.read_text()[-800:]}")
-        _no_traceback(running.log, outcome)
+        check_dispatcher(outcome, running)
     _nothing_in_flight(world, outcome)
     outcome.add(judge(world, shadow))
     mended(world, shadow, outcome, "a day of cuts")
@@ -136,19 +131,14 @@ def _answered(world: World, shadow: Shadow, task_id: str, number: int, outcome: 
     outcome.faults += 1
     wait_for(lambda: world.redis.exists(keys.result(task_id)) and not _in_flight(world), f"{what}: an answer")
     for role in ("user", "asst"):
-        key = keys.turn(task_id, role)
-        value = cast("bytes | None", world.redis.get(key))
-        if value is None:
+        if not shadow.acknowledge(world, key := keys.turn(task_id, role)):
             outcome.found("lost", f"{what}: {key} was not written")
-        else:
-            shadow.acknowledged(key.encode(), value)
     said = json.loads(cast(bytes, world.redis.get(keys.turn(task_id, "user")) or b"{}")).get("content")
     if said != f"the heron number{number}x":
         outcome.found("lost", f"{what}: {task_id} says {said!r}")
     history = world.redis.llen(keys.history("9912"))
-    tasks = sum(
-        int(cast(bytes, world.redis.hget(day, "tasks") or b"0")) for day in world.redis.scan_iter("hcli:stats:*")
-    )
+    days = (world.redis.hget(day, "tasks") for day in world.redis.scan_iter("hcli:stats:*"))
+    tasks = sum(int(cast(bytes, count or b"0")) for count in days)
     if (history, tasks) != (2 * number, number):
         outcome.found("doubled", f"{what}: {history} lines of history and {tasks} counted tasks after {number} tasks")
 
@@ -169,8 +159,7 @@ def _struck(proxy: Proxy, outcome: Outcome, name: str) -> None:
 
 def _in_flight(world: World) -> int:
     workers = cast("set[bytes]", world.redis.smembers(keys.WORKERS))
-    counts = [int(world.redis.hlen(keys.inflight(worker.decode()))) for worker in workers]
-    return sum(counts)
+    return sum(int(world.redis.hlen(keys.inflight(worker.decode()))) for worker in workers)
 
 
 def _nothing_in_flight(world: World, outcome: Outcome) -> None:
@@ -179,12 +168,6 @@ def _nothing_in_flight(world: World, outcome: Outcome) -> None:
             outcome.found("torn", f"{key} is not empty after the dispatcher has ended")
     for key in world.redis.scan_iter(match="hcli:mem:inflight:*"):
         outcome.found("torn", f"{key!r} is left")
-
-
-def _no_traceback(log: Path, outcome: Outcome) -> None:
-    text = log.read_text()
-    if "Traceback" in text:
-        outcome.found("torn", f"the dispatcher stumbled: …{text[text.index('Traceback') :][:1500]}")
 
 
 #: Turns of the export that Redis dies in, and of one round trip of it.
@@ -197,9 +180,10 @@ def restarted(bench: Bench) -> Outcome:
     chance = bench.random("restart")
     with Proxy(world.url) as proxy:
         for number in range(max(1, bench.rounds // 10)):
-            for turn in range(MANY_TURNS if number == 0 else BATCH + 1):
+            turns = MANY_TURNS if number == 0 else BATCH + 1
+            for turn in range(turns):
                 shadow.say(world, f"r{number}t{turn}", f"the heron number{number}a{turn}x")
-            batches = -(-(MANY_TURNS if number == 0 else BATCH + 1) // BATCH)
+            batches = -(-turns // BATCH)
             away = chance.choice((0.0, 0.5, 30.0))
             what = f"Redis gone for {away:g} s in an export"
             proxy.arm(b"\r\nMGET\r\n", chance.randint(1, batches), "hold")
@@ -207,7 +191,7 @@ def restarted(bench: Bench) -> Outcome:
             if not proxy.held.wait(600):
                 raise AssertionError(f"the export was not reached:\n{forked.output()}")
             _restart(bench.servers["restart"], proxy, forked, away)
-            code = forked.wait(600)
+            code = forked.ended(600)
             check_end(outcome, what, code, forked.output())
             forked.close()
             proxy.disarm()
@@ -219,5 +203,5 @@ def _restart(server: RedisServer, proxy: Proxy, forked: ForkedNight, away: float
     """Kill -9, and start on the same append-only file: at once, soon, or after the night has given up."""
     server.stop(kill=True)
     proxy.release.set()
-    forked.wait(away)
+    forked.ended(away)
     server.start()

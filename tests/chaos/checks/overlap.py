@@ -16,6 +16,7 @@ from pathlib import Path
 
 from shared.errors import LeaseLost, NightRunning, ReleaseRefused
 from shared.wire import keys
+from tests.chaos.checks.network import requests_of_a_night
 from tests.chaos.checks.points import Stage
 from tests.chaos.harness.aftermath import check_end, kept, kept_and_mended, mended, state_of_use, untouched
 from tests.chaos.harness.forked import ForkedNight, descendants, night
@@ -28,14 +29,13 @@ from tests.support.world import World
 LOST = frozenset({LeaseLost.exit_code})
 ONE_OF_TWO = frozenset({0, NightRunning.exit_code})
 OWNER = keys.NIGHT_OWNER.encode()
+#: How a night looks whether the lease is its own.
+GET_OWNER = b"\r\nGET\r\n$%d\r\n%b\r\n" % (len(OWNER), OWNER)
 #: Another host's lease, as it would stand in Redis.
 STRANGER = b"999999 another-host /var/lib/hmem-night 1"
 
 
-@chaos(
-    "overlap",
-    "two nights at once; a stale night before its switch, its flush and each check of its lease; a stray rsync",
-)
+@chaos("overlap", "two nights at once; a stale one before its switch, flush and each look at its lease; a stray rsync")
 def run(bench: Bench) -> Outcome:
     stage, outcome = Stage(bench, "overlap").prepare(), Outcome()
     with Proxy(stage.world.url) as proxy:
@@ -50,10 +50,10 @@ def run(bench: Bench) -> Outcome:
 
 
 @contextmanager
-def _stopped(proxy: Proxy, world: World, mark: bytes, nth: int = 1, **variables: str) -> Iterator[ForkedNight]:
+def _stopped(proxy: Proxy, world: World, mark: bytes, nth: int = 1) -> Iterator[ForkedNight]:
     """A night stopped (SIGSTOP) just before its nth request with this mark; it goes on after the block."""
     proxy.arm(mark, nth, "hold")
-    stale = ForkedNight(world, {"REDIS_URL": proxy.url, **variables})
+    stale = ForkedNight(world, {"REDIS_URL": proxy.url})
     if not proxy.held.wait(600):
         raise AssertionError(f"no night came to request {nth} with {mark!r}:\n{stale.output()}")
     os.kill(stale.pid, signal.SIGSTOP)
@@ -63,7 +63,7 @@ def _stopped(proxy: Proxy, world: World, mark: bytes, nth: int = 1, **variables:
 
 
 def _ended(stale: ForkedNight, outcome: Outcome, what: str, allowed: frozenset[int]) -> int | None:
-    code = stale.wait()
+    code = stale.ended()
     check_end(outcome, what, code, stale.output(), allowed)
     stale.close()
     return code
@@ -104,14 +104,14 @@ def _at_once(stage: Stage, outcome: Outcome) -> None:
 
 def _lost_at_each_check(bench: Bench, stage: Stage, proxy: Proxy, outcome: Outcome) -> None:
     """The lease expires and a stranger takes it while the night is stopped before it looks: at each of its looks, the switch's own included."""
-    checks = _count_of_checks(stage, proxy)
+    checks = requests_of_a_night(stage, proxy, GET_OWNER)
     chosen = list(range(1, checks + 1))
     if bench.rounds < checks:
         chosen = sorted(bench.random("overlap").sample(chosen, max(1, bench.rounds // 2)))
     for nth in chosen:
         world, shadow = stage.fresh()
         what = f"lease lost before check {nth} of {checks}"
-        with _stopped(proxy, world, _get_owner(), nth) as stale:
+        with _stopped(proxy, world, GET_OWNER, nth) as stale:
             before = state_of_use(world)
             world.redis.set(OWNER, STRANGER)
         _ended(stale, outcome, what, LOST)
@@ -120,17 +120,6 @@ def _lost_at_each_check(bench: Bench, stage: Stage, proxy: Proxy, outcome: Outco
         _not_taken_back(world, outcome, what)
         kept_and_mended(world, shadow, outcome, what)
     outcome.notes.append(f"the lease was lost at {len(chosen)} of {checks} checks")
-
-
-def _get_owner() -> bytes:
-    return b"\r\nGET\r\n$%d\r\n%b\r\n" % (len(OWNER), OWNER)
-
-
-def _count_of_checks(stage: Stage, proxy: Proxy) -> int:
-    world, _ = stage.fresh()
-    proxy.arm(_get_owner(), 0)
-    night(world, REDIS_URL=proxy.url)
-    return proxy.disarm()
 
 
 def _not_taken_back(world: World, outcome: Outcome, what: str) -> None:
@@ -168,7 +157,7 @@ def _stale_before_the_switch(stage: Stage, outcome: Outcome) -> None:
         world, shadow = stage.fresh()
         what = "a stale night before its switch" + (", overtaken" if overtaken else "")
         hook = remote.hook("switch.hang")
-        stale = ForkedNight(world, dict(remote.variables))
+        stale = ForkedNight(world, remote.variables)
         remote.reached("switch.hang")
         os.kill(stale.pid, signal.SIGSTOP)
         if overtaken:
@@ -196,7 +185,7 @@ def _stray_rsync(stage: Stage, outcome: Outcome) -> None:
     # stopped, because a busy machine could let them end before the night is dead
     strays = descendants(first.pid)
     _send(strays, signal.SIGSTOP)
-    first.kill(family=False)
+    first.killed(family=False)
     outcome.faults += 1
     if not any(map(_alive, strays)):
         raise AssertionError("rsync died with its night: the check has proven nothing")

@@ -7,6 +7,7 @@ tried in an installation that has all.
 
 from __future__ import annotations
 
+import copy
 import itertools
 import re
 import shutil
@@ -61,10 +62,7 @@ class Stage:
             shutil.rmtree(self.world.root / name, ignore_errors=True)
         shutil.copytree(self._template, self.world.root, symlinks=True, dirs_exist_ok=True)
         self.world.redis.flushall()
-        said, tried = (
-            {key: list(values) for key, values in kept.items()} for kept in (self._before.said, self._before.tried)
-        )
-        shadow = Shadow(said, tried, forgotten=dict(self._before.forgotten))
+        shadow = copy.deepcopy(self._before)
         stone = Tombstone("s1", "-100123", 1_800_000_000.0, turn_ids=frozenset(shadow.forgotten), erase=True)
         self.world.push_tombstone(stone)
         shadow.say(self.world, "t1", "no, the stork stayed at pond number1y", chat_id="-100123")

@@ -46,9 +46,8 @@ def run(bench: Bench) -> Outcome:
         if after[part] != expected:
             outcome.found("lost", f"{part} differ after the restore: {_first_difference(expected, after[part])}")
     outcome.add(judge(empty, shadow, at_rest=True, vectors=True))
-    outcome.notes.append(
-        f"{len(before['texts'])} chunks, {len(before['vectors'])} vectors, {len(before['answers'])} answers compared"
-    )
+    counts = ", ".join(f"{len(before[part])} {part}" for part in ("texts", "vectors", "answers"))
+    outcome.notes.append(f"{counts} compared")
     return outcome
 
 

@@ -233,10 +233,7 @@ def life_in(world: World, outcome: Outcome) -> type[Life]:
     return type("LifeHere", (Life,), namespace)
 
 
-@chaos(
-    "stateful",
-    "Hypothesis looks for a history of talk, nights, deaths, rollbacks and wrong clocks that breaks a promise",
-)
+@chaos("stateful", "Hypothesis seeks talk, nights, deaths, rollbacks and wrong clocks that break a promise")
 def stateful(bench: Bench) -> Outcome:
     outcome = Outcome()
     machine = life_in(bench.world("stateful", light=True), outcome)
@@ -248,16 +245,12 @@ def stateful(bench: Bench) -> Outcome:
     try:
         run_state_machine_as_test(machine, settings=chosen)
     except (Broken, HmemError) as broken:
-        outcome.found(
-            "lost" if isinstance(broken, Broken) else "torn", f"{broken} {' | '.join(getattr(broken, '__notes__', []))}"
-        )
+        kind = "lost" if isinstance(broken, Broken) else "torn"
+        outcome.found(kind, f"{broken} {' | '.join(getattr(broken, '__notes__', []))}")
     return outcome
 
 
-@chaos(
-    "model",
-    "every history of a night that dies up to twice while a turn is said or rewritten, in a model; wrong orders are found",
-)
+@chaos("model", "in a model, each history of a night that dies up to twice while one talks; wrong orders are found")
 def every_history(bench: Bench) -> Outcome:
     found = check(product_order())
     outcome = Outcome(rounds=1)  # its histories would drown the rounds on real parts

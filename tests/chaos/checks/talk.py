@@ -116,7 +116,7 @@ class Faults(threading.Thread):
     def __init__(self, bench: Bench, name: str, random: Random, bot: Process, dispatchers: list[Process]) -> None:
         super().__init__(daemon=True, name="faults")
         self._server, self._random = bench.servers[name], random
-        self._bot, self._dispatchers = bot, dispatchers
+        self._dispatchers = dispatchers
         self._ended = threading.Event()
         self.counts: Counter[str] = Counter()
         self.error: BaseException | None = None
@@ -145,13 +145,7 @@ class Faults(threading.Thread):
         if self.error:
             raise self.error
 
-    def _restart(self, process: Process) -> None:
-        process.kill()
-        time.sleep(self._random.uniform(*DOWN_SECONDS))
-        process.start()
-
-    def _dispatcher(self, *, family: bool = False) -> None:
-        process = self._random.choice(self._dispatchers)
+    def _restart(self, process: Process, *, family: bool = False) -> None:
         young = children(process.pid) if process.pid and family else []
         process.kill()
         for pid in young:  # each is the head of a group of its own
@@ -159,6 +153,9 @@ class Faults(threading.Thread):
                 os.killpg(pid, signal.SIGKILL)
         time.sleep(self._random.uniform(*DOWN_SECONDS))
         process.start()
+
+    def _dispatcher(self, *, family: bool = False) -> None:
+        self._restart(self._random.choice(self._dispatchers), family=family)
 
     def _claude(self) -> None:
         young = [pid for process in self._dispatchers if process.pid for pid in children(process.pid)]
@@ -176,17 +173,13 @@ class Faults(threading.Thread):
         self._server.start()
 
 
-def text_of(chat: int, number: int) -> str:
-    return f"message {number} of {chat}"
-
-
 def talk(api: TelegramApi, count: int, random: Random) -> tuple[dict[int, list[str]], int]:
     """Say so many messages in random chats; what was said in each, in order, and the last update."""
     said: dict[int, list[str]] = {chat: [] for chat in CHATS}
     last = 0
     for _ in range(count):
         chat = random.choice(CHATS)
-        text = text_of(chat, len(said[chat]))
+        text = f"message {len(said[chat])} of {chat}"
         said[chat].append(text)
         last = say(api, chat, text, random.choices(*KINDS)[0])
         time.sleep(random.uniform(*PAUSE_SECONDS))
@@ -205,10 +198,8 @@ def say(api: TelegramApi, chat: int, text: str, kind: str) -> int:
         return api.say(chat, None, **files.voice(b"OggS " + text.encode()))
     if kind == "document":
         return api.say(chat, None, **caption, **files.document(b"words of a file", "words.txt", "text/plain"))
-    pictures = [
-        files.photo(JPEG + text.encode() + bytes([number]) + b"\xff\xd9")
-        for number in range(3 if kind == "album" else 1)
-    ]
+    contents = [JPEG + text.encode() + bytes([number]) + b"\xff\xd9" for number in range(3 if kind == "album" else 1)]
+    pictures = [files.photo(content) for content in contents]
     if kind == "picture":
         return api.say(chat, None, **caption, **pictures[0])
     first, *others = [one | {"media_group_id": text} for one in pictures]
@@ -224,30 +215,20 @@ def words_of(turn: dict[str, Any]) -> str:
 ANSWERED = re.compile(r"answer to (message \d+ of -?\d+)")
 
 
-def answers(api: TelegramApi, chat: int) -> list[str]:
-    """What the bot shows in a chat, oldest first: its messages as they stand now."""
-    return api.texts(chat)
-
-
-def task_ids(redis: Redis) -> list[str]:
-    """Tasks whose question is stored, in no order."""
-    return [key.decode().split(":")[2] for key in redis.scan_iter(match="hcli:memory:*:user", count=1000)]
-
-
 def judge(world: World, api: TelegramApi, said: dict[int, list[str]], killed: int, outcome: Outcome) -> Counter[str]:
     """Compare what was said with what the chats show and what Redis holds; so many runs of Claude were killed alone."""
     seen: Counter[str] = Counter()
     stored = Counter[str]()
-    for task_id in task_ids(world.redis):
-        question = json.loads(world.redis.get(f"hcli:memory:{task_id}:user") or b"{}")
-        answer = json.loads(world.redis.get(f"hcli:memory:{task_id}:asst") or b"{}")
+    for key in world.redis.scan_iter(match="hcli:memory:*:user", count=1000):
+        question = json.loads(world.redis.get(key) or b"{}")
+        answer = json.loads(world.redis.get(key.removesuffix(b"user") + b"asst") or b"{}")
         words = words_of(question)
         stored[words] += 1
         if answer and answer["content"] != f"answer to {words}":
             outcome.found("torn", f"{words} is stored with {answer['content']!r}")
         seen["turns without an answer"] += not answer
     for chat, texts in said.items():
-        shown = answers(api, chat)
+        shown = api.texts(chat)  # its messages as they stand now
         told = [found[1] for text in shown if (found := ANSWERED.search(text))]
         sorry = [text for text in shown if not ANSWERED.search(text)]
         seen["answered"] += len(set(told))
@@ -289,9 +270,7 @@ def at_rest(world: World) -> bool:
         return False
 
 
-@chaos(
-    "talk", "by day: kill -9 of bot, dispatchers, Claude and Redis' connections while people chat; a round is a message"
-)
+@chaos("talk", "by day: kill -9 of bot, dispatchers, Claude and connections while people chat; a round is a message")
 def run(bench: Bench) -> Outcome:
     world, outcome = bench.world("talk", light=True), Outcome(rounds=bench.rounds)
     with TelegramApi() as api, TranscriptionApi(lambda one: one.content.removeprefix(b"OggS ").decode()) as speech:

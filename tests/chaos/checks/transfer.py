@@ -76,25 +76,15 @@ def transfer(bench: Bench) -> Outcome:
 #: With fewer rounds, as many of the last of these.
 FEW_ROUNDS = 6
 #: Where the other host may fall silent, and whether the release has been switched to by then.
-SILENCES = {
-    "begin.hang": False,
-    "rsync.hang": False,
-    "verify.hang": False,
-    "verify.after": False,
-    "switch.hang": False,
-    "switch.after": True,
-}
+SILENCES = dict.fromkeys(("begin.hang", "rsync.hang", "verify.hang", "verify.after", "switch.hang"), False)
+SILENCES["switch.after"] = True
 
 
-@chaos(
-    "ssh", "the other host falls silent before and after each verb and in the transfer; a connection that breaks once"
-)
+@chaos("ssh", "the other host falls silent before and after each verb, and in a transfer; a connection breaks once")
 def ssh(bench: Bench) -> Outcome:
     stage, outcome = Stage(bench, "ssh").prepare(), Outcome()
     remote = Remote(stage.world)
-    silences = list(SILENCES)
-    if bench.rounds < FEW_ROUNDS:
-        silences = silences[-bench.rounds :]
+    silences = list(SILENCES)[-bench.rounds if bench.rounds < FEW_ROUNDS else 0 :]
     for name in silences:
         world, shadow = stage.fresh()
         before = state_of_use(world)

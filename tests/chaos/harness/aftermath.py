@@ -9,7 +9,7 @@ from shared.errors import exit_codes
 from tests.chaos.harness.forked import night
 from tests.chaos.harness.oracle import Shadow, judge
 from tests.chaos.harness.report import Outcome
-from tests.support.world import World
+from tests.support.world import Dispatcher, World
 
 #: How a disturbed night may end: well, or with an error that says what to do. A traceback (1) or a signal is neither.
 EXPECTED = frozenset({0, *exit_codes()})
@@ -26,6 +26,16 @@ def check_end(outcome: Outcome, what: str, code: int | None, output: str, allowe
     outcome.faults += 1
     if code not in allowed or "Traceback" in output:
         outcome.found("torn", f"{what}: the night ended with {code}: {output[-800:]}")
+
+
+def check_dispatcher(outcome: Outcome, running: Dispatcher, where: str = "") -> None:
+    """It ends as it should, and has never stumbled."""
+    code = running.stop()
+    log = running.log.read_text()
+    if code:
+        outcome.found("torn", f"the dispatcher{where} ended with {code}: {log[-800:]}")
+    if "Traceback" in log:
+        outcome.found("torn", f"the dispatcher{where} stumbled: {log[log.index('Traceback') :][:1500]}")
 
 
 def kept(world: World, shadow: Shadow, outcome: Outcome, what: str) -> None:

@@ -6,8 +6,9 @@ import contextlib
 import os
 import signal
 import subprocess
-from dataclasses import dataclass, field
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 from tests.support.processes.forked import ForkedProcess
 from tests.support.world import World
@@ -15,64 +16,47 @@ from tests.support.world import World
 NIGHT = ("hmem-night", "run")
 
 
-@dataclass
-class ForkedNight:
+class ForkedNight(ForkedProcess):
     """A night under way. `gated`: it waits for `open_gate` (a tracer may be put on it first). `clock`: seconds that its clock is off."""
 
-    world: World
-    variables: dict[str, str] = field(default_factory=dict)
-    arguments: tuple[str, ...] = NIGHT
-    gated: bool = False
-    clock: float = 0.0
-
-    def __post_init__(self) -> None:
-        self.log = self.world.root / "forked.log"
+    def __init__(
+        self,
+        world: World,
+        variables: Mapping[str, str] = MappingProxyType({}),
+        arguments: tuple[str, ...] = NIGHT,
+        *,
+        gated: bool = False,
+        clock: float = 0.0,
+    ) -> None:
+        self.log = world.root / "forked.log"
         self.log.write_bytes(b"")
-        environment = self.world.variables(**self.variables)
-        self._process = ForkedProcess(
-            list(self.arguments), environment, self.log, self.log, gated=self.gated, clock=self.clock
-        )
-        self.started = self._process.started
+        environment = world.variables(**variables)
+        super().__init__(list(arguments), environment, self.log, self.log, gated=gated, clock=clock)
 
-    @property
-    def pid(self) -> int:
-        return self._process.pid
-
-    def open_gate(self) -> None:
-        self._process.open_gate()
-
-    @property
-    def running(self) -> bool:
-        return self._process.poll() is None
-
-    def wait(self, seconds: float = 120.0) -> int | None:
+    def ended(self, seconds: float = 120.0) -> int | None:
         """Its exit code (negative: the signal that ended it); None if it still runs then."""
         with contextlib.suppress(subprocess.TimeoutExpired):
-            self._process.wait(seconds)
-        return self._process.poll()
+            self.wait(seconds)
+        return self.poll()
 
-    def kill(self, *, family: bool = True) -> int | None:
+    def killed(self, *, family: bool = True) -> int | None:
         """SIGKILL now; with `family` its descendants too, else they live on as orphans (an rsync that still writes)."""
-        victims = [self.pid, *(descendants(self.pid) if family else [])]
-        for pid in victims:
+        for pid in [self.pid, *(descendants(self.pid) if family else [])]:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
-        return self.wait()
+        return self.ended()
 
     def output(self) -> str:
         return self.log.read_text(encoding="utf-8", errors="replace")
-
-    def close(self) -> None:
-        self._process.close()
 
 
 def night(world: World, *, clock: float = 0.0, arguments: tuple[str, ...] = NIGHT, **variables: str) -> tuple[int, str]:
     """One command (a whole night) to its end; exit code and what it printed."""
     forked = ForkedNight(world, variables, arguments, clock=clock)
     try:
-        code = forked.wait(600)
+        code = forked.ended(600)
         if code is None:
-            forked.kill()
+            forked.killed()
             raise TimeoutError(f"a night did not end within 600 s:\n{forked.output()}")
         return code, forked.output()
     finally:

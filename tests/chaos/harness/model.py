@@ -37,9 +37,8 @@ ACTIONS: dict[str, tuple[str, ...]] = {
 #: Their results stand in the step's output: without its name it is discarded, so they happen as the step is committed.
 IN_OUTPUT = frozenset({"export", "chunk"})
 
-FLUSHES = ("proven", "compared", "blind", "pattern")
 CRASHES = 2
-EVENTS = ("new", "rewrite the new one", "rewrite the old one")
+EVENTS = {"new": ("t2", 1), "rewrite the new one": ("t1", 2), "rewrite the old one": ("t0", 2)}
 
 
 @dataclass(frozen=True)
@@ -104,19 +103,19 @@ def product_order() -> Order:
     return Order(tuple((step.name, ACTIONS[step.name]) for step in STEPS))
 
 
-def with_step_before(order: Order, moved: str, before: str, flush: str) -> Order:
-    """The same with one step moved ahead of another."""
-    rest = [pair for pair in order.steps if pair[0] != moved]
-    place = next(number for number, (name, _) in enumerate(rest) if name == before)
-    return Order((*rest[:place], (moved, order.actions(moved)), *rest[place:]), flush)
+def with_flush_before(order: Order, step: str) -> Order:
+    """The same with the flush, which compares, moved ahead of that step."""
+    rest = [name for name in order.names if name != "flush"]
+    rest.insert(rest.index(step), "flush")
+    return Order(tuple((name, order.actions(name)) for name in rest), "compared")
 
 
 def broken_orders() -> dict[str, Order]:
     """Ways to run the night that must be found out."""
     order = product_order()
     return {
-        "flush before switch": with_step_before(order, "flush", "publish", "compared"),
-        "flush before archive": with_step_before(order, "flush", "archive", "compared"),
+        "flush before switch": with_flush_before(order, "publish"),
+        "flush before archive": with_flush_before(order, "archive"),
         "blind DEL of exported keys": replace(order, flush="blind"),
         "flush by pattern": replace(order, flush="pattern"),
     }
@@ -273,11 +272,9 @@ def _event(moment: Moment) -> Iterator[tuple[str, Moment]]:
     """Somebody says something, unless no whole night would follow it."""
     if not moment.events or not moment.nights:
         return
-    for event, (turn, version) in zip(EVENTS, (("t2", 1), ("t1", 2), ("t0", 2)), strict=True):
-        state = moment.state
-        redis, said = (
-            frozenset(p for p in pairs if p[0] != turn) | {(turn, version)} for pairs in (state.redis, state.said)
-        )
+    state = moment.state
+    for event, pair in EVENTS.items():
+        redis, said = (frozenset(p for p in pairs if p[0] != pair[0]) | {pair} for pairs in (state.redis, state.said))
         yield event, replace(moment, state=replace(state, redis=redis, said=said), events=0)
 
 

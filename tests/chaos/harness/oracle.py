@@ -43,6 +43,13 @@ class Shadow:
     def acknowledged(self, key: bytes, value: bytes) -> None:
         self.said.setdefault(key, []).append(value)
 
+    def acknowledge(self, world: World, key: str) -> bool:
+        """Remember what a dispatcher has written under a key; whether there is anything."""
+        value = world.redis.get(key)
+        if isinstance(value, bytes):
+            self.acknowledged(key.encode(), value)
+        return value is not None
+
     def say(self, world: World, task_id: str, content: str, **more: Any) -> bytes:
         """Write a turn as the dispatcher would, and remember it; its key. `more`: chat_id, role, timestamp, …"""
         values: dict[str, Any] = {"role": "user", "chat_id": "9912", "timestamp": 1_707_500_000.0, **more}

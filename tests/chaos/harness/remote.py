@@ -42,11 +42,8 @@ class Remote:
             world.root / "day-host" / "shell",
             f'{_WAIT}shift\nhold "{self.hooks}/rsync.hang"\nif rm "{self.hooks}/rsync.break" 2>/dev/null; then exit 255; fi\nexec "$@"\n',
         )
-        self.variables = {
-            "PUBLISH_TARGET": f"day:{world.memory_dir}",
-            "PUBLISH_SSH": str(shell),
-            "RELEASE_COMMAND": str(verbs),
-        }
+        target = f"day:{world.memory_dir}"
+        self.variables = {"PUBLISH_TARGET": target, "PUBLISH_SSH": str(shell), "RELEASE_COMMAND": str(verbs)}
 
     def hook(self, name: str) -> Path:
         """Set a hook."""

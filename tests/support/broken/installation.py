@@ -60,17 +60,15 @@ class Installation(World):
     def archive(self) -> Path:
         return self.night_dir / "archive"
 
-    def says(self, *command: str, seconds: float = 600.0, **more: str) -> Said:
+    def says(self, *command: str, **more: str) -> Said:
         """Run hmem or hmem-night to its end."""
         variables = self.variables(**more)
         if self.ahead or any(name in variables for name in forked.OWN_PROCESS):
-            begins = (
-                [sys.executable, "-c", _AHEAD.format(ahead=self.ahead)] if self.ahead else [str(BINARIES / command[0])]
-            )
-            words = [*AS_EVERYBODY, *begins, *command[1:]]
-            done = subprocess.run(words, env=variables, capture_output=True, text=True, timeout=seconds, check=False)
+            ahead = [sys.executable, "-c", _AHEAD.format(ahead=self.ahead)]
+            words = [*AS_EVERYBODY, *(ahead if self.ahead else [str(BINARIES / command[0])]), *command[1:]]
+            done = subprocess.run(words, env=variables, capture_output=True, text=True, timeout=600, check=False)
         else:
-            done = forked.run(list(command), seconds, variables, everybody=True)
+            done = forked.run(list(command), 600, variables, everybody=True)
         return Said(done.returncode, done.stdout + done.stderr)
 
     def ask(self, seconds: float = PATIENCE) -> Said:
@@ -88,11 +86,9 @@ class Installation(World):
         else:
             self.running = forked.ForkedProcess(["hmem", "run"], variables, log, log, everybody=True)
         self.processes.append(self.running)
-        wait_for(
-            lambda: b"dispatcher started" in log.read_bytes() or (self.running and self.running.poll() is not None),
-            "the dispatcher",
-        )
-        return self.running.poll() is None
+        running = self.running
+        wait_for(lambda: b"dispatcher started" in log.read_bytes() or running.poll() is not None, "the dispatcher")
+        return running.poll() is None
 
     def stop(self) -> None:
         """End the dispatcher as systemd does."""

@@ -68,9 +68,8 @@ def row(fault: Fault, found: Outcome, place: str) -> str:
         problems.append(f"`{' '.join(fault.command)}`: {last} [{found.command.code}]")
     status = f"{' '.join(told) or 'as ever'} [{found.status.code}]"
     cells = (fault.name, "<br>".join(problems) or "no fault", status, f"{chat} [{found.chat.code}]")
-    return (
-        "| " + " | ".join(cell.replace(place, "…").replace("|", "\\|").replace("\n", "<br>") for cell in cells) + " |"
-    )
+    shortened = (cell.replace(place, "…").replace("|", "\\|").replace("\n", "<br>") for cell in cells)
+    return f"| {' | '.join(shortened)} |"
 
 
 def main(words: list[str]) -> None:

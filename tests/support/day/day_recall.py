@@ -80,11 +80,8 @@ class Side:
     tokeniser: Any
 
     def day(self, turns: Sequence[Turn], vectors: Vectors | None = None, chat: str = "9912") -> DayItems:
-        entries = [
-            replace(one, vector=(vectors or {}).get(one.chunk.chunk_id))
-            for said in turns
-            for one in day_turns(said, UTC)
-        ]
+        given, items = vectors or {}, (one for said in turns for one in day_turns(said, UTC))
+        entries = [replace(one, vector=given.get(one.chunk.chunk_id)) for one in items]
         return DayItems.of(chat, entries, self.tokeniser)
 
     def ask(

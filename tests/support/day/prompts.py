@@ -12,9 +12,7 @@ from hypothesis import strategies as st
 from dispatcher.memory.day.memory import DayMemory
 from dispatcher.memory.session_history import HistoryEntry
 from dispatcher.prompt.assemble import PromptRequest, assemble
-from dispatcher.prompt.budget import (
-    compose,
-)
+from dispatcher.prompt.budget import compose
 from dispatcher.prompt.context import Context
 from dispatcher.prompt.prompt_input import PromptInput
 from shared.config.settings import Settings
@@ -31,9 +29,8 @@ RECORD = re.compile(r'<record id="([0-9a-f]{16})">\n(.*?)\n</record id="\1">', r
 
 def hit(text: str, at: float = NOW, speaker: str = "anna", question: str | None = None, score: float = 0.5) -> Hit:
     name = f"t{at!r}:user"
-    return Hit(
-        Chunk(f"{name}#1", "9912", f"t{at!r}", (name,), "user", speaker, text, at, at), score, score, None, question
-    )
+    chunk = Chunk(f"{name}#1", "9912", f"t{at!r}", (name,), "user", speaker, text, at, at)
+    return Hit(chunk, score, score, None, question)
 
 
 def composed(hits: list[Hit], summary: str = "", budget: int = 1500, zone: ZoneInfo = UTC) -> Context:
@@ -51,7 +48,5 @@ odd_text = st.text(max_size=300) | st.text("ab \n\r\u2028\x85\x0b# <>/-:`", max_
 
 
 def said(count: int) -> list[HistoryEntry]:
-    return [
-        HistoryEntry("user" if number % 2 == 0 else "assistant", f"turn {number}\nof the talk", NOW + number)
-        for number in range(count)
-    ]
+    roles = ("user", "assistant")
+    return [HistoryEntry(roles[n % 2], f"turn {n}\nof the talk", NOW + n) for n in range(count)]

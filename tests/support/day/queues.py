@@ -36,9 +36,8 @@ def finished(claim: Claim, **more: Any) -> Finished:
     task = Task.parse(claim.raw)
     turns = [Turn(task.task_id, role, task.chat_id, f"{role} of {task.message}", 1.0) for role in ("user", "asst")]
     defaults: dict[str, Any] = {"session_was": "", "session": "s", "session_ttl": 100, "stats": [("tasks", "1")]}
-    return Finished(
-        task, Result.sign("k", task.task_id, "out", "2026-01-01T00:00:00+00:00"), turns, **(defaults | more)
-    )
+    result = Result.sign("k", task.task_id, "out", "2026-01-01T00:00:00+00:00")
+    return Finished(task, result, turns, **(defaults | more))
 
 
 async def claimed(queue: TaskQueue) -> Claim:

@@ -99,9 +99,8 @@ class Talk:
 
     def new_session(self) -> None:
         """`/new`: the bot deletes the session and the short list."""
-        self.world.redis.delete(
-            *(f"hcli:{name}:{self.chat_id}" for name in ("session", "session_history", "session_size"))
-        )
+        names = ("session", "session_history", "session_size")
+        self.world.redis.delete(*(f"hcli:{name}:{self.chat_id}" for name in names))
 
     def consolidated(self) -> None:
         """Until all that was said is in the day store."""

@@ -49,14 +49,9 @@ class Bot:
     @staticmethod
     def settings(world: World, api: TelegramApi, **more: str) -> dict[str, str]:
         """The whole environment of a bot."""
-        environment = {
-            "TELEGRAM_BOT_TOKEN": TOKEN,
-            "TELEGRAM_API_URL": api.url,
-            "STREAM": "false",
-            "ALLOWED_CHATS": ",".join(map(str, [*ALLOWED, *(GROUP - number for number in range(20))])),
-            **more,
-        }
-        return world.variables(**environment)
+        chats = ",".join(map(str, [*ALLOWED, *(GROUP - number for number in range(20))]))
+        own = {"TELEGRAM_BOT_TOKEN": TOKEN, "TELEGRAM_API_URL": api.url, "STREAM": "false", "ALLOWED_CHATS": chats}
+        return world.variables(**own | more)
 
     @property
     def code(self) -> int | None:

@@ -123,9 +123,8 @@ def of_chunks(chunks: list[Chunk], repeats: dict[str, dict[str, str]] | None = N
     chats: dict[str, list[Chunk]] = {}
     for chunk in chunks:
         chats.setdefault(chunk.chat_id, []).append(chunk)
-    vectors = {
-        chat: ([c.chunk_id for c in own], np.array([vector_of(c.text) for c in own])) for chat, own in chats.items()
-    }
+    ids = {chat: [chunk.chunk_id for chunk in own] for chat, own in chats.items()}
+    vectors = {chat: (ids[chat], np.array([vector_of(chunk.text) for chunk in own])) for chat, own in chats.items()}
     return Corpus(vectors, repeats or {})
 
 

@@ -31,9 +31,8 @@ def talk(world: World, chats: int = 16, count: int = 4) -> None:
     """What is said in some chats, some of it twice, and an answer that is cut into passages."""
     for chat in range(chats):
         for number in range(count):
-            words = (
-                f"heron {number} of {chat % 5} was seen at the pond on day {number}." if number % 3 else "OK, thanks"
-            )
+            seen = f"heron {number} of {chat % 5} was seen at the pond on day {number}."
+            words = seen if number % 3 else "OK, thanks"
             world.say(f"t{number}-{chat}", words, chat_id=str(chat), timestamp=NOON + 60 * number)
     world.say("long", "A long answer. " * 200, chat_id="0", role="asst", timestamp=NOON + 1000)
 

@@ -74,9 +74,8 @@ class NewHome:
         }
 
     def variables(self, *, given: bool = True) -> dict[str, str]:
-        return {"HOME": str(self.home), "PATH": f"{BINARIES}:/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"} | (
-            self.given if given else {}
-        )
+        path = f"{BINARIES}:/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"
+        return {"HOME": str(self.home), "PATH": path} | (self.given if given else {})
 
     def start(self, *words: str, given: bool = True) -> subprocess.Popen[str]:
         command = [str(BINARIES / "hmem"), "init", "--user", *words]
@@ -120,9 +119,8 @@ class NewHome:
 
     def run(self, *words: str, program: str = "hmem") -> subprocess.CompletedProcess[str]:
         command = [str(BINARIES / program), *words]
-        return subprocess.run(
-            command, env=self.variables(given=False), capture_output=True, text=True, timeout=900, check=False
-        )
+        own = self.variables(given=False)
+        return subprocess.run(command, env=own, capture_output=True, text=True, timeout=900, check=False)
 
     def processes(self) -> list[int]:
         """Those that run in this home."""
@@ -144,15 +142,11 @@ def new_home() -> Iterator[NewHome]:
         try:
             yield made
         finally:
-            _stop(made)
-
-
-def _stop(made: NewHome) -> None:
-    for pid in made.processes():
-        with suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
-    for program in made.programs:
-        program.wait()
+            for pid in made.processes():
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            for program in made.programs:
+                program.wait()
 
 
 def path_without(folder: Path, *programs: str) -> str:

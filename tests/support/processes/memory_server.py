@@ -63,9 +63,8 @@ def command_of(world: World, chat_id: str, **settings: Any) -> tuple[list[str], 
 @asynccontextmanager
 async def serving(world: World, chat_id: str = "9912", **settings: Any) -> AsyncIterator[Served]:
     (command, *arguments), variables = command_of(world, chat_id, **settings)
-    parameters = StdioServerParameters(
-        command=command, args=arguments, env={"HOME": str(world.root)} | variables, cwd=world.root
-    )
+    given = {"HOME": str(world.root)} | variables
+    parameters = StdioServerParameters(command=command, args=arguments, env=given, cwd=world.root)
     log = world.root / "memory-server.log"
     with log.open("a", encoding="utf-8") as stream:
         async with Client(stdio_client(parameters, errlog=stream)) as client:

@@ -41,10 +41,9 @@ def _expand(names: list[str]) -> set[str]:
     calls: set[str] = set()
     for name in names:
         if name.startswith("@"):
-            shown = subprocess.run(
-                ["systemd-analyze", "syscall-filter", name], capture_output=True, text=True, check=True
-            )
-            lines = [line.strip() for line in shown.stdout.splitlines()[1:]]
+            command = ["systemd-analyze", "syscall-filter", name]
+            shown = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+            lines = [line.strip() for line in shown.splitlines()[1:]]
             calls |= _expand([line for line in lines if line and not line.startswith("#")])
         else:
             calls.add(name)
@@ -62,11 +61,8 @@ def allowed_calls(unit: dict[str, list[str]]) -> set[str]:
 
 
 def _rules(unit: dict[str, list[str]]) -> list[tuple[str, _Compare | None]]:
-    special: dict[str, list[_Compare | None]] = {
-        "socket": [
-            _Compare(0, EQUAL, int(getattr(socket, family)), 0) for family in unit["RestrictAddressFamilies"][0].split()
-        ]
-    }
+    families = (int(getattr(socket, family)) for family in unit["RestrictAddressFamilies"][0].split())
+    special: dict[str, list[_Compare | None]] = {"socket": [_Compare(0, EQUAL, number, 0) for number in families]}
     if unit.get("MemoryDenyWriteExecute") == ["yes"]:
         special["mprotect"] = special["pkey_mprotect"] = [_Compare(2, MASKED_EQUAL, EXECUTE, 0)]
         special["mmap"] = [

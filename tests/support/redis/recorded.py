@@ -90,11 +90,8 @@ def refused(path: Path, guarded: Guarded) -> list[str]:
     sent = {(user, kind): words for user, kind, words in lines}
     with guarded.client("tester") as client:
         wrong = [(user, words) for (user, _), words in sent.items() if not _may(client, user, words)]
-        return [
-            f"{user}: {' '.join(words)[:200]}"
-            for user, words in wrong
-            if user != "owner" or not _may(client, "admin", words)
-        ]
+        wrong = [(user, words) for user, words in wrong if user != "owner" or not _may(client, "admin", words)]
+        return [f"{user}: {' '.join(words)[:200]}" for user, words in wrong]
 
 
 def _may(client: Redis, user: str, words: Sequence[str]) -> bool:

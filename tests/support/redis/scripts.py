@@ -44,9 +44,8 @@ class ScriptRun:
             words = [HUGE if word == "HUGE" else word for word in shlex.split(line)]
             tester.execute_command(*words)  # type: ignore[no-untyped-call]
         given = [one if isinstance(one, bytes | str | int | float) else json.dumps(one) for one in self.arguments]
-        return client.register_script(counted(self.script))(
-            keys=list(self.names or header_keys(self.script)), args=given
-        )
+        names = list(self.names or header_keys(self.script))
+        return client.register_script(counted(self.script))(keys=names, args=given)
 
 
 @cache
@@ -65,10 +64,8 @@ def header_keys(script: str) -> list[str]:
     """The keys that the script's header lists."""
     header = texts()[script].rpartition("-- KEYS")[2].partition("-- ARGV")[0].partition("-- Returns")[0]
     text = " ".join(line.removeprefix("--") for line in header.splitlines() if line.startswith(("--", " ")))
-    return [
-        re.sub(r"<([^>]+)>", lambda one: IDS[one[1]], name)
-        for name in re.findall(r"\d+ +(hcli:(?:[^\s<,]|<[^>]+>)+)", text)
-    ]
+    named = re.findall(r"\d+ +(hcli:(?:[^\s<,]|<[^>]+>)+)", text)
+    return [re.sub(r"<([^>]+)>", lambda one: IDS[one[1]], name) for name in named]
 
 
 def calls() -> set[str]:

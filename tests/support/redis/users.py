@@ -63,10 +63,8 @@ def guarded_redis(
     port, secrets = free_port(), folder.parent / f"{folder.name}-secrets"
     subprocess.run([str(DEPLOY / "new-secrets"), "--redis", f"127.0.0.1:{port}", str(secrets)], check=True)
     users = secrets / "redis-users.acl"
-    lines = [
-        f"{line} {(additions or {}).get(line.split()[1], '')}".rstrip() + "\n"
-        for line in users.read_text().splitlines()
-    ]
+    more_rights, lines = additions or {}, users.read_text().splitlines()
+    lines = [f"{line} {more_rights.get(line.split()[1], '')}".rstrip() + "\n" for line in lines]
     users.write_text("".join(lines) + "user tester reset on nopass ~* &* +@all\n")
     urls = {user: tomllib.loads((secrets / f"{user}.toml").read_text())["REDIS_URL"] for user in USERS}
     command = yaml.safe_load((DEPLOY / "compose.yaml").read_text())["services"]["redis"]["command"]

@@ -83,16 +83,16 @@ def traced_night(world: World, failure: Failure | None = None) -> Traced:
     with subprocess.Popen(command, stderr=subprocess.DEVNULL) as tracer:
         wait_for(lambda: _traced(traced.pid) or tracer.poll() is not None, "strace to attach")
         if tracer.poll() is not None:
-            traced.kill()
+            traced.killed()
             raise AssertionError(
                 "strace could not attach. It needs ptrace: run as root, or in a container with SYS_PTRACE."
             )
         traced.open_gate()
-        code = traced.wait(DEAF_NIGHT_SECONDS)
+        code = traced.ended(DEAF_NIGHT_SECONDS)
         if code is None and not read_trace(trace).unfairly:
-            code = traced.wait(LONGEST_NIGHT_SECONDS)
+            code = traced.ended(LONGEST_NIGHT_SECONDS)
         if code is None:
-            traced.kill()
+            traced.killed()
         tracer.wait(600)
     done = Traced(code, traced.output(), read_trace(trace))
     traced.close()
@@ -179,9 +179,8 @@ def _short(output: str) -> str:
 
 def _drawn(random: Random, first: Trace, rounds: int) -> Iterator[Failure]:
     """So many of all failures: each kind of call and error as often as any other."""
-    fair = {
-        call: [n for n in range(1, count + 1) if (call, n) not in first.unfair] for call, count in first.calls.items()
-    }
+    made = {call: range(1, count + 1) for call, count in first.calls.items()}
+    fair = {call: [n for n in numbers if (call, n) not in first.unfair] for call, numbers in made.items()}
     kinds = [(call, error) for call, numbers in fair.items() if numbers for error in ERRORS]
     random.shuffle(kinds)
     for round_number in range(rounds):

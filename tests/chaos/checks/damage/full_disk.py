@@ -16,7 +16,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from shared.errors import PublishFailed, StorageError
-from tests.chaos.harness.aftermath import check_end, kept, mended, state_of_use
+from tests.chaos.harness.aftermath import check_dispatcher, check_end, kept, mended, state_of_use
 from tests.chaos.harness.forked import night, under_way
 from tests.chaos.harness.oracle import Shadow
 from tests.chaos.harness.report import Bench, Outcome, bench, chaos
@@ -34,23 +34,14 @@ FULL = frozenset({0, StorageError.exit_code, PublishFailed.exit_code})
 @chaos("full-disk", "the night's disk, the day host's and the dispatcher's fill up, at every step of the night")
 def run(given: Bench) -> Outcome:
     mount = ["unshare", "--mount", "--propagation", "private"]
-    probe = subprocess.run(
-        [*mount, "mount", "-t", "tmpfs", "none", "/mnt"], capture_output=True, text=True, check=False
-    )
+    tried = [*mount, "mount", "-t", "tmpfs", "none", "/mnt"]
+    probe = subprocess.run(tried, capture_output=True, text=True, check=False)
     if probe.returncode != 0:
         note = f"skipped: a tmpfs of its own needs root ({probe.stderr.strip() or 'unshare failed'})"
         given.say(note)
         return Outcome(notes=[note])
-    command = [
-        *mount,
-        sys.executable,
-        "-m",
-        "tests.chaos.checks.damage.full_disk",
-        str(given.root),
-        str(given.rounds),
-        str(given.seed),
-    ]
-    command += ["quiet"] if given.quiet else []
+    command = [*mount, sys.executable, "-m", "tests.chaos.checks.damage.full_disk"]
+    command += [str(given.root), str(given.rounds), str(given.seed), *(["quiet"] if given.quiet else [])]
     environment = os.environ | {"PYTHONPATH": str(REPOSITORY)}
     done = subprocess.run(command, cwd=REPOSITORY, env=environment, stdout=subprocess.PIPE, text=True, check=False)
     if done.returncode != 0:
@@ -128,17 +119,13 @@ def _nothing_too_early(world: World, before: tuple[str, frozenset[bytes]], outco
         outcome.found("lost", f"{what}: flushed without a switch: {sorted(gone)[:5]}")
 
 
-def _nights_disk(given: Bench, outcome: Outcome) -> None:
-    vectors = given.rounds >= FEW_ROUNDS
-    world = given.world("night-disk", light=not vectors)
-    _sweep(world, SmallDisk(world.night_dir), given.rounds, outcome, "night host", vectors=vectors)
-    given.close_world("night-disk")
-
-
-def _days_disk(given: Bench, outcome: Outcome) -> None:
-    world = given.world("memory-disk", light=True)
-    _sweep(world, SmallDisk(world.memory_dir), given.rounds, outcome, "day host", vectors=False)
-    given.close_world("memory-disk")
+def _both_disks(given: Bench, outcome: Outcome) -> None:
+    for name, vectors in (("day host", False), ("night host", given.rounds >= FEW_ROUNDS)):
+        place = name.replace(" ", "-")
+        world = given.world(place, light=not vectors)
+        disk = SmallDisk(world.memory_dir if name == "day host" else world.night_dir)
+        _sweep(world, disk, given.rounds, outcome, name, vectors=vectors)
+        given.close_world(place)
 
 
 def _dispatchers_disk(given: Bench, outcome: Outcome) -> None:
@@ -147,7 +134,8 @@ def _dispatchers_disk(given: Bench, outcome: Outcome) -> None:
     if given.rounds < FEW_ROUNDS:
         disks = given.random("state").sample(disks, 1)
     for name, options, room in disks:
-        world, shadow = given.world(f"state {name}".replace(" ", "-")), Shadow()
+        place = f"state {name}".replace(" ", "-")
+        world, shadow = given.world(place), Shadow()
         shadow.say(world, "t0", "the boiler code is 4711")
         mended(world, shadow, outcome, f"state directory, {name}")
         disk = SmallDisk(world.root / "state", options)
@@ -158,18 +146,11 @@ def _dispatchers_disk(given: Bench, outcome: Outcome) -> None:
         for number, chat in enumerate(("9912", "another-chat", "9912")):
             outcome.faults += 1
             _ask(world, shadow, f"q{number}", chat, outcome, f"state directory with {name}")
-        if code := running.stop():
-            outcome.found(
-                "torn", f"the dispatcher on a disk with {name} ended with {code}: {running.log.read_text()[-800:]}"
-            )
-        if "Traceback" in (log := running.log.read_text()):
-            outcome.found(
-                "torn", f"the dispatcher on a disk with {name} stumbled: {log[log.index('Traceback') :][:1500]}"
-            )
+        check_dispatcher(outcome, running, f" on a disk with {name}")
         disk.enlarge()
         disk.clear()
         mended(world, shadow, outcome, f"state directory, {name}")
-        given.close_world(f"state {name}".replace(" ", "-"))
+        given.close_world(place)
 
 
 def _ask(world: World, shadow: Shadow, task_id: str, chat: str, outcome: Outcome, what: str) -> None:
@@ -177,10 +158,7 @@ def _ask(world: World, shadow: Shadow, task_id: str, chat: str, outcome: Outcome
     wait_for(lambda: world.redis.exists(f"hcli:results:{task_id}"), f"{what}: an answer")
     answer = json.loads(world.redis.get(f"hcli:results:{task_id}") or b"{}")["output"]
     for role in ("user", "asst"):
-        value = world.redis.get(key := f"hcli:memory:{task_id}:{role}")
-        if isinstance(value, bytes):
-            shadow.acknowledged(key.encode(), value)
-        elif role == "user":
+        if not shadow.acknowledge(world, key := f"hcli:memory:{task_id}:{role}") and role == "user":
             outcome.found("lost", f"{what}: {key} was not written")
     if "stand-in for Claude" not in answer:
         outcome.found("torn", f"{what}: Claude was not asked: {answer[:300]!r}")
@@ -191,7 +169,7 @@ def main() -> None:
     root, rounds, seed, *quiet = sys.argv[1:]
     outcome = Outcome()
     with bench(Path(root), int(rounds), int(seed), quiet=bool(quiet)) as given:
-        for part in (_days_disk, _nights_disk, _dispatchers_disk):
+        for part in (_both_disks, _dispatchers_disk):
             part(given, outcome)
             given.say(f"{part.__name__.strip('_').replace('_', ' ')}: {outcome.faults} faults")
     print(json.dumps(asdict(outcome)))

@@ -56,16 +56,8 @@ def anew(chunks: list[Chunk]) -> Iterator[Path]:
 def _items(index: LexicalIndex, chat: str) -> list[Any]:
     items = index.items(chat)
     assert items is not None
-    features, near = items.features, items.features.neighbours
-    arrays = (
-        items.starts,
-        features.tokens,
-        features.lengths,
-        features.asks,
-        features.timed,
-        near.total,
-        near.continues,
-    )
+    own, near = items.features, items.features.neighbours
+    arrays = (items.starts, own.tokens, own.lengths, own.asks, own.timed, near.total, near.continues)
     spoken = [items.speakers[number] for number in items.said_by]
     return [items.chat_id, items.chunk_ids, spoken, *(array.tolist() for array in arrays)]
 
@@ -75,9 +67,7 @@ def _where(index: LexicalIndex, chat: str, terms: list[str]) -> dict[str, list[t
     assert items is not None
     found = index.postings(items, terms)
     assert list(found) == sorted(found)
-    return {
-        term: sorted(zip(places.tolist(), counts.tolist(), strict=True)) for term, (places, counts) in found.items()
-    }
+    return {term: sorted(zip(at.tolist(), counts.tolist(), strict=True)) for term, (at, counts) in found.items()}
 
 
 def same_words(one: LexicalIndex, other: LexicalIndex, chunks: list[Chunk]) -> None:
@@ -148,7 +138,6 @@ def sealed(built: Path, path: Path) -> Path:
     shutil.copytree(built, path, ignore=shutil.ignore_patterns("result.json"))
     with closing(LexicalIndex(path / LEXICAL)) as index:
         per_chat = index.chunks_per_chat()
-    seal(
-        path, Manifest(1, None, {}, 1, 1, "UTC", ["sqlite"], IDENTITY, **write_chats(path, 1, per_chat), tombstones={})
-    )
+    sums = write_chats(path, 1, per_chat)
+    seal(path, Manifest(1, None, {}, 1, 1, "UTC", ["sqlite"], IDENTITY, **sums, tombstones={}))
     return path
