@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import closing
+from types import SimpleNamespace
 
 import pytest
 
@@ -41,9 +42,7 @@ def held(world: World) -> bool:
     return in_use(release)
 
 
-def test_a_release_is_let_go_when_nobody_has_asked_for_a_while(
-    reader: Reader, talked: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_release_is_let_go_when_nobody_asks(reader: Reader, talked: World, monkeypatch: pytest.MonkeyPatch) -> None:
     read(reader)
     time.sleep(0.3)
     assert held(talked)
@@ -101,14 +100,10 @@ def test_one_preview_at_a_time(site: Site) -> None:
 def test_a_file_that_the_disk_has_no_room_for_is_not_read(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     visitor = site.visitor()
     visitor.get("/import")
-    monkeypatch.setattr("dispatcher.servers.web.app.shutil.disk_usage", lambda _: Full)
+    monkeypatch.setattr("dispatcher.servers.web.app.shutil.disk_usage", lambda _: SimpleNamespace(free=0))
     answer = visitor.client.post("/import/upload", data={"form-token": visitor.token}, files={"file": ("a", b"x" * 99)})
     assert answer.status_code == 400
     assert "not enough room" in answer.text
-
-
-class Full:
-    free = 0
 
 
 def test_with_a_damaged_release_memories_can_still_be_changed(site: Site, talked: World) -> None:

@@ -15,8 +15,6 @@ from tests.dispatcher.servers.web.browser import hostile
 from tests.support.processes.chromium import executable
 from tests.support.processes.page_world import LIGHT, PageWorld, asked, household, own_world, page_over
 
-#: A name of another site, which its owner has made to lead to this host (DNS rebinding).
-REBOUND = "evil.example"
 SECONDS = 60_000.0  # milliseconds that Playwright waits: the machine may be busy
 #: Notes each violation of the page's policy where the test can read it.
 _NOTE_VIOLATIONS = "addEventListener('securitypolicyviolation', (e) => (window.violations ??= []).push(e.violatedDirective + ' ' + e.blockedURI));"
@@ -64,7 +62,7 @@ def watch(page: Page, site: PageWorld) -> Watched:
 @pytest.fixture(scope="package")
 def chromium() -> Iterator[Browser]:
     with sync_playwright() as driver:
-        arguments = [f"--host-resolver-rules=MAP {REBOUND} 127.0.0.1", *(["--no-sandbox"] if os.geteuid() == 0 else [])]
+        arguments = ["--no-sandbox"] if os.geteuid() == 0 else []
         expect.set_options(timeout=SECONDS)  # 5 s otherwise, whatever the timeout of a context
         browser = driver.chromium.launch(executable_path=executable(driver), args=arguments)
         yield browser

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import time
-import zipfile
-from pathlib import Path
 
 import pytest
 from playwright.sync_api import Page, expect
 
 from shared.turns.records import Turn
 from tests.dispatcher.servers.web.browser.conftest import Enter, Watched
-from tests.dispatcher.servers.web.browser.visits import fill, of_chat, submit, upload
-from tests.support.machine import wait_for
+from tests.dispatcher.servers.web.browser.visits import fill, of_chat, submit
 from tests.support.processes.memory_server import keep, of_today
-from tests.support.processes.page_world import LIGHT, NOOR, ODD, PageWorld, household, own_world, page_over
+from tests.support.processes.page_world import NOOR, PageWorld
 
 JOB_SECONDS = 600.0
 
@@ -63,131 +60,6 @@ def test_memories_are_added_corrected_completed_and_forgotten(owner: Watched, si
     assert owner.faults() == []
 
 
-@pytest.mark.slow
-def test_a_night_shows_its_progress_and_survives_a_reload(
-    owner: Watched, site: PageWorld, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    gate = site.world.root / "gate"
-    monkeypatch.setenv("RESTART_COMMAND", f"sh -c 'while [ ! -e {gate} ]; do sleep 0.1; done'")
-    site.world.say("new1", "Something new was said.", timestamp=time.time() - 30)
-    page = owner.open("/nights")
-    unfold(page, "Run a night now")
-    submit(page, "form[action='/nights/run']")
-    expect(page.get_by_role("progressbar")).to_be_visible()
-    address = page.url
-    expect(page.locator("#job pre")).to_contain_text("publish", timeout=JOB_SECONDS * 1000)
-    page.reload()
-    expect(page.get_by_role("progressbar")).to_be_visible()
-    other = owner.open("/nights")
-    expect(other.locator(".note")).to_contain_text("A night runs now")
-    assert other.get_by_role("button", name="Run the night").count() == 0, "not two at once"
-    gate.touch()
-    page.goto(address)
-    said = ended(page)
-    assert "Done" in said, said
-    assert site.world.redis.exists("hcli:memory:new1:user") == 0
-    assert owner.faults() == []
-
-
-@pytest.mark.slow
-def test_a_release_of_before_is_used_again_and_unpinned(tmp_path: Path, enter: Enter) -> None:
-    """In a world of its own: no release from before a forgetting may be used again."""
-    with own_world(tmp_path, **LIGHT) as world:
-        household(world, 2)
-        with page_over(world) as served:
-            _back_and_forth(enter(served))
-
-
-def _back_and_forth(owner: Watched) -> None:
-    page = owner.open("/nights")
-    unfold(page, "Go back to release 1")
-    with page.expect_navigation():
-        page.get_by_role("button", name="Go back to release 1", exact=True).click()
-    assert "Release 1 is current" in ended(page)
-    page = owner.open("/nights")
-    expect(page.locator("tr", has_text="pinned")).to_contain_text("current")
-    unfold(page, "Unpin")
-    submit(page, "form[action='/releases/unpin']")
-    assert "no longer pinned" in ended(page)
-    page = owner.open("/nights")
-    expect(page.locator("tr", has_text="pinned")).to_have_count(0)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("form", "label", "value"),
-    [
-        ("turn", "Turn id, as in Talk", "fg1:user"),
-        ("matching", "Turns and memories that contain", "walrus 4711"),
-    ],
-)
-def test_a_turn_and_a_text_are_forgotten_after_the_word(
-    owner: Watched, site: PageWorld, form: str, label: str, value: str
-) -> None:
-    chat = f"forget-{form}"
-    of_today(site.world, Turn("fg1", "user", chat, "The walrus 4711 sings.", time.time() - 60, "Eve"))
-    of_today(site.world, Turn("fg2", "user", chat, "This one stays.", time.time() - 50, "Eve"))
-    page = owner.open(of_chat("/forget", chat))
-    fill(page, label, value)
-    submit(page, f"form:has(input[value={form}])")
-    expect(page.locator("p.problem")).to_contain_text("1 turn of")
-    expect(page.locator("main")).to_contain_text("The walrus 4711 sings.")
-    fill(page, "to erase it for ever", "yes")
-    submit(page, "form[action='/forget/carry-out']")
-    expect(page.get_by_role("alert")).to_contain_text("Nothing was erased")
-    expect(owner.open(of_chat("/chat/talk", chat)).locator("main")).to_contain_text("walrus")
-    page = owner.open(of_chat("/forget", chat))
-    fill(page, label, value)
-    submit(page, f"form:has(input[value={form}])")
-    fill(page, "to erase it for ever", "forget")
-    submit(page, "form[action='/forget/carry-out']")
-    assert "Done" in ended(page)
-    talk = owner.open(of_chat("/chat/talk", chat)).locator("main")
-    expect(talk).not_to_contain_text("walrus")
-    expect(talk).to_contain_text("This one stays.")
-    page = owner.open("/forget")
-    unfold(page, "complete")
-    expect(page.locator(".receipts")).to_contain_text(chat)
-    expect(page.locator("main")).not_to_contain_text("walrus")
-
-
-def test_an_export_is_downloaded_with_the_files_of_the_chat(owner: Watched, tmp_path: Path) -> None:
-    page = owner.open(of_chat("/chat", ODD))
-    with page.expect_download() as waiting:
-        page.get_by_role("link", name="Export as a ZIP file").click()
-    waiting.value.save_as(tmp_path / "export.zip")
-    with zipfile.ZipFile(tmp_path / "export.zip") as archive:
-        assert archive.testzip() is None
-        texts = b"".join(archive.read(name) for name in archive.namelist() if name.endswith(".jsonl"))
-    assert b"12 kg of beans" in texts
-    assert b"boiler" not in texts, "of another chat"
-
-
-@pytest.mark.slow
-def test_old_history_is_uploaded_tried_and_imported(owner: Watched) -> None:
-    page = upload(owner)
-    page.get_by_label("What it is").select_option("jsonl")
-    submit(page, "form[action='/import/plan']")
-    expect(page.get_by_label("The dry run")).to_contain_text("1")
-    expect(owner.page.locator("h1")).to_have_text("Import: dry run")
-    submit(page, "form[action='/import/stage']")
-    assert "Done" in ended(page)
-    expect(owner.open(of_chat("/chat/talk", "old-chat")).locator("main")).to_contain_text("An old story.")
-
-
-def test_another_budget_gives_another_prompt(owner: Watched) -> None:
-    page = owner.open(of_chat("/chat/try"))
-    fill(page, "The message", "What was wrong with the boiler?")
-    submit(page, "main form")
-    whole = page.get_by_label("The text for Claude").inner_text()
-    assert "F28" in whole
-    fill(page, "Budget in tokens", "40")
-    submit(page, "main form")
-    small = page.get_by_label("The text for Claude").inner_text()
-    assert len(small) < len(whole) / 2
-    expect(page.get_by_label("The message")).to_have_value("What was wrong with the boiler?")
-
-
 def tab_to(page: Page, words: str, most: int = 60) -> None:
     """Press Tab until the focus is on an element with these words; each that has it must be seen to have it."""
     for _ in range(most):
@@ -233,41 +105,43 @@ def test_by_the_keyboard_alone_a_fact_is_added(site: PageWorld, enter: Enter) ->
 
 
 @pytest.mark.slow
-def test_pages_answer_while_a_night_and_a_forgetting_run(
-    owner: Watched, site: PageWorld, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    gate = site.world.root / "gate-beside"
+def test_a_night_and_a_forgetting_are_shown(owner: Watched, site: PageWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    gate = site.world.root / "gate"
     monkeypatch.setenv("RESTART_COMMAND", f"sh -c 'while [ ! -e {gate} ]; do sleep 0.1; done'")
     of_today(site.world, Turn("bs1", "user", "beside", "A heron stood here.", time.time() - 60, "Eve"))
-    site.world.say("bs2", "Something else was said.", timestamp=time.time() - 30)
+    of_today(site.world, Turn("bs2", "user", "beside", "This one stays.", time.time() - 50, "Eve"))
+    site.world.say("new1", "Something new was said.", timestamp=time.time() - 30)
     page = owner.open("/nights")
     unfold(page, "Run a night now")
     submit(page, "form[action='/nights/run']")
+    expect(page.get_by_role("progressbar")).to_be_visible()
     night = page.url
+    expect(page.locator("#job pre")).to_contain_text("publish", timeout=JOB_SECONDS * 1000)
+    page.reload()
+    expect(page.get_by_role("progressbar")).to_be_visible()
     page = owner.open("/forget")
     fill(page, "Turns and memories that contain", "heron")
     submit(page, "form:has(input[value=matching])")
+    expect(page.locator("p.problem")).to_contain_text("1 turn of")
+    expect(page.locator("main")).to_contain_text("A heron stood here.")
     fill(page, "to erase it for ever", "forget")
     submit(page, "form[action='/forget/carry-out']")
     forgetting = page.url
-    for path in (
-        "/",
-        "/nights",
-        "/chats",
-        of_chat("/chat"),
-        of_chat("/chat/talk"),
-        of_chat("/chat/search", q="boiler"),
-        "/forget",
-    ):
+    searched = of_chat("/chat/search", q="boiler")
+    for path in ("/", "/nights", "/chats", of_chat("/chat"), of_chat("/chat/talk"), searched, "/forget"):
         answer = page.goto(site.base + path)
         assert answer is not None
         assert answer.status == 200, path
-    assert "boiler" in owner.open(of_chat("/chat/search", q="boiler")).inner_text("main")
+    assert "boiler" in owner.open(searched).inner_text("main")
+    page = owner.open("/nights")
+    expect(page.locator(".note")).to_contain_text("A night runs now")
+    assert page.get_by_role("button", name="Run the night").count() == 0, "not two at once"
     gate.touch()
     for job in (night, forgetting):
         page.goto(job)
         assert "Done" in ended(page)
-    wait_for(
-        lambda: "heron" not in owner.open(of_chat("/chat/talk", "beside")).inner_text("main"), "it to be forgotten"
-    )
+    assert site.world.redis.exists("hcli:memory:new1:user") == 0
+    talk = owner.open(of_chat("/chat/talk", "beside")).locator("main")
+    expect(talk).not_to_contain_text("heron")
+    expect(talk).to_contain_text("This one stays.")
     assert owner.faults() == []

@@ -41,22 +41,16 @@ def test_a_page_opens_without_a_fault_and_nothing_from_elsewhere(owner: Watched,
 
 def test_the_watch_notices_a_fault(owner: Watched) -> None:
     page = owner.open("/chats")
-    page.evaluate(
-        "document.body.append(Object.assign(document.createElement('script'), { textContent: 'window.ran = 1' }))"
-    )
+    script = "Object.assign(document.createElement('script'), { textContent: 'window.ran = 1' })"
+    page.evaluate(f"document.body.append({script})")
     page.evaluate("document.body.setAttribute('style', 'color: red')")
     page.evaluate("document.body.append(Object.assign(new Image(), { src: 'http://127.0.0.1:9/x.png' }))")
     page.evaluate("setTimeout(() => { throw new Error('thrown') })")
     page.wait_for_function("(window.violations ?? []).length >= 3")
     assert page.evaluate("window.ran ?? 0") == 0, "the policy runs no script of a page's own"
     found = " ".join(owner.faults())
-    for part in (
-        "policy: script-src-elem inline",
-        "policy: style-src-attr",
-        "policy: img-src",
-        "error: thrown",
-        "console error",
-    ):
+    policies = [f"policy: {one}" for one in ("script-src-elem inline", "style-src-attr", "img-src")]
+    for part in (*policies, "error: thrown", "console error"):
         assert part in found, found
 
 
@@ -80,15 +74,6 @@ def _violations(watched: Watched) -> list[str]:
         for one in found["violations"]
         for node in one["nodes"]
     ]
-
-
-def test_axe_notices_a_violation(owner: Watched) -> None:
-    page = owner.open("/chats")
-    page.evaluate("document.querySelector('label').remove()")
-    page.evaluate("document.querySelector('h1').innerHTML = '<img src=/static/icon.svg>'")
-    found = " ".join(_violations(owner))
-    assert "label: " in found
-    assert "image-alt: " in found
 
 
 def test_axe_is_the_file_of_its_package() -> None:

@@ -79,7 +79,7 @@ def test_the_look_notices_what_broke_out(attacked: PageWorld, enter: Enter) -> N
 
 
 @pytest.mark.slow
-def test_nothing_that_was_written_runs_or_breaks_out(attack: Attacked, capsys: pytest.CaptureFixture[str]) -> None:
+def test_nothing_that_was_written_runs_or_breaks_out(attack: Attacked) -> None:
     refused = set()
     for payload in PAYLOADS:
         chat = chat_of(payload)
@@ -96,10 +96,6 @@ def test_nothing_that_was_written_runs_or_breaks_out(attack: Attacked, capsys: p
     fields = (*FIELDS, *ADDRESSED, "chat", "worker")
     wanted = {mark(field, payload) for field in fields for payload in PAYLOADS}
     missing = wanted - attack.seen - refused
-    with capsys.disabled():
-        print(
-            f"\n{len(wanted)} combinations of payload and field: {len(wanted & attack.seen)} shown, {len(refused)} refused, none ran"
-        )
     assert not missing
     assert len(wanted & attack.seen) >= 200
 
@@ -139,15 +135,9 @@ def test_an_import_shows_what_a_file_holds_as_it_was_written(attack: Attacked) -
 
     from tests.dispatcher.servers.web.browser.visits import upload
 
+    base = {"role": "user", "timestamp": 1.6e9}
     turns = [
-        {
-            "task_id": f"i{number}",
-            "role": "user",
-            "chat_id": chat_of(name),
-            "content": payload,
-            "timestamp": 1.6e9,
-            "name": payload,
-        }
+        base | {"task_id": f"i{number}", "chat_id": chat_of(name), "content": payload, "name": payload}
         for number, (name, payload) in enumerate(PAYLOADS.items())
     ]
     lines = "".join(json.dumps(turn) + "\n" for turn in turns) + f'{{"task_id": "{PAYLOADS["svg"]}\n'

@@ -18,23 +18,11 @@ def of_chat(path: str, chat: str = NOOR, **query: str) -> str:
 
 
 PATHS = {
-    "today": "/",
-    "checked": "/?check=1",
-    "nights": "/nights",
-    "night": "/nights/2",
-    "chats": "/chats",
-    "chat": of_chat("/chat"),
-    "odd": of_chat("/chat", ODD),
-    "talk": of_chat("/chat/talk"),
-    "group": of_chat("/chat/talk", GROUP),
-    "search": of_chat("/chat/search", q="boiler display"),
-    "why": of_chat("/chat/why"),
-    "try": of_chat("/chat/try", text="What was wrong with the boiler?"),
-    "forget": of_chat("/forget"),
-    "import": "/import",
-    "settings": "/settings",
-    "missing": "/nights/777",
-}
+    "today": "/", "checked": "/?check=1", "nights": "/nights", "night": "/nights/2", "missing": "/nights/777", "import": "/import",
+    "settings": "/settings", "chats": "/chats", "chat": of_chat("/chat"), "odd": of_chat("/chat", ODD), "talk": of_chat("/chat/talk"),
+    "group": of_chat("/chat/talk", GROUP), "search": of_chat("/chat/search", q="boiler display"), "why": of_chat("/chat/why"),
+    "try": of_chat("/chat/try", text="What was wrong with the boiler?"), "forget": of_chat("/forget"),
+}  # fmt: skip
 
 
 def _preview(watched: Watched) -> None:
@@ -62,9 +50,8 @@ def _plan(watched: Watched) -> None:
 def _job(watched: Watched) -> None:
     """Of a piece of work that ends at once: there is no pin to remove."""
     page = watched.open("/nights")
-    form: dict[str, str | float | bool] = {
-        "form-token": page.locator("input[name=form-token]").first.get_attribute("value") or ""
-    }
+    token = page.locator("input[name=form-token]").first.get_attribute("value")
+    form: dict[str, str | float | bool] = {"form-token": token or ""}
     answer = page.request.post(f"{watched.site.base}/releases/unpin", form=form, max_redirects=0)
     watched.open(answer.headers["location"])
 
