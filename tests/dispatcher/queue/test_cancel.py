@@ -55,27 +55,15 @@ def test_a_running_task_is_ended_with_its_children_and_nothing_else(light: World
     assert bot.turn(task, "user")["content"] == "a slow one"
     assert not bot.redis.exists(f"hcli:memory:{task}:asst")
     assert bot.redis.hlen("hcli:mem:busy") == 1, "the other chat's task runs on"
-    bot.redis.set(keys.cancel(other), "1")
-    assert bot.receive(other)["output"] == "Cancelled."
+    own_result(bot, other, "Stopped.")
+    wait_for(lambda: bot.redis.exists(keys.done(other)), "the end")
+    assert bot.receive(other)["output"] == "Stopped.", "the bot's own result has been shown and stands"
     assert gone(light.root / "pid")
     assert gone(light.root / "child")
     assert not bot.redis.exists("hcli:session:77"), "a new session that may not exist is not gone on with"
     history = [json.loads(entry)["content"] for entry in bot.redis.lrange("hcli:session_history:77", 0, -1)]
     assert history == ["another slow one"]
     assert bot.ask("hello", 77) == "ok"
-    assert running.stop() == 0
-
-
-@pytest.mark.slow
-def test_the_bots_own_result_ends_the_running_task(light: World, bot: Bot) -> None:
-    running = light.start_dispatcher(CLAUDE_BIN=slow(light))
-    task = bot.send("a slow one", 9912)
-    wait_for((light.root / "child").exists, "the call")
-    own_result(bot, task, "Stopped.")
-    wait_for(lambda: bot.redis.exists(keys.done(task)), "the end")
-    assert bot.receive(task)["output"] == "Stopped.", "it has been shown and stands"
-    assert gone(light.root / "child")
-    assert bot.ask("hello", 9912) == "ok"
     assert running.stop() == 0
 
 
@@ -172,17 +160,10 @@ def test_a_cancel_that_comes_too_late_does_nothing(light: World, bot: Bot) -> No
     assert bot.ask("next", 9912) == "ok"
     assert bot.receive(task)["output"] == "ok"
     assert len(bot.redis.keys("hcli:memory:*:asst")) == 2
-    assert running.stop() == 0
-
-
-@pytest.mark.slow
-def test_nothing_is_asked_of_redis_for_cancels_while_nothing_runs(light: World, bot: Bot) -> None:
-    running = light.start_dispatcher(CLAUDE_BIN=slow(light))
-    bot.ask("hello", 9912)
     bot.redis.config_resetstat()
     waits = "cmdstat_blmove"
     wait_for(lambda: waits in bot.redis.info("commandstats"), "a whole wait for work")
-    assert "cmdstat_strlen" not in bot.redis.info("commandstats")
+    assert "cmdstat_strlen" not in bot.redis.info("commandstats"), "nobody asks for cancels while nothing runs"
     assert running.stop() == 0
 
 

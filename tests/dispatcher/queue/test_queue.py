@@ -9,7 +9,6 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import partial
 from subprocess import PIPE
@@ -26,7 +25,7 @@ from shared.system.processes import died_here, host_of, process_name
 from shared.turns.records import RecordRefused, Task, Turn
 from shared.turns.signed.results import Result
 from shared.wire import keys
-from tests.support.day.hcli_bot import SAY, script
+from tests.support.day.hcli_bot import SAY, Bot, script
 from tests.support.day.queues import claimed, finished, play
 from tests.support.machine import wait_for
 from tests.support.world import World
@@ -144,19 +143,6 @@ def test_a_worker_whose_lease_had_lapsed_is_found_when_it_dies_after_a_new_claim
     play(light, scenario)
 
 
-def test_leaving_puts_back_without_blame(light: World) -> None:
-    light.enqueue("t1", "x", chat_id=1)
-
-    async def scenario(one: TaskQueue, _: TaskQueue) -> None:
-        await one.beat(None)
-        await claimed(one)
-        assert await one.leave() == 1
-
-    play(light, scenario)
-    assert light.redis.llen("hcli:tasks") == 1
-    assert light.redis.keys("hcli:mem:attempts:*") == []
-
-
 def test_waiting_moves_nothing(light: World) -> None:
     raws = [light.enqueue(f"t{number}", "x", chat_id=1) for number in range(3)]
 
@@ -267,59 +253,42 @@ def test_who_writes_junk_again_at_every_look_does_not_hold_up_the_answer(light: 
     assert stands(light.redis, "t1").output == "out"
 
 
-#: What may stand under a used id whose `done` mark has expired: is it this task's own?
-STANDING: dict[str, Callable[[Redis], Any]] = {
-    "another chat's turn": lambda redis: redis.set(
-        keys.turn("same", "user"), Turn("same", "user", "77", "the key is under the mat", 1.0).to_json()
-    ),
-    "another message of the chat": lambda redis: redis.set(
-        keys.turn("same", "user"), Turn("same", "user", "9912", "the key is under the mat", 1.0).to_json()
-    ),
-    "an answer to another chat": lambda redis: redis.set(
-        keys.turn("same", "asst"), Turn("same", "asst", "77", "noted", 1.0).to_json()
-    ),
-    "bytes that are no turn": lambda redis: redis.set(keys.turn("same", "user"), b"\xff\x00 no turn"),
-    "no turn beside the own one": lambda redis: redis.mset(
-        {
-            keys.turn("same", "user"): Turn("same", "user", "9912", "second message", 1.0).to_json(),
-            keys.turn("same", "asst"): b"{",
-        }
-    ),
+def turn_of(task: str, role: str, chat: str, text: str) -> bytes:
+    return Turn(task, role, chat, text, 1.0).to_json()
+
+
+#: What may stand under a used id whose `done` mark has expired, and is not this task's own: its turns.
+STANDING: dict[str, dict[str, bytes]] = {
+    "another-chats": {"user": turn_of("another-chats", "user", "77", "the key is under the mat")},
+    "another-message": {"user": turn_of("another-message", "user", "9912", "the key is under the mat")},
+    "an-answer-elsewhere": {"asst": turn_of("an-answer-elsewhere", "asst", "77", "noted")},
+    "no-turn": {"user": b"\xff\x00 no turn"},
+    "beside-its-own": {"user": turn_of("beside-its-own", "user", "9912", "second message"), "asst": b"{"},
 }
 
 
-def dumped(redis: Redis) -> dict[str, Any]:
-    return {role: redis.dump(keys.turn("same", role)) for role in ("user", "asst")}
+def dumped(redis: Redis, task: str = "same") -> dict[str, Any]:
+    return {role: redis.dump(keys.turn(task, role)) for role in ("user", "asst")}
 
 
-@pytest.mark.parametrize("what", STANDING)
-def test_a_used_id_is_refused_aloud_after_its_mark_has_expired(light: World, redis: Redis, what: str) -> None:
-    from tests.support.day.hcli_bot import Bot
-
+def test_a_used_id_is_refused_aloud_after_its_mark_has_expired(light: World, redis: Redis) -> None:
     running, bot = light.start_dispatcher(), Bot(redis)
-    STANDING[what](redis)
-    before = dumped(redis)
-    light.enqueue("same", "second message")
-    assert "used before" in bot.receive("same")["output"]
-    assert dumped(redis) == before, "byte for byte"
-    assert redis.llen("hcli:mem:dead") == 1
-    assert not redis.exists("hcli:mem:done:same", "hcli:session:9912", "hcli:mem:unconsolidated:9912")
-    wait_for(lambda: not redis.hlen("hcli:mem:busy"), "the chat to be free")
-    assert "stand-in" in bot.ask("another", 9912)
-    running.stop()
+    for task, standing in STANDING.items():
+        redis.mset({keys.turn(task, role): raw for role, raw in standing.items()})
+        before = dumped(redis, task)
+        light.enqueue(task, "second message")
+        assert "used before" in bot.receive(task)["output"], task
+        assert dumped(redis, task) == before, "byte for byte"
+        assert not redis.exists(f"hcli:mem:done:{task}", "hcli:session:9912", "hcli:mem:unconsolidated:9912")
+        wait_for(lambda: not redis.hlen("hcli:mem:busy"), "the chat to be free")
+    assert redis.llen("hcli:mem:dead") == len(STANDING)
 
-
-def test_the_same_task_again_after_its_mark_has_expired_is_answered_again(light: World, redis: Redis) -> None:
-    from tests.support.day.hcli_bot import Bot
-
-    running, bot = light.start_dispatcher(), Bot(redis)
-    light.enqueue("same", "first message")
-    bot.receive("same")
-    wait_for(lambda: not redis.hlen("hcli:mem:busy"), "the chat to be free")
-    redis.delete("hcli:mem:done:same")
-    light.enqueue("same", "first message")
-    assert "stand-in" in bot.receive("same")["output"]
-    assert redis.llen("hcli:mem:dead") == 0
+    for _ in range(2):  # the same task is answered again
+        light.enqueue("same", "first message")
+        assert "stand-in" in bot.receive("same")["output"]
+        wait_for(lambda: not redis.hlen("hcli:mem:busy"), "the chat to be free")
+        redis.delete("hcli:mem:done:same")
+    assert redis.llen("hcli:mem:dead") == len(STANDING)
     running.stop()
 
 

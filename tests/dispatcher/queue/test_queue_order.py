@@ -105,6 +105,7 @@ def test_a_recovered_chat_comes_first_again(light: World) -> None:
         assert await served(one, 2) == ["a-0", "b-0"]
         await claimed(two)
         assert await two.leave() == 1
+        assert light.redis.keys("hcli:mem:attempts:*") == [], "nobody is blamed"
         assert await served(one, 2) == ["a-1", "b-1"]
         assert await one.claim(one.next_token()) is None
 

@@ -49,10 +49,7 @@ def in_its_name(group: int) -> dict[str, Any]:
 def test_what_a_member_of_a_group_may_not_is_refused_with_his_number(stage: Stage, group: int) -> None:
     for name in KEPT:
         stage.redis.set(f"hcli:{name}:{group}", "x")
-    for command, what in (
-        ("/new", "start a new"),
-        ("/model opus", "change the model"),
-    ):
+    for command, what in (("/new", "start a new"), ("/model opus", "change the model")):
         for sender, who in (({"user": MEMBER}, "Your number is 8"), (in_its_name(group), "write as yourself")):
             stage.api.say(group, command, **sender)
             says(stage, group, what)
@@ -70,20 +67,14 @@ def test_what_a_member_of_a_group_may_not_is_refused_with_his_number(stage: Stag
         says(stage, group, words)
 
 
-def test_an_owner_may_all_of_it_in_a_group(stage: Stage, group: int) -> None:
-    stage.redis.set(f"hcli:session:{group}", "x")
-    for command, words in (("/new", "started"), ("/model opus", "is opus")):
-        stage.api.say(group, command, user=OWNER)
-        says(stage, group, words)
-    assert not stage.redis.exists(f"hcli:session:{group}")
-    assert stage.redis.get(f"hcli:mem:bot:model:{group}") == b"opus"
-
-
-def test_in_a_private_chat_the_person_may_all_of_it(stage: Stage) -> None:
-    chat = stage.new_chat()
-    for command, words in (("/new", "started"), ("/model opus", "is opus"), ("/cancel", "nothing")):
-        stage.api.say(chat, command, user=MEMBER)
-        says(stage, chat, words)
+def test_an_owner_may_all_of_it_in_a_group_and_a_person_in_a_private_chat(stage: Stage, group: int) -> None:
+    for chat, user in ((group, OWNER), (stage.new_chat(), MEMBER)):
+        stage.redis.set(f"hcli:session:{chat}", "x")
+        for command, words in (("/new", "started"), ("/model opus", "is opus"), ("/cancel", "nothing")):
+            stage.api.say(chat, command, user=user)
+            says(stage, chat, words)
+        assert not stage.redis.exists(f"hcli:session:{chat}")
+        assert stage.redis.get(f"hcli:mem:bot:model:{chat}") == b"opus"
 
 
 def asked(stage: Stage, group: int, text: str, **sender: Any) -> str:

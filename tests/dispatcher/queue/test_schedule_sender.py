@@ -59,6 +59,13 @@ def remember(day: DayMemory, text: str, now: float, chat: str = CHAT, *, questio
 
 
 @pytest.fixture
+def clock() -> Iterator[Clock]:
+    made = Clock(at("2026-11-26 08:00"))
+    yield made
+    made.stop()
+
+
+@pytest.fixture
 def day(light: World) -> Iterator[DayMemory]:
     with closing(DayMemory(light.settings(), nullcontext)) as opened:
         yield opened
@@ -95,13 +102,9 @@ def stage(redis_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 
 
 SIX = [
-    "in 20 minutes tea",
-    "tomorrow 2:30 look at the moon",
-    "tomorrow 3:30 feed the cat",
-    "every day 7:30 pills",
-    "every sunday 2:30 backup",
+    "in 20 minutes tea", "tomorrow 2:30 look at the moon", "tomorrow 3:30 feed the cat", "every day 7:30 pills", "every sunday 2:30 backup",
     "25 october 18:00 call Ann",
-]
+]  # fmt: skip
 #: From, to, and how many dispatchers run.
 TIMES = [
     ("2026-10-24 20:00", "2026-10-25 02:45", 2),
@@ -144,8 +147,7 @@ def test_six_reminders_over_the_changes_of_the_clocks_and_a_restart(stage: Stage
     assert text == RECORDING.read_text(encoding="utf-8")
 
 
-def test_of_dispatchers_at_once_one_sends(light: World, day: DayMemory) -> None:
-    clock = Clock(at("2026-11-26 08:00"))
+def test_of_dispatchers_at_once_one_sends(light: World, day: DayMemory, clock: Clock) -> None:
     for number in range(20):
         remember(day, f"every day 9:0{number % 10} number {number}", clock.now)
     clock.start(light, 4)
@@ -158,7 +160,6 @@ def test_of_dispatchers_at_once_one_sends(light: World, day: DayMemory) -> None:
     texts = [one["text"] for one in outbox(light)]
     assert len(texts) == len(set(texts)) == 20
     assert {one.due for one in day.schedules.of_chat(CHAT)} == {at(f"2026-11-27 09:0{n}") for n in range(10)}
-    clock.stop()
 
 
 class Killed(BaseException):
@@ -167,9 +168,8 @@ class Killed(BaseException):
 
 @pytest.mark.parametrize("question", [False, True])
 def test_a_death_between_sending_and_the_store_sends_nothing_twice(
-    light: World, day: DayMemory, monkeypatch: pytest.MonkeyPatch, question: bool
+    light: World, day: DayMemory, clock: Clock, monkeypatch: pytest.MonkeyPatch, question: bool
 ) -> None:
-    clock = Clock(at("2026-11-26 08:00"))
     remember(day, "every day 9:00 news", clock.now, question=question)
     clock.start(light)
     (_, sender), clock.now = clock.running[0], at("2026-11-26 09:00")
@@ -187,11 +187,9 @@ def test_a_death_between_sending_and_the_store_sends_nothing_twice(
     assert len(sent) == 1
     (one,) = day.schedules.of_chat(CHAT)
     assert one.due == at("2026-11-27 09:00")
-    clock.stop()
 
 
-def test_a_late_one_says_so_and_comes_once(light: World, day: DayMemory) -> None:
-    clock = Clock(at("2026-11-26 08:00"))
+def test_a_late_one_says_so_and_comes_once(light: World, day: DayMemory, clock: Clock) -> None:
     remember(day, "every day 9:00 pills", clock.now)
     clock.start(light)
     clock.now = at("2026-11-29 12:00")
@@ -204,11 +202,9 @@ def test_a_late_one_says_so_and_comes_once(light: World, day: DayMemory) -> None
         "/remind done 1", "/remind snooze 1 10m", "/remind snooze 1 1h", "/remind snooze 1 tomorrow",
     ]  # fmt: skip
     assert day.schedules.of_chat(CHAT)[0].due == at("2026-11-30 09:00")
-    clock.stop()
 
 
-def test_a_snoozed_one_comes_again_beside_its_rule(light: World, day: DayMemory) -> None:
-    clock = Clock(at("2026-11-26 08:00"))
+def test_a_snoozed_one_comes_again_beside_its_rule(light: World, day: DayMemory, clock: Clock) -> None:
     made = remember(day, "in 20 minutes tea", clock.now)
     clock.start(light)
     (_, sender), clock.now = clock.running[0], clock.now + 1200
@@ -221,12 +217,10 @@ def test_a_snoozed_one_comes_again_beside_its_rule(light: World, day: DayMemory)
     clock.now += 1
     sender.round()
     assert [one["text"] for one in outbox(light)] == ["Reminder 1: tea"] * 2
-    clock.stop()
 
 
-def test_scheduled_questions_are_tasks_up_to_the_limit_of_the_day(light: World) -> None:
+def test_scheduled_questions_are_tasks_up_to_the_limit_of_the_day(light: World, clock: Clock) -> None:
     light.environment |= {"SCHEDULE_LIMIT": "2"}
-    clock = Clock(at("2026-11-26 08:00"))
     clock.start(light)
     day, sender = clock.running[0]
     for hour in (9, 10, 11, 12):
@@ -243,4 +237,3 @@ def test_scheduled_questions_are_tasks_up_to_the_limit_of_the_day(light: World) 
     clock.now = at("2026-11-27 09:00")
     sender.round()
     assert light.redis.llen("hcli:tasks") == 3, "a new day has a new budget"
-    clock.stop()

@@ -62,18 +62,23 @@ def push(redis: Redis, *raws: bytes) -> None:
 
 @pytest.mark.slow
 def test_a_task_over_the_limit_is_refused_in_a_sentence_and_one_within_is_answered(light: World, bot: Bot) -> None:
+    """Also what is left of a giant that a dead worker had."""
+    light.redis.sadd(keys.WORKERS, "dead-worker")
+    light.redis.hset(keys.inflight("dead-worker"), "dead-worker:1", b'hmem-too-large 999999\n{"task_id":"back",')
     running = light.start_installed_dispatcher()
-    for size in (LIMIT, LIMIT + 1):
-        push(bot.redis, task(f"of-{size}", size))
+    assert "it has 999999 bytes" in bot.receive("back")["output"]
+    wide = json.dumps({"task_id": "wide", "message": "жук " * LIMIT, "chat_id": 9912}, ensure_ascii=False).encode()
+    push(bot.redis, task(f"of-{LIMIT}", LIMIT), task("over", LIMIT + 1), wide)
     assert "stand-in" in bot.receive(f"of-{LIMIT}")["output"]
-    assert (
-        f"it has {LIMIT + 1} bytes, and the limit is {LIMIT} (TASK_BYTES)" in bot.receive(f"of-{LIMIT + 1}")["output"]
-    )
-    (letter,) = letters(bot.redis)
-    assert letter["reason"].startswith(f"it has {LIMIT + 1} bytes")
-    assert len(letter["task"]) < 2000
-    assert letter["task"].startswith(f'{{"task_id":"of-{LIMIT + 1}"')
-    assert '"chat_id":9912' in letter["task"], "so that it is forgotten with its chat"
+    refused = f"it has {LIMIT + 1} bytes, and the limit is {LIMIT} (TASK_BYTES)"
+    assert refused in bot.receive("over")["output"]
+    assert "TASK_BYTES" in bot.receive("wide")["output"]
+    cut = {name: one for one in letters(bot.redis) for name in ("over", "wide") if f'"{name}"' in one["task"]}
+    assert cut["over"]["reason"].startswith(f"it has {LIMIT + 1} bytes")
+    assert len(cut["over"]["task"]) < 2000
+    assert cut["over"]["task"].startswith('{"task_id":"over"')
+    assert '"chat_id":9912' in cut["over"]["task"], "so that it is forgotten with its chat"
+    assert "жук" in cut["wide"]["task"], "no character is cut in two"
     assert running.stop() == 0
 
 
@@ -89,27 +94,19 @@ def test_a_giant_is_never_held_by_the_dispatcher_and_loses_nobody(light: World, 
         wait_for(lambda: b"blmove" in b" ".join(c["cmd"].encode() for c in bot.redis.client_list()), "the wait")
     push(bot.redis, giant, *around)
     if not waiting:
+        bot.redis.slowlog_reset()
+        assert int(bot.redis.eval("return #redis.call('LINDEX', KEYS[1], 0)", 1, keys.TASKS)) == GIANT
+        reading = slowest(bot.redis)
+        bot.redis.slowlog_reset()
         running = light.start_installed_dispatcher()
     wait_for(lambda: letters(bot.redis), "the dead letter")
     for number in range(20):
         assert "stand-in" in bot.receive(f"small-{number}")["output"]
     assert resident(running) < 250 << 20
+    assert waiting or slowest(bot.redis) < reading / 3, "Redis does not stand still over it: nobody has read it"
     (letter,) = letters(bot.redis)
     assert GIANT <= int(letter["reason"].split()[2]) < 1.3 * GIANT
     assert bot.redis.llen(keys.TASKS) == 0
-    assert running.stop() == 0
-
-
-@pytest.mark.slow
-def test_redis_does_not_stand_still_over_a_giant_at_the_head(light: World, bot: Bot) -> None:
-    push(bot.redis, task("giant", GIANT), task("next", 300))
-    bot.redis.slowlog_reset()
-    assert int(bot.redis.eval("return #redis.call('LINDEX', KEYS[1], 0)", 1, keys.TASKS)) == GIANT
-    reading = slowest(bot.redis)
-    bot.redis.slowlog_reset()
-    running = light.start_installed_dispatcher()
-    assert "stand-in" in bot.receive("next")["output"]
-    assert slowest(bot.redis) < reading / 3, "nobody has read it"
     assert running.stop() == 0
 
 
@@ -136,33 +133,9 @@ def test_others_who_look_at_the_queue_get_what_is_left_of_a_giant(light: World, 
     assert len(redis.lindex(keys.TASKS, 0) or b"") > LIMIT, "a look for the metrics changes nothing"
     push(redis, task("third", 2 * LIMIT, chat=5))
     tasks = list(TasksLayer(redis, SECRET, LIMIT).all())
-    assert [(one.task.task_id if one.task else None, one.chat_id) for one in tasks] == [
-        (None, "9912"),
-        ("second", "9912"),
-        (None, "5"),
-    ]
+    assert [(one.task.task_id if one.task else None, one.chat_id) for one in tasks] == [(None, "9912"), ("second", "9912"), (None, "5")]  # fmt: skip
     assert [TooLarge.parse(one.raw) is not None for one in tasks] == [True, False, True]
     assert redis.lrange(keys.TASKS, 0, -1) == [one.raw for one in tasks], "they can be withdrawn by their bytes"
-
-
-@pytest.mark.slow
-def test_what_is_left_of_a_giant_comes_back_from_a_dead_worker(light: World, bot: Bot) -> None:
-    light.redis.sadd(keys.WORKERS, "dead-worker")
-    light.redis.hset(keys.inflight("dead-worker"), "dead-worker:1", b'hmem-too-large 999999\n{"task_id":"back",')
-    running = light.start_installed_dispatcher()
-    assert "it has 999999 bytes" in bot.receive("back")["output"]
-    assert running.stop() == 0
-
-
-@pytest.mark.slow
-def test_characters_are_not_cut_in_two(light: World, bot: Bot) -> None:
-    running = light.start_installed_dispatcher()
-    raw = json.dumps({"task_id": "wide", "message": "жук " * LIMIT, "chat_id": 9912}, ensure_ascii=False).encode()
-    push(bot.redis, raw)
-    assert "TASK_BYTES" in bot.receive("wide")["output"]
-    (letter,) = letters(bot.redis)
-    assert "жук" in letter["task"]
-    assert running.stop() == 0
 
 
 @pytest.mark.slow
