@@ -2,29 +2,13 @@
 
 from __future__ import annotations
 
-import json
-from typing import Any
-
+from tests.dispatcher.chat_data.forget.test_turns_and_text import forgotten
 from tests.nightly.backfill.test_import_files import archived, report
 from tests.nightly.imports.exports.builders import NOON, gpt_conversation, gpt_node, written
-from tests.support.day.forgetting_world import hmem
+from tests.support.night.archives import places
 from tests.support.world import World
 
 TITLE = "Zanzibar lighthouse plans"
-
-
-def forgotten(world: World, *arguments: str) -> dict[str, Any]:
-    """The receipt of a forgetting that is complete."""
-    (record,) = json.loads(hmem(world, "forget", *arguments, "--yes", "--json").stdout)
-    assert record["complete"], record
-    return dict(record)
-
-
-def everywhere(world: World, words: bytes) -> list[str]:
-    """The files of day and night that hold these words."""
-    places = (world.night_dir, world.memory_dir, world.root / "state")
-    files = [path for place in places for path in place.rglob("*") if path.is_file()]
-    return [str(path) for path in files if words in path.read_bytes()]
 
 
 def imported(world: World) -> dict[str, tuple[str, bytes]]:
@@ -44,13 +28,13 @@ def imported(world: World) -> dict[str, tuple[str, bytes]]:
 def test_one_turn_of_a_conversation_goes_and_its_title_stays_with_the_others(light: World) -> None:
     gone = next(turn_id for turn_id, (_, value) in imported(light).items() if b"coral" in value)
     forgotten(light, f"--turn={gone}", "--chat=9912")
-    assert everywhere(light, b"coral stone") == []
+    assert places(light, "coral stone") == []
     assert sorted(value.count(TITLE.encode()) for _, value in archived(light).values()) == [0, 1]
 
 
 def test_a_conversation_goes_by_its_title(light: World) -> None:
     imported(light)
     forgotten(light, "--matching=zanzibar  LIGHTHOUSE", "--chat=9912")
-    assert everywhere(light, b"coral stone") == []
-    assert everywhere(light, b"Zanzibar") == [], "the title has gone with its turns"
+    assert places(light, "coral stone") == []
+    assert places(light, "Zanzibar") == [], "the title has gone with its turns"
     assert len(archived(light)) == 1

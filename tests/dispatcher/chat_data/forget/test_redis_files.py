@@ -6,7 +6,7 @@ import json
 import subprocess
 import time
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -66,6 +66,11 @@ def named(record: dict[str, Any]) -> list[str]:
     return [f"{one['what']}: {one['why']}: {one['do']}" for one in record["stays"] if "Redis" in one["what"]]
 
 
+def rewritten(world: World, guarded: Guarded, admin: str, **more: Any) -> Any:
+    with closing(guarded.client("owner")) as client:
+        return rewrite(world.settings(redis_admin_url=admin), client, print, **more)
+
+
 def test_after_a_forgetting_as_administrator_the_words_are_in_no_file_of_redis(spoken: World, guarded: Guarded) -> None:
     record = forget(spoken, REDIS_ADMIN_URL=guarded.urls["admin"])
     assert named(record) == []
@@ -100,26 +105,19 @@ def test_an_administrator_who_may_not_or_is_another_redis_is_named(
 ) -> None:
     (said,) = named(forget(spoken, REDIS_ADMIN_URL=redis_url))
     assert "REDIS_ADMIN_URL and REDIS_URL are different servers" in said
-    client = guarded.client("owner")
-    rewritten = rewrite(spoken.settings(redis_admin_url=guarded.urls["owner"]), client, print)
-    assert [one["what"] for one in rewritten.stays] == [
-        f"{name} of Redis" for name in (AOF, SNAPSHOT, SLOW_LOG, ACL_LOG)
-    ]
-    assert all("no permissions" in one["why"] for one in rewritten.stays)
-    wrong = guarded.urls["admin"].replace("admin:", "admin:x")
-    (one,) = rewrite(spoken.settings(redis_admin_url=wrong), client, print).stays
+    stays = rewritten(spoken, guarded, guarded.urls["owner"]).stays
+    assert [one["what"] for one in stays] == [f"{name} of Redis" for name in (AOF, SNAPSHOT, SLOW_LOG, ACL_LOG)]
+    assert all("no permissions" in one["why"] for one in stays)
+    (one,) = rewritten(spoken, guarded, guarded.urls["admin"].replace("admin:", "admin:x")).stays
     assert "invalid username-password pair" in one["why"]
-    client.close()
 
 
 def test_a_rewrite_that_takes_too_long_is_named_and_the_logs_are_emptied(spoken: World, guarded: Guarded) -> None:
     spoken.redis.config_set("rdb-key-save-delay", 30_000_000)
-    settings, client = spoken.settings(redis_admin_url=guarded.urls["admin"]), guarded.client("owner")
-    rewritten = rewrite(settings, client, print, seconds=0.5)
-    assert [one["what"] for one in rewritten.stays] == ["append-only file of Redis", "snapshot of Redis"]
-    assert all("did not finish in time" in one["why"] for one in rewritten.stays)
-    assert rewritten.done == {SLOW_LOG: "emptied", ACL_LOG: "emptied"}
-    client.close()
+    cut = rewritten(spoken, guarded, guarded.urls["admin"], seconds=0.5)
+    assert [one["what"] for one in cut.stays] == ["append-only file of Redis", "snapshot of Redis"]
+    assert all("did not finish in time" in one["why"] for one in cut.stays)
+    assert cut.done == {SLOW_LOG: "emptied", ACL_LOG: "emptied"}
 
 
 @pytest.mark.slow
@@ -129,20 +127,16 @@ def test_a_rewrite_that_was_under_way_is_not_taken_for_ours(spoken: World, guard
     spoken.redis.bgrewriteaof()
     spoken.redis.config_set("rdb-key-save-delay", 0)
     spoken.redis.delete("hcli:memory:t1:user")
-    settings, client = spoken.settings(redis_admin_url=guarded.urls["admin"]), guarded.client("owner")
-    rewritten = rewrite(settings, client, print, seconds=600)
-    assert (rewritten.stays, rewritten.done[AOF]) == ([], "rewritten")
+    ours = rewritten(spoken, guarded, guarded.urls["admin"], seconds=600)
+    assert (ours.stays, ours.done[AOF]) == ([], "rewritten")
     wait_for(lambda: not places(guarded), "Redis to remove its old files")
-    client.close()
 
 
 def test_a_snapshot_that_cannot_be_written_is_named(spoken: World, guarded: Guarded) -> None:
     (guarded.folder / "dump.rdb").unlink()
     (guarded.folder / "dump.rdb").mkdir()
-    settings, client = spoken.settings(redis_admin_url=guarded.urls["admin"]), guarded.client("owner")
-    (one,) = rewrite(settings, client, print).stays
+    (one,) = rewritten(spoken, guarded, guarded.urls["admin"]).stays
     assert (one["what"], "could not write it" in one["why"]) == ("snapshot of Redis", True)
-    client.close()
     (guarded.folder / "dump.rdb").rmdir()  # else Redis does not end
 
 
@@ -153,11 +147,9 @@ def test_replicas_are_named(spoken: World, guarded: Guarded, tmp_path: Path) -> 
     options = ["--dir", str(folder), "--save", "", "--masteruser", "tester", "--masterauth", "x"]
     command = ["redis-server", "--port", str(port), "--replicaof", f"127.0.0.1 {guarded.port}", *options]
     with subprocess.Popen(command, stdout=subprocess.DEVNULL) as replica:
-        client = guarded.client("owner")
-        wait_for(lambda: client.info("replication")["connected_slaves"], "the replica")
-        (one,) = rewrite(spoken.settings(redis_admin_url=guarded.urls["admin"]), client, print).stays
+        wait_for(lambda: spoken.redis.info("replication")["connected_slaves"], "the replica")
+        (one,) = rewritten(spoken, guarded, guarded.urls["admin"]).stays
         assert one["what"].endswith("of its replicas")
-        client.close()
         replica.terminate()
 
 

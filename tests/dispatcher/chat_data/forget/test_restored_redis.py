@@ -15,6 +15,7 @@ from dispatcher.memory.session_history import conversation_of
 from dispatcher.memory.tombstones import FORGOTTEN, Forgotten, erases
 from dispatcher.servers.mcp.tools import ChatMemory
 from shared.turns.records import Task, Tombstone, dumps
+from tests.dispatcher.chat_data.forget.test_every_layer import content_of
 from tests.support.day.forgetting_world import CANARIES, CHAT, OTHERS, hmem, result_of
 from tests.support.day.talking import CLAUDE, Talk
 from tests.support.world import World
@@ -36,12 +37,7 @@ def put_back(world: World, copy: dict[bytes, tuple[bytes, int]]) -> None:
 
 @pytest.mark.parametrize(("mode", "kind"), [("replay", "chat"), ("resume", "turn"), ("resume", "chat")])
 def test_a_redis_from_before_brings_nothing_back(light: World, mode: str, kind: str) -> None:
-    light.environment |= {
-        "CLAUDE_BIN": CLAUDE,
-        "SESSION_MODE": mode,
-        "CONSOLIDATION_INTERVAL": "1",
-        "SESSION_TOKENS": "50",
-    }
+    light.environment |= {"CLAUDE_BIN": CLAUDE, "SESSION_MODE": mode, "CONSOLIDATION_INTERVAL": "1", "SESSION_TOKENS": "50"}  # fmt: skip
     talk = Talk(light)
     # What is forgotten by its ids may be dated after its forgetting, where the bot's clock is ahead.
     said_at = time.time() + (60 if kind == "turn" else -60)
@@ -86,21 +82,12 @@ def kept(world: World) -> list[str]:
     client: Any = world.redis
     put_back = (f"hcli:memory:{CHAT}-1:user", f"hcli:memory:{CHAT}-1:asst", f"hcli:results:{CHAT}-1")
     names = [name for raw in client.scan_iter() if (name := raw.decode()) not in put_back]
-    held = [name for name in names if any(text.encode() in value_of(client, name) for text in CANARIES)]
+    held = [name for name in names if any(text.encode() in content_of(world, name.encode()) for text in CANARIES)]
     store = StoreLayer(world.settings())
     held += [stored.turn.turn_id for stored in store.turns.every() if any(x in stored.turn.content for x in CANARIES)]
     held += [summary.session for summary in store.summaries.every() if any(x in summary.text for x in CANARIES)]
     store.close()
     return held
-
-
-def value_of(client: Any, name: str) -> bytes:
-    kind = client.type(name)
-    if kind == b"hash":
-        return b" ".join(client.hvals(name))
-    if kind == b"list":
-        return b" ".join(client.lrange(name, 0, -1))
-    return bytes(client.get(name)) if kind == b"string" else b""
 
 
 def entry(role: str, at: float) -> bytes:
@@ -122,15 +109,9 @@ def test_which_entries_of_a_conversation_are_left_out() -> None:
     assert told(entries, Tombstone("e", CHAT, 105.0, erase=True)) == everything[2:]
     assert told(entries, Tombstone("e", CHAT, 200.0, before=103.0, erase=True)) == everything[1:]
     at = {"t:user": 108.0, "t:asst": 113.5}
-    assert told(entries, Tombstone("e", CHAT, 200.0, turn_ids=named, erase=True, said_at=at)) == [
-        *everything[:2],
-        "asst 111",
-    ]
+    assert told(entries, Tombstone("e", CHAT, 200.0, turn_ids=named, erase=True, said_at=at)) == [*everything[:2], "asst 111"]  # fmt: skip
     at = {"t:asst": 104.9}
-    assert told(entries, Tombstone("e", CHAT, 200.0, turn_ids=named, erase=True, said_at=at)) == [
-        "user 100",
-        *everything[2:],
-    ]
+    assert told(entries, Tombstone("e", CHAT, 200.0, turn_ids=named, erase=True, said_at=at)) == ["user 100", *everything[2:]]  # fmt: skip
 
 
 def test_which_tasks_are_not_answered() -> None:

@@ -7,7 +7,6 @@ import threading
 import time
 from collections.abc import Sequence
 from contextlib import nullcontext
-from typing import Any
 
 import pytest
 
@@ -17,24 +16,13 @@ from dispatcher.memory.tombstones import Forgotten
 from dispatcher.memory.typed.tags import Tag, TagKind
 from shared.turns.records import Task, Tombstone, Turn, dumps
 from shared.wire import keys
+from tests.dispatcher.chat_data.forget.test_every_layer import in_redis
+from tests.dispatcher.chat_data.forget.test_turns_and_text import forgotten
 from tests.servers.messages_api import MessagesApi
 from tests.support.day.forgetting_world import CANARIES, CHAT, OTHERS, hmem, impatient, result_of
 from tests.support.day.hcli_bot import Bot, slow
 from tests.support.machine import wait_for
 from tests.support.world import BINARIES, World
-
-
-def forgotten(world: World, *arguments: str) -> dict[str, Any]:
-    done = hmem(world, "forget", *arguments, "--yes", "--json")
-    assert done.returncode == 0, done.stdout + done.stderr
-    (record,) = json.loads(done.stdout)
-    return dict(record)
-
-
-def said_in_redis(world: World, text: str) -> list[bytes]:
-    """Keys that hold it."""
-    client: Any = world.redis
-    return [key for key in client.scan_iter() if text.encode() in client.dump(key)]
 
 
 @pytest.mark.slow
@@ -48,7 +36,7 @@ def test_what_runs_is_ended_and_what_is_queued_is_answered(light: World) -> None
     record = forgotten(light, f"--chat={CHAT}")
     assert record["layers"]["redis: tasks"] == {"answered": 1, "ended": 1}
     assert result_of(light, queued) == "This message was forgotten before it was answered."
-    assert said_in_redis(light, "zanzibar") == []
+    assert in_redis(light, "zanzibar") == []
     assert not light.redis.exists(f"hcli:memory:{task}:user")
     assert bot.ask("what was said?", 9912) == "ok", "the chat is free, and is remembered again"
     light.redis.rpush("hcli:tasks", dumps({"task_id": queued, "chat_id": CHAT, "message": f"queued: {CANARIES[0]}"}))
@@ -75,7 +63,7 @@ def test_an_answer_that_comes_after_the_tombstone_is_covered(light: World) -> No
     record = forgotten(light, f"--chat={CHAT}")
     worker.join()
     assert len(record["stones"]) == 2
-    assert said_in_redis(light, "жираф") == []
+    assert in_redis(light, "жираф") == []
     assert Forgotten(light.root / "state").covers(Turn("late", "asst", CHAT, "", time.time() + 60))
 
 
@@ -103,7 +91,7 @@ def test_a_task_that_does_not_end_is_named(light: World) -> None:
     light.redis.hdel("hcli:mem:inflight:w", "w:1")
     light.redis.delete("hcli:mem:lease:w")
     assert hmem(light, "forget", "--resume").returncode == 0
-    assert said_in_redis(light, "zanzibar") == []
+    assert in_redis(light, "zanzibar") == []
 
 
 def test_consolidation_brings_nothing_back(light: World, monkeypatch: pytest.MonkeyPatch) -> None:

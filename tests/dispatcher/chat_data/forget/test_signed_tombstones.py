@@ -18,7 +18,6 @@ from hypothesis import strategies as st
 from dispatcher.chat_data.forget.journal import FOLDER, Journal
 from dispatcher.chat_data.forget.request import ForgetRequest, Scope
 from nightly.cli.status import sentence
-from shared.errors import SettingsError
 from shared.system.byte_scan import Needles
 from shared.system.files import make_dir, write_atomic
 from shared.system.keys.owner_key import TRUSTED, OwnerKey, Signing, is_signed, open_signing
@@ -171,13 +170,18 @@ def unfinished_file(world: World, name: str) -> Path:
 
 
 @pytest.mark.slow
-def test_with_a_key_that_cannot_be_used_forgetting_hides_all_the_same(talked: World) -> None:
+@pytest.mark.parametrize("why", ["chmod 600", "uses another key"])
+def test_with_a_key_that_cannot_be_used_forgetting_hides_all_the_same(talked: World, why: str) -> None:
     key(talked.root / "owner.key")
-    (talked.root / "owner.key").chmod(0o644)
+    if why == "chmod 600":
+        (talked.root / "owner.key").chmod(0o644)
+    else:
+        (talked.night_dir / TRUSTED).write_text(key(talked.root / "first.key").public)
     talked.night()
     assert found(talked)
-    (record,) = json.loads(hmem(talked, "forget", "--chat=7", "--yes", "--json").stdout)
-    assert "chmod 600" in record["pending"][0]
+    done = hmem(talked, "forget", "--chat=7", "--yes", "--json")
+    (record,) = json.loads(done.stdout)
+    assert (done.returncode, why in record["pending"][0]) == (28, True), record
     assert not found(talked)
     assert held(talked)
 
@@ -189,32 +193,6 @@ def test_nothing_hidden_is_nothing_to_erase(talked: World) -> None:
     assert held(talked)
     with pytest.raises(ValueError, match="at least one"):
         Tombstone("x", "7", 1.0, turn_ids=frozenset())
-
-
-@pytest.mark.slow
-def test_another_key_than_the_nights_erases_nothing(talked: World) -> None:
-    (talked.night_dir / TRUSTED).write_text(key(talked.root / "first.key").public)
-    key(talked.root / "owner.key")
-    done = hmem(talked, "forget", "--chat=7", "--yes")
-    assert done.returncode == 28
-    assert "uses another key" in done.stdout
-    assert held(talked)
-
-
-def test_a_key_that_others_may_read_or_that_is_none_is_said(talked: World) -> None:
-    path = talked.root / "owner.key"
-    key(path)
-    path.chmod(0o644)
-    done = hmem(talked, "owner-key")
-    assert (done.returncode, "chmod 600" in done.stderr) == (10, True)
-    path.chmod(0o600)
-    path.write_text("no key")
-    assert hmem(talked, "owner-key").returncode == 10
-    path.unlink()
-    (talked.night_dir / TRUSTED).write_text("no key")
-    with pytest.raises(SettingsError, match="is not a public key"):
-        open_signing(talked.settings())
-    assert Signing(None).signed(ERASE) == replace(ERASE, erase=False)
 
 
 def test_each_way_in_which_a_key_is_wrong_names_the_way_on(talked: World) -> None:
@@ -233,6 +211,8 @@ def test_each_way_in_which_a_key_is_wrong_names_the_way_on(talked: World) -> Non
     path.rmdir()
     other = rsa.generate_private_key(65537, 2048).private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
     path.write_bytes(other)
+    path.chmod(0o644)
+    assert "chmod 600" in refused()
     path.chmod(0o600)
     trusted.write_text("ab" * 32)
     recipe = "move the key file away, remove owner.pub in HMEM_NIGHT_DIR and OWNER_PUBLIC_KEY from the settings, then run hmem owner-key"
@@ -242,6 +222,9 @@ def test_each_way_in_which_a_key_is_wrong_names_the_way_on(talked: World) -> Non
     path.write_text("no key")
     assert recipe in refused()
     path.unlink()
+    trusted.write_text("no key")
+    assert "is not a public key" in refused()
+    trusted.write_text("ab" * 32)
     said = refused()
     assert "there is no owner's key at" in said
     assert recipe in said
@@ -281,18 +264,13 @@ def lines(world: World, *tombstones: Tombstone) -> str:
     return str(path)
 
 
-@pytest.mark.slow
-def test_an_import_takes_no_tombstone_unasked(talked: World) -> None:
-    path = lines(talked, ERASE)
-    done = talked.command("hmem-night", "backfill", "jsonl", path)
-    assert "left out: 1 × a tombstone, which would remove turns" in done.stdout
-    assert "1 turns found: 1 new" in done.stdout
-    assert held(talked)
-    assert found(talked)
-
-
 def test_an_import_shows_what_its_tombstones_would_take_and_asks(talked: World) -> None:
     path = lines(talked, ERASE)
+    assert talked.command("hmem-night", "backfill", "jsonl", path, "--yes", check=False).returncode == 24
+    unasked = talked.command("hmem-night", "backfill", "jsonl", path)
+    assert "left out: 1 × a tombstone, which would remove turns" in unasked.stdout
+    assert "1 turns found: 1 new" in unasked.stdout
+    assert found(talked)
     command = ["hmem-night", "backfill", "jsonl", path, "--with-tombstones"]
     dry = talked.command(*command, "--dry-run")
     assert "forged permanently hides 1 turns of chat 7 (t1:user)" in dry.stdout
@@ -317,10 +295,6 @@ def test_an_imported_tombstone_erases_only_with_the_owners_signature(talked: Wor
     assert held(talked)
     talked.command(*command, lines(talked, owner.sign(ERASE)))
     assert not held(talked)
-
-
-def test_yes_goes_with_tombstones(talked: World) -> None:
-    assert talked.command("hmem-night", "backfill", "jsonl", "x", "--yes", check=False).returncode == 24
 
 
 def answer(world: World, command: list[str], said: str) -> int:

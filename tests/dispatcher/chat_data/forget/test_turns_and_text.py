@@ -10,10 +10,11 @@ import pytest
 
 from dispatcher.chat_data.forget.layers.store import StoreLayer
 from dispatcher.chat_data.forget.request import folded
-from dispatcher.chat_data.forget.select import released_chunks
 from dispatcher.memory.store.memories import MemoryType, new_memory
 from dispatcher.memory.store.turns import StoredTurn
 from shared.turns.records import Tombstone, Turn, dumps
+from tests.dispatcher.chat_data.forget.test_every_layer import in_redis, left
+from tests.dispatcher.chat_data.forget.test_whole_chat import released
 from tests.nightly.archive.media.kept_media import PHOTO, file_of, keep, media_files, send, waiting
 from tests.support.day.forgetting_world import CANARIES, CHAT, OTHER, OTHERS, hmem, keys_of, planted
 from tests.support.world import World
@@ -33,10 +34,6 @@ def memories(world: World) -> set[tuple[str, str]]:
     return found
 
 
-def released(world: World) -> set[str]:
-    return {chunk.text for chunk in released_chunks(world.settings())}
-
-
 def tombstones(world: World) -> list[Tombstone]:
     raws: Any = world.redis.lrange("hcli:mem:tombstones", 0, -1)
     return [Tombstone.parse(raw) for raw in raws]
@@ -50,12 +47,12 @@ def test_a_text_goes_and_the_rest_stays(light: World) -> None:
     assert "zanzibar" not in json.dumps(record).casefold()
     assert CANARIES[0] not in released(light)
     assert {CANARIES[1], *OTHERS} <= released(light)
+    assert in_redis(light, "zanzibar") == []
+    assert not [place for place in left(light) if b"zanzibar" in (light.root / place).read_bytes()]
     assert memories(light) == {(CHAT, CANARIES[1]), *((OTHER, text) for text in OTHERS)}
     assert light.redis.llen("hcli:mem:outbox") == 3
     assert light.redis.lrange("hcli:mem:unconsolidated:9912", 0, -1) == [b"new-9912-1:user"]
-    left: Any = light.redis.lrange("hcli:tasks", 0, -1)
-    assert not [raw for raw in left if b"zanzibar" in raw]
-    assert len(left) == 3
+    assert light.redis.llen("hcli:tasks") == 3
     now = keys_of(light, OTHER)
     assert {key: now[key] for key in others if not key.startswith(b"hcli:memory:")} == {
         key: value for key, value in others.items() if not key.startswith(b"hcli:memory:")
@@ -154,17 +151,6 @@ def test_the_archives_part_may_be_left_to_the_next_night(light: World) -> None:
     assert released(light) == set(OTHERS)
 
 
-@pytest.mark.slow
-def test_a_pin_is_lifted_and_that_is_said_before(light: World) -> None:
-    for number, text in enumerate(CANARIES):
-        light.say(f"t{number}", text, chat_id=CHAT)
-        light.night()
-    hmem(light, "release", "rollback", "1")
-    assert "The pin is removed" in hmem(light, "forget", f"--chat={CHAT}").stdout
-    assert forgotten(light, f"--chat={CHAT}")["complete"]
-    assert not (light.memory_dir / "pinned").exists()
-
-
 def test_the_same_store_on_another_engine(light: World, stores: Any) -> None:
     """No copy in a table, and the scan asks the tables."""
     if stores.engine == "postgresql":
@@ -188,11 +174,7 @@ def test_chats_whose_name_is_a_pattern(light: World) -> None:
         light.redis.set(f"hcli:mem:bot:seen:{chat}-1", dumps({"task": f"t-{len(chat)}-{ord(chat[1])}"}))
         light.say(f"t-{len(chat)}-{ord(chat[1])}", "said", chat_id=chat)
     forgotten(light, "--chat=a*")
-    assert [bool(light.redis.exists(f"hcli:mem:bot:seen:{chat}-1")) for chat in ("a*", "ab", "a[b]")] == [
-        False,
-        True,
-        True,
-    ]
+    assert [bool(light.redis.exists(f"hcli:mem:bot:seen:{chat}-1")) for chat in ("a*", "ab", "a[b]")] == [False, True, True]  # fmt: skip
 
 
 @pytest.mark.slow
@@ -202,11 +184,7 @@ def test_a_place_that_the_owner_has_looked_at_ends_it(light: World) -> None:
     notes.write_text(CANARIES[0])
     done = hmem(light, "forget", f"--chat={CHAT}", "--yes", "--json")
     (record,) = json.loads(done.stdout)
-    assert (done.returncode, record["complete"], [one["place"] for one in record["scan"]["found"]]) == (
-        28,
-        False,
-        [str(notes)],
-    )
+    assert (done.returncode, record["complete"], [one["place"] for one in record["scan"]["found"]]) == (28, False, [str(notes)])  # fmt: skip
     assert hmem(light, "forget", "--accept").returncode == 24
     (record,) = json.loads(hmem(light, "forget", "--resume", "--accept", "--json").stdout)
     assert (record["complete"], record["accepted"]) == (True, True)
