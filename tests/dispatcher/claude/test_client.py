@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import socket
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 import pytest
 
+from dispatcher.claude import client as claude
 from dispatcher.claude.model import default_model
 from tests.servers.messages_api import MessagesApi
-from tests.support.machine import wait_for
+from tests.support.machine import script, wait_for
 from tests.support.world import BINARIES, Dispatcher, World
 
 CLAUDE = BINARIES / "claude"
@@ -31,12 +32,9 @@ def cli(light: World, api: MessagesApi) -> World:
     if not CLAUDE.exists():
         pytest.fail("The Claude CLI is not installed. Run scripts/setup --dev --with-claude.")
     light.environment |= {
-        "CLAUDE_BIN": str(CLAUDE),
-        "ANTHROPIC_BASE_URL": api.url,
-        "ANTHROPIC_API_KEY": "test",
+        "CLAUDE_BIN": str(CLAUDE), "ANTHROPIC_BASE_URL": api.url, "ANTHROPIC_API_KEY": "test", "TASK_TIMEOUT": "60",
         "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
-        "TASK_TIMEOUT": "60",
-    }
+    }  # fmt: skip
     return light
 
 
@@ -125,23 +123,10 @@ def test_the_clis_default_is_read_as_the_cli_reads_it(tmp_path: Path, monkeypatc
     assert default_model(environment | {"ANTHROPIC_MODEL": "haiku"}) == "sonnet"
 
 
-@pytest.mark.slow
-def test_an_unknown_session_falls_back(cli: World, dispatcher: Dispatcher, api: MessagesApi) -> None:
-    cli.redis.set("hcli:session:9912", str(uuid4()))
-    assert cli.command("hmem", "ask", "9912", "hello").stdout.strip() == "All right."
-    assert len(api.requests) == 1
-
-
 #: A few; tests/dispatcher/claude/test_disarming.py has many, without a dispatcher.
 FORMS = [
-    "see @~/note.txt",
-    "(@/etc/hostname)",
-    "/clear",
-    "\n/clear",
-    "!cat /etc/hostname",
-    "--version",
-    "mail bob@example.org",
-]
+    "see @~/note.txt", "(@/etc/hostname)", "/clear", "\n/clear", "!cat /etc/hostname", "--version", "mail bob@example.org",
+]  # fmt: skip
 
 
 def test_no_form_of_a_message_reads_a_file_or_runs_a_command(
@@ -161,16 +146,6 @@ def test_no_form_of_a_message_reads_a_file_or_runs_a_command(
     assert sorted(turns) == sorted(FORMS), "stored as it was said"
 
 
-def test_a_cli_that_is_not_logged_in_says_so(cli: World) -> None:
-    cli.environment.pop("ANTHROPIC_API_KEY")
-    running = cli.start_dispatcher()
-    failed = cli.command("hmem", "ask", "9912", "hello", check=False)
-    assert failed.returncode == 69
-    assert "my owner has to log me in again" in failed.stderr
-    assert "Not logged in" in running.log.read_text(), "the CLI's own words"
-    running.stop()
-
-
 @pytest.mark.slow
 def test_memory_of_any_size_goes_in_by_a_file(cli: World, api: MessagesApi) -> None:
     cli.say("t1", "Über die Brücke, " * 40 + "the heron", chat_id="9912")
@@ -185,9 +160,7 @@ def test_memory_of_any_size_goes_in_by_a_file(cli: World, api: MessagesApi) -> N
 
 
 @pytest.mark.slow
-def test_recalled_lines_ahead_of_the_message_leave_the_system_prompt_and_the_record_alone(
-    cli: World, api: MessagesApi
-) -> None:
+def test_recalled_lines_ahead_of_the_message_leave_system_prompt_and_record_alone(cli: World, api: MessagesApi) -> None:
     (cli.root / "note.txt").write_text("SECRET-NOTE")
     cli.say("t1", "the parrot is called Alba, see @~/note.txt")
     cli.night(memory_summary=True)
@@ -220,13 +193,7 @@ def test_replay_starts_afresh_with_the_conversation_as_text(cli: World, api: Mes
 
 
 def test_a_cli_that_did_not_answer_help_is_asked_again(cli: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    import asyncio
-
-    from dispatcher.claude import client as claude
-
-    sleepy = cli.root / "claude"
-    sleepy.write_text(f'#!/bin/sh\n[ -e {cli.root}/awake ] && exec {CLAUDE} "$@"\nsleep 5\n')
-    sleepy.chmod(0o755)
+    sleepy = script(cli.root / "claude", f'#!/bin/sh\n[ -e {cli.root}/awake ] && exec {CLAUDE} "$@"\nsleep 5\n')
     monkeypatch.setattr(claude, "HELP_SECONDS", 0.3)
 
     async def ask() -> None:

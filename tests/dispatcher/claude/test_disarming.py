@@ -22,6 +22,7 @@ from dispatcher.health.findings import Setup
 from shared.config.packages import TESTED_CLAUDE
 from tests.servers.faulty_api import Fault, FaultyApi
 from tests.servers.messages_api import MessagesApi
+from tests.support.machine import script
 from tests.support.world import BINARIES, REPOSITORY, World
 
 CLAUDE = BINARIES / "claude"
@@ -151,24 +152,16 @@ def test_no_form_of_a_message_reads_a_file_or_a_resource_or_runs_a_command(host:
     assert "bob@example.org" in reached(host, "mail bob@example.org"), "mail addresses are left as they are"
 
 
-@pytest.mark.parametrize(
-    ("form", "layers"),
-    [
-        ("see @{home}/note.txt", ("as_plain_text", "DENY_READING", "NO_FILE_MENTIONS", "NO_ATTACHMENTS")),
-        pytest.param(
-            'see @"{home}/note.txt#L1"',
-            ("as_plain_text", "DENY_READING", "NO_FILE_MENTIONS", "NO_ATTACHMENTS"),
-            marks=pytest.mark.slow,
-        ),
-        pytest.param(
-            "see @{home}/folder",
-            ("as_plain_text", "DENY_READING", "NO_FILE_MENTIONS", "NO_ATTACHMENTS"),
-            marks=pytest.mark.slow,
-        ),
-        ("/skill", ("as_plain_text", "NO_COMMANDS")),
-        ("/mcp__notes__greet", ("as_plain_text",)),
-    ],
-)
+AGAINST_FILES = ("as_plain_text", "DENY_READING", "NO_FILE_MENTIONS", "NO_ATTACHMENTS")
+
+
+@pytest.mark.parametrize(("form", "layers"), [
+    ("see @{home}/note.txt", AGAINST_FILES),
+    pytest.param('see @"{home}/note.txt#L1"', AGAINST_FILES, marks=pytest.mark.slow),
+    pytest.param("see @{home}/folder", AGAINST_FILES, marks=pytest.mark.slow),
+    ("/skill", ("as_plain_text", "NO_COMMANDS")),
+    ("/mcp__notes__greet", ("as_plain_text",)),
+])  # fmt: skip
 def test_each_layer_alone_keeps_it_in_and_without_any_it_leaks(
     host: Host, monkeypatch: pytest.MonkeyPatch, form: str, layers: tuple[str, ...]
 ) -> None:
@@ -195,9 +188,7 @@ def test_each_layer_alone_keeps_it_in_and_without_any_it_leaks(
 
 
 @pytest.mark.slow
-def test_the_switches_are_not_the_owners_to_forget_and_take_nothing_from_servers_and_skills(
-    host: Host, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_switches_are_always_on_and_leave_servers_and_skills(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     """The older one also takes an MCP server's instructions and the list of skills away."""
     for name in (*claude.NO_FILE_MENTIONS, *claude.NO_ATTACHMENTS):
         monkeypatch.setenv(name, "")
@@ -303,22 +294,24 @@ RESET = {
     "retry-after": "7200",
 }
 FAULTS = [
-    (Fault(429, "rate_limit_error"), "I am getting too many requests", False),
-    (Fault(529, "overloaded_error", "Overloaded"), "overloaded", False),
-    (Fault(500), "out of order", False),
-    (Fault(401, "authentication_error", "invalid x-api-key"), "log me in again", False),
-    (Fault(403, "permission_error", "Your API key does not have permission"), "log me in again", False),
-    (Fault(404, "not_found_error", "model: claude-nowhere"), "model I should use", False),
-    (Fault(400, "invalid_request_error", "Your credit balance is too low to access the API."), "no credit", False),
-    (Fault(400, "invalid_request_error", "messages.1: odd"), "refused the request", True),
-    (Fault(413, "request_too_large", "Request exceeds the maximum size"), "too large", True),
-    (Fault(400, "invalid_request_error", "prompt is too long: 210000 tokens > 200000 maximum"), "too long", True),
-    (Fault(0), "cannot be reached", False),
-]
+    (Fault(429, "rate_limit_error"), "I am getting too many requests", "minutes", False),
+    (Fault(529, "overloaded_error", "Overloaded"), "overloaded", "minutes", False),
+    (Fault(500), "out of order", "minutes", False),
+    (Fault(401, "authentication_error", "invalid x-api-key"), "log me in again", "owner", False),
+    (Fault(403, "permission_error", "Your API key does not have permission"), "log me in again", "owner", False),
+    (Fault(404, "not_found_error", "model: claude-nowhere"), "model I should use", "owner", False),
+    (Fault(400, "invalid_request_error", "Your credit balance is too low to access the API."), "no credit", "owner", False),
+    (Fault(400, "invalid_request_error", "messages.1: odd"), "refused the request", "differently", True),
+    (Fault(413, "request_too_large", "Request exceeds the maximum size"), "too large", "less", True),
+    (Fault(400, "invalid_request_error", "prompt is too long: 210000 tokens > 200000 maximum"), "too long", "less", True),
+    (Fault(0), "cannot be reached", "minutes", False),
+]  # fmt: skip
 
 
-@pytest.mark.parametrize(("fault", "words", "lost"), FAULTS, ids=lambda value: str(getattr(value, "message", value)))
-def test_a_fault_of_the_service_in_plain_words(host: Host, fault: Fault, words: str, lost: bool) -> None:
+@pytest.mark.parametrize(
+    ("fault", "words", "advice", "lost"), FAULTS, ids=lambda value: str(getattr(value, "message", value))
+)
+def test_a_fault_of_the_service_in_plain_words(host: Host, fault: Fault, words: str, advice: str, lost: bool) -> None:
     host.environment(CLAUDE_CODE_MAX_RETRIES="0")
     with FaultyApi(fault) as api:
         host.environment(ANTHROPIC_BASE_URL=api.url)
@@ -326,6 +319,8 @@ def test_a_fault_of_the_service_in_plain_words(host: Host, fault: Fault, words: 
         assert api.requests, "it was the service that said so"
     assert answer.error is not None
     assert words in answer.error
+    assert advice in answer.advice
+    assert not set("!·") & set(answer.error + answer.advice)
     assert answer.session_lost is lost
 
 
@@ -345,9 +340,8 @@ def test_a_session_outlives_a_limit_and_its_cost_adds_up(host: Host) -> None:
     for number in range(4):
         again = host.question(f"What colour, {number}?", first.session)
         with FaultyApi(Fault(429, "rate_limit_error")) as refusing:
-            host.environment(
-                ANTHROPIC_BASE_URL=refusing.url if number == 2 else host.api.url, CLAUDE_CODE_MAX_RETRIES="0"
-            )
+            url = refusing.url if number == 2 else host.api.url
+            host.environment(ANTHROPIC_BASE_URL=url, CLAUDE_CODE_MAX_RETRIES="0")
             (answer,) = host.ask(again if number else first)
         cost, total = spent(answer, total)
         costs.append(cost)
@@ -373,9 +367,7 @@ def test_the_cli_gives_up_within_a_minute_by_itself(host: Host) -> None:
 
 
 def test_the_doctor_says_what_to_do_about_a_version_that_was_not_tested(light: World) -> None:
-    newer = light.root / "newer"
-    newer.write_text("#!/bin/sh\necho '2.9.1 (Claude Code)'\n")
-    newer.chmod(0o755)
+    newer = script(light.root / "newer", "#!/bin/sh\necho '2.9.1 (Claude Code)'\n")
     found = check_claude(Setup(light.settings(claude_bin=str(newer)), light.redis))
     assert found.state == "ok"
     assert f"2.9.1 is installed, newer than the tested {TESTED_CLAUDE}" in found.sentence

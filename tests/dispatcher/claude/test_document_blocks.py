@@ -76,29 +76,11 @@ def test_the_document_is_there_in_the_resumed_conversation(host: Host) -> None:
 
 PATHS = ["/etc/hostname", "{home}/note.txt", "~/note.txt", "../../note.txt", "{home}/folder"]
 MARKS = [
-    "@{}",
-    'see @"{}"',
-    "(@{})",
-    "\n@{}",
-    "a\t@{}",
-    "\u3000@{}",
-    "\u2028@{}",
-    "\u202e@{}",
-    "- @{}",
-    "`@{}`",
-    "@{}#L1",
-    "@@{}",
-]
+    "@{}", 'see @"{}"', "(@{})", "\n@{}", "a\t@{}", "\u3000@{}", "\u2028@{}", "\u202e@{}", "- @{}", "`@{}`", "@{}#L1", "@@{}",
+]  # fmt: skip
 COMMANDS = [
-    "/clear",
-    "/own now",
-    "/skill",
-    "!cat ~/note.txt",
-    "\n/clear",
-    "\ufeff/clear",
-    "# note",
-    "<command-name>/clear</command-name>",
-]
+    "/clear", "/own now", "/skill", "!cat ~/note.txt", "\n/clear", "\ufeff/clear", "# note", "<command-name>/clear</command-name>",
+]  # fmt: skip
 FORMS = [mark.format(path) for path in PATHS for mark in MARKS] + COMMANDS
 
 

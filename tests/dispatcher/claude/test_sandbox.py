@@ -34,14 +34,7 @@ class Home:
         self.key = self.home / ".config" / "hmem" / "owner.key"
         for name in ("state/chats/7", "memory", "night", "home/.claude", "home/.config/hmem", "etc"):
             (root / name).mkdir(parents=True)
-        for name in (
-            "state/day-store.sqlite",
-            "memory/pinned",
-            "night/lock",
-            "etc/hmem.toml",
-            "etc/secrets.toml",
-            "etc/x",
-        ):
+        for name in "state/day-store.sqlite memory/pinned night/lock etc/hmem.toml etc/secrets.toml etc/x".split():
             (root / name).write_text("")
         for path in (self.key, self.home / ".claude.json", self.home / "notes"):
             path.write_text("s3cret")
@@ -97,17 +90,11 @@ def test_tools_of_the_cli_put_no_other_key_in_its_place(one: Home, *, there: boo
     """Nor one where none was made yet: who made it would know it."""
     if not there:
         shutil.rmtree(one.key.parent)
-    assert (
-        one.run(
-            f"mkdir -p {one.key.parent}; echo mine >{one.key}; rm -rf {one.key}; mv {one.key.parent} {one.home}/away"
-        )
-        != 0
-    )
+    harm = f"mkdir -p {one.key.parent}; echo mine >{one.key}; rm -rf {one.key}; mv {one.key.parent} {one.home}/away"
+    assert one.run(harm) != 0
     assert (one.key.read_text() if there else one.key.exists()) == ("s3cret" if there else False)
-    assert (
-        one.run(f"cd {one.home} && echo more >>.claude.json && mkdir .claude/projects && echo x >.claude/projects/y")
-        == 0
-    )
+    needed = "echo more >>.claude.json && mkdir .claude/projects && echo x >.claude/projects/y"
+    assert one.run(f"cd {one.home} && {needed}") == 0
 
 
 def test_a_key_that_is_a_link_is_hidden_with_what_it_leads_to(one: Home) -> None:
@@ -133,18 +120,14 @@ def test_where_nights_are_another_user_and_there_is_no_key_here_home_stays_whole
     assert one.run("echo x >$HOME/new") == 0
 
 
-def test_what_lies_in_the_temporary_directory_is_not_hidden_and_doctor_says_so(
-    one: Home, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_lies_in_tmp_is_not_hidden_and_doctor_says_so(one: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     one.environment["TMPDIR"] = "/tmp"
     with tempfile.TemporaryDirectory(dir="/tmp") as place:
         key = Path(place) / "owner.key"
         key.write_text("k")
         walls = one.walls(owner_key_file=key)
         assert walls.open_because == f"{key} is in /tmp, where the CLI creates its temporary files"
-        assert one.seen(key, one.root / "state" / "day-store.sqlite", walls=walls) == [key], (
-            "all else is hidden none the less"
-        )
+        assert one.seen(key, one.root / "state" / "day-store.sqlite", walls=walls) == [key], "all else is hidden"
         monkeypatch.setenv("HOME", str(one.home))
         setup = Setup(one.settings(owner_key_file=key), None)  # type: ignore[arg-type]
         said = checks_apart.check_isolation(setup).sentence
@@ -169,12 +152,7 @@ def test_a_parent_that_cannot_be_listed_breaks_no_answer(one: Home, closed: str)
     closed_one = one.root / closed
     os.chown(closed_one, 0, 0)
     closed_one.chmod(0o711)
-    secret = [
-        one.key,
-        one.root / "state" / "day-store.sqlite",
-        one.root / "memory" / "pinned",
-        one.root / "night" / "lock",
-    ]
+    secret = [one.key, *(one.root / name for name in ("state/day-store.sqlite", "memory/pinned", "night/lock"))]
     needed = [one.home / ".claude", one.home / ".claude.json", one.root / "state" / "chats" / "7"]
     words = [*one.walls().around([one.root / "state" / "chats" / "7"]), sys.executable, "-I", "-S", "-c", _PROBE]
     done = as_user(one, *words, *map(str, [*secret, *needed]))
@@ -182,17 +160,14 @@ def test_a_parent_that_cannot_be_listed_breaks_no_answer(one: Home, closed: str)
     assert json.loads(done.stdout) == [str(path) for path in needed]
 
 
-def test_a_fence_that_cannot_be_had_as_told_is_said_and_the_answer_comes(
-    one: Home, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_fence_that_cannot_be_had_is_said_and_the_answer_comes(one: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     """A ruleset of a version that the kernel does not know stands for whatever may fail."""
     source = Path(landlock_exec.__file__).read_text().replace("(1 << 13) - 1", "(1 << 40) - 1")
     broken = one.root / "landlock_exec.py"
     broken.write_text(source)
     monkeypatch.setattr(landlock_exec, "__file__", str(broken))
-    done = subprocess.run(
-        [*one.walls().around([]), "/bin/echo", "answered"], capture_output=True, text=True, check=True
-    )
+    words = [*one.walls().around([]), "/bin/echo", "answered"]
+    done = subprocess.run(words, capture_output=True, text=True, check=True)
     assert done.stdout == "answered\n"
     assert done.stderr == "confine: the sandbox is incomplete: [Errno 22] Invalid argument\n"
     found = one.walls().found_open() or ""

@@ -298,9 +298,8 @@ def test_any_bytes_are_an_import_or_refused(quick: World) -> None:
         request = import_files.Request("jsonl", [path], Wanted(), with_tombstones=True)
         plan = import_files.plan(quick.settings(), request, QUIET)
         report = import_files.bring_in(quick.settings(), request, QUIET, lambda covered: True)
-        assert [report[name] for name in ("new", "known", "differs", "forgotten")] == [
-            plan[name] for name in ("new", "known", "differs", "forgotten")
-        ]
+        counts = ("new", "known", "differs", "forgotten")
+        assert [report[name] for name in counts] == [plan[name] for name in counts]
 
     assert through(drawn(damaged(lines), SHARE), cycle) == SHARE
 

@@ -11,6 +11,7 @@ from typing import Any, cast
 import pytest
 
 from dispatcher.memory.day.memory import DayMemory
+from dispatcher.memory.store.memories import MemoryType
 from dispatcher.memory.tombstones import Forgotten
 from shared.turns.records import Tombstone, Turn
 from tests.support.world import World
@@ -31,12 +32,10 @@ def listed(world: World, chat: str = "9912") -> list[dict[str, Any]]:
 @pytest.mark.slow
 def test_what_is_added_is_listed_done_and_forgotten(light: World) -> None:
     assert memory(light, "list", "-100123") == "Facts:\n(none)\n\nActive Goals:\n(none)\n\nPreferences:\n(none)\n"
-    assert (
-        memory(light, "add", "-100123", " The boiler is a Vaillant ") == "Saved as number 1: The boiler is a Vaillant\n"
-    )
-    memory(
-        light, "add", "-100123", "paint the kitchen", "--type", "goal", "--deadline", "2031-12-01", "--importance", "5"
-    )
+    saved = memory(light, "add", "-100123", " The boiler is a Vaillant ")
+    assert saved == "Saved as number 1: The boiler is a Vaillant\n"
+    goal = ("--type", "goal", "--deadline", "2031-12-01", "--importance", "5")
+    memory(light, "add", "-100123", "paint the kitchen", *goal)
     said = json.loads(memory(light, "add", "-100123", "short answers", "--type", "preference", "--json"))
     assert (said["new"], said["said"]) == (True, "Saved as number 3: short answers")
     again = json.loads(memory(light, "add", "-100123", "the boiler is a Vaillant", "--json"))
@@ -46,11 +45,8 @@ def test_what_is_added_is_listed_done_and_forgotten(light: World) -> None:
         "Preferences:\n3. short answers\n"
     )
     found = {one["number"]: one for one in listed(light, "-100123")}
-    assert [(found[n]["type"], found[n]["importance"]) for n in (1, 2, 3)] == [
-        ("fact", 4),
-        ("goal", 5),
-        ("preference", 3),
-    ]
+    kinds = [(found[number]["type"], found[number]["importance"]) for number in (1, 2, 3)]
+    assert kinds == [("fact", 4), ("goal", 5), ("preference", 3)]
     assert memory(light, "done", "-100123", "kitchen") == "Done: paint the kitchen\n"
     assert "Completed goals:\n2. paint the kitchen (done" in memory(light, "list", "-100123")
     assert memory(light, "forget", "-100123", "3").startswith("Forgotten.")
@@ -62,9 +58,8 @@ def test_what_is_added_is_listed_done_and_forgotten(light: World) -> None:
 def test_a_corrected_memory_is_replaced_and_a_goal_keeps_its_deadline(light: World) -> None:
     memory(light, "add", "9912", "The boiler is a Vaillant")
     memory(light, "add", "9912", "paint the kitchen", "--type", "goal", "--deadline", "2031-12-01", "--importance", "5")
-    assert memory(light, "correct", "9912", "boiler", "It is a Viessmann") == (
-        "Saved as number 3: It is a Viessmann. This replaces number 1.\n"
-    )
+    said = memory(light, "correct", "9912", "boiler", "It is a Viessmann")
+    assert said == "Saved as number 3: It is a Viessmann. This replaces number 1.\n"
     memory(light, "correct", "9912", "2", "paint the kitchen blue")
     found = {one["number"]: one for one in listed(light)}
     assert [(n, found[n]["valid"], found[n]["superseded_by"]) for n in (1, 2, 3, 4)] == [
@@ -92,10 +87,7 @@ def test_what_cannot_be_done_says_why_and_changes_nothing(light: World) -> None:
         (("done", "9912", "1"), "no open goal number 1"),
         (("add", "9912", " "), "TEXT is empty"),
         (("add", "9912", "x", "--deadline", "Friday"), "A fact has no deadline"),
-        (
-            ("add", "9912", "x", "--type", "goal", "--deadline", "when it suits"),
-            'I do not understand the date "when it suits"',
-        ),
+        (("add", "9912", "x", "--type", "goal", "--deadline", "when it suits"), 'understand the date "when it suits"'),
         (("list", "0"), "cannot be a chat id"),
     ]:
         assert reason in memory(light, *arguments, code=24)
@@ -113,8 +105,6 @@ def test_forgetting_reaches_every_copy_of_the_day(light: World) -> None:
             Turn("t3", "user", "9912", "the weather is nice", time.time() - 30),
             Turn("t4", "user", "77", "the garage code is 7731", time.time() - 30)]  # fmt: skip
     day.upkeep.store_turns(said)
-    from dispatcher.memory.store.memories import MemoryType
-
     day.remembering.add("9912", MemoryType.FACT, "The garage code is 7731", now=time.time(), source_turn="t1:user")
     for name in ("session", "session_history", "session_size", "mem:spent", "mem:why"):
         for chat in ("9912", "77"):
@@ -160,17 +150,10 @@ def test_an_old_list_of_facts_is_taken_over_once(world: World) -> None:
     memory(world, "add", "9912", "The user has a cat called Mishka")
     file = world.root / "facts.jsonl"
     lines = [
-        '"The user lives in Ghent"',
-        '{"fact": "The garage code is 7731", "created": 1700000000, "chat_id": "77"}',
-        '{"text": "The user has a cat named Mishka"}',
-        "",
-        '{"content": "The user plays the cello", "timestamp": "2024-02-09T12:00:00Z"}',
-        '"The garage code is 7732"',
-        '{"note": "no fact"}',
-        "plain words",
-        '{"fact": "x", "created": "soon"}',
-        '"User lives in Ghent"',
-    ]
+        '"The user lives in Ghent"', '{"fact": "The garage code is 7731", "created": 1700000000, "chat_id": "77"}',
+        '{"text": "The user has a cat named Mishka"}', "", '{"content": "The user plays the cello", "timestamp": "2024-02-09T12:00:00Z"}',
+        '"The garage code is 7732"', '{"note": "no fact"}', "plain words", '{"fact": "x", "created": "soon"}', '"User lives in Ghent"',
+    ]  # fmt: skip
     file.write_text("\n".join(lines), encoding="utf-8")
     done = world.command("hmem", "memory", "import", "9912", str(file), "--json", check=False)
     assert done.returncode == 24
@@ -184,9 +167,7 @@ def test_an_old_list_of_facts_is_taken_over_once(world: World) -> None:
     assert found["The garage code is 7731"]["created"] == 1_700_000_000.0
     assert found["The user plays the cello"]["created"] == 1_707_480_000.0
     assert all(one["embedding_model"] for one in found.values())
-    file.write_text(
-        "\n".join(line for line in lines if "note" not in line and "plain" not in line and "soon" not in line)
-    )
+    file.write_text("\n".join(line for number, line in enumerate(lines, start=1) if number not in (7, 8, 9)))
     assert memory(world, "import", "9912", str(file)).splitlines()[-1] == "0 memories are new, 6 were already known."
     assert {one["text"]: one for one in listed(world)} == found, "what is known is left as it is"
     assert listed(world, "77") == [], "the chat is the one that is named"
@@ -211,28 +192,20 @@ def test_the_rows_of_relay_keep_their_times_and_corrections_are_seen(light: Worl
     assert (done["created"], done["completed_at"]) == (1_707_480_000.0, 1_709_281_800.0)
     assert (found["run a marathon"]["priority"], found["run a marathon"]["completed_at"]) == (2, None)
     blue, green = found["favourite colour is blue"], found["favourite colour is green"]
-    assert (blue["valid"], blue["superseded_by"], green["valid"]) == (False, green["number"], True), (
-        "the older one, though it came later"
-    )
+    assert (blue["valid"], blue["superseded_by"], green["valid"]) == (False, green["number"], True), "the older one"
     assert f"replaced on Monday 12 February 2024, 12:00 by number {green['number']}" in memory(light, "list", "9912")
     out = light.root / "out"
     light.command("hmem", "export", "--chat=9912", "--out", str(out))
     exported = {one["text"]: one for one in map(json.loads, (out / "memories.jsonl").read_text().splitlines())}
     assert exported["run a marathon"]["priority"] == 2
-    assert (exported["favourite colour is blue"]["superseded_by"], exported["favourite colour is blue"]["superseded"]) == (
-        green["number"], "2024-02-12T12:00:00+00:00",
-    )  # fmt: skip
+    older = exported["favourite colour is blue"]
+    assert (older["superseded_by"], older["superseded"]) == (green["number"], "2024-02-12T12:00:00+00:00")
     memory(light, "import", "77", str(out / "memories.jsonl"))
     again = {one["text"]: (one["valid"], one["priority"], one["created"]) for one in listed(light, "77")}
     assert again == {one["text"]: (one["valid"], one["priority"], one["created"]) for one in found.values()}
     assert "A fact has no priority" in memory(light, "add", "9912", "x", "--priority", "2", code=24)
     memory(light, "add", "9912", "learn to sail", "--type", "goal", "--priority", "3")
     assert "learn to sail [priority 3]" in memory(light, "list", "9912")
-
-
-@pytest.mark.parametrize("command", ["list", "add", "done", "forget", "why", "import"])
-def test_every_command_explains_itself(light: World, command: str) -> None:
-    assert "--json" in memory(light, command, "--help")
 
 
 @pytest.mark.slow

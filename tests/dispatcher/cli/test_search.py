@@ -77,9 +77,8 @@ def test_before_the_first_night_today_answers(light: World) -> None:
 def test_turns_of_today_are_found_by_meaning_too(world: World) -> None:
     with closing(DayMemory(world.settings(), nullcontext)) as day:
         day.embedder.open()
-        day.upkeep.store_turns(
-            [Turn(f"t{n}", "user", "9912", text, NOW) for n, text in enumerate((HUMMING, "I like tea"))]
-        )
+        turns = [Turn(f"t{n}", "user", "9912", text, NOW) for n, text in enumerate((HUMMING, "I like tea"))]
+        day.upkeep.store_turns(turns)
         day.upkeep.embed_missing(2)
     found = find(world.settings(), Query("9912", "does the heating make a noise?", 1))
     assert hits(found) == ["t0:user"]

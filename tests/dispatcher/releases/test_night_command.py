@@ -47,9 +47,8 @@ def test_a_command_that_takes_too_long_is_stopped_and_the_limit_is_named(monkeyp
 @pytest.mark.slow
 def test_the_time_of_the_reader_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(night_command, "READING_SECONDS", 3.0)
-    printing(
-        monkeypatch, "import time; print('one', flush=True); time.sleep(2.5); print('two', flush=True); time.sleep(1.5)"
-    )
+    body = "print('one', flush=True); time.sleep(2.5); print('two', flush=True); time.sleep(1.5)"
+    printing(monkeypatch, f"import time; {body}")
     found = []
     for line in read_lines(load_settings(), "turns", as_ourselves=True):
         found.append(line)

@@ -70,9 +70,3 @@ def test_nothing_is_pruned_while_nobody_can_tell_what_is_needed(light: World, wh
     with locked_dir(light.memory_dir):
         assert retention.prune(light.memory_dir, 1, coming=9) == []
     assert release_runs(light.memory_dir) == [1, 2, 3, 4]
-
-
-@pytest.mark.slow
-def test_the_coming_release_counts_among_the_newest(light: World) -> None:
-    nights(light, 4)
-    assert retention.prune(light.memory_dir, 3, coming=5) == [1, 2]
