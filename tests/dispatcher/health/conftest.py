@@ -13,6 +13,8 @@ from redis import Redis
 from tests.support.day.health import redis_server, url_of
 from tests.support.world import BINARIES, World
 
+WITHOUT_VECTORS = {"EMBEDDER": "none", "NIGHT_INDEXES": "none"}
+
 
 @pytest.fixture(scope="module")
 def durable(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Redis]:
@@ -24,9 +26,7 @@ def durable(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Redis]:
 @pytest.fixture(scope="module")
 def after_a_night(tmp_path_factory: pytest.TempPathFactory, durable: Redis) -> tuple[Path, bytes]:
     """The memory directory after a night without vectors, and what the night left in Redis."""
-    made = World(
-        tmp_path_factory.mktemp("night"), durable, url_of(durable), {"EMBEDDER": "none", "NIGHT_INDEXES": "none"}
-    )
+    made = World(tmp_path_factory.mktemp("night"), durable, url_of(durable), WITHOUT_VECTORS)
     made.say("t1", "the boiler code is 4711")
     made.night()
     return made.root, cast(bytes, durable.get("hcli:mem:night:last"))
@@ -41,10 +41,5 @@ def host(tmp_path: Path, durable: Redis, after_a_night: tuple[Path, bytes]) -> W
     (tmp_path / "state").mkdir()
     durable.set("hcli:mem:night:last", last)
     made = World(tmp_path, durable, url_of(durable))
-    made.environment = {
-        "EMBEDDER": "none",
-        "NIGHT_INDEXES": "none",
-        "CLAUDE_BIN": str(BINARIES / "claude"),
-        "ANTHROPIC_API_KEY": "test",
-    }
+    made.environment = WITHOUT_VECTORS | {"CLAUDE_BIN": str(BINARIES / "claude"), "ANTHROPIC_API_KEY": "test"}
     return made

@@ -6,32 +6,13 @@ import json
 import os
 import time
 
-import pytest
-from redis import Redis
 from structlog.testing import capture_logs
 
 from dispatcher.health.notices.watch import FIRST_RUN, NoticeWatch, first_run
 from dispatcher.memory.day.memory import DayMemory
 from shared.release.retention import write_pin
+from tests.dispatcher.health.notices.looking import HOUR, failed_night, good_night
 from tests.support.world import World
-
-HOUR = 3600.0
-
-
-def good_night(redis: Redis, hours_ago: float, run: int = 7) -> None:
-    redis.set("hcli:mem:night:last", json.dumps({"run": run, "finished_at": time.time() - hours_ago * HOUR}))
-
-
-def failed_night(redis: Redis, hours_ago: float, run: int = 8) -> None:
-    record = {
-        "run": run,
-        "step": "embed",
-        "error": "EmbeddingError",
-        "sentence": "Ollama does not answer. Start it.",
-        "exit_code": 13,
-        "at": time.time() - hours_ago * HOUR,
-    }
-    redis.set("hcli:mem:night:failed", json.dumps(record))
 
 
 def pin(world: World, hours_ago: float) -> None:
@@ -47,7 +28,7 @@ def pin(world: World, hours_ago: float) -> None:
 def test_without_a_chat_to_tell_each_alarm_is_a_line_of_the_log_once_a_day(light: World) -> None:
     (light.root / "state").mkdir()
     (light.root / "state" / FIRST_RUN).write_text("0")
-    good_night(light.redis, 60)
+    good_night(light.redis, time.time() - 60 * HOUR)
     settings = light.settings()
     watch = NoticeWatch(settings, DayMemory(settings, lambda: None), lambda: None)  # type: ignore[arg-type, return-value]
     now = time.time()
@@ -61,12 +42,12 @@ def test_without_a_chat_to_tell_each_alarm_is_a_line_of_the_log_once_a_day(light
     assert said.startswith("Alarm: no good night came by")
     assert "hmem-night run" in said
     assert logged(1) == []
-    failed_night(light.redis, 1)
+    failed_night(light.redis, time.time() - HOUR)
     assert "night 8 stopped at embed" in logged(2)[0], "another cause is told at once"
     pin(light, 40)
     assert "release 5 has been pinned for" in logged(3)[0].lower()
     assert len(logged(25)) == 1
-    good_night(light.redis, -48)
+    good_night(light.redis, time.time() + 48 * HOUR)
     (light.memory_dir / "pinned").unlink()
     assert logged(48) == []
     assert light.redis.llen("hcli:mem:outbox") == 0
@@ -86,8 +67,8 @@ def test_the_first_start_counts_also_for_later_dispatchers(light: World) -> None
 
 
 def test_status_shows_pin_and_failure(light: World) -> None:
-    good_night(light.redis, 10)
-    failed_night(light.redis, 2.1)
+    good_night(light.redis, time.time() - 10 * HOUR)
+    failed_night(light.redis, time.time() - 2.1 * HOUR)
     pin(light, 3)
     done = light.status()
     rows = dict(line.split("  ", 1) for line in done.stdout.splitlines())
@@ -101,16 +82,5 @@ def test_status_shows_pin_and_failure(light: World) -> None:
     assert done.returncode == 21
     assert "pinned for 40 hours" in done.stderr
     assert "hmem release unpin" in done.stderr
-    good_night(light.redis, 1)
+    good_night(light.redis, time.time() - HOUR)
     assert "last failure" not in light.status(check=False).stdout
-
-
-@pytest.mark.slow
-def test_a_real_failure_is_shown_until_a_night_succeeds(light: World) -> None:
-    light.say("t1", "something", timestamp=time.time())
-    light.command(
-        "hmem-night", "run", check=False, EMBEDDER="ollama", NIGHT_INDEXES="sqlite", OLLAMA_URL="http://127.0.0.1:1"
-    )
-    assert "stopped at embed" in light.status().stdout
-    light.night()
-    assert "last failure" not in light.status().stdout

@@ -14,7 +14,7 @@ from tests.support.broken.breaking import Unmakeable
 from tests.support.broken.faults import FAULTS, Answer, Fault
 from tests.support.broken.installation import ANSWER, Installation, Said, after_nights, empty_installation, installation
 from tests.support.broken.on_purpose import PLACE, Outcome, asked, outcome, row
-from tests.support.machine import wait_for
+from tests.support.machine import script, wait_for
 
 WORDS = re.IGNORECASE | re.DOTALL
 
@@ -46,27 +46,15 @@ def holds(said: Said, expected: Answer) -> None:
 
 #: One fault of each kind; the others are broken in a long run (`--all`): each takes some seconds.
 QUICK = {
-    "no dispatcher runs, and ten messages wait",
-    "the model's file is cut",
-    "the archive cannot be written",
-    "a night failed",
-    "the release is damaged",
-    "Redis writes nothing to disk",
-    "Claude is gone",
-    "the chat's directory is closed",
-    "the day store is damaged",
-    "the HMAC key is far too short",
-    "the clock is ten minutes ahead",
-}
+    "no dispatcher runs, and ten messages wait", "the model's file is cut", "the archive cannot be written", "a night failed",
+    "the release is damaged", "Redis writes nothing to disk", "Claude is gone", "the chat's directory is closed",
+    "the day store is damaged", "the HMAC key is far too short", "the clock is ten minutes ahead",
+}  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    "fault",
-    [
-        pytest.param(fault, marks=() if fault.name in QUICK else pytest.mark.slow, id=fault.name.replace(" ", "-"))
-        for fault in FAULTS
-    ],
-)
+@pytest.mark.parametrize("fault", [
+    pytest.param(fault, marks=() if fault.name in QUICK else pytest.mark.slow, id=fault.name.replace(" ", "-")) for fault in FAULTS
+])  # fmt: skip
 def test_what_is_broken_is_named_with_what_to_do(fault: Fault, host: Installation) -> None:
     try:
         found = outcome(fault, host)
@@ -124,9 +112,7 @@ def test_the_day_host_of_two_is_green(host: Installation) -> None:
 
 def test_a_dispatcher_at_work_is_no_queue_that_stands_still(host: Installation) -> None:
     """Messages wait behind an answer that takes its time."""
-    slow = host.root / "slow-claude"
-    slow.write_text('#!/bin/sh\ncase "$1" in --help) exit 0 ;; esac\nsleep 600\n')
-    slow.chmod(0o755)
+    slow = script(host.root / "slow-claude", '#!/bin/sh\ncase "$1" in --help) exit 0 ;; esac\nsleep 600\n')
     host.environment |= {"CLAUDE_BIN": str(slow), "MAX_CONCURRENT_TASKS": "1"}
     assert host.start()
     for number in range(3):

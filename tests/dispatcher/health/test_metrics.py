@@ -9,7 +9,6 @@ import sys
 import time
 import urllib.request
 from collections.abc import Callable, Iterator
-from contextlib import closing
 from datetime import UTC, datetime
 from typing import Any
 from uuid import uuid4
@@ -21,13 +20,10 @@ from structlog.testing import capture_logs
 
 from dispatcher.health.gauges import GAUGES
 from dispatcher.health.metrics import OUTCOMES, Metrics, degraded_kind, open_metrics
-from dispatcher.prompt.assemble import PromptRequest
-from dispatcher.prompt.budget import TITLES
 from dispatcher.prompt.context import Context
 from dispatcher.prompt.render import PromptPart
 from shared.config.values import listen_address
 from shared.errors import SettingsError
-from tests.support.day.prompts import assembled
 from tests.support.machine import free_port
 from tests.support.world import REPOSITORY, SECRET, World
 
@@ -76,10 +72,8 @@ def fill(redis: Redis) -> None:
     redis.rpush(f"hcli:mem:unconsolidated:{CHAT}", "t1:user", "t1:asst")
     redis.rpush("hcli:mem:unconsolidated:7", "t2:user")
     redis.set("hcli:mem:night:last", json.dumps({"run": 7, "finished_at": 1_800_000_000.5}))
-    redis.set(
-        "hcli:mem:night:failed",
-        json.dumps({"run": 8, "step": "embed", "error": MESSAGE, "exit_code": 1, "at": 1_800_000_001.0}),
-    )
+    failed = {"run": 8, "step": "embed", "error": MESSAGE, "exit_code": 1, "at": 1_800_000_001.0}
+    redis.set("hcli:mem:night:failed", json.dumps(failed))
 
 
 def test_a_scrape_tells_how_it_stands_and_nothing_of_what_was_said(light: World, opened: Opened) -> None:
@@ -104,17 +98,10 @@ def test_a_scrape_tells_how_it_stands_and_nothing_of_what_was_said(light: World,
     assert 90 <= age < 300
     assert 0 <= built < 300
     assert standing == {
-        "hmem_redis_up": 1,
-        "hmem_queue_tasks": 2,
-        "hmem_tasks_in_flight": 3,
-        "hmem_dead_letters": 1,
-        "hmem_outbox_messages": 2,
-        "hmem_dispatchers": 1,
-        "hmem_unconsolidated_turns": 3,
-        "hmem_night_last_success_timestamp_seconds": 1_800_000_000.5,
-        "hmem_night_failed": 1,
-        "hmem_release_run": 1,
-    }
+        "hmem_redis_up": 1, "hmem_queue_tasks": 2, "hmem_tasks_in_flight": 3, "hmem_dead_letters": 1, "hmem_outbox_messages": 2,
+        "hmem_dispatchers": 1, "hmem_unconsolidated_turns": 3, "hmem_night_last_success_timestamp_seconds": 1_800_000_000.5,
+        "hmem_night_failed": 1, "hmem_release_run": 1,
+    }  # fmt: skip
     assert {outcome: found["hmem_tasks_total", outcome] for outcome in OUTCOMES} == {
         "answered": 2, "error": 1, "refused": 0, "cancelled": 0, "dead_lettered": 0, "over_limit": 0, "repeated": 0,
     }  # fmt: skip
@@ -175,26 +162,6 @@ def test_no_label_takes_what_it_is_given(opened: Opened) -> None:
 ])  # fmt: skip
 def test_reasons_have_kinds(reason: str, run: int | None, kind: str | None) -> None:
     assert degraded_kind(reason, run) == kind
-
-
-def test_a_real_context_is_counted_by_its_parts(light: World, opened: Opened) -> None:
-    from shared.release.manifest import current_release
-    from shared.search.recall import OpenRelease
-
-    light.say("t0", "the boiler is a Vaillant and its code is 4711", chat_id=CHAT)
-    light.night()
-    path = current_release(light.memory_dir)
-    assert path is not None
-    metrics, url = opened()
-    with closing(OpenRelease(light.settings(), path)) as release:
-        context = assembled(PromptRequest(CHAT, "what is the code of the boiler?"), light.settings(), release)
-    assert {part.name for part in context.parts} <= set(TITLES)
-    metrics.context(context)
-    _, found = scraped(url)
-    assert found["hmem_context_tokens_count", "summary"] == 1, "which tells the one turn"
-    assert {labels[0] for name, *labels in found if name == "hmem_context_tokens_count"} == {
-        part.name for part in context.parts
-    }
 
 
 def test_without_redis_its_own_figures_still_come(opened: Opened) -> None:

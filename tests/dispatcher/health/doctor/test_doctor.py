@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 import pytest
 from redis import Redis
 
 from dispatcher.health import doctor
-from dispatcher.health.findings import Fault, Finding
-from shared.errors import exit_codes
-from tests.support.world import REPOSITORY, World, sign_of_life
+from dispatcher.health.findings import Finding
+from tests.support.world import World, sign_of_life
 
 
 @pytest.mark.slow
@@ -35,9 +33,7 @@ def test_a_sound_installation_has_no_problem_and_stays_as_it_was(host: World, du
     assert len(good) == len(doctor.CHECKS) - 1, done.stdout
     assert everything()[1] == before[1]
     changed = {path for path, seen in everything()[0].items() if before[0].get(path) != seen}
-    assert changed <= {host.root, host.root / "state"}, (
-        "the CLI's own file in HOME, a nameless file in the state directory"
-    )
+    assert changed <= {host.root, host.root / "state"}, "the CLI's own file in HOME, a nameless one in the state's"
 
 
 @pytest.mark.slow
@@ -48,13 +44,6 @@ def test_the_text_names_mark_fix_and_code(host: World) -> None:
     assert first[0].startswith("✗ settings     RESULT_HMAC_KEY is not set, so hmem run refuses")
     assert first[1].strip().startswith("Set the key that your bot has; openssl rand -hex 32")
     assert first[1].endswith("[10]")
-
-
-def test_every_code_of_the_doctor_is_in_the_documents() -> None:
-    text = (REPOSITORY / "docs" / "exit-codes.md").read_text(encoding="utf-8")
-    rows = dict(re.findall(r"^\| (\d+) \| ([a-z ]+) \|", text, re.MULTILINE))
-    assert {int(code): label for code, label in rows.items()} == {int(fault): fault.label for fault in Fault}
-    assert not {int(fault) for fault in Fault} & set(exit_codes())
 
 
 def test_a_check_that_breaks_stops_none_of_the_others(host: World, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,26 +12,14 @@ from dispatcher.health.checks.claude import OLDEST_CLAUDE
 from dispatcher.health.findings import Fault
 from shared.config.packages import TESTED_CLAUDE
 from tests.support.day.health import ask, expect, looks
+from tests.support.machine import script
 from tests.support.world import BINARIES, REPOSITORY, World
 
 
-def script(path: Path, body: str) -> str:
-    path.write_text(f"#!/bin/sh\n{body}\n")
-    path.chmod(0o755)
-    return str(path)
-
-
-def test_no_claude(host: World) -> None:
-    found = expect(
-        host, "claude", 12, "'nowhere-claude' is not installed", "with-claude|CLAUDE_BIN", CLAUDE_BIN="nowhere-claude"
-    )
-    assert found["login"].state == "skipped"
-
-
 def test_a_claude_that_does_not_start(host: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    broken = script(tmp_path / "broken", "echo 'node: not found' >&2; exit 127")
+    broken = str(script(tmp_path / "broken", "#!/bin/sh\necho 'node: not found' >&2; exit 127\n"))
     expect(host, "claude", 12, "does not print a version.*node: not found", "Install it again", CLAUDE_BIN=broken)
-    host.environment["CLAUDE_BIN"] = script(tmp_path / "slow", "sleep 60 & wait")
+    host.environment["CLAUDE_BIN"] = str(script(tmp_path / "slow", "#!/bin/sh\nsleep 60 & wait\n"))
     monkeypatch.setattr(claude, "ANSWER_SECONDS", 0.2)
     slow = looks(host, "claude")
     assert slow.code == 12
@@ -39,9 +27,8 @@ def test_a_claude_that_does_not_start(host: World, tmp_path: Path, monkeypatch: 
 
 
 def test_a_claude_that_is_too_old(host: World, tmp_path: Path) -> None:
-    old = script(
-        tmp_path / "old", f'echo \'2.1.99 (Claude Code)\'; [ "$1" = --version ] || exec {BINARIES}/claude "$@"'
-    )
+    says = f'echo \'2.1.99 (Claude Code)\'; [ "$1" = --version ] || exec {BINARIES}/claude "$@"'
+    old = str(script(tmp_path / "old", f"#!/bin/sh\n{says}\n"))
     expect(
         host, "claude", Fault.CLAUDE_TOO_OLD, f"2.1.99 is too old: {OLDEST_CLAUDE} is the oldest .* tested, {TESTED_CLAUDE}",
         "Install a newer one", CLAUDE_BIN=old,

@@ -12,10 +12,9 @@ import pytest
 from redis import Redis
 
 from dispatcher.health.findings import Fault, Finding
-from shared.errors import IndexServerUnavailable, SettingsError
+from shared.errors import IndexServerUnavailable
 from shared.release.retention import write_pin
 from tests.servers.ollama_api import DIGEST, OllamaApi
-from tests.servers.redis8 import redis8_server
 from tests.support.day.health import ask, expect, looks
 from tests.support.machine import free_port
 from tests.support.night.index_world import settings_for
@@ -76,21 +75,12 @@ def test_a_local_embedder_under_another_name(host: World) -> None:
     expect(host, "embedder", 10, "EMBEDDER=local embeds with all-minilm only", "EMBEDDER=ollama", EMBEDDER="local", EMBED_MODEL="bge-m3")  # fmt: skip
 
 
-def test_no_memory_directory(host: World) -> None:
-    missing = host.root / "elsewhere"
-    found = expect(
-        host,
-        "release",
-        Fault.MEMORY_MISSING,
-        f"{missing} is missing, so nothing",
-        "mount it",
-        HMEM_MEMORY_DIR=str(missing),
-    )
-    assert found["vectors"].state == "skipped"
-    missing.mkdir()
-    empty = looks_with(host, "release", HMEM_MEMORY_DIR=str(missing))
-    assert (empty.state, "though night 1 has ended well" in empty.sentence) == ("warning", True)
-    assert "hmem-night run" not in empty.fix, "it did, into another directory"
+def test_a_memory_directory_that_is_empty_though_there_was_a_night(host: World) -> None:
+    empty = host.root / "elsewhere"
+    empty.mkdir()
+    found = looks_with(host, "release", HMEM_MEMORY_DIR=str(empty))
+    assert (found.state, "though night 1 has ended well" in found.sentence) == ("warning", True)
+    assert "hmem-night run" not in found.fix, "it did, into another directory"
 
 
 def test_a_first_night_without_turns_leaves_nothing_to_do(host: World, durable: Redis) -> None:
@@ -109,13 +99,8 @@ def test_a_first_night_without_turns_leaves_nothing_to_do(host: World, durable: 
 def test_a_dangling_current(host: World) -> None:
     release = (host.memory_dir / "current").resolve()
     shutil.move(release, host.root / "away")
-    expect(
-        host,
-        "release",
-        16,
-        f"current points to releases/{release.name}, which does not exist",
-        "Point it at a release again: hmem release list, hmem release rollback RUN",
-    )
+    fix = "Point it at a release again: hmem release list, hmem release rollback RUN"
+    expect(host, "release", 16, f"current points to releases/{release.name}, which does not exist", fix)
 
 
 def test_a_manifest_that_is_newer_or_broken(host: World) -> None:
@@ -129,16 +114,7 @@ def test_a_manifest_that_is_newer_or_broken(host: World) -> None:
     assert "manifest" in found.sentence
 
 
-def test_no_night_for_two_days(host: World, durable: Redis) -> None:
-    last = json.loads(durable.get("hcli:mem:night:last") or b"")
-    durable.set("hcli:mem:night:last", json.dumps(last | {"finished_at": time.time() - 40 * 3600}))
-    expect(
-        host,
-        "night",
-        21,
-        "last good night is 40 hours old.*newer turns are recalled from the day store only",
-        "hmem-night status",
-    )
+def test_turns_wait_and_no_night_has_ever_run(host: World, durable: Redis) -> None:
     durable.delete("hcli:mem:night:last")
     assert looks(host, "night").state == "warning"
     host.say("t2", "waiting", timestamp=time.time() - 50 * 3600)
@@ -150,9 +126,6 @@ def test_no_night_for_two_days(host: World, durable: Redis) -> None:
 def test_a_night_that_failed_since_the_last_good_one(host: World, durable: Redis) -> None:
     record = {"run": 2, "step": "embed", "error": "EmbeddingError", "sentence": "Ollama is away.", "exit_code": 13}
     durable.set("hcli:mem:night:failed", json.dumps(record | {"at": time.time() + 60}))
-    found = looks(host, "night")
-    assert (found.state, found.code) == ("problem", Fault.NIGHT_FAILED)
-    assert "Since then night 2 stopped at embed, 0.0 hours ago: Ollama is away." in found.sentence
     last = json.loads(durable.get("hcli:mem:night:last") or b"")
     durable.set("hcli:mem:night:last", json.dumps(last | {"finished_at": time.time() - 40 * 3600}))
     expect(host, "night", 21, "40 hours old.*night 2 stopped at embed", "hmem-night status")
@@ -175,14 +148,6 @@ def test_a_pinned_release(host: World) -> None:
     assert late.sentence.startswith("Release 1 has been pinned for 40 hours")
     (host.memory_dir / "pinned").write_text("{")
     expect(host, "pin", 16, "pin .* is damaged", "hmem release (unpin|rollback)")
-
-
-@pytest.mark.slow
-def test_a_release_that_is_not_as_it_was_built(host: World) -> None:
-    (host.memory_dir / "current" / "lexical" / "1.sqlite").write_bytes(b"damaged")
-    expect(host, "release", 16, "lexical/1.sqlite was changed after it was built", "hmem release verify")
-    (host.memory_dir / "current").unlink()
-    expect(host, "release", 16, "current is missing though there are releases", "hmem release rollback RUN")
 
 
 @pytest.mark.slow
@@ -220,33 +185,10 @@ def test_an_index_that_cannot_be_searched(world: World) -> None:
 
 
 @pytest.mark.slow
-def test_a_redis_that_may_drop_vectors(world: World) -> None:
-    world.say("t1", "the boiler code is 4711")
-    with redis8_server() as server:
-        world.environment |= {"REDIS_VECTORS_URL": server.url, "NIGHT_INDEXES": "redis"}
-        world.command("hmem-night", "run")
-        assert "its redis index answers" in ask(world)[1]["vectors"].sentence
-        with Redis.from_url(server.url) as client:
-            client.config_set("maxmemory-policy", "allkeys-lfu")
-        found = ask(world)[1]["vectors"]
-    assert (found.state, found.code) == ("problem", SettingsError.exit_code)
-    assert "maxmemory-policy allkeys-lfu: when its memory is full, it silently deletes vectors" in found.sentence
-    assert "maxmemory-policy noeviction" in found.fix
-
-
-@pytest.mark.slow
 def test_a_store_of_the_day_that_does_not_answer(host: World) -> None:
     assert "yet" in ask(host)[1]["store"].sentence
     host.command("hmem", "memory", "add", "9912", "the cat is called Minka")
     assert "1 facts, goals and preferences" in ask(host)[1]["store"].sentence
-    expect(
-        host,
-        "store",
-        27,
-        "does not answer",
-        "the next call tries again",
-        DAY_STORE_URL="postgresql://u:secret@127.0.0.1:1/x",
-    )
     assert ask(host, DAY_STORE_URL="none")[1]["store"].state == "ok"
     assert host.status(check=False, DAY_STORE_URL="foo://bar").returncode == 10
     (host.root / "state" / "forgotten.jsonl").write_text('{"half')

@@ -20,7 +20,6 @@ from dispatcher.memory.day.memory import DayMemory
 from dispatcher.memory.day.open_memory import open_memory
 from dispatcher.memory.store.memories import MemoryType
 from dispatcher.memory.store.turns import StoredTurn
-from dispatcher.memory.tombstones import end_conversation
 from shared.turns.records import Tombstone, Turn
 from tests.dispatcher.health.notices.looking import DAY, HOUR, MINUTE, at, outbox
 from tests.servers.ollama_api import OllamaApi
@@ -106,13 +105,8 @@ def test_goals_that_are_due_and_what_is_remembered_since_yesterdays_digest(day: 
 def test_after_a_day_without_a_digest_nothing_is_left_out(day: DayMemory) -> None:
     day.remembering.add(CHAT, MemoryType.FACT, "the dog is called Rex", now=EIGHT - 60 * HOUR)
     day.remembering.add(CHAT, MemoryType.FACT, "Ann lives in Lisbon", now=EIGHT - 20 * HOUR)
-    for last, new in (
-        (None, 1),
-        (date(2026, 11, 20), 1),
-        (date(2026, 11, 18), 2),
-        (date(2026, 11, 22), 1),
-        (date(2020, 1, 1), 2),
-    ):
+    days = {None: 1, date(2026, 11, 20): 1, date(2026, 11, 18): 2, date(2026, 11, 22): 1, date(2020, 1, 1): 2}
+    for last, new in days.items():
         text = digest_text(day, None, CHAT, TODAY, EIGHT, last)
         assert len(lines_of(text, "New in my memory:")) == new, last
 
@@ -120,9 +114,8 @@ def test_after_a_day_without_a_digest_nothing_is_left_out(day: DayMemory) -> Non
 def test_many_new_memories_are_counted(day: DayMemory) -> None:
     words = "apples pears plums cherries quinces figs dates grapes melons lemons limes oranges".split()
     for number, word in enumerate(words):
-        day.remembering.add(
-            CHAT, MemoryType.FACT, f"cousin {number} sells {word} in {word.title()}ville", now=EIGHT - HOUR
-        )
+        text = f"cousin {number} sells {word} in {word.title()}ville"
+        day.remembering.add(CHAT, MemoryType.FACT, text, now=EIGHT - HOUR)
     assert lines_of(text_of(day), "New in my memory:")[-1] == "• and 2 more"
 
 
@@ -173,19 +166,15 @@ def test_a_model_writes_yesterdays_lines_if_it_answers(day: DayMemory) -> None:
     assert "14:05 Ada: The plumber comes" in asked["messages"][0]["content"]
 
 
-@pytest.mark.parametrize("reply", ["I cannot do that.", ""])
-def test_a_model_that_does_not_keep_to_the_form_is_not_used(day: DayMemory, reply: str) -> None:
+def test_without_a_model_that_keeps_to_the_form_the_chats_own_sentences_stay(day: DayMemory) -> None:
     say(day, *CHATTER)
     with OllamaApi({"llama3.2:latest": "d"}) as api:
-        api.chat_reply = reply
-        text = text_of(with_model(day, api.url))
-    assert "Ada: The boiler" in (text or "") or "Ada: My sister" in (text or "")
-
-
-def test_a_model_that_is_away_leaves_the_chats_own_sentences(day: DayMemory) -> None:
-    say(day, *CHATTER)
-    text = text_of(with_model(day, f"http://127.0.0.1:{free_port()}"))
-    assert len(lines_of(text, YESTERDAY)) == 5
+        for reply in ("I cannot do that.", ""):
+            api.chat_reply = reply
+            text = text_of(with_model(day, api.url)) or ""
+            assert "Ada: The boiler" in text or "Ada: My sister" in text
+    without = text_of(with_model(day, f"http://127.0.0.1:{free_port()}"))
+    assert len(lines_of(without, YESTERDAY)) == 5
 
 
 # ------------------------------------------------------------------------------------------------------------- sending
@@ -209,9 +198,7 @@ def test_each_chat_that_wants_one_gets_it_once_a_day(day: DayMemory, redis: Redi
     assert send(day, redis, EIGHT + DAY) == 0, "nothing was said on that day"
 
 
-def test_one_that_is_switched_off_meanwhile_is_not_sent(
-    day: DayMemory, redis: Redis, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_one_that_is_switched_off_is_not_sent(day: DayMemory, redis: Redis, monkeypatch: pytest.MonkeyPatch) -> None:
     say(day, *CHATTER)
     redis.hset("hcli:mem:digests", CHAT, "2026-11-20")
 
@@ -225,9 +212,7 @@ def test_one_that_is_switched_off_meanwhile_is_not_sent(
     assert not redis.exists("hcli:mem:digests")
 
 
-def test_one_during_which_something_was_forgotten_is_made_again(
-    day: DayMemory, redis: Redis, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_forgetting_meanwhile_makes_it_anew(day: DayMemory, redis: Redis, monkeypatch: pytest.MonkeyPatch) -> None:
     say(day, *CHATTER)
     redis.hset("hcli:mem:digests", CHAT, "2026-11-20")
     real = digest.digest_text
@@ -242,9 +227,7 @@ def test_one_during_which_something_was_forgotten_is_made_again(
     assert "Lisbon" not in outbox(redis)[0]["text"]
 
 
-def test_a_chat_whose_digest_fails_holds_up_no_other(
-    day: DayMemory, redis: Redis, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_digest_that_fails_holds_up_no_other(day: DayMemory, redis: Redis, monkeypatch: pytest.MonkeyPatch) -> None:
     real = digest.digest_text
 
     def odd(day: DayMemory, release: None, chat: str, *when: Any) -> str | None:
@@ -264,23 +247,11 @@ def test_turns_that_only_the_release_has_are_in_it(light: World) -> None:
     now = time.time()
     settings = light.settings(report_at="00:00")
     today = datetime.fromtimestamp(now, UTC).date()
-    light.say(
-        "t1", "The plumber comes on Thursday at 10 and needs the key of the cellar.", timestamp=now - DAY, name="Ada"
-    )
+    light.say("t1", CHATTER[0][2], timestamp=now - DAY, name="Ada")
     light.night()
     with open_memory(settings) as memory:
         text = digest_text(memory.day, memory.release(), CHAT, today, now)
     assert "Ada: The plumber comes on Thursday at 10" in (text or "")
-
-
-def test_the_end_of_a_conversation_takes_an_unsent_digest_back(redis: Redis) -> None:
-    """By whichever way something is forgotten: it may be in the digest in other words."""
-    for chat, is_one in ((CHAT, True), (CHAT, False), ("77", True)):
-        redis.rpush("hcli:mem:outbox", json.dumps({"id": "x", "chat_id": chat, "text": "said", "digest": is_one}))
-    redis.rpush("hcli:mem:outbox", b"not JSON")
-    end_conversation(redis, CHAT)
-    assert redis.llen("hcli:mem:outbox") == 3
-    assert [json.loads(one)["chat_id"] for one in redis.lrange("hcli:mem:outbox", 0, 1)] == [CHAT, "77"]
 
 
 @pytest.mark.slow
@@ -290,19 +261,19 @@ def test_forgetting_removes_an_unsent_digest_and_a_whole_chat_from_the_list(ligh
     light.say("t2", "a tortoise lives in the attic", timestamp=now - DAY)
     light.night()
     for chat in (CHAT, "77"):
-        message = {
-            "id": f"digest-{chat}",
-            "chat_id": chat,
-            "text": "in other words: a beacon",
-            "created_at": now,
-            "digest": True,
-        }
-        light.redis.rpush("hcli:mem:outbox", json.dumps(message))
-        waiting = {"chat": chat, "at": now, "text": "in other words: a beacon", "digest": True}
+        text = "in other words: a beacon"
+        for is_one in (True, False):
+            said = text if is_one else f"a reminder for {chat}"
+            message = {"id": chat, "chat_id": chat, "text": said, "created_at": now, "digest": is_one}
+            light.redis.rpush("hcli:mem:outbox", json.dumps(message))
+        waiting = {"chat": chat, "at": now, "text": text, "digest": True}
         light.redis.hset("hcli:mem:bot:waiting", f"outbox-{chat}", json.dumps(waiting))
         light.redis.hset("hcli:mem:digests", chat, "2026-11-20")
+    light.redis.rpush("hcli:mem:outbox", b"not JSON")
     light.command("hmem", "forget", "--turn", "t1:user", "--yes")
-    assert [one["chat_id"] for one in outbox(light.redis)] == ["77"]
+    assert light.redis.lrem("hcli:mem:outbox", 1, "not JSON") == 1
+    left = [(one["chat_id"], one["digest"]) for one in outbox(light.redis)]
+    assert left == [(CHAT, False), ("77", True), ("77", False)]
     assert light.redis.hkeys("hcli:mem:bot:waiting") == [b"outbox-77"]
     assert light.redis.hlen("hcli:mem:digests") == 2, "only a part of the chat was forgotten"
     light.command("hmem", "forget", f"--chat={CHAT}", "--yes")

@@ -60,9 +60,7 @@ def test_a_call_that_fails_is_repeated_by_the_next_look(redis: Redis, service: H
     assert len(service.asked) == 3
 
 
-def test_a_service_that_hangs_costs_its_time_limit(
-    redis: Redis, service: HeartbeatServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_hanging_service_is_left(redis: Redis, service: HeartbeatServer, monkeypatch: pytest.MonkeyPatch) -> None:
     assert heartbeat.ANSWER_SECONDS == 10.0
     monkeypatch.setattr(heartbeat, "ANSWER_SECONDS", 0.1)
     service.seconds = 1.0
