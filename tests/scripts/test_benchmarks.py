@@ -17,9 +17,9 @@ import pytest
 from redis import Redis
 
 from scripts.benchmarks.indexes import on_redis, report
-from scripts.benchmarks.indexes.corpus import MOST_EMBEDDED, CorpusMaker, Shape, clustered, sentences
+from scripts.benchmarks.indexes.corpus import MOST_EMBEDDED, CorpusMaker, sentences
 from scripts.benchmarks.indexes.measure import Bench, K, Plan, Row, recall
-from shared.config.settings import INDEXES, load_settings
+from shared.config.settings import load_settings
 from shared.embedding.open import open_embedder
 from shared.errors import InvalidInput
 from tests.servers.redis8 import redis8_server, redis8_settings
@@ -180,31 +180,6 @@ def test_recall_counts_what_an_exact_search_would_find(tmp_path: Path) -> None:
     assert recall(made, asked, [[one.replace("t", "t9", 1) for one in found] for found in exact]) == 0.0
 
 
-@pytest.mark.parametrize(("turns", "new", "chats"), [(10, 3, 4), (7, 0, 7), (300, 100, 20), (5, 9, 1)])
-def test_every_row_is_of_one_chat_and_the_new_ones_follow_the_old(turns: int, new: int, chats: int) -> None:
-    shape = Shape(turns, new, chats, 8)
-    every = [row for chat in range(chats) for row in shape.all_rows(chat)]
-    assert every == list(range(turns + new))
-    vectors = np.arange(turns + new, dtype=np.float32).reshape(-1, 1) * np.ones(8, np.float32)
-    old, grown = (shape.corpus(vectors, grown=grown) for grown in (False, True))
-    assert (len(old), len(grown)) == (turns, turns + new)
-    for chat, (ids, rows) in old.chats.items():
-        more_ids, more_rows = grown.chats[chat]
-        assert (more_ids[: len(ids)], more_rows[: len(rows)].tolist()) == (ids, rows.tolist())
-        assert len(ids) == len(rows) == len(set(ids)) == len(old.said_at[chat])
-
-
-def test_what_is_made_up_follows_from_the_seed_and_is_distinct() -> None:
-    texts = list(islice(sentences(3), 12_000))
-    assert len({text.lower() for text in texts}) == 12_000
-    assert texts[:50] == list(islice(sentences(3), 50)) != list(islice(sentences(4), 50))
-    (vectors,) = clustered(2000, 64, 3)
-    assert np.array_equal(vectors, next(clustered(2000, 64, 3)))
-    np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-5)
-    nearest = np.sort(vectors @ vectors.T)[:, -2]
-    assert 0.5 < np.median(nearest) < 0.95, "there are neighbours, as among texts"
-
-
 WRONG = {
     "0 turns": (replace(SMALL, turns=(0, 10)), "--turns must be 1 or more"),
     "an unknown backend": (replace(SMALL, backends=("sqlite", "faiss")), "'faiss' is not one of sqlite"),
@@ -228,29 +203,3 @@ def test_a_place_that_cannot_be_written_is_told_before_anything_is_measured(worl
     assert (process.returncode, output) == (InvalidInput.exit_code, "")
     assert "cannot be written" in errors
     assert "sentences" not in errors
-
-
-def rows() -> list[Row]:
-    """A measurement of every backend at three sizes; one of them could not be measured at the largest."""
-    made = []
-    for place, name in enumerate(INDEXES, start=1):
-        for turns in (1000, 100_000, 1_000_000):
-            size = None if name == "redis" else turns * place * 800
-            measured = Row(
-                turns, 20, "seeded", name, build_seconds=turns * place / 1e4, bytes=size, files=1, open_seconds=0.1, first_ms=3.0, recall=1.0,
-                search_ms=(0.1 * place, 1.0), whole_chat_ms=(0.2 * place, 2.0), told=1.0, rss_bytes=place * 10**8, moved_bytes=turns * place,
-            )  # fmt: skip
-            left_out = Row(turns, 20, "seeded", name, "left out", "about 18 minutes | at 950 turns/s")
-            made.append(left_out if (name, turns) == ("chroma", 1_000_000) else measured)
-    return made
-
-
-def test_the_table_on_a_terminal_has_the_same_rows(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("COLUMNS", "250")
-    report.show(report.document(Plan((1000,)), rows()), rows())
-    shown = capsys.readouterr().out
-    assert "GB of memory" in shown.splitlines()[0]
-    assert shown.count("chroma ") == 3 + 2, "by night, and by day those that were asked"
-    assert "left out: about 18 minutes" in shown

@@ -39,19 +39,6 @@ def test_a_file_that_no_reader_knows_is_refused_though_it_is_sealed(light: World
     assert nothing_was_taken(brought)
 
 
-@pytest.mark.slow
-def test_every_name_that_a_build_makes_is_taken(world: World) -> None:
-    """All indexes that lie in files, over two nights (the second takes over), an odd chat id included."""
-    for day in (1, 2):
-        for number in range(3):
-            world.say(
-                f"d{day}n{number}", f"note {number} of day {day}", chat_id=("9912", "-100123", "Odd / Chat")[number]
-            )
-        world.night(night_indexes="sqlite,chroma,lancedb")
-    places = {name.partition("/")[0] for name in read_manifest((world.memory_dir / "current").resolve()).files}
-    assert places == {"chats", "lexical", "vectors", "chroma", "lancedb"}
-
-
 @pytest.mark.parametrize(
     "zone",
     [

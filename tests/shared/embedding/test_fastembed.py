@@ -147,12 +147,6 @@ def test_another_model_under_that_name_is_found_out(cache: Path) -> None:
         prove(FastembedEmbedder(LOCAL_MODEL, cache))
 
 
-def test_nobody_is_asked_when_the_model_is_here(cache: Path, no_network: list[Any]) -> None:
-    place(cache, MULTILINGUAL)
-    FastembedEmbedder(MULTILINGUAL, cache).embed_query("boat")
-    assert no_network == []
-
-
 def test_nobody_is_asked_when_the_model_is_not_here_and_the_error_says_what_to_do(
     cache: Path, no_network: list[Any]
 ) -> None:

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from dataclasses import replace
-from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
 import pytest
-from tenacity import Retrying
 
 from nightly.cli.pull import pull_missing
 from nightly.night.progress import Reporter
 from nightly.steps import embed
-from shared.embedding import ollama_server
 from shared.embedding.known_models import LOCAL_MODEL
 from shared.embedding.local import LocalEmbedder
 from shared.embedding.models import Embedder
@@ -69,17 +65,6 @@ def test_vectors_are_those_of_the_same_weights(open_at: Opener, ollama: OllamaAp
     assert [len(batch) for batch in ollama.embedded()] == [32, 8]
     assert embedder.identity.digest == f"sha256:{DIGEST}"
     assert embedder.identity.difference(LocalEmbedder().identity) is None
-
-
-@pytest.mark.slow
-def test_a_night_with_ollama_is_searched_by_day_with_the_local_model(world: World, ollama: OllamaApi) -> None:
-    world.say("t1", "the boiler code is 4711")
-    world.night(embedder="ollama", ollama_url=ollama.url)
-    embedding = read_manifest((world.memory_dir / "current").resolve()).embedding
-    assert embedding is not None
-    assert embedding.provider == "ollama"
-    hits = json.loads(world.command("hmem", "search", "9912", "heating password", "--json").stdout)["hits"]
-    assert hits[0]["scores"]["meaning"] is not None
 
 
 def test_a_missing_model_says_what_to_run(open_at: Opener, ollama: OllamaApi) -> None:
@@ -197,23 +182,13 @@ def test_a_question_is_asked_once(quick: OllamaEmbedder, ollama: OllamaApi, faul
     assert quick.embed_query("half \ud800").shape == (384,)
 
 
-def test_pauses_double_up_to_a_bound(ollama: OllamaApi, monkeypatch: pytest.MonkeyPatch) -> None:
-    pauses: list[float] = []
-    monkeypatch.setattr(ollama_server, "Retrying", partial(Retrying, sleep=pauses.append))
-    server = OllamaServer(ollama.url, 60, Patience(5, 0.1, 0.2))
-    ollama.faults = ["500"] * 4
-    OllamaEmbedder(LOCAL_MODEL, "all-minilm", server).embed_documents(["one"])
-    assert pauses == [0.1, 0.2, 0.2, 0.2]
-    server.close()
-
-
 def manifest_of(world: World) -> Manifest:
     return read_manifest((world.memory_dir / "current").resolve())
 
 
 def test_a_poison_text_stays_findable_by_keyword(world: World, ollama: OllamaApi, monkeypatch: Any) -> None:
     """A night through every error of the server: a text too long, one that drops the connection, a drop, a wrong count in passing."""
-    monkeypatch.setattr(ollama, "longest", 800)
+    monkeypatch.setattr("tests.servers.ollama_api.LONGEST", 800)
     for number, text in enumerate(TEXTS):
         world.say(f"t{number}", text)
     world.say("long", "the heron " + "was seen at the pond again " * 32)
@@ -250,7 +225,7 @@ def test_many_refused_texts_are_the_models_fault(world: World, ollama: OllamaApi
     monkeypatch.setattr(embed, "BATCH_TEXTS", 8)
     for number in range(20):
         world.say(f"t{number}", ("poison " if number < 3 else "note ") + str(number))
-    monkeypatch.setattr(ollama, "longest", 200)
+    monkeypatch.setattr("tests.servers.ollama_api.LONGEST", 200)
     ollama.poison = {"poison": "400"}
     with pytest.raises(EmbeddingError, match="refused 3 of 20 texts"):
         world.night(embedder="ollama", ollama_url=ollama.url)

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nightly.steps import summarise
-from shared.ranking.extractive_summary import AROUND, LONGEST_SENTENCE, SUMMARY_CHARACTERS, TOPICS, Sentence
+from shared.ranking.extractive_summary import AROUND, LONGEST_SENTENCE, SUMMARY_CHARACTERS, TOPICS
 from shared.ranking.extractive_summary import summarise as extract
 from shared.turns.chunk import Chunk
 from shared.turns.chunking import chunks_of
@@ -128,11 +128,6 @@ def test_topics_are_the_words_most_sentences_share() -> None:
     assert extract(chunks)[1] == ["boiler", "cellar", "loud"]
 
 
-def test_topics_are_few() -> None:
-    chunks = [chunk(" ".join(f"word{n}" for n in range(20)), number=n) for n in range(3)]
-    assert extract(chunks)[1] == ["word0", "word1", *(f"word{n}" for n in range(10, 16))]
-
-
 def test_what_the_chat_speaks_of_often_comes_before_what_it_says_once() -> None:
     often = [f"somebody saw the boiler {name} there" for name in ("alpha", "beta", "gamma", "delta")]
     chosen = texts([*(chunk(one.text, NOW) for one in many(100)), *map(chunk, often)])
@@ -173,12 +168,6 @@ def test_no_line_of_the_file_is_anything_but_a_date_or_a_labelled_sentence(said:
     assert re.match(r"\d+ turns on 1 day, 2024-02-09 to 2024-02-09: ", first)
     assert all(re.match(r"- 2024-02-09 |[A-Z][a-z ]+:$|Often spoken of: |$", line) for line in rest)
     assert any(line.endswith("# Memory of a boiler") for line in rest)
-
-
-def test_sentences_carry_the_words_they_are_weighed_by() -> None:
-    text = "What did the Boiler of Ünal_Straße cost in 2024?"
-    words = frozenset({"boiler", "ünal", "strasse", "cost", "2024"})
-    assert extract([chunk(text)])[0] == [Sentence(0, "anna", NOW, text, words)]
 
 
 def test_what_is_often_spoken_of_is_words_and_not_numbers() -> None:

@@ -21,7 +21,7 @@ from dispatcher.memory.tombstones import Forgotten
 from dispatcher.prompt.assemble import PromptRequest, prompt_input
 from dispatcher.prompt.budget import compose, hits_for
 from dispatcher.prompt.context import Context
-from shared.ranking.evidence import best_cosine, coverage, middle, standing
+from shared.ranking.evidence import best_cosine
 from shared.ranking.injection import Decision, Evidence, decide, may_be_foreign, read_message
 from shared.ranking.question import query_words
 from shared.release.manifest import current_release
@@ -29,7 +29,6 @@ from shared.search.choosing import FALL_OFF, chosen, most_telling, only_asks, re
 from shared.search.recall import OpenRelease
 from shared.search.types import Hit, Query
 from shared.text.words.function_words import language_of
-from shared.text.words.stemming import alike
 from shared.turns.chunk import Chunk
 from shared.turns.records import dumps
 from tests.support.world import REPOSITORY, World
@@ -235,33 +234,6 @@ def test_a_turn_that_waits_for_its_vector_takes_the_others_no_evidence() -> None
     assert best_cosine(cosines) == 0.5
     assert best_cosine(np.concatenate([cosines, [np.nan]])) is None, "too many"
     assert best_cosine(np.full(3, np.nan)) is None
-
-
-def test_words_count_by_their_rarity_in_one_turn_or_beside_it() -> None:
-    def at(*places: int) -> tuple[np.ndarray, np.ndarray]:
-        return np.array(places, np.int32), np.ones(len(places), np.uint16)
-
-    postings = {"rare": at(3), "common": at(*range(0, 40, 2)), "far": at(30)}
-    rare, _, found = coverage([["rare"], ["missing"]], postings, 40)
-    common, little, _ = coverage([["common"]], postings, 40)
-    assert 0.4 < rare < 0.5
-    assert found == 1
-    assert common == pytest.approx(1.0)
-    assert little < 0.3
-    assert coverage([["rare"], ["far"]], postings, 40)[0] == pytest.approx(0.5)
-    assert coverage([], postings, 40) == (0.0, 0.0, 0)
-    assert standing(postings, 40)[[3, 5, 30]].tolist() == [1, 0, 2]
-    assert best_cosine(None) is best_cosine(np.array([0.1, np.nan], np.float32)) is None
-    assert best_cosine(np.array([0.5, 0.5], np.float32)) == 0.5
-    assert middle(np.array([3, 1, 2], np.float32)) == 2
-    assert middle(np.zeros(0, np.float32)) == 0
-
-
-def test_forms_of_a_word_begin_alike() -> None:
-    assert alike("zahnarzt", "zahnarzttermin")
-    assert alike("alergi", "alergico")
-    assert not alike("gewicht", "gewinn")
-    assert not alike("кот", "котел")
 
 
 # A hundred messages.

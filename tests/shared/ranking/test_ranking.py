@@ -6,11 +6,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from shared.ranking.question import WEIGHTS, asks, asks_when, groups, meant_speakers, query_words, tells_time
-from shared.ranking.scoring import Neighbours, Question, Scored, best, bm25, known, score, unit
+from shared.ranking.scoring import Question, Scored, best, bm25, known, score, unit
 from tests.support.samples import features, posting
 
 NAMED = [("user", "Noor"), ("asst", "Ben")]
@@ -46,44 +44,6 @@ def test_times_are_asked_and_told() -> None:
     assert not tells_time("a fortnightly weekly")
     assert asks("really? ")
     assert not asks("really? yes")
-
-
-sizes = st.lists(st.integers(1, 900).map(float), min_size=1, max_size=40)
-
-
-@settings(max_examples=80, deadline=None)
-@given(sizes, st.data())
-def test_the_kernel_is_the_sum_that_it_says(lengths: list[float], data: st.DataObject) -> None:
-    n = len(lengths)
-    starts = sorted(data.draw(st.lists(st.integers(0, 100_000).map(float), min_size=n, max_size=n)))
-    values = data.draw(st.lists(st.integers(0, 3), min_size=n, max_size=n))
-    near = Neighbours(np.array(lengths, np.float32), np.array(starts))
-    session, centre, at = [0], [], 0.0
-    for i in range(n):
-        centre.append(at + (lengths[i] + 1) / 2)
-        at += lengths[i] + 1
-        session.append(session[-1] + (i + 1 < n and starts[i + 1] - starts[i] > WEIGHTS.session_gap_seconds))
-    expected = [
-        sum(
-            values[j] * np.exp(-abs(centre[i] - centre[j]) / WEIGHTS.reach_characters)
-            for j in range(n)
-            if abs(i - j) <= WEIGHTS.reach_items and session[i] == session[j]
-        )
-        for i in range(n)
-    ]
-    dense = near.spread(np.array(values, np.float32))
-    assert dense == pytest.approx(expected, rel=1e-4, abs=1e-5)
-    ordinals, counts = posting(*values)
-    assert near.scatter(ordinals, counts.astype(np.float32)) == pytest.approx(dense, rel=1e-5, abs=1e-6)
-
-
-def test_bm25_is_okapi_over_the_chat() -> None:
-    far = features([50, 50, 50], [0, 1e6, 2e6])  # three sessions: nobody has neighbours
-    tf, df, n, tokens = 2, 1, 3, 10.0
-    expected = np.log(1 + (n - df + 0.5) / (df + 0.5)) * tf * (WEIGHTS.k1 + 1) / (tf + WEIGHTS.k1)
-    assert tokens == far.tokens[0]
-    assert bm25([posting(0, 2, 0)], far) == pytest.approx([0, expected, 0], rel=1e-5)
-    assert bm25([], far).tolist() == [0, 0, 0]
 
 
 def test_what_stands_beside_a_match_is_found_and_what_is_in_another_session_is_not() -> None:
@@ -122,14 +82,6 @@ def test_the_parts_add_up_to_the_score_and_vectors_may_be_missing() -> None:
     assert nothing_known.total.tolist() == words_only.total.tolist()
 
 
-def test_the_newer_of_equals_comes_first_and_only_what_is_near_a_word_if_asked() -> None:
-    it = features([50, 50, 50, 50], [0, 1e6, 2e6, 3e6])
-    scored = score(Question([posting(1, 0, 1, 1)], np.zeros(4, np.float32), False), it, None)
-    assert best(scored, 9, only_found=True).tolist() == [3, 2, 0]
-    assert best(scored, 2, only_found=True).tolist() == [3, 2]
-    assert best(scored, 9, only_found=False).tolist() == [3, 2, 0, 1]
-
-
 def test_scaling_and_empty_chats() -> None:
     assert unit(np.array([1, 3, 2], np.float32)).tolist() == [0, 1, 0.5]
     assert unit(np.array([2, 2], np.float32)).tolist() == [0, 0]
@@ -156,19 +108,6 @@ def test_a_number_that_differs_and_another_speaker_are_news() -> None:
     assert said(f"{LONG} at 15", f"{LONG} at 16") == [[0], [1]]
     assert said("see you at noon", "see you at six") == [[0], [1]]
     assert groups([("noor", "yes"), ("ben", "yes")]) == [[0], [1]]
-
-
-@pytest.mark.slow
-@settings(max_examples=60, deadline=None)
-@given(
-    st.lists(
-        st.lists(st.sampled_from("abcdefghijklmnopqrstuvwxyz"), min_size=18, max_size=60).map(" ".join), max_size=12
-    )
-)
-def test_every_text_is_in_one_group(texts: list[str]) -> None:
-    found = said(*texts)
-    assert sorted(place for group in found for place in group) == list(range(len(texts)))
-    assert [group[0] for group in found] == sorted(group[0] for group in found)
 
 
 def test_a_rounding_is_no_difference() -> None:

@@ -6,10 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from shared.ranking.question import ASSISTED, WEIGHTS
 from shared.ranking.scoring import Question, score
 from shared.ranking.sides import Sides
 from shared.search.chat_items import sides_of
@@ -52,13 +49,6 @@ def test_a_message_has_the_best_of_the_answer_to_it() -> None:
     assert sides([0, 1, 0], [1, 1, 1]).of_answer(values[:3]) == pytest.approx([0.4, 0, 0])
 
 
-@given(st.lists(st.tuples(st.booleans(), st.integers(1, 3000).map(float)), max_size=30))
-def test_any_chat_has_a_share_and_arrays_of_its_size(items: list[tuple[bool, float]]) -> None:
-    made = sides([int(answer) for answer, _ in items], [length for _, length in items])
-    assert 0 <= made.share <= 1
-    assert made.of_answer(np.ones(len(items), np.float32)).shape == (len(items),)
-
-
 def test_what_a_person_told_an_assistant_comes_before_the_answer_that_repeats_it() -> None:
     """Both hold the question's word, the answer twice and with a better vector; between two people it comes first."""
     it = features([60, 800, 60, 800], [0, 60, 1e6, 1e6 + 60])
@@ -70,10 +60,3 @@ def test_what_a_person_told_an_assistant_comes_before_the_answer_that_repeats_it
         for kind, some in speakers.items()
     }  # fmt: skip
     assert first == {"assistant": 0, "people": 1}
-
-
-def test_weights_are_blended_by_the_share() -> None:
-    half = WEIGHTS.towards(ASSISTED, 0.5)
-    assert half.lexical == pytest.approx((WEIGHTS.lexical + ASSISTED.lexical) / 2)
-    assert (half.k1, half.said_when_asked) == (WEIGHTS.k1, WEIGHTS.said_when_asked)
-    assert WEIGHTS.towards(ASSISTED, 0.0) == WEIGHTS

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Collection, Mapping
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -112,16 +110,6 @@ def test_what_was_forgotten_stays_in_no_part(tmp_path: Path) -> None:
         assert list(table.summaries()) == [("a", "nothing of it"), ("b", "untouched"), ("c", "another")]
 
 
-def test_small_parts_are_merged_and_rows_that_do_not_count_are_dropped(tmp_path: Path) -> None:
-    nights = Nights(tmp_path)
-    for number in range(1, 8):
-        nights.night(row("a", number, f"a{number}"), row(f"b{number}", 1, "b"))
-    assert nights.night(row("a", 9, "a9")) == ["8.sqlite"]
-    assert nights.records["8.sqlite"]["rows"] == 8
-    with ChatTable.of(nights.built) as table:
-        assert dict(table.summaries()) == {"a": "a9", **{f"b{number}": "b" for number in range(1, 8)}}
-
-
 @settings(max_examples=25, deadline=None)
 @given(
     st.lists(
@@ -165,13 +153,3 @@ def test_what_two_releases_may_not_have_in_common_is_found_by_their_files(
         found = {chat: (new["turns"], earlier["turns"]) for chat, new, earlier in in_both(changed, now, before)}
     assert found == {"a": (1, 1), "b": (1, 2), "c": (1, 0)}
     assert changed_chats(old, old, files[1], files[1]) == []
-
-
-def test_a_part_is_closed_and_readable_in_place(tmp_path: Path) -> None:
-    nights = Nights(tmp_path)
-    nights.night(row("a", 1, "one"))
-    (path,) = part_files(nights.built / CHATS)
-    assert [other.name for other in path.parent.iterdir()] == ["1.sqlite"]
-    path.chmod(0o400)
-    with closing(sqlite3.connect(f"file:{path}?mode=ro&immutable=1", uri=True)) as connection:
-        assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)

@@ -80,11 +80,13 @@ def test_an_object_that_was_long_not_compared_and_is_damaged_is_sent_again(light
         verify(release(light, 1))
 
 
-def test_an_object_that_somebody_wrote_to_is_sent_again(light: World, sent: list[str]) -> None:
-    """Its time is now, but not one that the receiver has set."""
+@pytest.mark.parametrize("seconds", [0.0, 1e6], ids=["now, but not by the receiver", "in the future"])
+def test_an_object_whose_time_the_receiver_has_not_set_is_sent_again(
+    light: World, sent: list[str], seconds: float
+) -> None:
     nights(light, 1)
     damage(held(light))
-    os.utime(held(light))
+    os.utime(held(light), (time.time() + seconds,) * 2)
     sent.clear()
     nights(light, 1, first=2)
     assert PART in sent
@@ -107,15 +109,6 @@ def test_damage_to_an_object_compared_yesterday_is_found_before_the_switch(light
     assert PART in sent
     verify((light.memory_dir / "current").resolve())
     assert light.redis.keys("hcli:memory:*") == []
-
-
-def test_an_object_is_compared_when_it_was_last_compared_in_the_future(light: World, sent: list[str]) -> None:
-    nights(light, 1)
-    damage(held(light))
-    os.utime(held(light), (time.time() + 1e6, time.time() + 1e6))
-    sent.clear()
-    nights(light, 1, first=2)
-    assert PART in sent
 
 
 @pytest.mark.parametrize("left", ["missing", "shorter", "link", "dangling link"])

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from shared.release import parts
 from shared.release.manifest import LEXICAL, VECTORS
-from shared.release.parts import FANOUT, LEAST_ROWS, absorbed, level, new_part, part_files
+from shared.release.parts import FANOUT, absorbed, level, new_part, part_files
 from shared.search import lexical
 from shared.turns.chunk import Chunk
 from shared.turns.records import Turn
@@ -67,20 +67,6 @@ def test_there_are_few_parts_and_no_row_is_written_often(nights: list[int]) -> N
         assert past == sorted(past), "a part never falls to a lower level"
         for one in range(1, level(sum(nights)) + 1):
             assert past.count(one) < FANOUT, "each rewriting within a level adds what is as large as its smallest part"
-
-
-def test_a_thousand_nights_of_one_size_write_each_row_once_a_level() -> None:
-    """What the module promises: log_8(n / 512) times from LEAST_ROWS on, and below it files that are small."""
-    for new in (40, 700, 5000):
-        kept = Kept()
-        for number in range(1000):
-            kept.night(number, new)
-        for past in kept.rewritten.values():
-            above = [one for one in past if one]
-            assert len(above) == len(set(above))
-        levels = sum(level(new) < one for one in range(level(1000 * new) + 1))
-        small = 1000 / (FANOUT - 1) * LEAST_ROWS  # written together every seventh night, at most that many
-        assert kept.written <= 1000 * new * (1 + levels) + small * (level(new) == 0)
 
 
 def test_a_part_is_named_after_its_night_and_they_come_in_the_order_of_nights(tmp_path: Path) -> None:

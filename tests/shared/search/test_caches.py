@@ -3,38 +3,27 @@
 from __future__ import annotations
 
 import sqlite3
-import threading
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator
 from contextlib import closing, nullcontext
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import event
 
-from dispatcher.answering.commands.explanation import why_record
 from dispatcher.memory.day.context import DayContext
 from dispatcher.memory.day.memory import DayMemory
 from dispatcher.memory.store.memories import MemoryType
 from dispatcher.memory.store.summaries import SessionSummary
 from dispatcher.memory.typed import memories
 from dispatcher.prompt.assemble import PromptRequest, day_request
-from dispatcher.prompt.context import Context
 from shared.config.settings import load_settings
-from shared.embedding.models import DocumentVectors, EmbeddingIdentity
-from shared.errors import EmbeddingError
-from shared.ranking import tokeniser
 from shared.ranking.tokeniser import FEW_TEXTS, Tokeniser
 from shared.search import lexical
 from shared.search.lexical import LexicalIndex, build
 from shared.turns.chunk import Chunk
-from shared.turns.records import Turn, loads_object
-from shared.vectors.searching import Asker
-from tests.support.machine import wait_for
+from shared.turns.records import Turn
 
 NOW = 1.76e9
 #: White space and marks of all kinds, words that FTS5 stems, and Russian ones that are stemmed ahead of it.
@@ -60,32 +49,6 @@ def test_texts_put_together_from_pieces_have_the_tokens_of_the_whole(texts: list
                 assert pieces.terms(text) == sorted(dict(whole.postings([text, *[""] * FEW_TEXTS])))
 
 
-def test_only_so_many_pieces_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tokeniser, "KEPT_WORDS", 3)
-    with closing(Tokeniser()) as made:
-        assert made.terms("a b c d e") == ["a", "b", "c", "d", "e"]
-        assert len(made._known) == 3
-        assert made.terms("e a") == ["a", "e"]
-
-
-def test_a_closed_tokeniser_says_so_even_of_words_that_it_knew() -> None:
-    tokeniser = Tokeniser()
-    assert tokeniser.terms("boiler") == ["boiler"]
-    tokeniser.close()
-    with pytest.raises(sqlite3.ProgrammingError):
-        tokeniser.terms("boiler")
-
-
-def test_half_a_character_and_an_error_leave_a_tokeniser_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
-    with closing(Tokeniser()) as made:
-        assert made.terms("a \ud800 b\udc00c") == ["a", "b", "c"]
-        with monkeypatch.context() as patched:
-            patched.setattr(tokeniser, "indexable", lambda text: "\ud800" if text == "bad" else text)
-            with pytest.raises(UnicodeEncodeError):
-                made.terms("good bad")
-        assert made.terms("a new word") == ["a", "new", "word"]
-
-
 def chunk(name: str, chat: str) -> Chunk:
     return Chunk(f"{name}:user#1", chat, name, (f"{name}:user",), "user", "anna", f"{name} is said", 5.0, 6.0)
 
@@ -104,57 +67,6 @@ def test_a_kept_chunk_is_of_its_own_chat_only(tmp_path: Path, monkeypatch: pytes
         assert len(index._kept) == 3
     with pytest.raises(sqlite3.ProgrammingError):
         index.chunks(["t0:user#1"], "1")
-
-
-class Slow:
-    """An embedder that answers when it may."""
-
-    texts_at_once = 1
-    identity = EmbeddingIdentity("slow", 2, "", "", "local", "")
-
-    def __init__(self) -> None:
-        self.asked: list[str] = []
-        self.may, self.fails = threading.Event(), False
-
-    def embed_documents(self, texts: Sequence[str]) -> DocumentVectors:
-        return DocumentVectors(np.zeros((len(texts), 2), np.float32))
-
-    def embed_query(self, text: str) -> Any:
-        self.asked.append(text)
-        assert self.may.wait(600)
-        if self.fails:
-            raise EmbeddingError("away")
-        return np.array([1, 0], np.float32)
-
-    def close(self) -> None:
-        """Nothing to give back."""
-
-
-def test_a_question_is_embedded_once_however_many_ask_it_at_a_time() -> None:
-    slow = Slow()
-    release, day = Asker(slow), Asker(slow)
-    with ThreadPoolExecutor(3) as pool:
-        running = [pool.submit(asker.vector, "the code") for asker in (release, day, release)]
-        wait_for(lambda: slow.asked, "the question to be embedded")
-        slow.may.set()
-        vectors = [one.result(30) for one in running]
-    assert slow.asked == ["the code"]
-    assert all(vector is vectors[0] for vector in vectors)
-    assert day.vector("another") is release.vector("another")
-    assert Asker(Slow())._known is not release._known
-
-
-def test_an_embedder_that_was_away_is_asked_again() -> None:
-    slow = Slow()
-    asker = Asker(slow)
-    slow.may.set()
-    slow.fails = True
-    for _ in range(2):
-        with pytest.raises(EmbeddingError, match="away"):
-            asker.vector("the code")
-    slow.fails = False
-    assert asker.vector("the code").tolist() == [1, 0]
-    assert slow.asked == ["the code"] * 3
 
 
 @pytest.fixture
@@ -212,23 +124,6 @@ def test_a_context_reads_the_store_once(day: DayMemory) -> None:
     assert statements == ["BEGIN", "SELECT"]
 
 
-def test_one_statement_tells_what_a_chat_is_at(day: DayMemory) -> None:
-    nothing = day.turns.revisions("1")
-    assert (nothing.turns, nothing.memories, nothing.summarised) == ("0", "0", False)
-    day.upkeep.store_turns([said("t1")])
-    day.remembering.add("1", MemoryType.FACT, "the boiler is old", now=NOW)
-    at = day.turns.revisions("1")
-    assert (at.turns, at.memories) == (day.turns.revisions("1").turns, day.memories.revision("1"))
-    assert not at.summarised
-    day.summaries.store(SessionSummary("1", "s", "They spoke of the boiler.", NOW, NOW, NOW, ("t1:user",), tier="long"))
-    later = day.turns.revisions("1")
-    assert (later.memories, later.summarised) == (at.memories, True)
-    assert later.turns != at.turns
-    assert not day.turns.revisions("2").summarised
-    assert [turn.chunk.role for turn in day._day_turns.today("1").items.turns] == ["user", "asst"]
-    assert [summary.text for summary in day._day_turns.today("1").ended] == ["They spoke of the boiler."]
-
-
 def test_memories_are_kept_up_to_a_number_of_all_chats(day: DayMemory, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memories, "MEMORIES_KEPT", 5)
     for chat in ("1", "2", "3"):
@@ -238,12 +133,3 @@ def test_memories_are_kept_up_to_a_number_of_all_chats(day: DayMemory, monkeypat
     assert list(day.remembering._loaded) == ["3"]
     at = day.turns.revisions("3")
     assert day.remembering.of_chat("3", at.memories) is day.remembering.of_chat("3")
-
-
-def test_what_why_tells_is_the_context_without_its_text() -> None:
-    context = Context("text", degraded=["no summary"], release_run=7, ms=1.234)
-    whole = context.to_json()
-    told = loads_object(why_record(context))
-    plainly: dict[str, object] = {"facts": [], "missing": ["summary"], "nothing_plain": None, "summary_at": None}
-    plainly |= {"missed": [], "task_id": "", "at": None}
-    assert told == {name: value for name, value in whole.items() if name not in ("text", "cut")} | plainly

@@ -5,13 +5,10 @@ from __future__ import annotations
 import json
 import re
 import shutil
-import threading
 from collections.abc import Callable, Iterator
-from contextlib import closing
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import orjson
 import pytest
 from redis import Redis
@@ -30,23 +27,7 @@ from tests.support.day.prompts import assembled
 from tests.support.world import World
 
 LIGHT = {"EMBEDDER": "none", "NIGHT_INDEXES": "none"}
-ODD = [
-    "9912",
-    "991",
-    "-9912",
-    "*",
-    "9912*",
-    "%",
-    "a/b",
-    "a b",
-    '"',
-    "c1",
-    "OR",
-    "chat_id",
-    "../9912",
-    "ключ",
-    "9912 OR 77",
-]
+ODD = [*'9912 991 -9912 * 9912* % a/b " c1 OR chat_id ../9912 ключ'.split(), "a b", "9912 OR 77"]
 CHATS = [*ODD, "77", "-100123", "5", "x'--", '{"$ne": ""}']
 WORDS = "amber basalt cedar dahlia ember falcon garnet hazel indigo jasper kestrel lichen maple nectar osprey pewter quartz rowan sable teal"
 CANARY = {chat: f"{word}{number:02d}" for number, (chat, word) in enumerate(zip(CHATS, WORDS.split(), strict=True))}
@@ -222,23 +203,6 @@ def test_without_the_vector_index_words_remain(remembering: World) -> None:
     assert names(context) == ["summary", "recalled"]
     assert context.degraded[0].startswith("no vector search:")
     assert all(hit.vector is None for hit in context.used)
-
-
-@pytest.mark.slow
-def test_after_the_deadline_words_remain(remembering: World) -> None:
-    settings, end, waited = remembering.settings(memory_deadline_ms=30), threading.Event(), list[bool]()
-
-    def similarities(query: str, chat_id: str, chunk_ids: Any) -> Any:
-        waited.append(end.wait(600))
-        return np.zeros(len(chunk_ids), np.float32)
-
-    with closing(opened(remembering, settings)) as release:
-        release._backend.similarities = similarities  # type: ignore[method-assign]
-        context = assembled(PromptRequest("9912", "When did the heron come to the pond?"), settings, release)
-        assert waited == [], "nobody has waited for it"
-        end.set()
-    assert names(context) == ["summary", "recalled"]
-    assert "no answer within 0.030 s" in context.degraded[0]
 
 
 def test_without_its_keywords_the_summary_remains_and_then_nothing(remembering: World) -> None:

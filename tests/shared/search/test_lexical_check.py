@@ -26,6 +26,8 @@ LEXICAL_DAMAGE: dict[str, tuple[Callable[[Path], object], type[HmemError], str]]
         LedgerMismatch,
         "by keyword",
     ),
+    "a chunk of another chat": (sql("UPDATE chunks SET chat_id = '77' WHERE chunk_no = 3"), LedgerMismatch, "holds"),
+    "another count of a word": (sql("UPDATE postings SET counts = x'0900' WHERE term = 'note'"), LedgerMismatch, "by keyword"),
     "a row without its words": (sql("DELETE FROM items WHERE chat_no = 1"), LedgerMismatch, "finds 19 by keyword"),
     "a word is gone": (sql("DELETE FROM postings WHERE chat_no = 1 AND term = 'note'"), LedgerMismatch, "finds 19 by keyword"),
     "another chat's word": (sql("UPDATE postings SET chat_no = 2 WHERE chat_no = 1 AND term = '9912'"), LedgerMismatch, "by keyword"),

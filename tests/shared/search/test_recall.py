@@ -29,7 +29,6 @@ from tests.support.world import World
 UTC = ZoneInfo("UTC")
 NOON = datetime(2026, 5, 13, 12, tzinfo=UTC).timestamp()
 DAY = 86400.0
-CHATS = ["9912", "77", "-100123"]
 
 
 class Meaning:

@@ -7,15 +7,13 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from typing import Any
 
-import numpy as np
 import pytest
 
-from shared.ranking.question import MAX_TERMS, query_terms, query_words
+from shared.ranking.question import query_terms, query_words
 from shared.ranking.scoring import Posting
 from shared.ranking.tokeniser import Tokeniser
-from shared.search import word_lookup
 from shared.search.merge import Merged
-from shared.search.word_lookup import MOST_COMPOUND, MOST_LANGUAGES, MOST_STEMMED, WordLookup
+from shared.search.word_lookup import WordLookup
 from shared.text import caches
 from shared.text.words import word_forms
 from shared.text.words.word_forms import SENTENCE_WORDS, ChatWords
@@ -35,19 +33,18 @@ def vocabulary(size: int, languages: Sequence[str] = ("de",)) -> ChatWords:
 
 
 class Chat:
-    """A chat of these words, as a lookup reads it; `standing` are terms that stand in one item."""
+    """A chat of these words, as a lookup reads it; none of its terms stands in an item."""
 
     release, day = object(), None
 
-    def __init__(self, words: ChatWords, standing: Sequence[str] = ()) -> None:
-        self._words, self._standing = words, standing
+    def __init__(self, words: ChatWords) -> None:
+        self._words = words
 
     def words(self, _: object) -> list[ChatWords]:
         return [self._words]
 
     def postings(self, _: object, asked: Any) -> dict[str, Posting]:
-        one = np.zeros(1, np.int32), np.ones(1, np.uint16)
-        return {term: one for term in asked if term in self._standing}
+        return {}
 
     def containing(self, *_: object) -> list[str]:
         return []
@@ -67,16 +64,10 @@ Ask = Callable[[Chat, str], WordLookup]
 
 
 @pytest.fixture
-def tokenised() -> list[Sequence[str]]:
-    return []
-
-
-@pytest.fixture
-def ask(tokenised: list[Sequence[str]]) -> Iterator[Ask]:
+def ask() -> Iterator[Ask]:
     with closing(Tokeniser()) as tokeniser:
 
         def terms(words: Sequence[str]) -> list[str]:
-            tokenised.append(words)
             return tokeniser.terms(" ".join(query_terms(words)))
 
         def lookup(chat: Any, question: str) -> WordLookup:
@@ -122,38 +113,3 @@ def test_the_work_for_a_long_message_is_bounded_and_done_once(ask: Ask, counted:
         assert ask(chat, long_message(600)).forms == forms
         assert not counted, "neither a stem nor a lookup in the vocabulary"
     assert max(work) < 1_000, work
-
-
-def test_only_the_terms_of_a_long_message_are_tokenised_one_by_one(ask: Ask, tokenised: list[Sequence[str]]) -> None:
-    message = long_message(600)
-    ask(Chat(vocabulary(10)), message)
-    asked = set(query_words(message))
-    assert 0 < len([words for words in tokenised if len(words) == 1 and words[0] in asked]) <= MAX_TERMS
-
-
-def _recorder(calls: list[tuple[str, str]]) -> Callable[[object, str, str], set[str]]:
-    def found(_: object, word: str, language: str) -> set[str]:
-        calls.append((word, language))
-        return set()
-
-    return found
-
-
-def test_the_rarest_and_longest_words_in_the_chats_first_languages(ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
-    stemmed, joined = list[tuple[str, str]](), list[tuple[str, str]]()
-    for name, calls in (("same_stem", stemmed), ("compounds", joined)):
-        monkeypatch.setattr(word_lookup, name, _recorder(calls))
-    words = ["x" * length + "q" for length in range(4, 44)]
-    missing, standing = words[:20], words[20:]
-    chat = vocabulary(100, COMPOUNDING)
-    ask(Chat(chat, standing), " ".join(words))
-    assert MOST_LANGUAGES == 2
-    assert {language for _, language in stemmed} == set(word_forms.languages_of_chat(chat.shown)[:2])
-    rarest = [*missing[::-1], *standing[::-1]][:MOST_STEMMED]
-    assert list(dict.fromkeys(word for word, _ in stemmed)) == rarest
-    assert list(dict.fromkeys(word for word, _ in joined)) == rarest[:MOST_COMPOUND]
-
-
-def test_a_language_with_more_sentence_words_comes_first() -> None:
-    shown = [*sorted(SENTENCE_WORDS["tr"])[:20], *sorted(SENTENCE_WORDS["cs"])[:10]]
-    assert word_forms.languages_of_chat(shown) == ["tr", "cs"]

@@ -7,7 +7,7 @@ import shutil
 import stat
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -15,6 +15,7 @@ import pytest
 
 from shared.system.keys.owner_key import TRUSTED, _publish_to_the_night
 from shared.system.privileges import as_owner_of
+from tests.support.machine import wait_for
 from tests.support.processes.as_user import command
 from tests.support.users import DAY, NIGHT, Installation
 from tests.support.world import BINARIES, REPOSITORY
@@ -129,29 +130,15 @@ def swapping(place: Path, target: Path) -> Iterator[None]:
             process.kill()
 
 
-def by_path(directory: Path, public: str) -> None:
-    """As it was done before: by its name, after it has one."""
-    (directory / TRUSTED).unlink(missing_ok=True)
-    (directory / TRUSTED).write_text(public)
-    (directory / TRUSTED).chmod(0o644)
-    os.chown(directory / TRUSTED, NIGHT, NIGHT)
-
-
-@pytest.mark.parametrize(("tell", "given_away"), [(_publish_to_the_night, False), (by_path, True)])
-def test_the_owners_key_gives_no_file_of_roots_to_the_night(
-    here: Installation, tell: Callable[[Path, str], None], *, given_away: bool
-) -> None:
-    """The second way shows that the race is one."""
+def test_the_owners_key_gives_no_file_of_roots_to_the_night(here: Installation) -> None:
     target, night = roots_file(here), here.root / "night"
     (here.root / "roots-home").chmod(0o711)
     with swapping(night / TRUSTED, target):
-        for _ in range(2_000 if given_away else 300):
-            tell(night, PUBLIC)
-            if target.stat().st_uid != 0:
-                break
+        for _ in range(300):
+            _publish_to_the_night(night, PUBLIC)
+        wait_for((night / TRUSTED).is_symlink, "the link")
     found = target.stat()
-    assert (found.st_uid != 0) == given_away
-    assert given_away or (stat.S_IMODE(found.st_mode), target.read_text()) == (0o600, "precious")
+    assert (found.st_uid, stat.S_IMODE(found.st_mode), target.read_text()) == (0, 0o600, "precious")
 
 
 @pytest.mark.slow

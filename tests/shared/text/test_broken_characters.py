@@ -29,13 +29,7 @@ def turns_in_redis(world: World) -> int:
 
 
 @pytest.mark.parametrize(
-    ("said", "text"),
-    [
-        ("plain", "plain"),
-        ("Да 🙂", "Да 🙂"),
-        ("x \ud83d y", "x \ufffd y"),
-        ("\udc00", "\ufffd"),
-    ],
+    ("said", "text"), [("plain", "plain"), ("Да 🙂", "Да 🙂"), ("x \ud83d y", "x \ufffd y"), ("\udc00", "\ufffd")]
 )
 def test_text_is_well_formed_and_what_was_said_is_kept(said: str, text: str) -> None:
     assert well_formed(said) == text

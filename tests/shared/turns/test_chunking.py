@@ -63,12 +63,6 @@ def test_encoded_data_is_replaced_by_its_length(data: str) -> None:
     assert len(cleaned) < 70
 
 
-def test_wrapped_encoded_data_is_replaced() -> None:
-    wrapped = "\n".join(BLOB[start : start + 76] for start in range(0, 76 * 8, 76))
-    assert "encoded data]" in clean(wrapped)
-    assert BLOB[76:152] not in clean(wrapped)
-
-
 @pytest.mark.parametrize(
     "kept",
     [
@@ -210,11 +204,6 @@ def test_a_megabyte_of_anything_is_chunked(content: str, kept: int) -> None:
     seen = sum(len(visible(chunk.text)) for chunk in chunks)
     assert seen == kept if kept > 100 or kept == 0 else 0 < seen <= kept
     assert max((len(chunk.text) for chunk in chunks), default=0) <= PASSAGE_CHARACTERS
-
-
-@pytest.mark.parametrize("text", [("a" * 179 + "!") * 5500, ("ab1-" * 44 + "=") * 5500, "aB1" * 300_000])
-def test_long_runs_are_judged_once(text: str) -> None:
-    assert clean(text)
 
 
 def test_hashes_stay_and_words_are_not_glued() -> None:

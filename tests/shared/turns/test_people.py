@@ -156,10 +156,7 @@ def test_the_injected_lines_name_the_asker_apart(tmp_path: Path) -> None:
     (chunk,) = chunks_of(Turn("t", "user", "7", "the key is under the mat", 1.0, "Alex", user_id="17"))
     made = compose(
         PromptInput(
-            Recalled([Hit(chunk, 1.0, 1.0, None, None, mark="#4f2a")]),
-            budget=500,
-            zone=load_settings().timezone,
-            run=1,
+            Recalled([Hit(chunk, 1.0, 1.0, None, None, mark="#4f2a")]), budget=500, zone=load_settings().timezone, run=1
         )
     )
     assert "- Alex #4f2a: the key is under the mat" in made.text

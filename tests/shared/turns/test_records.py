@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 import time
@@ -216,13 +215,6 @@ def test_a_tombstone_covers_its_own_chat_and_nothing_else() -> None:
     assert covered(Tombstone("s", "7", 1.0, turn_ids=frozenset({"t3:user", "t2:asst"}))) == {("7", 3.0)}
 
 
-def rfc_2104(key: bytes, message: bytes) -> str:
-    """HMAC-SHA256, written out."""
-    block = (hashlib.sha256(key).digest() if len(key) > 64 else key).ljust(64, b"\0")
-    inner = hashlib.sha256(bytes(b ^ 0x36 for b in block) + message).digest()
-    return hashlib.sha256(bytes(b ^ 0x5C for b in block) + inner).hexdigest()
-
-
 #: What both sides write, with and without microseconds.
 completed = st.datetimes(timezones=st.just(UTC)).map(lambda moment: moment.isoformat())
 #: Outputs made to be cut: pieces that look like (parts of) a time, between colons.
@@ -267,14 +259,6 @@ def test_a_time_of_another_form_counts_as_not_signed(at: str) -> None:
     assert not Result.sign("key", "t1", "No", at).verify("key", "t1")
     with pytest.raises(RecordRefused, match="signature"):
         Result.verified("key", "t1", Result.sign("key", "t1", "No", at).to_json())
-
-
-@PROPERTY
-@given(st.text(min_size=1, max_size=80), ids, st.text(), completed)
-def test_a_signature_is_hex_hmac_sha256_of_task_output_and_time(key: str, task: str, output: str, at: str) -> None:
-    result = Result.sign(key, task, output, at)
-    assert result.signature == rfc_2104(key.encode(), f"{task}:{output}:{at}".encode())
-    assert Result.parse(result.to_json()).verify(key, task)
 
 
 def test_a_signature_equals_what_openssl_computes() -> None:  # openssl dgst -sha256 -hmac test-secret

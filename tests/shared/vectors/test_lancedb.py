@@ -88,14 +88,6 @@ def test_a_night_adds_a_file_to_those_of_the_last_one_which_stay_as_they_are(tmp
     assert found_in(first, SAID)
 
 
-def test_the_index_of_chats_knows_the_new_rows_too(tmp_path: Path) -> None:
-    index = LanceIndex(build(tmp_path / "2", corpus_of(MORE), build(tmp_path / "1", corpus_of(SAID))), DIMENSIONS)
-    assert index.table is not None
-    stats = index.table.index_stats("chat_idx")
-    assert (stats.index_type, stats.num_indexed_rows, stats.num_unindexed_rows) == ("BITMAP", 243, 0)
-    assert "ScalarIndexQuery" in index.table.search().where("chat = 1").explain_plan()
-
-
 def test_many_nights_do_not_pile_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lancedb, "MOST_FRAGMENTS", 4)
     last, counts = build(tmp_path / "0", corpus_of({"1": notes("1", 5)})), []

@@ -13,7 +13,6 @@ import pytest
 
 from shared.errors import ReleaseRefused
 from shared.release.manifest import VECTORS, read_manifest, seal
-from shared.release.parts import Earlier
 from shared.vectors import searching
 from shared.vectors.base import Corpus
 from shared.vectors.sqlite.chats import ROW_BYTES, ChatVectors
@@ -73,35 +72,6 @@ def test_a_chat_over_many_blocks_is_read_in_order(tmp_path: Path) -> None:
         assert chat.compare(vectors[2050], ["again", "2050"]).min() > 0.999
 
 
-def test_a_chat_over_several_parts_is_one_chat(tmp_path: Path) -> None:
-    """The second part repeats vectors of the first, holds another's rows too, and a chat that has no vector of its own in it."""
-    first = Corpus(corpus_of({"1": notes("1", 50), "2": notes("2", 5)}).chats)
-    held = Earlier(tmp_path / "first", {chat: set(some) for chat, (some, _) in first.chats.items()}, ("1.sqlite",))
-    said = {
-        "1": notes("1", 80) | {"again": "note 7 of 1"},
-        "2": notes("2", 5) | {"also": "note 4 of 2"},
-        "3": notes("3", 2),
-    }
-    whole = corpus_of(said)
-    SqliteBuilder(1).build(tmp_path / "first", first)
-    SqliteBuilder(2).build(tmp_path / "second", whole, held)
-    assert SqliteBuilder(2).check(tmp_path / "second", tmp_path / "scratch", whole, held).vectors == {
-        "1": 80,
-        "2": 5,
-        "3": 2,
-    }
-    with closing(VectorFile(tmp_path / "second", DIMENSIONS)) as file:
-        for chat_id, chunks in said.items():
-            chat = file.chat(chat_id)
-            assert chat is not None
-            assert len(chat.ids) == len(set(chunks.values()))
-            for chunk_id, text in chunks.items():
-                assert chat.compare(vector_of(text), [chunk_id])[0] > 0.999
-                assert chunks[chat.nearest(vector_of(text), 1)[0].chunk_id] == text
-        assert file.chats() == {"1": 80, "2": 5, "3": 2}
-        assert file.chat("4") is None
-
-
 def test_a_part_that_repeats_what_no_part_has_gives_no_answer(tmp_path: Path) -> None:
     """As when the part that holds the first is gone: the release's hashes name it, still nothing is to be made up."""
     SqliteBuilder(2).build(tmp_path / VECTORS, Corpus({}, {"1": {"again": "first"}}))
@@ -136,10 +106,7 @@ def test_a_file_that_does_not_fit_itself_gives_no_answer(tmp_path: Path, change:
     with closing(sqlite3.connect(tmp_path / VECTORS / "1.sqlite")) as connection:
         connection.execute(change)
         connection.commit()
-    with (
-        closing(VectorFile(tmp_path / VECTORS, DIMENSIONS)) as file,
-        pytest.raises(ReleaseRefused, match=why),
-    ):
+    with closing(VectorFile(tmp_path / VECTORS, DIMENSIONS)) as file, pytest.raises(ReleaseRefused, match=why):
         file.chat("1")
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -12,9 +11,8 @@ import pytest
 from shared.errors import HmemError, ReleaseRefused, StorageError
 from shared.release.manifest import VECTORS
 from shared.system.files import sha256_file
-from shared.vectors.sqlite.files import VectorFile
 from shared.vectors.sqlite.index import SqliteBuilder
-from tests.support.night.builds import DIMENSIONS, INDEXED, Nights, of_chunks, said
+from tests.support.night.builds import INDEXED, of_chunks
 from tests.support.night.indexes.damage import files_limited_to, flip_page, sql
 
 REPEATS = {"9912": {"again": "t7-9912:user#1"}}
@@ -63,13 +61,3 @@ def test_the_same_vectors_make_the_same_file(tmp_path: Path) -> None:
 def test_a_full_disk_is_a_storage_error_for_sqlite_too(tmp_path: Path, size: int) -> None:
     with files_limited_to(size), pytest.raises(StorageError, match="SQLite could not write the index"):
         SqliteBuilder(1).build(tmp_path / VECTORS, of_chunks(INDEXED))
-
-
-def test_repeated_words_are_known_by_their_first(tmp_path: Path) -> None:
-    nights = Nights(tmp_path, "sqlite")
-    nights.build([said("1", 1), *(said("1", number, "OK") for number in (2, 3, 4)), said("2", 5, "OK")])
-    with closing(VectorFile(nights.built / VECTORS, DIMENSIONS)) as file:
-        chat = file.chat("1")
-        assert chat is not None
-        assert chat.rows == {"t1-1:user#1": 0, "t2-1:user#1": 1, "t3-1:user#1": 1, "t4-1:user#1": 1}
-        assert len(chat.vectors) == 2

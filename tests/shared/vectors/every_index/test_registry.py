@@ -47,11 +47,7 @@ def test_the_setting_and_the_release_choose_the_backend(
         assert np.isnan(found.similarities("a question", "1", ["a", "b"])).all()
 
 
-LIBRARIES = {
-    "chroma": "chromadb",
-    "lancedb": "lancedb",
-    "qdrant": "qdrant_client",
-}
+LIBRARIES = {"chroma": "chromadb", "lancedb": "lancedb", "qdrant": "qdrant_client"}
 
 
 @pytest.fixture(params=LIBRARIES)

@@ -88,15 +88,6 @@ def test_ids_are_told_apart_and_chats_are_sorted_by_kind() -> None:
     assert {chat: channel_of(chat) for chat in kinds} == kinds
 
 
-def test_ensure_asked_again_changes_nothing(api: QdrantApi, ours: Settings) -> None:
-    with looking(ours) as client:
-        ensure(client, "hmem-1-aaaaaaaa", 32)
-        before, api.requests[:] = str(api.collections), []
-        ensure(client, "hmem-1-aaaaaaaa", 32)
-    assert str(api.collections) == before
-    assert {method for method, *_ in api.requests} == {"GET"}
-
-
 def test_ensure_completes_what_an_attempt_has_begun(settings: Settings) -> None:
     whole, half = f"{settings.index_name}-1-aaaaaaaa", f"{settings.index_name}-1-bbbbbbbb"
     with looking(settings) as client:
@@ -131,21 +122,3 @@ def test_ensure_keeps_nothing_that_differs(
             client.create_payload_index(name, "said_at", field_schema=models.KeywordIndexParams(type=said_at))
         with pytest.raises(ReleaseRefused, match=why):
             ensure(client, name, 32)
-
-
-def test_the_stand_in_refuses_what_qdrant_does_not_know(api: QdrantApi, ours: Settings) -> None:
-    """A mistake of ours must not pass here."""
-    with looking(ours) as client:
-        ensure(client, "hmem-1-aaaaaaaa", 4)
-        http = client.http.client
-        for method, path, body, why in (
-            ("PUT", "/collections/hmem-1-aaaaaaaa", {}, "already exists|one unnamed vector"),
-            ("PUT", "/collections/b", {"vectors": {"size": 4, "distance": "Cosine"}, "tenant": 1}, "tenant"),
-            ("PUT", "/collections/b", {"vectors": {"size": 0, "distance": "Cosine"}}, "vectors.size"),
-            ("POST", "/collections/hmem-1-aaaaaaaa/points/query", {"query": [1.0, 0.0, 0.0, 0.0]}, "filter"),
-            ("POST", "/collections/hmem-1-aaaaaaaa/points/query", {"vector": [1.0]}, "vector"),
-            ("POST", "/collections/b/points/count", {}, "Not found: Collection"),
-            ("GET", "/collection", None, "GET /collection"),
-        ):
-            with pytest.raises(Exception, match=why):
-                http.request(type_=dict, method=method, url=path, json=body)
