@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -73,8 +72,8 @@ def homes(light: World) -> Iterator[TwoHomes]:
         yield TwoHomes(light, day, night, port)
 
 
-def test_a_night_on_a_second_host_joined_from_nothing(homes: TwoHomes, capsys: pytest.CaptureFixture[str]) -> None:
-    world, began = homes.world, time.monotonic()
+def test_a_night_on_a_second_host_joined_from_nothing(homes: TwoHomes) -> None:
+    world = homes.world
     world.say("t1", "The boiler shows the code F28.")
     first = homes.join()
     assert first.returncode == InstallationIncomplete.exit_code
@@ -82,13 +81,8 @@ def test_a_night_on_a_second_host_joined_from_nothing(homes: TwoHomes, capsys: p
     line = homes.admit()
     joined = homes.hmem_night("join", f"127.0.0.1:{homes.port}", given=f"{line}\n")
     assert joined.returncode == 0, joined.stderr
-    for said in (
-        "✓ verbs",
-        "✓ Redis",
-        "✓ delivery",
-        "into the crontab:\n0 3 * * * HMEM_CONFIG=",
-        "Joined; the settings",
-    ):
+    steps = "✓ verbs", "✓ Redis", "✓ delivery", "into the crontab:\n0 3 * * * HMEM_CONFIG=", "Joined; the settings"
+    for said in steps:
         assert said in joined.stdout
     assert not list((world.memory_dir / "incoming").iterdir()), "the trial was thrown away"
     assert not list((world.memory_dir / "releases").iterdir())
@@ -98,14 +92,11 @@ def test_a_night_on_a_second_host_joined_from_nothing(homes: TwoHomes, capsys: p
 
     night = homes.hmem_night("run")
     assert night.returncode == 0, night.stderr
-    seconds = time.monotonic() - began
     assert (world.memory_dir / "current").readlink() == Path("releases/1")
     assert world.redis.keys("hcli:memory:*") == []
     assert (homes.night / ".local/share/hmem/night/archive/seg-1.jsonl").exists()
     assert not (world.root / "no-night").exists()
     assert "F28" in homes.hmem("search", "9912", "boiler code").stdout
-    with capsys.disabled():
-        print(f"\njoined from nothing, and a first night: {seconds:.1f} s")
 
     before, public = settings.read_text(), (homes.night / ".config/hmem/night-ssh/key.pub").read_text()
     again = homes.join(homes.admit())
@@ -124,10 +115,8 @@ def test_what_is_wrong_is_one_sentence_with_its_cure(homes: TwoHomes, tmp_path: 
 
     incomplete = InstallationIncomplete.exit_code
     assert "not the key that hmem-night join prints" in homes.hmem("admit", "ssh-rsa AAAA").stderr
-    assert (
-        "Install openssh-server"
-        in homes.hmem("admit", f"ssh-ed25519 {'A' * 68}", "--host-keys", "/proc/self/none*").stderr
-    )
+    without = homes.hmem("admit", f"ssh-ed25519 {'A' * 68}", "--host-keys", "/proc/self/none*")
+    assert "Install openssh-server" in without.stderr
     line = homes.admit()
     refused(InvalidInput.exit_code, "Copy the whole line", line[:-7])
     refused(incomplete, "Connection refused", line, free_port())
@@ -161,12 +150,7 @@ def test_the_schedule_is_a_service_of_the_user_where_systemd_runs(homes: TwoHome
     assert "by hmem-night.service" in joined.stdout
     unit = (homes.night / ".config/systemd/user/hmem-night.service").read_text()
     assert f"ExecStart={BINARIES}/hmem-night schedule" in unit
-    said = calls.read_text().splitlines()
-    assert said[1:] == [
-        "--user daemon-reload",
-        "--user enable hmem-night",
-        "--user restart hmem-night",
-        "enable-linger",
-    ]
+    of_user = [f"--user {words}" for words in ("daemon-reload", "enable hmem-night", "restart hmem-night")]
+    assert calls.read_text().splitlines()[1:] == [*of_user, "enable-linger"]
     script(folder, "systemctl", ['[ "$2" = show-environment ] && exit 0', "echo 'Unit is masked.' >&2", "exit 1"])
     assert "failed: Unit is masked. Correct that." in homes.join(line).stderr

@@ -73,13 +73,11 @@ def test_nothing_is_changed_before_a_yes(host: Host, lax_redis: Redis) -> None:
     done = host.doctor("--fix", answer="n\n")
     assert done.returncode == 1
     assert "to repair: Redis has maxmemory-policy" in done.stderr
-    assert lax_redis.config_get("maxmemory-policy")["maxmemory-policy"] == "allkeys-lru"
-
-
-def test_the_doctor_alone_changes_nothing(host: Host, lax_redis: Redis) -> None:
     host.settings.chmod(0o644)
     host.doctor()
+    assert host.doctor("--yes").returncode == InvalidInput.exit_code, "it means nothing alone"
     assert host.settings.stat().st_mode & 0o777 == 0o644
+    assert lax_redis.config_get("maxmemory-policy")["maxmemory-policy"] == "allkeys-lru"
     assert lax_redis.config_get("appendonly")["appendonly"] == "no"
 
 
@@ -142,7 +140,3 @@ def test_a_missing_directory_is_created_for_the_one_who_is_not_root(host: Host) 
         assert not (host.root / "memory").exists(), "to whom it should belong is not known here"
     else:
         assert (host.root / "memory").stat().st_mode & 0o777 == 0o700, done.stderr
-
-
-def test_yes_alone_means_nothing(host: Host) -> None:
-    assert host.doctor("--yes").returncode == InvalidInput.exit_code
