@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,12 +13,10 @@ import pytest
 
 from dispatcher.memory.tombstones import Forgotten
 from dispatcher.prompt.assemble import PromptRequest
-from dispatcher.prompt.budget import (
-    compose,
-)
+from dispatcher.prompt.budget import compose
 from dispatcher.prompt.context import Context
 from dispatcher.prompt.prompt_input import PromptInput
-from shared.config.settings import Settings, load_settings
+from shared.config.settings import load_settings
 from shared.ranking.injection import Evidence, read_message
 from shared.search.types import Hit, Query, Recalled
 from shared.turns.records import Tombstone
@@ -26,9 +25,16 @@ from tests.support.world import World
 
 
 class FakeRelease:
-    """What a prompt reads of a release; a test adds the rest."""
+    """What a prompt reads of a release."""
 
     run = 7
+
+    def __init__(
+        self, recall: Callable[[Query], Recalled], summary: str | None = None, family: str | None = None
+    ) -> None:
+        self._recall, self._summary = recall, summary
+        embedding = SimpleNamespace(family=family) if family else None
+        self.manifest = SimpleNamespace(embedding=embedding, created_at="", tombstones={"f1": "9912"})
 
     def expect(self, query: str) -> None:
         pass
@@ -36,58 +42,47 @@ class FakeRelease:
     def has(self, chat_id: str) -> bool:
         return True
 
+    def recall(self, query: Query, _: object) -> Recalled:
+        return self._recall(query)
 
-def settings_of(tmp_path: Path, **more: Any) -> Settings:
-    return load_settings(hmem_state_dir=tmp_path, **more)
+    def summary(self, chat_id: str) -> str | None:
+        return self._summary if chat_id == "9912" else None
+
+
+def asked(folder: Path, release: FakeRelease, message: str, chat: str = "9912", **more: Any) -> Context:
+    settings = load_settings(hmem_state_dir=folder, **more)
+    return assembled(PromptRequest(chat, message), settings, cast(Any, release))
 
 
 def test_memory_switched_off_asks_no_release(tmp_path: Path) -> None:
-    context = assembled(
-        PromptRequest("9912", "hello"), settings_of(tmp_path, memory_tokens=0), cast(Any, FakeRelease())
-    )
+    context = asked(tmp_path, cast(Any, None), "hello", memory_tokens=0)
     assert (context.text, context.degraded) == ("", ["MEMORY_TOKENS=0"])
 
 
 def test_a_chat_summary_is_left_out_when_it_is_not_wanted(tmp_path: Path) -> None:
-    class Release(FakeRelease):
-        manifest = SimpleNamespace(embedding=None, created_at="", tombstones={})
-
-        def recall(self, query: Query, _: object) -> Recalled:
-            return Recalled([hit(f"{query.chat_id} asked {query.text}")])
-
-        def summary(self, chat_id: str) -> str | None:
-            return f"\n- anna: summary of {chat_id}\n\n" if chat_id == "9912" else None
+    release = FakeRelease(
+        lambda query: Recalled([hit(f"{query.chat_id} asked {query.text}")]), "\n- anna: in short\n\n"
+    )
 
     def names(chat: str, summary: bool) -> list[tuple[str, str]]:
-        context = assembled(
-            PromptRequest(chat, "it"), settings_of(tmp_path, memory_summary=summary), cast(Any, Release())
-        )
-        return [(part.name, part.text) for part in context.parts]
+        return [(part.name, part.text) for part in asked(tmp_path, release, "it", chat, memory_summary=summary).parts]
 
     recalled = ("recalled", "9 February 2024\n- anna: 9912 asked it")
-    assert names("9912", summary=True) == [("summary", "- anna: summary of 9912"), recalled]
+    assert names("9912", summary=True) == [("summary", "- anna: in short"), recalled]
     assert names("9912", summary=False) == [recalled]
     assert [name for name, _ in names("77", summary=True)] == ["recalled"]
 
 
 def test_what_is_forgotten_during_the_search_withholds_the_summary(tmp_path: Path) -> None:
-    class Release(FakeRelease):
-        manifest = SimpleNamespace(embedding=None, created_at="", tombstones={"f1": "9912"})
-
-        def recall(self, query: Query, _: object) -> Recalled:
+    def context(forgotten: str) -> Context:
+        def recall(_: Query) -> Recalled:
             Forgotten(tmp_path).add(Tombstone(forgotten, "9912", NOW, turn_ids=frozenset({"t1:user"})))
             return Recalled()
 
-        def summary(self, chat_id: str) -> str | None:
-            return "- anna: the garage code is 7731"
+        return asked(tmp_path, FakeRelease(recall, "- anna: the garage code is 7731"), "what is the code?")
 
-    def context() -> Context:
-        return assembled(PromptRequest("9912", "what is the code?"), settings_of(tmp_path), cast(Any, Release()))
-
-    forgotten = "f1"
-    assert [part.name for part in context().parts] == ["summary"], "the release was built after that"
-    forgotten = "f2"
-    withheld = context()
+    assert [part.name for part in context("f1").parts] == ["summary"], "the release was built after that"
+    withheld = context("f2")
     assert withheld.parts == []
     assert "no summary until the next night: something was forgotten since it was written" in withheld.degraded
 
@@ -127,21 +122,11 @@ def test_nothing_recalled_is_injected_where_nothing_bears_on_the_message_and_the
 def test_the_release_says_whose_similarity_is_judged(
     tmp_path: Path, cosine: float | None, family: str | None, *, injected: bool
 ) -> None:
-    class Release(FakeRelease):
-        manifest = SimpleNamespace(
-            embedding=SimpleNamespace(family=family) if family else None,
-            created_at="",
-            tombstones={},
-        )
+    def recall(query: Query) -> Recalled:
+        found = replace(hit("the parrot"), scores={} if cosine is None else {"cosine": cosine})
+        return Recalled([found], evidence=Evidence(read_message(query.text, NOW, UTC), 1, cosine=cosine))
 
-        def recall(self, query: Query, _: object) -> Recalled:
-            found = replace(hit("the parrot"), scores={} if cosine is None else {"cosine": cosine})
-            return Recalled([found], evidence=Evidence(read_message(query.text, NOW, UTC), 1, cosine=cosine))
-
-        def summary(self, chat_id: str) -> str | None:
-            return None
-
-    context = assembled(PromptRequest("9912", "What is my bird called?"), settings_of(tmp_path), cast(Any, Release()))
+    context = asked(tmp_path, FakeRelease(recall, family=family), "What is my bird called?")
     assert bool(context.used) == injected
     assert (context.no_recall_reason is None) == injected
 
@@ -166,20 +151,6 @@ def test_a_hit_that_is_there_only_since_nothing_better_is_takes_no_place(tmp_pat
     good, weak = found("the boiler shows F28", 0.6, 1.0, NOW), found("crate 17, blue", 0.08, 0.02, NOW + 1e6)
     by_words = found("boiler", 0.08, 0.5, NOW + 2e6)
 
-    class Release(FakeRelease):
-        manifest = SimpleNamespace(
-            embedding=SimpleNamespace(family="all-MiniLM-L6-v2"),
-            created_at="",
-            tombstones={},
-        )
-
-        def recall(self, query: Query, _: object) -> Recalled:
-            return Recalled([good, weak, by_words])
-
-        def summary(self, chat_id: str) -> str | None:
-            return None
-
-    context = assembled(
-        PromptRequest("9912", "what is wrong with the boiler?"), settings_of(tmp_path), cast(Any, Release())
-    )
+    release = FakeRelease(lambda _: Recalled([good, weak, by_words]), family="all-MiniLM-L6-v2")
+    context = asked(tmp_path, release, "what is wrong with the boiler?")
     assert (context.used, context.cut) == ([good, by_words], [weak])

@@ -8,11 +8,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from dispatcher.memory.session_history import HistoryEntry
-from dispatcher.prompt.budget import (
-    SHARES,
-    compose,
-    shared_out,
-)
+from dispatcher.prompt.budget import SHARES, compose, shared_out
 from dispatcher.prompt.prompt_input import PromptInput
 from shared.search.types import Hit, Recalled
 from shared.text.format import CHARACTERS_PER_TOKEN, day_text

@@ -15,6 +15,7 @@ from shared.turns.chunking import PASSAGE_CHARACTERS, QUOTE_CHARACTERS, chunks_o
 from shared.turns.conversation import conversation
 from shared.turns.records import Turn
 from tests.support.day.talking import quick_talk
+from tests.support.night.archives import places
 from tests.support.world import World
 
 UTC = ZoneInfo("UTC")
@@ -58,18 +59,12 @@ def test_a_summary_says_whose_words_a_forward_holds_and_nothing_of_a_quote() -> 
         Turn("b", "user", "1", "That is what we decided yesterday evening", AT + 1, "Ann", extra=TRAIN, user_id="8"),
     ]
     chosen, _ = summarise([chunk for turn in turns for chunk in chunks_of(turn)])
-    assert {(one.speaker, one.text) for one in chosen} == {
-        ("Ann (forwarded from Dora)", turns[0].content),
-        ("Ann", turns[1].content),
-    }
+    assert {(one.speaker, one.text) for one in chosen} == {("Ann (forwarded from Dora)", turns[0].content), ("Ann", turns[1].content)}  # fmt: skip
 
 
 def test_an_export_for_people_says_it() -> None:
     extra = TRAIN | {"attachment": {"kind": "photo"}}
-    turns = [
-        Turn("a", "user", "1", "please", AT, "Ann", extra=extra),
-        Turn("b", "user", "1", "x", AT, "Ann", extra=DORA),
-    ]
+    turns = [Turn("a", "user", "1", "please", AT, "Ann", extra=extra), Turn("b", "user", "1", "x", AT, "Ann", extra=DORA)]  # fmt: skip
     text = "".join(conversation("1", turns, UTC))
     assert '**22:13 Ann** (replying to Bob: "The train leaves at 7:40 from platform 9") (with a photo)' in text
     assert "**22:13 Ann** (forwarded from Dora)" in text
@@ -80,12 +75,7 @@ def test_two_replies_of_the_same_words_are_two_hits_by_day_and_by_night(light: W
     talk = quick_talk(light)
     light.start_dispatcher()
     for number, said in enumerate(("The train leaves at 7:40", "The ferry leaves at 9:15"), start=1):
-        more: dict[str, Any] = {
-            "name": "Ann",
-            "user_id": 8,
-            "chat_type": "group",
-            "quote": {"text": said, "from": "Bob"},
-        }
+        more: dict[str, Any] = {"name": "Ann", "user_id": 8, "chat_type": "group", "quote": {"text": said, "from": "Bob"}}  # fmt: skip
         light.enqueue(f"q{number}", "please remember this", **more)
         talk.reply(f"q{number}")
     talk.consolidated()
@@ -120,9 +110,7 @@ def test_a_text_is_forgotten_where_it_is_quoted_too(light: World) -> None:
     assert json.loads(light.command("hmem", "search", "9912", "safe remember boiler", "--json").stdout)["hits"][0][
         "turn_ids"
     ] == ["t2:user"]
-    for folder in (light.memory_dir, light.night_dir, light.root / "state"):
-        held = [path for path in folder.rglob("*") if path.is_file() and b"471199" in path.read_bytes()]
-        assert held == []
+    assert places(light, "471199") == []
 
 
 @pytest.mark.slow

@@ -121,13 +121,7 @@ def test_a_day_in_a_group_of_three(group: Group) -> None:
     ]  # fmt: skip
     assert {turn["chat_type"] for turn in turns} == {"group"}
     assert turns[1]["quote"] == {"text": "The train leaves at 7:40 from platform 9", "from": "Bob", "user_id": "9"}
-    assert turns[2]["quote"] == {
-        "text": "All",
-        "from": "Memory",
-        "user_id": str(BOT["id"]),
-        "by_bot": True,
-        "part": True,
-    }
+    assert turns[2]["quote"] == {"text": "All", "from": "Memory", "user_id": str(BOT["id"]), "by_bot": True, "part": True}  # fmt: skip
     assert turns[3]["forward"] == {"from": "Dora", "kind": "hidden_user", "date": 1_790_000_000}
     assert [one["kind"] for one in turns[4]["media"]] == ["photo"]
     assert turns[0].keys().isdisjoint({"quote", "forward", "media"})

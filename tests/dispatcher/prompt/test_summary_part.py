@@ -18,17 +18,6 @@ def test_a_summary_that_is_cut_shows_sentences_and_no_lonely_heading() -> None:
     assert composed([], head + days, 60_000).parts[0].text == head + days
 
 
-NOTES = "\n".join(f"- Settled: 2026-01-{day:02} the boiler was looked at by engineer {day}" for day in range(28, 0, -1))
-
-
-def test_what_a_model_wrote_reaches_the_prompt_and_is_whole_where_nothing_is_recalled() -> None:
-    text = f"40 turns on 9 days. Notes written by the model llama3.2.\n{NOTES}\n\nAlso said, word for word:\n- 2026-01-02 anna: it cost 110"
-    beside = composed([hit("x")], text).parts[0].text
-    assert beside.startswith(text[:400])
-    assert len(beside) > 1100
-    assert composed([], text).parts[0].text == text
-
-
 def test_each_part_of_a_summary_keeps_its_newest_lines_when_it_is_cut() -> None:
     parts = [
         f"{name}:\n"

@@ -180,8 +180,7 @@ def test_without_the_archive_the_release_speaks(here: World) -> None:
 
 #: Not the archive's alone, where neither it nor the tombstone can be seen from here.
 @pytest.mark.parametrize(
-    ("where", "archive_here"),
-    [("state", True), ("state", False), ("redis", True), ("redis", False), ("archive", True)],
+    ("where", "archive_here"), [("state", True), ("state", False), ("redis", True), ("redis", False), ("archive", True)]
 )
 def test_what_is_forgotten_stays_out_of_all_of_it(here: World, day: DayMemory, where: str, archive_here: bool) -> None:
     here.say("t1", "The walrus stood at the pond.")
@@ -307,10 +306,7 @@ def test_files_come_from_the_archive_and_from_redis(here: World) -> None:
     here.night()
     send(here, "t2", b"since the last night", timestamp=1_770_638_460.0)
     here.say("t3", "lost", timestamp=1_770_638_520.0, extra={"media": [entry(b"lost")]})
-    settings = here.settings()
-    with closing(Redis.from_url(settings.redis_url)) as client:
-        told = export_chat(settings, client, "9912", here.root / "out")
-    folder = here.root / "out"
+    folder, told = export(here)
     names = {path.name: path.read_bytes() for path in (folder / "media").iterdir()}
     assert names == {"2026-02-09_12-00_photo.jpg": PHOTO, "2026-02-09_12-01_photo.jpg": b"since the last night"}
     assert (told["files"], told["notes"][-1]) == (
