@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,10 +12,10 @@ from uuid import uuid4
 import pytest
 
 from shared.wire import keys
-from tests.servers.faulty_api import Fault, FaultyApi
 from tests.support.day.hcli_bot import SAY, Bot, script
+from tests.support.machine import script as executable
 from tests.support.machine import wait_for
-from tests.support.world import BINARIES, SECRET, Dispatcher, World
+from tests.support.world import SECRET, Dispatcher, World
 
 
 def test_both_sides_are_logged_as_said(dispatcher: Dispatcher, bot: Bot) -> None:
@@ -38,9 +37,7 @@ def test_both_sides_are_logged_as_said(dispatcher: Dispatcher, bot: Bot) -> None
     assert 0 < bot.redis.ttl("hcli:session:9912") <= 14_400
     assert 0 < bot.redis.ttl("hcli:session_history:9912") <= 86_400
     stats = bot.redis.hgetall(f"hcli:stats:{datetime.now(UTC):%Y-%m-%d}")
-    assert {b"tasks", b"errors", b"input_tokens", b"output_tokens", b"cost_usd", b"duration_ms", b"num_turns"} <= set(
-        stats
-    )
+    assert set(b"tasks errors input_tokens output_tokens cost_usd duration_ms num_turns".split()) <= set(stats)
     assert bot.redis.hlen("hcli:mem:busy") == 0
 
 
@@ -58,9 +55,7 @@ def sessions(world: World) -> dict[str, int]:
     return {path.stem: len(path.read_text().splitlines()) for path in world.root.rglob(".claude/projects/*/*.jsonl")}
 
 
-def test_two_chats_resume_their_own_session_and_new_starts_afresh(
-    light: World, dispatcher: Dispatcher, bot: Bot
-) -> None:
+def test_two_chats_resume_their_session_and_new_starts_afresh(light: World, dispatcher: Dispatcher, bot: Bot) -> None:
     for _ in range(3):
         bot.ask("hello", 9912)
         bot.ask("hello", -100123)
@@ -101,26 +96,22 @@ def test_new_during_an_answer_is_not_undone(light: World, bot: Bot) -> None:
 
 def test_a_hundred_tasks_keep_their_order_within_each_chat(light: World, bot: Bot) -> None:
     order = light.root / "order"
-    path = light.root / "claude.py"
-    path.write_text(
+    path = executable(
+        light.root / "claude.py",
         "#!/usr/bin/env python3\nimport sys, time, random, json\nif '--help' in sys.argv: sys.exit()\n"
         "session = sys.argv[sys.argv.index('--resume' if '--resume' in sys.argv else '--session-id') + 1]\n"
         "message = sys.stdin.read().rpartition('\\n\\n')[2]\ntime.sleep(random.random() * .05)\n"
-        f"open({str(order)!r}, 'a').write(message + '\\n')\nprint(json.dumps({{'result': 'ok ' + message, 'session_id': session}}))\n"
+        f"open({str(order)!r}, 'a').write(message + '\\n')\nprint(json.dumps({{'result': 'ok ' + message, 'session_id': session}}))\n",
     )
-    path.chmod(0o755)
     running = [light.start_dispatcher(CLAUDE_BIN=str(path)) for _ in range(2)]
-    sent = {
-        f"{chat} {number}": bot.send(f"{chat} {number}", chat) for number in range(25) for chat in ("a", "b", "c", -5)
-    }
+    sent = {f"{chat} {at}": bot.send(f"{chat} {at}", chat) for at in range(25) for chat in ("a", "b", "c", -5)}
     outputs = {message: bot.receive(task_id, 120)["output"] for message, task_id in sent.items()}
     assert outputs == {message: f"ok {message}" for message in sent}
     answered = order.read_text().splitlines()
     assert len(answered) == 100
     for chat in ("a", "b", "c", "-5"):
-        assert [line for line in answered if line.startswith(f"{chat} ")] == [
-            f"{chat} {number}" for number in range(25)
-        ]
+        of_chat = [line for line in answered if line.startswith(f"{chat} ")]
+        assert of_chat == [f"{chat} {number}" for number in range(25)]
     history = [json.loads(e)["content"] for e in bot.redis.lrange("hcli:session_history:a", 0, -1)]
     assert history[::2] == [f"a {number}" for number in range(25)]
     assert [dispatcher.stop() for dispatcher in running] == [0, 0]
@@ -145,30 +136,14 @@ def test_cancel_removes_a_queued_task_and_its_own_result_stands(light: World, bo
     running.stop()
 
 
-@pytest.mark.parametrize(
-    "model",
-    ["claude-opus-4-5-20251101", "sonnet[1m]", "us.anthropic.claude-sonnet-4-5-v1:0", "claude-sonnet-4@20250514"],
-)
-def test_any_name_of_a_model_is_passed_on(light: World, bot: Bot, model: str) -> None:
+def test_any_name_of_a_model_is_passed_on(light: World, bot: Bot) -> None:
     running = light.start_dispatcher(CLAUDE_BIN=script(light, f'printf "%s\\n" "$@" >> {light.root}/seen; {SAY} ok'))
-    result = bot.receive(bot.send("hello", 9912, model=model))
-    assert (result["output"], result["usage"]["model"]) == ("ok", model)
-    assert f"--model\n{model}\n" in (light.root / "seen").read_text()
+    names = "claude-opus-4-5-20251101 sonnet[1m] us.anthropic.claude-sonnet-4-5-v1:0 claude-sonnet-4@20250514"
+    for model in names.split():
+        result = bot.receive(bot.send("hello", 9912, model=model))
+        assert (result["output"], result["usage"]["model"]) == ("ok", model)
+        assert f"--model\n{model}\n" in (light.root / "seen").read_text()
     running.stop()
-
-
-def test_the_chat_is_told_of_a_model_that_is_not_there(light: World, bot: Bot) -> None:
-    """By the real CLI: the provider does not know it."""
-    fault = Fault(404, "not_found_error", "model: claude-nothing-1")
-    with FaultyApi(fault) as api:
-        running = light.start_dispatcher(
-            CLAUDE_BIN=str(BINARIES / "claude"), ANTHROPIC_BASE_URL=api.url, ANTHROPIC_API_KEY="test",
-            CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC="1",
-        )  # fmt: skip
-        said = bot.ask("hello", 9912, model="claude-nothing-1")
-        assert "the model I should use is not available" in said
-        assert "tell my owner" in said
-        running.stop()
 
 
 def test_new_of_our_bot_leaves_the_end_to_the_dispatcher(light: World, dispatcher: Dispatcher, bot: Bot) -> None:
@@ -210,13 +185,10 @@ def test_a_hanging_cli_is_killed_with_its_children(light: World, bot: Bot) -> No
 
 def test_the_cli_gets_the_message_by_stdin_and_none_of_our_secrets(light: World, bot: Bot) -> None:
     seen = light.root / "seen"
-    spy = script(
-        light,
-        f'printf "%s\\n--\\n" "$MESSAGE" >> {seen}; printf "%s\\n" "$@" >> {seen}; env >> {seen}; pwd >> {seen}; {SAY} ok',
-    )
-    running = light.start_dispatcher(
-        CLAUDE_BIN=spy, TELEGRAM_BOT_TOKEN="tele-secret", ANTHROPIC_API_KEY="theirs", OTHER="hidden"
-    )
+    look = f'printf "%s\\n--\\n" "$MESSAGE" >> {seen}; printf "%s\\n" "$@" >> {seen}; env >> {seen}; pwd >> {seen}'
+    spy = script(light, f"{look}; {SAY} ok")
+    secrets = {"TELEGRAM_BOT_TOKEN": "tele-secret", "ANTHROPIC_API_KEY": "theirs", "OTHER": "hidden"}
+    running = light.start_dispatcher(CLAUDE_BIN=spy, **secrets)
     for message in ("--dangerously-skip-permissions", "-p; rm -rf /", "see @/etc/hostname", "/clear"):
         assert bot.ask(message, "../../etc") == "ok"
     text = seen.read_text()
@@ -259,51 +231,16 @@ def test_a_task_that_kills_its_worker_three_times_is_set_aside(light: World, dis
     assert bot.ask("next", 9912)
 
 
-def asked_to_stop(running: Dispatcher) -> None:
-    """Once: it finishes what runs."""
-    os.kill(running.process.pid, signal.SIGTERM)
-    wait_for(lambda: "finishing running tasks" in running.log.read_text(), "the signal to be heeded")
-
-
-@pytest.mark.slow
-def test_a_graceful_stop_finishes_the_running_task(light: World, bot: Bot) -> None:
-    gate = light.root / "gate"
-    waits = f"until [ -e {gate} ]; do sleep 0.05; done; {SAY} finished"
-    running = light.start_dispatcher(CLAUDE_BIN=script(light, waits))
-    first = bot.send("one", 9912)
-    wait_for(lambda: bot.redis.hlen("hcli:mem:busy"), "the claim")
-    second = bot.send("two", 9912)
-    asked_to_stop(running)
-    gate.touch()
-    assert running.process.wait(600) == 0
-    assert bot.receive(first)["output"] == "finished"
-    assert bot.redis.llen("hcli:tasks") == 1
-    assert not bot.redis.exists(f"hcli:results:{second}")
-
-
 def test_a_second_signal_puts_the_running_task_back(light: World, bot: Bot) -> None:
     running = light.start_dispatcher(CLAUDE_BIN=script(light, "sleep 60"))
     bot.send("one", 9912)
     wait_for(lambda: bot.redis.hlen("hcli:mem:busy"), "the claim")
-    asked_to_stop(running)
+    running.process.send_signal(signal.SIGTERM)
+    wait_for(lambda: "finishing running tasks" in running.log.read_text(), "the signal to be heeded")
     assert running.stop() == 0
     assert bot.redis.llen("hcli:tasks") == 1
     assert not bot.redis.exists("hcli:mem:busy")
     assert not bot.redis.keys("hcli:mem:inflight:*")
-
-
-@pytest.mark.slow
-def test_the_morning_after_the_dispatcher_gives_what_was_said(light: World, bot: Bot) -> None:
-    running = light.start_dispatcher()
-    bot.ask("The boiler code is 4711.", 9912)
-    bot.ask("Our secret word is heron.", 77)
-    light.night()
-    answer = bot.ask("What is the boiler code?", 9912)
-    assert "The boiler code is 4711." in answer, "served without a restart: the stand-in prints what it was given"
-    assert "heron" not in answer
-    assert bot.redis.hvals("hcli:mem:release") == [b"1"]
-    assert not list((light.root / "state" / "prompts").rglob("*.md"))
-    running.stop()
 
 
 def test_a_broken_release_does_not_stop_the_answers(light: World, bot: Bot) -> None:
@@ -332,9 +269,7 @@ def test_what_a_session_adds_up_is_stored_as_differences(light: World, bot: Bot)
     """Newer CLIs say what the whole session has cost. A new session counts from zero, and nothing is ever negative."""
     total = light.root / "total"
     sums = '"modelUsage": {"m": {"inputTokens": 30, "outputTokens": 40}}, '
-    says = (
-        SAY.replace("0.25", "'$(cat TOTAL)'").replace("TOTAL", str(total)).replace('"num_turns"', sums + '"num_turns"')
-    )
+    says = SAY.replace("0.25", f"'$(cat {total})'").replace('"num_turns"', sums + '"num_turns"')
     running = light.start_dispatcher(CLAUDE_BIN=script(light, f"{says} ok"))
     costs = []
     for said in ("0.25", "0.40", "0.40", "0.10", "0.30"):

@@ -24,9 +24,11 @@ from tests.support.day.talking import CHAT, kept, outbox, stored, summaries, wai
 from tests.support.machine import free_port
 from tests.support.world import World
 
+Rounds = tuple[DayMemory, Consolidator]
+
 
 @pytest.fixture
-def consolidating(world: World) -> Iterator[tuple[DayMemory, Consolidator]]:
+def consolidating(world: World) -> Iterator[Rounds]:
     """Consolidation in this process, a round at a time."""
     with closing(DayMemory(settings_of(world), nullcontext)) as day:
         yield day, Consolidator(day, world.redis, "worker")
@@ -69,9 +71,7 @@ def test_an_embedder_that_is_down_costs_vectors_only(world: World, monkeypatch: 
         assert len(vectors) == 4
 
 
-def test_nobody_is_reminded_of_a_goal_that_was_replaced(
-    world: World, consolidating: tuple[DayMemory, Consolidator]
-) -> None:
+def test_nobody_is_reminded_of_a_goal_that_was_replaced(world: World, consolidating: Rounds) -> None:
     day, consolidator = consolidating
     soon, made = time.time() + 1800, time.time() - 2 * 86_400
     for at, text in enumerate(("goal is to weigh 70 kg", "goal is to weigh 65 kg")):
@@ -86,21 +86,13 @@ def test_nobody_is_reminded_of_a_goal_that_was_replaced(
     assert "70 kg" in json.dumps(outbox(world)), "valid again before its time"
 
 
-def test_reminders_that_no_bot_fetches_do_not_stay_for_ever(
-    world: World, consolidating: tuple[DayMemory, Consolidator]
-) -> None:
+def test_reminders_that_no_bot_fetches_do_not_stay_for_ever(world: World, consolidating: Rounds) -> None:
     day = 86_400.0
     now = time.time()
-    for name, created in (
-        ("old", now - 4 * day),
-        ("odd", "yesterday"),
-        ("ahead", now + 400 * day),
-        ("new", now - 2 * day),
-    ):
-        world.redis.rpush(
-            "hcli:mem:outbox", json.dumps({"id": name, "chat_id": CHAT, "text": "x", "created_at": created})
-        )
-    world.redis.rpush("hcli:mem:outbox", json.dumps({"id": "newer", "chat_id": CHAT, "text": "x", "created_at": now}))
+    made = {"old": now - 4 * day, "odd": "yesterday", "ahead": now + 400 * day, "new": now - 2 * day, "newer": now}
+    for name, created in made.items():
+        message = {"id": name, "chat_id": CHAT, "text": "x", "created_at": created}
+        world.redis.rpush("hcli:mem:outbox", json.dumps(message))
     consolidating[1].round()
     assert [message["id"] for message in outbox(world)] == ["new", "newer"]
 
@@ -131,16 +123,8 @@ def test_an_old_summary_is_found_until_the_release_has_its_turns(light: World) -
         consolidator = Consolidator(day, light.redis, "worker")
         ago = time.time() - 2 * 86_400
         for number in range(12):
-            summary = SessionSummary(
-                CHAT,
-                f"s{number}",
-                f"- the wedding talk number{number} of Paula",
-                ago,
-                ago + number,
-                ago,
-                (f"w{number}:user",),
-            )
-            day.summaries.store(summary)
+            text, turns = f"- the wedding talk number{number} of Paula", (f"w{number}:user",)
+            day.summaries.store(SessionSummary(CHAT, f"s{number}", text, ago, ago + number, ago, turns))
         consolidator.round()
         assert {summary.tier for summary in summaries(light)} == {"long"}
         found = asked(day, "What about the wedding talk number7 of Paula?")
@@ -165,10 +149,17 @@ def test_a_lease_is_one_consolidators_at_a_time_and_given_back_by_its_holder_onl
                 assert theirs
                 light.redis.set(key, raw := b"other:2")
         assert light.redis.get(key) == raw
+        waiting(light, "t1", "The heron came.")
+        one.round()
+        assert stored(light) == [], "a round leaves the chat to its holder"
+        assert light.redis.llen(f"hcli:mem:unconsolidated:{CHAT}") == 1
+        light.redis.delete(key)
+        one.round()
+        assert stored(light) == [("t1:user", "The heron came.")]
 
 
 def test_turns_get_their_vectors_when_nobody_asks_and_are_found_by_words_until_then(
-    world: World, consolidating: tuple[DayMemory, Consolidator], monkeypatch: pytest.MonkeyPatch
+    world: World, consolidating: Rounds, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(consolidation, "EMBED_SECONDS", 0.2)
     day, consolidator = consolidating

@@ -43,13 +43,8 @@ def test_no_part_of_a_tag_is_shown_at_any_length(answer: str) -> None:
 
 def test_all_else_is_shown() -> None:
     whole = tags.without_tags_so_far(ANSWER, CODE)
-    for words in (
-        "[Ann] said [1] so",
-        "**Lisbon**, really",
-        "`a[0]`",
-        "[REMEMBER: no code]",
-        "[FORGET 00000000: another code]",
-    ):
+    others = "`a[0]`", "[REMEMBER: no code]", "[FORGET 00000000: another code]"
+    for words in ("[Ann] said [1] so", "**Lisbon**, really", *others):
         assert words in whole
     assert "Ann lives" not in whole
     assert "bank" not in whole, "it is not closed yet"
@@ -69,16 +64,10 @@ def test_a_partial_answer_is_its_writers_and_of_its_task() -> None:
     made = PartialAnswer("-100", 7, "so far ]:2026-11-26T10:00:00+00:00", "tool", "mcp__memory__search")
     raw = made.to_json("secret", "task-1")
     assert PartialAnswer.verified("secret", "task-1", raw) == made
-    for key, task, value in (
-        ("other", "task-1", raw),
-        ("secret", "task-2", raw),
-        ("secret", "task-1", raw.replace(b"so far", b"not so")),
-        ("secret", "task-1", raw.replace(b'"number":7', b'"number":8')),
-        ("secret", "task-1", raw.replace(b'"tool":"mcp', b'"tool":"xcp')),
-        ("secret", "task-1", raw[:-1]),
-        ("secret", "task-1", b"[]"),
-        ("secret", "task-1", b'{"number": true, "doing": "tool"}'),
-    ):
+    changes = (b"so far", b"not so"), (b'"number":7', b'"number":8'), (b'"tool":"mcp', b'"tool":"xcp')
+    changed = [*(raw.replace(*change) for change in changes), raw[:-1], b"[]", b'{"number": true, "doing": "tool"}']
+    of_others = ("other", "task-1", raw), ("secret", "task-2", raw)
+    for key, task, value in (*of_others, *(("secret", "task-1", one) for one in changed)):
         with pytest.raises(RecordRefused):
             PartialAnswer.verified(key, task, value)
 
@@ -120,10 +109,8 @@ def test_what_a_dead_dispatcher_wrote_expires_and_the_next_one_goes_on(light: Wo
 
 
 def test_what_cannot_be_shown_while_it_is_written_is_answered_all_the_same(light: World) -> None:
-    patterns = ("hcli:[^m]*", "hcli:memory:*", "hcli:mem:[^p]*")
-    light.redis.acl_setuser(
-        "deaf", enabled=True, passwords=["+deaf"], categories=["+@all"], keys=list(patterns), reset=True
-    )
+    patterns = ["hcli:[^m]*", "hcli:memory:*", "hcli:mem:[^p]*"]
+    light.redis.acl_setuser("deaf", enabled=True, passwords=["+deaf"], categories=["+@all"], keys=patterns, reset=True)
     try:
         url = light.url.replace("redis://", "redis://deaf:deaf@")
         running = light.start_dispatcher(**scripted(light, 99), REDIS_URL=url)

@@ -45,9 +45,8 @@ def buttons(talk: Talk, task_id: str) -> list[str]:
 def test_a_reminder_is_set_listed_put_off_and_deleted(talk: Talk) -> None:
     dispatcher = talk.world.start_dispatcher()
     assert re.fullmatch(rf"Reminder 1: {EXACT}", talk.say("/remind tomorrow 9:00 buy bread"))
-    assert re.fullmatch(
-        rf"Reminder 2: {EXACT}, then every Monday at 08:00", talk.say("/remind every monday 8:00 standup")
-    )
+    said = talk.say("/remind every monday 8:00 standup")
+    assert re.fullmatch(rf"Reminder 2: {EXACT}, then every Monday at 08:00", said)
     listing = talk.send("/remind")
     shown = talk.reply(listing)
     assert "1. buy bread (" in shown
@@ -125,11 +124,9 @@ def test_in_a_group_only_owners_schedule_questions_and_change_the_zone(talk: Tal
     dispatcher = world.start_dispatcher(OWNERS="7")
 
     def say(text: str, user: str) -> str:
-        task_id = f"g-{user}-{time.time_ns()}"
-        world.redis.rpush(
-            "hcli:tasks", dumps({"task_id": task_id, "chat_id": "-100", "message": text, "user_id": user})
-        )
-        return talk.reply(task_id)
+        task = f"g-{user}-{time.time_ns()}"
+        world.redis.rpush("hcli:tasks", dumps({"task_id": task, "chat_id": "-100", "message": text, "user_id": user}))
+        return talk.reply(task)
 
     assert say("/every day 8:00 news", "8").startswith("In a group only an owner may schedule questions.")
     assert say("/timezone Europe/Paris", "8").startswith("In a group only an owner may change the time zone.")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from datetime import datetime, timedelta
+from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -38,9 +39,8 @@ def test_usage_adds_up_days_and_an_owner_sees_all_chats(limited: World, bot: Bot
     before = datetime.now(ZoneInfo("UTC")).date() - timedelta(days=3)
     here, everywhere = keys.chat_stats(before.isoformat(), "41")
     for key in (here, everywhere):
-        limited.redis.hset(
-            key, mapping={"tasks": 2, "cost_usd": "1.5", "input_tokens": 1000, "output_tokens": "x", "cache_write": 9}
-        )
+        used: Any = {"tasks": 2, "cost_usd": "1.5", "input_tokens": 1000, "output_tokens": "x", "cache_write": 9}
+        limited.redis.hset(key, mapping=used)
     said = bot.ask("/usage", "41")
     assert "This chat:\n- today: 2 messages; 0.50 USD; tokens: 6 in, 8 out, 10 from the cache" in said
     assert "- 7 days: 4 messages; 2.00 USD; tokens: 1,015 in, 8 out" in said
@@ -55,9 +55,8 @@ def test_usage_adds_up_days_and_an_owner_sees_all_chats(limited: World, bot: Bot
     assert 0 < int(limited.redis.ttl(keys.stats(datetime.now(ZoneInfo("UTC")).date().isoformat()))) <= 172_800
     rows = {one["chat_id"]: one for one in json.loads(limited.command("hmem", "usage", "--json").stdout)}
     assert {chat: row["cost_usd"] for chat, row in rows.items()} == {None: 2.25, "41": 2.0, GROUP: 0.25}
-    listed = limited.command(
-        "hmem", "usage", "--days", "1", DAILY_LIMIT="all 9 USD, 41 100k tokens"
-    ).stdout.splitlines()
+    limits = {"DAILY_LIMIT": "all 9 USD, 41 100k tokens"}
+    listed = limited.command("hmem", "usage", "--days", "1", check=True, **limits).stdout.splitlines()
     assert [line.split()[0] for line in listed] == ["chat", "all", "41", GROUP]
     assert listed[1].endswith("9.00 USD")
     assert listed[2].endswith("100,000 tokens")
@@ -83,22 +82,9 @@ def test_a_chat_beyond_its_limit_is_told_and_its_message_is_kept(limited: World,
     assert running.stop() == 0
 
 
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        "1",
-        "USD",
-        "-1 USD",
-        "1 EUR",
-        "none",
-        "all none",
-        "1 USD, 2 USD",
-        "4 1 USD, 4 none",
-        "1e9 USD",
-        "nan USD",
-        "@x 1 USD",
-    ],
-)
+@pytest.mark.parametrize("wrong", [
+    "1", "USD", "-1 USD", "1 EUR", "none", "all none", "1 USD, 2 USD", "4 1 USD, 4 none", "1e9 USD", "nan USD", "@x 1 USD",
+])  # fmt: skip
 def test_a_limit_that_cannot_be_read_is_refused(wrong: str, light: World) -> None:
     with pytest.raises(ValueError, match="limit"):
         DailyLimits.parse(wrong)

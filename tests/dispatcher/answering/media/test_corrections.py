@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from dispatcher.telegram.incoming.corrected import is_alike
+from shared.turns.records import dumps
 from tests.dispatcher.answering.media.talk import CHAT, OGG, Talk, talking
 from tests.support.machine import wait_for
 
@@ -60,15 +61,8 @@ def test_a_task_of_another_program_corrects_no_written_message(talk: Talk) -> No
     talk.send("I am called Ada")
     written = talk.turns()[0]
     before = len(talk.model.requests)
-    task = {
-        "task_id": "x-1",
-        "chat_id": CHAT,
-        "user_id": 7,
-        "message": "I am called Bob",
-        "corrects": written["task_id"],
-    }
-    from shared.turns.records import dumps
-
+    task = {"task_id": "x-1", "chat_id": CHAT, "user_id": 7, "message": "I am called Bob"}
+    task["corrects"] = written["task_id"]
     talk.stage.redis.rpush("hcli:tasks", dumps(task))
     wait_for(lambda: len(talk.model.requests) > before, "the answer")
     wait_for(lambda: len(talk.turns()) == 2, "its turn")

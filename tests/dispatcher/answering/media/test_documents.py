@@ -42,20 +42,20 @@ def consolidated(talk: Talk) -> None:
     wait_until(lambda: not talk.stage.redis.llen(f"hcli:mem:unconsolidated:{CHAT}"), lambda: "consolidation")
 
 
+def send_contract(talk: Talk) -> str:
+    contract = talk.stage.api.files.document(CONTRACT, "contract.pdf", "application/pdf")
+    return talk.send(None, caption="this is my lease", **contract)
+
+
 @pytest.fixture(scope="module")
 def _contract(talk: Talk) -> None:
     """Somebody has sent it: the tests of this file may run in several processes, each in one of its own."""
-    talk.send(
-        None, caption="this is my lease", **talk.stage.api.files.document(CONTRACT, "contract.pdf", "application/pdf")
-    )
+    send_contract(talk)
 
 
 def test_a_pdf_reaches_claude_and_is_found_by_its_words(talk: Talk) -> None:
     talk.answer = "I keep the contract in mind."
-    said = talk.send(
-        None, caption="this is my lease", **talk.stage.api.files.document(CONTRACT, "contract.pdf", "application/pdf")
-    )
-    assert said == "I keep the contract in mind."
+    assert send_contract(talk) == "I keep the contract in mind."
     document = block(talk, "document")
     assert base64.b64decode(document["source"]["data"]) == CONTRACT
     assert "Attached as document 1, ahead of these lines: contract.pdf (PDF, 2 pages)." in talk.words()
@@ -85,12 +85,10 @@ def test_what_was_in_it_is_recalled_for_a_later_question_with_where_it_is_from(t
 
 def test_a_text_comes_behind_a_fence_and_only_its_beginning_if_it_is_long(talk: Talk) -> None:
     talk.answer = "Long."
-    said = talk.send(
-        None, **talk.stage.api.files.document(b"A line of words.\n" * 10_000, "long *list*.txt", "text/plain")
-    )
-    assert said == "long \\*list\\*.txt: I read only the first 100,000 of its 169,999 characters.\n\nLong." or (
-        "I read only the first 100,000 of its 169,999 characters" in said and said.endswith("Long.")
-    )
+    long = talk.stage.api.files.document(b"A line of words.\n" * 10_000, "long *list*.txt", "text/plain")
+    said = talk.send(None, **long)
+    assert "I read only the first 100,000 of its 169,999 characters" in said
+    assert said.endswith("Long.")
     assert "<document id=" in talk.words()
     assert talk.words().count("> A line of words.") == 5_882
     assert "(text, 169,999 characters, of which these are the first 100,000)" in talk.words()
@@ -117,11 +115,8 @@ def test_files_sent_together_are_one_message(talk: Talk) -> None:
     talk.stage.api.album(CHAT, files)
     said = talk.answered(before)
     assert "three.zip: This is an archive, and I open none." in said
-    assert [one["type"] for one in talk.asked()["content"] if "reminder" not in one.get("text", "")][:3] == [
-        "document",
-        "text",
-        "text",
-    ]
+    blocks = [one["type"] for one in talk.asked()["content"] if "reminder" not in one.get("text", "")]
+    assert blocks[:3] == ["document", "text", "text"]
     assert "Attached as document 2, ahead of these lines: two.md (text, 3 characters)." in talk.words()
     assert "Attached, and not readable for you: file." in talk.words()
 
@@ -132,17 +127,14 @@ def test_a_forwarded_document_keeps_whose_it_is(talk: Talk) -> None:
     assert "is not the sender's, but comes from Bob, of" in talk.words()
 
 
-@pytest.mark.parametrize(("name", "content", "words"), [
-    ("a.zip", documents.zipped({"a": "b"}), "I open none"),
-    ("contract.pdf", b"\x7fELF" + bytes(60), "This is a program"),
-    ("a.pdf", documents.locked_pdf(), "protected by a password"),
-    ("a.pdf", documents.pdf(*map(str, range(101))), "more than 100 pages"),
-], ids=["archive", "program", "locked", "pages"])  # fmt: skip
-def test_what_is_not_read_is_answered_in_a_sentence_without_claude(
-    talk: Talk, name: str, content: bytes, words: str
-) -> None:
+def test_what_is_not_read_is_answered_in_a_sentence_without_claude(talk: Talk) -> None:
+    """Each kind of it: documents/test_conversion.py."""
     before = len(talk.model.requests)
-    assert words in talk.send(None, caption="look", **talk.stage.api.files.document(content, name))
+    for content, words in (
+        (b"\x7fELF" + bytes(60), "This is a program"),
+        (documents.pdf(*map(str, range(101))), "more than 100 pages"),
+    ):
+        assert words in talk.send(None, caption="look", **talk.stage.api.files.document(content, "a.pdf"))
     assert len(talk.model.requests) == before
 
 
@@ -155,13 +147,6 @@ def test_forgetting_the_words_of_a_document_forgets_its_turn(talk: Talk) -> None
     assert "turnip" not in talk.search("how does the safe open?")
     assert not any("turnip" in json.dumps(turn) for turn in talk.turns())
     assert all(b"turnip" not in path.read_bytes() for path in talk.stage.world.root.glob("state/*.sqlite*"))
-
-
-def test_places_and_contacts_are_words(talk: Talk) -> None:
-    talk.send(None, location={"latitude": 52.52, "longitude": 13.405})
-    assert talk.words().rstrip().endswith("Location: 52.520000, 13.405000")
-    talk.send(None, contact={"first_name": "Ann", "phone_number": "+49 30 1"})
-    assert talk.words().rstrip().endswith("Contact: Ann, +49 30 1")
 
 
 @pytest.mark.usefixtures("_contract")

@@ -100,9 +100,7 @@ def test_it_is_off_by_default(light: World) -> None:
     assert not (light.root / "state" / "made-files").exists()
 
 
-def test_only_plain_files_with_one_name_are_read(
-    directory: Directory, light: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_only_plain_files_are_read(directory: Directory, light: World, monkeypatch: pytest.MonkeyPatch) -> None:
     secret = light.root / "secret.txt"
     secret.write_text("SECRET")
     directory.begin("t1")

@@ -66,9 +66,7 @@ def test_a_follow_up_sees_the_picture_and_after_new_it_is_gone(talk: Talk) -> No
     assert len(listed(talk)) == 1
     restart(talk)
     talk.send("and the second?")
-    assert '"image"' in json.dumps(talk.model.requests[-1]["messages"]), (
-        "the conversation goes on, so it is still there"
-    )
+    assert '"image"' in json.dumps(talk.model.requests[-1]["messages"]), "it goes on, so it is still there"
     talk.send("/new")
     restart(talk)
     wait_for(lambda: not listed(talk), "the end of the list")

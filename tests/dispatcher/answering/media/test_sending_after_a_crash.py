@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import pytest
+from pathlib import Path
 
 from tests.dispatcher.answering.media.talk import CHAT, talking
 from tests.dispatcher.answering.media.test_sending import documents, will_write
 from tests.support.day.telegram_bot import wait_until
 
 
-def test_a_dispatcher_that_dies_before_it_has_answered_sends_all_that_was_made(
-    redis_url: str, tmp_path_factory: pytest.TempPathFactory
-) -> None:
+def test_a_dispatcher_that_dies_before_it_has_answered_sends_all_that_was_made(redis_url: str, tmp_path: Path) -> None:
     """The second attempt writes another file; the first one's is not forgotten, and nothing comes twice."""
-    root = tmp_path_factory.mktemp("dying")
+    root = tmp_path
     settings = {"SEND_FILES": "true", "CLAUDE_ALLOWED_TOOLS": "Bash", "HMEM_CRASH_AT": "answering:files-made"}
     with talking(redis_url, root, **settings) as talk:
         will_write(talk, first__txt="1")

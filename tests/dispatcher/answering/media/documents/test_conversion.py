@@ -29,7 +29,7 @@ def numbered(value: object) -> str:
 
 
 @pytest.fixture
-def light_reader(light: World) -> DocumentReader:
+def reader(light: World) -> DocumentReader:
     return DocumentReader(light.settings())
 
 
@@ -58,8 +58,8 @@ def refused(reader: DocumentReader, content: bytes) -> str:
     (documents.odt(TEXT), "OpenDocument text"),
     (documents.epub(TEXT), "e-book"),
 ], ids=numbered)  # fmt: skip
-def test_a_document_is_read_by_what_it_is(light_reader: DocumentReader, content: bytes, form: str) -> None:
-    found = read(light_reader, content)
+def test_a_document_is_read_by_what_it_is(reader: DocumentReader, content: bytes, form: str) -> None:
+    found = read(reader, content)
     assert found.form == form
     assert "notice period is three months" in found.text
     assert "bung macht den Meister" in found.text
@@ -71,19 +71,17 @@ def test_a_document_is_read_by_what_it_is(light_reader: DocumentReader, content:
     b"a\tb\n\x1b[31mred\x1b[0m\n",
     b"MZ is how programs of Windows begin.", b"BZh is a beginning, too.", "語".encode() * 10,
 ], ids=numbered)  # fmt: skip
-def test_whatever_is_written_is_text_and_read_without_a_process(
-    light_reader: DocumentReader, monkeypatch: pytest.MonkeyPatch, content: bytes
-) -> None:
+def test_text_needs_no_process(reader: DocumentReader, monkeypatch: pytest.MonkeyPatch, content: bytes) -> None:
     monkeypatch.setattr(conversion, "run", None)  # would raise
-    assert read(light_reader, content) == Document("text", content.decode().strip(), len(content.decode().strip()))
+    assert read(reader, content) == Document("text", content.decode().strip(), len(content.decode().strip()))
 
 
-def test_a_pdf_has_pages_and_words(light_reader: DocumentReader) -> None:
-    found = read(light_reader, documents.pdf("Lease\nNotice: three months.", "Page two"))
+def test_a_pdf_has_pages_and_words(reader: DocumentReader) -> None:
+    found = read(reader, documents.pdf("Lease\nNotice: three months.", "Page two"))
     assert (found.form, found.pages) == ("PDF", 2)
     assert "Notice: three months." in found.text
     assert "Page two" in found.text
-    assert read(light_reader, documents.pdf("")).text == ""
+    assert read(reader, documents.pdf("")).text == ""
 
 
 def archive(kind: str) -> bytes:
@@ -124,8 +122,8 @@ def archive(kind: str) -> bytes:
     (b"  \n ", "no words"),
     (documents.docx(""), "no words"),
 ], ids=numbered)  # fmt: skip
-def test_what_is_no_document_is_refused_in_a_sentence(light_reader: DocumentReader, content: bytes, words: str) -> None:
-    sentence = refused(light_reader, content)
+def test_what_is_no_document_is_refused_in_a_sentence(reader: DocumentReader, content: bytes, words: str) -> None:
+    sentence = refused(reader, content)
     assert words in sentence
     assert sentence.endswith(".")
     assert "lease" in sentence, "what to do"
@@ -144,24 +142,22 @@ def test_what_is_over_the_limits_is_refused_or_cut(light: World, monkeypatch: py
 # ---------------------------------------------------------------------------------------------------------- what harms
 
 
-def test_a_bomb_is_refused_before_it_is_unpacked(light_reader: DocumentReader) -> None:
-    assert "Unpacked, this file is too large" in refused(light_reader, documents.nested_bomb())
+def test_a_bomb_is_refused_before_it_is_unpacked(reader: DocumentReader) -> None:
+    assert "Unpacked, this file is too large" in refused(reader, documents.nested_bomb())
     many = documents.docx("x", more={f"p{n}": "" for n in range(5_001)})
-    assert "Unpacked, this file is too large" in refused(light_reader, many)
+    assert "Unpacked, this file is too large" in refused(reader, many)
 
 
 @pytest.mark.parametrize("ahead", [documents.LAUGHS, '<!DOCTYPE w [<!ENTITY x SYSTEM "file://{secret}">]>'])
 @pytest.mark.parametrize("made", [documents.docx, documents.odt])
-def test_entities_bring_no_file_and_no_flood(
-    light_reader: DocumentReader, tmp_path: Path, ahead: str, made: Any
-) -> None:
+def test_entities_bring_no_file_and_no_flood(reader: DocumentReader, tmp_path: Path, ahead: str, made: Any) -> None:
     secret = tmp_path / "secret.txt"
     secret.write_text("SECRET-file")
     entity = "&l;" if ahead == documents.LAUGHS else "&x;"
     ahead = ahead.replace("{secret}", str(secret))
     content = made(f"text {entity}", ahead=ahead) if made is documents.docx else _odt_with(ahead, entity)
     try:
-        found = read(light_reader, content)
+        found = read(reader, content)
     except DocumentRefused:
         return
     assert "SECRET" not in found.text
@@ -213,34 +209,16 @@ def test_the_child_reaches_nothing(tmp_path: Path, script: str) -> None:
     assert not asked.is_set()
 
 
-def test_our_own_files_are_hidden_from_the_child(light: World) -> None:
-    """By Landlock, where the kernel has it."""
-    from dispatcher.answering.media.documents.conversion import _ENVIRONMENT
-    from dispatcher.claude.sandbox import Walls
-
-    secret = light.root / "state" / "secret.txt"
-    secret.parent.mkdir(exist_ok=True)
-    secret.write_text("SECRET")
-    walls = Walls(light.settings(), _ENVIRONMENT, sys.executable)
-    if walls.open_because and "no Landlock" in walls.open_because:
-        pytest.skip(walls.open_because)
-    ended = subprocess.run([*walls.around(()), "/bin/cat", str(secret)], capture_output=True, text=True, check=False)
-    assert ended.returncode != 0
-    assert "SECRET" not in ended.stdout
-
-
-def test_what_takes_too_long_is_stopped(light_reader: DocumentReader, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_takes_too_long_is_stopped(reader: DocumentReader, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(conversion, "READ_SECONDS", 1)
     rows = "".join(f"<p>{'<b>' * 300}{n}{'</b>' * 300}</p>" for n in range(3_000))
-    sentence = refused(light_reader, f"<!DOCTYPE html><html>{rows}</html>".encode())
+    sentence = refused(reader, f"<!DOCTYPE html><html>{rows}</html>".encode())
     assert "takes too long" in sentence or "too much memory" in sentence
 
 
-def test_a_missing_package_is_told_with_what_to_do(
-    light_reader: DocumentReader, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_missing_package_is_told_with_what_to_do(reader: DocumentReader, monkeypatch: pytest.MonkeyPatch) -> None:
     async def without(*_: object) -> dict[str, Any]:
         return {"refused": "package", "reason": "markitdown"}
 
-    monkeypatch.setattr(light_reader, "_ask", without)
-    assert "scripts/setup --with documents" in refused(light_reader, documents.docx(TEXT))
+    monkeypatch.setattr(reader, "_ask", without)
+    assert "scripts/setup --with documents" in refused(reader, documents.docx(TEXT))
