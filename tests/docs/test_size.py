@@ -49,7 +49,7 @@ BUDGETS = {
     "shared/turns": 1180,
     "shared/vectors": 2150,
     "shared/wire": 1140,
-    "tests": 56160,
+    "tests": 51500,
 }
 LEEWAY = 0.05
 SETTINGS, COMMANDS, EXIT_CODES = 90, 48, 32
