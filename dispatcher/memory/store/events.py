@@ -57,5 +57,7 @@ def _set_chat(client: Any, event: Event) -> int:
     if guest is not None:
         missing += client.hsetnx(keys.GUESTS, event.chat_id, dumps(guest))
     if digest:
-        missing += client.hsetnx(keys.DIGESTS, event.chat_id, str(datetime.now(UTC).date()))  # the next one comes tomorrow
+        missing += client.hsetnx(
+            keys.DIGESTS, event.chat_id, str(datetime.now(UTC).date())
+        )  # the next one comes tomorrow
     return int(missing > 0)
