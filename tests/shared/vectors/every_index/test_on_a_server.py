@@ -11,7 +11,9 @@ import pytest
 from shared.config.settings import Settings
 from shared.errors import IndexServerUnavailable
 from shared.release.manifest import PLACES
+from shared.vectors import on_server
 from shared.vectors.on_server import is_ours, served_names
+from shared.vectors.redis import index as redis_index
 from shared.vectors.registry import served_builder_of
 from tests.support.night.index_world import SAID, MadeUp, ids, make_release, opened
 
@@ -53,10 +55,12 @@ def test_a_name_of_ours_has_a_run_and_a_token() -> None:
 
 @pytest.mark.slow
 def test_a_server_that_is_away_costs_the_vectors_and_no_time(
-    tmp_path: Path, server: tuple[str, Settings], embedder: MadeUp
+    tmp_path: Path, server: tuple[str, Settings], embedder: MadeUp, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A port that nobody listens on, and one that takes the call and never answers."""
     name, settings = server
+    for module in (on_server, redis_index):
+        monkeypatch.setattr(module, "DAY_SECONDS", 3.0)
     release = make_release(settings, tmp_path, [name], SAID)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         port = silent.getsockname()[1]
