@@ -32,7 +32,7 @@ from nightly.night.time_limit import time_limit
 from nightly.steps import archive, build, chunk, embed, export, flush, note, publish, restart, summarise
 from shared.config.packages import missing_for_night
 from shared.config.settings import Settings
-from shared.embedding.known_models import LOCAL_MODEL, known_model
+from shared.embedding.known_models import known_model
 from shared.errors import (
     ArchiveDamaged,
     EmbeddingError,
@@ -330,7 +330,7 @@ def _same_embedding(settings: Settings, recipe: dict[str, Any]) -> bool:
     """Compared without asking the provider: a night with nothing to do must not need Ollama."""
     if settings.embedder == "none" or not settings.indexes:
         return recipe["embedding"] is None
-    model = LOCAL_MODEL if settings.embedder == "local" else known_model(settings.embed_model)
+    model = known_model(settings.embed_model, settings.embedder)
     wanted = {
         "family": model.family,
         "dimensions": model.dimensions,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
 
+from shared.embedding.known_models import is_measured, likeness
 from shared.ranking.question import QUESTION_WORDS, query_words, spoken
 from shared.text.caches import cached
 from shared.text.words.stemming import KEPT_WORDS, stemmed
@@ -59,16 +59,17 @@ def relevance(
     )
 
 
-#: A single hit below both limits (cosine, and share of the best match by words) was found only because nothing better was left. On LoCoMo leaving
+#: A single hit below both limits (likeness, and share of the best match by words) was found only because nothing better was left. On LoCoMo leaving
 #: such hits out costs no question its evidence, at any budget; with .20 ctx@4000t loses .4.
-FAINT: Mapping[str, tuple[float, float]] = {"all-MiniLM-L6-v2": (0.15, 0.10)}
+FAINT = (0.15, 0.10)
 _ENDING = re.compile(r"(?:ing|ed|es|s|e|d)$")
 
 
 def faint(cosine: float | None, lexical: float | None, family: str | None) -> bool:
     """Whether a hit (its cosine, and its words' share of the best) is too weak to be shown; never for a model without measured limits."""
-    limits = FAINT.get(family or "")
-    return limits is not None and cosine is not None and cosine < limits[0] and (lexical or 0.0) < limits[1]
+    if cosine is None or not is_measured(family):
+        return False
+    return likeness(cosine, family) < FAINT[0] and (lexical or 0.0) < FAINT[1]
 
 
 def coverage(message: str, text: str) -> float:

@@ -144,7 +144,7 @@ def _worth_injecting(
     decision = decide(recalled.evidence, family, settings.timezone) if recalled.evidence else None
     hits = recalled.hits
     if recalled.evidence and decision and decision.inject:
-        hits = chosen(message, hits, recalled.evidence, decision)
+        hits = chosen(message, hits, recalled.evidence, decision, family)
         if decision.spans or decision.blind:
             return hits, decision
     return [hit for hit in hits if not faint(hit.scores.get("cosine"), hit.lexical, family)], decision

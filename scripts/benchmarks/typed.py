@@ -155,9 +155,10 @@ def measure() -> None:
     from dispatcher.memory.relevance import coverage
     from dispatcher.memory.typed import judging, memories
     from dispatcher.memory.typed.comparing.contradiction import relation
+    from shared.embedding.known_models import MINILM
     from shared.embedding.local import LocalEmbedder
 
-    vector = LocalEmbedder().embed_query
+    vector = LocalEmbedder(MINILM).embed_query
     kept = list(BEARS)
     rows = np.stack([vector(text) for text in kept])
     bears = [(at, rows @ vector(message)) for at, message in enumerate(BEARS.values())]
@@ -180,9 +181,9 @@ def measure() -> None:
     for label, pairs in (("say the same", SAME), ("are news", NEWS)):
         cosines = [float(vector(a) @ vector(b)) for a, b in pairs]
         judged = Counter(str(relation(a, b, cosine)) for (a, b), cosine in zip(pairs, cosines, strict=True))
-        near = sum(cosine >= judging.NEAR_COSINE for cosine in cosines)
+        near = sum(cosine >= judging.NEAR_LIKENESS for cosine in cosines)
         typer.echo(
-            f"{len(pairs)} pairs that {label}: {near} looked at from {judging.NEAR_COSINE}, judged {dict(judged)}"
+            f"{len(pairs)} pairs that {label}: {near} looked at from {judging.NEAR_LIKENESS}, judged {dict(judged)}"
         )
 
 

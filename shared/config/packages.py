@@ -23,7 +23,7 @@ PACKAGES: dict[str, tuple[str, ...]] = {
     "documents": ("magika", "markitdown", "soupsieve", "striprtf"),
     "fastembed": ("fastembed",),
     "lancedb": ("lancedb",),
-    "local": ("onnxruntime", "tokenizers"),
+    "local": ("marisa_trie", "onnxruntime", "tokenizers"),
     "mcp": ("mcp",),
     "metrics": ("prometheus_client",),
     "ollama": ("ollama",),

@@ -95,7 +95,7 @@ class Settings(ChatSettings, OwnerSettings):
     )
     embed_model: str = Field(
         "all-minilm",
-        description="the model, by its name in Ollama or fastembed (docs/models.md)",
+        description="the model (docs/models.md); for talk that is not English: multilingual-e5-small, with EMBEDDER=local",
     )
     fastembed_cache_path: AbsolutePath | None = Field(
         None,

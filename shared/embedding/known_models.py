@@ -6,14 +6,17 @@ A model's prefixes are part of its embedding's identity (models.py): change one 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal, TypeVar
 
 from shared.embedding.models import EmbeddingIdentity
 from shared.errors import SettingsError
 
-#: Where a model has to be named; the shipped one has no name to choose.
-Provider = Literal["ollama", "fastembed"]
-PROVIDERS: tuple[Provider, ...] = ("ollama", "fastembed")
+if TYPE_CHECKING:
+    from shared.embedding.models import Vectors
+
+Number = TypeVar("Number", float, "Vectors")
+Provider = Literal["local", "ollama", "fastembed"]
+PROVIDERS: tuple[Provider, ...] = ("local", "ollama", "fastembed")
 
 
 @dataclass(frozen=True)
@@ -29,16 +32,22 @@ class KnownModel:
     ollama: str | None = None
     ollama_also: tuple[str, ...] = ()  # other names of the same weights; other tags are other weights
     fastembed: str | None = None
+    local: bool = False  # it comes with the program
+    #: Medians of the cosine between a question and the turns of its chat, and between it and the best of them: the scales of models differ.
+    scale: tuple[float, float] | None = None
+    languages: frozenset[str] | None = frozenset({"en"})  # that it was trained on; None: all that we know
 
     def is_called(self, name: str, provider: Provider) -> bool:
         """Whether a provider has the model under this name; those of fastembed go by their names here and in Ollama too."""
         in_ollama = self.ollama is not None and _tagged(name) in map(_tagged, (self.ollama, *self.ollama_also))
         if provider == "ollama":
             return in_ollama
-        return self.fastembed is not None and (in_ollama or name in (self.fastembed, self.name))
+        return self.named_by(provider) is not None and (in_ollama or name in (self.fastembed, self.name))
 
     def named_by(self, provider: Provider) -> str | None:
         """The provider's name for it, None where it does not have it."""
+        if provider == "local":
+            return self.name if self.local else None
         return self.ollama if provider == "ollama" else self.fastembed
 
     def identity(self, provider: str, digest: str) -> EmbeddingIdentity:
@@ -53,14 +62,20 @@ def _tagged(name: str) -> str:
     return f"{base}:{tag or 'latest'}"
 
 
-LOCAL_MODEL = KnownModel(
+#: "centred": its vectors are without what all texts have in common (shared/models/multilingual-e5-small/README.md).
+MULTILINGUAL = KnownModel(
+    "multilingual-e5-small", "multilingual-e5-small centred", 384, 512, "passage: ", "query: ",
+    local=True, scale=(0.31, 0.58), languages=None,
+)  # fmt: skip
+MINILM = KnownModel(
     "all-minilm", "all-MiniLM-L6-v2", 384, 256,
     ollama="all-minilm", ollama_also=("all-minilm:22m", "all-minilm:l6-v2"),
-    fastembed="sentence-transformers/all-MiniLM-L6-v2",
+    fastembed="sentence-transformers/all-MiniLM-L6-v2", local=True, scale=(0.22, 0.63),
 )  # fmt: skip
 
 KNOWN_MODELS: tuple[KnownModel, ...] = (
-    LOCAL_MODEL,
+    MULTILINGUAL,
+    MINILM,
     KnownModel(
         "nomic-embed-text", "nomic-embed-text-v1.5", 768, 2048, "search_document: ", "search_query: ",
         ollama="nomic-embed-text", ollama_also=("nomic-embed-text:v1.5",), fastembed="nomic-ai/nomic-embed-text-v1.5",
@@ -84,3 +99,24 @@ def known_model(name: str, provider: Provider | None = None) -> KnownModel:
         f"EMBED_MODEL={name} is not a known embedding model{f' of EMBEDDER={provider}' if provider else ''}. "
         f"Use one of: {', '.join(names)}{''.join(f'; or set EMBEDDER={one}, which has it' for one in elsewhere)}."
     )
+
+
+def is_measured(family: str | None) -> bool:
+    """Whether the scale of a model's cosines is known."""
+    return any(model.family == family and model.scale for model in KNOWN_MODELS)
+
+
+def likeness(cosine: Number, family: str | None) -> Number:
+    """A cosine, or an array of them, on the scale of all-MiniLM-L6-v2, on which limits are written, so that one limit holds for every model that was
+    measured; of another model as it is. Linear between the medians of each: what has nothing to do with a question, and what is nearest to it."""
+    scale = next((model.scale for model in KNOWN_MODELS if model.family == family), None)
+    if scale is None or MINILM.scale is None:
+        return cosine
+    (low, high), (common_low, common_high) = scale, MINILM.scale
+    return common_low + (cosine - low) * ((common_high - common_low) / (high - low))
+
+
+def speaks(family: str | None, language: str) -> bool:
+    """Whether a model's cosines say anything of a text in this language: of one that it was not trained on, all texts of that language are near."""
+    found = next((model for model in KNOWN_MODELS if model.family == family), None)
+    return found is not None and (found.languages is None or language in found.languages) and is_measured(family)

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 from shared.config.packages import how_to_add
 from shared.config.settings import Settings
-from shared.embedding.known_models import KNOWN_MODELS, LOCAL_MODEL, PROVIDERS, known_model
+from shared.embedding.known_models import KnownModel, known_model
 from shared.embedding.models import Embedder
-from shared.errors import EmbeddingError, SettingsError
+from shared.errors import EmbeddingError
 
 if TYPE_CHECKING:
     from shared.embedding.ollama_server import OllamaServer
@@ -42,21 +42,16 @@ def _extra(name: str, what: str) -> Iterator[None]:
 
 
 def _local(settings: Settings) -> Embedder:
-    if settings.embed_model.split(":")[0] not in (LOCAL_MODEL.ollama, LOCAL_MODEL.fastembed):
-        has_it = [one for one in PROVIDERS if any(model.is_called(settings.embed_model, one) for model in KNOWN_MODELS)]
-        raise SettingsError(
-            f"EMBEDDER=local embeds with {LOCAL_MODEL.ollama} only, but EMBED_MODEL={settings.embed_model}. "
-            f"Set EMBEDDER={' or '.join(has_it or PROVIDERS)}, or unset EMBED_MODEL."
-        )
-    return _shipped()
+    return _shipped(known_model(settings.embed_model, "local"))
 
 
 @cache
-def _shipped() -> Embedder:
-    """The shipped model: one for the process, since release and day share its 60 MB; closing it does nothing."""
+def _shipped(model: KnownModel) -> Embedder:
+    """One for the process, since release and day share its memory; closing it does nothing."""
     with _extra("local", "EMBEDDER=local"):
         from shared.embedding.local import LocalEmbedder
-    return LocalEmbedder()
+
+        return LocalEmbedder(model)
 
 
 def _fastembed(settings: Settings) -> Embedder:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from shared.embedding.known_models import LOCAL_MODEL
+from shared.embedding.known_models import MINILM
 from shared.embedding.models import Embedder, EmbeddingIdentity
 from shared.errors import EmbeddingError
 
@@ -30,7 +30,7 @@ RECORDED_PROBES, RECORDED_DECIMALS = 3, 4
 LEAST_COSINE = 0.95
 #: How to get a model again, by provider.
 AGAIN = {
-    "local": "install the program again",
+    "local": "make or restore it again (docs/models.md)",
     "fastembed": "delete it under FASTEMBED_CACHE_PATH and fetch it again (python -m shared.embedding.fastembed)",
     "ollama": "pull it again (ollama pull) and restart Ollama",
 }
@@ -40,7 +40,7 @@ def prove(embedder: Embedder) -> tuple[tuple[float, ...], ...]:
     """By night: the probes for the manifest, or EmbeddingError if the embedder is unavailable or another model than expected."""
     vectors = probe_vectors(embedder, len(PROBE_TEXTS))
     identity = embedder.identity
-    if identity.family == LOCAL_MODEL.family and identity.provider != "local":
+    if identity.family == MINILM.family and identity.provider != "local":
         _compare_with_the_shipped_model(vectors, identity)
     return tuple(tuple(round(float(x), RECORDED_DECIMALS) for x in vector) for vector in vectors[:RECORDED_PROBES])
 
@@ -90,9 +90,9 @@ def _compare_with_the_shipped_model(vectors: Vectors, identity: EmbeddingIdentit
         from shared.embedding.local import LocalEmbedder
     except ImportError:  # a night host without the extra `local`: nothing to compare with
         return
-    cosine = least_cosine(vectors, probe_vectors(LocalEmbedder(), len(PROBE_TEXTS)))
+    cosine = least_cosine(vectors, probe_vectors(LocalEmbedder(MINILM), len(PROBE_TEXTS)))
     if cosine < LEAST_COSINE:
         raise EmbeddingError(
-            f"What {identity.provider} calls {LOCAL_MODEL.ollama} answers differently from {identity.family} as shipped "
+            f"What {identity.provider} calls {MINILM.ollama} answers differently from {identity.family} as shipped "
             f"(cosine {cosine:.2f}, at least {LEAST_COSINE} is needed). Set another EMBED_MODEL, or {_how_again(identity)}."
         )

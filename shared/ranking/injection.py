@@ -7,11 +7,12 @@ best turn is and how far above the others, whether the message is a question, an
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from zoneinfo import ZoneInfo
 
+from shared.embedding.known_models import is_measured, likeness, speaks
 from shared.ranking.question import ASKED, content_words, query_words
 from shared.text.dates.past import Span, Times, read_times
 from shared.text.translations import later, tr
@@ -129,10 +130,8 @@ class Decision:
 #: Explanations for that person.
 WEAK = later("no earlier message matched yours well enough")
 NO_SUBJECT = later("your message has no word that I could search for")
-#: By model family: the cosine above which similarity counts, and its weight; the scales of models differ. LANGUAGES: the languages that the family
-#: was trained on; a question in another language is similar to everything in that language, whatever its topic.
-NEAR: Mapping[str, tuple[float, float]] = {"all-MiniLM-L6-v2": (0.20, 1.5)}
-LANGUAGES: Mapping[str, frozenset[str]] = {"all-MiniLM-L6-v2": frozenset({"en"})}
+#: The likeness (shared/embedding/known_models.py) above which similarity counts, and its weight.
+NEAR, NEAR_WEIGHT = 0.20, 1.5
 #: Required strength: of a question about us or a speaker of the chat; of another question; of a statement about oneself; of another statement.
 OF_US, OF_THE_WORLD, OF_ME, NO_QUESTION = 0.18, 0.36, 0.50, 0.70
 #: Weight of a single word in a statement: "continue", "never mind" are found in any long chat.
@@ -169,7 +168,7 @@ def decide(evidence: Evidence, family: str | None, zone: ZoneInfo) -> Decision:
     if ours and near is None:
         why = f"{found}, a question about us, and similarity is not usable with this language or model"
         return Decision(True, why, blind=blind)
-    needed, kind = _needed(message, ours=ours, measured=evidence.cosine is not None and family in NEAR)
+    needed, kind = _needed(message, ours=ours, measured=evidence.cosine is not None and is_measured(family))
     if strength < needed and _across_languages(evidence, ours=ours):
         why = f"{found}, but {100 * evidence.foreign:.0f} % of the turns are in languages other than this question"
         return Decision(True, why, blind=True)
@@ -203,10 +202,9 @@ def may_be_foreign(evidence: Evidence) -> bool:
 
 def _meaning(evidence: Evidence, family: str | None) -> float | None:
     """The weight of the best cosine; None if it was not measured."""
-    if evidence.cosine is None or family is None or evidence.message.language not in LANGUAGES.get(family, ()):
+    if evidence.cosine is None or not speaks(family, evidence.message.language):
         return None
-    least, slope = NEAR[family]
-    return slope * max(0.0, evidence.cosine - least)
+    return NEAR_WEIGHT * max(0.0, likeness(evidence.cosine, family) - NEAR)
 
 
 def _measured(evidence: Evidence, near: float | None) -> str:

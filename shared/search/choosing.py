@@ -11,6 +11,7 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from shared.embedding.known_models import likeness
 from shared.ranking.question import asks, content_words, query_words, spoken
 from shared.text.caches import cached
 from shared.text.words.function_words import ANY_ASKING, KEPT_MESSAGES, plain
@@ -38,13 +39,15 @@ BARE_QUESTION = 120
 STATED = 0.2
 #: Of a day: new words of a turn that count, what an assistant's turn and a bare question weigh, and the length at which a turn counts half.
 NEW_WORDS, ANSWER, QUESTION, LONG = 12, 0.5, 0.3, 400
-#: Cosine under which a long turn without a telling word is there for its neighbours alone.
+#: Likeness under which a long turn without a telling word is there for its neighbours alone.
 FAR = 0.2
 _SENTENCES = re.compile(r"(?<=[.!?…])\s+")
 
 
-def chosen(message: str, hits: Sequence[Hit], evidence: Evidence, decision: Decision) -> list[Hit]:
-    """The hits to inject, in the order in which they fill the budget."""
+def chosen(
+    message: str, hits: Sequence[Hit], evidence: Evidence, decision: Decision, family: str | None = None
+) -> list[Hit]:
+    """The hits to inject, in the order in which they fill the budget. `family`: of the model behind their cosines."""
     left = [hit for hit in hits if not repeats(message, hit)]
     if decision.spans:
         then = [hit for hit in left if any(first <= hit.chunk.started_at < end for first, end in decision.spans)]
@@ -58,7 +61,7 @@ def chosen(message: str, hits: Sequence[Hit], evidence: Evidence, decision: Deci
     if evidence.items < FEWEST:
         least = float("-inf")
     ranked = sorted(
-        (hit for hit in left if is_person(hit) or not beside(evidence, hit)),
+        (hit for hit in left if is_person(hit) or not beside(evidence, hit, family)),
         key=lambda hit: -standing[hit.chunk.chunk_id],
     )
     kept = [hit for hit in ranked if standing[hit.chunk.chunk_id] >= least]
@@ -88,9 +91,9 @@ def _once(hits: Sequence[Hit]) -> list[Hit]:
     return sorted(hits, key=lambda hit: first[hit.chunk.turn_ids] != hit.chunk.chunk_id)
 
 
-def beside(evidence: Evidence, hit: Hit) -> bool:
+def beside(evidence: Evidence, hit: Hit, family: str | None) -> bool:
     """Whether a long answer ranks only for what stands near it: a short reply is understood by that, a page of code is not."""
-    if len(hit.chunk.text) <= LONG or hit.scores.get("cosine", 1.0) >= FAR:
+    if len(hit.chunk.text) <= LONG or likeness(hit.scores.get("cosine", 1.0), family) >= FAR:
         return False
     own = {stemmed(plain(word)) for word in query_words(hit.chunk.text)}
     return own.isdisjoint(stemmed(plain(word)) for word in evidence.message.telling)

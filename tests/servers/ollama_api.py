@@ -17,6 +17,7 @@ from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler
 from typing import Any
 
+from shared.embedding.known_models import MINILM
 from shared.embedding.local import LocalEmbedder
 from tests.servers.loopback import Answering, Loopback
 
@@ -27,7 +28,7 @@ DIGEST = "1b226e2802dbb772b5fc32a58f103ca1804ef7501331012de126ab22f67475ef"
 
 @functools.cache
 def shipped_model() -> LocalEmbedder:
-    return LocalEmbedder()
+    return LocalEmbedder(MINILM)
 
 
 class OllamaApi(Loopback):

@@ -91,8 +91,8 @@ class EmbedderChoice:
 
 
 def embedders(settings: Settings) -> list[EmbedderChoice]:
-    """The shipped model first, then what an Ollama server here has of the known models."""
-    shipped = "runs here without a GPU; for English (other languages: by keywords)"
+    """The model that comes with the program first, then what an Ollama server here has of the known models."""
+    shipped = "runs here without a GPU, in any language"
     choices = [EmbedderChoice("shipped", shipped, {"EMBEDDER": "local"})]
     pulled, gpu = _pulled(settings), ", with the GPU of this machine" if has_gpu() else ""
     for model in KNOWN_MODELS:

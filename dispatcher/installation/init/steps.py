@@ -21,6 +21,7 @@ from dispatcher.installation.run import run
 from dispatcher.installation.services.base import ServiceManager
 from dispatcher.installation.services.choose import services_of
 from dispatcher.installation.settings_files import given_settings, refuse_by_hand, settings_hash, write_settings
+from shared.embedding.known_models import MULTILINGUAL
 from shared.errors import InstallationIncomplete
 from shared.system.archive_folder import archive_files
 from shared.system.command import translate
@@ -103,6 +104,18 @@ def _directories(installation: InitContext) -> str:
     proven = {name: value for name, value in installation.values.items() if name != "CLAUDE_BIN"}
     _write(installation, proven)
     return outcome
+
+
+def _model(installation: InitContext) -> str:
+    """The embedding model for any language, unless another one was chosen."""
+    settings = installation.settings()
+    if settings.embedder != "local" or settings.embed_model != MULTILINGUAL.name:
+        return "another one is used"
+    from shared.embedding import multilingual
+
+    with installation.terminal.busy("Fetching the embedding model (91 MB)"):
+        made = multilingual.install()
+    return f"{MULTILINGUAL.name}, {'made' if made else 'there already'}"
 
 
 def _redis(installation: InitContext) -> str:
@@ -279,6 +292,7 @@ STEPS: Sequence[SetupStep] = (
     SetupStep("accounts", host.create_accounts),
     SetupStep("directories", _directories),
     SetupStep("packages", host.install_packages),
+    SetupStep("model", _model),
     SetupStep("redis", _redis),
     SetupStep("claude", claude_cli.provide_claude),
     SetupStep("login", claude_cli.log_in),

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from dispatcher.memory.tombstones import hidden_by
-from dispatcher.memory.typed.memories import SHOWN_COSINE
+from dispatcher.memory.typed.memories import SHOWN_LIKENESS
 from dispatcher.memory.typed.search import MemoryHit, among, found_memories
 from shared.errors import InvalidInput, ReleaseRefused, StoreUnavailable
 from shared.release.manifest import no_release
@@ -51,7 +51,10 @@ def find(memory: OpenedMemory, settings: Settings, query: Query) -> SearchResult
         notes = [no_release(settings.hmem_memory_dir), *notes]
     recalled = day.search(release, replace(query, day=items, hidden=hidden))
     recalled = replace(recalled, degraded=recalled.degraded + notes)
-    found = found_memories(memories, query, day.embedder.query(query.text), SHOWN_COSINE) if memories else []
+    embedder = day.embedder
+    found = (
+        found_memories(memories, query, embedder.query(query.text), SHOWN_LIKENESS, embedder.family) if memories else []
+    )
     return SearchResult(recalled, release.run if release else None, today, among(recalled.hits, found, query.k))
 
 

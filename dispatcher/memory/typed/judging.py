@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from dispatcher.memory.typed.comparing.contradiction import Relation, relation
+from shared.embedding.known_models import likeness
 from shared.ranking.question import query_words
 
 if TYPE_CHECKING:
@@ -18,9 +19,9 @@ if TYPE_CHECKING:
     from dispatcher.memory.store.memories import Memories, Memory
     from shared.embedding.models import Vectors
 
-#: The cosine below which two memories are about different things. All 40 pairs of tests/data/fact_pairs.jsonl that repeat or correct each other
-#: are above it.
-NEAR_COSINE = 0.4
+#: The likeness (shared/embedding/known_models.py) below which two memories are about different things. All 40 pairs of tests/data/fact_pairs.jsonl
+#: that repeat or correct each other are above it.
+NEAR_LIKENESS = 0.4
 
 
 @dataclass(frozen=True)
@@ -32,14 +33,17 @@ class Verdict:
     corrected: tuple[Memory, ...] = ()
 
 
-def judged(known: Sequence[Memory], vectors: Vectors | None, text: str, vector: Vectors | None) -> Verdict:
-    """How a text relates to the valid memories of its type; `vectors` are theirs, of shape (n, dimensions), NaN for a missing one."""
+def judged(
+    known: Sequence[Memory], vectors: Vectors | None, text: str, vector: Vectors | None, family: str | None
+) -> Verdict:
+    """How a text relates to the valid memories of its type; `vectors` are theirs, of shape (n, dimensions), NaN for a missing one. `family`: of the
+    model that made the vectors."""
     words = spoken(text)
     for memory in known:
         if any(spoken(one) == words for one in memory.texts):
             return Verdict(memory, verbatim=True)
     corrected: list[Memory] = []
-    for at, cosine in _near(len(known), vectors, vector):
+    for at, cosine in _near(len(known), vectors, vector, family):
         memory = known[at]
         found = relation(memory.text, text, cosine, preference=memory.type == "preference")
         if found is Relation.SAME:
@@ -54,14 +58,16 @@ def spoken(text: str) -> tuple[str, ...]:
     return tuple(query_words(text)) or (text.strip(),)
 
 
-def _near(count: int, vectors: Vectors | None, vector: Vectors | None) -> list[tuple[int, float | None]]:
-    """(position, cosine) of the candidates, the nearest first, then those without a vector."""
+def _near(
+    count: int, vectors: Vectors | None, vector: Vectors | None, family: str | None
+) -> list[tuple[int, float | None]]:
+    """(position, likeness) of the candidates, the nearest first, then those without a vector."""
     import numpy as np
 
     if vectors is None or vector is None:
         return [(at, None) for at in range(count)]
-    cosines = vectors @ vector
-    near = sorted((cosines >= NEAR_COSINE).nonzero()[0].tolist(), key=lambda at: -float(cosines[at]))
+    cosines = likeness(vectors @ vector, family)
+    near = sorted((cosines >= NEAR_LIKENESS).nonzero()[0].tolist(), key=lambda at: -float(cosines[at]))
     return [(at, float(cosines[at])) for at in near] + [(at, None) for at in np.isnan(cosines).nonzero()[0].tolist()]
 
 
@@ -85,6 +91,7 @@ class Drafting:
 
     known: list[Memory]
     vectors: Vectors | None  # of the stored memories, (n, dimensions)
+    family: str | None  # of the model that made them
     replaced: Sequence[Memory] = ()  # memories that were already superseded
     made: list[Draft] = field(default_factory=list)
     _added: list[Vectors] = field(default_factory=list)
@@ -102,7 +109,7 @@ class Drafting:
         table = self.vectors
         if table is not None and self._added:
             table = np.concatenate([table, np.stack(self._added)])
-        verdict = judged(self.known, table, text, vector)
+        verdict = judged(self.known, table, text, vector, self.family)
         if verdict.same:
             if not verdict.verbatim and text not in verdict.same.wordings:
                 self.made.append(Draft(text, same=verdict.same))

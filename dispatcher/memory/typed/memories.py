@@ -21,6 +21,7 @@ from dispatcher.memory.embedder import packed, unpacked
 from dispatcher.memory.relevance import Relevance, coverage, relevance
 from dispatcher.memory.typed.chat_memories import ChatMemories
 from dispatcher.memory.typed.judging import Draft, Drafting, Verdict, judged
+from shared.embedding.known_models import likeness
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -33,9 +34,9 @@ if TYPE_CHECKING:
 
 #: Figures from scripts/benchmarks/typed.py: 40 invented memories of one person, with the shipped model.
 #:
-#: The cosine of memory and message from which a memory is shown. Of 40 messages that one memory is relevant to, 72 % show it; of 40 without a
-#: relevant memory, 23 % show one. 0.20: 82 and 57 %; 0.30: 50 and 12 %; 0.35: 38 and 7 %.
-SHOWN_COSINE = 0.25
+#: The likeness (shared/embedding/known_models.py) of memory and message from which a memory is shown. With all-MiniLM-L6-v2, of 40 messages that
+#: one memory is relevant to, 72 % show it; of 40 without a relevant memory, 23 % show one. 0.20: 82 and 57 %; 0.30: 50 and 12 %; 0.35: 38 and 7 %.
+SHOWN_LIKENESS = 0.25
 #: The share of a message's words (by rarity) from which a memory is shown: together with vectors, where it shows nothing more for the 40 messages
 #: without a relevant memory (0.25: 2 % more), and without vectors: 33 % of the messages with a relevant memory, and 15 % of those without.
 SHOWN_WORDS, SHOWN_WORDS_ALONE = 0.5, 0.15
@@ -161,7 +162,7 @@ class Remembering:
         replaced = [
             one for one in known.shown if one.type == kind and one.user_id == user and one.memory_id in known.superseded
         ]
-        drafting = Drafting([known.every[at] for at in among], rows, replaced)
+        drafting = Drafting([known.every[at] for at in among], rows, self._embedder.family, replaced)
         for (text, made_at, more), vector in zip(given, vectors, strict=True):
             created = time.time() if made_at is None else made_at
 
@@ -225,8 +226,8 @@ class Remembering:
         shares = known.index.shares(query, parts=False)
         near = {at: one for at, one in shares.items() if one >= (SHOWN_WORDS_ALONE if alone else SHOWN_WORDS)}
         if known.vectors is not None and vector is not None:
-            cosines = known.vectors @ vector
-            for at in (cosines >= SHOWN_COSINE).nonzero()[0].tolist():
+            cosines = likeness(known.vectors @ vector, self._embedder.family)
+            for at in (cosines >= SHOWN_LIKENESS).nonzero()[0].tolist():
                 near[at] = max(near.get(at, 0.0), float(cosines[at]))
         found: list[tuple[Memory, Relevance]] = []
         for at in sorted(near, key=lambda at: (-near[at], at)):
@@ -287,7 +288,11 @@ class Remembering:
         vectors, query = self._embedder.documents(found) if len(found) > 1 else [], self._embedder.query(asked)
         scores = []
         for part, vector in zip(found, vectors, strict=False):
-            cosine = 0.0 if vector is None or query is None else max(0.0, float(vector @ query))
+            cosine = (
+                0.0
+                if vector is None or query is None
+                else max(0.0, likeness(float(vector @ query), self._embedder.family))
+            )
             scores.append((coverage(asked, part) + cosine) / (1 if query is None else 2))
         best = sorted(range(len(scores)), key=lambda at: -scores[at])
         if len(best) < 2 or scores[best[0]] - scores[best[1]] < MARGIN:
@@ -309,9 +314,10 @@ class Remembering:
         return done
 
     def _matched(self, known: ChatMemories, at: int, text: str, vector: Vectors | None) -> float:
-        """0 to 1: the mean of the share of matching words and the cosine; words alone without a vector. 0 if it is too low."""
+        """0 to 1: the mean of the share of matching words and the likeness; words alone without a vector. 0 if it is too low."""
         words = max(coverage(text, one) for one in known.every[at].texts)
         cosine = math.nan if vector is None or known.vectors is None else float(known.vectors[at] @ vector)
+        cosine = likeness(cosine, self._embedder.family)
         if math.isnan(cosine):
             return words if words >= MATCHED_BY_WORDS else 0.0
         mean = (words + max(0.0, cosine)) / 2
@@ -321,7 +327,7 @@ class Remembering:
         self, known: ChatMemories, kind: MemoryType, text: str, vector: Vectors | None, user: str | None
     ) -> Verdict:
         among, vectors = self._valid(known, kind, user)
-        return judged([known.every[at] for at in among], vectors, text, vector)
+        return judged([known.every[at] for at in among], vectors, text, vector, self._embedder.family)
 
     def _valid(self, known: ChatMemories, kind: MemoryType, user: str | None) -> tuple[list[int], Vectors | None]:
         """Positions of the valid memories of a type that this user said, and their vectors: two people's facts do not replace each other."""

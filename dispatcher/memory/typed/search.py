@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo
 
 from dispatcher.memory.store.whose import said_by
+from shared.embedding.known_models import likeness
 from shared.search.types import Hit, shown_score
 
 if TYPE_CHECKING:
@@ -37,10 +38,14 @@ class MemoryHit:
         return f"{kind} of {who}" if (who := said_by(self.memory).get("speaker")) else kind
 
 
-def found_memories(known: ChatMemories, query: Query, vector: Array | None, least: float) -> list[MemoryHit]:
-    """Memories that share a word with the query or have at least the cosine `least`, created in the query's time; best first."""
+def found_memories(
+    known: ChatMemories, query: Query, vector: Array | None, least: float, family: str | None
+) -> list[MemoryHit]:
+    """Memories that share a word with the query or have at least the likeness `least`, created in the query's time; best first."""
     shares = known.index.shares(query.text)
-    cosines: Sequence[float] = [] if vector is None or known.vectors is None else (known.vectors @ vector).tolist()
+    cosines: Sequence[float] = (
+        [] if vector is None or known.vectors is None else likeness(known.vectors @ vector, family).tolist()
+    )
     found = []
     for at, memory in enumerate(known.every):
         cosine = cosines[at] if cosines else math.nan

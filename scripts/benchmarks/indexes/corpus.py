@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from shared.embedding.known_models import LOCAL_MODEL
+from shared.embedding.known_models import MINILM
 from shared.embedding.models import Embedder
 from shared.errors import EmbeddingError
 from shared.vectors.base import Corpus
@@ -130,7 +130,7 @@ class CorpusMaker:
     def __init__(self, folder: Path, embedder: Embedder | None, seed: int, say: Say) -> None:
         self._folder, self._embedder, self._seed, self._say = folder, embedder, seed, say
         self._sentences = sentences(seed)
-        self.dimensions = embedder.identity.dimensions if embedder else LOCAL_MODEL.dimensions
+        self.dimensions = embedder.identity.dimensions if embedder else MINILM.dimensions
         self._known: Vectors = np.empty((0, self.dimensions), np.float32)
 
     def make(self, turns: int, new: int, chats: int) -> MadeUp:

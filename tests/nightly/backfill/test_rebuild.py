@@ -19,6 +19,7 @@ from nightly.backfill import rebuild
 from nightly.backfill.rebuild import rebuild_archive
 from nightly.night.folder import unfinished_run
 from nightly.night.progress import Reporter
+from shared.embedding.known_models import MINILM
 from shared.embedding.local import LocalEmbedder
 from shared.embedding.models import EmbeddingIdentity
 from shared.errors import EmbeddingError, InvalidInput, NightRunning, SettingsError
@@ -343,7 +344,7 @@ def test_a_release_of_another_identity_is_searched_by_words_alone(world: World, 
 
 def test_a_night_notices_every_difference_that_it_need_not_ask_for(world: World) -> None:
     """Also a family whose prefixes or dimensions a later version of the program corrects."""
-    settings, local = world.settings(), LocalEmbedder().identity
+    settings, local = world.settings(), LocalEmbedder(MINILM).identity
 
     def same(identity: EmbeddingIdentity | None, indexes: tuple[str, ...] = settings.indexes) -> bool:
         recipe = {"embedding": identity.to_json() if identity else None, "indexes": list(indexes)}

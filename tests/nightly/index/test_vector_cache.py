@@ -13,12 +13,12 @@ import pytest
 from nightly.archive.segments import WrittenText
 from nightly.index.vector_cache import NOTES, VectorCache, forget, known_texts
 from nightly.writing.model_texts import TextCache
-from shared.embedding.known_models import LOCAL_MODEL
+from shared.embedding.known_models import MINILM
 
 if TYPE_CHECKING:
     from shared.embedding.models import Vectors
 
-IDENTITY = LOCAL_MODEL.identity("local", "sha256:1")
+IDENTITY = MINILM.identity("local", "sha256:1")
 OTHER = replace(IDENTITY, digest="sha256:2")
 TEXTS = [f"text {number}" for number in range(3_000)]
 

@@ -156,6 +156,7 @@ def test_what_was_erased_is_in_no_note(noted: World, ollama: OllamaApi) -> None:
 
 def test_the_vectors_of_erased_notes_go_with_them(world: World, ollama: OllamaApi) -> None:
     from nightly.index.vector_cache import NOTES, forget
+    from shared.embedding.known_models import MINILM
     from shared.embedding.local import LocalEmbedder
 
     world.environment = {"NOTES_MODEL": "llama3.2", "OLLAMA_URL": ollama.url}
@@ -164,7 +165,7 @@ def test_the_vectors_of_erased_notes_go_with_them(world: World, ollama: OllamaAp
     cache = world.night_dir / "cache.sqlite"
     digest = re.compile(re.escape(NOTES.encode()))
     assert digest.search(cache.read_bytes())
-    assert LocalEmbedder().identity.dimensions == 384
+    assert LocalEmbedder(MINILM).identity.dimensions == 384
     forget(cache, ["any text of the turn"])
     assert not digest.search(cache.read_bytes())
 

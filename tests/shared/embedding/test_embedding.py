@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from shared.config.settings import load_settings
-from shared.embedding.known_models import KNOWN_MODELS, LOCAL_MODEL, known_model
+from shared.embedding.known_models import KNOWN_MODELS, MINILM, known_model
 from shared.embedding.local import MODEL_DIR, LocalEmbedder
 from shared.embedding.models import EmbeddingIdentity
 from shared.embedding.open import open_embedder
@@ -27,7 +27,7 @@ IDENTITY = EmbeddingIdentity("family", 384, "doc: ", "query: ", "local", "sha256
 
 @pytest.fixture(scope="module")
 def embedder() -> LocalEmbedder:
-    return LocalEmbedder()
+    return LocalEmbedder(MINILM)
 
 
 @pytest.mark.parametrize(
@@ -41,7 +41,7 @@ def test_a_vector_is_close_to_the_float32_model(embedder: LocalEmbedder, text: s
 def test_vectors_are_float32_of_unit_length(embedder: LocalEmbedder) -> None:
     vectors = embedder.embed_documents([text for text, _ in PAIRS]).vectors
     assert vectors.dtype == embedder.embed_query("x").dtype == np.float32
-    assert vectors.shape == (len(PAIRS), LOCAL_MODEL.dimensions) == (8, 384)
+    assert vectors.shape == (len(PAIRS), MINILM.dimensions) == (8, 384)
     assert np.linalg.norm(vectors, axis=1) == pytest.approx(np.ones(len(PAIRS)), abs=1e-5)
 
 
@@ -49,7 +49,7 @@ def test_documents_in_a_batch_equal_each_one_alone_bit_for_bit(embedder: LocalEm
     texts = [text for text, _ in PAIRS] + [f"note {n} about the garden " * n for n in range(1, 20)]
     together, again = (
         embedder.embed_documents(texts).vectors,
-        LocalEmbedder().embed_documents(texts[::-1]).vectors[::-1],
+        LocalEmbedder(MINILM).embed_documents(texts[::-1]).vectors[::-1],
     )
     alone = np.stack([embedder.embed_query(text) for text in texts])
     assert together.tobytes() == alone.tobytes() == again.tobytes()
@@ -110,7 +110,7 @@ def test_vectors_compare_only_between_equal_identities(change: dict[str, Any], d
 
 
 def test_a_known_model_is_found_by_its_ollama_name() -> None:
-    assert known_model("all-minilm") == known_model("all-minilm:latest") == LOCAL_MODEL
+    assert known_model("all-minilm") == known_model("all-minilm:latest") == MINILM
     for model in KNOWN_MODELS:
         if model.ollama:
             assert known_model(model.ollama) is model
@@ -132,7 +132,7 @@ def test_an_unknown_model_is_refused_with_the_known_names(name: str) -> None:
 def test_the_settings_name_the_embedder() -> None:
     assert open_embedder(load_settings(embedder="none")) is None
     assert isinstance(open_embedder(load_settings(embedder="local", embed_model="all-minilm")), LocalEmbedder)
-    with pytest.raises(SettingsError, match=r"EMBEDDER=local .* EMBED_MODEL=bge-m3"):
+    with pytest.raises(SettingsError, match=r"EMBED_MODEL=bge-m3 is not a known embedding model of EMBEDDER=local"):
         open_embedder(load_settings(embedder="local", embed_model="bge-m3"))
     with pytest.raises(SettingsError, match="EMBED_MODEL=gpt-4 is not a known"):
         open_embedder(load_settings(embedder="ollama", embed_model="gpt-4"))
@@ -140,7 +140,7 @@ def test_the_settings_name_the_embedder() -> None:
 
 def test_the_local_model_calls_nobody(tmp_path: Path) -> None:
     """onnxruntime would leave a device id in the home directory and send events; run apart, since that is settled at the import."""
-    code = "from shared.embedding.local import LocalEmbedder; LocalEmbedder().embed_query('x')"
+    code = "from shared.embedding.local import *; [LocalEmbedder(one.model).embed_query('x') for one in FILES.values()]"
     environment = {"HOME": str(tmp_path), "PATH": "/usr/bin:/bin", "XDG_CACHE_HOME": str(tmp_path / "cache")}
     subprocess.run([sys.executable, "-c", code], env=environment, cwd=REPOSITORY, check=True)
     assert list(tmp_path.iterdir()) == []

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from shared.config.settings import load_settings
 from shared.embedding.fastembed import FastembedEmbedder, _described, cache_of, fetch
-from shared.embedding.known_models import KNOWN_MODELS, LOCAL_MODEL, KnownModel, known_model
+from shared.embedding.known_models import KNOWN_MODELS, MINILM, KnownModel, known_model
 from shared.embedding.local import MODEL_DIR, LocalEmbedder
 from shared.embedding.open import open_embedder
 from shared.embedding.probes import PROBE_TEXTS, prove
@@ -129,10 +129,10 @@ def test_a_text_that_has_no_vector_costs_the_others_nothing(cache: Path) -> None
 
 
 def test_the_shipped_weights_under_fastembed_are_the_shipped_model(cache: Path) -> None:
-    folder = snapshot(cache, LOCAL_MODEL)
+    folder = snapshot(cache, MINILM)
     for name in ("model.onnx", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "config.json"):
         shutil.copy(MODEL_DIR / name, folder)
-    embedder, local = FastembedEmbedder(LOCAL_MODEL, cache), LocalEmbedder()
+    embedder, local = FastembedEmbedder(MINILM, cache), LocalEmbedder(MINILM)
     texts = [*PROBE_TEXTS, "puppy " * 400, "", "Где моя лодка?"]
     ours, theirs = embedder.embed_documents(texts).vectors, local.embed_documents(texts).vectors
     assert np.sum(ours * theirs, axis=1) == pytest.approx(np.ones(len(texts)), abs=1e-4)
@@ -142,9 +142,9 @@ def test_the_shipped_weights_under_fastembed_are_the_shipped_model(cache: Path) 
 
 
 def test_another_model_under_that_name_is_found_out(cache: Path) -> None:
-    place(cache, LOCAL_MODEL)
+    place(cache, MINILM)
     with pytest.raises(EmbeddingError, match=r"answers differently .* delete it under FASTEMBED_CACHE_PATH"):
-        prove(FastembedEmbedder(LOCAL_MODEL, cache))
+        prove(FastembedEmbedder(MINILM, cache))
 
 
 def test_nobody_is_asked_when_the_model_is_not_here_and_the_error_says_what_to_do(
@@ -264,8 +264,8 @@ def test_the_table_says_what_fastembed_says() -> None:
         ("ollama", NAME, r"EMBEDDER=ollama\. Use one of: all-minilm, .*; or set EMBEDDER=fastembed, which has it\."),
         ("fastembed", "gpt-4", rf"EMBED_MODEL=gpt-4 is not a known embedding model of .*: {NAMES}\.$"),
         ("fastembed", "nomic-embed-text:v1", r"EMBED_MODEL=nomic-embed-text:v1 is not a known"),
-        ("local", NAME, rf"EMBED_MODEL={NAME}\. Set EMBEDDER=fastembed, or unset"),
-        ("local", "nomic-embed-text", r"Set EMBEDDER=ollama or fastembed, or unset"),
+        ("local", NAME, rf"EMBED_MODEL={NAME} .* one of: multilingual-e5-small, all-minilm; or set EMBEDDER=fastembed"),
+        ("local", "nomic-embed-text", r"or set EMBEDDER=ollama, which has it; or set EMBEDDER=fastembed, which has it"),
     ],
 )
 def test_what_does_not_go_together_is_said(embedder: str, model: str, sentence: str) -> None:

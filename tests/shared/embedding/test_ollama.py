@@ -12,7 +12,7 @@ import pytest
 from nightly.cli.pull import pull_missing
 from nightly.night.progress import Reporter
 from nightly.steps import embed
-from shared.embedding.known_models import LOCAL_MODEL
+from shared.embedding.known_models import MINILM
 from shared.embedding.local import LocalEmbedder
 from shared.embedding.models import Embedder
 from shared.embedding.ollama import CONTROL_TEXT, OllamaEmbedder
@@ -59,12 +59,12 @@ def open_at(world: World) -> Iterator[Opener]:
 def test_vectors_are_those_of_the_same_weights(open_at: Opener, ollama: OllamaApi) -> None:
     embedder = open_at(ollama.url)
     texts = [f"note number {number}" for number in range(40)]
-    ours, theirs = embedder.embed_documents(texts), LocalEmbedder().embed_documents(texts)
+    ours, theirs = embedder.embed_documents(texts), LocalEmbedder(MINILM).embed_documents(texts)
     assert np.allclose(ours.vectors, theirs.vectors, atol=1e-6)
     assert ours.refused == {}
     assert [len(batch) for batch in ollama.embedded()] == [32, 8]
     assert embedder.identity.digest == f"sha256:{DIGEST}"
-    assert embedder.identity.difference(LocalEmbedder().identity) is None
+    assert embedder.identity.difference(LocalEmbedder(MINILM).identity) is None
 
 
 def test_a_missing_model_says_what_to_run(open_at: Opener, ollama: OllamaApi) -> None:
@@ -99,7 +99,7 @@ def seconds(request: pytest.FixtureRequest) -> float:
 @pytest.fixture
 def quick(ollama: OllamaApi, seconds: float) -> Iterator[OllamaEmbedder]:
     """An embedder that hardly pauses between attempts."""
-    embedder = OllamaEmbedder(LOCAL_MODEL, "all-minilm", OllamaServer(ollama.url, seconds, Patience(3, 0.01, 0.02)))
+    embedder = OllamaEmbedder(MINILM, "all-minilm", OllamaServer(ollama.url, seconds, Patience(3, 0.01, 0.02)))
     embedder.embed_query("first call")  # the shipped model's own warm-up is not the server's fault
     ollama.requests.clear()
     yield embedder
@@ -111,7 +111,7 @@ def test_what_happens_once_is_tried_again(quick: OllamaEmbedder, ollama: OllamaA
     ollama.faults = [fault]
     answer = quick.embed_documents(TEXTS)
     assert answer.refused == {}
-    assert np.allclose(answer.vectors, LocalEmbedder().embed_documents(TEXTS).vectors, atol=1e-6)
+    assert np.allclose(answer.vectors, LocalEmbedder(MINILM).embed_documents(TEXTS).vectors, atol=1e-6)
     assert ollama.embedded() == [TEXTS, TEXTS]
 
 
@@ -128,7 +128,7 @@ def test_a_text_that_is_too_long_costs_only_itself(quick: OllamaEmbedder, ollama
     answer = quick.embed_documents(texts)
     assert answer.refused == {5: "the input length exceeds the context length"}
     assert not answer.vectors[5].any()
-    others = LocalEmbedder().embed_documents(TEXTS).vectors
+    others = LocalEmbedder(MINILM).embed_documents(TEXTS).vectors
     assert np.allclose(np.delete(answer.vectors, 5, axis=0), others, atol=1e-6)
     sizes = [len(batch) for batch in ollama.embedded()]
     assert sizes == [9, 4, 5, 2, 1, 1, 1, 3], "no refusal is asked again; the fifth single is the control text"
@@ -160,7 +160,7 @@ def test_vectors_of_another_size_are_another_model(quick: OllamaEmbedder, ollama
 
 def test_a_server_that_went_away_is_not_a_bad_text(ollama: OllamaApi) -> None:
     server = OllamaServer(f"http://127.0.0.1:{free_port()}", 0.5, Patience(2, 0.01, 0.02))
-    embedder = OllamaEmbedder(LOCAL_MODEL, "all-minilm", server)
+    embedder = OllamaEmbedder(MINILM, "all-minilm", server)
     with pytest.raises(EmbeddingError, match="does not answer"):
         embedder.embed_documents(TEXTS)
     embedder.close()
@@ -262,7 +262,7 @@ def test_the_day_compares_its_model_with_the_nights(world: World, ollama: Ollama
     embedding = manifest_of(world).embedding
     assert embedding is not None
     assert [len(probe) for probe in embedding.probes] == [384] * 3
-    assert embedding.probes == prove(LocalEmbedder())
+    assert embedding.probes == prove(LocalEmbedder(MINILM))
     night = {"embedder": "ollama", "ollama_url": ollama.url}
     assert vectors_missing(world) is None
     assert vectors_missing(world, **night) is None
@@ -276,7 +276,7 @@ def test_the_day_compares_its_model_with_the_nights(world: World, ollama: Ollama
 
 def test_float32_and_int8_of_the_same_weights_agree_and_old_releases_have_no_probes() -> None:
     floats = {text: tuple(vector) for text, vector in PAIRS}
-    local = LocalEmbedder()
+    local = LocalEmbedder(MINILM)
     probes = tuple(floats.get(text) or tuple(local.embed_query(text).tolist()) for text in PROBE_TEXTS[:3])
     assert sum(text in floats for text in PROBE_TEXTS[:3]) == 3, "measured against the original model"
     assert difference(local, replace(local.identity, probes=probes)) is None

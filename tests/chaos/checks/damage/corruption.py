@@ -220,6 +220,7 @@ def _open_as_a_dispatcher(path: Path) -> dict[str, Any]:
 
 def _read() -> None:
     """The reader's process: a path a line, an answer a line. One embedder for all: it is not what is tried here."""
+    from shared.embedding.known_models import MINILM
     from shared.embedding.local import LocalEmbedder
     from shared.vectors import searching
 
@@ -227,7 +228,7 @@ def _read() -> None:
         def close(self) -> None:
             pass
 
-    kept = Kept()
+    kept = Kept(MINILM)
     with mock.patch.object(searching, "open_embedder", lambda settings: kept):
         for line in sys.stdin:
             print(json.dumps(_open_as_a_dispatcher(Path(line.strip()))), flush=True)

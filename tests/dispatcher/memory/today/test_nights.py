@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import pytest
 
+from shared.embedding.known_models import MINILM
 from shared.embedding.local import LocalEmbedder
 from shared.errors import ReleaseRefused
 from shared.search.day_items import DayTurn, day_turns
@@ -27,7 +28,7 @@ def opened(world: World) -> Iterator[OpenRelease]:
 
 @pytest.mark.slow
 def test_tonight_changes_nothing_in_what_is_recalled_today(world: World) -> None:
-    embedder, zone = LocalEmbedder(), world.settings().timezone
+    embedder, zone = LocalEmbedder(MINILM), world.settings().timezone
     old, new = said("b1", "c1", "h1"), said("d1", "d2", "d3")
     for one in old:
         world.redis.set(f"hcli:memory:{one.turn_id}", one.to_json())
@@ -53,7 +54,7 @@ def test_tonight_changes_nothing_in_what_is_recalled_today(world: World) -> None
 
 
 def test_before_the_first_night_the_day_is_recalled_alone(world: World) -> None:
-    embedder, maker = LocalEmbedder(), DayRecall(world.settings())
+    embedder, maker = LocalEmbedder(MINILM), DayRecall(world.settings())
     entries = [one for it in said() for one in day_turns(it, UTC)]
     vectors = embedder.embed_documents([one.indexed for one in entries]).vectors
     day = maker.items("9912", [DayTurn(one.chunk, one.indexed, row) for one, row in zip(entries, vectors, strict=True)])

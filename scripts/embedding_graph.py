@@ -1,0 +1,119 @@
+#!/usr/bin/env python3
+"""Writes what the repository has of multilingual-e5-small: model.onnx, the graph without its weights (shared/embedding/multilingual.py makes those),
+and centre.npy, what all its vectors have in common.
+
+Token ids, shape (1, tokens), become hidden states, shape (1, tokens, 384). It is BERT's encoder (Devlin et al. 2019), each matrix product in int8
+with activations scaled as they come. Run it after a change of the tensors: `.venv/bin/python -m scripts.embedding_graph`; with `--centre` the mean
+is computed again, too, which makes another model: all is embedded anew.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+from numpy.typing import NDArray
+from onnx import TensorProto, helper, numpy_helper
+
+from shared.embedding.multilingual import BLOCK, CENTRE, FOLDER, GRAPH, HIDDEN, LAYERS, WEIGHTS, tensors
+
+HEADS, EPSILON = 12, 1e-12
+#: Operators of onnxruntime beside the standard's.
+RUNTIME = "com.microsoft"
+_KINDS = {"int4": TensorProto.INT4, "int8": TensorProto.INT8, "float32": TensorProto.FLOAT}
+
+
+class _Graph:
+    def __init__(self) -> None:
+        self.nodes: list[Any] = []
+
+    def add(self, kind: str, inputs: list[str], output: str, *more: str, domain: str = "", **options: Any) -> str:
+        self.nodes.append(helper.make_node(kind, inputs, [output, *more], domain=domain, **options))
+        return output
+
+    def product(self, values: str, name: str) -> str:
+        """values · weights + bias."""
+        self.add("DynamicQuantizeLinear", [values], f"{name}/in", f"{name}/scale", f"{name}/zero")
+        whole = self.add("MatMulInteger", [f"{name}/in", name, f"{name}/zero"], f"{name}/whole")
+        counted = self.add("Cast", [whole], f"{name}/counted", to=TensorProto.FLOAT)
+        scale = self.add("Mul", [f"{name}/scale", f"{name}.scales"], f"{name}/scales")
+        return self.add("Add", [self.add("Mul", [counted, scale], f"{name}/scaled"), f"{name}.bias"], f"{name}/out")
+
+    def norm(self, one: str, other: str, name: str) -> str:
+        total = self.add("Add", [one, other], f"{name}/sum")
+        inputs = [total, f"{name}.weight", f"{name}.bias"]
+        return self.add("LayerNormalization", inputs, f"{name}/out", axis=-1, epsilon=EPSILON)
+
+
+def made() -> onnx.ModelProto:
+    graph = _Graph()
+    words = ["words", "input_ids", "words.scales"]
+    options = {"gather_axis": 0, "quantize_axis": 1, "block_size": BLOCK}
+    graph.add("GatherBlockQuantized", words, "words/out", domain=RUNTIME, **options)
+    graph.add("Shape", ["input_ids"], "count", start=1, end=2)
+    graph.add("Slice", ["positions", "zero", "count", "zero"], "positions/out")
+    state = graph.norm("words/out", "positions/out", "embedded")
+    for layer in range(LAYERS):
+        state = _layer(graph, state, f"{layer}.")
+    graph.add("Identity", [state], "hidden")
+    given = helper.make_tensor_value_info("input_ids", TensorProto.INT64, [1, "tokens"])
+    found = helper.make_tensor_value_info("hidden", TensorProto.FLOAT, [1, "tokens", HIDDEN])
+    constants = [_constant("zero", [0]), _constant("thirds", [HIDDEN] * 3)]
+    body = helper.make_graph(graph.nodes, "multilingual-e5-small", [given], [found], [*constants, *_weights()])
+    versions = [helper.make_opsetid("", 21), helper.make_opsetid(RUNTIME, 1)]
+    return helper.make_model(body, opset_imports=versions, ir_version=10, producer_name="hcli-memory")
+
+
+def _layer(graph: _Graph, state: str, at: str) -> str:
+    parts = [f"{at}query", f"{at}key", f"{at}value"]
+    graph.add("Split", [graph.product(state, f"{at}attention"), "thirds"], *parts, axis=-1)
+    attended = graph.add("MultiHeadAttention", parts, f"{at}heads", domain=RUNTIME, num_heads=HEADS)
+    state = graph.norm(state, graph.product(attended, f"{at}output"), f"{at}attended")
+    inner = graph.add("Gelu", [graph.product(state, f"{at}inner")], f"{at}active")
+    return graph.norm(state, graph.product(inner, f"{at}outer"), f"{at}done")
+
+
+def _constant(name: str, values: list[int]) -> onnx.TensorProto:
+    return numpy_helper.from_array(np.array(values, np.int64), name)
+
+
+def _weights() -> list[onnx.TensorProto]:
+    """References to what lies in the file of weights."""
+    found = []
+    for tensor in tensors():
+        one = onnx.TensorProto(name=tensor.name, data_type=_KINDS[tensor.kind], dims=tensor.shape)
+        one.data_location = TensorProto.EXTERNAL
+        place = {"location": WEIGHTS, "offset": tensor.offset, "length": tensor.nbytes}
+        for key, value in place.items():
+            one.external_data.add(key=key, value=str(value))
+        found.append(one)
+    return found
+
+
+def centre() -> NDArray[np.float32]:
+    """The mean over ten languages' turns of the suite and the demo's in English, each language with the same weight, of unit vectors."""
+    from shared.embedding.known_models import MULTILINGUAL
+    from shared.embedding.local import LocalEmbedder
+
+    here = Path(__file__).parent
+    talks = tomllib.loads((here.parent / "tests" / "data" / "languages.toml").read_text(encoding="utf-8"))
+    languages = [talk["turns"].strip().splitlines() for talk in talks.values()]
+    sample = map(json.loads, (here / "demo_sample.jsonl").read_text(encoding="utf-8").splitlines())
+    languages.append([line["message"] for line in sample if line.get("message")])
+    np.save(FOLDER / CENTRE, np.zeros(HIDDEN, np.float32))
+    embedder = LocalEmbedder(MULTILINGUAL)
+    means = [embedder.embed_documents(texts).vectors.mean(axis=0) for texts in languages]
+    mean: NDArray[np.float32] = np.mean(means, axis=0, dtype=np.float32)
+    return mean
+
+
+if __name__ == "__main__":
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    (FOLDER / GRAPH).write_bytes(made().SerializeToString(deterministic=True))
+    if "--centre" in sys.argv:
+        np.save(FOLDER / CENTRE, centre())

