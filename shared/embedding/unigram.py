@@ -42,7 +42,7 @@ class Unigram:
 
     def token_ids(self, text: str, most: int) -> list[int]:
         """The first `most` tokens of a text, its marks of beginning and end included."""
-        return [BEGIN, *self._pieces(self._normalised(text))[: most - 2], END]
+        return [BEGIN, *self._pieces(self._normalised(text[: most * LONGEST]))[: most - 2], END]
 
     def _normalised(self, text: str) -> str:
         """As SentencePiece's `nmt_nfkc` does it, with every space as the mark of a word."""
@@ -53,7 +53,7 @@ class Unigram:
         trie, ids, scores, unknown = self._trie, self._ids, self._scores, self._unknown
         best = [0.0, *[-np.inf] * len(text)]
         last = [(UNKNOWN, 0)] * (len(text) + 1)  # the last piece of the best way to here, and where it begins
-        for start, so_far in enumerate(best[:-1]):
+        for start in range(len(text)):
             so_far = best[start]
             if so_far + unknown > best[start + 1]:
                 best[start + 1], last[start + 1] = so_far + unknown, (UNKNOWN, start)

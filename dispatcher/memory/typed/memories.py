@@ -102,7 +102,7 @@ class Remembering:
 
         A memory that says the same is reinforced instead; a goal that is repeated with another deadline replaces the old one.
         """
-        (vector,) = self._embedder.documents([text])
+        (vector,) = self._embedder.statements([text])
         known = self.of_chat(chat_id)
         verdict = self._judged(known, kind, text, vector, more.get("user_id"))
         same, corrected = verdict.same, verdict.corrected
@@ -156,7 +156,7 @@ class Remembering:
         """Those of `given` (text, creation time in POSIX seconds or None, further columns) that are new or have a new wording; stores nothing.
 
         All of them were said by this user (None: the whole chat's)."""
-        vectors = self._embedder.documents([text for text, *_ in given])
+        vectors = self._embedder.statements([text for text, *_ in given])
         known = self.of_chat(chat_id)
         among, rows = self._valid(known, kind, user)
         replaced = [
@@ -274,7 +274,7 @@ class Remembering:
 
     def remaining(self, memory: Memory, text: str, source_turn: str | None) -> Memory:
         """The rest of a memory after a detail was forgotten, not stored yet."""
-        (vector,) = self._embedder.documents([text])
+        (vector,) = self._embedder.statements([text])
         copied = "deadline importance priority category session last_accessed access_count".split()
         copied += ["superseded_by", "superseded_at", "reminded_at", "completed_at", "user_id", "name"]
         more = {name: getattr(memory, name) for name in copied} | {"source_turn": source_turn}
@@ -285,7 +285,7 @@ class Remembering:
         from dispatcher.memory.withholding import clauses
 
         found = clauses(text)
-        vectors, query = self._embedder.documents(found) if len(found) > 1 else [], self._embedder.query(asked)
+        vectors, query = self._embedder.statements(found) if len(found) > 1 else [], self._embedder.query(asked)
         scores = []
         for part, vector in zip(found, vectors, strict=False):
             cosine = (
@@ -305,7 +305,7 @@ class Remembering:
         if model is None:
             return 0
         missing = self._store.needing_embedding(model, limit)
-        vectors = self._embedder.documents([memory.text for memory in missing])
+        vectors = self._embedder.statements([memory.text for memory in missing])
         done = 0
         for memory, vector in zip(missing, vectors, strict=True):
             if vector is not None:

@@ -166,7 +166,7 @@ def test_an_embedder_that_hangs_holds_no_writer_back(tmp_path: Path, given: str)
             if given.startswith("/"):
                 host.acting.add(Task("t1", SAID, ""), mishka, NOW)
             else:
-                host.answer(given.format("paint the kitchen" if "DONE" in given else mishka), "t1")
+                host.answer(given.format("painting the kitchen" if "DONE" in given else mishka), "t1")
 
         acting = threading.Thread(target=act)
         acting.start()
