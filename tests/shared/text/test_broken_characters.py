@@ -130,16 +130,16 @@ def test_a_chat_without_a_summary_is_named_and_the_others_have_theirs(
 def test_one_text_without_a_vector_costs_no_other_its_own(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     from shared.embedding.local import LocalEmbedder
 
-    embed = LocalEmbedder.embed_query
+    embed = LocalEmbedder._embed
 
     def failing(self: LocalEmbedder, text: str) -> Any:
         if "breaks" in text:
             raise RuntimeError("a defect of the library")
         return embed(self, text)
 
-    monkeypatch.setattr(LocalEmbedder, "embed_query", failing)
+    monkeypatch.setattr(LocalEmbedder, "_embed", failing)
     world.say("bad", "this one breaks the model", chat_id="7")
     world.say("good", "this one has a vector", chat_id="7")
     (night,) = world.night()
-    assert night["not_embedded"] == {"the shipped model has no vector for it (RuntimeError)": 1}
+    assert night["not_embedded"] == {"the model has no vector for it (RuntimeError)": 1}
     assert "breaks the model" in world.command("hmem", "search", "7", "breaks").stdout

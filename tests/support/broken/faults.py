@@ -71,15 +71,15 @@ FAULTS: tuple[Fault, ...] = (
         Answer(43, "takes nothing from the queue.*restart"), UNANSWERED, patience=1,
     ),
     Fault(
-        "the model's file is missing", breaking.model(Path.unlink), Doctor("embedder", 13, "model is missing: .*model.onnx", _MODEL_FIX),
-        start="after", command=("hmem-night", "run"), said=Answer(13, f"EmbeddingError.*model is missing.*{_MODEL_FIX}"),
+        "the model's file is missing", breaking.model(Path.unlink), Doctor("embedder", 13, "all-minilm is missing: .*model.onnx", _MODEL_FIX),
+        start="after", command=("hmem-night", "run"), said=Answer(13, f"EmbeddingError.*all-minilm is missing.*{_MODEL_FIX}"),
     ),
     Fault(
         "the model's file is cut", breaking.model(breaking.cut), Doctor("embedder", 13, "11472134 bytes of 22944268", _MODEL_FIX),
         start="after", command=("hmem-night", "run"), said=Answer(13, f"EmbeddingError.*is incomplete.*{_MODEL_FIX}"),
     ),
     Fault(
-        "the model's file was changed", breaking.model(breaking.change), Doctor("embedder", 13, "model (was changed|cannot be loaded)", _MODEL_FIX),
+        "the model's file was changed", breaking.model(breaking.change), Doctor("embedder", 13, "all-minilm (was changed|cannot be loaded)", _MODEL_FIX),
         start="after", command=("hmem-night", "run"), said=Answer(13, f"EmbeddingError.*{_MODEL_FIX}"),
     ),
     Fault(
