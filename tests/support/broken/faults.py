@@ -79,7 +79,7 @@ FAULTS: tuple[Fault, ...] = (
         start="after", command=("hmem-night", "run"), said=Answer(13, f"EmbeddingError.*is incomplete.*{_MODEL_FIX}"),
     ),
     Fault(
-        "the model's file was changed", breaking.model(breaking.change), Doctor("embedder", 13, "all-minilm (was changed|cannot be loaded)", _MODEL_FIX),
+        "the model's file was changed", breaking.model(breaking.change), Doctor("embedder", 13, "(was changed|cannot be loaded)", _MODEL_FIX),
         start="after", command=("hmem-night", "run"), said=Answer(13, f"EmbeddingError.*{_MODEL_FIX}"),
     ),
     Fault(

@@ -72,7 +72,8 @@ def looks_with(host: World, name: str, **more: str) -> Finding:
 
 @pytest.mark.slow
 def test_a_local_embedder_under_another_name(host: World) -> None:
-    expect(host, "embedder", 10, "EMBED_MODEL=bge-m3 is not a known embedding model of EMBEDDER=local", "all-minilm", EMBEDDER="local", EMBED_MODEL="bge-m3")  # fmt: skip
+    said = "EMBED_MODEL=bge-m3 is not a known embedding model of EMBEDDER=local"
+    expect(host, "embedder", 10, said, "all-minilm", EMBEDDER="local", EMBED_MODEL="bge-m3")
 
 
 def test_a_memory_directory_that_is_empty_though_there_was_a_night(host: World) -> None:
