@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import structlog
 
 from shared.config.settings import Settings
+from shared.embedding.known_models import compares_as_questions
 from shared.embedding.models import Embedder, EmbeddingIdentity
 from shared.embedding.open import open_embedder
 from shared.errors import HmemError
@@ -108,9 +109,11 @@ class DayEmbedder:
             return None
 
     def statements(self, texts: Sequence[str]) -> list[Vectors | None]:
-        """Unit vectors of memories, one for each; None for a missing one. As questions are embedded: a memory and what is said are of one kind, and
-        none answers the other."""
-        return [self.query(text) for text in texts]
+        """Unit vectors of memories, one for each; None for a missing one. Where the model's card says so, as questions are: a memory and what
+        is said are of one kind, and none answers the other."""
+        if compares_as_questions(self.family):
+            return [self.query(text) for text in texts]
+        return self.embedded(texts) or [None] * len(texts)
 
     def embedded(self, texts: Sequence[str]) -> list[Vectors | None] | None:
         """Unit vectors of turns, one for each: None if the embedder is unavailable now, and a None in the list if it refuses that text."""

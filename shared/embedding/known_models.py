@@ -33,6 +33,7 @@ class KnownModel:
     ollama_also: tuple[str, ...] = ()  # other names of the same weights; other tags are other weights
     fastembed: str | None = None
     local: bool = False  # it comes with the program
+    symmetric: bool = False  # texts of one kind are compared with the prefix of questions on both, as its card says
     #: Medians of the cosine between a question and the turns of its chat, and between it and the best of them: the scales of models differ.
     scale: tuple[float, float] | None = None
     languages: frozenset[str] | None = frozenset({"en"})  # that it was trained on; None: all that we know
@@ -65,7 +66,7 @@ def _tagged(name: str) -> str:
 #: "centred": its vectors are without what all texts have in common (shared/models/multilingual-e5-small/README.md).
 MULTILINGUAL = KnownModel(
     "multilingual-e5-small", "multilingual-e5-small centred", 384, 512, "passage: ", "query: ",
-    local=True, scale=(0.31, 0.58), languages=None,
+    local=True, symmetric=True, scale=(0.31, 0.58), languages=None,
 )  # fmt: skip
 MINILM = KnownModel(
     "all-minilm", "all-MiniLM-L6-v2", 384, 256,
@@ -99,6 +100,11 @@ def known_model(name: str, provider: Provider | None = None) -> KnownModel:
         f"EMBED_MODEL={name} is not a known embedding model{f' of EMBEDDER={provider}' if provider else ''}. "
         f"Use one of: {', '.join(names)}{''.join(f'; or set EMBEDDER={one}, which has it' for one in elsewhere)}."
     )
+
+
+def compares_as_questions(family: str | None) -> bool:
+    """Whether texts of one kind are embedded as questions are."""
+    return any(model.family == family and model.symmetric for model in KNOWN_MODELS)
 
 
 def is_measured(family: str | None) -> bool:
