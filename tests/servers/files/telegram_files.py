@@ -19,8 +19,8 @@ class Files:
         self._contents: dict[str, tuple[bytes, int | None]] = {}
         self._lock = threading.Lock()
         self.fetched: list[str] = []  # paths that were downloaded, also in part
-        self.broken: dict[str, int] = {}  # path → how many more downloads break off in the middle
-        self.status: dict[str, list[int]] = {}  # path → statuses that the next downloads answer with
+        self.broken: dict[str, int] = {}  # file_id → how many more downloads break off in the middle
+        self.status: dict[str, list[int]] = {}  # file_id → statuses that the next downloads answer with
 
     def add(self, content: bytes, ending: str = "bin", *, size: int | None = None) -> dict[str, Any]:
         """A file as a message names it. `size`: what Telegram says instead of the true one (-1: nothing)."""

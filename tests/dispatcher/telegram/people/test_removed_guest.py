@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from dispatcher.telegram.incoming.arrivals import ATTEMPTS
 from shared.wire import keys
 from tests.dispatcher.answering.media.talk import png
 from tests.support.day.telegram_bot import CHAT, staged
@@ -34,10 +35,11 @@ def test_a_picture_that_is_being_fetched_reaches_no_queue(redis_url: str, tmp_pa
         stage.redis.hset(keys.GUESTS, str(GUEST), b'{"name": "Cy", "since": 1.0, "by": "9912"}')
         stage.bot(OWNERS=str(CHAT))
         fields = stage.api.files.photo(png(1))
-        path = f"files/{fields['photo'][1]['file_id']}"
-        stage.api.files.broken[path] = 1  # it is fetched again after a pause
+        file_id = fields["photo"][1]["file_id"]
+        stage.api.files.broken[file_id] = ATTEMPTS - 1  # it arrives with the last try, after the guest has gone
         stage.api.say(GUEST, None, CY, **fields)
-        wait_for(lambda: path in stage.api.files.fetched, "the first try")
+        wait_for(lambda: f"files/{file_id}" in stage.api.files.fetched, "the first try")
         stage.redis.hset(keys.GUESTS, str(GUEST), b'{"name": "Cy", "since": 1.0, "by": "9912", "removed": 2.0}')
+        stage.api.files.broken[file_id] = 0
         wait_for(lambda: stage.redis.hlen(keys.BOT_ARRIVING) == 0, "the end of the arrival")
         assert stage.queued() == []
