@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Writes what the repository has of multilingual-e5-small: model.onnx, the graph without its weights (shared/embedding/multilingual.py makes those),
-and centre.npy, what all its vectors have in common.
+and common.npy, what its vectors have in common whatever is said.
 
 Token ids, shape (1, tokens), become hidden states, shape (1, tokens, 384). It is BERT's encoder (Devlin et al. 2019), each matrix product in int8
-with activations scaled as they come. Run it after a change of the tensors: `.venv/bin/python -m scripts.embedding_graph`; with `--centre` the mean
+with activations scaled as they come. Run it after a change of the tensors: `.venv/bin/python -m scripts.embedding_graph`; with `--common` that
 is computed again, too, which makes another model: all is embedded anew.
 """
 
@@ -20,7 +20,7 @@ import onnx
 from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 
-from shared.embedding.multilingual import BLOCK, CENTRE, FOLDER, GRAPH, HIDDEN, LAYERS, WEIGHTS, tensors
+from shared.embedding.multilingual import BLOCK, COMMON, FOLDER, GRAPH, HIDDEN, LAYERS, WEIGHTS, tensors
 
 HEADS, EPSILON = 12, 1e-12
 #: Operators of onnxruntime beside the standard's.
@@ -95,25 +95,39 @@ def _weights() -> list[onnx.TensorProto]:
     return found
 
 
-def centre() -> NDArray[np.float32]:
-    """The mean over ten languages' turns of the suite and the demo's in English, each language with the same weight, of unit vectors."""
+#: Directions in which languages differ from each other, and in which questions differ from statements, as far as they matter.
+LANGUAGES, ASKING = 8, 3
+
+
+def common() -> NDArray[np.float32]:
+    """Of ten languages' turns and questions of the suite, and the demo's turns in English: the mean of all turns, each language with the same weight;
+    then orthogonal unit vectors of the largest differences between languages' means, and between the questions and the turns of a language."""
     from shared.embedding.known_models import MULTILINGUAL
     from shared.embedding.local import LocalEmbedder
 
     here = Path(__file__).parent
     talks = tomllib.loads((here.parent / "tests" / "data" / "languages.toml").read_text(encoding="utf-8"))
     languages = [talk["turns"].strip().splitlines() for talk in talks.values()]
+    asked = [[line.partition(" ")[2] for line in talk["questions"].strip().splitlines()] for talk in talks.values()]
     sample = map(json.loads, (here / "demo_sample.jsonl").read_text(encoding="utf-8").splitlines())
     languages.append([line["message"] for line in sample if line.get("message")])
-    np.save(FOLDER / CENTRE, np.zeros(HIDDEN, np.float32))
+    np.save(FOLDER / COMMON, np.zeros((1 + LANGUAGES + ASKING, HIDDEN), np.float32))
     embedder = LocalEmbedder(MULTILINGUAL)
-    means = [embedder.embed_documents(texts).vectors.mean(axis=0) for texts in languages]
-    mean: NDArray[np.float32] = np.mean(means, axis=0, dtype=np.float32)
-    return mean
+    means = np.array([embedder.embed_documents(texts).vectors.mean(axis=0) for texts in languages], np.float64)
+    asking = np.array([np.mean([embedder.embed_query(text) for text in texts], axis=0) for texts in asked], np.float64)
+    centre = means.mean(axis=0)
+    differences = [*_largest(means - centre, LANGUAGES), *_largest(asking - means[: len(asking)], ASKING)]
+    return np.array([centre, *_largest(np.array(differences), LANGUAGES + ASKING)], np.float32)
+
+
+def _largest(rows: NDArray[np.float64], count: int) -> NDArray[np.float64]:
+    """Orthogonal unit vectors of the largest directions."""
+    found: NDArray[np.float64] = np.linalg.svd(rows, full_matrices=False)[2][:count]
+    return found
 
 
 if __name__ == "__main__":
     FOLDER.mkdir(parents=True, exist_ok=True)
     (FOLDER / GRAPH).write_bytes(made().SerializeToString(deterministic=True))
-    if "--centre" in sys.argv:
-        np.save(FOLDER / CENTRE, centre())
+    if "--common" in sys.argv:
+        np.save(FOLDER / COMMON, common())

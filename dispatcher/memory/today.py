@@ -178,10 +178,10 @@ class DayTurns:
 
     def _embedded(self, turns: Sequence[Turn]) -> list[bytes | None] | None:
         """Each turn's vectors in the store's format, None for a turn without any; None instead of the list if the embedder is unavailable."""
-        from shared.turns.chunking import chunks_of, indexed_text
+        from shared.turns.chunking import chunks_of, embedded_text
 
         chunks = [chunks_of(turn) for turn in turns]
-        texts = [indexed_text(chunk, self._settings.timezone) for some in chunks for chunk in some]
+        texts = [embedded_text(chunk) for some in chunks for chunk in some]
         made = self._embedder.embedded(texts)
         if made is None:
             return None

@@ -20,7 +20,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-from zoneinfo import ZoneInfo
 
 import orjson
 
@@ -43,7 +42,7 @@ from shared.errors import ArchiveDamaged
 from shared.system.archive_folder import archive_files, run_of
 from shared.system.faults import crash_point
 from shared.system.files import fresh_dir, fsync_dir, remove_tree, sha256_file, write_atomic
-from shared.turns.chunking import chunks_of, indexed_text
+from shared.turns.chunking import chunks_of, embedded_text
 from shared.turns.events import Event
 from shared.turns.records import RecordRefused, Tombstone, Turn, dumps, loads_object, timestamp_of
 from shared.wire.keys import MEMORY_PREFIX
@@ -330,14 +329,14 @@ def _forget_vectors(night: Night, turns: list[Turn]) -> int:
     """Remove what was derived from these turns from `cache.sqlite`, with the texts of a killed night; returns the number of removed vectors."""
     from nightly.index.vector_cache import forget
 
-    texts = (text for turn in turns for text in _indexed(turn, night.settings.timezone))
+    texts = (text for turn in turns for text in _embedded(turn))
     return forget(night.settings.hmem_night_dir / CACHE, texts)
 
 
-def _indexed(turn: Turn, zone: ZoneInfo) -> list[str]:
+def _embedded(turn: Turn) -> list[str]:
     """The texts of a turn that were embedded; none for a turn that the chunk step had to skip."""
     try:
-        return [indexed_text(chunk, zone) for chunk in chunks_of(turn)]
+        return [embedded_text(chunk) for chunk in chunks_of(turn)]
     except Exception as error:  # noqa: BLE001 - it must stop neither the night nor the forgetting: its words are erased with its line
         reason_of(error)
         return []

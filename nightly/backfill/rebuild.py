@@ -37,6 +37,7 @@ from shared.errors import InvalidInput
 from shared.release.manifest import Manifest
 from shared.system.files import make_dir
 from shared.system.processes import module_command
+from shared.turns.chunking import embedded_text
 
 #: Texts that a dry run embeds to measure the time per text: one request, spread over all texts.
 SAMPLE_TEXTS = 32
@@ -118,7 +119,8 @@ def _different_texts(chunks: ChunkFolder, scratch: Path) -> Iterator[list[str]]:
     with closing(scratch_database(scratch / "texts.sqlite", schema)) as seen:
         sql = "INSERT OR IGNORE INTO seen VALUES (?)"
         for _, some in chunks:
-            yield [text for _, text in some if seen.execute(sql, (hashlib.sha256(text.encode()).digest(),)).rowcount]
+            texts = [embedded_text(chunk) for chunk, _ in some]
+            yield [text for text in texts if seen.execute(sql, (hashlib.sha256(text.encode()).digest(),)).rowcount]
 
 
 def _shown(identity: EmbeddingIdentity | None) -> dict[str, Any] | None:

@@ -21,6 +21,8 @@ from shared.vectors.base import Corpus
 if TYPE_CHECKING:
     from shared.embedding.models import Vectors
 
+#: In the folder of the embed step: the centre of each chat (shared/embedding/centring.py), in the order of the chunks.
+CENTRES = "centres.npy"
 #: Bytes of the digest that distinguishes the rows of an index.
 DIGEST_BYTES = 16
 #: Rows that are looked at together, and rows whose ids are kept: some 300 bytes each.

@@ -2,14 +2,15 @@
 
 First the embedder is verified to be the expected model; export and archive are done by then, so no turn is lost if it is wrong. A text
 that it refuses has no vector (its row is zeros, `build` leaves it out): it is found by keyword, reported in the result with the reason,
-and tried again at the next build.
+and tried again at the next build. The vectors are then without what those of their chat have in common (shared/embedding/centring.py); the cache
+has them as the embedder made them.
 """
 
 from __future__ import annotations
 
 import sqlite3
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import lru_cache, partial
 from pathlib import Path
@@ -20,18 +21,21 @@ import orjson
 
 from nightly.index.chunk_file import ChunkFolder
 from nightly.index.recipe import comparable
-from nightly.index.rows import MappedRows, write_zeros
+from nightly.index.rows import AT_ONCE, CENTRES, MappedRows, write_zeros
 from nightly.night.folder import CACHE, Night, discard_cache, is_damage
 from shared.config.settings import load_settings
+from shared.embedding.centring import centre_of, centred
 from shared.embedding.models import Embedder
 from shared.embedding.open import open_embedder
 from shared.errors import EmbeddingError, StorageError
 from shared.system.faults import crash_point
 from shared.turns.chunk import Chunk
+from shared.turns.chunking import embedded_text
 
 if TYPE_CHECKING:
     from nightly.index.vector_cache import VectorCache
     from nightly.workers import Frames
+    from shared.embedding.models import Vectors
 
 VECTORS, NOTE_VECTORS = "vectors.npy", "note_vectors.npy"
 #: Texts between two commits of the cache, unless the embedder takes more at once.
@@ -61,7 +65,10 @@ def _embed(night: Night, out: Path, embedder: Embedder) -> dict[str, Any]:
         )
     carried = chunked["chunks"] - sum(chunked["chunks_per_chat"].values())
     of_chunks = _embed_folder(night, embedder, night.output("chunk"), out / VECTORS, carried)
+    centres = _centre(ChunkFolder(night.output("chunk")), out / VECTORS)
+    np.save(out / CENTRES, np.array([*centres.values()], np.float32))
     of_notes = _embed_folder(night, embedder, night.output("note"), out / NOTE_VECTORS, 0, kind="notes")
+    _centre(ChunkFolder(night.output("note")), out / NOTE_VECTORS, centres)
     return {
         "embedding": identity.to_json(),
         **of_chunks,
@@ -85,7 +92,7 @@ def _embed_folder(
         vectors = write_zeros(out, len(folder), embedder.identity.dimensions)
         filler = _Filler(embedder, cache, vectors, len(folder) + carried)
         chats = night.report.track(folder, len(folder.chats), "embed")
-        tasks = filler.tasks((folder.chats[chat_id], chunks) for chat_id, chunks in chats)
+        tasks = filler.tasks((folder.chats[chat_id], _texts(chunks, kind)) for chat_id, chunks in chats)
         here = partial(embed_texts, embedder)
         for answer in night.workers.map(embed_on_worker, tasks, len(folder), here, cluster_only=True):
             filler.add(answer)
@@ -99,6 +106,23 @@ def _embed_folder(
     finally:
         cache.close()
     return filler.counts()
+
+
+def _texts(chunks: list[tuple[Chunk, str]], kind: Literal["chunks", "notes"]) -> list[tuple[Chunk, str]]:
+    """What is embedded of each; of a note the words that it is found by."""
+    return chunks if kind == "notes" else [(chunk, embedded_text(chunk)) for chunk, _ in chunks]
+
+
+def _centre(folder: ChunkFolder, path: Path, centres: Mapping[str, Vectors] | None = None) -> dict[str, Vectors]:
+    """Take from each vector in a file what those of its chat have in common; the centre of each chat, unless they are given."""
+    found: dict[str, Vectors] = {}
+    mapped = MappedRows(path, write=True)
+    for chat_id, rows in folder.chats.items():
+        vectors = mapped.looking_at(len(rows))[rows.start : rows.stop]
+        centre = found[chat_id] = centre_of(vectors) if centres is None else centres[chat_id]
+        for start in range(0, len(rows), AT_ONCE):
+            vectors[start : start + AT_ONCE] = centred(vectors[start : start + AT_ONCE], centre)
+    return found
 
 
 def embed_on_worker(task: Frames) -> Frames:

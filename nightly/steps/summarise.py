@@ -23,6 +23,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from nightly.index.chat_parts import ChatParts
 from nightly.index.chunk_file import ChunkFolder, parse_lines
 from nightly.index.previous import Last, refuse_another_start
+from nightly.index.rows import CENTRES
 from nightly.night.folder import Night
 from nightly.night.record_failure import reason_of
 from nightly.workers import Frames
@@ -115,6 +116,7 @@ def _rows(
     chunk, build = night.result("chunk"), night.result("build")
     folder = ChunkFolder(night.output("chunk"))
     texts = _by_model(night, folder, writer, counts) if writer else _extracts(night, folder)
+    centres = _centres(night, folder)
     for chat_id in night.report.track(chunk["accounts"], len(chunk["accounts"]), "summarise"):
         text = None
         if chat_id in folder.chats:
@@ -127,7 +129,18 @@ def _rows(
                 written.append(chat_id)
             else:
                 without[chat_id] = why
-        yield ChatRow(chat_id, chunk["digests"].get(chat_id, ""), _counts(chat_id, chunk, build), text)
+        made_from, counted = chunk["digests"].get(chat_id, ""), _counts(chat_id, chunk, build)
+        yield ChatRow(chat_id, made_from, counted, text, centres.get(chat_id))
+
+
+def _centres(night: Night, folder: ChunkFolder) -> dict[str, bytes]:
+    """The centres of tonight's chats, as they are kept; none of a night without vectors."""
+    if night.result("embed")["embedding"] is None:
+        return {}
+    import numpy as np  # late: a night without vectors does without it
+
+    rows = np.load(night.output("embed") / CENTRES)
+    return {chat_id: row.astype("<f4").tobytes() for chat_id, row in zip(folder.chats, rows, strict=True)}
 
 
 def _extracts(night: Night, folder: ChunkFolder) -> Iterator[Made]:

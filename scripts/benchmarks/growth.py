@@ -187,14 +187,14 @@ def _fill_cache(night_dir: Path, turns: list[Turn]) -> int:
     from shared.config.settings import load_settings
     from shared.embedding.open import open_embedder
     from shared.turns import records
-    from shared.turns.chunking import chunks_of, indexed_text
+    from shared.turns.chunking import chunks_of, embedded_text
 
     settings = load_settings(embedder="local")
     embedder = open_embedder(settings)
     assert embedder is not None
     cache = VectorCache(night_dir / CACHE, embedder.identity)
     texts = (
-        indexed_text(chunk, settings.timezone)
+        embedded_text(chunk)
         for turn in turns
         for chunk in chunks_of(records.Turn.parse(_key(turn), json.dumps(turn).encode()))
     )

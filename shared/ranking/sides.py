@@ -38,13 +38,3 @@ class Sides:
         runs, answers = np.add.reduceat(self.lengths, self.firsts), self.assistant[self.firsts]
         times = np.median(runs[answers]) / max(1.0, float(np.median(runs[~answers])))
         return float(np.clip(np.log(max(times, LEAST) / LEAST) / np.log(FULL / LEAST), 0.0, 1.0))
-
-    def of_answer(self, values: NDArray[np.float32]) -> NDArray[np.float32]:
-        """The best value of the answer that follows, for each item of the other side; 0 elsewhere."""
-        if not self.assistant.any():
-            return np.zeros_like(values)
-        best, answers = np.maximum.reduceat(values, self.firsts), self.assistant[self.firsts]
-        after = np.zeros_like(best)
-        after[:-1] = np.where(answers[1:], best[1:], 0)
-        lengths = np.diff(self.firsts, append=len(self.assistant))
-        return np.repeat(after, lengths)

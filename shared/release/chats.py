@@ -1,4 +1,4 @@
-"""`chats/`: what a release has of each chat (counts, and its summary), in parts (shared/release/parts.py).
+"""`chats/`: what a release has of each chat (counts, its summary, the centre of its vectors), in parts (shared/release/parts.py).
 
 A part has the chats that had news in one night; of the rows that a chat has in several parts, that of the newest part counts. A chat that is gone
 has a row of zeros. So a night writes, and sends, the rows of the chats with news, and a manifest has sums over the chats and none of them by name.
@@ -18,12 +18,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from shared.embedding import centring
 from shared.release.integrity import damage_named, open_closed
 from shared.release.manifest import CHATS
 from shared.release.parts import part_files
 
 #: Raise it when a part is laid out in another way: then none is taken over.
-LAYOUT = 1
+LAYOUT = 2
 #: Up to so many chats are looked up, more are read in order.
 ONE_BY_ONE = 1000
 #: What is counted of a chat: turns to recall, their chunks, turns that a tombstone covers; then the account of the night that did it last
@@ -42,6 +43,7 @@ COUNTED = (
 _SCHEMA = f"""
 CREATE TABLE chats (chat_id TEXT PRIMARY KEY, made_from TEXT NOT NULL, {", ".join(f"{name} INTEGER" for name in COUNTED)}) WITHOUT ROWID;
 CREATE TABLE summaries (chat_id TEXT PRIMARY KEY, text TEXT NOT NULL);
+CREATE TABLE centres (chat_id TEXT PRIMARY KEY, vector BLOB NOT NULL);
 """
 
 _COLUMNS = ", ".join(("chat_id", "made_from", *COUNTED))
@@ -56,12 +58,14 @@ Files = Mapping[str, Mapping[str, Any]]
 
 @dataclass(frozen=True)
 class ChatRow:
-    """One chat. `made_from`: the digest of what the archive had of it (nightly/archive/catalog.py)."""
+    """One chat. `made_from`: the digest of what the archive had of it (nightly/archive/catalog.py). `centre`: float32, little endian
+    (shared/embedding/centring.py)."""
 
     chat_id: str
     made_from: str
     counts: Counts
     summary: str | None = None
+    centre: bytes | None = None
 
     @property
     def is_gone(self) -> bool:
@@ -71,7 +75,7 @@ class ChatRow:
 
 def version() -> str:
     """What a part follows from beside its chats: only parts of the same are taken over."""
-    return f"chats layout {LAYOUT}"
+    return f"chats layout {LAYOUT}, centring {centring.VERSION}"
 
 
 class PartWriter:
@@ -101,6 +105,8 @@ class PartWriter:
         self._connection.execute(_INSERT, values)
         if row.summary is not None:
             self._connection.execute("INSERT INTO summaries VALUES (?,?)", (row.chat_id, row.summary))
+        if row.centre is not None:
+            self._connection.execute("INSERT INTO centres VALUES (?,?)", (row.chat_id, row.centre))
         self.chats.add(row.chat_id)
 
 
@@ -135,7 +141,7 @@ class ChatTable:
         with self._lock:
             for part in self._newest_first:
                 if found := part.execute(_ONE, (chat_id,)).fetchone():
-                    return _row(found, _summary(part, chat_id))
+                    return _row(found, *_details(part, chat_id))
         return None
 
     def counts(self, chat_id: str) -> dict[str, int]:
@@ -148,12 +154,17 @@ class ChatTable:
         row = self.row(chat_id)
         return row.summary if row else None
 
+    def centre(self, chat_id: str) -> bytes | None:
+        """None if the chat has no vectors here."""
+        row = self.row(chat_id)
+        return row.centre if row else None
+
     def __iter__(self) -> Iterator[ChatRow]:
-        """Each chat that is not gone, in order of the ids, without its summary."""
+        """Each chat that is not gone, in order of the ids, without summary and centre."""
         return (row for row in self.rows() if not row.is_gone)
 
     def rows(self) -> Iterator[ChatRow]:
-        """The newest row of each chat, in order of the ids, without its summary; those that are gone included."""
+        """The newest row of each chat, in order of the ids, without summary and centre; those that are gone included."""
         parts = [_aged(part.execute(_ALL), age) for age, part in enumerate(self._newest_first)]
         for _, same in groupby(merge(*parts), key=itemgetter(0)):
             yield _row(next(same)[2])
@@ -191,11 +202,11 @@ def chats_in(part: Path) -> list[str]:
 
 
 def rows_in(part: Path, chat_ids: Collection[str]) -> Iterator[ChatRow]:
-    """The rows that a part has of these chats, with their summaries."""
+    """The rows that a part has of these chats, with all that belongs to them."""
     with damage_named(part), closing(open_closed(part)) as connection:
         for chat_id in sorted(chat_ids):
             if found := connection.execute(_ONE, (chat_id,)).fetchone():
-                yield _row(found, _summary(connection, chat_id))
+                yield _row(found, *_details(connection, chat_id))
 
 
 def in_both(
@@ -233,11 +244,13 @@ def _aged(rows: Iterable[tuple[Any, ...]], age: int) -> Iterator[tuple[str, int,
     return ((row[0], age, row) for row in rows)
 
 
-def _row(found: tuple[Any, ...], summary: str | None = None) -> ChatRow:
+def _row(found: tuple[Any, ...], summary: str | None = None, centre: bytes | None = None) -> ChatRow:
     chat_id, made_from, *counts = found
-    return ChatRow(chat_id, made_from, dict(zip(COUNTED, counts, strict=True)), summary)
+    return ChatRow(chat_id, made_from, dict(zip(COUNTED, counts, strict=True)), summary, centre)
 
 
-def _summary(part: sqlite3.Connection, chat_id: str) -> str | None:
-    found = part.execute("SELECT text FROM summaries WHERE chat_id = ?", (chat_id,)).fetchone()
-    return found[0] if found else None
+def _details(part: sqlite3.Connection, chat_id: str) -> tuple[str | None, bytes | None]:
+    """A chat's summary, and its centre."""
+    text = part.execute("SELECT text FROM summaries WHERE chat_id = ?", (chat_id,)).fetchone()
+    centre = part.execute("SELECT vector FROM centres WHERE chat_id = ?", (chat_id,)).fetchone()
+    return (text[0] if text else None), (centre[0] if centre else None)

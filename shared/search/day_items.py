@@ -1,7 +1,7 @@
 """The day's turns in memory: turns since the last night, as items of the same form as in a release, to be ranked together with them.
 
 A turn is cut, labelled and tokenised here by the same functions as at night (chunking.py, chat_items.py), so that nothing about
-its rank changes when the night takes it into the release. Its vector is rounded as `vectors/` stores it, for the same reason.
+its rank changes when the night takes it into the release. Its vector is centred and rounded as those of the release are, for the same reason.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from zoneinfo import ZoneInfo
 import numpy as np
 from numpy.typing import NDArray
 
+from shared.embedding.centring import centre_of, centred, whole
 from shared.ranking.question import asks, tells_time
 from shared.ranking.scoring import Array, Integers, Posting
 from shared.ranking.tokeniser import Tokeniser
@@ -38,7 +39,7 @@ class DayTurn:
 def day_turns(turn: Turn, zone: ZoneInfo, embedding: bytes | None = None, dimensions: int = 0) -> list[DayTurn]:
     """The chunks of one turn; none if nothing readable is left of it.
 
-    `embedding` is what `embedding_of` made of the vectors of their indexed texts, in this order; one of another size is left out: the model
+    `embedding` is what `embedding_of` made of the vectors of their embedded texts, in this order; one of another size is left out: the model
     or the chunker has changed since.
     """
     chunks = chunks_of(turn)
@@ -148,12 +149,15 @@ class DayItems:
         """The terms of the items that begin so."""
         return {term for text in self.texts for term in text.counts if term.startswith(letters)}
 
-    def similarities(self, vector: Array) -> Array:
-        """Cosine similarity of each item to a unit vector of shape (dimensions,); NaN where it has no vector of as many dimensions."""
+    def similarities(self, vector: Array, centre: Array | None) -> Array:
+        """Similarity of each item to a unit vector of shape (dimensions,), compared without `centre`, told as a cosine of whole vectors; NaN where
+        it has no vector of as many dimensions. `centre` is the release's; without one that of these items counts."""
         out = np.full(len(self), np.nan, np.float32)
         rows, vectors = self.vectors.get(len(vector), (None, None))
         if rows is not None and vectors is not None:
-            out[rows] = vectors @ vector
+            centre = centre_of(vectors) if centre is None else centre
+            stored = centred(vectors, centre).astype(ROUNDED).astype(np.float32)
+            out[rows] = whole(stored @ centred(vector, centre), vector, centre)
         return out
 
 
@@ -185,7 +189,7 @@ def _stacked(turns: Sequence[DayTurn]) -> dict[int, tuple[Integers, Array]]:
     return {
         dimensions: (
             np.array([row for row, _ in those], np.int32),
-            np.stack([vector for _, vector in those]).astype(ROUNDED).astype(np.float32),
+            np.stack([vector for _, vector in those]).astype(np.float32),
         )
         for dimensions, those in found.items()
     }

@@ -19,6 +19,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
+from shared.embedding.centring import centred, whole
 from shared.errors import without_words
 from shared.ranking.advice import PREFERENCE, asks_for_advice
 from shared.ranking.injection import Evidence, may_be_foreign, read_message
@@ -142,18 +143,24 @@ class _Lookup:
     def _both(self, merged: Merged, of_release: bool, of_day: EmbedQuery | None) -> tuple[Array | None, str | None]:
         """The similarities of all items, and why some are missing. Runs in a thread that the caller may stop waiting for."""
         query, released, today = self._query, None, None
+        backend = self._sources.backend
+        centre, asked, noted = backend.centre(query.chat_id), None, None
         if of_release and merged.release:
-            released = self._sources.backend.similarities(query.text, query.chat_id, merged.release.chunk_ids)
+            released = backend.similarities(query.text, query.chat_id, merged.release.chunk_ids)
+            asked = backend.vector(query.text)
+            if asked is not None:
+                noted = self._notes.best(released, centred(asked, centre)) if self._notes else None
+                released = whole(released, asked, centre)
         why = None
         if of_day and merged.day:
             vector = of_day(query.text)
             today, why = None, "the day's embedder is not available"
             if vector is not None:
-                today, why = merged.day.similarities(vector), None
+                today, why = merged.day.similarities(vector, centre), None
         self._of_turns = merged.cosines(released, today)
-        if self._notes and released is not None and (asked := self._sources.backend.vector(query.text)) is not None:
-            released = self._notes.best(released, asked)
-        return merged.cosines(released, today), why
+        if noted is not None and asked is not None:
+            return merged.cosines(whole(noted, asked, centre), today), why
+        return self._of_turns, why
 
     def _question(self, merged: Merged) -> Question:
         from shared.ranking.scoring import Question

@@ -18,9 +18,10 @@ from shared.turns.media import DOCUMENT, LABEL_CHARACTERS, Media
 from shared.turns.message_origin import NOWHERE, OF_A_FILE, Forward, Origin
 from shared.turns.origin_words import author_of, said_by
 from shared.turns.records import Turn
+from shared.turns.speakers import is_named
 
 #: Raise it when the same turn would give other chunks, or other terms of them: every release records it.
-CHUNKER_VERSION = 5
+CHUNKER_VERSION = 6
 
 #: Longest chunk, in characters: about 225 tokens of English, so that the indexed text with its label stays under 256.
 PASSAGE_CHARACTERS = 900
@@ -155,8 +156,21 @@ def _name(name: str | None) -> str | None:
 
 
 def indexed_text(chunk: Chunk, zone: ZoneInfo) -> str:
-    """What is searched: the words with speaker and date ahead (on LoCoMo +14 and +4 points of recall@10 for vectors), and what they reply to."""
+    """What is searched by words: with speaker and date ahead, and what it replies to."""
     moment = datetime.fromtimestamp(chunk.started_at, zone)
-    who, quote = said_by(chunk.speaker, chunk.origin), chunk.origin.quote
-    replied = f", replying to {author_of(quote)}: {quote.text}" if quote else ""
-    return f"{who}, {moment.day} {moment:%B %Y}{replied}: {chunk.text}"
+    return f"{said_by(chunk.speaker, chunk.origin)}, {moment.day} {moment:%B %Y}{_replied(chunk)}: {chunk.text}"
+
+
+def embedded_text(chunk: Chunk) -> str:
+    """What is searched by meaning: a name ahead, since questions name people, and what it replies to. "user" or a date ahead of a short text is as
+    much of it as its words are, and in another language: without them 8 points more of found in five in eight languages, and LoCoMo's recall@10 by
+    vectors gains 1.6."""
+    who, ahead = said_by(chunk.speaker, chunk.origin), _replied(chunk)
+    if who != chunk.speaker or is_named(chunk.role, chunk.speaker):
+        ahead = f"{who}{ahead}"
+    return f"{ahead.removeprefix(', ')}: {chunk.text}" if ahead else chunk.text
+
+
+def _replied(chunk: Chunk) -> str:
+    quote = chunk.origin.quote
+    return f", replying to {author_of(quote)}: {quote.text}" if quote else ""

@@ -31,6 +31,10 @@ class MemoryBackend(Protocol):
         """The question's unit vector, shape (dimensions,), embedded like the release, once for all methods; None if no index is open."""
         ...
 
+    def centre(self, chat_id: str) -> Vectors | None:
+        """What the vectors of a chat in this release, and questions to it, are without (shared/embedding/centring.py); None if it has none here."""
+        ...
+
     def is_available(self) -> bool:
         """Whether a search is possible; `why_not` says what is missing."""
         ...
@@ -60,6 +64,9 @@ class NullBackend:
         return np.full(len(chunk_ids), np.nan, dtype=np.float32)
 
     def vector(self, query: str) -> Vectors | None:  # noqa: ARG002
+        return None
+
+    def centre(self, chat_id: str) -> Vectors | None:  # noqa: ARG002
         return None
 
     def is_available(self) -> bool:

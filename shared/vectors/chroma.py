@@ -239,7 +239,7 @@ class ChromaBackend(AskingBackend):
         asker = self._asker
         if self._why is not None or asker is None or k < 1:
             return []
-        vector = asker.vector(query)
+        vector = self._asked_in(asker, query, chat_id)
         with self._lock:
             collection = self._collection(chat_id)
             if collection is None:

@@ -112,14 +112,14 @@ class ServedBackend(AskingBackend):
             raise self._unavailable(error) from error
 
     def search(self, query: str, chat_id: str, k: int) -> list[Match]:
-        return self._asked(query, lambda vector: self._nearest(vector, chat_id, k), []) if k >= 1 else []
+        return self._asked(query, chat_id, lambda vector: self._nearest(vector, chat_id, k), []) if k >= 1 else []
 
-    def _asked(self, query: str, ask: Callable[[Vectors], T], nothing: T) -> T:
+    def _asked(self, query: str, chat_id: str, ask: Callable[[Vectors], T], nothing: T) -> T:
         """What the server answers to the vector of a question; `nothing` while the index is closed, and a failure closes it."""
         asker = self._asker
         if self._why is not None or asker is None:
             return nothing
-        vector = asker.vector(query)
+        vector = self._asked_in(asker, query, chat_id)
         try:
             return ask(vector)
         except self.errors as error:

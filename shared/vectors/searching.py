@@ -13,10 +13,12 @@ from weakref import WeakKeyDictionary
 from cachetools import LRUCache
 
 from shared.config.settings import Settings
+from shared.embedding.centring import centred
 from shared.embedding.models import Embedder, EmbeddingIdentity
 from shared.embedding.open import open_embedder
 from shared.errors import HmemError
 from shared.ranking.question import Match
+from shared.release.chats import ChatTable
 from shared.vectors.base import how_to_install
 
 if TYPE_CHECKING:
@@ -124,6 +126,7 @@ class AskingBackend(ABC):
         self._asker: Asker | None = None
         self._why: str | None = "the vector index is still being opened"
         self._lock = threading.Lock()
+        self._chats: ChatTable | None = None
 
     @abstractmethod
     def _has_index(self) -> bool:
@@ -156,6 +159,19 @@ class AskingBackend(ABC):
         """As in `MemoryBackend`."""
         asker = self._asker
         return asker.vector(query) if asker else None
+
+    def centre(self, chat_id: str) -> Vectors | None:
+        """As in `MemoryBackend`."""
+        stored = self._chats.centre(chat_id) if self._chats else None
+        if stored is None:
+            return None
+        import numpy as np
+
+        return np.frombuffer(stored, "<f4")
+
+    def _asked_in(self, asker: Asker, query: str, chat_id: str) -> Vectors:
+        """The question's vector as it is compared with those of a chat."""
+        return centred(asker.vector(query), self.centre(chat_id))
 
     @property
     def why_not(self) -> str | None:
@@ -193,6 +209,7 @@ class AskingBackend(ABC):
             return asker
         self._asker = asker
         self._open_index()
+        self._chats = ChatTable.of(self._release)
         return None
 
     def close(self) -> None:
@@ -202,6 +219,9 @@ class AskingBackend(ABC):
 
     def _give_back(self) -> None:
         self._close_index()
+        if self._chats is not None:
+            self._chats.close()
+            self._chats = None
         if self._asker is not None:
             self._asker.close()
             self._asker = None

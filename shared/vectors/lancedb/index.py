@@ -291,7 +291,7 @@ class LanceBackend(AskingBackend):
         asker, index = self._asker, self._index
         if self._why is not None or asker is None or index is None:
             return []
-        return index.nearest(asker.vector(query), chat_id, k)
+        return index.nearest(self._asked_in(asker, query, chat_id), chat_id, k)
 
     def similarities(self, query: str, chat_id: str, chunk_ids: Sequence[str]) -> Vectors:
         """Of all chunks, repeated ones too, compared in memory."""
@@ -299,7 +299,7 @@ class LanceBackend(AskingBackend):
         chat = index.chat(chat_id) if index and self._why is None else None
         if asker is None or chat is None:
             return np.full(len(chunk_ids), np.nan, dtype=np.float32)
-        return chat.compare(asker.vector(query), chunk_ids)
+        return chat.compare(self._asked_in(asker, query, chat_id), chunk_ids)
 
     def _has_index(self) -> bool:
         return (self._release / LANCEDB).is_dir()

@@ -75,7 +75,7 @@ class RedisBackend(ServedBackend):
         """Of all chunks that have a vector, in a chat of more than sets.MOST_TOLD of the nearest ones; NaN for a repeated chunk."""
         known: dict[str, float] = {}
         if chunk_ids:
-            known = self._asked(query, lambda vector: self._all(vector, chat_id), known)
+            known = self._asked(query, chat_id, lambda vector: self._all(vector, chat_id), known)
         return np.array([known.get(chunk_id, np.nan) for chunk_id in chunk_ids], dtype=np.float32)
 
     def _all(self, vector: Vectors, chat_id: str) -> dict[str, float]:

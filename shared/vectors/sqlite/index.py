@@ -133,13 +133,13 @@ class SqliteBackend(AskingBackend):
 
     def search(self, query: str, chat_id: str, k: int) -> list[Match]:
         asker, chat = self._asker, self._chat(chat_id)
-        return chat.nearest(asker.vector(query), k) if asker and chat else []
+        return chat.nearest(self._asked_in(asker, query, chat_id), k) if asker and chat else []
 
     def similarities(self, query: str, chat_id: str, chunk_ids: Sequence[str]) -> Vectors:
         asker, chat = self._asker, self._chat(chat_id)
         if asker is None or chat is None:
             return np.full(len(chunk_ids), np.nan, dtype=np.float32)
-        return chat.compare(asker.vector(query), chunk_ids)
+        return chat.compare(self._asked_in(asker, query, chat_id), chunk_ids)
 
     def _chat(self, chat_id: str) -> ChatVectors | None:
         file = self._file

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shared.ranking.question import ASSISTED, WEIGHTS, Weights
-from shared.ranking.scoring import Features, Neighbours, Posting, Question, Scored, best, score
+from shared.ranking.scoring import Features, Neighbours, Posting, Question, Scored, best, score, words_share
 from shared.ranking.sides import Sides
 
 
@@ -57,19 +57,22 @@ def plainly(question: Question, of: Features, session: np.ndarray, cosines: np.n
         tf[row, ordinals] = counts
     lexical = scaled(okapi(tf @ near, near @ of.tokens.astype(np.float64), weights.b))
     own = scaled(okapi(tf, of.tokens.astype(np.float64), weights.own_b))
+    heard, share = 1.0, words_share(question, n)
+    if share is not None and not np.isnan(cosines).all():
+        heard = float(np.clip((share.max() - weights.unheard) / (weights.heard - weights.unheard), 0, 1))
     total = weights.lexical * lexical + weights.own_words * own
-    together = own
+    alone, together = np.zeros(n), own
     if not np.isnan(cosines).all():
         there = np.where(np.isnan(cosines), np.nanmin(cosines), cosines).astype(np.float64)
         meaning = np.where(np.isnan(cosines), lexical, scaled(there))
         together = own + meaning
-        total += weights.vector * meaning + weights.context_vector * scaled(near @ meaning / near.sum(axis=1))
-        total += weights.answer_vector * of.sides.of_answer(meaning.astype(np.float32))
+        alone = (weights.vector + (1 - heard) * weights.vector_alone) * meaning
+        total += weights.context_vector * scaled(near @ meaning / near.sum(axis=1))
     total += weights.session * scaled(np.array([together[session == one].max() for one in session]))
     total += weights.length * np.log1p(np.minimum(of.lengths, weights.length_cap)) - weights.asks * of.asks
     after = np.concatenate([[0], of.asks[:-1]]) * np.concatenate([[0], session[1:] == session[:-1]])
-    total += weights.answers * after + weights.speaker * question.speaker
-    return total - weights.assistant * of.sides.assistant
+    total += weights.answers * after - weights.assistant * of.sides.assistant
+    return heard * total + alone + weights.speaker * question.speaker
 
 
 @settings(max_examples=60, deadline=None)

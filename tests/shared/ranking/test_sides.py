@@ -41,14 +41,6 @@ def test_who_has_a_name_is_no_assistant() -> None:
     assert shares == [1.0, 0.0]
 
 
-def test_a_message_has_the_best_of_the_answer_to_it() -> None:
-    values = np.array([0.1, 0.4, 0.9, 0.2, 0.3, 0.5], np.float32)
-    of_answer = sides([0, 1, 1, 0, 0, 1], [1.0] * 6).of_answer(values)
-    assert of_answer == pytest.approx([0.9, 0, 0, 0.5, 0.5, 0])
-    assert sides([0, 0], [1, 1]).of_answer(values[:2]).tolist() == [0, 0]
-    assert sides([0, 1, 0], [1, 1, 1]).of_answer(values[:3]) == pytest.approx([0.4, 0, 0])
-
-
 def test_what_a_person_told_an_assistant_comes_before_the_answer_that_repeats_it() -> None:
     """Both hold the question's word, the answer twice and with a better vector; between two people it comes first."""
     it = features([60, 800, 60, 800], [0, 60, 1e6, 1e6 + 60])

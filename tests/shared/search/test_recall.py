@@ -53,6 +53,12 @@ class Meaning:
             raise self.error
         return np.array([self.known.get(name, np.nan) for name in chunk_ids], np.float32)
 
+    def vector(self, query: str) -> Any:
+        return None
+
+    def centre(self, chat_id: str) -> Any:
+        return None
+
     def close(self) -> None:
         """Nothing."""
 
