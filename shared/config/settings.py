@@ -94,8 +94,8 @@ class Settings(ChatSettings, OwnerSettings):
         "local", description="what turns text into vectors; day and night must use the same weights"
     )
     embed_model: str = Field(
-        "all-minilm",
-        description="the model (docs/models.md); for talk that is not English: multilingual-e5-small, with EMBEDDER=local",
+        "",
+        description="the model (docs/models.md); unset: multilingual-e5-small of EMBEDDER=local, all-minilm of another",
     )
     fastembed_cache_path: AbsolutePath | None = Field(
         None,
@@ -259,6 +259,11 @@ class Settings(ChatSettings, OwnerSettings):
     def has_day_store(self) -> bool:
         """Whether the day stores turns and memories: always, unless DAY_STORE_URL is none."""
         return (self.day_store_url or "").strip().lower() != "none"
+
+    @field_validator("embed_model")
+    @classmethod
+    def _default_model(cls, value: str, info: ValidationInfo) -> str:
+        return value or ("multilingual-e5-small" if info.data.get("embedder") == "local" else "all-minilm")
 
     @field_validator("chat_timezone")
     @classmethod

@@ -66,7 +66,7 @@ def _tagged(name: str) -> str:
 #: "centred": its vectors are without what all texts have in common (shared/models/multilingual-e5-small/README.md).
 MULTILINGUAL = KnownModel(
     "multilingual-e5-small", "multilingual-e5-small centred", 384, 512, "passage: ", "query: ",
-    local=True, symmetric=True, scale=(0.31, 0.58), languages=None,
+    local=True, symmetric=True, scale=(0.20, 0.56), languages=None,
 )  # fmt: skip
 MINILM = KnownModel(
     "all-minilm", "all-MiniLM-L6-v2", 384, 256,

@@ -6,7 +6,6 @@ import os
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from dispatcher.installation.init import machine
 from dispatcher.installation.init.terminal import Terminal
 from dispatcher.installation.journal import InstallationJournal
 from dispatcher.installation.layout import Layout, account
@@ -24,7 +23,6 @@ class InitContext:
     values: dict[str, str]
     own_redis: bool = True
     hello: str = ""  # who wrote to the bot while it waited
-    language: str = field(default_factory=machine.language)  # of that person, else of this system; "" for none
     fresh: bool = True
     changed: bool = False
     as_user: bool = False  # root with --user

@@ -35,12 +35,6 @@ def time_zone() -> str:
     return "UTC"
 
 
-def language() -> str:
-    """This system's language (`de_AT.UTF-8`); "" if it has none."""
-    named = next(filter(None, map(environment.variable, ("LC_ALL", "LC_MESSAGES", "LANG"))), "")
-    return "" if named.startswith(("C", "POSIX")) else named
-
-
 def _of_file(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8").strip()
@@ -98,7 +92,7 @@ class EmbedderChoice:
 
 def embedders(settings: Settings) -> list[EmbedderChoice]:
     """The model that comes with the program first, then what an Ollama server here has of the known models."""
-    shipped = "runs here without a GPU"
+    shipped = "runs here without a GPU, in any language"
     choices = [EmbedderChoice("shipped", shipped, {"EMBEDDER": "local"})]
     pulled, gpu = _pulled(settings), ", with the GPU of this machine" if has_gpu() else ""
     for model in KNOWN_MODELS:

@@ -12,7 +12,6 @@ from dispatcher.installation.init.telegram_bot import prove_token, wait_for_hell
 from dispatcher.installation.layout import refuse_strange
 from dispatcher.installation.settings_files import new_key
 from shared.config import values as value_checks
-from shared.embedding.known_models import MULTILINGUAL
 from shared.errors import InstallationIncomplete, SettingsError
 from shared.system.keys.signing_key import signing_key
 
@@ -87,7 +86,7 @@ def _ask_chat(installation: InitContext, bot: str) -> None:
     terminal.say(f"  Now write to {bot} in Telegram, in your own chat with it: hello {code}")
     hello = wait_for_hello(installation, bot, code)
     installation.values.update(ALLOWED_CHATS=str(hello.chat), OWNERS=str(hello.chat), REPORT_CHAT=str(hello.chat))
-    installation.hello, installation.language = hello.name, hello.language or installation.language
+    installation.hello = hello.name
     terminal.done("chat", f"{hello.chat} ({hello.name})")
 
 
@@ -120,14 +119,7 @@ def ask_night(installation: InitContext) -> None:
 
 
 def ask_embedder(installation: InitContext) -> None:
-    """Asked only where there is a choice; of the models that come with the program the owner's language decides."""
-    _choose_embedder(installation)
-    values, language = installation.values, installation.language
-    if values.get("EMBEDDER", "local") == "local" and language and not language.startswith("en"):
-        values.setdefault("EMBED_MODEL", MULTILINGUAL.name)
-
-
-def _choose_embedder(installation: InitContext) -> None:
+    """Asked only where there is a choice."""
     if "EMBEDDER" in installation.values:
         return
     choices = {choice.name: choice for choice in machine.embedders(installation.settings())}

@@ -27,13 +27,11 @@ READY = (
 
 @dataclass(frozen=True)
 class Hello:
-    """A message to the bot: the chat (a person's has that person's number), how Telegram calls who wrote it, its text, and the language of the
-    person's Telegram (`de`, `pt-br`; "" if it is not said)."""
+    """A message to the bot: the chat (a person's has that person's number), how Telegram calls who wrote it, and its text."""
 
     chat: int
     name: str
     text: str
-    language: str = ""
 
 
 def prove_token(settings: Settings) -> str:
@@ -98,8 +96,7 @@ def _hello(update: dict[str, Any]) -> Hello | None:
         return None
     name = " ".join(filter(None, (person.get("first_name"), person.get("last_name"))))
     name += f" (@{person['username']})" if person.get("username") else ""
-    printable, text = "".join(filter(str.isprintable, name)), str(message.get("text") or "")
-    return Hello(int(message["chat"]["id"]), printable, text, str(person.get("language_code") or ""))
+    return Hello(int(message["chat"]["id"]), "".join(filter(str.isprintable, name)), str(message.get("text") or ""))
 
 
 def _with_telegram(settings: Settings, ask: Callable[[Any], Awaitable[Found]]) -> Found:

@@ -197,33 +197,6 @@ def test_ollamas_models_are_offered_where_it_has_some(tmp_path: Path, monkeypatc
     assert "Write one of shipped, bge-m3" in terminal.text
 
 
-@pytest.mark.parametrize(
-    ("system", "person", "model"),
-    [
-        ("C.UTF-8", "", None),
-        ("en_GB.UTF-8", "", None),
-        ("de_AT.UTF-8", "", "multilingual-e5-small"),
-        ("C.UTF-8", "pt-br", "multilingual-e5-small"),
-        ("de_AT.UTF-8", "en", None),
-    ],
-)
-def test_who_does_not_speak_english_gets_the_model_for_any_language(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, system: str, person: str, model: str | None
-) -> None:
-    monkeypatch.setattr(
-        machine, "embedders", lambda _settings: [machine.EmbedderChoice("shipped", "here", {"EMBEDDER": "local"})]
-    )
-    monkeypatch.delenv("LC_ALL", raising=False)
-    monkeypatch.delenv("LC_MESSAGES", raising=False)
-    monkeypatch.setenv("LANG", system)
-    installation = installation_in(tmp_path, ScriptedTerminal())
-    installation.language = person or installation.language
-    for values, wanted in ({}, model), ({"EMBEDDER": "none"}, None), ({"EMBED_MODEL": "all-minilm"}, "all-minilm"):
-        installation.values = dict(values)
-        ask_embedder(installation)
-        assert installation.values.get("EMBED_MODEL") == wanted
-
-
 def test_another_disk_is_offered_for_the_mirror(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(machine, "other_disk", lambda _settings, **_how: Path("/mnt/second"))
     for answer, expected in (("", "/mnt/second/hmem-archive"), ("none", None), ("/srv/copy", "/srv/copy")):
