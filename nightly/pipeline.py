@@ -330,7 +330,7 @@ def _same_embedding(settings: Settings, recipe: dict[str, Any]) -> bool:
     """Compared without asking the provider: a night with nothing to do must not need Ollama."""
     if settings.embedder == "none" or not settings.indexes:
         return recipe["embedding"] is None
-    model = known_model(settings.embed_model, settings.embedder)
+    model = known_model(settings.model_name, settings.embedder)
     wanted = {
         "family": model.family,
         "dimensions": model.dimensions,

@@ -64,7 +64,7 @@ def archive(
     if model is not None:
         if not reembed:
             raise InvalidInput("--model names the model to embed with, so it needs --reembed. Add --reembed.")
-        if (settings.embedder, settings.embed_model) != ("ollama", model):
+        if (settings.embedder, settings.model_name) != ("ollama", model):
             typer.echo(rebuild.model_warning(model), err=True)
             rebuild.start_again_with(model, sys.argv[1:])
     report = Reporter(quiet=json or settings.log_json)

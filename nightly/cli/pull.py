@@ -29,7 +29,7 @@ def pull_missing(settings: Settings, report: Reporter) -> None:
 def _wanted(settings: Settings) -> list[str]:
     names = []
     if settings.embedder == "ollama" and settings.indexes:
-        known_model(settings.embed_model, "ollama")  # a typo is reported before gigabytes are downloaded
-        names.append(settings.embed_model)
+        known_model(settings.model_name, "ollama")  # a typo is reported before gigabytes are downloaded
+        names.append(settings.model_name)
     names += [model for model in (settings.summary_model, settings.notes_model) if model]
     return list(dict.fromkeys(names))

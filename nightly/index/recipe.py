@@ -38,7 +38,7 @@ def recipe_of(settings: Settings, last: Recipe | None, *, ask: bool = True) -> R
         "vectors": builder_of("sqlite", settings, 0).version(),
         "summary": SUMMARY_VERSION,
         "indexes": list(settings.indexes),
-        "embedder": [settings.embedder, settings.embed_model],
+        "embedder": [settings.embedder, settings.model_name],
         "embedding": embedding if settings.indexes else None,
         "models": {name: digests.get(name) for name in models},
         "written_by": [settings.summary_model, settings.notes_model],

@@ -93,8 +93,8 @@ class Settings(ChatSettings, OwnerSettings):
     embedder: Literal["local", "fastembed", "ollama", "none"] = Field(
         "local", description="what turns text into vectors; day and night must use the same weights"
     )
-    embed_model: str = Field(
-        "",
+    embed_model: str | None = Field(
+        None,
         description="the model (docs/models.md); unset: multilingual-e5-small of EMBEDDER=local, all-minilm of another",
     )
     fastembed_cache_path: AbsolutePath | None = Field(
@@ -260,11 +260,6 @@ class Settings(ChatSettings, OwnerSettings):
         """Whether the day stores turns and memories: always, unless DAY_STORE_URL is none."""
         return (self.day_store_url or "").strip().lower() != "none"
 
-    @field_validator("embed_model")
-    @classmethod
-    def _default_model(cls, value: str, info: ValidationInfo) -> str:
-        return value or ("multilingual-e5-small" if info.data.get("embedder") == "local" else "all-minilm")
-
     @field_validator("chat_timezone")
     @classmethod
     def _known_zone(cls, value: str) -> str:
@@ -324,6 +319,11 @@ class Settings(ChatSettings, OwnerSettings):
         """The setting that switches vector search off; then its absence is intended, and is not reported."""
         chosen = self.memory_backend in ("none", "summary")
         return f"MEMORY_BACKEND={self.memory_backend}" if chosen else None
+
+    @property
+    def model_name(self) -> str:
+        """EMBED_MODEL, or the default of this EMBEDDER."""
+        return self.embed_model or ("multilingual-e5-small" if self.embedder == "local" else "all-minilm")
 
     @property
     def allowed(self) -> frozenset[int]:

@@ -37,9 +37,10 @@ def centred(vectors: Vectors, centre: Vectors | None) -> Vectors:
 
     if centre is None:
         return vectors
-    without = vectors - np.where(vectors.any(axis=-1, keepdims=True), centre, np.float32(0))
+    # In double precision: one vector and many must come out the same to the last bit, since an index rounds them.
+    without = vectors.astype(np.float64) - np.where(vectors.any(axis=-1, keepdims=True), centre, 0)
     lengths = np.linalg.norm(without, axis=-1, keepdims=True)
-    return np.asarray(without / np.where(lengths > 0, lengths, np.float32(1)), np.float32)
+    return np.asarray(without / np.where(lengths > 0, lengths, 1), np.float32)
 
 
 def whole(cosines: Vectors, question: Vectors, centre: Vectors | None) -> Vectors:

@@ -191,7 +191,7 @@ def main(name: Annotated[str, typer.Argument(metavar="MODEL")] = "") -> None:
     from shared.system.command import start
 
     settings = start()
-    model = known_model(name or settings.embed_model, "fastembed")
+    model = known_model(name or settings.embed_model or "all-minilm", "fastembed")
     typer.echo(f"{model.fastembed} is in {fetch(model, cache_of(settings))}")
 
 

@@ -42,7 +42,7 @@ def _extra(name: str, what: str) -> Iterator[None]:
 
 
 def _local(settings: Settings) -> Embedder:
-    return _shipped(known_model(settings.embed_model, "local"))
+    return _shipped(known_model(settings.model_name, "local"))
 
 
 @cache
@@ -55,14 +55,14 @@ def _shipped(model: KnownModel) -> Embedder:
 
 
 def _fastembed(settings: Settings) -> Embedder:
-    model = known_model(settings.embed_model, "fastembed")
+    model = known_model(settings.model_name, "fastembed")
     with _extra("fastembed", "EMBEDDER=fastembed"):
         from shared.embedding.fastembed import FastembedEmbedder, cache_of
     return FastembedEmbedder(model, cache_of(settings))
 
 
 def _ollama(settings: Settings) -> Embedder:
-    model = known_model(settings.embed_model, "ollama")
+    model = known_model(settings.model_name, "ollama")
     with _extra("ollama", "EMBEDDER=ollama"):
         from shared.embedding.ollama import OllamaEmbedder
-    return OllamaEmbedder(model, settings.embed_model, open_ollama(settings))
+    return OllamaEmbedder(model, settings.model_name, open_ollama(settings))

@@ -133,30 +133,27 @@ class _Lookup:
             self._no_vectors(str(backend.why_not))
         if day and can_embed and not day.vectors:
             self._no_vectors("today's turns have no vectors yet")
-        of_day, of_release = None, available and bool(merged.release)
-        if day and day.vectors:
-            of_day = backend.vector if available else self._sources.embed_query
-        if not of_release and not of_day:
+        embed = backend.vector if available else self._sources.embed_query
+        of_release, of_day = available and bool(merged.release), bool(day and day.vectors)
+        if embed is None or not (of_release or of_day):
             return None
-        return self._sources.pool.submit(self._both, merged, of_release, of_day)
+        return self._sources.pool.submit(self._both, merged, of_release, embed)
 
-    def _both(self, merged: Merged, of_release: bool, of_day: EmbedQuery | None) -> tuple[Array | None, str | None]:
+    def _both(self, merged: Merged, of_release: bool, embed: EmbedQuery) -> tuple[Array | None, str | None]:
         """The similarities of all items, and why some are missing. Runs in a thread that the caller may stop waiting for."""
-        query, released, today = self._query, None, None
-        backend = self._sources.backend
-        centre, asked, noted = backend.centre(query.chat_id), None, None
+        query, backend, why = self._query, self._sources.backend, None
+        asked, centre = embed(query.text), backend.centre(query.chat_id)
+        released, noted, today = None, None, None
         if of_release and merged.release:
             released = backend.similarities(query.text, query.chat_id, merged.release.chunk_ids)
-            asked = backend.vector(query.text)
             if asked is not None:
                 noted = self._notes.best(released, centred(asked, centre)) if self._notes else None
                 released = whole(released, asked, centre)
-        why = None
-        if of_day and merged.day:
-            vector = of_day(query.text)
-            today, why = None, "the day's embedder is not available"
-            if vector is not None:
-                today, why = merged.day.similarities(vector, centre), None
+        if merged.has_day and merged.day and merged.day.vectors:
+            if asked is None:
+                why = "the day's embedder is not available"
+            else:
+                today = merged.day.similarities(asked, centre)
         self._of_turns = merged.cosines(released, today)
         if noted is not None and asked is not None:
             return merged.cosines(whole(noted, asked, centre), today), why

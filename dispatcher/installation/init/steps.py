@@ -109,7 +109,7 @@ def _directories(installation: InitContext) -> str:
 def _model(installation: InitContext) -> str:
     """The embedding model for any language, unless another one was chosen."""
     settings = installation.settings()
-    if settings.embedder != "local" or settings.embed_model != MULTILINGUAL.name:
+    if settings.embedder != "local" or settings.model_name != MULTILINGUAL.name:
         return "another one is used"
     from shared.embedding import multilingual
 

@@ -268,8 +268,7 @@ class Remembering:
         best = sorted(scored, key=lambda pair: -pair[0])[:MOST_CANDIDATES]
         near = [memory for score, memory in best if best[0][0] - score < MARGIN]
         valid = [memory for memory in near if memory.memory_id not in known.superseded]
-        if valid and valid[0] is near[0]:  # prefer a valid memory to those it superseded
-            near = valid
+        near = valid or near  # rather a valid memory than one that it superseded
         return MemoryMatch(near, len(near) == 1, known.stored)
 
     def remaining(self, memory: Memory, text: str, source_turn: str | None) -> Memory:

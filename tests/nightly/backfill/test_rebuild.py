@@ -41,6 +41,14 @@ from tests.support.world import World
 
 
 @pytest.fixture
+def world(world: World, monkeypatch: pytest.MonkeyPatch) -> World:
+    """With the model that an Ollama has, too."""
+    monkeypatch.setenv("EMBED_MODEL", "all-minilm")
+    world.environment["EMBED_MODEL"] = "all-minilm"
+    return world
+
+
+@pytest.fixture
 def ollama() -> Iterator[TwoModels]:
     api = TwoModels()
     with api:

@@ -118,6 +118,7 @@ def test_a_release_made_by_a_cluster_is_that_of_one_process_even_if_its_worker_i
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     make_nights_large(monkeypatch)
+    monkeypatch.setenv("EMBED_MODEL", "all-minilm")  # of the process that tries a release, which knows no Ollama
     talk(world)
     port = free_port()
     address = f"tcp://127.0.0.1:{port}"

@@ -31,6 +31,14 @@ from tests.support.world import World
 
 
 @pytest.fixture
+def world(world: World, monkeypatch: pytest.MonkeyPatch) -> World:
+    """With the model that an Ollama has, too."""
+    monkeypatch.setenv("EMBED_MODEL", "all-minilm")
+    world.environment["EMBED_MODEL"] = "all-minilm"
+    return world
+
+
+@pytest.fixture
 def ollama() -> Iterator[OllamaApi]:
     with OllamaApi() as api:
         yield api
@@ -289,7 +297,7 @@ def test_float32_and_int8_of_the_same_weights_agree_and_old_releases_have_no_pro
 def test_pull_fetches_what_is_missing_and_shows_progress(world: World, ollama: OllamaApi) -> None:
     ollama.models.clear()
     world.say("t1", "the boiler code is 4711")
-    world.environment = {"EMBEDDER": "ollama", "OLLAMA_URL": ollama.url, "SUMMARY_MODEL": "llama3.2"}
+    world.environment |= {"EMBEDDER": "ollama", "OLLAMA_URL": ollama.url, "SUMMARY_MODEL": "llama3.2"}
     without = world.command("hmem-night", "run", check=False)
     assert without.returncode == EmbeddingError.exit_code
     assert "ollama pull all-minilm (or hmem-night run --pull)" in without.stderr

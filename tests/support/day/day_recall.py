@@ -14,8 +14,9 @@ from zoneinfo import ZoneInfo
 import numpy as np
 import pytest
 
+from shared.embedding.centring import centred
 from shared.search import lexical
-from shared.search.day_items import DayItems, day_turns
+from shared.search.day_items import ROUNDED, DayItems, day_turns
 from shared.search.lexical import LexicalIndex
 from shared.search.lookup import Sources, look_up
 from shared.search.merge import MergedCache
@@ -71,7 +72,9 @@ class Index:
 
     def similarities(self, query: str, chat_id: str, chunk_ids: Sequence[str]) -> Any:
         none = np.full(len(self.asked), np.nan, np.float32)
-        return np.array([self.vectors.get(name, none) @ self.asked for name in chunk_ids], np.float32)
+        asked = centred(self.asked, np.zeros_like(none))
+        stored = [centred(self.vectors.get(name, none), np.zeros_like(none)).astype(ROUNDED) for name in chunk_ids]
+        return np.array([one.astype(np.float32) @ asked for one in stored], np.float32)
 
 
 @dataclass

@@ -152,7 +152,7 @@ def test_vectors_are_filled_in_later(blind: Remembering, kept: Remembering, stor
     add(blind, "The user plays the cello", chat="2")
     assert kept.relevant("1", "what does my cat eat?", 5, now=NOW) == []
     assert (kept.embed_missing(2), kept.embed_missing(10), kept.embed_missing(10)) == (2, 1, 0)
-    assert {memory.embedding_model for chat in "12" for memory in store.list(chat)} == {"all-MiniLM-L6-v2/384"}
+    assert {memory.embedding_model for chat in "12" for memory in store.list(chat)} == {kept._embedder.model}
     assert [m.text for m, _ in kept.relevant("1", "what does my cat eat?", 5, now=NOW)] == [MISHKA]
 
 
