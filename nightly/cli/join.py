@@ -22,6 +22,7 @@ import typer
 from shared.config.settings import Settings, load_settings, settings_from
 from shared.config.sources import DEFAULT_CONFIG, settings_file, user_settings_file, with_values
 from shared.delivery.joining import DAY, answer_in
+from shared.embedding.open import is_made_here, make_model
 from shared.errors import InstallationIncomplete, InvalidInput, NightRunning, ReleaseRefused
 from shared.system.files import write_atomic
 
@@ -89,6 +90,8 @@ def join_day(day: str, line: str) -> None:
     values = _values(file, folder, answer)
     settings = settings_from({name.lower(): value for name, value in values.items()})
     _try_everything(settings, day)
+    if is_made_here(settings):
+        typer.echo(f"✓ embedding model: {settings.model_name}, {'made' if make_model() else 'there already'}")
     before = file.read_text("utf-8") if file.exists() else "# Written by hmem-night join; yours to change.\n"
     write_atomic(file, with_values(before, values, file).encode())
     settings.hmem_night_dir.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from shared.config.packages import how_to_add
 from shared.config.settings import Settings
-from shared.embedding.known_models import KnownModel, known_model
+from shared.embedding.known_models import MULTILINGUAL, KnownModel, known_model
 from shared.embedding.models import Embedder
 from shared.errors import EmbeddingError
 
@@ -22,6 +22,18 @@ def open_embedder(settings: Settings) -> Embedder | None:
     makers: dict[str, Callable[[Settings], Embedder]] = {"local": _local, "fastembed": _fastembed, "ollama": _ollama}
     maker = makers.get(settings.embedder)
     return maker(settings) if maker else None
+
+
+def is_made_here(settings: Settings) -> bool:
+    """Whether the settings name the model whose files are made at set-up."""
+    return settings.embedder == "local" and known_model(settings.model_name, "local") is MULTILINGUAL
+
+
+def make_model() -> bool:
+    """Make those files, unless they are there; whether any were made. EmbeddingError if they cannot be fetched or written."""
+    from shared.embedding import multilingual  # numpy, late
+
+    return multilingual.install()
 
 
 def open_ollama(settings: Settings) -> OllamaServer:

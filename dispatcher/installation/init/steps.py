@@ -21,7 +21,7 @@ from dispatcher.installation.run import run
 from dispatcher.installation.services.base import ServiceManager
 from dispatcher.installation.services.choose import services_of
 from dispatcher.installation.settings_files import given_settings, refuse_by_hand, settings_hash, write_settings
-from shared.embedding.known_models import MULTILINGUAL
+from shared.embedding.open import is_made_here, make_model
 from shared.errors import InstallationIncomplete
 from shared.system.archive_folder import archive_files
 from shared.system.command import translate
@@ -109,13 +109,11 @@ def _directories(installation: InitContext) -> str:
 def _model(installation: InitContext) -> str:
     """The embedding model for any language, unless another one was chosen."""
     settings = installation.settings()
-    if settings.embedder != "local" or settings.model_name != MULTILINGUAL.name:
+    if not is_made_here(settings):
         return "another one is used"
-    from shared.embedding import multilingual
-
     with installation.terminal.busy("Fetching the embedding model (91 MB)"):
-        made = multilingual.install()
-    return f"{MULTILINGUAL.name}, {'made' if made else 'there already'}"
+        made = make_model()
+    return f"{settings.model_name}, {'made' if made else 'there already'}"
 
 
 def _redis(installation: InitContext) -> str:

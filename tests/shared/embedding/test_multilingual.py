@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import random
 import re
 import zipfile
 from pathlib import Path
@@ -12,20 +11,18 @@ from typing import Any
 import numpy as np
 import pytest
 
+from scripts.benchmarks.meaning import distractors, read_sets
 from scripts.embedding_graph import made
 from shared.embedding import multilingual
+from shared.embedding.centring import centre_of, centred
 from shared.embedding.known_models import MINILM, MULTILINGUAL, likeness, speaks
 from shared.embedding.local import LocalEmbedder
 from shared.errors import EmbeddingError
 from shared.ranking.question import content_words, query_words
 from shared.text.words.stemming import stemmed
-from tests.support.world import REPOSITORY
 
 REFERENCE = json.loads((multilingual.FOLDER / "reference.json").read_text(encoding="utf-8"))["texts"]
-SETS = {
-    path.stem: json.loads(path.read_text(encoding="utf-8"))
-    for path in sorted((REPOSITORY / "tests/data/meaning").glob("*.json"))
-}
+SETS = read_sets()
 #: Turns of the same language among which each is found.
 OTHERS = 200
 
@@ -111,14 +108,10 @@ def test_limits_hold_for_both_scales() -> None:
 def found(embedder: LocalEmbedder, talk: str, asked: str) -> list[int]:
     """The ranks (from 1) of the turns of one language that answer the questions of another."""
     data = SETS[talk]
-    others = [
-        frame.replace("{a}", a).replace("{b}", b)
-        for frame in data["frames"]
-        for a in data["first"]
-        for b in data["second"]
-    ]
-    turns = embedder.embed_documents([*data["turns"], *random.Random(7).sample(others, OTHERS)]).vectors
-    scores = [turns @ embedder.embed_query(question) for question in SETS[asked]["questions"]]
+    turns = embedder.embed_documents([*data["turns"], *distractors(data, OTHERS)]).vectors
+    centre = centre_of(turns)
+    asking = [centred(embedder.embed_query(question), centre) for question in SETS[asked]["questions"]]
+    scores = [centred(turns, centre) @ question for question in asking]
     return [int((score > score[number]).sum()) + 1 for number, score in enumerate(scores)]
 
 
