@@ -23,7 +23,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from copy import copy
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -123,8 +123,7 @@ class Question:
     when: bool
     said_then: Array | None = None  # 1 for items of the time that is named
     from_now: bool = False  # that time was counted from the day of asking
-    parts: list[Posting] = field(default_factory=list)  # a term each that stands nowhere: where words hold it
-    missing: int = 0  # terms that stand nowhere, not even within a word
+    missing: int = 0  # terms that stand nowhere
     notes: Array | None = None  # BM25 of the best note of each item, 0 without one
     prefers: Array | None = None  # 1 where somebody says what he prefers; None unless the question asks for advice
 
@@ -242,40 +241,18 @@ def rarity(n: int, df: int) -> np.float64:
     return np.float64(np.log(1 + (n - df + 0.5) / (df + 0.5)))
 
 
-#: What a word that holds a term of the question counts for, beside one that is the term: in the share that people are shown, and in the ranking.
-#: There .5 takes .7 points of BEAM's recall@10 [-2.5, .5] and .1 none: an ordinary question's unheard words are in many others.
-PART, PART_BESIDE = 0.5, 0.1
-
-
-def by_words(question: Question, features: Features, weights: Weights = WEIGHTS, *, alone: bool = False) -> Array:
-    """BM25 of the question's terms; beside it, at most PART_BESIDE of the best, that of the words which hold a term that stands nowhere.
-
-    `alone`: without an item's neighbours.
-    """
-    of_terms = own_bm25 if alone else bm25
-    whole = of_terms(question.postings, features, weights)
-    if not question.parts:
-        return whole
-    within = of_terms(question.parts, features, weights)
-    best_whole, best_within = float(whole.max(initial=0)), float(within.max(initial=0))
-    if not best_whole or not best_within:
-        return whole + within  # one of them is zero everywhere
-    return whole + np.float32(PART_BESIDE * best_whole / best_within) * within
-
-
 def words_share(question: Question, n: int) -> Array | None:
     """Share (0 to 1) of the question's terms that stand in each of `n` items, each counted by its rarity; None for a question without terms.
 
     A term that stands nowhere counts as the rarest: what was never said is not found, however well the rest is.
     """
-    known = [(rarity(n, len(posting[0])), posting[0], 1.0) for posting in question.postings]
-    known += [(rarity(n, len(posting[0])), posting[0], PART) for posting in question.parts]
-    whole = sum(weight for weight, _, _ in known) + question.missing * rarity(n, 0)
+    known = [(rarity(n, len(ordinals)), ordinals) for ordinals, _ in question.postings]
+    whole = sum(weight for weight, _ in known) + question.missing * rarity(n, 0)
     if not whole:  # no term at all: even one that all items have is counted
         return None
     out = np.zeros(n, np.float32)
-    for weight, ordinals, share in known:
-        out[ordinals] += np.float32(weight * share / whole)
+    for weight, ordinals in known:
+        out[ordinals] += np.float32(weight / whole)
     return np.minimum(out, 1.0)
 
 
@@ -285,13 +262,6 @@ def _counts(ordinals: Integers, counts: Array, near: Neighbours) -> Array:
     dense = np.zeros(near.n, np.float32)
     dense[ordinals] = counts
     return near.spread(dense)
-
-
-def joined(postings: Sequence[Posting]) -> Posting:
-    """Of several terms as of one: where any of them stands, and how often all of them."""
-    ordinals, at = np.unique(np.concatenate([one for one, _ in postings]), return_inverse=True)
-    counts = np.bincount(at, np.concatenate([many for _, many in postings]), minlength=len(ordinals))
-    return ordinals.astype(np.int32), np.minimum(counts, 65535).astype(np.uint16)
 
 
 def known(similarities: Array) -> Array | None:
@@ -310,8 +280,8 @@ def score(question: Question, features: Features, similarities: Array | None, we
     near, share = features.neighbours, words_share(question, features.neighbours.n)
     cosine, meaning = None if similarities is None else known(similarities), None
     heard = 1.0 if cosine is None or share is None else words_heard(share, weights)
-    words = by_words(question, features, weights)
-    lexical, own = unit(words), unit(by_words(question, features, weights, alone=True))
+    words = bm25(question.postings, features, weights)
+    lexical, own = unit(words), unit(own_bm25(question.postings, features, weights))
     parts = {"lexical": heard * weights.lexical * lexical, "own_words": heard * weights.own_words * own}
     if similarities is not None and cosine is not None:
         meaning = unit(cosine)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from zoneinfo import ZoneInfo
 
 import numpy as np
@@ -18,7 +17,6 @@ from shared.embedding.centring import centre_of, centred, whole
 from shared.ranking.question import asks, tells_time
 from shared.ranking.scoring import Array, Integers, Posting
 from shared.ranking.tokeniser import Tokeniser
-from shared.text.words.word_forms import FOREIGN, ChatWords
 from shared.turns.chunk import Chunk, turn_order
 from shared.turns.chunking import chunks_of, indexed_text
 from shared.turns.records import Turn
@@ -129,25 +127,6 @@ class DayItems:
                 counts = [self.texts[row].counts[term] for row in at]
                 found[term] = np.array(at, np.int32), np.array(counts, np.uint16)
         return found
-
-    @cached_property
-    def _terms(self) -> frozenset[str]:
-        return frozenset().union(*(text.counts for text in self.texts))
-
-    @cached_property
-    def words(self) -> ChatWords | None:
-        """The words as they are written; None if the texts show no language but English."""
-        if not self._terms.isdisjoint(FOREIGN):
-            return ChatWords.of_texts(turn.indexed for turn in self.turns)
-        return None
-
-    def containing(self, parts: Sequence[str]) -> list[str]:
-        """The terms that one of these parts of words stands in."""
-        return [term for term in self._terms if any(part in term for part in parts)]
-
-    def beginning(self, letters: str) -> set[str]:
-        """The terms of the items that begin so."""
-        return {term for text in self.texts for term in text.counts if term.startswith(letters)}
 
     def similarities(self, vector: Array, centre: Array | None) -> Array:
         """Similarity of each item to a unit vector of shape (dimensions,), compared without `centre`, told as a cosine of whole vectors; NaN where

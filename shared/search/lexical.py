@@ -31,11 +31,10 @@ if TYPE_CHECKING:
     from shared.ranking.scoring import Posting
     from shared.ranking.tokeniser import Tokeniser
     from shared.release.parts import Earlier
-    from shared.search.chat_items import ChatCache, ChatItems, Stretch
-    from shared.text.words.word_forms import ChatWords
+    from shared.search.chat_items import ChatCache, ChatItems
 
 #: Raise it when a part is laid out in another way, or would hold other rows of the same chunks.
-LAYOUT = 4
+LAYOUT = 5
 SCHEMA = """
 CREATE TABLE chats (chat_no INTEGER PRIMARY KEY, chat_id TEXT NOT NULL UNIQUE);
 CREATE TABLE chunks (
@@ -52,8 +51,6 @@ CREATE INDEX chunks_by_exchange ON chunks (chat_id, exchange, role, passage);
 IDS_AT_ONCE = 1000
 #: Chunks that are kept once they were read: a chat's best ones come again from question to question. One takes a kilobyte beside its text.
 CHUNKS_KEPT = 16_384
-#: Chats' vocabularies that are kept, of those asked last for a part of a word: 10 bytes a term.
-VOCABULARIES_KEPT = 64
 
 
 def version() -> str:
@@ -85,11 +82,11 @@ def part_content(rows: Iterable[tuple[Chunk, str]]) -> bytes:
 def _write_part(connection: sqlite3.Connection, rows: Iterable[tuple[Chunk, str]], *, on_disk: bool = True) -> int:
     """How many chunks the new file holds. One chat is in memory at a time."""
     from shared.ranking.tokeniser import Tokeniser
-    from shared.search import chat_items, chat_words
+    from shared.search import chat_items
 
     number, chats = 0, set[str]()
     connection.execute("PRAGMA journal_mode=DELETE")
-    connection.executescript(SCHEMA + chat_items.SCHEMA + chat_words.SCHEMA)
+    connection.executescript(SCHEMA + chat_items.SCHEMA)
     with closing(Tokeniser(on_disk=on_disk)) as tokeniser:
         for chat_id, group in itertools.groupby(rows, key=lambda row: row[0].chat_id):
             if chat_id in chats:
@@ -105,7 +102,6 @@ def _write_part(connection: sqlite3.Connection, rows: Iterable[tuple[Chunk, str]
             own.sort(key=lambda row: row[0].started_at)
             entries = [(c.chunk_id, c.role, c.speaker, c.user_id, c.text, c.started_at, text) for c, text in own]
             chat_items.write_chat(connection, len(chats), entries, tokeniser)
-            chat_words.write_words(connection, len(chats), (text for _, text in own))
     connection.commit()
     return number
 
@@ -176,15 +172,11 @@ class LexicalIndex:
         self._ranked: Ranked | None = None
         self._kept: LRUCache[str, Chunk] = LRUCache(CHUNKS_KEPT)
         self._keeping = threading.Lock()
-        self._vocabularies: LRUCache[tuple[int, int], str] = LRUCache(VOCABULARIES_KEPT)
-        self._words: LRUCache[tuple[int, int], ChatWords | None] = LRUCache(VOCABULARIES_KEPT)
 
     def close(self) -> None:
         with self._keeping:
             self._kept.clear()
         with self._lock:
-            self._vocabularies.clear()
-            self._words.clear()
             for connection in self._connections:
                 connection.close()
             if self._ranked:
@@ -204,46 +196,6 @@ class LexicalIndex:
 
         with self._lock:
             return joined_postings([read_postings(self._connections[one.part], one, terms) for one in items.stretches])
-
-    def containing(self, items: ChatItems, parts: Sequence[str]) -> list[str]:
-        """The terms of a chat that one of these parts of words stands in."""
-        from shared.search.chat_words import containing
-
-        told = [self._vocabulary(one) for one in items.stretches]
-        return list(dict.fromkeys(term for terms in told for part in parts for term in containing(terms, part)))
-
-    def _vocabulary(self, stretch: Stretch) -> str:
-        """Kept: of 50,000 terms it takes 30 ms to read, and 1 ms to look through."""
-        from shared.search.chat_words import read_vocabulary
-
-        key = stretch.part, stretch.chat_no
-        with self._lock:
-            terms = self._vocabularies.get(key)
-            if terms is None:
-                self._vocabularies[key] = terms = read_vocabulary(self._connections[stretch.part], stretch)
-        return terms
-
-    def words(self, items: ChatItems) -> list[ChatWords]:
-        """The words of a chat as they are written, of each part where it shows another language than English."""
-        from shared.search.chat_words import read_words
-
-        with self._lock:
-            for one in items.stretches:
-                key = one.part, one.chat_no
-                if key not in self._words:
-                    self._words[key] = read_words(self._connections[one.part], one.chat_no)
-            told = [self._words.get((one.part, one.chat_no)) for one in items.stretches]
-        return [words for words in told if words]
-
-    def beginning(self, items: ChatItems, letters: str) -> set[str]:
-        """The terms of a chat that begin so."""
-        from shared.search.chat_words import read_terms
-
-        found = set[str]()
-        for one in items.stretches:
-            with self._lock:
-                found.update(read_terms(self._connections[one.part], one, letters))
-        return found
 
     def search(self, query: str, chat_id: str, k: int) -> list[Match]:
         """The chat's chunks that hold one of the words, best first; score is BM25 with what stands near (higher is better)."""

@@ -26,7 +26,6 @@ from shared.ranking.injection import Evidence, may_be_foreign, read_message
 from shared.ranking.question import asks_when, groups, meant_speakers, query_terms, query_words
 from shared.search.lexical import LexicalIndex
 from shared.search.types import EmbedQuery, Hit, Query, Recalled
-from shared.search.word_lookup import WordLookup
 from shared.text.words.function_words import SHOWN_BY
 from shared.turns.chunk import Chunk
 from shared.turns.message_origin import Origin
@@ -34,7 +33,7 @@ from shared.turns.speakers import is_named
 from shared.vectors.base import MemoryBackend
 
 if TYPE_CHECKING:
-    from shared.ranking.scoring import Array, Integers, Question, Scored
+    from shared.ranking.scoring import Array, Integers, Posting, Question, Scored
     from shared.search.chat_items import ChatItems
     from shared.search.merge import Merged, MergedCache
     from shared.search.notes import ChatNotes, NoteIndex
@@ -88,6 +87,8 @@ class _Lookup:
         self._message = read_message(query.text, time.time() if query.now is None else query.now, sources.zone)
         self.evidence: Evidence | None = None
         self.speakers: tuple[Speaker, ...] = ()
+        self._lexical = sources.lexical
+        self._postings: dict[str, Posting] = {}  # of the question's terms
         self._notes: ChatNotes | None = None
         self._of_turns: Array | None = None  # the cosines of the turns themselves, without their notes
 
@@ -162,32 +163,38 @@ class _Lookup:
     def _question(self, merged: Merged) -> Question:
         from shared.ranking.scoring import Question
 
-        query, message, lexical = self._query, self._message, self._sources.lexical
+        query, message = self._query, self._message
         words, times = query_words(query.text), message.times
         # A question about a time only ("what did we talk about yesterday?") has no word to search for.
         asked = [] if message.asks_for_a_time else query_words(times.rest)
-        other_forms = message.language != "en"
+        terms = self._sources.terms(asked)
         try:
-            found = WordLookup(lexical, merged, asked, self._sources.terms, other_forms=other_forms)
+            self._postings = self._standing(merged, terms)
         except sqlite3.Error as error:
             self._degraded.append(f"no keyword search: {without_words(error)}")
-            found = WordLookup(None, merged, asked, self._sources.terms, other_forms=other_forms)
-        self._words = found
+            self._lexical = None
+            self._postings = self._standing(merged, terms)
         speaker = merged.of_speakers(meant_speakers(words, [(role, name) for role, name, _ in merged.speakers]))
         then = merged.said_in(times.spans) if times.spans else None
         from_now = times.from_now or message.asks_for_a_time
-        notes = self._by_notes(merged, list(dict.fromkeys((*found.terms, *found.postings))))
+        notes = self._by_notes(merged, terms)
         prefers = self._prefers(merged) if asks_for_advice(words) else None
-        return Question(
-            found.whole, speaker, asks_when(words), then, from_now, found.parts, found.missing, notes, prefers
-        )
+        whole = [self._postings[term] for term in terms if term in self._postings]
+        missing = len(terms) - len(whole)
+        return Question(whole, speaker, asks_when(words), then, from_now, missing, notes, prefers)
+
+    def _standing(self, merged: Merged, terms: Sequence[str]) -> dict[str, Posting]:
+        """Where these terms stand in release and day, those that do; sqlite3.Error if the release cannot be read."""
+        lexical, release = self._lexical, merged.release
+        of_day = merged.day.postings(terms) if merged.day else {}
+        return merged.postings(lexical.postings(release, terms) if lexical and release else {}, of_day)
 
     def _prefers(self, merged: Merged) -> Array | None:
         """1 for items that hold a word of preference."""
         from shared.ranking.evidence import standing
 
         try:
-            return standing(self._words.standing(_terms_of_each(PREFERENCE)), len(merged)).clip(max=1)
+            return standing(self._standing(merged, _terms_of_each(PREFERENCE)), len(merged)).clip(max=1)
         except sqlite3.Error:
             return None
 
@@ -204,18 +211,17 @@ class _Lookup:
         """The evidence for injecting anything at all, from the same terms and cosines as the ranking."""
         from shared.ranking.evidence import middle, weigh
 
-        message, found = self._message, self._words
-        terms = [self._sources.terms([word]) for word in message.telling]
-        words = [[form for term in some for form in (term, *found.forms.get(term, ()))] for some in terms]
+        message = self._message
+        words = [self._sources.terms([word]) for word in message.telling]
         then = int(merged.said_in(message.spans).sum()) if message.spans else 0
         words_asked = set(query_words(self._query.text))
         named = any(name.lower() in words_asked for role, name, _ in merged.speakers if is_named(role, name))
-        present = (any(form in found.postings for form in forms) for forms in words)
+        present = (any(term in self._postings for term in terms) for terms in words)
         names = {there for word, there in zip(message.telling, present, strict=True) if word in message.names}
         more = {"named": named or True in names, "unknown_name": False in names, "typical": middle(scored.total)}
         # What is enough to inject was measured on turns, and a note is nearer to a question.
         cosines = None if scored.cosine is None else self._of_turns
-        weighed = weigh(message, words, found.postings, cosines, len(merged), then, **more)
+        weighed = weigh(message, words, self._postings, cosines, len(merged), then, **more)
         return replace(weighed, foreign=self._foreign(merged)) if may_be_foreign(weighed) else weighed
 
     def _foreign(self, merged: Merged) -> float:
@@ -224,7 +230,7 @@ class _Lookup:
 
         try:
             shown = {
-                language: standing(self._words.standing(_terms_of_each(tuple(words))), len(merged))
+                language: standing(self._standing(merged, _terms_of_each(tuple(words))), len(merged))
                 for language, words in SHOWN_BY.items()
             }
         except sqlite3.Error:

@@ -1,12 +1,7 @@
-"""The turns and questions of tests/data/languages.toml, and where each question's turn is found by words alone.
-
-`python -m tests.support.languages` prints a row for each language: how many turns are found first for questions, of the release and of the day,
-for words alone, and for the questions that were held out.
-"""
+"""The turns and questions of tests/data/languages.toml."""
 
 from __future__ import annotations
 
-import sys
 import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,12 +9,10 @@ from functools import cache
 from pathlib import Path
 
 from shared.turns.records import Turn
-from tests.support.day.day_recall import NOON, holding, ids
+from tests.support.day.day_recall import NOON
 
 DATA = Path(__file__).parents[1] / "data"
 DAY = 86_400.0
-#: Where neither the release nor the day has the turn among the hits.
-NOWHERE = 99
 
 
 @dataclass(frozen=True)
@@ -52,23 +45,3 @@ def _talk(turns: str, questions: str, words: str = "", held_out: str = "") -> Ta
 
 def _numbered(lines: str) -> list[tuple[int, str]]:
     return [(int(number), asked) for number, asked in (line.split(" ", 1) for line in lines.strip().splitlines())]
-
-
-def ranks(talk: Talk, asked: Sequence[tuple[int, str]] | None = None, *, by_day: bool = False) -> list[int]:
-    """The place, from 1, of the turn that each question is for; by day all turns are the day's, else all are in the release."""
-    with holding([] if by_day else talk.turns) as side:
-        day = side.day(talk.turns) if by_day else None
-        return [_place(ids(side.hits(question, day)), number) for number, question in asked or talk.questions]
-
-
-def _place(found: Sequence[str], number: int) -> int:
-    wanted = f"t{number}:user#1"
-    return found.index(wanted) + 1 if wanted in found else NOWHERE
-
-
-if __name__ == "__main__":
-    for language, talk in talks(*sys.argv[1:]).items():
-        released, today = ranks(talk), ranks(talk, by_day=True)
-        words, later = (ranks(talk, asked) if asked else [] for asked in (talk.words, talk.held_out))
-        counts = [f"{found.count(1)} of {len(found)}" for found in (released, today, words, later)]
-        print(language, *counts, released, words, later, sep=" | ")

@@ -223,7 +223,7 @@ class Remembering:
         """Memories that are relevant to a question, best first, without those in `shown` (ids); `known`: the chat's, if they were just read."""
         known, vector = known or self.of_chat(chat_id), self._embedder.query(query)
         alone = known.vectors is None or vector is None
-        shares = known.index.shares(query, parts=False)
+        shares = known.index.shares(query)
         near = {at: one for at, one in shares.items() if one >= (SHOWN_WORDS_ALONE if alone else SHOWN_WORDS)}
         if known.vectors is not None and vector is not None:
             cosines = likeness(known.vectors @ vector, self._embedder.family)

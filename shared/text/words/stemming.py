@@ -57,15 +57,3 @@ def stem_in(language: str, word: str) -> str:
     module = import_module(f"snowballstemmer.{language}_stemmer")
     found: str = getattr(module, f"{language.title()}Stemmer")().stemWord(word)
     return found or word
-
-
-#: Letters that two words must begin with to pass for forms of one word where no stem meets them, and their share of the shorter:
-#: "alergia" and "alergico", "Zahnarzt" and "Zahnarzttermin", not "Gewicht" and "Gewinn".
-COMMON_LETTERS, COMMON_SHARE, LONG_BEGINNING = 5, 0.7, 7
-
-
-def alike(one: str, other: str) -> bool:
-    """Whether two terms may be forms of one word: a common beginning that is most of the shorter."""
-    shorter = min(len(one), len(other))
-    common = next((at for at in range(shorter) if one[at] != other[at]), shorter)
-    return common >= min(LONG_BEGINNING, max(COMMON_LETTERS, COMMON_SHARE * shorter))

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
 from shared.embedding.centring import PRIOR, centre_of, centred, whole
 
 
-def vectors(count: int, seed: int = 1) -> np.ndarray:
+def vectors(count: int, seed: int = 1) -> Any:
     """Unit vectors that have a large part in common."""
     made = np.random.default_rng(seed).standard_normal((count, 384)) + 2 * np.ones(384)
     return (made / np.linalg.norm(made, axis=1, keepdims=True)).astype(np.float32)

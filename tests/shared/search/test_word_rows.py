@@ -16,11 +16,10 @@ from dispatcher.memory.day.memory import DayMemory
 from dispatcher.memory.typed.chat_memories import MemoryWords
 from dispatcher.memory.typed.search import MemoryHit, among
 from dispatcher.prompt.assemble import PromptRequest, day_request
-from shared.ranking.scoring import PART, PART_BESIDE, Question, by_words, words_share
+from shared.ranking.scoring import Question, words_share
 from shared.search.types import Hit, Query, shown_score
 from shared.turns.records import Task, Turn
-from tests.support.processes.memory_server import searched
-from tests.support.samples import features, posting
+from tests.support.samples import posting
 from tests.support.world import World
 
 NOW = time.time()
@@ -56,7 +55,6 @@ def test_memories_are_rows_of_a_search_also_without_an_embedder(light: World) ->
     assert memory["timestamp"] == pytest.approx(NOW)
     shown = light.command("hmem", "search", "9912", "chimney").stdout
     assert "  memory 2\n      goal: Sweep the chimney\n" in shown
-    assert [row["kind"] for row in found(light, "aillan")] == ["memory"], "by a part of its word"
     assert found(light, "boiler", chat="77") == [], "another chat"
 
 
@@ -109,31 +107,6 @@ def test_since_and_until_bound_a_search_and_nothing_else(light: World) -> None:
     assert refused.returncode == 24
 
 
-@pytest.mark.slow
-def test_a_part_of_a_word_finds_it_in_the_release_and_in_the_day(light: World) -> None:
-    light.say("t1", "Mr Maillant repaired it")
-    light.say("t2", "nothing of that kind here", timestamp=1_709_500_000.0)
-    light.night()
-    today(light, "Mrs Caillan called")
-    assert {row["text"] for row in found(light, "aillan")} == {"Mr Maillant repaired it", "Mrs Caillan called"}
-    assert found(light, "ail") == [], "too short"
-    assert "Maillant" in searched(light, ["aillan"])[0]
-    light.say("t3", "Ask Aillan about it", timestamp=1_708_500_000.0)
-    light.night()
-    assert [row["text"] for row in found(light, "aillan")] == ["Ask Aillan about it"], "a whole word is there"
-
-
-def test_what_holds_a_word_is_ranked_under_the_word() -> None:
-    chat = features([50, 50, 50], [0, 1e6, 2e6])
-    nobody = np.zeros(3, np.float32)
-    whole = Question([posting(1, 0, 0)], nobody, False)
-    both = Question([posting(1, 0, 0)], nobody, False, parts=[posting(0, 0, 1)])
-    assert by_words(both, chat)[0] == by_words(whole, chat)[0]
-    assert by_words(both, chat)[2] == pytest.approx(PART_BESIDE * by_words(whole, chat)[0])
-    alone = Question([], nobody, False, parts=[posting(0, 0, 1)])
-    assert by_words(alone, chat)[2] > 0 == by_words(alone, chat)[0]
-
-
 def test_the_share_of_words_counts_the_rare_ones_more_and_the_missing_most() -> None:
     nobody = np.zeros(3, np.float32)
     common, rare = posting(1, 1, 1), posting(1, 0, 0)
@@ -146,7 +119,6 @@ def test_the_share_of_words_counts_the_rare_ones_more_and_the_missing_most() -> 
     assert share(common, rare)[0] == 1
     assert 0 < share(common, rare)[1] < 0.5
     assert share(common, rare, missing=1)[0] < 0.5
-    assert share(parts=[rare]) == [PART, 0, 0]
     assert words_share(Question([], nobody, False), 3) is None
 
 
@@ -194,7 +166,6 @@ def test_words_of_memories() -> None:
     index = MemoryWords(["The boiler is a Vaillant", "The user is afraid of flying", "boiler keys"])
     assert set(index.shares("Which boiler?")) == {0, 2}
     assert index.shares("What's the Vaillant boiler?")[0] == 1
-    assert index.shares("aillan") == {0: 0.5}
-    assert index.shares("aillan", parts=False) == {}
+    assert index.shares("aillan") == {}
     assert index.shares("and why?") == {}
     assert MemoryWords([]).shares("boiler") == {}

@@ -81,7 +81,7 @@ def test_other_words_are_kept_with_what_they_repeat_and_found(host: Host) -> Non
     host.answer("[REMEMBER CODE: the user has a cat named mishka]", "t3")
     (cat,) = host.memories.list(SAID)
     assert len(cat.wordings) == 1
-    assert set(host.kept.of_chat(SAID).index.shares("named", parts=False)) == {0}, "by its other words"
+    assert set(host.kept.of_chat(SAID).index.shares("named")) == {0}, "by its other words"
 
 
 def test_a_memory_is_forgotten_by_any_of_its_wordings(host: Host) -> None:
