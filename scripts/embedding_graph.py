@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import json
 import sys
-import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -100,23 +99,18 @@ LANGUAGES, ASKING = 8, 3
 
 
 def common() -> NDArray[np.float32]:
-    """Of ten languages' turns and questions of the suite, and the demo's turns in English: the mean of all turns, each language with the same weight;
-    then orthogonal unit vectors of the largest differences between languages' means, and between the questions and the turns of a language."""
+    """Of 30 statements and 30 questions in 16 languages: the mean of the statements; then orthogonal unit vectors of the largest differences between
+    languages, and between the questions and the statements of a language."""
     from shared.embedding.known_models import MULTILINGUAL
     from shared.embedding.local import LocalEmbedder
 
-    here = Path(__file__).parent
-    talks = tomllib.loads((here.parent / "tests" / "data" / "languages.toml").read_text(encoding="utf-8"))
-    languages = [talk["turns"].strip().splitlines() for talk in talks.values()]
-    asked = [[line.partition(" ")[2] for line in talk["questions"].strip().splitlines()] for talk in talks.values()]
-    sample = map(json.loads, (here / "demo_sample.jsonl").read_text(encoding="utf-8").splitlines())
-    languages.append([line["message"] for line in sample if line.get("message")])
+    texts = json.loads((Path(__file__).parents[1] / "tests" / "data" / "asking.json").read_text(encoding="utf-8"))
     np.save(FOLDER / COMMON, np.zeros((1 + LANGUAGES + ASKING, HIDDEN), np.float32))
     embedder = LocalEmbedder(MULTILINGUAL)
-    means = np.array([embedder.embed_documents(texts).vectors.mean(axis=0) for texts in languages], np.float64)
-    asking = np.array([np.mean([embedder.embed_query(text) for text in texts], axis=0) for texts in asked], np.float64)
-    centre = means.mean(axis=0)
-    differences = [*_largest(means - centre, LANGUAGES), *_largest(asking - means[: len(asking)], ASKING)]
+    said = np.array([embedder.embed_documents(one["said"]).vectors for one in texts.values()], np.float64).mean(axis=1)
+    asked = np.array([[embedder.embed_query(text) for text in one["asked"]] for one in texts.values()], np.float64)
+    centre = said.mean(axis=0)
+    differences = [*_largest(said - centre, LANGUAGES), *_largest(asked.mean(axis=1) - said, ASKING)]
     return np.array([centre, *_largest(np.array(differences), LANGUAGES + ASKING)], np.float32)
 
 

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from dispatcher.cli.arguments import Json, connect
+from dispatcher.releases.night_command import NightCommandFailed
 from shared.system.command import application, print_json, start
 from shared.text.format import counted
 
@@ -29,15 +30,18 @@ def restore(
     ] = None,
     json: Json = False,
 ) -> None:
-    """Bring everything back from a copy of the archive: turns, memories, reminders, what chats have set, guests. Safe to rerun.
+    """Bring everything back from a copy of the archive: turns, memories, reminders, what chats have set, guests. If it is killed, run it again.
 
     What this host has forgotten since the copy was made stays forgotten.
     """
     from dispatcher.installation.restore import restore as bring_back
 
     settings = start("dispatcher", children=("night",))
-    with closing(connect(settings)) as client:
-        done = bring_back(settings, client, copy.absolute(), forgotten, lambda text: typer.echo(text, err=True))
+    try:
+        with closing(connect(settings)) as client:
+            done = bring_back(settings, client, copy.absolute(), forgotten, lambda text: typer.echo(text, err=True))
+    except NightCommandFailed as error:  # its sentence is on our standard error
+        raise typer.Exit(error.code if error.code > 0 else 1) from None
     if json:
         print_json(done)
         return

@@ -33,15 +33,19 @@ def restore(
     settings: Settings, client: Redis, copy: Path, forgotten: Path | None, say: Callable[[str], None]
 ) -> dict[str, Any]:
     """Bring everything back; what was done. InvalidInput for an unusable list, NightCommandFailed if the archive cannot be brought or built."""
-    here = Forgotten(settings.hmem_state_dir)
-    for tombstone in _listed(forgotten) if forgotten else ():
-        here.add(tombstone)
-    announce(client, tombstones := here.all())
-    built = night_is_here(settings)
+    listed = _listed(forgotten) if forgotten else []
+    here, built = Forgotten(settings.hmem_state_dir), night_is_here(settings)
     if built:
         make_dir(settings.hmem_night_dir)
-        if any(one.erase for one in tombstones) and (why := open_signing(settings).why_not):
-            say(f"What was erased since is only hidden in this archive: {why}.")
+    signing = open_signing(settings)
+    for (
+        tombstone
+    ) in listed:  # the owner names it: it counts with the key of this host, too, if that of the list is lost
+        here.add(signing.signed(tombstone))
+    announce(client, tombstones := here.all())
+    if built:
+        if signing.why_not and any(one.erase for one in (*listed, *tombstones)):
+            say(f"What was erased since is only hidden in this archive: {signing.why_not}.")
         run_night(settings, "backfill", "archive", str(copy))
     else:
         say(

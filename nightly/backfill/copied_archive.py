@@ -51,8 +51,8 @@ def bring(settings: Settings, copy: Path, report: Reporter) -> CopiedArchive:
         if more := sorted({name for _, name in archive_files(target)} - {*names}):
             raise InvalidInput(
                 f"The archive of this host has {more[0]}, which the copy lacks ({len(more)} files in all), so it is not older than the copy. "
-                "Nothing was changed. To go back to the copy all the same, move the directory "
-                f"{target} away first."
+                "Nothing was changed. To go back to the copy all the same, first move the directories "
+                f"{target} and {settings.hmem_memory_dir} away."
             )
         if (source / CAPTURE).exists() and not (target / CAPTURE).exists():
             names.append(CAPTURE)

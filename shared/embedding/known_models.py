@@ -102,6 +102,11 @@ def known_model(name: str, provider: Provider | None = None) -> KnownModel:
     )
 
 
+def name_of(family: str) -> str:
+    """EMBED_MODEL of a family; of one that is not known the family."""
+    return next((model.name for model in KNOWN_MODELS if model.family == family), family)
+
+
 def compares_as_questions(family: str | None) -> bool:
     """Whether texts of one kind are embedded as questions are."""
     return any(model.family == family and model.symmetric for model in KNOWN_MODELS)

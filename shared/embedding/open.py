@@ -31,9 +31,9 @@ def is_made_here(settings: Settings) -> bool:
 
 def make_model() -> bool:
     """Make those files, unless they are there; whether any were made. EmbeddingError if they cannot be fetched or written."""
-    from shared.embedding import multilingual  # numpy, late
+    from shared.embedding.multilingual import install  # numpy, late
 
-    return multilingual.install()
+    return install()
 
 
 def open_ollama(settings: Settings) -> OllamaServer:

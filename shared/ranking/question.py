@@ -118,8 +118,8 @@ class Weights:
     #: Added to it where words tell nothing.
     vector_alone: float = 0.75
     #: The share of the question's words in one item up to which words tell nothing, and from which they count in full.
-    unheard: float = 0.15
-    heard: float = 0.40
+    unheard: float = 0.20
+    heard: float = 0.45
     #: Cosine of the item with its neighbours: what a short reply is about stands beside it.
     context_vector: float = 0.15
     #: The best item of the session, by its own words and cosine.

@@ -40,7 +40,7 @@ BUDGETS = {
     "shared": 70,
     "shared/config": 1100,
     "shared/delivery": 820,
-    "shared/embedding": 980,
+    "shared/embedding": 990,
     "shared/ranking": 1000,
     "shared/release": 830,
     "shared/search": 1640,

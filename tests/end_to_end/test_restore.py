@@ -107,7 +107,7 @@ def test_what_was_forgotten_since_the_copy_stays_forgotten(lived_in: World, tmp_
     lived_in.command("hmem", "memory", "forget", CHAT, "5")
     forgotten = shutil.copy(lived_in.root / "state" / "forgotten.jsonl", tmp_path / "forgotten.jsonl")
     host = empty_host(lived_in, tmp_path / "host")
-    host.environment["OWNER_KEY_FILE"] = str(lived_in.root / "owner.key")  # without it the night only hides
+    host.environment["OWNER_KEY_FILE"] = str(host.root / "owner.key")  # a new one: that of the list is lost
     host.command("hmem", "restore", str(copy), "--forgotten", str(forgotten))
     everything = "".join(said(host))
     assert "pelican7731" not in everything and "short sentences" not in everything and "heron" in everything

@@ -16,6 +16,7 @@ from dispatcher.health.nights import pin_sentence, read_nights
 from dispatcher.health.notices.night_records import read_records
 from dispatcher.memory.tombstones import Forgotten
 from shared.config.settings import Settings
+from shared.embedding.known_models import name_of
 from shared.embedding.models import Embedder
 from shared.embedding.open import open_embedder
 from shared.errors import HmemError, IndexServerUnavailable, MemoryStale, ReleaseRefused, SettingsError
@@ -182,7 +183,7 @@ def check_vectors(setup: Setup) -> Finding:
     return problem(
         Fault.EMBEDDER_DIFFERS,
         f"The embedder differs from the one that release {release.name} was indexed with, so it is searched by words only: {why}.",
-        f"Set EMBEDDER and EMBED_MODEL to {indexed.family} as on the night host, or run hmem-night backfill archive --reembed with these settings.",
+        f"Set EMBED_MODEL={name_of(indexed.family)} and EMBEDDER as on the night host, or run hmem-night backfill archive --reembed with these.",
     )
 
 
