@@ -224,7 +224,7 @@ def other_embedder(host: Installation) -> Iterator[None]:
     """The night's release is of one version of a model; then another is pulled under its name."""
     with OllamaApi() as api:
         host.environment |= {"EMBEDDER": "ollama", "OLLAMA_URL": api.url}
-        host.night()
+        host.command("hmem-night", "run")
         api.models["all-minilm:latest"] = "0" * 64
         yield
 
