@@ -68,6 +68,7 @@ def stopped(host: Installation) -> None:
 
 def model(change: Callable[[Path], object]) -> Break:
     def breaks(host: Installation) -> None:
+        host.environment["EMBED_MODEL"] = "all-minilm"
         change(host.own_program() / "shared" / "models" / "all-MiniLM-L6-v2-int8" / "model.onnx")
 
     return breaks
