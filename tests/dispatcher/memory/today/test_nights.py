@@ -8,12 +8,13 @@ from dataclasses import replace
 
 import pytest
 
-from shared.embedding.known_models import MINILM
+from shared.embedding.known_models import MINILM, MULTILINGUAL
 from shared.embedding.local import LocalEmbedder
 from shared.errors import ReleaseRefused
 from shared.search.day_items import DayTurn, day_turns
 from shared.search.recall import DayRecall, OpenRelease
 from shared.search.types import HiddenTurns, Query
+from shared.turns.chunking import embedded_text
 from tests.support.day.day_recall import HOUR, NOON, QUESTIONS, UTC, ids, said, same
 from tests.support.world import World
 
@@ -27,14 +28,15 @@ def opened(world: World) -> Iterator[OpenRelease]:
 
 
 @pytest.mark.slow
-def test_tonight_changes_nothing_in_what_is_recalled_today(world: World) -> None:
-    embedder, zone = LocalEmbedder(MINILM), world.settings().timezone
+def test_tonight_changes_nothing_in_what_is_recalled_today(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("shared.embedding.centring.PRIOR", 10**9)  # no centre: it moves when so small a chat doubles
+    embedder, zone = LocalEmbedder(MULTILINGUAL), world.settings().timezone
     old, new = said("b1", "c1", "h1"), said("d1", "d2", "d3")
     for one in old:
         world.redis.set(f"hcli:memory:{one.turn_id}", one.to_json())
     world.night()
     entries = [entry for one in new for entry in day_turns(one, zone)]
-    vectors = embedder.embed_documents([entry.indexed for entry in entries]).vectors
+    vectors = embedder.embed_documents([embedded_text(entry.chunk) for entry in entries]).vectors
     maker = DayRecall(world.settings())
     day = maker.items("9912", [replace(one, vector=vector) for one, vector in zip(entries, vectors, strict=True)])
     queries = [*QUESTIONS, "Which animal is ill?", "holiday by the sea", "repair of the heating"]
