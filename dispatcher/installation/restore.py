@@ -38,9 +38,8 @@ def restore(
     if built:
         make_dir(settings.hmem_night_dir)
     signing = open_signing(settings)
-    for (
-        tombstone
-    ) in listed:  # the owner names it: it counts with the key of this host, too, if that of the list is lost
+    # The owner names the list, so it counts on this host even if the key that signed it is lost.
+    for tombstone in listed:
         here.add(signing.signed(tombstone))
     announce(client, tombstones := here.all())
     if built:
