@@ -37,13 +37,13 @@ def restore(
     here, built = Forgotten(settings.hmem_state_dir), night_is_here(settings)
     if built:
         make_dir(settings.hmem_night_dir)
-    signing = open_signing(settings)
+    signing = open_signing(settings) if any(one.erase for one in (*listed, *here.all())) else None
     # The owner names the list, so it counts on this host even if the key that signed it is lost.
     for tombstone in listed:
-        here.add(signing.signed(tombstone))
+        here.add(signing.signed(tombstone) if signing else tombstone)
     announce(client, tombstones := here.all())
     if built:
-        if signing.why_not and any(one.erase for one in (*listed, *tombstones)):
+        if signing and signing.why_not:
             say(f"What was erased since is only hidden in this archive: {signing.why_not}.")
         run_night(settings, "backfill", "archive", str(copy))
     else:

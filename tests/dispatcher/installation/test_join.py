@@ -81,7 +81,14 @@ def test_a_night_on_a_second_host_joined_from_nothing(homes: TwoHomes) -> None:
     line = homes.admit()
     joined = homes.hmem_night("join", f"127.0.0.1:{homes.port}", given=f"{line}\n")
     assert joined.returncode == 0, joined.stderr
-    steps = "✓ verbs", "✓ Redis", "✓ delivery", "into the crontab:\n0 3 * * * HMEM_CONFIG=", "Joined; the settings"
+    steps = (
+        "✓ verbs",
+        "✓ Redis",
+        "✓ delivery",
+        "✓ embedding model",
+        "into the crontab:\n0 3 * * * HMEM_CONFIG=",
+        "Joined; the settings",
+    )
     for said in steps:
         assert said in joined.stdout
     assert not list((world.memory_dir / "incoming").iterdir()), "the trial was thrown away"
