@@ -216,7 +216,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         "the embedders of day and release differ", breaking.other_embedder,
-        Doctor("vectors", 36, "differs from the one that release 3 was indexed with", "EMBED_MODEL=all-minilm .*hmem-night backfill archive --reembed"),
+        Doctor("vectors", 36, "differs from the one that release 3 was indexed with", "EMBED_MODEL=all-minilm .*night backfill archive --reembed"),
         start="after",
     ),
     Fault("the clock is ten minutes ahead", breaking.clock_ahead, Doctor("clock", 33, "ahead of Redis", "set-ntp")),
