@@ -64,7 +64,7 @@ def homes(light: World) -> Iterator[TwoHomes]:
     light.memory_dir.mkdir(mode=0o700)
     (day / ".config/hmem/hmem.toml").write_text(
         f'REDIS_URL = "{light.url}"\nHMEM_MEMORY_DIR = "{light.memory_dir}"\nHMEM_STATE_DIR = "{light.root}/state"\n'
-        f'HMEM_NIGHT_DIR = "{light.root}/no-night"\nEMBEDDER = "none"\nCHAT_TIMEZONE = "Europe/Berlin"\nNIGHT_INDEXES = "none"\n'
+        f'HMEM_NIGHT_DIR = "{light.root}/no-night"\nEMBEDDER = "local"\nCHAT_TIMEZONE = "Europe/Berlin"\nNIGHT_INDEXES = "none"\n'
     )
     (day / ".config/hmem/hmem.toml").chmod(0o600)
     (light.root / "ssh").mkdir(mode=0o700)
