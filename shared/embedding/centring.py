@@ -1,12 +1,12 @@
 """What all texts of a chat have in common is taken from their vectors, so that what is left is what each of them says.
 
-    centre = Σ v / (n + PRIOR), over the first n vectors of the chat, n the greatest power of two that it has
+    centre = Σ v / (n + 1), over the first n vectors of the chat, n the greatest power of two that it has; 0 if n < LEAST
     v'     = (v - centre) / |v - centre|
 
 Any two texts of a chat share its language, its people and its tone, so all their cosines are high, those of short texts and of the one language of a
 mixed chat above all (Mu and Viswanath, ICLR 2018, take the mean of a whole collection). Without it the median cosine of a question with its chat's
-turns is 0, whatever the model and the language. The centre moves only when a chat has doubled, so a night seldom writes earlier vectors again. PRIOR
-keeps that of a few texts near nothing: the mean of one text is the text.
+turns is 0, whatever the model and the language. The centre moves only when a chat has doubled, so a night seldom writes earlier vectors again. A few
+texts have their subject in common. The 1 leaves a direction to vectors that are all the same.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from shared.embedding.models import Vectors
 
 #: Raise it when vectors come out differently: then the night does every chat again.
-VERSION = 1
-PRIOR = 8
+VERSION = 2
+LEAST = 16
 
 
 def centre_of(vectors: Vectors) -> Vectors:
@@ -26,8 +26,9 @@ def centre_of(vectors: Vectors) -> Vectors:
     import numpy as np  # late: a day without vectors does without it
 
     known = vectors[vectors.any(axis=1)]
-    first = known[: 1 << len(known).bit_length() >> 1]
-    centre: Vectors = (first.sum(axis=0, dtype=np.float64) / (len(first) + PRIOR)).astype(np.float32)
+    count = 1 << len(known).bit_length() >> 1
+    first = known[: count if count >= LEAST else 0]
+    centre: Vectors = (first.sum(axis=0, dtype=np.float64) / (len(first) + 1)).astype(np.float32)
     return centre
 
 

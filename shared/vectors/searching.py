@@ -18,11 +18,11 @@ from shared.embedding.models import Embedder, EmbeddingIdentity
 from shared.embedding.open import open_embedder
 from shared.errors import HmemError
 from shared.ranking.question import Match
-from shared.release.chats import ChatTable
 from shared.vectors.base import how_to_install
 
 if TYPE_CHECKING:
     from shared.embedding.models import Vectors
+    from shared.release.chats import ChatTable
 
 #: Questions whose vectors are kept: one lookup asks for its vector more than once, and as many lookups as that run at the same time.
 KEPT = 64
@@ -207,6 +207,8 @@ class AskingBackend(ABC):
         asker = open_asker(self._settings, self._release.name, self._indexed_with)
         if isinstance(asker, str):
             return asker
+        from shared.release.chats import ChatTable  # sqlite3, late: `hmem status` opens nothing
+
         self._asker = asker
         self._open_index()
         self._chats = ChatTable.of(self._release)

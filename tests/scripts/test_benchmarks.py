@@ -85,7 +85,7 @@ def test_few_turns_are_sentences_and_a_larger_size_embeds_only_what_is_new(tmp_p
     assert (small.kind, large.kind, large.vectors.shape) == ("embedded", "embedded", (64, 384))
     assert np.array_equal(large.vectors[:44], small.vectors)
     assert embedder is not None
-    exact = embedder.embed_query(list(islice(sentences(1), 64))[63])
+    (exact,) = embedder.embed_documents(list(islice(sentences(1), 64))[63:]).vectors
     assert float(large.vectors[63] @ exact) > 0.999
     assert [line for line in said if "44 of 64 sentences" in line]
     assert maker.make(MOST_EMBEDDED, 1, 2).kind == "seeded"

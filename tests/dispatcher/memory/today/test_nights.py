@@ -28,8 +28,7 @@ def opened(world: World) -> Iterator[OpenRelease]:
 
 
 @pytest.mark.slow
-def test_tonight_changes_nothing_in_what_is_recalled_today(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("shared.embedding.centring.PRIOR", 10**9)  # no centre: it moves when so small a chat doubles
+def test_tonight_changes_nothing_in_what_is_recalled_today(world: World) -> None:
     embedder, zone = LocalEmbedder(MULTILINGUAL), world.settings().timezone
     old, new = said("b1", "c1", "h1"), said("d1", "d2", "d3")
     for one in old:
