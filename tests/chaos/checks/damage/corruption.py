@@ -220,7 +220,7 @@ def _open_as_a_dispatcher(path: Path) -> dict[str, Any]:
 
 def _read() -> None:
     """The reader's process: a path a line, an answer a line. One embedder for all: it is not what is tried here."""
-    from shared.embedding.known_models import MINILM
+    from shared.embedding.known_models import known_model
     from shared.embedding.local import LocalEmbedder
     from shared.vectors import searching
 
@@ -228,7 +228,7 @@ def _read() -> None:
         def close(self) -> None:
             pass
 
-    kept = Kept(MINILM)
+    kept = Kept(known_model(load_settings().model_name))
     with mock.patch.object(searching, "open_embedder", lambda settings: kept):
         for line in sys.stdin:
             print(json.dumps(_open_as_a_dispatcher(Path(line.strip()))), flush=True)
