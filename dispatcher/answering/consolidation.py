@@ -69,7 +69,7 @@ class Consolidator:
     """One per dispatcher. `round` is slow and must run in a thread."""
 
     def __init__(self, day: DayMemory, client: Redis, worker: str, now: Callable[[], float] = time.time) -> None:
-        """`now` is the clock for reminders."""
+        """`now` is its clock."""
         self._day, self._worker, self._now = day, worker, now
         self._redis: Any = client  # it returns bytes; the library's types are bytes or str
         self._rotate = client.register_script(script_text("answering/rotate"))
@@ -227,7 +227,7 @@ class Consolidator:
 
     def _promote(self) -> None:
         """The oldest summaries of a chat that has many, and those of a day ago, become searchable."""
-        for chat_id, ids in self._day.summaries.due(SUMMARIES_LEFT, time.time() - SUMMARY_SECONDS).items():
+        for chat_id, ids in self._day.summaries.due(SUMMARIES_LEFT, self._now() - SUMMARY_SECONDS).items():
             self._day.summaries.promote(chat_id, ids)
 
     def _remind(self) -> None:
@@ -268,11 +268,11 @@ class Consolidator:
         crash_point("consolidation:reminded")
 
     def _drop_unfetched(self) -> None:
-        drop_unfetched(self._redis, time.time())
+        drop_unfetched(self._redis, self._now())
 
     def _prune(self) -> None:
-        self._day.schedules.prune(time.time() - SCHEDULES_KEPT_SECONDS)
-        self._day.prune(time.time() - self._day.settings.day_store_days * SECONDS_PER_DAY)
+        self._day.schedules.prune(self._now() - SCHEDULES_KEPT_SECONDS)
+        self._day.prune(self._now() - self._day.settings.day_store_days * SECONDS_PER_DAY)
 
     def _hand_over_events(self) -> None:
         hand_over(self._day.event_outbox, self._redis)
