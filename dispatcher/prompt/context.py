@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 
 from dispatcher.prompt.render import PromptPart, render, render_message
 from shared.search.types import Hit
-from shared.text.format import tokens
+from shared.text.format import date_text, day_text, tokens
 from shared.turns.speakers import Speaker
 
 #: The signals among a hit's scores that are not part of the sum.
@@ -49,6 +49,20 @@ class Context:
         recalled = next((part for part in self.parts if part.name == "recalled"), None)
         rest = [part for part in self.parts if part.name != "recalled"]
         return render(rest), render_message(recalled, message, ending)
+
+    def lines_json(self) -> list[dict[str, Any]]:
+        """The text in its lines: part ("frame" for headings and instructions), text, and its day if it has one."""
+        zone = self.zone or ZoneInfo("UTC")
+        days = {day_text(at, zone): date_text(at, zone) for at in (hit.chunk.started_at for hit in self.used)}
+        inside: dict[str, str] = {f'<record id="{part.fence}">': part.name for part in self.parts}
+        found, part, day = list[dict[str, Any]](), "frame", None
+        for text in self.text.split("\n"):
+            if text in inside or text.startswith("</record "):
+                part, day, name = inside.get(text, "frame"), None, "frame"
+            else:
+                day, name = (days[text], "frame") if text in days else (day, part)
+            found.append({"part": name, "text": text, "date": day})
+        return found
 
     @property
     def tokens(self) -> int:

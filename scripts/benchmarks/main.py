@@ -25,6 +25,7 @@ from scripts.benchmarks.answer import answer
 from scripts.benchmarks.given_notes import given_notes
 from scripts.benchmarks.indexes.command import indexes
 from scripts.benchmarks.meaning import meaning
+from scripts.benchmarks.prompt import prompt
 from scripts.benchmarks.start import start
 from scripts.benchmarks.stream import stream
 from scripts.benchmarks.world import BINARIES, describe_machine, hmem, load_turns, own_world
@@ -33,6 +34,7 @@ app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, add_comp
 app.command()(indexes)
 app.command()(answer)
 app.command()(meaning)
+app.command()(prompt)
 app.command()(start)
 app.command()(stream)
 Set = Annotated[Path, typer.Option("--set", help="Folder with turns.jsonl.", exists=True, file_okay=False)]

@@ -75,8 +75,9 @@ def ollama(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ollama]:
 
 
 @pytest.fixture
-def told(world: World, ollama: Ollama) -> World:
+def told(world: World, ollama: Ollama, monkeypatch: pytest.MonkeyPatch) -> World:
     """An installation with this Ollama, and twenty turns in two chats and languages."""
+    monkeypatch.setenv("EMBED_MODEL", "all-minilm")  # of the process that tries a release, which knows no Ollama
     world.environment = {
         "EMBEDDER": "ollama", "EMBED_MODEL": "all-minilm", "OLLAMA_URL": ollama.url, "OLLAMA_TIMEOUT": "500", "NIGHT_INDEXES": "sqlite",
     }  # fmt: skip
