@@ -1,4 +1,4 @@
-"""Relevance of a memory, and of a single hit, to the current message. Pure functions."""
+"""Relevance of a memory to the current message. Pure functions."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import math
 import re
 from dataclasses import dataclass
 
-from shared.embedding.known_models import is_measured, likeness
 from shared.ranking.question import QUESTION_WORDS, query_words, spoken
 from shared.text.caches import cached
 from shared.text.words.stemming import KEPT_WORDS, stemmed
@@ -59,17 +58,7 @@ def relevance(
     )
 
 
-#: A single hit below both limits (likeness, and share of the best match by words) was found only because nothing better was left. On LoCoMo leaving
-#: such hits out costs no question its evidence, at any budget; with .20 ctx@4000t loses .4.
-FAINT = (0.15, 0.10)
 _ENDING = re.compile(r"(?:ing|ed|es|s|e|d)$")
-
-
-def faint(cosine: float | None, lexical: float | None, family: str | None) -> bool:
-    """Whether a hit (its cosine, and its words' share of the best) is too weak to be shown; never for a model without measured limits."""
-    if cosine is None or not is_measured(family):
-        return False
-    return likeness(cosine, family) < FAINT[0] and (lexical or 0.0) < FAINT[1]
 
 
 def coverage(message: str, text: str) -> float:

@@ -8,13 +8,12 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from dispatcher.memory.day.context import ContextRequest, DayContext
-from dispatcher.memory.relevance import faint
-from dispatcher.prompt.budget import compose, facts_room, hits_for
+from dispatcher.prompt.budget import compose, hits_for
 from dispatcher.prompt.context import Context
 from dispatcher.prompt.prompt_input import PromptInput
 from shared.config.settings import Settings
 from shared.errors import HmemError
-from shared.ranking.injection import Decision, decide
+from shared.ranking.injection import WEAK, Decision, decide
 from shared.search.choosing import chosen
 from shared.search.recall import OpenRelease
 from shared.search.types import Hit, Query, Recalled
@@ -71,8 +70,6 @@ def day_request(request: PromptRequest, settings: Settings) -> ContextRequest:
         request.chat_id,
         request.message,
         request.session,
-        budget=settings.memory_tokens,
-        facts_room=facts_room(settings.memory_tokens),
         deadline_seconds=settings.memory_deadline_ms / 1000,
         count_access=request.count_access,
         user_id=request.user_id,
@@ -112,11 +109,15 @@ def prompt_input(
 ) -> PromptInput:
     """Everything for the context of a message, with MEMORY_TOKENS as its budget; the chat's summary is read here."""
     summary, failed = "", list[str]()
-    if release is not None and settings.memory_summary:
+    if release is not None and settings.memory_summary and _wants_summary(request, settings, recalled):
         summary, failed = summary_of(release, request.chat_id, forgotten)
     family = _family(release) if release else today.family
     hits, decision = _worth_injecting(recalled, request.message, family, settings)
     nothing_to_search = _nothing_to_search(release, request.chat_id, today, settings)
+    if decision and decision.inject and not hits:
+        decision = replace(
+            decision, inject=False, why=f"{decision.why}, but nothing found is worth its place", plain=WEAK
+        )
     return PromptInput(
         replace(recalled, degraded=recalled.degraded + failed + today.degraded),
         summary.strip(),
@@ -128,26 +129,33 @@ def prompt_input(
         no_recall_plain=_plainly(settings) if nothing_to_search else (decision.plain or None) if decision else None,
         decision_reason=decision.why if decision else None,
         by_time=bool(decision and decision.spans),
+        searched=settings.memory_backend != "summary",
         message=request.message,
         recent=request.recent,
-        facts=today.facts,
+        profile=today.profile,
         earlier=today.earlier,
-        relevant=today.relevant,
+        facts=today.facts,
         summary_at=_made_at(release, settings) if release else None,
     )
+
+
+def _wants_summary(request: PromptRequest, settings: Settings, recalled: Recalled) -> bool:
+    """Where a session begins, where it is asked for, and where nothing better can be looked up."""
+    if settings.memory_backend == "summary" or recalled.degraded:
+        return True
+    begins = request.session is None and request.recent is not None and not request.recent
+    asked = recalled.evidence.message if recalled.evidence else None
+    return begins or bool(asked and asked.asks_what_was_said and not asked.telling and not asked.spans)
 
 
 def _worth_injecting(
     recalled: Recalled, message: str, family: str | None, settings: Settings
 ) -> tuple[list[Hit], Decision | None]:
     """The hits that are worth injecting, best first, and the decision; None without evidence."""
-    decision = decide(recalled.evidence, family, settings.timezone) if recalled.evidence else None
-    hits = recalled.hits
-    if recalled.evidence and decision and decision.inject:
-        hits = chosen(message, hits, recalled.evidence, decision, family)
-        if decision.spans or decision.blind:
-            return hits, decision
-    return [hit for hit in hits if not faint(hit.scores.get("cosine"), hit.lexical, family)], decision
+    if recalled.evidence is None:
+        return recalled.hits, None
+    decision = decide(recalled.evidence, family, settings.timezone)
+    return chosen(message, recalled.hits, decision, family) if decision.inject else recalled.hits, decision
 
 
 def summary_of(release: OpenRelease, chat_id: str, forgotten: Forgotten) -> tuple[str, list[str]]:

@@ -1,11 +1,8 @@
-"""What the model is given for one message within a budget of tokens: facts, summary, recent turns, recalled lines.
+"""What the model is given for one message within a budget of tokens: profile, summary, recent turns, facts, recalled lines.
 
-Each part has a share of the budget, and the others may use what it leaves. Stable parts come first and stay identical to the byte all day: how
-much of the facts and of the summary is included depends only on the budget, on their own length and on whether anything is recalled. Recalled
-lines get the rest, best first, and are put under each day, the newest first (recalled_part.py). The budget counts the whole text.
-
-The numbers in the comments are shares of LoCoMo's questions whose evidence is completely in the injected text (five conversations,
-786 questions, through the real night), at 1,000 and at 2,000 tokens.
+Each part has a share of the budget, and the others may use what it leaves; what is recalled has been chosen by what it is worth, so most prompts stay
+far below the budget. Stable parts come first and stay identical to the byte all day: how much of them is included depends only on the budget and on
+their own length. Recalled lines get the rest, and are put under each day, the newest first (recalled_part.py). The budget counts the whole text.
 """
 
 from __future__ import annotations
@@ -18,25 +15,21 @@ from zoneinfo import ZoneInfo
 from dispatcher.memory.session_history import history_lines
 from dispatcher.prompt.context import Context
 from dispatcher.prompt.prompt_input import PromptInput
-from dispatcher.prompt.recalled_part import by_worth, fill, line_of, newest_first
+from dispatcher.prompt.recalled_part import fill, line_of, newest_first
 from dispatcher.prompt.render import PromptPart, render
 from dispatcher.prompt.summary_part import cut_summary, places_in
 from shared.search.types import Hit
 from shared.text.format import CHARACTERS_PER_TOKEN, fitting
 from shared.text.marks import harmless
 
-#: The parts in their order, and their shares of the budget if each uses all it can get. The summary's is 300 of 1,500 tokens with its heading: it
-#: says what the chat is about even where no line is recalled. It takes the place of evidence (docs/measurements.md).
-SHARES: Mapping[str, float] = {"facts": 0.2, "summary": 0.21, "recent": 0.19, "relevant": 0.08, "recalled": 0.32}
-#: Tokens from which on the summary has its whole share; below that its share shrinks in proportion to the budget: evidence comes first. Where lines
-#: are cut for it, it shrinks faster, to nothing at NO_SHARE_TOKENS: of 1,000 tokens it took the evidence of 3 % of REALTALK's questions.
-WHOLE_SHARE_TOKENS, NO_SHARE_TOKENS = 1500, 1000
+#: The parts in their order, and their shares of the budget if each uses all it can get.
+SHARES: Mapping[str, float] = {"profile": 0.12, "summary": 0.12, "recent": 0.19, "facts": 0.16, "recalled": 0.41}
 TITLES: Mapping[str, str] = {
-    "facts": "Facts and goals",
+    "profile": "What holds now, by the day when it was noted",
     "summary": "Summary of earlier conversations",
     "recent": "This conversation so far",
-    "relevant": "Memories that may be relevant to the present message",
-    "recalled": "Earlier turns that may be relevant to the present message, newest first",
+    "facts": "Notes that may bear on the present message, newest first",
+    "recalled": "Earlier turns that may bear on it, newest first",
 }
 RECALLED_TITLE = TITLES["recalled"]
 #: The budget determines how many hits are requested: one per TOKENS_PER_HIT tokens, but at least FEWEST_HITS. That is over twice what fits (of short
@@ -69,10 +62,6 @@ def compose(given: PromptInput) -> Context:
     """Fit all parts into the budget; stable parts first."""
     characters, hits = given.budget * CHARACTERS_PER_TOKEN, given.injected
     layout = _lay_out(given, hits)
-    if layout.cut and given.budget < WHOLE_SHARE_TOKENS:
-        layout = _lay_out(given, hits, crowded=True)
-    if hits and all(part.name != "recalled" for part in layout.parts):
-        layout = _with_whole_summary(given, hits)
     text = render(layout.parts)
     if len(text) > characters:  # a budget smaller than the headings
         layout, text = _Layout([], [], hits), ""
@@ -103,31 +92,21 @@ class _Layout(NamedTuple):
     cut: list[Hit]
 
 
-def _lay_out(given: PromptInput, hits: Sequence[Hit], *, crowded: bool = False) -> _Layout:
-    """`crowded`: not all hits fit beside the summary."""
+def _lay_out(given: PromptInput, hits: Sequence[Hit]) -> _Layout:
     characters, zone = given.budget * CHARACTERS_PER_TOKEN, given.zone
-    parts = _stable(given, recalling=bool(hits), crowded=crowded)
+    parts = _stable(given)
     in_summary = _in_summary(parts, hits, zone)
     rest = [hit for place, hit in enumerate(hits) if place not in in_summary]
     if given.recent or given.earlier:
         parts += _recent(given, characters - (len(render(parts)) or _frames()[0]), rest)
-    if given.relevant and (text := _cut_lines(given.relevant, int(characters * SHARES["relevant"]))):
-        parts.append(PromptPart("relevant", TITLES["relevant"], text))
+    if given.facts and (text := _cut_lines(harmless(given.facts), int(characters * SHARES["facts"]))):
+        parts.append(PromptPart("facts", TITLES["facts"], text))
     room = characters - len(render([*parts, PromptPart("recalled", RECALLED_TITLE, "")]))
-    known = [hits[place] for place in sorted(in_summary)]
-    lines, cut = fill(by_worth(rest), room, zone, given.message, known)
+    lines, cut = fill(rest, room, zone, given.message)
     if lines:
         parts.append(PromptPart("recalled", RECALLED_TITLE, newest_first(lines, zone)))
     left = set(map(id, cut))
     return _Layout(parts, [hit for hit in hits if id(hit) not in left], [hit for hit in hits if id(hit) in left])
-
-
-def _with_whole_summary(given: PromptInput, hits: Sequence[Hit]) -> _Layout:
-    """The layout if no line is recalled: then the summary is complete, and may contain the text of some hits."""
-    parts = _lay_out(given, []).parts
-    in_summary = _in_summary(parts, hits, given.zone)
-    used = [hit for place, hit in enumerate(hits) if place in in_summary]
-    return _Layout(parts, used, [hit for place, hit in enumerate(hits) if place not in in_summary])
 
 
 def _without_room(given: PromptInput, layout: _Layout, hits: Sequence[Hit]) -> list[str]:
@@ -154,38 +133,20 @@ def _frames() -> tuple[int, dict[str, int]]:
     return max(2 * once[name] - twice[name] for name in parts), {name: twice[name] - once[name] for name in parts}
 
 
-def _summary_share(budget: int, *, crowded: bool) -> float:
-    """The summary's share of so many tokens; `crowded`: recalled lines are cut for it."""
-    none = NO_SHARE_TOKENS if crowded else 0
-    return SHARES["summary"] * min(1.0, max(0, budget - none) / (WHOLE_SHARE_TOKENS - none))
-
-
-def _stable(given: PromptInput, *, recalling: bool, crowded: bool) -> list[PromptPart]:
-    """Facts and summary, each cut independently of the message: the parts after them are assumed to use all they can get.
-
-    If nothing is recalled, the summary has that share as well; the facts do not change.
-    """
+def _stable(given: PromptInput) -> list[PromptPart]:
+    """Profile and summary, each cut independently of the message: the parts after them are assumed to use all they can get."""
     head, frames = _frames()
-    characters = given.budget * CHARACTERS_PER_TOKEN
-    room = max(0, characters - head)
+    room = max(0, given.budget * CHARACTERS_PER_TOKEN - head)
     talking = given.recent is not None or bool(given.earlier)
-    texts = {"facts": harmless(given.facts), "summary": harmless(given.summary)}
+    texts = {"profile": harmless(given.profile), "summary": harmless(given.summary)}
     wishes = {name: len(text) + frames[name] if text else 0 for name, text in texts.items()}
-    share = _summary_share(given.budget, crowded=crowded)
-    wishes |= {"recent": room if talking else 0, "recalled": room}
-    shared = shared_out(room, wishes, {**SHARES, "summary": share})
-    more = 0 if recalling else shared["recalled"]
+    wishes |= {"recent": room if talking else 0, "recalled": room if given.searched else 0}
+    shared = shared_out(room, wishes, SHARES)
     cut = {
-        "facts": _cut_lines(texts["facts"], shared["facts"] - frames["facts"]),
-        "summary": cut_summary(texts["summary"], shared["summary"] + more - frames["summary"]),
+        "profile": _cut_lines(texts["profile"], shared["profile"] - frames["profile"]),
+        "summary": cut_summary(texts["summary"], shared["summary"] - frames["summary"]),
     }
     return [PromptPart(name, TITLES[name], text) for name, text in cut.items() if text]
-
-
-def facts_room(budget: int) -> int:
-    """Characters for facts within a budget of tokens if every other part takes its share."""
-    head, frames = _frames()
-    return int((budget * CHARACTERS_PER_TOKEN - head) * SHARES["facts"]) - frames["facts"]
 
 
 def _recent(given: PromptInput, room: int, hits: Sequence[Hit]) -> list[PromptPart]:

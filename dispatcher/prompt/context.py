@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -9,7 +10,8 @@ from zoneinfo import ZoneInfo
 
 from dispatcher.prompt.render import PromptPart, render, render_message
 from shared.search.types import Hit
-from shared.text.format import date_text, day_text, tokens
+from shared.text.dates.calendar_words import ENGLISH
+from shared.text.format import tokens
 from shared.turns.speakers import Speaker
 
 #: The signals among a hit's scores that are not part of the sum.
@@ -51,17 +53,22 @@ class Context:
         return render(rest), render_message(recalled, message, ending)
 
     def lines_json(self) -> list[dict[str, Any]]:
-        """The text in its lines: part ("frame" for headings and instructions), text, and its day if it has one."""
-        zone = self.zone or ZoneInfo("UTC")
-        days = {day_text(at, zone): date_text(at, zone) for at in (hit.chunk.started_at for hit in self.used)}
-        inside: dict[str, str] = {f'<record id="{part.fence}">': part.name for part in self.parts}
-        found, part, day = list[dict[str, Any]](), "frame", None
+        """The text in its lines: part ("frame" for headings and instructions), text, and its day (ISO 8601) if it stands there or above it."""
+        inside = {f'<record id="{part.fence}">': part.name for part in self.parts}
+        found, part, above = list[dict[str, Any]](), "frame", None
         for text in self.text.split("\n"):
+            day = _day_of(text) if part in ("profile", "facts", "recalled") else None
+            heading = part == "recalled" and day is not None and not text.startswith("- ")
             if text in inside or text.startswith("</record "):
-                part, day, name = inside.get(text, "frame"), None, "frame"
-            else:
-                day, name = (days[text], "frame") if text in days else (day, part)
-            found.append({"part": name, "text": text, "date": day})
+                part, above, heading = inside.get(text, "frame"), None, True
+            elif heading:
+                above = day
+            if (
+                text.startswith(("| ", "  ")) and found and part != "frame"
+            ):  # of the item above: code, and what was said after it
+                found[-1]["text"] += f"\n{text}"
+                continue
+            found.append({"part": "frame" if heading else part, "text": text, "date": day or above})
         return found
 
     @property
@@ -86,6 +93,15 @@ class Context:
             "degraded": self.degraded,
             "ms": round(self.ms, 2),
         }
+
+
+_DAY = re.compile(rf"(?:- )?(\d{{1,2}}) ({'|'.join(ENGLISH.months)}) (\d{{4}})(?=[:,]|\Z)")
+
+
+def _day_of(line: str) -> str | None:
+    """The day with which a line begins, as `day_text` writes it."""
+    found = _DAY.match(line)
+    return f"{int(found[3]):04}-{ENGLISH.months.index(found[2]) + 1:02}-{int(found[1]):02}" if found else None
 
 
 def hit_json(hit: Hit, zone: ZoneInfo | None = None) -> dict[str, Any]:

@@ -19,9 +19,9 @@ class PromptInput:
     """What `compose` fits into `budget` tokens.
 
     `hits` are those worth injecting, best first (None: all that were recalled), `no_recall_reason` is why none is, and `no_recall_plain` the
-    same for the chat; `decision_reason`: what was decided, and by which evidence; `by_time`: hits are injected because of their time. `message`: what
-    long passages are cut to the matching sentences of ("": they stay whole). `recent`
-    is None if a session has the conversation; `earlier` sums up earlier sessions, `relevant` has memories that are relevant to this message.
+    same for the chat; `decision_reason`: what was decided, and by which evidence; `by_time`: hits are injected because of their time; `searched`:
+    turns were looked up. `message`: what long passages are cut to the matching sentences of ("": they stay whole). `recent` is None if a session has
+    the conversation; `profile` is what holds for who asks, `earlier` sums up earlier sessions, `facts` are memories that bear on this message.
     `summary_at` is ISO 8601 in the zone.
     """
 
@@ -36,11 +36,12 @@ class PromptInput:
     no_recall_plain: str | None = None
     decision_reason: str | None = None
     by_time: bool = False
+    searched: bool = True
     message: str = ""
     recent: Sequence[HistoryEntry] | None = None
-    facts: str = ""
+    profile: str = ""
     earlier: str = ""
-    relevant: str = ""
+    facts: str = ""
     summary_at: str | None = None
 
     @property

@@ -244,19 +244,6 @@ def peaks(
 
 
 @app.command()
-def layouts(
-    chats: str = "20,1000,10000",
-    vectors: int = 100_000,
-    ways: Annotated[str, typer.Option(help="Some of sqlite, collections, shards.")] = "sqlite,collections,shards",
-) -> None:
-    """Ways to store the vectors of many chats: build time, size, opening, lookups, memory, and the recall against an exact search."""
-    from scripts.benchmarks import layouts as chat_layouts
-
-    describe_machine()
-    chat_layouts.compare([int(number) for number in chats.split(",")], vectors, ways.split(","))
-
-
-@app.command()
 def redis(
     chats: str = "20,1000,1",
     vectors: int = 100_000,

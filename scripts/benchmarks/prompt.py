@@ -1,4 +1,4 @@
-"""What stands in front of the model: a set's talk is lived through, then its questions are asked, and judged line by line by the set's score_prompt.py.
+"""What stands in front of the model: a set's talk is lived through, then its questions are asked, and judged line by line by its score_prompt.py.
 
 The talk goes through the dispatcher's own code in this process, at its own times, answered with the set's answers and the tags for what they keep;
 a real night follows each day. Only Claude is absent.
@@ -144,7 +144,7 @@ class _Replay:
 
         self.now = row["at"]
         request = PromptRequest(
-            row["chat_id"], row["question"], [], count_access=False, now=self.now,
+            row["chat_id"], row["question"], session="a-session-that-goes-on", count_access=False, now=self.now,
             user_id=str(row["user_id"]), name=row["name"],
         )  # fmt: skip
         began = time.perf_counter()
@@ -161,7 +161,7 @@ class _Scripted:
 
     row: Row
 
-    async def ask(self, question: Any, report: Callable[[Any], None] | None = None) -> Any:
+    async def ask(self, question: Any, _report: object = None) -> Any:
         from dispatcher.claude.reply import Answer
 
         given = question.message + (question.prompt_file.read_text("utf-8") if question.prompt_file else "")

@@ -117,13 +117,12 @@ class Evidence:
 class Decision:
     """Whether recalled turns are injected, and the evidence for it, as a sentence that quotes no message.
 
-    `spans`: inject only turns of these times. `blind`: neither words nor similarity show which turns are meant.
+    `spans`: inject only turns of these times.
     """
 
     inject: bool
     why: str
     spans: tuple[Span, ...] = ()
-    blind: bool = False
     plain: str = ""  # why nothing is injected, for the person who wrote the message
 
 
@@ -133,13 +132,11 @@ NO_SUBJECT = later("your message has no word that I could search for")
 #: The likeness (shared/embedding/known_models.py) above which similarity counts, and its weight.
 NEAR, NEAR_WEIGHT = 0.20, 1.5
 #: Required strength: of a question about us or a speaker of the chat; of another question; of a statement about oneself; of another statement.
-OF_US, OF_THE_WORLD, OF_ME, NO_QUESTION = 0.18, 0.36, 0.50, 0.70
-#: Weight of a single word in a statement: "continue", "never mind" are found in any long chat.
+OF_US, OF_THE_WORLD, OF_ME, NO_QUESTION = 0.18, 0.30, 0.50, 0.70
+#: Weight of a statement with a single word: "continue" is found in any long chat, and "thanks, that helped" is like all other thanks.
 ONE_WORD = 0.5
 #: Shares of a chat's turns in other languages above which words cannot be expected to match: for a question about us, for another question.
 FOREIGN, ALL_FOREIGN = 0.2, 0.6
-#: Without usable similarity: the share of the telling words in one place above which words alone show which turns are meant.
-SURE = 0.6
 
 
 def decide(evidence: Evidence, family: str | None, zone: ZoneInfo) -> Decision:
@@ -157,24 +154,22 @@ def decide(evidence: Evidence, family: str | None, zone: ZoneInfo) -> Decision:
     if not message.telling:
         return Decision(False, "it has no word that shows its topic, and names no past time", plain=NO_SUBJECT)
     near = _meaning(evidence, family)
-    words = evidence.coverage * min(1.0, evidence.rarity)
+    strength, found = evidence.coverage * min(1.0, evidence.rarity) + (near or 0.0), _measured(evidence, near)
     if len(message.telling) == 1 and not message.asks:
-        words *= ONE_WORD
-    strength, found = words + (near or 0.0), _measured(evidence, near)
+        strength *= ONE_WORD
     ours = message.asks and (message.personal or evidence.named)
     if ours and evidence.then and message.personal:
         return Decision(True, f"{found}, and it asks about {_named(message.spans, zone)}")
-    blind = near is None and evidence.coverage < SURE
     if ours and near is None:
         why = f"{found}, a question about us, and similarity is not usable with this language or model"
-        return Decision(True, why, blind=blind)
+        return Decision(True, why)
     needed, kind = _needed(message, ours=ours, measured=evidence.cosine is not None and is_measured(family))
     if strength < needed and _across_languages(evidence, ours=ours):
         why = f"{found}, but {100 * evidence.foreign:.0f} % of the turns are in languages other than this question"
-        return Decision(True, why, blind=True)
+        return Decision(True, why)
     verb = "is enough" if strength >= needed else "is too low"
     why = f"{found}; a strength of {strength:.2f} {verb} for {kind} ({needed:.2f})"
-    return Decision(strength >= needed, why, blind=blind, plain="" if strength >= needed else WEAK)
+    return Decision(strength >= needed, why, plain="" if strength >= needed else WEAK)
 
 
 def _across_languages(evidence: Evidence, *, ours: bool) -> bool:

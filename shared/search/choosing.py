@@ -1,8 +1,8 @@
 """Which hits are injected, once it is decided that some are, and in which order they fill the budget: pure functions over hits.
 
-An earlier question of the person that nearly repeats the message is left out, and their other questions come after statements. What a person said
-shortly comes ahead of the assistant's answer to it, and further passages of a turn after everything else. The list ends where the score drops to that
-of any turn of the chat. For a requested day, the most informative turns come first, without repetitions.
+An earlier question of the person that nearly repeats the message is left out, and their other questions come after statements, further passages of a
+turn after everything else. A line is taken if what it is worth (worth.py) is more than its place in the prompt. For a requested day, the most
+informative turns come first, without repetitions.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from shared.embedding.known_models import likeness
 from shared.ranking.question import asks, content_words, query_words, spoken
+from shared.search.worth import FIRST, LEAST, LEAST_FIRST, probabilities, worth
 from shared.text.caches import cached
 from shared.text.words.function_words import ANY_ASKING, KEPT_MESSAGES, plain
 from shared.text.words.stemming import stemmed
@@ -20,33 +20,21 @@ from shared.text.writing import is_unspaced
 from shared.turns.speakers import is_named
 
 if TYPE_CHECKING:
-    from shared.ranking.injection import Decision, Evidence
+    from shared.ranking.injection import Decision
     from shared.search.types import Hit
 
 #: Share of common content words from which on a question is the same as the message, and how many times its length it may have.
 REPEATED, LONGER = 0.7, 2
 #: Taken off a person's question that states nothing.
 OWN_QUESTION = 0.15
-#: A hit is told if its score is above the typical one of the chat by this share of the best one's lead. Of the evidence inside 2,000 tokens (250
-#: questions a set: 335, 435, 143 turns of locomo-dev, realtalk-dev, beam-dev) .15 loses none, .20 one, .25 four, .30 ten; in chats cut down to 60
-#: turns .15 loses 4, 16, 1 of 245, 223, 136 and keeps 16, 18, 35 of the first 40 hits, .25 loses 6, 25, 4 and keeps 11, 14, 26.
-FALL_OFF = 0.15
-#: Items of a chat under which the one in the middle is not typical: nothing is cut off.
-FEWEST = 40
 #: A question up to this length states nothing beside; longer ones tell what they ask about ("I'm working on …, can you …?").
 BARE_QUESTION = 120
-#: What a statement of a person is ahead of an answer where neither words nor similarity tell.
-STATED = 0.2
 #: Of a day: new words of a turn that count, what an assistant's turn and a bare question weigh, and the length at which a turn counts half.
 NEW_WORDS, ANSWER, QUESTION, LONG = 12, 0.5, 0.3, 400
-#: Likeness under which a long turn without a telling word is there for its neighbours alone.
-FAR = 0.2
 _SENTENCES = re.compile(r"(?<=[.!?…])\s+")
 
 
-def chosen(
-    message: str, hits: Sequence[Hit], evidence: Evidence, decision: Decision, family: str | None = None
-) -> list[Hit]:
+def chosen(message: str, hits: Sequence[Hit], decision: Decision, family: str | None = None) -> list[Hit]:
     """The hits to inject, in the order in which they fill the budget. `family`: of the model behind their cosines."""
     left = [hit for hit in hits if not repeats(message, hit)]
     if decision.spans:
@@ -54,33 +42,15 @@ def chosen(
         return most_telling(then)
     among_people = any(is_person(hit) for hit in left if hit.chunk.role != "user")
     standing = {hit.chunk.chunk_id: hit.rank if among_people else _standing(hit) for hit in left}
-    if decision.blind:
-        stated = {hit.chunk.chunk_id: STATED if hit.chunk.role == "user" else 0.0 for hit in left}
-        return _once(sorted(left, key=lambda hit: -standing[hit.chunk.chunk_id] - stated[hit.chunk.chunk_id]))
-    least = evidence.typical + FALL_OFF * (max(standing.values(), default=0.0) - evidence.typical)
-    if evidence.items < FEWEST:
-        least = float("-inf")
-    ranked = sorted(
-        (hit for hit in left if is_person(hit) or not beside(evidence, hit, family)),
-        key=lambda hit: -standing[hit.chunk.chunk_id],
-    )
-    kept = [hit for hit in ranked if standing[hit.chunk.chunk_id] >= least]
-    return _once(_stated_first(kept, left))
-
-
-def _stated_first(kept: Sequence[Hit], among: Sequence[Hit]) -> list[Hit]:
-    """The same, with what a person stated shortly ahead of the assistant's answer to it, even if `among` alone has it."""
-    stated: dict[str, Hit] = {}
-    for hit in among:
-        chunk = hit.chunk
-        if chunk.role == "user" and len(chunk.text) <= LONG and not only_asks(chunk.text):
-            stated.setdefault(chunk.exchange, hit)
-    order: dict[str, Hit] = {}
-    for hit in kept:
-        if not is_person(hit) and (own := stated.get(hit.chunk.exchange)):
-            order.setdefault(own.chunk.chunk_id, own)
-        order.setdefault(hit.chunk.chunk_id, hit)
-    return list(order.values())
+    helps = probabilities(left, standing, family)
+    value = {hit.chunk.chunk_id: worth(helps[hit.chunk.chunk_id], len(hit.chunk.text)) for hit in left}
+    order = sorted(left, key=lambda hit: -value[hit.chunk.chunk_id])
+    kept = [
+        hit
+        for place, hit in enumerate(order)
+        if value[hit.chunk.chunk_id] >= (LEAST if place >= FIRST else LEAST_FIRST)
+    ]
+    return _once(kept)
 
 
 def _once(hits: Sequence[Hit]) -> list[Hit]:
@@ -89,14 +59,6 @@ def _once(hits: Sequence[Hit]) -> list[Hit]:
     for hit in hits:
         first.setdefault(hit.chunk.turn_ids, hit.chunk.chunk_id)
     return sorted(hits, key=lambda hit: first[hit.chunk.turn_ids] != hit.chunk.chunk_id)
-
-
-def beside(evidence: Evidence, hit: Hit, family: str | None) -> bool:
-    """Whether a long answer ranks only for what stands near it: a short reply is understood by that, a page of code is not."""
-    if len(hit.chunk.text) <= LONG or likeness(hit.scores.get("cosine", 1.0), family) >= FAR:
-        return False
-    own = {stemmed(plain(word)) for word in query_words(hit.chunk.text)}
-    return own.isdisjoint(stemmed(plain(word)) for word in evidence.message.telling)
 
 
 def is_person(hit: Hit) -> bool:

@@ -21,7 +21,7 @@ from shared.turns.records import Turn
 from shared.turns.speakers import is_named
 
 #: Raise it when the same turn would give other chunks, or other terms of them: every release records it.
-CHUNKER_VERSION = 6
+CHUNKER_VERSION = 7
 
 #: Longest chunk, in characters: about 225 tokens of English, so that the indexed text with its label stays under 256.
 PASSAGE_CHARACTERS = 900
@@ -37,6 +37,8 @@ _ENCODED = re.compile(
 #: Shorter ones are keys and hashes that people ask for.
 SHORTEST_BLOB_CHARACTERS = 200
 _HASHES = re.compile(r"(?:[0-9a-fA-F]{60,130}\n)*[0-9a-fA-F]{60,130}")
+#: Code from its fence to the next, or to the end, as every second part of a `split`.
+FENCED = re.compile(r"^[ \t]*(```[^\n]*\n.*?(?:^[ \t]*```[ \t]*$|\Z))", re.MULTILINE | re.DOTALL)
 _LINE_BREAKS = re.compile(r"\r\n|[\r\x0b\x0c\x85\u2028\u2029]")
 _BLANKS = re.compile(r"[^\S\n]+")
 _EMPTY_LINES = re.compile(r"\n\s*\n\s*")
@@ -44,12 +46,13 @@ _SENTENCE = re.compile(r"(?<=[.!?…。！？])\s+|(?<=[.!?…。！？][\"')\]�
 
 
 def clean(text: str) -> str:
-    """Text without what nobody searches for: ANSI codes, control characters, encoded blobs, repeated blank space."""
+    """Text without what nobody searches for: ANSI codes, control characters, encoded blobs, repeated blank space. Code in fences keeps its blanks."""
     text = _ANSI.sub("", _LINE_BREAKS.sub("\n", text))
     text = _CONTROL.sub("", text)
     text = _ENCODED.sub(_blob_note, text)
-    text = _BLANKS.sub(" ", text)
-    return _EMPTY_LINES.sub("\n\n", text).strip()
+    parts = FENCED.split(text)
+    parts[::2] = [_EMPTY_LINES.sub("\n\n", _BLANKS.sub(" ", part)) for part in parts[::2]]
+    return "".join(parts).strip()
 
 
 def _blob_note(match: re.Match[str]) -> str:
@@ -65,11 +68,17 @@ def passages(text: str, limit: int = PASSAGE_CHARACTERS) -> list[str]:
     """Parts of at most `limit` characters that together are the text, cut between paragraphs, else sentences, else words."""
     if len(text) <= limit:
         return [text] if text else []
-    for splitter, joiner in ((_by("\n\n"), "\n\n"), (_by("\n"), "\n"), (sentences, " "), (_words, " ")):
+    for splitter, joiner in ((_paragraphs, "\n\n"), (_by("\n"), "\n"), (sentences, " "), (str.split, " ")):
         pieces = splitter(text)
         if len(pieces) > 1:
             return _pack(pieces, joiner, limit)
     return [text[start : start + limit] for start in range(0, len(text), limit)]
+
+
+def _paragraphs(text: str) -> list[str]:
+    """Its paragraphs; code in fences is one."""
+    parts = enumerate(FENCED.split(text))
+    return [one.strip("\n") for number, part in parts for one in ([part] if number % 2 else _by("\n\n")(part))]
 
 
 def _by(mark: str) -> Callable[[str], list[str]]:
@@ -79,10 +88,6 @@ def _by(mark: str) -> Callable[[str], list[str]]:
 def sentences(text: str) -> list[str]:
     """The sentences of a text, or the text where it has no sentence borders."""
     return [piece for piece in _SENTENCE.split(text) if piece.strip()]
-
-
-def _words(text: str) -> list[str]:
-    return text.split()
 
 
 def _pack(pieces: list[str], joiner: str, limit: int) -> list[str]:

@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from dispatcher.prompt.budget import TITLES
 from tests.servers.messages_api import MessagesApi, tag_code
 from tests.support.day.talking import CHAT, CLAUDE, Request, Talk
 from tests.support.machine import wait_for
@@ -23,8 +24,7 @@ from tests.support.world import BINARIES, REPOSITORY, SECRET, Dispatcher, World
 
 LIBRARY = Path("/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1")
 MONDAY, TUESDAY, WEDNESDAY, THURSDAY, FRIDAY = (f"2026-11-{day:02} 09:00:00" for day in (2, 3, 4, 5, 6))
-FACTS, SUMMARY = "Facts and goals", "Summary of earlier conversations"
-SO_FAR, RECALLED = "This conversation so far", "Earlier turns that may be relevant to the present message, newest first"
+FACTS, SUMMARY, SO_FAR, RECALLED = (TITLES[name] for name in ("profile", "summary", "recent", "recalled"))
 
 
 @pytest.fixture

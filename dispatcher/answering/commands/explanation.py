@@ -52,7 +52,7 @@ def why_record(context: Context, task_id: str = "", at: float | None = None) -> 
     `at` is the time of the answer in POSIX seconds.
     """
     parts = {part.name: part.text for part in context.parts}
-    noted = [line for name in ("facts", "relevant") for line in parts.get(name, "").splitlines()]
+    noted = [line for name in ("profile", "facts") for line in parts.get(name, "").splitlines()]
     facts = dict.fromkeys(line.removeprefix("- ") for line in noted if line.startswith("- "))
     more = {
         "facts": [shorten(one, RECORD_CHARACTERS) for one in facts][:RECORD_FACTS],

@@ -1,4 +1,4 @@
-"""What the day adds to a prompt, read within a deadline: facts, memories near the message, earlier sessions, and the turns to search."""
+"""What the day adds to a prompt, read within a deadline: a profile, memories near the message, earlier sessions, and the turns to search."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ import structlog
 from dispatcher.memory.tombstones import hidden_by
 from shared.errors import HmemError
 from shared.search.types import HiddenTurns
-from shared.text.format import CHARACTERS_PER_TOKEN
 
 if TYPE_CHECKING:
     from dispatcher.memory.day.stores import DayStores
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger()
 
-#: How many memories are shown because they are relevant to the message, in addition to those in every prompt of the chat.
+#: How many memories are shown because they bear on the message, in addition to the profile.
 RELEVANT = 5
 #: How long the summary of a session is shown as an earlier conversation. Seconds.
 EARLIER_SECONDS = 86_400.0
@@ -38,15 +37,12 @@ EARLIER_SECONDS = 86_400.0
 class ContextRequest:
     """What a prompt needs from the day for one message, asked by the user `user_id` (None: nobody in particular), called `name`.
 
-    `session` is the resumed one; at most `budget` tokens of facts are read, of which at least `facts_room` characters are shown;
-    `count_access`: shown memories count as accessed.
+    `session` is the resumed one; `count_access`: shown memories count as accessed.
     """
 
     chat_id: str
     message: str
     session: str | None
-    budget: int
-    facts_room: int
     deadline_seconds: float
     count_access: bool = True
     user_id: str | None = None
@@ -57,9 +53,9 @@ class ContextRequest:
 class DayContext:
     """What the day adds to a prompt; everything is empty if the day has nothing or cannot be read."""
 
-    facts: str = ""
+    profile: str = ""  # what holds for who asks
     earlier: str = ""  # the summaries of this chat's sessions that were ended within a day
-    relevant: str = ""
+    facts: str = ""  # memories that bear on the message
     items: DayItems | None = None
     tombstones: tuple[Tombstone, ...] = ()  # the chat's
     known: frozenset[str] = frozenset()  # turns that the model has already seen in its session
@@ -110,43 +106,26 @@ class ContextReader:
             at = self._stores.turns.revisions(chat_id, connection)
             memories = self._remembering.of_chat(chat_id, at.memories, connection)
             today = self._day_turns.today(chat_id, at, connection)
-        facts, relevant = self._memories(request, memories)
+        profile, facts = self._memories(request, memories)
         known = today.sessions.get(request.session, frozenset()) if request.session else frozenset()
         earlier = _earlier(today.ended, time.time() - EARLIER_SECONDS)
-        return replace(empty, facts=facts, earlier=earlier, relevant=relevant, items=today.items, known=known)
+        return replace(empty, profile=profile, earlier=earlier, facts=facts, items=today.items, known=known)
 
     def _memories(self, request: ContextRequest, known: ChatMemories) -> tuple[str, str]:
-        """(facts of every prompt of the chat, memories that are relevant to this message)."""
+        """(what stands in every prompt of who asks, memories that bear on this message)."""
         from dispatcher.memory.store.whose import speaker_labels
-        from dispatcher.memory.typed.text import (
-            first_lines,
-            of_people,
-            prompt_order,
-            prompt_text,
-            relevant_text,
-            shown,
-        )
+        from dispatcher.memory.typed.text import noted_text, profile_text
 
-        chat_id, now, room = request.chat_id, time.time(), request.facts_room
-        zone, labels, spoken = self._zone_of(chat_id), dict[str, str](), None
+        chat_id, now = request.chat_id, time.time()
+        zone, labels = self._zone_of(chat_id), dict[str, str]()
         if any(memory.user_id for memory in known.memories):  # only in a group
-            asker = (request.user_id, request.name) if request.user_id else None
-            labels |= speaker_labels(known.memories, asker)
-            spoken = of_people(known.memories, request.user_id, request.name, now, zone)
-        whole = prompt_text(known.memories, now, zone) if spoken is None else spoken.text
-        facts = first_lines(whole, request.budget * CHARACTERS_PER_TOKEN)
-        if len(facts) <= room:  # all of them are shown anyway
-            return facts, ""
-        if spoken is None:
-            always = [memory for some in prompt_order(known.memories).values() for memory in some]
-            there = shown(always, facts, room, now, zone)
-        else:
-            there = spoken.shown(min(room, len(facts)))
+            labels |= speaker_labels(known.memories, (request.user_id, request.name) if request.user_id else None)
+        profile, there = profile_text(known.memories, request.user_id, request.name, now, zone)
         near = self._remembering.relevant(chat_id, request.message, RELEVANT, now=now, shown=there, known=known)
         found = [memory for memory, _ in near]
         if found and request.count_access:  # in the background, because it writes to the disk
             self._counting.submit(self._count, chat_id, [memory.memory_id for memory in found], now)
-        return facts, relevant_text(found, now, zone, labels)
+        return profile, noted_text(found, labels, now, zone)
 
     def _count(self, chat_id: str, ids: Sequence[int], now: float) -> None:
         """Record that memories were shown."""

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import date, datetime
 from functools import cached_property
 from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
-from dispatcher.memory.store.whose import is_own, is_own_or_shared, speaker_labels
+from dispatcher.memory.store.whose import is_own_or_shared, speaker_labels
 from shared.text.caches import cached
-from shared.text.format import one_line, shorten
+from shared.text.dates.calendar_words import ENGLISH
+from shared.text.format import day_text, one_line, shorten
 from shared.text.translations import later, tr
 from shared.text.translations.dates import day_shown
 
@@ -20,43 +21,21 @@ if TYPE_CHECKING:
 
 #: The longest that a memory is shown.
 LINE_CHARACTERS = 300
-RELEVANT_TITLE = "RELEVANT MEMORIES:"
 REPLACED_ON = later("(noted {noted}; replaced on {replaced} by number {number})")
+#: The most of what stands in every prompt of a person: 120 tokens.
+PROFILE_CHARACTERS = 480
+#: A date this near comes first. Seconds: what was due today or yesterday, and what is due today or tomorrow.
+NEAR_SECONDS = 36 * 3600.0
 #: Rendered texts of memories and deadlines in the cache: enough for several chats.
 CACHED_TEXTS = 50_000
 
 
-@dataclass(frozen=True)
-class SpokenText:
-    """A text of memories, and the id of the memory in each of its lines (None for a heading)."""
-
-    text: str
-    ids: Sequence[int | None]
-
-    def shown(self, room: int) -> set[int]:
-        """Ids of the memories whose line is inside the first `room` characters."""
-        inside = self.text[:room].count("\n")
-        return {one for one in self.ids[:inside] if one is not None}
-
-
 class CachedMemories(list["Memory"]):
-    """Memories that no longer change, with what every prompt derives from them: 5,000 take 0.1 s the first time."""
+    """Memories that no longer change, in the order of every prompt."""
 
     @cached_property
     def order(self) -> dict[str, list[Memory]]:
         return _ordered(self)
-
-    @cached_property
-    def deadlines(self) -> list[float]:
-        return [one.deadline for some in self.order.values() for one in some if one.deadline is not None]
-
-    def text(self, now: float, zone: ZoneInfo) -> str:
-        """The same until a deadline passes or a day ends."""
-        key = zone, datetime.fromtimestamp(now, zone).date(), sum(at < now for at in self.deadlines)
-        rendered = self.__dict__.get("rendered")
-        if rendered is None or rendered[0] != key:
-            self.__dict__["rendered"] = rendered = key, _text(self.order, now, zone)
-        return str(rendered[1])
 
 
 def prompt_order(memories: Sequence[Memory]) -> dict[str, list[Memory]]:
@@ -80,50 +59,61 @@ def _ordered(memories: Sequence[Memory]) -> dict[str, list[Memory]]:
     }
 
 
-def prompt_text(memories: Sequence[Memory], now: float, zone: ZoneInfo) -> str:
-    """The facts part of a prompt. The same memories give the same bytes until a deadline passes, or a day ends ("tomorrow" is then today)."""
-    return memories.text(now, zone) if isinstance(memories, CachedMemories) else _text(_ordered(memories), now, zone)
+def profile(memories: Sequence[Memory], user: str | None, now: float, zone: ZoneInfo) -> list[Memory]:
+    """What stands in every prompt of a person, within PROFILE_CHARACTERS: dates that are near, preferences, then goals by deadline; facts only if all
+    of it fits. `user` is who asks in a group: of what somebody said there, only theirs and the chat's own."""
+    order = prompt_order(memories)
+    if any(memory.user_id for memory in memories):
+        order = {kind: [one for one in some if is_own_or_shared(one, user)] for kind, some in order.items()}
+    preferences, goals, facts = order.values()
+    near = sorted((one for one in [*goals, *facts] if _is_near(one, now)), key=lambda one: one.deadline or 0.0)
+    found = list({one.memory_id: one for one in [*near, *preferences, *goals]}.values())
+    everything = list({one.memory_id: one for one in [*found, *facts]}.values())
+    room = PROFILE_CHARACTERS
+    if sum(len(noted_line(one, {}, now, zone)) + 1 for one in everything[:room]) <= room:
+        return everything
+    taken = []
+    for one in found:
+        room -= len(noted_line(one, {}, now, zone)) + 1
+        if room < 0:
+            break
+        taken.append(one)
+    return taken
 
 
-def _text(order: dict[str, list[Memory]], now: float, zone: ZoneInfo) -> str:
-    lines: list[str] = []
-    for heading, some in order.items():
-        if some:
-            lines += [heading, *(line(memory, now, zone) for memory in some)]
-    return "\n".join(lines)
+def _is_near(memory: Memory, now: float) -> bool:
+    return memory.deadline is not None and abs(memory.deadline - now) <= NEAR_SECONDS
 
 
-#: Headings of a group's memories: {kind} is one of `prompt_order`'s, {who} the person who asks.
-OWN, SHARED, OTHERS = (
-    "{kind} of {who}, who asks now:",
-    "{kind} of the whole chat:",
-    "{kind} of others, each after their name:",
-)
+#: Stands ahead of a profile in a group.
+WHO_ASKS = "Of {who}, who asks now, and of the whole chat:"
 
 
-def of_people(memories: Sequence[Memory], user: str | None, name: str | None, now: float, zone: ZoneInfo) -> SpokenText:
-    """The facts part of a prompt in a group: first what `user`, who asks (None: nobody), said themselves, then the chat's, then the others'."""
-    labels = speaker_labels(memories, (user, name) if user else None)
-    order, lines, ids = prompt_order(memories), list[str](), list[int | None]()
+def profile_text(
+    memories: Sequence[Memory], user: str | None, name: str | None, now: float, zone: ZoneInfo
+) -> tuple[str, set[int]]:
+    """The profile as a part of a prompt, and the ids of the memories in it; in a group under who asks (`user`; None: nobody)."""
+    found = profile(memories, user, now, zone)
+    lines = [noted_line(one, {}, now, zone) for one in found]
+    if lines and user and any(memory.user_id for memory in memories):
+        who = speaker_labels(memories, (user, name))[user]
+        lines.insert(0, WHO_ASKS.format(who=f"{who} (user id {user})"))
+    return "\n".join(lines), {one.memory_id for one in found}
 
-    def add(title: str, some: Sequence[Memory], *, named: bool = False) -> None:
-        if some:
-            lines.append(title)
-            lines.extend(named_line(memory, labels if named else {}, now, zone) for memory in some)
-            ids.extend([None, *(memory.memory_id for memory in some)])
 
-    for heading, some in order.items() if user else ():
-        who = f"{labels[str(user)]} (user id {user})"
-        add(OWN.format(kind=heading.rstrip(":"), who=who), [one for one in some if is_own(one, user)])
-    for heading, some in order.items():
-        add(SHARED.format(kind=heading.rstrip(":")), [one for one in some if one.user_id is None])
-    for heading, some in order.items():
-        add(
-            OTHERS.format(kind=heading.rstrip(":")),
-            [one for one in some if not is_own_or_shared(one, user)],
-            named=True,
-        )
-    return SpokenText("\n".join(lines), ids)
+def noted_text(memories: Sequence[Memory], labels: Mapping[str, str], now: float, zone: ZoneInfo) -> str:
+    """Memories that bear on a message, the newest first; `labels`: of a group's speakers."""
+    newest = sorted(memories, key=lambda memory: -memory.created)
+    return "\n".join(noted_line(one, labels, now, zone) for one in newest)
+
+
+def noted_line(memory: Memory, labels: Mapping[str, str], now: float, zone: ZoneInfo) -> str:
+    """`- 4 November 2026, goal, told by Bob: text (by Friday 27 November 2026)`: the day on which it was noted, what it is unless a fact, and who of
+    a group told it."""
+    kind = "" if memory.type == "fact" else f", {str(memory.type).replace('_', ' ')}"
+    teller = f", told by {who}" if (who := labels.get(memory.user_id or "")) else ""
+    text = line(memory, now, zone).removeprefix("- ")
+    return f"- {day_text(memory.created, zone)}{kind}{teller}: {text}"
 
 
 def named_line(memory: Memory, labels: Mapping[str, str], now: float, zone: ZoneInfo) -> str:
@@ -131,22 +121,6 @@ def named_line(memory: Memory, labels: Mapping[str, str], now: float, zone: Zone
     text = line(memory, now, zone)
     who = labels.get(memory.user_id or "")
     return f"- {who}: {text.removeprefix('- ')}" if who else text
-
-
-def first_lines(text: str, characters: int) -> str:
-    """The whole lines that may fit into a prompt: otherwise each answer would look through 300,000 characters for 5,000 memories."""
-    return text if len(text) <= characters else text[: characters + 1].rpartition("\n")[0]
-
-
-def shown(memories: Sequence[Memory], text: str, room: int, now: float, zone: ZoneInfo) -> set[int]:
-    """Ids of the memories whose line is inside the first `room` characters of the facts; they are in the order of the text."""
-    inside = text[:room].rpartition("\n")[0].splitlines()
-    return {memory.memory_id for memory in memories[: len(inside)] if line(memory, now, zone) in inside}
-
-
-def relevant_text(memories: Sequence[Memory], now: float, zone: ZoneInfo, labels: Mapping[str, str] = {}) -> str:
-    """The part of a prompt for memories that are relevant to this message; `labels`: of a group's speakers."""
-    return "\n".join([RELEVANT_TITLE, *(named_line(one, labels, now, zone) for one in memories)]) if memories else ""
 
 
 def line(memory: Memory, now: float, zone: ZoneInfo) -> str:
@@ -174,9 +148,24 @@ def _when(memory: Memory, now: float, zone: ZoneInfo) -> str:
     if memory.type not in ("goal", "fact") or memory.deadline is None:
         return ""
     day = _date(memory.deadline, zone, today)
+    if memory.type == "fact" and _says_day(memory.text, memory.deadline, zone):
+        near = _NEAR.search(day)
+        return " (over)" if memory.deadline < now else near[0] if near else ""
     if memory.type == "fact":
         return f" (was on {day})" if memory.deadline < now else f" (on {day})"
     return f" (OVERDUE since {day})" if memory.deadline < now else f" (by {day})"
+
+
+#: "(today)", "(tomorrow)" at the end of a date.
+_NEAR = re.compile(r" \(\w+\)\Z")
+
+
+def _says_day(text: str, at: float, zone: ZoneInfo) -> bool:
+    """Whether a text names the day itself: its number, and its month in English, or as a number after it."""
+    day = datetime.fromtimestamp(at, zone)
+    month = ENGLISH.months[day.month - 1][:3]
+    named = rf"(?<!\d)0?{day.day}(?:(?:st|nd|rd|th)?\.? (?:of )?{month}|[./]0?{day.month}(?!\d))|{month}\w*\.? {day.day}(?!\d)|{day:%Y-%m-%d}"
+    return re.search(named, text, re.IGNORECASE) is not None
 
 
 def shown_line(memory: Memory, labels: Mapping[str, str], now: float, zone: ZoneInfo) -> str:

@@ -12,12 +12,13 @@ from typing import Any
 import pytest
 
 from dispatcher.memory.store.memories import MemoryType
+from dispatcher.prompt.budget import TITLES
 from tests.support.day.talking import CHAT, Talk, kept, outbox, owe, quick_talk, store, stored, summaries, waiting
 from tests.support.machine import wait_for
 from tests.support.stores import PostgreSQL, postgresql_server
 from tests.support.world import Dispatcher, World
 
-FACTS = "Facts and goals"
+FACTS = TITLES["profile"]
 GOAL = "I must call the bank."
 GOAL_TAG = "Yes.\n[GOAL CODE: call the bank | DEADLINE: today]"
 

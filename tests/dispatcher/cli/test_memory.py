@@ -139,7 +139,7 @@ def test_why_tells_what_the_last_answer_was_given(light: World) -> None:
     light.command("hmem", "ask", "9912", "hello")
     assert "For my last answer I was given" in memory(light, "why", "9912")
     record = json.loads(memory(light, "why", "9912", "--json"))
-    assert "facts" in [part["name"] for part in record["parts"]]
+    assert "profile" in [part["name"] for part in record["parts"]]
     assert light.command("hmem", "ask", "9912", "/memory").stdout == memory(light, "list", "9912")
     assert light.command("hmem", "ask", "9912", "/memory why").stdout == memory(light, "why", "9912")
     assert dispatcher.stop() == 0

@@ -11,6 +11,7 @@ from typing import Any, cast
 
 import pytest
 
+from dispatcher.memory.session_history import HistoryEntry
 from dispatcher.memory.tombstones import Forgotten
 from dispatcher.prompt.assemble import PromptRequest
 from dispatcher.prompt.budget import compose
@@ -18,7 +19,7 @@ from dispatcher.prompt.context import Context
 from dispatcher.prompt.prompt_input import PromptInput
 from shared.config.settings import load_settings
 from shared.ranking.injection import Evidence, read_message
-from shared.search.types import Hit, Query, Recalled
+from shared.search.types import Query, Recalled
 from shared.turns.records import Tombstone
 from tests.support.day.prompts import NOW, SUMMARY, UTC, assembled, composed, hit
 from tests.support.world import World
@@ -51,7 +52,7 @@ class FakeRelease:
 
 def asked(folder: Path, release: FakeRelease, message: str, chat: str = "9912", **more: Any) -> Context:
     settings = load_settings(hmem_state_dir=folder, **more)
-    return assembled(PromptRequest(chat, message), settings, cast(Any, release))
+    return assembled(PromptRequest(chat, message, recent=[]), settings, cast(Any, release))
 
 
 def test_memory_switched_off_asks_no_release(tmp_path: Path) -> None:
@@ -142,15 +143,20 @@ def test_the_command_says_why_no_line_is_injected(world: World) -> None:
     assert stranger["nothing_why"] == "release 1 has no turns of this chat"
 
 
-def test_a_hit_that_is_there_only_since_nothing_better_is_takes_no_place(tmp_path: Path) -> None:
-    """A long answer of many passages must not fill what the answer leaves free."""
+def test_the_summary_stands_where_a_session_begins_where_it_is_asked_for_and_where_nothing_is_searched(
+    tmp_path: Path,
+) -> None:
+    def recall(query: Query) -> Recalled:
+        return Recalled(evidence=Evidence(read_message(query.text, NOW, UTC), 1))
 
-    def found(text: str, cosine: float, lexical: float, at: float) -> Hit:
-        return replace(hit(text, at), scores={"cosine": cosine}, lexical=lexical)
+    def has(message: str, degraded: tuple[str, ...] = (), **more: Any) -> bool:
+        release = FakeRelease(lambda query: replace(recall(query), degraded=[*degraded]), "- anna: in short")
+        request = PromptRequest("9912", message, **more)
+        context = assembled(request, load_settings(hmem_state_dir=tmp_path), cast(Any, release))
+        return "summary" in [part.name for part in context.parts]
 
-    good, weak = found("the boiler shows F28", 0.6, 1.0, NOW), found("crate 17, blue", 0.08, 0.02, NOW + 1e6)
-    by_words = found("boiler", 0.08, 0.5, NOW + 2e6)
-
-    release = FakeRelease(lambda _: Recalled([good, weak, by_words]), family="all-MiniLM-L6-v2")
-    context = asked(tmp_path, release, "what is wrong with the boiler?")
-    assert (context.used, context.cut) == ([good, by_words], [weak])
+    assert has("what is wrong with the boiler?", recent=[])
+    assert not has("what is wrong with the boiler?", session="s")
+    assert not has("what is wrong with the boiler?", recent=[HistoryEntry("user", "hello", NOW)])
+    assert has("What have we been talking about?", session="s")
+    assert has("what is wrong with the boiler?", session="s", degraded=("no vector search",))

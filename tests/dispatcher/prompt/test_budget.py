@@ -77,15 +77,10 @@ def test_every_hit_is_either_used_or_reported_as_cut(hits: list[Hit], summary: s
 @PROPERTY
 @given(hits_strategy, hits_strategy, st.integers(1500, 6000))
 def test_the_summary_is_the_same_to_the_byte_whatever_is_recalled(one: list[Hit], two: list[Hit], budget: int) -> None:
-    """In two sizes, by whether anything is."""
-    alone, beside = composed([], SUMMARY, budget), composed([hit("x")], SUMMARY, budget)
+    alone = composed([], SUMMARY, budget)
     assert [part.name for part in alone.parts] == ["summary"]
-    assert len(beside.parts[0].text) < len(alone.parts[0].text)
     for hits in (one, two):
-        context = composed(hits, SUMMARY, budget)
-        assert (
-            context.parts[0] == (beside if any(part.name == "recalled" for part in context.parts) else alone).parts[0]
-        )
+        assert composed(hits, SUMMARY, budget).parts[0] == alone.parts[0]
 
 
 def test_a_summary_takes_no_more_than_its_share_and_is_cut_at_a_line() -> None:
@@ -131,8 +126,7 @@ def test_the_conversation_so_far_lends_and_borrows_and_leaves_the_summary_alone(
         "what is recalled is nothing, and lends what the summary leaves"
     )
     assert parts(said(2), many)["recalled"] > both["recalled"] + 500, "a short talk lends its own"
-    assert parts(said(400), many)["summary"] == parts([], many)["summary"] < parts(said(1), [])["summary"]
-    assert parts(said(400), [])["summary"] == parts(said(1), [])["summary"]
+    assert len({parts(some, hits)["summary"] for some in (said(400), said(1), []) for hits in (many, [])}) == 1
 
 
 def test_a_short_line_is_taken_before_a_long_one_that_ranks_a_little_higher() -> None:

@@ -28,7 +28,7 @@ def test_each_part_of_a_summary_keeps_its_newest_lines_when_it_is_cut() -> None:
     cut = composed([hit("x")], text).parts[0].text
     assert all(f"{name}:\n- 2026-01-28 " in cut for name in ("Settled", "Open"))
     assert abs(cut.count("Settled number") - cut.count("Open number")) <= 1
-    assert len(cut) / 4 > 250
+    assert len(cut) / 4 > 120
 
 
 def test_a_part_of_one_line_keeps_it_when_the_summary_is_cut() -> None:

@@ -25,7 +25,7 @@ from shared.ranking.evidence import best_cosine
 from shared.ranking.injection import Decision, Evidence, decide, may_be_foreign, read_message
 from shared.ranking.question import query_words
 from shared.release.manifest import current_release
-from shared.search.choosing import FALL_OFF, chosen, most_telling, only_asks, repeats
+from shared.search.choosing import chosen, most_telling, only_asks, repeats
 from shared.search.recall import OpenRelease
 from shared.search.types import Hit, Query
 from shared.text.words.function_words import language_of
@@ -150,7 +150,7 @@ def test_the_world_and_orders_need_more() -> None:
 
 
 def test_where_similarity_tells_nothing_words_and_times_decide() -> None:
-    assert decided("Wie heißt mein Hund?", cosine=0.2).blind
+    assert decided("Wie heißt mein Hund?", cosine=0.2).inject
     assert decided("What is my dog called?", family="nomic-embed-text", cosine=0.7).inject
     assert decided("What is my dog called?", family=None).inject
     assert not decided("Wie hoch ist der Mont Blanc?", cosine=0.6).inject
@@ -161,7 +161,7 @@ def test_where_similarity_tells_nothing_words_and_times_decide() -> None:
 def test_a_question_in_another_language_than_the_talk_is_not_held_against_its_words() -> None:
     assert may_be_foreign(evidence("What is my dog called?"))
     assert not may_be_foreign(evidence("Hello there"))
-    assert decided("What is my dog called?", cosine=0.1, foreign=0.8).blind
+    assert decided("What is my dog called?", cosine=0.1, foreign=0.8).inject
     assert decided("Which fault code did the boiler show?", cosine=0.1, foreign=0.8).inject
     assert not decided("What is the capital of Mongolia?", cosine=0.1, foreign=0.8, unknown_name=True).inject
     assert not decided("What is my dog called?", cosine=0.1, foreign=0.1).inject
@@ -188,28 +188,27 @@ def test_an_earlier_question_that_says_the_same_takes_no_place_and_its_answer_ma
     assert repeats(message, again)
     assert not repeats(message, answer)
     assert not repeats(message, stated)
-    told = chosen(message, [again, answer, other, stated], evidence(message), Decision(True, "x"))
+    told = chosen(message, [again, answer, other, stated], Decision(True, "x"))
     assert told == [answer, stated, other], "statements outrank the person's questions"
     assert only_asks("Really? Why is that?")
     assert not only_asks("It rains. Why?")
 
 
-def test_hits_end_where_the_score_falls_off() -> None:
-    hits = [hit(f"turn {number}", score) for number, score in enumerate((1.0, 0.9, 0.5, 0.44, 0.4))]
-    found = evidence("Where did I leave the car?", typical=0.4)
-    told = chosen("x", hits, found, Decision(True, "x"))
-    assert [one.rank for one in told] == [1.0, 0.9, 0.5]
-    assert 0.44 < 0.4 + FALL_OFF * 0.6 < 0.5
-    assert chosen("x", hits, found, Decision(True, "x", blind=True)) == hits
-    assert chosen("x", [], found, Decision(True, "x")) == []
+def near(text: str, score: float, cosine: float, at: float = NOW - DAY) -> Hit:
+    return replace(hit(text, score, at=at), scores={"cosine": cosine})
 
 
-def test_a_long_turn_that_ranks_for_its_neighbours_alone_is_left_out() -> None:
-    code = "def rename(path): " + "return path.with_suffix(old) " * 40
-    far, near = (replace(hit(code, 0.9, "asst"), scores={"cosine": cosine}) for cosine in (0.1, 0.4))
-    short, named = replace(far, chunk=hit("Yes, 71.4").chunk), replace(far, chunk=hit(f"{code} weigh").chunk)
-    hits = [far, near, short, named]
-    assert chosen("x", hits, evidence("How much do I weigh?"), Decision(True, "x")) == [near, short, named]
+def test_a_line_is_taken_if_its_worth_exceeds_its_place_and_the_worthiest_first() -> None:
+    """What is near and found by its words, but not what is there only since nothing better was left."""
+    best, second = near("I left the car in the garage of the Linde", 1.0, 0.7), near("The car is a red Golf", 0.8, 0.5)
+    rest = [near(f"turn {number} of the chat", 0.2, 0.1, NOW - number) for number in range(30)]
+    assert chosen("x", [*rest, second, best], Decision(True, "x"), FAMILY) == [best, second]
+    weak, long = near("In a garage", 0.55, 0.3), near("In a garage. " * 300, 0.55, 0.3)
+    assert chosen("x", [best, weak], Decision(True, "x"), FAMILY) == [best, weak]
+    assert chosen("x", [best, long], Decision(True, "x"), FAMILY) == [best], "too long for what it may help"
+    assert chosen("x", [], Decision(True, "x"), FAMILY) == []
+    by_words = [replace(one, scores={}, words=share) for one, share in ((best, 1.0), (second, 0.5))]
+    assert chosen("x", by_words, Decision(True, "x"), FAMILY) == by_words, "without a comparison"
 
 
 def test_of_a_day_statements_come_first_and_nothing_twice() -> None:
@@ -218,9 +217,7 @@ def test_of_a_day_statements_come_first_and_nothing_twice() -> None:
     stated, same = hit("The brake discs are worn, 380 euros", 0.5, at=at), hit("brake discs worn 380", 0.6, "asst", at)
     asked, before = hit("Should they be changed?", 0.7, at=at), hit("Something of another day", 0.9, at=at - 3 * DAY)
     spans = ((at - 3600, at + 3600),)
-    told = chosen(
-        "What did we talk about?", [long, same, stated, asked, before], evidence("x"), Decision(True, "x", spans)
-    )
+    told = chosen("What did we talk about?", [long, same, stated, asked, before], Decision(True, "x", spans))
     assert told[0] is stated
     assert before not in told
     assert most_telling([]) == []

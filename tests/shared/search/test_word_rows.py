@@ -81,7 +81,7 @@ def test_a_question_in_the_chat_finds_a_memory_by_its_words_without_an_embedder(
             day.acting.add(Task(f"k{number}", "9912", ""), f"Fact number {number} of word{number} is kept here", NOW)
         assert (
             "of word7 is kept"
-            in day.context(day_request(PromptRequest("9912", "tell me about word7"), day.settings)).relevant
+            in day.context(day_request(PromptRequest("9912", "tell me about word7"), day.settings)).facts
         )
 
 

@@ -111,10 +111,10 @@ def test_what_is_shown_is_counted_beside_the_answer_and_before_the_end(tmp_path:
         add(day.remembering, *(f"The user once saw {n} herons at the harbour" for n in range(20)), now=NOW + 1)
         with day.memories.transaction():
             shown = day.context(day_request(request, day.settings))
-            assert ("heron-4711" in shown.relevant, shown.degraded) == (True, [])
+            assert ("heron-4711" in shown.facts, shown.degraded) == (True, [])
             assert counted(day) == {}
             look = day.context(day_request(replace(request, count_access=False), day.settings))
-            assert look.relevant == shown.relevant
+            assert look.facts == shown.facts
     with closing(DayMemory(some, nullcontext)) as day:
         assert counted(day)["The wifi password at the cottage is heron-4711"] == 1
     with closing(DayEmbedder(some)) as closed:

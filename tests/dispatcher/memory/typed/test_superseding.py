@@ -15,7 +15,7 @@ from dispatcher.memory.embedder import DayEmbedder
 from dispatcher.memory.store.memories import Memories, MemoryType
 from dispatcher.memory.typed.judging import store_drafts
 from dispatcher.memory.typed.memories import Remembering
-from dispatcher.memory.typed.text import line, listing, prompt_text
+from dispatcher.memory.typed.text import line, listing, profile_text
 from shared.config.settings import load_settings
 from shared.turns.records import Task
 from tests.support.day.acting import BERLIN, DAY, NOW, SAID, Dies, Host
@@ -37,7 +37,7 @@ def test_a_correction_is_said_and_takes_the_place_of_what_it_corrects(host: Host
     assert host.answer(f"[REMEMBER CODE: {GREEN}]", "t2", now=NOW + DAY) == [f"Noted; this replaces: {BLUE}"], "again"
     assert host.texts() == [("fact", GREEN)]
     held = host.kept.of_chat(SAID)
-    assert BLUE not in prompt_text(held.memories, NOW, BERLIN)
+    assert BLUE not in profile_text(held.memories, None, None, NOW, BERLIN)[0]
     assert [one.text for one, _ in host.kept.relevant(SAID, "favourite colour blue", 5, now=NOW)] == [GREEN]
     assert shown(host, NOW + 9 * DAY).splitlines()[-2:] == [
         "Superseded:",
@@ -77,7 +77,7 @@ def test_other_words_are_kept_with_what_they_repeat_and_found(host: Host) -> Non
     (cat,) = host.memories.list(SAID)
     assert (cat.text, cat.wordings, cat.importance) == ("The user has a cat called Mishka", ("The user has a cat named Mishka",), 4)  # fmt: skip
     assert "(also phrased as: The user has a cat named Mishka)" in shown(host)
-    assert prompt_text(host.kept.of_chat(SAID).memories, NOW, BERLIN).count("Mishka") == 1
+    assert profile_text(host.kept.of_chat(SAID).memories, None, None, NOW, BERLIN)[0].count("Mishka") == 1
     host.answer("[REMEMBER CODE: the user has a cat named mishka]", "t3")
     (cat,) = host.memories.list(SAID)
     assert len(cat.wordings) == 1
@@ -184,11 +184,7 @@ def test_a_fact_is_told_with_its_date_and_as_past_when_it_has_passed(host: Host)
     (fact,) = host.memories.list(SAID)
     assert line(fact, NOW, BERLIN) == "- The engineer comes on Thursday (on Thursday 21 January 2027)"
     later = NOW + 8 * DAY
-    held = host.kept.of_chat(SAID).memories
-    assert prompt_text(held, NOW, BERLIN) == "Facts:\n- The engineer comes on Thursday (on Thursday 21 January 2027)"
-    assert (
-        prompt_text(held, later, BERLIN) == "Facts:\n- The engineer comes on Thursday (was on Thursday 21 January 2027)"
-    )
+    assert line(fact, later, BERLIN) == "- The engineer comes on Thursday (was on Thursday 21 January 2027)"
     assert shown(host, later).endswith("Past:\n1. The engineer comes on Thursday (was on Thursday 21 January 2027)")
     assert host.memories.due(later, 9) == [], "nobody is reminded of a fact"
     assert host.answer("[REMEMBER CODE: The engineer comes on Thursday]", "t2", now=later) == [

@@ -1,4 +1,4 @@
-"""Facts and goals in the prompt: what comes first, what is cut, what stays identical to the byte, and nothing twice."""
+"""Facts and goals in the prompt: what comes first, what has room, what stays identical to the byte, and nothing twice."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from zoneinfo import ZoneInfo
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dispatcher.memory.day.memory import DayMemory
@@ -18,16 +18,16 @@ from dispatcher.memory.session_history import HistoryEntry
 from dispatcher.memory.store.memories import Memory, MemoryType
 from dispatcher.memory.store.summaries import SessionSummary
 from dispatcher.memory.typed.text import (
-    RELEVANT_TITLE,
-    CachedMemories,
+    PROFILE_CHARACTERS,
     line,
     listing,
+    noted_text,
+    profile,
+    profile_text,
     prompt_order,
-    prompt_text,
-    relevant_text,
 )
 from dispatcher.prompt.assemble import PromptRequest, assemble
-from dispatcher.prompt.budget import compose, facts_room
+from dispatcher.prompt.budget import compose
 from dispatcher.prompt.context import Context
 from dispatcher.prompt.prompt_input import PromptInput
 from shared.config.settings import load_settings
@@ -55,16 +55,38 @@ KEPT = [
 
 
 def test_the_order_and_the_words_are_exactly_these() -> None:
-    assert prompt_text(KEPT, NOW, UTC) == (
-        "Preferences:\n- short answers\n"
-        "Active Goals:\n- missed (OVERDUE since Thursday 14 January 2027, 08:00)\n- tomorrow (by Saturday 16 January 2027, 08:00 (tomorrow))\n"
-        "- later (by Wednesday 24 February 2027, 08:00)\n- some day\n"
-        "Facts:\n- weighty fact\n- new fact\n- old fact"
+    assert profile_text(KEPT, None, None, NOW, UTC)[0] == (
+        "- 15 January 2027, goal: missed (OVERDUE since Thursday 14 January 2027, 08:00)\n"
+        "- 15 January 2027, goal: tomorrow (by Saturday 16 January 2027, 08:00 (tomorrow))\n"
+        "- 15 January 2027, preference: short answers\n"
+        "- 15 January 2027, goal: later (by Wednesday 24 February 2027, 08:00)\n- 15 January 2027, goal: some day\n"
+        "- 6 January 2027: weighty fact\n- 15 January 2027: new fact\n- 14 January 2027: old fact"
     )
-    assert prompt_text([], NOW, UTC) == ""
-    assert prompt_text(KEPT[:1], NOW, UTC) == "Facts:\n- old fact"
-    assert relevant_text(KEPT[:2], NOW, UTC) == f"{RELEVANT_TITLE}\n- old fact\n- new fact"
-    assert relevant_text([], NOW, UTC) == ""
+    assert profile_text([], None, None, NOW, UTC) == ("", set())
+    assert noted_text(KEPT[:2], {}, NOW, UTC) == "- 15 January 2027: new fact\n- 14 January 2027: old fact"
+
+
+def test_facts_stand_in_every_prompt_only_if_all_of_them_have_room() -> None:
+    facts = [memory(f"fact {n} of some words", number=n) for n in range(100, 140)]
+    assert profile([*KEPT, *facts], None, NOW, UTC) == [KEPT[n] for n in (6, 5, 7, 4, 3)]
+    due = memory("the plumber comes", number=50, deadline=NOW + 3600)
+    assert profile([*facts, due], None, NOW, UTC) == [due], "but one that is due today"
+    wishes = [memory(f"wants thing number {n} done properly", PREFERENCE, n) for n in range(100, 140)]
+    text, shown = profile_text(wishes, None, None, NOW, UTC)
+    assert len(text) <= PROFILE_CHARACTERS
+    assert len(shown) == len(text.splitlines()) > 5
+
+
+@pytest.mark.parametrize(("text", "told"), [
+    ("flight on Saturday 16 January 2027 at 8:00", " (tomorrow)"), ("flight on January 16", " (tomorrow)"),
+    ("Flug am 16.01.", " (tomorrow)"), ("Flug am 16. Januar", " (tomorrow)"),
+    ("flight tomorrow", " (on Saturday 16 January 2027, 08:00 (tomorrow))"),
+    ("16 people come in January", " (on Saturday 16 January 2027, 08:00 (tomorrow))"),
+])  # fmt: skip
+def test_a_day_that_a_fact_names_itself_is_not_named_twice(text: str, told: str) -> None:
+    assert line(memory(text, deadline=NOW + DAY), NOW, UTC) == f"- {text}{told}"
+    past = line(memory(text, deadline=NOW + DAY), NOW + 9 * DAY, UTC).removeprefix(f"- {text}")
+    assert past == (" (over)" if told == " (tomorrow)" else " (was on Saturday 16 January 2027, 08:00)")
 
 
 def test_a_listing_has_every_memory_with_its_number() -> None:
@@ -91,59 +113,24 @@ odd_memories = st.lists(
 @given(odd_memories, st.randoms(use_true_random=False))
 def test_the_same_memories_give_the_same_bytes(some: list[Memory], chance: random.Random) -> None:
     mixed = chance.sample(some, len(some))
-    assert prompt_text(mixed, NOW, UTC) == prompt_text(some, NOW, UTC)
+    assert profile_text(mixed, None, None, NOW, UTC) == profile_text(some, None, None, NOW, UTC)
     for one in some:
         assert len(line(one, NOW, UTC).splitlines()) == 1, "one line a memory, whatever was said"
     shown = [one for those in prompt_order(some).values() for one in those]
     assert sorted(one.number for one in shown) == sorted(one.number for one in some if one.type != DONE)
 
 
-@PROPERTY
-@given(
-    odd_memories,
-    st.lists(
-        st.floats(0, 4e9) | st.sampled_from([NOW - DAY, NOW, NOW + 16 * 3600, NOW + DAY + 1]), min_size=1, max_size=6
-    ),
-)
-@example(KEPT, [NOW, NOW + 15.9 * 3600, NOW + 16 * 3600, NOW + DAY + 1, NOW])
-def test_what_is_kept_from_prompt_to_prompt_is_what_would_be_made_anew(some: list[Memory], times: list[float]) -> None:
-    kept = CachedMemories(some)
-    for now in times:
-        assert prompt_text(kept, now, UTC) == prompt_text(list(some), now, UTC)
-        assert prompt_order(kept) == prompt_order(list(some))
-    assert prompt_text(kept, times[-1], UTC) is prompt_text(kept, times[-1], UTC)
-
-
-def composed(facts: str, budget: int, **more: str) -> Context:
-    return compose(PromptInput(Recalled(), "", budget=budget, zone=UTC, run=1, facts=facts, **more))  # type: ignore[arg-type]
+def composed(profile: str, budget: int, **more: str) -> Context:
+    return compose(PromptInput(Recalled(), "", budget=budget, zone=UTC, run=1, profile=profile, **more))  # type: ignore[arg-type]
 
 
 @PROPERTY
 @given(odd_memories, odd_memories, st.integers(0, 3000), odd_text)
 def test_the_budget_is_never_exceeded(some: list[Memory], others: list[Memory], budget: int, earlier: str) -> None:
-    context = composed(
-        prompt_text(some, NOW, UTC), budget, relevant=relevant_text(others, NOW, UTC), earlier=f"- {earlier}"
-    )
+    profile = profile_text(some, None, None, NOW, UTC)[0]
+    context = composed(profile, budget, facts=noted_text(others, {}, NOW, UTC), earlier=f"- {earlier}")
     assert context.tokens <= budget
     assert len(context.text) <= budget * CHARACTERS_PER_TOKEN
-
-
-def test_what_a_budget_cuts_is_facts_first_then_goals() -> None:
-    some = [memory(f"fact number {n}", FACT, n) for n in range(100, 200)]
-    some += [memory(f"goal number {n}", GOAL, n) for n in range(200, 240)]
-    some += [memory(f"preference number {n}", PREFERENCE, n) for n in range(300, 310)]
-    kinds = []
-    text = prompt_text(some, NOW, UTC)
-    for budget in range(100, 4000, 100):
-        parts = composed(text, budget, relevant="").parts
-        told = parts[0].text if parts else ""
-        kinds.append([told.count(f"- {kind} number") for kind in ("preference", "goal", "fact")])
-        assert len(told) <= max(0, facts_room(budget)), "no more than its share"
-        assert not told.endswith(":"), "no heading without a line"
-    assert kinds == sorted(kinds), "more budget, more of them"
-    assert all(goals == 0 or preferences == 10 for preferences, goals, _ in kinds)
-    assert all(facts == 0 or goals == 40 for _, goals, facts in kinds)
-    assert kinds[-1][2] > 0
 
 
 @pytest.fixture
@@ -165,6 +152,7 @@ def test_what_every_prompt_has_is_not_told_again_as_relevant(day: DayMemory) -> 
             "9912", FACT, f"The user once saw a {animal} at the harbour of Ostend in summer", now=NOW + number
         )
     day.remembering.add("9912", FACT, "The wifi password at the cottage is heron-4711", now=NOW - DAY)
+    day.remembering.add("9912", PREFERENCE, "Wants short answers", now=NOW - DAY)
     told = []
     for animal in (*zoo, "the wifi password of the cottage"):
         context = assemble(
@@ -172,20 +160,16 @@ def test_what_every_prompt_has_is_not_told_again_as_relevant(day: DayMemory) -> 
         )
         found = parts(context)
         told.append(found)
-        always = set(found["facts"].splitlines())
-        assert found.get("relevant", RELEVANT_TITLE).startswith(RELEVANT_TITLE)
-        beside = found.get("relevant", "").splitlines()[1:]
-        assert not always & set(beside)
+        assert not set(found["profile"].splitlines()) & set(found.get("facts", "").splitlines())
         assert context.tokens <= 600
-    assert len({found["facts"] for found in told}) == 1, "identical to the byte whatever is asked"
-    assert len(told[0]["facts"].splitlines()) < len(zoo), "the rest is cut"
-    assert "heron-4711" not in told[-1]["facts"]
-    assert "heron-4711" in told[-1]["relevant"]
-    assert "heron-4711" not in told[0].get("relevant", "")
+    assert len({found["profile"] for found in told}) == 1, "identical to the byte whatever is asked"
+    assert "heron-4711" not in told[-1]["profile"]
+    assert "heron-4711" in told[-1]["facts"]
+    assert "heron-4711" not in told[0].get("facts", "")
 
 
 def test_all_parts_stand_in_their_order_within_the_budget(day: DayMemory) -> None:
-    """Facts, what was said just now, an ended session's summary, relevant memories, and turns of today: of this chat alone."""
+    """What was said just now, an ended session's summary, memories that bear on it, and turns of today: of this chat alone."""
     now = time.time()
     for chat, word in (("9912", "canary"), ("77", "raven")):
         for number in range(30):
@@ -208,7 +192,7 @@ def test_all_parts_stand_in_their_order_within_the_budget(day: DayMemory) -> Non
         assert context.tokens <= budget
         assert "raven" not in context.text
         if budget == 600:
-            assert list(parts(context)) == ["facts", "recent", "relevant", "recalled"]
-            assert "The canary boiler is a Vaillant" in parts(context)["relevant"]
+            assert list(parts(context)) == ["recent", "facts", "recalled"]
+            assert "The canary boiler is a Vaillant" in parts(context)["facts"]
             assert "canary summary" in parts(context)["recent"]
             assert "F4" in parts(context)["recalled"]

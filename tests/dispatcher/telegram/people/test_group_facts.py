@@ -24,8 +24,8 @@ def model(request: dict[str, Any]) -> Reply:
     code = re.findall(r"Tag code of this request: (\w+)", system)[-1]
     if told := re.search(r"I like (\w+) tea", last):
         return f"Fine.\n[REMEMBER {code}: The user likes {told[1]} tea]"
-    own = re.search(r"Facts of (\w+) \(user id (\d+)\), who asks now:\\n- ([^\\]+)", system)
-    others = re.findall(r"- (\w+): The user likes (\w+) tea", system)
+    own = re.search(r"Of (\w+) \(user id (\d+)\), who asks now, and of the whole chat:\\n- [^:]+: ([^\\]+)", system)
+    others = re.findall(r", told by (\w+): The user likes (\w+) tea", system)
     return f"{own[1]} {own[2]}: {own[3]}; others: {others}" if own else "I do not know."
 
 
