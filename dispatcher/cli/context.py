@@ -22,6 +22,7 @@ app = application()
 def context(
     chat: Annotated[str, typer.Argument(help="Chat id; not with --batch.")] = "",
     text: Annotated[str, typer.Argument(help="The message.")] = "",
+    who: Annotated[str, typer.Option("--as", help="Who asks, in a group: name or user id.")] = "",
     json: Json = False,
     batch: Batch = None,
     budgets: Annotated[
@@ -30,8 +31,8 @@ def context(
 ) -> None:
     """Exactly what would be injected for a message, with its tokens and sources."""
     settings = start()
-    if batch and (chat or text):
-        raise InvalidInput("--batch reads chat and message from the file. Omit CHAT and TEXT.")
+    if batch and (chat or text or who):
+        raise InvalidInput("--batch reads chat and message from the file. Omit CHAT, TEXT and --as.")
     if budgets is not None and not batch:
         raise InvalidInput(
             "--budgets requires --batch: the budget of a single message is MEMORY_TOKENS. Omit --budgets."
@@ -42,7 +43,7 @@ def context(
         return
     chat_id, message = given_chat(chat), required(text, "TEXT")
     with open_memory(settings) as memory:
-        found, slow = preview(memory, settings, connect(settings), chat_id, message)
+        found, slow = preview(memory, settings, connect(settings), chat_id, message, who=who)
     if json:
         print_json({"chat_id": chat, "budget": settings.memory_tokens} | found.to_json() | {"notes": slow})
         return

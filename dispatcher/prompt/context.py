@@ -80,6 +80,7 @@ class Context:
             "hits": [hit_json(hit, self.zone) for hit in self.used],
             "cut": [hit_json(hit, self.zone) for hit in self.cut],
             "text": self.text,
+            "lines": self.lines_json(),
         }
 
     def outline(self) -> dict[str, Any]:

@@ -11,11 +11,12 @@ from dispatcher.memory.session_history import HistoryEntry, conversation_of
 from dispatcher.memory.tombstones import Forgotten
 from dispatcher.prompt.assemble import PromptRequest, assemble
 from shared.config.settings import Settings
-from shared.errors import StorageError
+from shared.errors import InvalidInput, StorageError
 from shared.release.manifest import no_release
 from shared.wire import keys
 
 if TYPE_CHECKING:
+    from dispatcher.memory.day.memory import DayMemory
     from dispatcher.memory.day.open_memory import OpenedMemory
     from dispatcher.prompt.context import Context
 
@@ -24,18 +25,26 @@ PATIENT_DEADLINE_MS = 60_000
 
 
 def preview(
-    memory: OpenedMemory, settings: Settings, client: Redis, chat_id: str, message: str, now: float | None = None
+    memory: OpenedMemory,
+    settings: Settings,
+    client: Redis,
+    chat_id: str,
+    message: str,
+    now: float | None = None,
+    who: str = "",
 ) -> tuple[Context, list[str]]:
     """The context of a message now, and notes about its time. Nothing is left out for being slow, since the person at the terminal can wait.
 
-    Without Redis: as if there were no conversation, with a note.
+    `who` asks, in a group: a user id, or the name of somebody of whom something is noted; InvalidInput for another. Without Redis: as if there were
+    no conversation, with a note.
     """
     session, recent, note = _conversation(settings, client, chat_id)
-    request = PromptRequest(chat_id, message, recent, session, count_access=False, now=now)
     patient = settings.model_copy(update={"memory_deadline_ms": max(settings.memory_deadline_ms, PATIENT_DEADLINE_MS)})
     release, day = memory.release(), memory.day
     if day.wanted:
         day.open()
+    user, name = _asker(day, chat_id, who) if who else (None, None)
+    request = PromptRequest(chat_id, message, recent, session, count_access=False, now=now, user_id=user, name=name)
     memory.open_vectors()
     reason = None if release else no_release(settings.hmem_memory_dir)
     started = time.perf_counter()
@@ -48,6 +57,21 @@ def preview(
         slow = _slow(took, settings, [one for one in again.degraded if one not in found.degraded])
     found.degraded.extend(note)
     return found, slow
+
+
+def _asker(day: DayMemory, chat_id: str, who: str) -> tuple[str, str | None]:
+    """Their user id and name."""
+    known = day.remembering.of_chat(chat_id).every if day.wanted else ()
+    people = {one.user_id: one.name for one in known if one.user_id}
+    if who.isdecimal():
+        return who, people.get(who)
+    found = [user for user, name in people.items() if (name or "").casefold() == who.casefold()]
+    if len(found) != 1:
+        there = ", ".join(sorted(f"{name} ({user})" for user, name in people.items())) or "nobody"
+        raise InvalidInput(
+            f"{len(found)} people called {who} are noted in chat {chat_id}. Give a user id, of: {there}."
+        )
+    return found[0], people[found[0]]
 
 
 def _slow(took: float, settings: Settings, left_out: list[str]) -> list[str]:

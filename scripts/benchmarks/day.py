@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from dispatcher.memory.day.memory import DayMemory
 
 QUESTIONS = 300
-PARTS = ("facts", "earlier", "relevant", "recalled")
 
 
 def measure(environment: Environment, label: str, memories: int, day_turns: int, chat: str) -> None:

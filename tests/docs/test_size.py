@@ -22,7 +22,7 @@ BUDGETS = {
     "dispatcher/health": 2500,
     "dispatcher/installation": 2230,
     "dispatcher/memory": 6580,
-    "dispatcher/prompt": 810,
+    "dispatcher/prompt": 820,
     "dispatcher/queue": 1120,
     "dispatcher/releases": 520,
     "dispatcher/servers": 2090,

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+import time
+from contextlib import closing, nullcontext
 from typing import Any
 
 import pytest
 
+from dispatcher.memory.day.memory import DayMemory
+from shared.turns.records import Task
 from tests.support.world import REPOSITORY, World
 
 SLOW_STORE = """
@@ -67,3 +71,23 @@ def test_it_shows_what_a_dispatcher_injects(world: World) -> None:
     given = world.command("hmem", "ask", "9912", asked).stdout
     assert "Mimi" in shown
     assert shown in given
+
+
+def test_in_a_group_it_shows_what_somebody_would_be_given(light: World) -> None:
+    with closing(DayMemory(light.settings(), nullcontext)) as day:
+        day.open()
+        for user, name, text in (("8", "Ann", "likes coffee"), ("9", "Bob", "likes tea"), ("10", "Bob", "likes milk")):
+            day.requests.add(Task(f"t{user}", "-100", "", user, name=name), text, time.time())
+
+    def asked(*who: str) -> str:
+        done = light.command("hmem", "context", *who, "--json", "--", "-100", "hello", check=False)
+        return done.stderr if done.returncode else str(json.loads(done.stdout)["lines"])
+
+    assert "Of Ann (user id 8), who asks now" in asked("--as", "ann")
+    assert "likes milk" in asked("--as", "10")
+    assert "coffee" not in asked("--as", "9") + asked()
+    for who, there in (("Bob", 2), ("Carl", 0)):
+        assert (
+            f"{there} people called {who} are noted in chat -100. Give a user id, of: Ann (8), Bob (10), Bob (9)."
+            in asked("--as", who)
+        )
