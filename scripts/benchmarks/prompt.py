@@ -21,7 +21,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 from unittest import mock
 from zoneinfo import ZoneInfo
 
@@ -62,6 +62,12 @@ def prompt(
             f"{len(replay.talk)} exchanges, {replay.nights} nights, {len(found)} questions in {time.perf_counter() - began:.0f} s; "
             f"a question's context: median {statistics.median(took):.1f} ms, longest {max(took):.1f} ms"
         )
+        there = sum(stood for stood, _ in _Scripted.corrections)
+        typer.echo(
+            f"corrections: the note to be replaced stood in the prompt of {there} of {len(_Scripted.corrections)}"
+        )
+        if list_all:
+            typer.echo("\n".join(f"  without: {text}" for stood, text in _Scripted.corrections if not stood))
         if (judge := folder.parent / "score_prompt.py").exists():
             command = [sys.executable, str(judge), str(folder), str(contexts), *(["--list"] if list_all else [])]
             typer.echo(subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout)
@@ -160,11 +166,15 @@ class _Scripted:
     """In place of the Claude CLI: the set's answer to the message, with the tags that keep what it keeps."""
 
     row: Row
+    corrections: ClassVar[list[tuple[bool, str]]] = []  # whether the note that an answer replaces stood in its prompt
 
     async def ask(self, question: Any, _report: object = None) -> Any:
         from dispatcher.claude.reply import Answer
 
         given = question.message + (question.prompt_file.read_text("utf-8") if question.prompt_file else "")
+        for kept in self.row["keeps"]:
+            if kept.get("replaces"):
+                self.corrections.append((kept["replaces"] in given, kept["replaces"]))
         code = re.findall(r"Tag code of this request: (\w+)", given)[-1]
         return Answer("\n".join([self.row["answer"], "", *(_tag(kept, code) for kept in self.row["keeps"])]).strip())
 
