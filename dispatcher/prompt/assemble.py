@@ -143,7 +143,8 @@ def _wants_summary(request: PromptRequest, settings: Settings, recalled: Recalle
     """Where a session begins, where it is asked for, and where nothing better can be looked up."""
     if settings.memory_backend == "summary" or recalled.degraded:
         return True
-    begins = request.session is None and request.recent is not None and not request.recent
+    # Who resumes sessions gets the conversation so far where one begins, else with each message.
+    begins = request.recent is not None and (settings.session_mode == "resume" or not request.recent)
     asked = recalled.evidence.message if recalled.evidence else None
     return begins or bool(asked and asked.asks_what_was_said and not asked.telling and not asked.spans)
 

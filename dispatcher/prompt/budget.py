@@ -97,10 +97,10 @@ def _lay_out(given: PromptInput, hits: Sequence[Hit]) -> _Layout:
     parts = _stable(given)
     in_summary = _in_summary(parts, hits, zone)
     rest = [hit for place, hit in enumerate(hits) if place not in in_summary]
+    facts = _facts(given, characters - (len(render(parts)) or _frames()[0]))
     if given.recent or given.earlier:
-        parts += _recent(given, characters - (len(render(parts)) or _frames()[0]), rest)
-    if given.facts and (text := _cut_lines(harmless(given.facts), int(characters * SHARES["facts"]))):
-        parts.append(PromptPart("facts", TITLES["facts"], text))
+        parts += _recent(given, characters - (len(render([*parts, *facts])) or _frames()[0]), rest)
+    parts += facts
     room = characters - len(render([*parts, PromptPart("recalled", RECALLED_TITLE, "")]))
     lines, cut = fill(rest, room, zone, given.message)
     if lines:
@@ -147,6 +147,13 @@ def _stable(given: PromptInput) -> list[PromptPart]:
         "summary": cut_summary(texts["summary"], shared["summary"] - frames["summary"]),
     }
     return [PromptPart(name, TITLES[name], text) for name, text in cut.items() if text]
+
+
+def _facts(given: PromptInput, room: int) -> list[PromptPart]:
+    """Notes that bear on the message: their share of the budget at most, within the room that is left."""
+    room = min(int(given.budget * CHARACTERS_PER_TOKEN * SHARES["facts"]), room - _frames()[1]["facts"])
+    text = _cut_lines(harmless(given.facts), room)
+    return [PromptPart("facts", TITLES["facts"], text)] if text else []
 
 
 def _recent(given: PromptInput, room: int, hits: Sequence[Hit]) -> list[PromptPart]:

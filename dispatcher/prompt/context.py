@@ -58,14 +58,12 @@ class Context:
         found, part, above = list[dict[str, Any]](), "frame", None
         for text in self.text.split("\n"):
             day = _day_of(text) if part in ("profile", "facts", "recalled") else None
-            heading = part == "recalled" and day is not None and not text.startswith("- ")
+            heading = part == "recalled" and bool(day) and not text.startswith("- ")
             if text in inside or text.startswith("</record "):
                 part, above, heading = inside.get(text, "frame"), None, True
             elif heading:
                 above = day
-            if (
-                text.startswith(("| ", "  ")) and found and part != "frame"
-            ):  # of the item above: code, and what was said after it
+            if part != "frame" and text.startswith(("|", "  ")):  # of the item above: code, and what was said after it
                 found[-1]["text"] += f"\n{text}"
                 continue
             found.append({"part": "frame" if heading else part, "text": text, "date": day or above})

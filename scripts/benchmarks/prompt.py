@@ -116,6 +116,8 @@ class _Replay:
 
     async def _until(self, at: float, handler: TaskHandler) -> None:
         """Let the time pass: a night for each 03:00 in between, and the end of what Redis keeps for a while only."""
+        from shared.wire import keys
+
         while (night := _next_night(self.now)) <= at:
             self.now = night
             await handler.queue.leave()
@@ -126,7 +128,9 @@ class _Replay:
         with Redis.from_url(self._url) as client:
             for chat, last in self._last.items():
                 if at - last > handler.day.settings.session_ttl:
-                    client.delete(f"hcli:session:{chat}")
+                    client.delete(keys.session(chat))
+                if at - last > keys.HISTORY_TTL_SECONDS:
+                    client.delete(keys.history(chat))
 
     async def _say(self, row: Row, handler: TaskHandler) -> None:
         from dispatcher.queue.cancellation import Run

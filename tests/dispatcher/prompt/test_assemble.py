@@ -149,14 +149,18 @@ def test_the_summary_stands_where_a_session_begins_where_it_is_asked_for_and_whe
     def recall(query: Query) -> Recalled:
         return Recalled(evidence=Evidence(read_message(query.text, NOW, UTC), 1))
 
-    def has(message: str, degraded: tuple[str, ...] = (), **more: Any) -> bool:
+    def has(message: str, degraded: tuple[str, ...] = (), mode: str = "resume", **more: Any) -> bool:
         release = FakeRelease(lambda query: replace(recall(query), degraded=[*degraded]), "- anna: in short")
         request = PromptRequest("9912", message, **more)
-        context = assembled(request, load_settings(hmem_state_dir=tmp_path), cast(Any, release))
+        settings = load_settings(hmem_state_dir=tmp_path, session_mode=mode)
+        context = assembled(request, settings, cast(Any, release))
         return "summary" in [part.name for part in context.parts]
 
     assert has("what is wrong with the boiler?", recent=[])
     assert not has("what is wrong with the boiler?", session="s")
-    assert not has("what is wrong with the boiler?", recent=[HistoryEntry("user", "hello", NOW)])
+    before = [HistoryEntry("user", "hello", NOW)]
+    assert has("what is wrong with the boiler?", recent=before), "an earlier session has run out"
+    assert not has("what is wrong with the boiler?", recent=before, mode="replay")
+    assert has("what is wrong with the boiler?", recent=[], mode="replay")
     assert has("What have we been talking about?", session="s")
     assert has("what is wrong with the boiler?", session="s", degraded=("no vector search",))

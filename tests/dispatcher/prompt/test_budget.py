@@ -129,6 +129,23 @@ def test_the_conversation_so_far_lends_and_borrows_and_leaves_the_summary_alone(
     assert len({parts(some, hits)["summary"] for some in (said(400), said(1), []) for hits in (many, [])}) == 1
 
 
+@PROPERTY
+@given(st.integers(400, 3000), st.integers(1, 300), st.integers(0, 60), st.integers(0, 60), st.integers(0, 30))
+@example(1500, 300, 5, 5, 0)
+def test_however_much_there_is_of_each_part_the_prompt_holds_some(
+    budget: int, talk: int, notes: int, standing: int, recalled: int
+) -> None:
+    profile, facts = (
+        "\n".join(f"- 9 February 2024: {n} of the boiler" for n in range(many)) for many in (standing, notes)
+    )
+    hits = [hit(f"the boiler broke {n} times", NOW + n) for n in range(recalled)]
+    given = PromptInput(
+        Recalled(hits), SUMMARY, budget=budget, zone=UTC, run=7, recent=said(talk), profile=profile, facts=facts
+    )
+    context = compose(given)
+    assert 0 < context.tokens <= budget
+
+
 def test_a_short_line_is_taken_before_a_long_one_that_ranks_a_little_higher() -> None:
     long = [hit("the boiler " * 60, NOW + n) for n in range(8)]
     short = [hit(f"the boiler code is {n}", NOW + 100 + n) for n in range(8)]
