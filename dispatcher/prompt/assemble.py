@@ -156,7 +156,8 @@ def _worth_injecting(
     if recalled.evidence is None:
         return recalled.hits, None
     decision = decide(recalled.evidence, family, settings.timezone)
-    return chosen(message, recalled.hits, decision, family) if decision.inject else recalled.hits, decision
+    items = recalled.evidence.items
+    return chosen(message, recalled.hits, decision, family, items) if decision.inject else recalled.hits, decision
 
 
 def summary_of(release: OpenRelease, chat_id: str, forgotten: Forgotten) -> tuple[str, list[str]]:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from shared.ranking.question import asks, content_words, query_words, spoken
-from shared.search.worth import FIRST, LEAST, LEAST_FIRST, probabilities, worth
+from shared.search.worth import FIRST, LEAST, LEAST_FIRST, ORDINARY_CHAT, probabilities, worth
 from shared.text.caches import cached
 from shared.text.words.function_words import ANY_ASKING, KEPT_MESSAGES, plain
 from shared.text.words.stemming import stemmed
@@ -34,8 +34,10 @@ NEW_WORDS, ANSWER, QUESTION, LONG = 12, 0.5, 0.3, 400
 _SENTENCES = re.compile(r"(?<=[.!?…])\s+")
 
 
-def chosen(message: str, hits: Sequence[Hit], decision: Decision, family: str | None = None) -> list[Hit]:
-    """The hits to inject, in the order in which they fill the budget. `family`: of the model behind their cosines."""
+def chosen(
+    message: str, hits: Sequence[Hit], decision: Decision, family: str | None = None, items: int = ORDINARY_CHAT
+) -> list[Hit]:
+    """The hits to inject, in the order in which they fill the budget. `family`: of the model behind their cosines; `items`: of the chat."""
     left = [hit for hit in hits if not repeats(message, hit)]
     if decision.spans:
         then = [hit for hit in left if any(first <= hit.chunk.started_at < end for first, end in decision.spans)]
@@ -43,7 +45,7 @@ def chosen(message: str, hits: Sequence[Hit], decision: Decision, family: str | 
     among_people = any(is_person(hit) for hit in left if hit.chunk.role != "user")
     standing = {hit.chunk.chunk_id: hit.rank if among_people else _standing(hit) for hit in left}
     helps = probabilities(left, standing, family)
-    value = {hit.chunk.chunk_id: worth(helps[hit.chunk.chunk_id], len(hit.chunk.text)) for hit in left}
+    value = {hit.chunk.chunk_id: worth(helps[hit.chunk.chunk_id], len(hit.chunk.text), items) for hit in left}
     order = sorted(left, key=lambda hit: -value[hit.chunk.chunk_id])
     kept = [
         hit

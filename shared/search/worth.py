@@ -22,6 +22,8 @@ WITH_VECTORS, BIAS_WITH_VECTORS = (2.999, -0.507, 1.062, 4.786, -1.072, 0.283, -
 BY_WORDS, BIAS_BY_WORDS = (3.177, -0.687, 1.880, 0.211, -1.637), -4.957
 #: Characters of a line of ordinary length: what is longer must help the more, by the square root.
 ORDINARY = 160
+#: Turns of a chat of the sets that this was fitted to.
+ORDINARY_CHAT = 400
 #: The least worth of a line. At .01 a simulated week gets 261 tokens of which 65 % are to the point; at .005 433 and 49 %, at .02 166 and 80 %, and a
 #: fiftieth of the questions loses its evidence.
 LEAST = 0.012
@@ -47,6 +49,7 @@ def probabilities(hits: Sequence[Hit], standing: Mapping[str, float], family: st
     return found
 
 
-def worth(probability: float, characters: int) -> float:
-    """What a line of so many characters is worth."""
-    return probability / math.sqrt((characters + 30) / ORDINARY)
+def worth(probability: float, characters: int, items: int = ORDINARY_CHAT) -> float:
+    """What a line of so many characters is worth, in a chat of so many turns: each of a few is the likelier to be the one."""
+    few = max(1.0, math.sqrt(ORDINARY_CHAT / max(1, items)))
+    return few * probability / math.sqrt((characters + 30) / ORDINARY)
