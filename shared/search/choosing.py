@@ -45,14 +45,9 @@ def chosen(
     among_people = any(is_person(hit) for hit in left if hit.chunk.role != "user")
     standing = {hit.chunk.chunk_id: hit.rank if among_people else _standing(hit) for hit in left}
     helps = probabilities(left, standing, family)
-    value = {hit.chunk.chunk_id: worth(helps[hit.chunk.chunk_id], len(hit.chunk.text), items) for hit in left}
-    order = sorted(left, key=lambda hit: -value[hit.chunk.chunk_id])
-    kept = [
-        hit
-        for place, hit in enumerate(order)
-        if value[hit.chunk.chunk_id] >= (LEAST if place >= FIRST else LEAST_FIRST)
-    ]
-    return _once(kept)
+    worths = [(worth(helps[hit.chunk.chunk_id], len(hit.chunk.text), items), hit) for hit in left]
+    order = enumerate(sorted(worths, key=lambda pair: -pair[0]))
+    return _once([hit for at, (value, hit) in order if value >= (LEAST if at >= FIRST else LEAST_FIRST)])
 
 
 def _once(hits: Sequence[Hit]) -> list[Hit]:

@@ -51,5 +51,4 @@ def probabilities(hits: Sequence[Hit], standing: Mapping[str, float], family: st
 
 def worth(probability: float, characters: int, items: int = ORDINARY_CHAT) -> float:
     """What a line of so many characters is worth, in a chat of so many turns: each of a few is the likelier to be the one."""
-    few = max(1.0, math.sqrt(ORDINARY_CHAT / max(1, items)))
-    return few * probability / math.sqrt((characters + 30) / ORDINARY)
+    return max(1.0, math.sqrt(ORDINARY_CHAT / max(1, items))) * probability / math.sqrt((characters + 30) / ORDINARY)
