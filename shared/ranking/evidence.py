@@ -61,11 +61,6 @@ def standing(postings: Mapping[str, Posting], n: int) -> Array:
     return out
 
 
-def middle(totals: Array) -> float:
-    """The score of the item in the middle."""
-    return float(np.partition(totals, len(totals) // 2)[len(totals) // 2]) if len(totals) else 0.0
-
-
 def weigh(
     message: Message,
     words: Sequence[Sequence[str]],

@@ -110,7 +110,6 @@ class Evidence:
     named: bool = False  # it contains the name of a speaker in this chat, or a name that occurs in its turns
     unknown_name: bool = False  # it contains a name that does not occur in this chat
     foreign: float = 0.0
-    typical: float = 0.0  # score of the turn in the middle
 
 
 @dataclass(frozen=True)

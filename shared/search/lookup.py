@@ -209,7 +209,7 @@ class _Lookup:
 
     def _evidence(self, merged: Merged, scored: Scored) -> Evidence:
         """The evidence for injecting anything at all, from the same terms and cosines as the ranking."""
-        from shared.ranking.evidence import middle, weigh
+        from shared.ranking.evidence import weigh
 
         message = self._message
         words = [self._sources.terms([word]) for word in message.telling]
@@ -218,7 +218,7 @@ class _Lookup:
         named = any(name.lower() in words_asked for role, name, _ in merged.speakers if is_named(role, name))
         present = (any(term in self._postings for term in terms) for terms in words)
         names = {there for word, there in zip(message.telling, present, strict=True) if word in message.names}
-        more = {"named": named or True in names, "unknown_name": False in names, "typical": middle(scored.total)}
+        more = {"named": named or True in names, "unknown_name": False in names}
         # What is enough to inject was measured on turns, and a note is nearer to a question.
         cosines = None if scored.cosine is None else self._of_turns
         weighed = weigh(message, words, self._postings, cosines, len(merged), then, **more)

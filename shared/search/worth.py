@@ -1,8 +1,8 @@
 """How likely a recalled passage helps to answer the message, and whether that is worth its place in the prompt: pure functions over hits.
 
 A logistic regression on what the ranking knows, fitted to the 1,266 questions of three kinds of talk (LoCoMo, REALTALK, BEAM; each kind counts the
-same; a hit helps if one of its turns is evidence), and to a third of them asked in a chat where nobody has said it, which count half. Fitted on two
-kinds it is calibrated on the third (docs/measurements.md).
+same; a hit helps if one of its turns is evidence), and to 307 of the first two asked in a chat where nobody has said it, which count half. Fitted on
+two kinds it is calibrated on the third (docs/measurements.md).
 """
 
 from __future__ import annotations
@@ -11,21 +11,21 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from shared.embedding.known_models import likeness
+from shared.embedding.known_models import is_measured, likeness
 
 if TYPE_CHECKING:
     from shared.search.types import Hit
 
 #: Weights of: score, ln(1 + place), share of the message's words, likeness, what it is below the greatest likeness, ln(20 + characters), best score.
 WITH_VECTORS, BIAS_WITH_VECTORS = (2.999, -0.507, 1.062, 4.786, -1.072, 0.283, -1.276), -7.731
-#: The same without both likenesses, where no language model has compared them.
+#: The same without both likenesses, where no language model whose scale is known has compared them.
 BY_WORDS, BIAS_BY_WORDS = (3.177, -0.687, 1.880, 0.211, -1.637), -4.957
 #: Characters of a line of ordinary length: what is longer must help the more, by the square root.
 ORDINARY = 160
 #: Turns of a chat of the sets that this was fitted to.
 ORDINARY_CHAT = 400
-#: The least worth of a line. At .01 a simulated week gets 261 tokens of which 65 % are to the point; at .005 433 and 49 %, at .02 166 and 80 %, and a
-#: fiftieth of the questions loses its evidence.
+#: The least worth of a line, by a simulated week (docs/measurements.md): by this alone, .01 recalls 261 tokens of which 65 % are to the point; .005
+#: 433 and 49 %; .02 166 and 80 %, and a fiftieth of the questions loses its evidence.
 LEAST = 0.012
 #: Of so many lines less is asked.
 FIRST, LEAST_FIRST = 3, 0.003
@@ -35,8 +35,11 @@ def probabilities(hits: Sequence[Hit], standing: Mapping[str, float], family: st
     """Chunk id → the probability that it helps, 0 to 1. `standing`: chunk id → score; `family`: of the model behind the cosines, None for none."""
     order = sorted(hits, key=lambda hit: -standing[hit.chunk.chunk_id])
     best = max(standing.values(), default=0.0)
+    measured = is_measured(family)
     alike = {
-        hit.chunk.chunk_id: max(0.0, likeness(hit.scores["cosine"], family)) for hit in hits if "cosine" in hit.scores
+        hit.chunk.chunk_id: max(0.0, likeness(hit.scores["cosine"], family))
+        for hit in hits
+        if measured and "cosine" in hit.scores
     }
     nearest, found = max(alike.values(), default=0.0), {}
     weights, bias = (WITH_VECTORS, BIAS_WITH_VECTORS) if alike else (BY_WORDS, BIAS_BY_WORDS)

@@ -209,6 +209,9 @@ def test_a_line_is_taken_if_its_worth_exceeds_its_place_and_the_worthiest_first(
     assert chosen("x", [], Decision(True, "x"), FAMILY) == []
     by_words = [replace(one, scores={}, words=share) for one, share in ((best, 1.0), (second, 0.5))]
     assert chosen("x", by_words, Decision(True, "x"), FAMILY) == by_words, "without a comparison"
+    alike = [near(f"turn {number} of the chat", 0.1 / (1 + number), 0.8, NOW - number) for number in range(30)]
+    assert len(chosen("x", alike, Decision(True, "x"), FAMILY)) == 30
+    assert len(chosen("x", alike, Decision(True, "x"), "nomic-embed-text-v1.5")) < 10, "its cosines have no scale here"
 
 
 def test_of_a_day_statements_come_first_and_nothing_twice() -> None:
