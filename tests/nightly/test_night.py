@@ -66,6 +66,7 @@ def test_an_empty_night_changes_nothing(light: World) -> None:
     before = (light.memory_dir / "current").readlink()
     (empty,) = light.night()
     assert (empty["exported"], empty["published"], empty["deleted"]) == (0, False, 0)
+    assert "nothing new to release" in light.command("hmem-night", "run").stdout
     assert (light.memory_dir / "current").readlink() == before
 
 

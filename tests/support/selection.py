@@ -7,6 +7,7 @@ Those marked `engines` run with `--engines`, which leaves all others out unless 
 from __future__ import annotations
 
 import argparse
+import gc
 from typing import Any
 
 import pytest
@@ -53,6 +54,12 @@ def _is_wanted(mark: str | None, option: argparse.Namespace) -> bool:
     if option.engines:
         return bool(option.all)
     return bool(mark is None or option.all or option.markexpr)
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """What is imported and collected by now is no garbage: no collection walks through it again, here or in a process that is forked."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.hookimpl(optionalhook=True)

