@@ -54,15 +54,19 @@ def say_notes(reasons: Sequence[str]) -> None:
         typer.echo(f"note: {reason}", err=True)
 
 
-def print_batch(settings: Settings, path: Path, k: int, budgets: list[int], *, texts_needed: bool = False) -> None:
+def print_batch(
+    settings: Settings, path: Path, k: int, budgets: list[int], *, who: str = "", texts_needed: bool = False
+) -> None:
     """`texts_needed`: a release without its texts is an error."""
     from dispatcher.memory.day.open_memory import open_memory
     from dispatcher.prompt.batch import answer_batch
 
     with open_memory(settings) as memory:
         release = memory.required_release()
-        release.open_vectors()
+        if memory.day.wanted:
+            memory.day.open()
+        memory.open_vectors()
         if texts_needed and release.text_missing:
             raise ReleaseRefused(release.text_missing)
-        for answer in answer_batch(settings, release, path, k, budgets):
+        for answer in answer_batch(settings, release, memory.day, path, k, budgets, who):
             print_bytes(orjson.dumps(answer))

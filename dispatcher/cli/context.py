@@ -31,15 +31,15 @@ def context(
 ) -> None:
     """Exactly what would be injected for a message, with its tokens and sources."""
     settings = start()
-    if batch and (chat or text or who):
-        raise InvalidInput("--batch reads chat and message from the file. Omit CHAT, TEXT and --as.")
+    if batch and (chat or text):
+        raise InvalidInput("--batch reads chat and message from the file. Omit CHAT and TEXT.")
     if budgets is not None and not batch:
         raise InvalidInput(
             "--budgets requires --batch: the budget of a single message is MEMORY_TOKENS. Omit --budgets."
         )
     token_budgets = _numbers("500,1000,2000,4000" if budgets is None else budgets)
     if batch:
-        print_batch(settings, batch, 30, token_budgets)
+        print_batch(settings, batch, 30, token_budgets, who=who)
         return
     chat_id, message = given_chat(chat), required(text, "TEXT")
     with open_memory(settings) as memory:

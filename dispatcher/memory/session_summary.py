@@ -89,7 +89,7 @@ def extract(turns: Sequence[Turn], settings: Settings) -> str:
     from shared.ranking.extractive_summary import summarise
     from shared.turns.chunking import chunks_of
 
-    chosen, _ = summarise([chunk for turn in turns for chunk in chunks_of(turn)])
+    chosen = summarise([chunk for turn in turns for chunk in chunks_of(turn)])
     return "\n".join(f"- {date_text(s.timestamp, settings.timezone)} {s.speaker}: {s.text}" for s in chosen)
 
 

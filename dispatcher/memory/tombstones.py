@@ -61,9 +61,9 @@ class Forgotten:
         """Whether an exchange is to be erased permanently. Tombstones that only hide do not count: a tag of this exchange may have made them."""
         return erases(self.of(task.chat_id), task, answered_at)
 
-    def not_applied(self, chat_id: str, applied: Mapping[str, str]) -> bool:
-        """Whether a release with these tombstones (id → chat) was built before something in this chat was forgotten."""
-        return any(tombstone.tombstone_id not in applied for tombstone in self.of(chat_id))
+    def not_applied(self, chat_id: str, applied: Mapping[str, str]) -> list[Tombstone]:
+        """What was forgotten in this chat after a release with these tombstones (id → chat) was built."""
+        return [tombstone for tombstone in self.of(chat_id) if tombstone.tombstone_id not in applied]
 
     def add(self, tombstone: Tombstone) -> None:
         """Durable when it returns. Written once for each tombstone id, and again when it erases what was only hidden."""

@@ -11,6 +11,7 @@ from dispatcher.memory.day.context import ContextRequest, DayContext
 from dispatcher.prompt.budget import compose, hits_for
 from dispatcher.prompt.context import Context
 from dispatcher.prompt.prompt_input import PromptInput
+from dispatcher.prompt.summary_part import is_as_said, without_sentences
 from shared.config.settings import Settings
 from shared.errors import HmemError
 from shared.ranking.injection import WEAK, Decision, decide
@@ -58,7 +59,7 @@ def assemble(
     today = day.context(day_request(request, settings))
     if today.unproven:
         return Context("", degraded=[f"no memory at all: {today.unproven}"])
-    recalled = _recalled(request, settings, release, day, today)
+    recalled = recall(request, settings, release, day, today, hits_for(settings.memory_tokens))
     if release is None:
         recalled = replace(recalled, degraded=[no_release_reason or "there is no release yet", *recalled.degraded])
     return compose(prompt_input(request, settings, release, today, recalled, day.forgotten))
@@ -74,13 +75,19 @@ def day_request(request: PromptRequest, settings: Settings) -> ContextRequest:
         count_access=request.count_access,
         user_id=request.user_id,
         name=request.name,
+        now=request.now,
     )
 
 
-def _recalled(
-    request: PromptRequest, settings: Settings, release: OpenRelease | None, day: DayMemory, today: DayContext
+def recall(
+    request: PromptRequest,
+    settings: Settings,
+    release: OpenRelease | None,
+    day: DayMemory,
+    today: DayContext,
+    most: int,
 ) -> Recalled:
-    """Hits of release and day, without the turns of the conversation so far."""
+    """At most so many hits of release and day, without the turns of the conversation so far."""
     if settings.memory_backend == "summary":
         return Recalled()
     recent = {("user" if entry.role == "user" else "asst", entry.timestamp) for entry in request.recent or ()}
@@ -89,12 +96,13 @@ def _recalled(
     query = Query(
         request.chat_id,
         request.message,
-        hits_for(settings.memory_tokens),
+        most,
         settings.memory_deadline_ms / 1000,
         now=request.now,
         day=today.items,
         hidden=today.hidden,
         known=today.known | in_prompt,
+        asker=("user", request.name or "", request.user_id) if request.name or request.user_id else None,
     )
     return day.search(release, query)
 
@@ -156,19 +164,28 @@ def _worth_injecting(
     if recalled.evidence is None:
         return recalled.hits, None
     decision = decide(recalled.evidence, family, settings.timezone)
-    items = recalled.evidence.items
-    return chosen(message, recalled.hits, decision, family, items) if decision.inject else recalled.hits, decision
+    if not decision.inject:
+        return recalled.hits, decision
+    items, from_now = recalled.evidence.items, recalled.evidence.message.times.from_now
+    return chosen(message, recalled.hits, decision, family, items, from_now=from_now), decision
 
 
 def summary_of(release: OpenRelease, chat_id: str, forgotten: Forgotten) -> tuple[str, list[str]]:
-    """Last night's summary, or why there is none; a summary that is older than a request to forget is not used.
+    """Last night's summary, or why there is none. Without the sentences of turns that were forgotten since it was written; none at all where those
+    cannot be told.
 
     The tombstones are read again, since something may have been forgotten during the search.
     """
     try:
-        if forgotten.not_applied(chat_id, release.manifest.tombstones):
-            return "", ["no summary until the next night: something was forgotten since it was written"]
-        return release.summary(chat_id) or "", []
+        summary = release.summary(chat_id) or ""
+        if since := forgotten.not_applied(chat_id, release.manifest.tombstones):
+            if not is_as_said(summary) or not all(stone.named for stone in since) or release.text_missing:
+                return "", ["no summary until the next night: something was forgotten since it was written"]
+            named = {turn for stone in since for turn in stone.named}
+            summary = without_sentences(
+                summary, [one.content for one in release.turns(chat_id, sorted(named)).values()]
+            )
+        return summary, []
     except (HmemError, OSError, UnicodeDecodeError) as error:
         return "", [f"no summary: {error}"]
 

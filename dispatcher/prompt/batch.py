@@ -1,8 +1,9 @@
-"""Many questions in one process, in the format with which recall is scored.
+"""Many questions in one process, in the formats with which recall and prompts are scored.
 
-In: lines of `{"qid", "chat_id", "question", "now"}`, `now` in POSIX seconds or ISO 8601, default: the clock. Out: lines of `{"qid",
-"hits": [[turn id, …], …], "ms"}`, best first, a hit's own turns before those that say the same, with `degraded` if something could not be
-searched, and with budgets also `"contexts": {"500": text, …}`.
+In: lines of `{"qid", "chat_id", "question", "now", "user_id", "name"}`: `now` in POSIX seconds or ISO 8601, default: the clock; the last two, of who
+asks, may be left out. Out: lines of `{"qid", "hits": [[turn id, …], …], "ms"}`, best first, a hit's own turns before those that say the same, with
+`degraded` if something could not be searched. Of prompts also `"text"`, what a session that goes on would get, with its `"lines"`
+(`Context.lines_json`), and `"contexts": {"500": text, …}` by budget.
 """
 
 from __future__ import annotations
@@ -11,19 +12,22 @@ import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo
 
-from dispatcher.memory.day.context import DayContext
-from dispatcher.memory.tombstones import Forgotten
-from dispatcher.prompt.assemble import PromptRequest, prompt_input
+from dispatcher.prompt.assemble import PromptRequest, day_request, prompt_input, recall
 from dispatcher.prompt.budget import compose, hits_for
+from dispatcher.prompt.preview import PATIENT_DEADLINE_MS, asker
 from shared.config.settings import Settings
-from shared.errors import InvalidInput
+from shared.errors import InvalidInput, StorageError
 from shared.search.recall import OpenRelease
-from shared.search.types import Query
 from shared.text.times import moment
 from shared.turns.records import RecordRefused, chat_id_of, loads_object
+
+if TYPE_CHECKING:
+    from dispatcher.memory.day.memory import DayMemory
+
+FORMAT = "A line is {qid, chat_id, question, now, user_id, name}, the last three as needed."
 
 
 def read_questions(path: Path, zone: ZoneInfo) -> Iterator[dict[str, Any]]:
@@ -41,13 +45,12 @@ def read_questions(path: Path, zone: ZoneInfo) -> Iterator[dict[str, Any]]:
                 "chat_id": chat_id_of(record["chat_id"]),
                 "question": _question(record["question"]),
                 "now": moment(record.get("now"), zone),
+                **{name: _optional(record, name) for name in ("user_id", "name")},
             }
         except KeyError as error:
-            raise InvalidInput(
-                f"{path} line {number}: {error} is missing. A line is {{qid, chat_id, question, now}}."
-            ) from error
+            raise InvalidInput(f"{path} line {number}: {error} is missing. {FORMAT}") from error
         except (RecordRefused, ValueError) as error:
-            raise InvalidInput(f"{path} line {number}: {error}. A line is {{qid, chat_id, question, now}}.") from error
+            raise InvalidInput(f"{path} line {number}: {error}. {FORMAT}") from error
 
 
 def _question(value: object) -> str:
@@ -56,17 +59,33 @@ def _question(value: object) -> str:
     return value
 
 
+def _optional(record: dict[str, Any], name: str) -> str | None:
+    value = record.get(name)
+    if value is not None and not isinstance(value, str | int):
+        raise ValueError(f"{name} must be a text")
+    return None if value is None else str(value)
+
+
 def answer_batch(
-    settings: Settings, release: OpenRelease, path: Path, k: int, budgets: list[int]
+    settings: Settings, release: OpenRelease, day: DayMemory, path: Path, k: int, budgets: list[int], who: str = ""
 ) -> Iterator[dict[str, Any]]:
-    forgotten = Forgotten(settings.hmem_state_dir)
+    """An answer to each line of the file; without `budgets` there are no prompts. `who` asks where a line does not say it, as in `preview`.
+
+    InvalidInput for a line that is no question, StorageError if what was forgotten cannot be read.
+    """
+    settings = settings.model_copy(update={"memory_deadline_ms": max(settings.memory_deadline_ms, PATIENT_DEADLINE_MS)})
     for record in read_questions(path, settings.timezone):
         started = time.perf_counter()
-        request = PromptRequest(record["chat_id"], record["question"])
-        today = DayContext(tombstones=tuple(forgotten.of(request.chat_id)))
-        most = max([k, *map(hits_for, budgets)])
-        query = Query(request.chat_id, request.message, most, now=record["now"], hidden=today.hidden)
-        recalled = release.recall(query)
+        user, name = record["user_id"], record["name"]
+        if who and not (user or name):
+            user, name = asker(day, record["chat_id"], who)
+        request = PromptRequest(
+            record["chat_id"], record["question"], count_access=False, now=record["now"], user_id=user, name=name
+        )
+        today = day.context(day_request(request, settings))
+        if today.unproven:
+            raise StorageError(today.unproven)
+        recalled = recall(request, settings, release, day, today, max([k, *map(hits_for, budgets)]))
         answer: dict[str, Any] = {
             "qid": record["qid"],
             "hits": [[*hit.chunk.turn_ids, *hit.also] for hit in recalled.hits[:k]],
@@ -75,6 +94,8 @@ def answer_batch(
         if recalled.degraded:
             answer["degraded"] = recalled.degraded
         if budgets:
-            given = prompt_input(request, settings, release, today, recalled, forgotten)
+            given = prompt_input(request, settings, release, today, recalled, day.forgotten)
+            context = compose(given)
+            answer |= {"text": context.text, "lines": context.lines_json()}
             answer["contexts"] = {str(budget): compose(replace(given, budget=budget)).text for budget in budgets}
         yield answer

@@ -43,7 +43,7 @@ def preview(
     release, day = memory.release(), memory.day
     if day.wanted:
         day.open()
-    user, name = _asker(day, chat_id, who) if who else (None, None)
+    user, name = asker(day, chat_id, who) if who else (None, None)
     request = PromptRequest(chat_id, message, recent, session, count_access=False, now=now, user_id=user, name=name)
     memory.open_vectors()
     reason = None if release else no_release(settings.hmem_memory_dir)
@@ -59,7 +59,7 @@ def preview(
     return found, slow
 
 
-def _asker(day: DayMemory, chat_id: str, who: str) -> tuple[str, str | None]:
+def asker(day: DayMemory, chat_id: str, who: str) -> tuple[str, str | None]:
     """Their user id and name."""
     known = day.remembering.of_chat(chat_id).every if day.wanted else ()
     people = {one.user_id: one.name for one in known if one.user_id}

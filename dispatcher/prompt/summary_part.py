@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from shared.ranking.extractive_summary import AS_SAID
 from shared.text.format import date_text, one_line
 from shared.text.marks import harmless
+from shared.turns.origin_words import replying
 
 if TYPE_CHECKING:
     from zoneinfo import ZoneInfo
@@ -18,38 +20,39 @@ if TYPE_CHECKING:
 HEAD = len("- 2026-11-23")
 
 
-def cut_summary(text: str, characters: int) -> str:
-    """The text, or as many whole lines of it as fit; "" if no line fits after the first, which only says what the summary covers.
+def is_as_said(summary: str) -> bool:
+    """Whether all of its lines are word for word what somebody said, so that each is known by its words."""
+    return summary.partition("\n")[0].endswith(AS_SAID)
 
-    The paragraph before the first blank line comes first: it has the topics, and the text of a model. Each further paragraph is a heading over
-    lines, the newest first; each contributes its first line, then the same fraction of the rest. A line that does not fit is skipped.
-    """
+
+def without_sentences(summary: str, texts: Sequence[str]) -> str:
+    """The summary without the lines that these texts hold; "" if nothing but its head is left."""
+    gone = [one_line(text) for text in texts]
+    head, *lines = summary.split("\n")
+    left = [line for line in lines if not line or not any(_said(line) in text for text in gone)]
+    return "\n".join([head, *left]) if any(left) else ""
+
+
+def _said(line: str) -> str:
+    """The sentence of a line, as far as it was not cut."""
+    return line.partition(": ")[2].removesuffix("…").rstrip()
+
+
+def cut_summary(text: str, characters: int) -> str:
+    """The text, or its head and as many whole lines from the top, the newest first, as fit; "" if none fits."""
     if len(text) <= max(0, characters):
         return text
-    paragraphs = [[line for line in block.split("\n") if line] for block in text.split("\n\n")]
-    head, *blocks = [lines for lines in paragraphs if lines] or [[]]
-    room = characters
-    taken: list[list[str]] = [[] for _ in (head, *blocks)]
-    for line in head:
+    head, *lines = text.split("\n")
+    room, taken = characters - len(head), list[str]()
+    for line in lines:
         if len(line) < room:
-            taken[0].append(line)
+            taken.append(line)
             room -= len(line) + 1
-    titles = ["" if block[0].startswith("- ") else block[0] for block in blocks]
-    waiting = [list(block[bool(title) :]) for block, title in zip(blocks, titles, strict=True)]
-    totals = [len(lines) for lines in waiting]
-    while any(waiting):
-        number = min(
-            (n for n, lines in enumerate(waiting) if lines), key=lambda n: (1 - len(waiting[n]) / totals[n], n)
-        )
-        title, line, into = titles[number], waiting[number].pop(0), taken[number + 1]
-        cost = len(line) + 1 + (0 if into else 1 + (len(title) + 1 if title else 0))
-        if cost <= room:
-            into += [title, line] if title and not into else [line]
-            room -= cost
-    filled = [lines for lines in taken if lines]
-    if taken[0][1:] or filled[bool(taken[0]) :]:
-        return "\n\n".join("\n".join(lines) for lines in filled)
-    return ""
+    return (
+        "\n".join([head, *taken]).rstrip()
+        if any(line.startswith("- ") for line in taken) and len(head) < characters
+        else ""
+    )
 
 
 def places_in(summary: str, hits: Sequence[Hit], zone: ZoneInfo) -> set[int]:
@@ -60,7 +63,9 @@ def places_in(summary: str, hits: Sequence[Hit], zone: ZoneInfo) -> set[int]:
 
 
 def _in(hit: Hit, heads: set[str], lines: set[str], zone: ZoneInfo) -> bool:
-    """Whether its line, as the night writes it, is among the lines; most hits are of another day than all of them."""
+    """Whether its line, as the night writes it, is among the lines; most hits are of another day than all of them. What a turn replies to is not."""
     chunk = hit.chunk
+    if replying(chunk.origin):
+        return False
     head = f"- {date_text(chunk.started_at, zone)}"
     return head[:HEAD] in heads and harmless(f"{head} {chunk.who()}: {one_line(chunk.text)}") in lines

@@ -31,7 +31,7 @@ from nightly.writing.missing_facts import put_back
 from nightly.writing.model_texts import ModelTexts
 from nightly.writing.summary_answer import OPTIONS, WRITTEN_CHARACTERS, refuse, tidy
 from shared.errors import LedgerMismatch
-from shared.ranking.extractive_summary import KINDS, Sentence, summarise
+from shared.ranking.extractive_summary import AS_SAID, Sentence, summarise
 from shared.release.chats import COUNTED, ChatRow
 from shared.text.format import date_text, one_line, shorten
 from shared.text.marks import harmless
@@ -49,13 +49,6 @@ PUT_BACK_CHARACTERS = 700
 SPEAKERS_NAMED = 6
 #: A chat, its summary, and why there is none.
 Made = tuple[str, str | None, str | None]
-#: Headings of the kinds of sentences (shared/ranking/extractive_summary.py).
-TITLES = {
-    "who": "Who is who:",
-    "settled": "Done and settled:",
-    "open": "Planned or open on that day:",
-    "said": "Also said:",
-}
 
 #: Before a line of a model's; the template has its own.
 _BULLET = re.compile(r"^(?:[-*•]\s+|[-*•]$)")
@@ -174,22 +167,14 @@ def _writer(night: Night) -> ModelTexts | None:
 
 
 def _extract(chunks: list[Chunk], zone: ZoneInfo) -> str:
-    chosen, topics = summarise(chunks)
-    parts = [
-        {
-            "title": TITLES[kind],
-            "lines": [_line(s.timestamp, s.speaker, s.text, zone) for s in reversed(chosen) if s.kind == kind],
-        }
-        for kind in KINDS
-    ]
-    template = _TEMPLATES.get_template("summary.txt.j2")
-    return template.render(**_extent(chunks, zone), topics=topics, parts=[part for part in parts if part["lines"]])
+    lines = [_line(s.timestamp, s.speaker, s.text, zone) for s in reversed(summarise(chunks))]
+    return _TEMPLATES.get_template("summary.txt.j2").render(**_extent(chunks, zone), as_said=AS_SAID, lines=lines)
 
 
 def _written(night: Night, writer: ModelTexts, chunks: list[Chunk], counts: Counts) -> str | None:
     """The model's summary with what it left out; None if it has not written one."""
     zone = night.settings.timezone
-    chosen, _ = summarise(chunks)
+    chosen = summarise(chunks)
     chat_id, made_from = chunks[0].chat_id, [chunk.chunk_id for chunk in chunks]
     prompt = _prompt(chosen, chunks, zone)
     answer = writer.write(chat_id, chat_id, made_from, prompt)

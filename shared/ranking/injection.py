@@ -40,6 +40,7 @@ class Message:
     telling: tuple[str, ...]
     asks: bool
     asks_what_was_said: bool
+    asks_ahead: bool  # what is planned for days to come
     personal: bool  # "I", "you", "we"
     times: Times
     now: float
@@ -72,12 +73,16 @@ def read_message(text: str, now: float, zone: ZoneInfo) -> Message:
     telling = (word for word in content if (len(word) > 1 or word.isdigit()) and plain(word) not in idle)
     said = not folded.isdisjoint(TALKING[language])
     asking = any(plain(word) in ASKING[language] for word in words[:FIRST_WORDS])
+    beside = {plain(word) for word in query_words(times.beside)}
+    ahead = bool(times.ahead) and beside.isdisjoint(TALKING[language] | COURTESY[language])
     names = set(_NAME.findall(text)) if language != "de" else set()  # German capitalises every noun
+    asks = "?" in text or "？" in text or "؟" in text or asking
     return Message(
         language,
         tuple(dict.fromkeys(telling)),
-        "?" in text or "？" in text or "؟" in text or asking,
+        asks,
         said,
+        asks and ahead,
         not folded.isdisjoint(ASKER[language])
         or (asking and not folded.isdisjoint(TO_ASKER[language]))
         or (said and not folded.isdisjoint(ASKED)),
@@ -97,6 +102,7 @@ class Evidence:
 
     `coverage`: share of its telling words, weighted by rarity, that occur in one turn or next to it; `found` of them occur anywhere. `cosine` is the
     best (None: not compared). `then`: number of turns in the times that it names.
+    `dated`: number of turns that name a day for which it asks.
     `rarity`: weight of `coverage`, in words that occur nowhere else. `foreign`: share of the chat's turns in other languages than the message's.
     """
 
@@ -107,6 +113,7 @@ class Evidence:
     found: int = 0
     cosine: float | None = None
     then: int = 0
+    dated: int = 0
     named: bool = False  # it contains the name of a speaker in this chat, or a name that occurs in its turns
     unknown_name: bool = False  # it contains a name that does not occur in this chat
     foreign: float = 0.0
@@ -141,6 +148,8 @@ FOREIGN, ALL_FOREIGN = 0.2, 0.6
 def decide(evidence: Evidence, family: str | None, zone: ZoneInfo) -> Decision:
     """`family` is the family of the model behind the cosines; None if there are no cosines."""
     message = evidence.message
+    if evidence.dated:
+        return Decision(True, f"it asks for days that are named in {evidence.dated} turns")
     if message.asks_for_a_time:
         days = _named(message.spans, zone)
         if not evidence.then:

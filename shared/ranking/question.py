@@ -16,7 +16,7 @@ from shared.text.caches import cached
 from shared.text.words.function_words import is_idle_pair, language_of, plain, sentence_words
 from shared.text.words.more_function_words import PERSONS, UNSPACED_LANGUAGES
 from shared.text.writing import MARKS, is_unspaced, spaced
-from shared.turns.speakers import is_named
+from shared.turns.speakers import Speaker, is_named, same_person
 
 #: Words that form a question rather than say what it is about; asked for, they drown the others (measured on LoCoMo: +6.4 points
 #: of recall@10 without them, +4.5 and +3.1 on two other kinds of conversation).
@@ -260,21 +260,25 @@ def asks(text: str) -> bool:
     return text.rstrip().endswith(("?", "？", "؟"))
 
 
-def meant_speakers(words: Sequence[str], speakers: Sequence[tuple[str, str]]) -> list[int]:
-    """Whose words the question is about: indexes into `speakers`, (role, name) pairs.
+def meant_speakers(words: Sequence[str], speakers: Sequence[Speaker], asker: Speaker | None = None) -> list[int]:
+    """Whose words the question is about: indexes into `speakers`.
 
-    One speaker's name among the words means that speaker, two mean nobody. Where no speaker has a name, "I" means the user and "you" the
-    assistant, both together nobody.
+    One speaker's name among the words means that speaker, two mean nobody. "I" means `asker`, or every user where none has a name; "you" means
+    the assistant; both together mean nobody.
     """
     asked = set(words)
-    named = {name.lower() for role, name in speakers if is_named(role, name)}
-    if named:
-        meant = [name for name in named if _names(name, asked)]
-        return [at for at, (_, name) in enumerate(speakers) if name.lower() == meant[0]] if len(meant) == 1 else []
+    named = {name.lower() for role, name, _ in speakers if is_named(role, name)}
+    meant = [name for name in named if _names(name, asked)]
+    if meant:
+        return [at for at, (_, name, _) in enumerate(speakers) if name.lower() == meant[0]] if len(meant) == 1 else []
     of_asker, of_asked = _persons(asked, language_of(words))
     if of_asker == of_asked:
         return []
-    return [at for at, (role, _) in enumerate(speakers) if (role == "user") == of_asker]
+    if of_asked:
+        return [at for at, (role, name, _) in enumerate(speakers) if role != "user" and not is_named(role, name)]
+    if not named:
+        return [at for at, (role, _, _) in enumerate(speakers) if role == "user"]
+    return [at for at, speaker in enumerate(speakers) if asker is not None and same_person(speaker, asker)]
 
 
 def _names(name: str, words: set[str]) -> bool:

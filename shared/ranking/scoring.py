@@ -123,6 +123,7 @@ class Question:
     when: bool
     said_then: Array | None = None  # 1 for items of the time that is named
     from_now: bool = False  # that time was counted from the day of asking
+    dated: Array | None = None  # 0 to 1: how much the item counts as one of the days that are asked for, which it names
     missing: int = 0  # terms that stand nowhere
     notes: Array | None = None  # BM25 of the best note of each item, 0 without one
     prefers: Array | None = None  # 1 where somebody says what he prefers; None unless the question asks for advice
@@ -302,6 +303,8 @@ def score(question: Question, features: Features, similarities: Array | None, we
     if question.said_then is not None:
         weight = weights.said_when_asked if question.from_now else weights.said_then
         parts["said_then"] = weight * question.said_then
+    if question.dated is not None:
+        parts["dated"] = weights.said_when_asked * question.dated
     total = np.zeros(near.n, np.float32)
     for part in parts.values():
         total += part

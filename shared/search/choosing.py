@@ -1,8 +1,9 @@
 """Which hits are injected, once it is decided that some are, and in which order they fill the budget: pure functions over hits.
 
 An earlier question of the person that nearly repeats the message is left out, and their other questions come after statements, further passages of a
-turn after everything else. A line is taken if what it is worth (worth.py) is more than its place in the prompt. For a requested day, the most
-informative turns come first, without repetitions.
+turn after everything else. A line is taken if what it is worth (worth.py) is more than its place in the prompt; of a question about days counted
+from the day of asking ("this week"), only what was said then or names them. For a requested day, the most informative turns come first, without
+repetitions.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from shared.ranking.question import asks, content_words, query_words, spoken
-from shared.search.worth import FIRST, LEAST, LEAST_FIRST, ORDINARY_CHAT, probabilities, worth
+from shared.search.worth import FIRST, FIRST_OF_A_TIME, ORDINARY_CHAT, least_worths, probabilities, worth
 from shared.text.caches import cached
 from shared.text.words.function_words import ANY_ASKING, KEPT_MESSAGES, plain
 from shared.text.words.stemming import stemmed
@@ -35,19 +36,30 @@ _SENTENCES = re.compile(r"(?<=[.!?…])\s+")
 
 
 def chosen(
-    message: str, hits: Sequence[Hit], decision: Decision, family: str | None = None, items: int = ORDINARY_CHAT
+    message: str,
+    hits: Sequence[Hit],
+    decision: Decision,
+    family: str | None = None,
+    items: int = ORDINARY_CHAT,
+    *,
+    from_now: bool = False,
 ) -> list[Hit]:
-    """The hits to inject, in the order in which they fill the budget. `family`: of the model behind their cosines; `items`: of the chat."""
+    """The hits to inject, in the order in which they fill the budget. `family`: of the model behind their cosines; `items`: of the chat; `from_now`:
+    the message names days counted from the day of asking."""
     left = [hit for hit in hits if not repeats(message, hit)]
     if decision.spans:
         then = [hit for hit in left if any(first <= hit.chunk.started_at < end for first, end in decision.spans)]
         return most_telling(then)
+    first = FIRST
+    if from_now and (then := [hit for hit in left if hit.scores.get("said_then") or hit.scores.get("dated")]):
+        left, items, first = then, len(then), FIRST_OF_A_TIME
     among_people = any(is_person(hit) for hit in left if hit.chunk.role != "user")
-    standing = {hit.chunk.chunk_id: hit.rank if among_people else _standing(hit) for hit in left}
-    helps = probabilities(left, standing, family)
-    worths = [(worth(helps[hit.chunk.chunk_id], len(hit.chunk.text), items), hit) for hit in left]
-    order = enumerate(sorted(worths, key=lambda pair: -pair[0]))
-    return _once([hit for at, (value, hit) in order if value >= (LEAST if at >= FIRST else LEAST_FIRST)])
+    standing = {hit.chunk.chunk_id: _standing(hit, among_people=among_people) for hit in left}
+    helps = probabilities(left, standing, family, items)
+    worths = [(worth(helps[hit.chunk.chunk_id], len(hit.chunk.text)), hit) for hit in left]
+    order = sorted(worths, key=lambda pair: -pair[0])
+    least = least_worths(list(helps.values()), first)
+    return _once([hit for (value, hit), enough in zip(order, least, strict=True) if value >= enough])
 
 
 def _once(hits: Sequence[Hit]) -> list[Hit]:
@@ -63,9 +75,11 @@ def is_person(hit: Hit) -> bool:
     return hit.chunk.role == "user" or is_named(hit.chunk.role, hit.chunk.speaker)
 
 
-def _standing(hit: Hit) -> float:
-    """The score, less what a bare question of the person loses: between people a question tells as much as the rest."""
-    return hit.rank - (OWN_QUESTION if hit.chunk.role == "user" and only_asks(hit.chunk.text) else 0.0)
+def _standing(hit: Hit, *, among_people: bool) -> float:
+    """The score, less what all that was said at a time have in common, and what a bare question of the person loses: between people a question tells
+    as much as the rest."""
+    asks = not among_people and hit.chunk.role == "user" and only_asks(hit.chunk.text)
+    return hit.rank - hit.scores.get("said_then", 0.0) - (OWN_QUESTION if asks else 0.0)
 
 
 def only_asks(text: str) -> bool:

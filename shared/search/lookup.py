@@ -26,6 +26,7 @@ from shared.ranking.injection import Evidence, may_be_foreign, read_message
 from shared.ranking.question import asks_when, groups, meant_speakers, query_terms, query_words
 from shared.search.lexical import LexicalIndex
 from shared.search.types import EmbedQuery, Hit, Query, Recalled
+from shared.text.dates.past import Span, names_one_of
 from shared.text.words.function_words import SHOWN_BY
 from shared.turns.chunk import Chunk
 from shared.turns.message_origin import Origin
@@ -39,6 +40,9 @@ if TYPE_CHECKING:
     from shared.search.notes import ChatNotes, NoteIndex
     from shared.turns.speakers import Speaker
 
+#: The newest items that name a time: in so many is looked for the days that a question asks for. One that names such a day hardly counts for that
+#: where the question has a subject, and may as well look back ("How far did I run this week?").
+DATED, HARDLY = 100, 0.01
 #: Items read in addition to the requested number, since repetitions are merged; and the maximum in a chat of repetitions.
 SPARE, MOST_READ = 8, 1000
 
@@ -90,6 +94,7 @@ class _Lookup:
         self._lexical = sources.lexical
         self._postings: dict[str, Posting] = {}  # of the question's terms
         self._notes: ChatNotes | None = None
+        self._dated: Array | None = None  # the items that name a day for which the question asks
         self._of_turns: Array | None = None  # the cosines of the turns themselves, without their notes
 
     def hits(self) -> list[Hit]:
@@ -174,14 +179,26 @@ class _Lookup:
             self._degraded.append(f"no keyword search: {without_words(error)}")
             self._lexical = None
             self._postings = self._standing(merged, terms)
-        speaker = merged.of_speakers(meant_speakers(words, [(role, name) for role, name, _ in merged.speakers]))
+        speaker = merged.of_speakers(meant_speakers(words, merged.speakers, query.asker))
         then = merged.said_in(times.spans) if times.spans else None
+        self._dated = self._naming(merged, times.ahead) if message.asks_ahead else None
         from_now = times.from_now or message.asks_for_a_time
         notes = self._by_notes(merged, terms)
         prefers = self._prefers(merged) if asks_for_advice(words) else None
         whole = [self._postings[term] for term in terms if term in self._postings]
         missing = len(terms) - len(whole)
-        return Question(whole, speaker, asks_when(words), then, from_now, missing, notes, prefers)
+        return Question(whole, speaker, asks_when(words), then, from_now, self._dated, missing, notes, prefers)
+
+    def _naming(self, merged: Merged, days: Sequence[Span]) -> Array:
+        """How much each item counts as one of these days: it does if it names one, or a part of it, seen from when it was said."""
+        import numpy as np
+
+        counts = HARDLY if self._message.telling and self._message.times.spans else 1.0
+        found = np.zeros(len(merged), np.float32)
+        newest = np.flatnonzero(merged.features.timed)[-DATED:].astype(np.int32)
+        for item, chunk in self._chunks(merged, newest).items():
+            found[item] = counts * names_one_of(days, chunk.text, chunk.started_at, self._sources.zone)
+        return found
 
     def _standing(self, merged: Merged, terms: Sequence[str]) -> dict[str, Posting]:
         """Where these terms stand in release and day, those that do; sqlite3.Error if the release cannot be read."""
@@ -218,7 +235,8 @@ class _Lookup:
         named = any(name.lower() in words_asked for role, name, _ in merged.speakers if is_named(role, name))
         present = (any(term in self._postings for term in terms) for terms in words)
         names = {there for word, there in zip(message.telling, present, strict=True) if word in message.names}
-        more = {"named": named or True in names, "unknown_name": False in names}
+        dated = 0 if self._dated is None else int((self._dated > 0).sum())
+        more = {"named": named or True in names, "unknown_name": False in names, "dated": dated}
         # What is enough to inject was measured on turns, and a note is nearer to a question.
         cosines = None if scored.cosine is None else self._of_turns
         weighed = weigh(message, words, self._postings, cosines, len(merged), then, **more)

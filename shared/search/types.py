@@ -37,8 +37,8 @@ class Query:
     """One query to one chat: its `k` chunks that are most relevant to `text`.
 
     `now` (POSIX seconds, None for the clock) is the reference for "last week"; without `deadline_seconds` vector search has no time limit.
-    `day` are turns that may not be in the release yet; those that are count once. `known` turns (ids), and turns outside `since` (inclusive) and
-    `until` (exclusive, POSIX seconds), are ranked but not returned.
+    `day` are turns that may not be in the release yet; those that are count once. `asker` is who "I" is. `known` turns (ids), and turns outside
+    `since` (inclusive) and `until` (exclusive, POSIX seconds), are ranked but not returned.
     """
 
     chat_id: str
@@ -49,6 +49,7 @@ class Query:
     day: DayItems | None = None
     hidden: HiddenTurns = HiddenTurns()
     known: frozenset[str] = frozenset()
+    asker: Speaker | None = None
     since: float | None = None
     until: float | None = None
 

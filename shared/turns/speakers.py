@@ -66,6 +66,13 @@ def is_named(role: str, name: str) -> bool:
     return name not in ("", role, UNNAMED.get(role))
 
 
+def same_person(one: Speaker, other: Speaker) -> bool:
+    """Whether two speakers are one user: by their ids, or by their names where an id is not known."""
+    (role, name, user), (other_role, other_name, other_user) = one, other
+    same = user == other_user if user and other_user else name.casefold() == other_name.casefold()
+    return role == other_role and same
+
+
 def namesakes(speakers: Iterable[Speaker]) -> dict[Speaker, str]:
     """The marks of those users of one chat whose name, as it looks, another user has too: `#4f2a`. One whose id is not known has none."""
     alike: dict[str, dict[str, list[Speaker]]] = {}

@@ -18,11 +18,13 @@ from shared.search.types import HiddenTurns
 
 if TYPE_CHECKING:
     from dispatcher.memory.day.stores import DayStores
+    from dispatcher.memory.store.memories import Memory
     from dispatcher.memory.store.summaries import SessionSummary
     from dispatcher.memory.today import DayTurns
     from dispatcher.memory.typed.chat_memories import ChatMemories
     from dispatcher.memory.typed.memories import Remembering
     from shared.search.day_items import DayItems
+    from shared.text.dates.past import Span
     from shared.turns.records import Tombstone
 
 log = structlog.get_logger()
@@ -37,7 +39,7 @@ EARLIER_SECONDS = 86_400.0
 class ContextRequest:
     """What a prompt needs from the day for one message, asked by the user `user_id` (None: nobody in particular), called `name`.
 
-    `session` is the resumed one; `count_access`: shown memories count as accessed.
+    `session` is the resumed one; `count_access`: shown memories count as accessed; `now`: POSIX seconds, None for the clock.
     """
 
     chat_id: str
@@ -47,6 +49,11 @@ class ContextRequest:
     count_access: bool = True
     user_id: str | None = None
     name: str | None = None
+    now: float | None = None
+
+    @property
+    def moment(self) -> float:
+        return time.time() if self.now is None else self.now
 
 
 @dataclass(frozen=True)
@@ -55,7 +62,7 @@ class DayContext:
 
     profile: str = ""  # what holds for who asks
     earlier: str = ""  # the summaries of this chat's sessions that were ended within a day
-    facts: str = ""  # memories that bear on the message
+    facts: str = ""  # memories that bear on the message; of one that asks about days to come, also what is due then
     items: DayItems | None = None
     tombstones: tuple[Tombstone, ...] = ()  # the chat's
     known: frozenset[str] = frozenset()  # turns that the model has already seen in its session
@@ -108,24 +115,33 @@ class ContextReader:
             today = self._day_turns.today(chat_id, at, connection)
         profile, facts = self._memories(request, memories)
         known = today.sessions.get(request.session, frozenset()) if request.session else frozenset()
-        earlier = _earlier(today.ended, time.time() - EARLIER_SECONDS)
+        earlier = _earlier(today.ended, request.moment - EARLIER_SECONDS)
         return replace(empty, profile=profile, earlier=earlier, facts=facts, items=today.items, known=known)
 
     def _memories(self, request: ContextRequest, known: ChatMemories) -> tuple[str, str]:
         """(what stands in every prompt of who asks, memories that bear on this message)."""
         from dispatcher.memory.store.whose import speaker_labels
-        from dispatcher.memory.typed.text import noted_text, profile_text
+        from dispatcher.memory.typed.text import noted_text, profile_text, reminder_lines
+        from shared.ranking.injection import read_message
 
-        chat_id, now = request.chat_id, time.time()
+        chat_id, now = request.chat_id, request.moment
         zone, labels = self._zone_of(chat_id), dict[str, str]()
+        message = read_message(request.message, now, zone)
+        ahead = message.times.ahead if message.asks_ahead else ()
         if any(memory.user_id for memory in known.memories):  # only in a group
             labels |= speaker_labels(known.memories, (request.user_id, request.name) if request.user_id else None)
         profile, there = profile_text(known.memories, request.user_id, request.name, now, zone)
         near = self._remembering.relevant(chat_id, request.message, RELEVANT, now=now, shown=there, known=known)
-        found = [memory for memory, _ in near]
+        due = [one for one in known.memories if ahead and one.memory_id not in there and is_due(one, ahead, zone)]
+        found = list({one.memory_id: one for one in (*due, *(memory for memory, _ in near))}.values())[: 2 * RELEVANT]
         if found and request.count_access:  # in the background, because it writes to the disk
             self._counting.submit(self._count, chat_id, [memory.memory_id for memory in found], now)
-        return profile, noted_text(found, labels, now, zone)
+        reminders = (
+            (one for one in self._stores.schedules.every(chat_id) if falls_in(ahead, one.waits_for)) if ahead else ()
+        )
+        return profile, "\n".join(
+            filter(None, (*reminder_lines(reminders, now, zone), noted_text(found, labels, now, zone)))
+        )
 
     def _count(self, chat_id: str, ids: Sequence[int], now: float) -> None:
         """Record that memories were shown."""
@@ -133,6 +149,17 @@ class ContextReader:
             self._remembering.note_use(chat_id, ids, now)
         except HmemError as error:
             log.warning("memories were shown, but their use could not be counted", memories=len(ids), reason=str(error))
+
+
+def falls_in(spans: Sequence[Span], at: float | None) -> bool:
+    return at is not None and any(first <= at < end for first, end in spans)
+
+
+def is_due(memory: Memory, spans: Sequence[Span], zone: ZoneInfo) -> bool:
+    """Whether its deadline is in one of these times, or its text names a day of them, seen from when it was noted."""
+    from shared.text.dates.past import names_one_of
+
+    return falls_in(spans, memory.deadline) or names_one_of(spans, memory.text, memory.created, zone)
 
 
 def _earlier(ended: Sequence[SessionSummary], since: float) -> str:

@@ -163,7 +163,7 @@ def _extracted(turns: Sequence[Turn], zone: ZoneInfo) -> list[str]:
     from shared.ranking.extractive_summary import summarise
     from shared.turns.chunking import chunks_of
 
-    chosen, _ = summarise([chunk for turn in turns for chunk in chunks_of(turn)], YESTERDAY_LINES)
+    chosen = summarise([chunk for turn in turns for chunk in chunks_of(turn)], YESTERDAY_LINES)
     return [f"{datetime.fromtimestamp(one.timestamp, zone):%H:%M} {one.speaker}: {one.text}" for one in chosen]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import date, datetime
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -18,6 +18,7 @@ from shared.text.translations.dates import day_shown
 
 if TYPE_CHECKING:
     from dispatcher.memory.store.memories import Memory
+    from dispatcher.memory.store.schedules import Schedule
 
 #: The longest that a memory is shown.
 LINE_CHARACTERS = 300
@@ -105,6 +106,16 @@ def noted_text(memories: Sequence[Memory], labels: Mapping[str, str], now: float
     """Memories that bear on a message, the newest first; `labels`: of a group's speakers."""
     newest = sorted(memories, key=lambda memory: -memory.created)
     return "\n".join(noted_line(one, labels, now, zone) for one in newest)
+
+
+def reminder_lines(schedules: Iterable[Schedule], now: float, zone: ZoneInfo) -> list[str]:
+    """`- 4 November 2026, reminder: text (Friday 27 November 2026, 07:00)`, the next to come first."""
+    coming = sorted(schedules, key=lambda one: one.waits_for or 0.0)
+    return [
+        f"- {day_text(one.created, zone)}, {one.kind}: {shorten(one_line(one.text), LINE_CHARACTERS)} "
+        f"({_date(one.waits_for or now, zone, datetime.fromtimestamp(now, zone).date())})"
+        for one in coming
+    ]
 
 
 def noted_line(memory: Memory, labels: Mapping[str, str], now: float, zone: ZoneInfo) -> str:

@@ -1,8 +1,8 @@
-"""Times past that a question names ("last week", "in May", "vor zwei Tagen"), as spans, in the chat's time zone. Pure functions.
+"""The times that a question names ("last week", "in May", "vor zwei Tagen"), as spans, in the chat's time zone. Pure functions.
 
-A span is what was said then, so nothing here looks ahead: a month or weekday without a year or date is the latest that has begun (what looks ahead
-is dispatcher/memory/dates/deadlines.py, with the same words and the same calendar). Seasons are left out (they differ by hemisphere), and so is
-what names no time of a calendar ("recently", "after lunch").
+Looking back, a span is what was said then: a month or weekday without a year or date is the latest that has begun. Looking ahead ("this week",
+"tomorrow", "on Friday") it is what is planned for then: the nearest to come. What a deadline means is dispatcher/memory/dates/deadlines.py's.
+Seasons are left out (they differ by hemisphere), and so is what names no time of a calendar ("recently", "after lunch").
 """
 
 from __future__ import annotations
@@ -22,6 +22,9 @@ from shared.text.dates.calendar_days import (
     latest_weekend,
     midnight,
     months,
+    nearest_date,
+    nearest_month,
+    nearest_weekday,
     one_day,
     unit_of,
 )
@@ -33,7 +36,9 @@ from shared.text.words.function_words import language_of
 #: Half-open, POSIX seconds.
 Span = tuple[float, float]
 #: "A year ago" is when something happened, "last week" when it was told.
-LATELY = timedelta(7)
+LATELY = timedelta(8)
+#: So long after it began, "this week" is also the seven days before: on a Monday nobody asks how far he ran since midnight.
+BEGINS = timedelta(2)
 
 _WORD = re.compile(r"[\w\u0300-\u036f]+")
 
@@ -42,13 +47,14 @@ _WORD = re.compile(r"[\w\u0300-\u036f]+")
 class Times:
     """The times that a question names. `from_now`: a day or week is counted from the day of asking ("yesterday"), so it says when the turn was
     said, not only what it was about; `rest` is the question without those words, which mean another day in every turn that holds them, and
-    `beside` without any time at all.
+    `beside` without any time at all. `ahead`: the same words looking ahead, without what is over.
     """
 
     spans: list[Span]
     from_now: bool
     rest: str
     beside: str = ""
+    ahead: tuple[Span, ...] = ()
 
 
 #: What a match means, in the words of its language, seen from today.
@@ -57,17 +63,19 @@ Reader = Callable[[re.Match[str], CalendarWords, date], Days | None]
 
 @dataclass(frozen=True)
 class _Rule:
-    """`from_now`: it counts from the day of asking, and is no date or month, which are as often what was spoken of as when."""
+    """`from_now`: it counts from the day of asking, and is no date or month, which are as often what was spoken of as when. `read` looks back,
+    `read_ahead` ahead."""
 
     pattern: re.Pattern[str]
     read: Reader
+    read_ahead: Reader
     words: CalendarWords
     from_now: bool
 
-    def days(self, match: re.Match[str], today: date) -> Days | None:
+    def days(self, match: re.Match[str], today: date, *, ahead: bool = False) -> Days | None:
         """Nothing for a 30th of February or a year before the calendar."""
         try:
-            return self.read(match, self.words, today)
+            return (self.read_ahead if ahead else self.read)(match, self.words, today)
         except (ValueError, OverflowError):
             return None
 
@@ -76,16 +84,26 @@ def read_times(question: str, now: float, zone: ZoneInfo) -> Times:
     """What a question names, seen from `now` (POSIX seconds) in `zone`; each word counts once, the longest phrase first."""
     today = datetime.fromtimestamp(now, zone).date()
     left = rest = one_line(question).lower()
-    found, from_now = list[Days](), False
+    found, ahead, from_now = list[Days](), list[Days](), False
     for rule in _rules(language_of(_WORD.findall(left))):
-        named = [days for match in rule.pattern.finditer(left) if (days := rule.days(match, today)) is not None]
+        matches = list(rule.pattern.finditer(left))
+        named = [days for match in matches if (days := rule.days(match, today)) is not None]
+        coming = [days for match in matches if (days := rule.days(match, today, ahead=True)) is not None]
         left = rule.pattern.sub(" . ", left)
-        if rule.from_now and any(end - first <= LATELY for first, end in named):
+        if rule.from_now and any(end - first <= LATELY for first, end in (*named, *coming)):
             from_now, rest = True, rule.pattern.sub(" ", rest)
         found += named
-    return Times(
-        [(midnight(first, zone), midnight(end, zone)) for first, end in dict.fromkeys(found)], from_now, rest, left
+        ahead += [(first, end) for first, end in coming if end > today]
+    past, future = (
+        [(midnight(first, zone), midnight(end, zone)) for first, end in dict.fromkeys(some)] for some in (found, ahead)
     )
+    return Times(past, from_now, rest, left, tuple(future))
+
+
+def names_one_of(days: Sequence[Span], text: str, said_at: float, zone: ZoneInfo) -> bool:
+    """Whether a text names one of these times, or a part of it, seen from when it was said (POSIX seconds)."""
+    named = read_times(text, said_at, zone).ahead
+    return any(first >= begin and end <= over for first, end in named for begin, over in days)
 
 
 def spans(question: str, now: float, zone: ZoneInfo) -> list[Span]:
@@ -141,13 +159,53 @@ def _calendar(back: int) -> Reader:
 
     def read(match: re.Match[str], words: CalendarWords, today: date) -> Days:
         unit = _unit_of(match, words)
-        return latest_weekend(today, back) if unit == "weekend" else unit_of(unit, today, -back)
+        if unit == "weekend":
+            return latest_weekend(today, back)
+        first, end = unit_of(unit, today, -back)
+        if back or unit != "week" or today - first >= BEGINS:
+            return first, end
+        return today - timedelta(7), today + timedelta(1)
 
     return read
 
 
+def _rest_of(match: re.Match[str], words: CalendarWords, today: date) -> Days:
+    """The present week, weekend, month, quarter or year from today on."""
+    unit = _unit_of(match, words)
+    first, end = (
+        latest_weekend(today + timedelta(max(0, 5 - today.weekday()))) if unit == "weekend" else unit_of(unit, today)
+    )
+    return max(first, today), end
+
+
 def _weekday(match: re.Match[str], words: CalendarWords, today: date) -> Days:
     return latest_weekday(index_of(match["weekday"], words.weekday_forms), today)
+
+
+def _nothing(*_: object) -> None:
+    """What names no time in this direction."""
+
+
+def _coming_weekday(match: re.Match[str], words: CalendarWords, today: date) -> Days | None:
+    if re.search(with_or_without_accents(words.last), match[0]):
+        return None
+    return nearest_weekday(index_of(match["weekday"], words.weekday_forms), today)
+
+
+def _coming_date(match: re.Match[str], words: CalendarWords, today: date) -> Days:
+    month, day, year = _month_of(match, words), int(match["day"]), _year_of(match)
+    return latest_date(month, day, year, today) if year else nearest_date(month, day, today)
+
+
+def _coming_month(match: re.Match[str], words: CalendarWords, today: date) -> Days:
+    return nearest_month(_month_of(match, words), _year_of(match), today)
+
+
+def _next_unit(match: re.Match[str], words: CalendarWords, today: date) -> Days:
+    unit = _unit_of(match, words)
+    if unit == "weekend":
+        return latest_weekend(today + timedelta(7))
+    return unit_of(unit, today, 1)
 
 
 def _iso(match: re.Match[str], _: CalendarWords, __: date) -> Days:
@@ -188,23 +246,29 @@ def _placeholders(language: str) -> dict[str, str]:
         "{before_yesterday}": either([words.days[-2]]),
         "{yesterday}": either([words.days[-1]]),
         "{today}": either([words.days[0]]),
+        "{in_1}": either([words.days[1]]),
+        "{in_2}": either([words.days[2]]),
     }
 
 
-def _phrases(language: str) -> Iterator[tuple[Sequence[str], Reader, bool]]:
-    """Patterns, what they mean, and whether they count from the day of asking, in the order in which they are tried."""
+def _phrases(language: str) -> Iterator[tuple[Sequence[str], Reader, Reader, bool]]:
+    """Patterns, what they mean looking back and ahead, and whether they count from the day of asking, in the order in which they are tried."""
     said = PHRASES[language]
-    yield said.dates, _date, False
-    yield said.months, _month, False
-    yield said.years, _year, False
-    yield said.ago, _ago, True
-    yield said.recent, _recent, True
+    # A weekday beside its date is no other day: "Friday, 20 November".
+    yield [rf"(?:{{weekday}},? (?:\w{{1,3}} )?)?{dated}" for dated in said.dates], _date, _coming_date, False
+    yield said.months, _month, _coming_month, False
+    yield said.years, _year, _year, False
+    yield said.ago, _ago, _nothing, True
+    yield said.recent, _recent, _nothing, True
     for days, pattern in said.days_back.items():
-        yield [pattern], _back(days), True
-    yield said.last, _calendar(1), True
-    yield said.this, _calendar(0), True
-    yield said.ahead, lambda *_: None, True
-    yield [said.weekday], _weekday, True
+        yield [pattern], _back(days), _nothing if days else _back(0), True
+    for days in (2, 1):
+        yield [f"{{in_{days}}}"], _nothing, _back(-days), True
+    yield said.last, _calendar(1), _nothing, True
+    yield said.this, _calendar(0), _rest_of, True
+    yield ["{following} {period}", "{period} {following}"], _nothing, _next_unit, True
+    yield said.ahead, _nothing, _coming_weekday, True
+    yield [said.weekday], _weekday, _coming_weekday, True
 
 
 @cache
@@ -213,14 +277,15 @@ def _rules(language: str) -> Sequence[_Rule]:
     if language not in PHRASES:
         return _rules("en")
     own = _rules("en") if language != "en" else ()
-    rules = [_Rule(_whole(pattern), read, WORDS["en"], False) for pattern, read in _FIGURES] if not own else []
+    figures = [_Rule(_whole(pattern), read, read, WORDS["en"], False) for pattern, read in _FIGURES]
+    rules = figures if not own else []
     placeholders = _placeholders(language)
-    for patterns, read, from_now in _phrases(language):
+    for patterns, read, ahead, from_now in _phrases(language):
         for pattern in patterns:
             filled = with_or_without_accents(pattern)
             for brace, meant in placeholders.items():
                 filled = filled.replace(brace, meant)
-            rules.append(_Rule(_whole(filled), read, WORDS[language], from_now))
+            rules.append(_Rule(_whole(filled), read, ahead, WORDS[language], from_now))
     return [*rules, *own]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from contextlib import closing, nullcontext
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -73,7 +74,7 @@ def test_it_shows_what_a_dispatcher_injects(world: World) -> None:
     assert shown in given
 
 
-def test_in_a_group_it_shows_what_somebody_would_be_given(light: World) -> None:
+def test_in_a_group_it_shows_what_somebody_would_be_given(light: World, tmp_path: Path) -> None:
     with closing(DayMemory(light.settings(), nullcontext)) as day:
         day.open()
         for user, name, text in (("8", "Ann", "likes coffee"), ("9", "Bob", "likes tea"), ("10", "Bob", "likes milk")):
@@ -91,3 +92,13 @@ def test_in_a_group_it_shows_what_somebody_would_be_given(light: World) -> None:
             f"{there} people called {who} are noted in chat -100. Give a user id, of: Ann (8), Bob (10), Bob (9)."
             in asked("--as", who)
         )
+    light.say("t1", "the boiler hums", chat_id="-100")
+    light.night()
+    batch = tmp_path / "batch.jsonl"
+    rows = [{"qid": 1, "user_id": 9}, {"qid": 2}]
+    batch.write_text("".join(json.dumps({"chat_id": "-100", "question": "boiler?"} | row) + "\n" for row in rows))
+    answers = light.command("hmem", "context", "--batch", str(batch), "--as", "Ann").stdout.splitlines()
+    for answer, who in zip(map(json.loads, answers), ("(user id 9)", "(user id 8)"), strict=True):
+        assert f"{who}, who asks now" in answer["text"]
+        assert "\n".join(line["text"] for line in answer["lines"]) == answer["text"]
+        assert "the boiler hums" in answer["text"]

@@ -185,6 +185,11 @@ def test_the_summary_of_a_chat_is_shown_and_withheld_once_something_was_forgotte
     assert (found["release"], "F28" in found["summary"], found["degraded"]) == (1, True, [])
     unknown = light.command("hmem", "summary", "404", check=False)
     assert (unknown.returncode, "does not have a chat 404" in unknown.stderr) == (InvalidInput.exit_code, True)
+    light.say("t2", "The gate is open.")
+    light.night()
     Forgotten(light.root / "state").add(Tombstone("s1", "9912", 2e9, turn_ids=frozenset({"t1:user"})))
+    left = light.command("hmem", "summary", "9912").stdout
+    assert ("F28" in left, "The gate is open." in left) == (False, True)
+    Forgotten(light.root / "state").add(Tombstone("s2", "9912", 2e9, before=1.0))
     hidden = light.command("hmem", "summary", "9912")
     assert (hidden.stdout.strip(), "until the next night" in hidden.stderr) == ("(no summary)", True)

@@ -107,11 +107,11 @@ def test_a_store_that_is_away_leaves_the_release_and_is_named(light: World) -> N
     assert not [why for why in switched_off.recalled.degraded if "memory of the day" in why]
 
 
-def test_a_batch_asks_the_release_alone(light: World, tmp_path: Path) -> None:
+def test_a_batch_asks_what_a_message_would(light: World, tmp_path: Path) -> None:
     light.say("t1", BOILER)
     light.night()
     said_today(light, HUMMING)
     batch = tmp_path / "batch.jsonl"
     batch.write_text('{"qid": 1, "chat_id": "9912", "question": "boiler humming"}\n')
     (line,) = light.command("hmem", "search", "--batch", str(batch)).stdout.splitlines()
-    assert json.loads(line)["hits"] == [["t1:user"]]
+    assert json.loads(line)["hits"] == [["today0:user"], ["t1:user"]]

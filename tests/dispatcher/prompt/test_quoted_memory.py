@@ -58,7 +58,7 @@ def test_a_summary_says_whose_words_a_forward_holds_and_nothing_of_a_quote() -> 
         Turn("a", "user", "1", "My brother has been a vegetarian since 2019", AT, "Ann", extra=DORA, user_id="8"),
         Turn("b", "user", "1", "That is what we decided yesterday evening", AT + 1, "Ann", extra=TRAIN, user_id="8"),
     ]
-    chosen, _ = summarise([chunk for turn in turns for chunk in chunks_of(turn)])
+    chosen = summarise([chunk for turn in turns for chunk in chunks_of(turn)])
     assert {(one.speaker, one.text) for one in chosen} == {("Ann (forwarded from Dora)", turns[0].content), ("Ann", turns[1].content)}  # fmt: skip
 
 

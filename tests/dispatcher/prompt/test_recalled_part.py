@@ -114,8 +114,8 @@ def test_an_excerpt_is_a_piece_of_the_text(text: str, message: str) -> None:
 
 def test_further_passages_of_a_turn_come_after_all_others() -> None:
     asked = hit("why?", NOW, speaker="user")
-    one, two, three = (answer(asked, f"passage {n} " * 30, n, 3, 1 - n / 10) for n in (1, 2, 3))
-    other = hit("something else of the boiler", NOW + 60, "user", score=0.6)
+    one, two, three = (answer(asked, f"passage {n} " * 30, n, 3, 2 - n / 10) for n in (1, 2, 3))
+    other = hit("something else of the boiler", NOW + 60, "user", score=1.5)
     told = chosen("the boiler", [one, two, three, other], Decision(True, "x"))
     assert told == [one, other, two, three]
 

@@ -2,41 +2,32 @@
 
 from __future__ import annotations
 
+from dispatcher.prompt.summary_part import is_as_said, without_sentences
+from shared.ranking.extractive_summary import AS_SAID
 from tests.support.day.prompts import NOW, composed, hit
 
 
-def test_a_summary_that_is_cut_shows_sentences_and_no_lonely_heading() -> None:
-    head = "40 turns on 9 days, 2026-01-01 to 2026-02-02. Sentences as they were said, newest day first.\nOften spoken of: boiler, engineer, kayak."
-    days = "".join(
-        f"\n\n2026-02-{day:02}\n- anna: the boiler was looked at once more on this day" for day in range(28, 0, -1)
-    )
-    part, _ = composed([hit("x")], head + days, 1500).parts
-    lines = part.text.splitlines()
-    assert lines[0].startswith("40 turns")
-    assert "Often spoken of" in part.text
-    assert lines[-1].startswith("- anna")
-    assert composed([], head + days, 60_000).parts[0].text == head + days
+def test_a_summary_that_is_cut_keeps_its_newest_lines() -> None:
+    head = "40 turns on 9 days, 2026-01-01 to 2026-02-02: anna (40). As they were said, newest first."
+    lines = [f"- 2026-02-{day:02} anna: the boiler was looked at once more on this day" for day in range(28, 0, -1)]
+    text = "\n".join([head, "", *lines])
+    part, _ = composed([hit("x")], text, 1500).parts
+    shown = part.text.splitlines()
+    assert shown[0] == head
+    assert 5 < len(shown) < len(lines)
+    assert shown[2:] == lines[: len(shown) - 2]
+    assert composed([], text, 60_000).parts[0].text == text
 
 
-def test_each_part_of_a_summary_keeps_its_newest_lines_when_it_is_cut() -> None:
-    parts = [
-        f"{name}:\n"
-        + "\n".join(f"- 2026-01-{day:02} anna: {name} number {day} of the boiler" for day in range(28, 0, -1))
-        for name in ("Settled", "Open")
-    ]
-    text = "\n\n".join(["56 turns on 28 days.", *parts])
-    cut = composed([hit("x")], text).parts[0].text
-    assert all(f"{name}:\n- 2026-01-28 " in cut for name in ("Settled", "Open"))
-    assert abs(cut.count("Settled number") - cut.count("Open number")) <= 1
-    assert len(cut) / 4 > 120
-
-
-def test_a_part_of_one_line_keeps_it_when_the_summary_is_cut() -> None:
-    said = "Also said:\n" + "\n".join(
-        f"- 2026-01-{day:02} anna: The boiler was quiet on day {day}" for day in range(28, 0, -1)
-    )
-    text = f"29 turns on 28 days.\n\nPlanned or open on that day:\n- 2026-01-28 anna: The car needs its inspection\n\n{said}"
-    assert "The car needs its inspection" in composed([hit("x")], text, budget=700).parts[0].text
+def test_a_forgotten_turn_takes_its_sentences_and_not_the_summary() -> None:
+    head = f"3 turns on 1 day. {AS_SAID}"
+    long = "The code of the boiler is 4711 " + "and so on " * 40
+    text = f"{head}\n\n- 2026-01-03 anna: {long[:200]}…\n- 2026-01-02 bert: The gate: it is blue\n- 2026-01-01 anna: We met."
+    assert is_as_said(text)
+    assert not is_as_said(text.replace(AS_SAID, "Notes written by the model x."))
+    left = without_sentences(text, [long, "Hello.\nWe   met."])
+    assert left == f"{head}\n\n- 2026-01-02 bert: The gate: it is blue"
+    assert without_sentences(left, ["The gate: it is blue"]) == ""
 
 
 def test_what_the_summary_tells_is_not_recalled_again() -> None:

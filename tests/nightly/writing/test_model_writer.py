@@ -273,14 +273,14 @@ SAID = [
     ],
 )
 def test_names_numbers_dates_and_links_count(written_text: str, back: list[int]) -> None:
-    chosen, _ = extract(SAID)
+    chosen = extract(SAID)
     found, no_room = put_back(chosen, written_text, 700)
     assert [SAID[n].text for n in back] == [sentence.text for sentence in found]
     assert no_room == 0
 
 
 def test_what_has_no_room_is_counted() -> None:
-    chosen, _ = extract(SAID)
+    chosen = extract(SAID)
     assert put_back(chosen, "", 0) == ([], 7)
     found, no_room = put_back(chosen, "", 90)
     assert [sentence.text for sentence in found] == [SAID[1].text]

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nightly.steps import summarise
-from shared.ranking.extractive_summary import AROUND, LONGEST_SENTENCE, SUMMARY_CHARACTERS, TOPICS
+from shared.ranking.extractive_summary import LONGEST_SENTENCE, SUMMARY_CHARACTERS
 from shared.ranking.extractive_summary import summarise as extract
 from shared.turns.chunk import Chunk
 from shared.turns.chunking import chunks_of
@@ -31,7 +31,7 @@ talk = st.lists(
 
 
 def texts(chunks: list[Chunk]) -> list[str]:
-    return [sentence.text for sentence in extract(chunks)[0]]
+    return [sentence.text for sentence in extract(chunks)]
 
 
 def written(chunks: list[Chunk], zone: str = "UTC") -> str:
@@ -52,11 +52,10 @@ def many(number: int, length: int = 0) -> list[Chunk]:
 @PROPERTY
 @given(talk)
 def test_a_summary_is_bounded_repeatable_and_word_for_word(chunks: list[Chunk]) -> None:
-    chosen, topics = extract(chunks)
-    assert sum(len(f"- {sentence.speaker}: {sentence.text}\n") for sentence in chosen) <= SUMMARY_CHARACTERS
+    chosen = extract(chunks)
+    assert sum(sentence.cost for sentence in chosen) <= SUMMARY_CHARACTERS
     assert all(len(sentence.text) <= LONGEST_SENTENCE for sentence in chosen)
-    assert len(topics) <= TOPICS
-    assert (chosen, topics) == extract(list(chunks))
+    assert chosen == extract(list(chunks))
     for one in chosen:
         words_said = one.text.removesuffix("…").rstrip()
         assert any(words_said in c.text for c in chunks if (c.speaker, c.started_at) == (one.speaker, one.timestamp))
@@ -65,8 +64,7 @@ def test_a_summary_is_bounded_repeatable_and_word_for_word(chunks: list[Chunk]) 
 
 @pytest.mark.parametrize("length", [0, 1, 4, 12])
 def test_a_long_history_fills_the_summary_and_no_more(length: int) -> None:
-    chosen, _ = extract(many(2_000, length))
-    used = sum(len(sentence.text) + len(sentence.speaker) + AROUND for sentence in chosen)
+    used = sum(sentence.cost for sentence in extract(many(2_000, length)))
     assert SUMMARY_CHARACTERS - 300 < used <= SUMMARY_CHARACTERS
 
 
@@ -75,11 +73,11 @@ def test_age_counts_from_the_newest_turn_and_not_from_a_clock() -> None:
     for shift in (-15 * 365 * DAY, 40 * 365 * DAY):
         shifted = [replace(one, started_at=one.started_at + shift, ended_at=one.ended_at + shift) for one in chunks]
         assert texts(shifted) == texts(chunks)
-    assert extract(chunks)[0][-1].timestamp == chunks[-1].started_at
+    assert extract(chunks)[-1].timestamp == chunks[-1].started_at
 
 
 def test_recent_sentences_come_before_older_ones_of_the_same_worth() -> None:
-    days = [(NOW - sentence.timestamp) / DAY for sentence in extract(many(400))[0]]
+    days = [(NOW - sentence.timestamp) / DAY for sentence in extract(many(400))]
     assert len(days) > 20
     assert max(days) < 100
     newest = chunk("a word about the new topic of gardens", NOW + 3_650 * DAY)
@@ -97,35 +95,49 @@ def test_numbers_links_and_names_are_kept_before_small_talk(worth: str) -> None:
     assert worth in texts([*others, chunk(worth, NOW)])
 
 
-def test_a_repeated_sentence_stands_once() -> None:
+def test_a_repeated_sentence_stands_once_and_it_is_the_newest() -> None:
     said = "The boiler code is 4711, do not forget it."
-    chunks = [chunk(said, NOW - n * DAY, number=n) for n in range(5)]
-    chunks += [
-        chunk("Please do not forget: the boiler code is 4711!", NOW - 9 * DAY),
-        chunk("The garden gate has number 12.", NOW),
+    chunks = [chunk(said, NOW + n * DAY, number=1_000 + n) for n in range(5)]
+    again = chunk("Please do not forget: the boiler code is 4711!", NOW - 9 * DAY)
+    found = [one for one in extract([*many(100), again, *chunks]) if "4711" in one.text]
+    assert [(one.text, one.timestamp) for one in found] == [(said, NOW + 4 * DAY)]
+
+
+def test_a_chat_of_few_turns_stands_in_it_whole() -> None:
+    said = ["my cat is Mina", "ok", "sie ist drei", "猫很可爱", "thanks!"]
+    told = ["my cat is Mina", "sie ist drei", "猫很可爱"]
+    assert texts([chunk(text, NOW + n, number=n) for n, text in enumerate(said)]) == told
+
+
+def test_of_more_what_says_too_little_is_left_out_and_long_ones_shortened() -> None:
+    idle = [
+        "Ok. Yes, of course! What is it that you did when we were there? Hm.",
+        "Gracias, hasta mañana",
+        "works, thanks",
     ]
-    assert texts(chunks) == [said, "The garden gate has number 12."]
-    assert extract(chunks)[0][0].timestamp == NOW, "its newest time"
-
-
-def test_sentences_that_say_too_little_are_left_out_and_long_ones_shortened() -> None:
-    assert texts([chunk("Ok. Yes, of course! What is it that you did when we were there? Hm.")]) == []
+    found = texts([*many(100), *map(chunk, idle)])
+    assert found
+    assert not set(idle) & set(found)
     (long,) = texts([chunk("a remarkable word " * 40)])
     assert long.endswith("…")
     assert len(long) <= LONGEST_SENTENCE
 
 
 def test_a_statement_is_kept_before_the_question_of_the_same_words() -> None:
-    chunks = [chunk("Did the boiler repair cost 300 euros?"), chunk("The boiler repair cost 300 euros.")]
-    assert texts(chunks) == ["The boiler repair cost 300 euros."]
+    asked, told = chunk("Did the boiler repair cost 300 euros?", NOW), chunk("The boiler repair cost 300 euros.", NOW)
+    found = texts([*many(100), asked, told])
+    assert told.text in found
+    assert asked.text not in found
 
 
-def test_topics_are_the_words_most_sentences_share() -> None:
-    chunks = [
-        chunk(f"the boiler in cellar {name} is loud", number=n) for n, name in enumerate(["alpha", "beta", "gamma"])
+def test_each_of_the_latest_conversations_has_a_place() -> None:
+    """However much was said in the last one."""
+    before = [
+        chunk(f"The {word} was sold to Kiel for {n}00 euros", NOW - n * DAY, number=n)
+        for n, word in ((3, "boat"), (2, "house"))
     ]
-    chunks.append(chunk("the boiler is boiler boiler quiet today"))
-    assert extract(chunks)[1] == ["boiler", "cellar", "loud"]
+    long = [replace(one, started_at=NOW + n, ended_at=NOW + n) for n, one in enumerate(many(200, 8))]
+    assert {one.text for one in before} <= set(texts([*before, *long]))
 
 
 def test_what_the_chat_speaks_of_often_comes_before_what_it_says_once() -> None:
@@ -136,19 +148,19 @@ def test_what_the_chat_speaks_of_often_comes_before_what_it_says_once() -> None:
 
 
 def test_no_chunks_make_no_summary() -> None:
-    assert extract([]) == ([], [])
+    assert extract([]) == []
 
 
-def test_the_file_tells_what_is_settled_and_open_with_absolute_dates_newest_first() -> None:
+def test_the_file_tells_what_was_said_with_absolute_dates_newest_first() -> None:
     chunks = [
         chunk("We leave for Lyon tomorrow at 7.", NOW - 2 * DAY, number=1),
         chunk("The garden gate has number 12.", NOW, "bert", number=2),
         chunk("The boiler code is 4711 today.", NOW + 600, number=3),
     ]
     assert written(chunks).rstrip() == (
-        "3 turns on 2 days, 2024-02-07 to 2024-02-09: anna (2), bert (1). As they were said, newest first.\n"
-        "\nPlanned or open on that day:\n- 2024-02-07 anna: We leave for Lyon tomorrow at 7.\n"
-        "\nAlso said:\n- 2024-02-09 anna: The boiler code is 4711 today.\n- 2024-02-09 bert: The garden gate has number 12."
+        "3 turns on 2 days, 2024-02-07 to 2024-02-09: anna (2), bert (1). As they were said, newest first.\n\n"
+        "- 2024-02-09 anna: The boiler code is 4711 today.\n- 2024-02-09 bert: The garden gate has number 12.\n"
+        "- 2024-02-07 anna: We leave for Lyon tomorrow at 7."
     )
     assert "- 2024-02-10 bert" in written(chunks, "Asia/Tokyo"), "dates are those of the chat's zone"
 
@@ -157,7 +169,6 @@ def test_the_file_counts_turns_and_not_passages() -> None:
     chunks = chunks_of(Turn("t1", "user", "9912", "The boiler hums loudly. " * 200, NOW))
     assert len(chunks) > 1
     assert written(chunks).startswith("1 turns on 1 day, 2024-02-09 to 2024-02-09: user (1). ")
-    assert "\nOften spoken of: boiler, hums, loudly.\n" in written(chunks)
 
 
 @PROPERTY
@@ -166,36 +177,12 @@ def test_no_line_of_the_file_is_anything_but_a_date_or_a_labelled_sentence(said:
     turns = [Turn(f"t{n}", "user", "9912", f"{text}\n# Memory of a boiler", NOW, name) for n, text in enumerate(said)]
     first, *rest = written([one for turn in turns for one in chunks_of(turn)]).splitlines()
     assert re.match(r"\d+ turns on 1 day, 2024-02-09 to 2024-02-09: ", first)
-    assert all(re.match(r"- 2024-02-09 |[A-Z][a-z ]+:$|Often spoken of: |$", line) for line in rest)
+    assert all(re.match(r"- 2024-02-09 |$", line) for line in rest)
     assert any(line.endswith("# Memory of a boiler") for line in rest)
-
-
-def test_what_is_often_spoken_of_is_words_and_not_numbers() -> None:
-    text = "Port 8080 on 192.0.2.7 is off. The firewall of the console stays."
-    chunks = [
-        chunk for n in range(4) for chunk in chunks_of(Turn(f"t{n}", "user", "1", f"{text} Day {n}.", 1.0 + n, "Dana"))
-    ]
-    _, topics = extract(chunks)
-    assert "firewall" in topics
-    assert not [word for word in topics if word.isdigit() or len(word) < 4]
-
-
-def test_who_is_who_and_what_is_settled_outlast_small_talk_and_stand_in_their_parts() -> None:
-    own = chunk("My daughter Lena plays the cello.", NOW - 200 * DAY, number=900)
-    settled = chunk("We decided on the blue kitchen from Kiel.", NOW - 100 * DAY, number=901)
-    planned = chunk("I will fetch the tiles from Kiel.", NOW - DAY, "bert", number=902)
-    asked = chunk("Shall the lamp above be green?", NOW, "anna", number=903)
-    text = written([own, *many(300), settled, planned, asked])
-    parts = {block.split("\n")[0]: block for block in text.split("\n\n")[1:]}
-    assert own.text in parts["Who is who:"]
-    assert settled.text in parts["Done and settled:"]
-    assert asked.text in parts["Planned or open on that day:"], "nobody has answered"
-    assert planned.text in parts["Planned or open on that day:"]
-    assert asked.text not in written([asked, *many(20), replace(planned, started_at=NOW + DAY)]).partition("Also")[0]
 
 
 def test_code_is_no_sentence() -> None:
     answer = "The loop reads the garden log line by line.\n```python\nwith open('garden.txt') as garden:\n    print(garden.read())\n```"
-    chosen, _ = extract([chunk(answer), chunk("The garden gate was painted blue on Monday.", number=2)])
+    chosen = extract([chunk(answer), chunk("The garden gate was painted blue on Monday.", number=2)])
     assert not [sentence.text for sentence in chosen if "garden.read" in sentence.text or "open(" in sentence.text]
     assert any("reads the garden log" in sentence.text for sentence in chosen)

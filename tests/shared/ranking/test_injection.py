@@ -28,6 +28,7 @@ from shared.release.manifest import current_release
 from shared.search.choosing import chosen, most_telling, only_asks, repeats
 from shared.search.recall import OpenRelease
 from shared.search.types import Hit, Query
+from shared.search.worth import FIRST, FIRST_OF_A_TIME
 from shared.text.words.function_words import language_of
 from shared.turns.chunk import Chunk
 from shared.turns.records import dumps
@@ -209,9 +210,34 @@ def test_a_line_is_taken_if_its_worth_exceeds_its_place_and_the_worthiest_first(
     assert chosen("x", [], Decision(True, "x"), FAMILY) == []
     by_words = [replace(one, scores={}, words=share) for one, share in ((best, 1.0), (second, 0.5))]
     assert chosen("x", by_words, Decision(True, "x"), FAMILY) == by_words, "without a comparison"
-    alike = [near(f"turn {number} of the chat", 0.1 / (1 + number), 0.8, NOW - number) for number in range(30)]
+    alike = [near(f"turn {number} of the chat", 0.5, 0.8, NOW - number) for number in range(30)]
     assert len(chosen("x", alike, Decision(True, "x"), FAMILY)) == 30
     assert len(chosen("x", alike, Decision(True, "x"), "nomic-embed-text-v1.5")) < 10, "its cosines have no scale here"
+    unlike = [near(f"turn {number} of the chat", 0.3, 0.4, NOW - number) for number in range(30)]
+    assert len(chosen("x", unlike, Decision(True, "x"), FAMILY)) == FIRST, (
+        "where nothing seems to answer, a few will do"
+    )
+
+
+def test_days_counted_from_the_day_of_asking_bound_what_is_chosen() -> None:
+    then = [near(f"Spent {number} euros", 0.3, 0.3, NOW - number) for number in range(20)]
+    then = [replace(one, scores=one.scores | {"said_then": 0.75}, rank=one.rank + 0.75) for one in then]
+    named = replace(near("The plumber comes on Friday", 0.3, 0.2), scores={"cosine": 0.2, "dated": 0.01})
+    before = near("I earned money once", 1.5, 0.8, NOW - 90 * DAY)
+    told = chosen("x", [before, *then, named], Decision(True, "x"), FAMILY, from_now=True)
+    assert before not in told
+    assert len(told) == FIRST_OF_A_TIME
+    assert chosen("x", [before, *then, named], Decision(True, "x"), FAMILY)[0] is before
+    assert chosen("x", [before], Decision(True, "x"), FAMILY, from_now=True) == [before], "nothing was said then"
+
+
+def test_a_question_about_days_to_come_is_told_what_names_them() -> None:
+    assert read_message("What do I have to do this week?", NOW, BERLIN).asks_ahead
+    assert not read_message("What did we talk about this week?", NOW, BERLIN).asks_ahead
+    assert not read_message("Good morning! How are you today?", NOW, BERLIN).asks_ahead
+    assert not read_message("What did I do last Friday?", NOW, BERLIN).asks_ahead
+    assert decided("What's on tomorrow?", dated=1).inject
+    assert not decided("What's on tomorrow?").inject
 
 
 def test_of_a_day_statements_come_first_and_nothing_twice() -> None:

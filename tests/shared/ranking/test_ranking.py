@@ -9,10 +9,12 @@ import pytest
 
 from shared.ranking.question import WEIGHTS, asks, asks_when, groups, meant_speakers, query_words, tells_time
 from shared.ranking.scoring import Question, Scored, best, bm25, known, score, unit
+from shared.turns.speakers import Speaker
 from tests.support.samples import features, posting
 
-NAMED = [("user", "Noor"), ("asst", "Ben")]
-BOT = [("user", "user"), ("asst", "assistant")]
+NAMED = [("user", "Noor", None), ("asst", "Ben", None)]
+BOT = [("user", "user", None), ("asst", "assistant", None)]
+GROUP = [("user", "Noor", "1"), ("user", "Ben", "2"), ("asst", "assistant", None), ("user", "noor", None)]
 
 
 @pytest.mark.parametrize(
@@ -27,12 +29,16 @@ BOT = [("user", "user"), ("asst", "assistant")]
         ("what did you tell me?", BOT, []),
         ("what was your advice?", BOT, [1]),
         ("what was the advice?", BOT, []),
-        ("what did Noor say?", [("user", "Noor"), ("asst", "Noor")], [0, 1]),
+        ("what did Noor say?", [("user", "Noor", None), ("asst", "Noor", None)], [0, 1]),
+        ("what did I say?", GROUP, [0, 3]),
+        ("what did you advise?", GROUP, [2]),
+        ("what did I tell Ben?", GROUP, [1]),
         ("what?", [], []),
     ],
 )
-def test_whose_words_a_question_is_about(question: str, speakers: list[tuple[str, str]], meant: list[int]) -> None:
-    assert meant_speakers(query_words(question), speakers) == meant
+def test_whose_words_a_question_is_about(question: str, speakers: list[Speaker], meant: list[int]) -> None:
+    asker = ("user", "Noor", "1") if speakers == GROUP else None
+    assert meant_speakers(query_words(question), speakers, asker) == meant
 
 
 def test_times_are_asked_and_told() -> None:

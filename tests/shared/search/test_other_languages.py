@@ -186,11 +186,11 @@ def test_a_text_that_tells_a_time(text: str, tells: bool) -> None:
     ],
 )
 def test_whose_words_a_question_is_about(question: str, meant: list[int]) -> None:
-    assert meant_speakers(query_words(question), [("user", "user"), ("asst", "asst")]) == meant
+    assert meant_speakers(query_words(question), [("user", "user", None), ("asst", "asst", None)]) == meant
 
 
 def test_a_name_without_blanks_means_its_speaker() -> None:
-    assert meant_speakers(query_words("王小明说了什么？"), [("user", "王小明"), ("user", "李华")]) == [0]
+    assert meant_speakers(query_words("王小明说了什么？"), [("user", "王小明", None), ("user", "李华", None)]) == [0]
 
 
 @pytest.mark.parametrize("text", ["在哪里？", "どこですか？", "أين المفتاح؟", "Where? "])

@@ -148,7 +148,7 @@ def test_a_russian_text_that_tells_a_time(text: str, tells: bool) -> None:
     ],
 )
 def test_whose_words_a_russian_question_is_about(question: str, meant: list[int]) -> None:
-    assert meant_speakers(query_words(question), [("user", "user"), ("asst", "asst")]) == meant
+    assert meant_speakers(query_words(question), [("user", "user", None), ("asst", "asst", None)]) == meant
 
 
 def test_coverage_counts_russian_words_by_their_stems() -> None:

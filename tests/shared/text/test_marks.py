@@ -180,7 +180,7 @@ def session_summary(*turns: Turn) -> tuple[str, str]:
 def of_the_night(turn: Turn) -> tuple[str, str]:
     """(the summary, what a model is asked)."""
     chunks = chunks_of(turn)
-    chosen, _ = extract(chunks)
+    chosen = extract(chunks)
     prompt = summarise._prompt(chosen, chunks, UTC)
     return summarise._extract([*chunks], UTC), RECORD.findall(prompt)[0][1]
 

@@ -145,7 +145,7 @@ def test_a_summary_tells_them_apart_too() -> None:
         for n, text in enumerate(said)
         for chunk in chunks_of(Turn(f"t{n}", "user", "7", text, 1.0 + n, "Alex", user_id=str(n)))
     ]
-    chosen, _ = summarise(chunks)
+    chosen = summarise(chunks)
     assert len({sentence.speaker for sentence in chosen}) == 2
 
 

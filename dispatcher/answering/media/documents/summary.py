@@ -20,7 +20,7 @@ def summary_of(text: str) -> str:
         return ""
     first = next(line for line in text.splitlines() if any(map(str.isalnum, line)))
     chunks = [Chunk(f"#{at}", "", "", ("",), "user", "", part, at, at) for at, part in enumerate(passages(text))]
-    chosen, _ = summarise(chunks, SENTENCES)
+    chosen = summarise(chunks, SENTENCES)
     told = [one_line(one.text) for one in chosen]
     begun = shorten(one_line(first), BEGINNING_CHARACTERS)
     return shorten(

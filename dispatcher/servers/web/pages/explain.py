@@ -112,13 +112,13 @@ def try_prompt(asked: Asked) -> Response:
         raise InvalidInput(f"There is no backend {backend}. Choose one of {', '.join(backends)}.")
     if len(message) > MESSAGE_CHARACTERS:
         raise InvalidInput(f"The message has more than {MESSAGE_CHARACTERS} characters. Shorten it.")
-    now = _moment(asked)
+    now, who = _moment(asked), asked.value("who").strip()
     found, slow = None, list[str]()
     if message:
         changed = {"memory_tokens": budget, "memory_backend": backend}
         with asked.reader.memory(vectors=True) as memory:
             settings = asked.settings.model_copy(update=changed)
-            found, slow = preview(memory, settings, asked.reader.redis, chat_id, message, now=now)
+            found, slow = preview(memory, settings, asked.reader.redis, chat_id, message, now=now, who=who)
     return asked.page(
         "try.html",
         f"Try in chat {chat_id}",
@@ -128,6 +128,7 @@ def try_prompt(asked: Asked) -> Response:
         backend=backend,
         backends=backends,
         date=asked.value("date"),
+        who=who,
         found=found,
         shares=_shares(found) if found else [],
         titles=TITLES,

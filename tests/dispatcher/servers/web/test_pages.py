@@ -163,10 +163,18 @@ def test_a_message_is_tried_with_other_settings(site: Site) -> None:
     visitor = site.visitor()
     page = visitor.get("/chat/try", chat="9912", text="What is the code of the boiler?")
     assert "The boiler code is 4711." in page
+    assert "The boiler code is 4711." in visitor.get("/chat/try", chat="9912", text="What is the boiler code?", who="7")
     small = visitor.get("/chat/try", chat="9912", text="What is the code of the boiler?", budget="20")
     assert "4711" not in small.partition("What just missed")[0]
     assert "searches nothing" in visitor.get("/chat/try", chat="9912", text="boiler?", backend="summary")
-    for wrong in ({"budget": "0"}, {"budget": "x"}, {"backend": "faiss"}, {"date": "soon"}, {"text": "x" * 4001}):
+    for wrong in (
+        {"budget": "0"},
+        {"budget": "x"},
+        {"backend": "faiss"},
+        {"date": "soon"},
+        {"who": "Nobody"},
+        {"text": "x" * 4001},
+    ):
         visitor.get("/chat/try", 400, chat="9912", **{"text": "x", **wrong})
 
 

@@ -1,0 +1,45 @@
+"""What a question about days to come is given."""
+
+from __future__ import annotations
+
+from contextlib import closing, nullcontext
+from datetime import datetime
+
+from dispatcher.memory.day.memory import DayMemory
+from dispatcher.memory.store.schedules import Schedule, ScheduleKind
+from dispatcher.prompt.assemble import PromptRequest, assemble
+from shared.turns.records import Task, Turn
+from tests.support.day.acting import BERLIN
+from tests.support.world import World
+
+
+def test_what_is_due_then_comes_with_a_question_about_days_to_come(light: World) -> None:
+    """Of memories, reminders and earlier turns, however long ago they were told; not with a question about what was."""
+    monday = datetime(2026, 11, 9, 9, tzinfo=BERLIN).timestamp()
+    with closing(DayMemory(light.settings(embedding_backend="none", chat_timezone=BERLIN.key), nullcontext)) as day:
+        day.open()
+        for word in (
+            "cellar attic kitchen garage garden bathroom hallway balcony office".split()
+        ):  # more than a profile has room for
+            day.requests.add(
+                Task(word, "9", ""), f"The {word} was painted by the same people as the house of the {word}s", monday
+            )
+        day.requests.add(
+            Task("t1", "9", ""), "the dentist sees Lena on Thursday 12 November 2026 at 8:20", monday - 40 * 86_400
+        )
+        day.requests.add(Task("t3", "9", ""), "the plumber comes on Friday 20 November 2026", monday)
+        thursday = datetime(2026, 11, 12, 7, tzinfo=BERLIN).timestamp()
+        day.schedules.add(Schedule("9", ScheduleKind.REMINDER, "put out the bin", BERLIN.key, thursday, monday))
+        day.upkeep.store_turns([Turn("t2", "user", "9", "The school play is on 13 November", monday - 20 * 86_400)])
+
+        def told(message: str) -> str:
+            request = PromptRequest("9", message, session="s", now=monday, count_access=False)
+            return assemble(request, day.settings, None, day).text
+
+        ahead = told("What do I have to do this week?")
+        assert "the dentist sees Lena" in ahead
+        assert "- 9 November 2026, reminder: put out the bin (Thursday 12 November 2026, 07:00)" in ahead
+        assert "The school play is on 13 November" in ahead
+        assert "plumber" not in ahead
+        assert "dentist" not in told("What did I do last week?")
+        assert "plumber" in told("What is on next week?")
