@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from dispatcher.memory.day.memory import DayMemory
     from dispatcher.memory.session_history import HistoryEntry
     from dispatcher.memory.tombstones import Forgotten
+    from shared.turns.records import Tombstone
 
 
 @dataclass(frozen=True)
@@ -177,17 +178,18 @@ def summary_of(release: OpenRelease, chat_id: str, forgotten: Forgotten) -> tupl
     The tombstones are read again, since something may have been forgotten during the search.
     """
     try:
-        summary = release.summary(chat_id) or ""
-        if since := forgotten.not_applied(chat_id, release.manifest.tombstones):
-            if not is_as_said(summary) or not all(stone.named for stone in since) or release.text_missing:
-                return "", ["no summary until the next night: something was forgotten since it was written"]
-            named = {turn for stone in since for turn in stone.named}
-            summary = without_sentences(
-                summary, [one.content for one in release.turns(chat_id, sorted(named)).values()]
-            )
-        return summary, []
+        summary, since = release.summary(chat_id) or "", forgotten.not_applied(chat_id, release.manifest.tombstones)
+        return _without(since, summary, release, chat_id) if since else (summary, [])
     except (HmemError, OSError, UnicodeDecodeError) as error:
         return "", [f"no summary: {error}"]
+
+
+def _without(since: Sequence[Tombstone], summary: str, release: OpenRelease, chat_id: str) -> tuple[str, list[str]]:
+    """The summary without the sentences of these turns, or why there is none."""
+    if not is_as_said(summary) or not all(stone.named for stone in since) or release.text_missing:
+        return "", ["no summary until the next night: something was forgotten since it was written"]
+    named = sorted({turn for stone in since for turn in stone.named})
+    return without_sentences(summary, [one.content for one in release.turns(chat_id, named).values()]), []
 
 
 def _nothing_to_search(release: OpenRelease | None, chat_id: str, today: DayContext, settings: Settings) -> str | None:

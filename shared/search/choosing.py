@@ -2,8 +2,8 @@
 
 An earlier question of the person that nearly repeats the message is left out, and their other questions come after statements, further passages of a
 turn after everything else. A line is taken if what it is worth (worth.py) is more than its place in the prompt; of a question about days counted
-from the day of asking ("this week"), only what was said then or names them. For a requested day, the most informative turns come first, without
-repetitions.
+from the day of asking ("this week"), only what was said then, names them, or clearly answers whenever it was said. For a requested day, the most
+informative turns come first, without repetitions.
 """
 
 from __future__ import annotations
@@ -32,6 +32,8 @@ OWN_QUESTION = 0.15
 BARE_QUESTION = 120
 #: Of a day: new words of a turn that count, what an assistant's turn and a bare question weigh, and the length at which a turn counts half.
 NEW_WORDS, ANSWER, QUESTION, LONG = 12, 0.5, 0.3, 400
+#: The probability from which on a line answers although it is of another time: "today" may be when somebody buys what he asks about.
+CLEAR = 0.25
 _SENTENCES = re.compile(r"(?<=[.!?…])\s+")
 
 
@@ -50,16 +52,21 @@ def chosen(
     if decision.spans:
         then = [hit for hit in left if any(first <= hit.chunk.started_at < end for first, end in decision.spans)]
         return most_telling(then)
-    first = FIRST
+    first, helps = FIRST, _helps(left, family, items)
     if from_now and (then := [hit for hit in left if hit.scores.get("said_then") or hit.scores.get("dated")]):
-        left, items, first = then, len(then), FIRST_OF_A_TIME
-    among_people = any(is_person(hit) for hit in left if hit.chunk.role != "user")
-    standing = {hit.chunk.chunk_id: _standing(hit, among_people=among_people) for hit in left}
-    helps = probabilities(left, standing, family, items)
+        left = [hit for hit in left if hit in then or helps[hit.chunk.chunk_id] >= CLEAR]
+        first, helps = FIRST_OF_A_TIME, _helps(left, family, len(then))
     worths = [(worth(helps[hit.chunk.chunk_id], len(hit.chunk.text)), hit) for hit in left]
     order = sorted(worths, key=lambda pair: -pair[0])
     least = least_worths(list(helps.values()), first)
     return _once([hit for (value, hit), enough in zip(order, least, strict=True) if value >= enough])
+
+
+def _helps(hits: Sequence[Hit], family: str | None, items: int) -> dict[str, float]:
+    """Chunk id → the probability that it helps, in a chat or a time of so many turns."""
+    among_people = any(is_person(hit) for hit in hits if hit.chunk.role != "user")
+    standing = {hit.chunk.chunk_id: _standing(hit, among_people=among_people) for hit in hits}
+    return probabilities(hits, standing, family, items)
 
 
 def _once(hits: Sequence[Hit]) -> list[Hit]:

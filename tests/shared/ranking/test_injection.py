@@ -223,11 +223,13 @@ def test_days_counted_from_the_day_of_asking_bound_what_is_chosen() -> None:
     then = [near(f"Spent {number} euros", 0.3, 0.3, NOW - number) for number in range(20)]
     then = [replace(one, scores=one.scores | {"said_then": 0.75}, rank=one.rank + 0.75) for one in then]
     named = replace(near("The plumber comes on Friday", 0.3, 0.2), scores={"cosine": 0.2, "dated": 0.01})
-    before = near("I earned money once", 1.5, 0.8, NOW - 90 * DAY)
+    before = near("I earned money once", 0.6, 0.3, NOW - 90 * DAY)
+    clear = near("All that I may spend a week is 90 euros", 1.5, 0.8, NOW - 90 * DAY)
     told = chosen("x", [before, *then, named], Decision(True, "x"), FAMILY, from_now=True)
     assert before not in told
     assert len(told) == FIRST_OF_A_TIME
-    assert chosen("x", [before, *then, named], Decision(True, "x"), FAMILY)[0] is before
+    assert before in chosen("x", [before, *then, named], Decision(True, "x"), FAMILY)
+    assert chosen("x", [clear, *then], Decision(True, "x"), FAMILY, from_now=True)[0] is clear
     assert chosen("x", [before], Decision(True, "x"), FAMILY, from_now=True) == [before], "nothing was said then"
 
 
