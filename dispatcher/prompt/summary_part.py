@@ -48,11 +48,9 @@ def cut_summary(text: str, characters: int) -> str:
         if len(line) < room:
             taken.append(line)
             room -= len(line) + 1
-    return (
-        "\n".join([head, *taken]).rstrip()
-        if any(line.startswith("- ") for line in taken) and len(head) < characters
-        else ""
-    )
+    while taken and not taken[-1].startswith("- "):  # no heading without a line
+        taken.pop()
+    return "\n".join([head, *taken]) if taken else ""
 
 
 def places_in(summary: str, hits: Sequence[Hit], zone: ZoneInfo) -> set[int]:

@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
-from dispatcher.prompt.summary_part import is_as_said, without_sentences
-from shared.ranking.extractive_summary import AS_SAID
+from zoneinfo import ZoneInfo
+
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from dispatcher.prompt.summary_part import cut_summary, is_as_said, without_sentences
+from nightly.steps.summarise import _extract
+from shared.ranking.extractive_summary import AS_SAID, summarise
+from shared.turns.chunking import chunks_of
+from shared.turns.records import Turn
 from tests.support.day.prompts import NOW, composed, hit
 
 
@@ -17,6 +25,9 @@ def test_a_summary_that_is_cut_keeps_its_newest_lines() -> None:
     assert 5 < len(shown) < len(lines)
     assert shown[2:] == lines[: len(shown) - 2]
     assert composed([], text, 60_000).parts[0].text == text
+    written = f"{head}\n\n{lines[0]}\n\nAlso said, word for word:\n- 2026-01-01 anna: {'the boiler hums ' * 20}"
+    assert cut_summary(written, len(written) - 1).splitlines() == [head, "", lines[0]]
+    assert cut_summary(text, len(head) + 5) == ""
 
 
 def test_a_forgotten_turn_takes_its_sentences_and_not_the_summary() -> None:
@@ -28,6 +39,22 @@ def test_a_forgotten_turn_takes_its_sentences_and_not_the_summary() -> None:
     left = without_sentences(text, [long, "Hello.\nWe   met."])
     assert left == f"{head}\n\n- 2026-01-02 bert: The gate: it is blue"
     assert without_sentences(left, ["The gate: it is blue"]) == ""
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(st.text(min_size=1, max_size=700), min_size=2, max_size=6),
+    st.sampled_from(["Ann", "x: y", "…", "assistant"]),
+)
+def test_no_sentence_of_a_forgotten_turn_is_left_whatever_it_holds(said: list[str], name: str) -> None:
+    turns = [Turn(f"t{number}", "user", "9", text, NOW + number, name) for number, text in enumerate(said)]
+    chunks = [chunk for turn in turns for chunk in chunks_of(turn)]
+    assume(chunks)
+    summary = _extract(chunks, ZoneInfo("UTC"))
+    gone = [one.text for one in summarise(chunks_of(turns[0]))]
+    stored = "\n".join(chunk.text for chunk in chunks_of(turns[0]))  # as a release has it
+    left = without_sentences(summary, [stored])
+    assert not [line for line in left.split("\n")[1:] if any(line.endswith(f": {text}") for text in gone)]
 
 
 def test_what_the_summary_tells_is_not_recalled_again() -> None:
