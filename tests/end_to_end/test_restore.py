@@ -16,6 +16,7 @@ from dispatcher.memory.store.event_outbox import EventOutbox
 from shared.wire import keys
 from tests.support.day.hcli_bot import SAY, Bot, script
 from tests.support.machine import wait_for
+from tests.support.snapshots import Snapshot
 from tests.support.world import REPOSITORY, World
 
 CHAT, GROUP = "9912", "-100123"
@@ -28,8 +29,17 @@ READ = [
 
 
 @pytest.fixture
-def lived_in(light: World) -> World:
+def lived_in(light: World, life: Snapshot) -> World:
+    return life.lay_out(light)
+
+
+@pytest.fixture(scope="module")
+def life(tmp_path_factory: pytest.TempPathFactory, redis_url: str) -> Snapshot:
     """Two nights and part of a day: turns, memories that were replaced, done, hidden; reminders, languages, a guest."""
+    return Snapshot.made(tmp_path_factory.mktemp("life"), redis_url, _live)
+
+
+def _live(light: World) -> None:
     light.environment |= {"CONSOLIDATION_INTERVAL": "0.2", "CLAUDE_BIN": script(light, f"{SAY} Noted.")}
     light.redis.hset(keys.GUESTS, "77", b'{"name":"Lena","since":1.0,"by":"1"}')
     dispatcher, bot = light.start_dispatcher(), Bot(light.redis)
@@ -52,7 +62,6 @@ def lived_in(light: World) -> World:
     wait_for(lambda: not (light.redis.smembers(keys.CHATS) or outbox.waiting(1)), "consolidation")
     dispatcher.stop()
     light.command("hmem-night", "capture")
-    return light
 
 
 def empty_host(world: World, root: Path) -> World:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import shutil
 import signal
 from collections.abc import Iterator
 from contextlib import closing
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,10 +18,10 @@ from shared.turns.records import Tombstone
 from shared.vectors.sqlite.files import VectorFile
 from tests.chaos.checks.points import POINTS
 from tests.chaos.harness.forked import night
-from tests.chaos.harness.report import LIGHT
 from tests.nightly.archive.media.kept_media import PHOTO, send, waiting
 from tests.servers.ollama_api import DIGEST, OllamaApi
 from tests.support.night.indexes.chat_tables import accounts, summaries
+from tests.support.snapshots import Snapshot
 from tests.support.world import World
 
 FORGOTTEN = b"\x89PNG of what is forgotten"
@@ -93,13 +91,9 @@ def test_a_kill_in_each_step_changes_nothing_in_the_release(world: World, refere
 
 
 @pytest.fixture(scope="module")
-def first_night(tmp_path_factory: pytest.TempPathFactory, redis_url: str) -> tuple[Path, dict[bytes, bytes]]:
-    """The directories after a light night, and what it left in Redis. Made once."""
-    with closing(Redis.from_url(redis_url)) as client:
-        client.flushall()
-        made = World(tmp_path_factory.mktemp("first"), client, redis_url, dict(LIGHT))
-        _first_night(made)
-        return made.root, {key: client.dump(key) or b"" for key in client.scan_iter()}
+def first_night(tmp_path_factory: pytest.TempPathFactory, redis_url: str) -> Snapshot:
+    """After a light night. Made once."""
+    return Snapshot.made(tmp_path_factory.mktemp("first"), redis_url, _first_night)
 
 
 def _first_night(world: World) -> None:
@@ -109,7 +103,7 @@ def _first_night(world: World) -> None:
 
 
 @pytest.fixture
-def passing(light: World, point: str, first_night: tuple[Path, dict[bytes, bytes]]) -> Iterator[World]:
+def passing(light: World, point: str, first_night: Snapshot) -> Iterator[World]:
     """A light world after its first night, whose nights pass this point: by itself such a night embeds nothing and asks no model."""
     if point == "embed:batch-cached":
         light.environment.clear()
@@ -121,12 +115,7 @@ def passing(light: World, point: str, first_night: tuple[Path, dict[bytes, bytes
             _first_night(light)
             yield light
     else:
-        folder, left = first_night
-        shutil.copytree(folder, light.root, symlinks=True, dirs_exist_ok=True)
-        light.redis.flushall()  # the first test of all makes the template after its own Redis was emptied
-        for key, content in left.items():
-            light.redis.restore(key, 0, content)
-        yield light
+        yield first_night.lay_out(light)
 
 
 @pytest.mark.parametrize("point", POINTS)

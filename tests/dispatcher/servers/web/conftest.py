@@ -19,6 +19,7 @@ from dispatcher.servers.web.serve import Prepared, prepare
 from shared.turns.records import Turn
 from tests.support.machine import free_port, wait_for
 from tests.support.processes.memory_server import MAY, keep, of_today
+from tests.support.snapshots import Snapshot
 from tests.support.world import World
 
 FORM_TOKEN = re.compile(r'name="form-token" value="([^"]+)"')
@@ -91,8 +92,17 @@ def _served(world: World, port: int, settings: dict[str, Any]) -> Iterator[Site]
 
 
 @pytest.fixture
-def talked(light: World) -> World:
+def talked(light: World, two_nights: Snapshot) -> World:
     """Two nights' releases, a turn of today and a fact in chat 9912; one turn in a chat of an odd id."""
+    return two_nights.lay_out(light)
+
+
+@pytest.fixture(scope="package")
+def two_nights(tmp_path_factory: pytest.TempPathFactory, redis_url: str) -> Snapshot:
+    return Snapshot.made(tmp_path_factory.mktemp("talked"), redis_url, _talk)
+
+
+def _talk(light: World) -> None:
     light.say("t1", "What is the code of the boiler?", name="Anna", timestamp=MAY)
     light.say("t1", "The boiler code is 4711.", role="asst", timestamp=MAY + 60)
     light.say("odd", "the canary <b>sings</b>", chat_id="a/b?c&<i>", timestamp=MAY)
@@ -101,7 +111,6 @@ def talked(light: World) -> World:
     light.night()
     of_today(light, Turn("t3", "user", "9912", "The boiler was repaired by Mr Ott.", time.time() - 60, "Anna"))
     keep(light, "The boiler is a Vaillant")
-    return light
 
 
 @pytest.fixture
