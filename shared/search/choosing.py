@@ -53,13 +53,17 @@ def chosen(
         then = [hit for hit in left if any(first <= hit.chunk.started_at < end for first, end in decision.spans)]
         return most_telling(then)
     first, helps = FIRST, _helps(left, family, items)
-    if from_now and (then := [hit for hit in left if hit.scores.get("said_then") or hit.scores.get("dated")]):
-        left = [hit for hit in left if hit in then or helps[hit.chunk.chunk_id] >= CLEAR]
-        first, helps = FIRST_OF_A_TIME, _helps(left, family, len(then))
+    if from_now and (many := sum(map(_of_the_time, left))):
+        left = [hit for hit in left if _of_the_time(hit) or helps[hit.chunk.chunk_id] >= CLEAR]
+        first, helps = FIRST_OF_A_TIME, _helps(left, family, many)
     worths = [(worth(helps[hit.chunk.chunk_id], len(hit.chunk.text)), hit) for hit in left]
-    order = sorted(worths, key=lambda pair: -pair[0])
-    least = least_worths(list(helps.values()), first)
-    return _once([hit for (value, hit), enough in zip(order, least, strict=True) if value >= enough])
+    order = zip(sorted(worths, key=lambda pair: -pair[0]), least_worths(list(helps.values()), first), strict=True)
+    return _once([hit for (value, hit), least in order if value >= least])
+
+
+def _of_the_time(hit: Hit) -> bool:
+    """Whether it was said in a time that the message names, or names a day of it."""
+    return bool(hit.scores.get("said_then") or hit.scores.get("dated"))
 
 
 def _helps(hits: Sequence[Hit], family: str | None, items: int) -> dict[str, float]:

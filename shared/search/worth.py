@@ -62,8 +62,7 @@ def probabilities(
 def least_worths(helps: Sequence[float], first: int = FIRST) -> list[float]:
     """The least worth of the lines with these probabilities, from the first to the last: the less the likeliest of them seem to answer, the more."""
     answered = 1 - math.prod(1 - one for one in sorted(helps, reverse=True)[:FIRST])
-    after = LEAST * max(1.0, ANSWERED / max(answered, 1e-6))
-    return [LEAST_FIRST if at < first else after for at in range(len(helps))]
+    return [LEAST_FIRST if at < first else LEAST * max(1.0, ANSWERED / max(answered, 1e-6)) for at in range(len(helps))]
 
 
 def worth(probability: float, characters: int) -> float:
