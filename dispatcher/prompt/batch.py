@@ -61,7 +61,7 @@ def _question(value: object) -> str:
 
 def _optional(record: dict[str, Any], name: str) -> str | None:
     value = record.get(name)
-    if value is not None and not isinstance(value, str | int):
+    if value is not None and (not isinstance(value, str | int) or isinstance(value, bool)):
         raise ValueError(f"{name} must be a text")
     return None if value is None else str(value)
 
@@ -85,14 +85,15 @@ def answer_batch(
         today = day.context(day_request(request, settings))
         if today.unproven:
             raise StorageError(today.unproven)
-        recalled = recall(request, settings, release, day, today, max([k, *map(hits_for, budgets)]))
+        most = max([k, *map(hits_for, [*budgets, settings.memory_tokens] if budgets else ())])
+        recalled = recall(request, settings, release, day, today, most)
         answer: dict[str, Any] = {
             "qid": record["qid"],
             "hits": [[*hit.chunk.turn_ids, *hit.also] for hit in recalled.hits[:k]],
             "ms": (time.perf_counter() - started) * 1000,
         }
-        if recalled.degraded:
-            answer["degraded"] = recalled.degraded
+        if degraded := [*recalled.degraded, *today.degraded]:
+            answer["degraded"] = degraded
         if budgets:
             given = prompt_input(request, settings, release, today, recalled, day.forgotten)
             context = compose(given)

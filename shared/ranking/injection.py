@@ -57,6 +57,11 @@ class Message:
         return self.times.spans if self.asks_what_was_said else self.past
 
     @property
+    def only_ahead(self) -> bool:
+        """Whether it asks for what is to come, and cannot look back as well ("What did I buy today?")."""
+        return self.asks_ahead and not (self.telling and self.times.spans)
+
+    @property
     def asks_for_a_time(self) -> bool:
         """Whether it only asks for the conversation at a time ("What did we talk about yesterday?")."""
         return bool(self.spans) and not self.telling and (self.asks or self.asks_what_was_said)
@@ -74,7 +79,8 @@ def read_message(text: str, now: float, zone: ZoneInfo) -> Message:
     said = not folded.isdisjoint(TALKING[language])
     asking = any(plain(word) in ASKING[language] for word in words[:FIRST_WORDS])
     beside = {plain(word) for word in query_words(times.beside)}
-    ahead = bool(times.ahead) and beside.isdisjoint(TALKING[language] | COURTESY[language])
+    greets = not beside.isdisjoint(COURTESY[language])  # "Good morning, how are you today?"
+    ahead = beside.isdisjoint(TALKING[language]) and any(first > now or not greets for first, _ in times.ahead)
     names = set(_NAME.findall(text)) if language != "de" else set()  # German capitalises every noun
     asks = "?" in text or "？" in text or "؟" in text or asking
     return Message(

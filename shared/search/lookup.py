@@ -40,8 +40,8 @@ if TYPE_CHECKING:
     from shared.search.notes import ChatNotes, NoteIndex
     from shared.turns.speakers import Speaker
 
-#: The newest items that name a time: in so many is looked for the days that a question asks for. One that names such a day hardly counts for that
-#: where the question has a subject, and may as well look back ("How far did I run this week?").
+#: The newest items that name a time: in so many is looked for the days that a question asks for. One that names such a day hardly counts for that,
+#: and decides nothing, where the question has a subject, and may as well look back ("How far did I run this week?").
 DATED, HARDLY = 100, 0.01
 #: Items read in addition to the requested number, since repetitions are merged; and the maximum in a chat of repetitions.
 SPARE, MOST_READ = 8, 1000
@@ -193,7 +193,7 @@ class _Lookup:
         """How much each item counts as one of these days: it does if it names one, or a part of it, seen from when it was said."""
         import numpy as np
 
-        counts = HARDLY if self._message.telling and self._message.times.spans else 1.0
+        counts = 1.0 if self._message.only_ahead else HARDLY
         found = np.zeros(len(merged), np.float32)
         newest = np.flatnonzero(merged.features.timed)[-DATED:].astype(np.int32)
         for item, chunk in self._chunks(merged, newest).items():
@@ -235,7 +235,7 @@ class _Lookup:
         named = any(name.lower() in words_asked for role, name, _ in merged.speakers if is_named(role, name))
         present = (any(term in self._postings for term in terms) for terms in words)
         names = {there for word, there in zip(message.telling, present, strict=True) if word in message.names}
-        dated = 0 if self._dated is None else int((self._dated > 0).sum())
+        dated = 0 if self._dated is None else int((self._dated == 1).sum())
         more = {"named": named or True in names, "unknown_name": False in names, "dated": dated}
         # What is enough to inject was measured on turns, and a note is nearer to a question.
         cosines = None if scored.cosine is None else self._of_turns

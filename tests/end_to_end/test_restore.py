@@ -16,8 +16,7 @@ from dispatcher.memory.store.event_outbox import EventOutbox
 from shared.wire import keys
 from tests.support.day.hcli_bot import SAY, Bot, script
 from tests.support.machine import wait_for
-from tests.support.snapshots import Snapshot
-from tests.support.world import REPOSITORY, World
+from tests.support.world import REPOSITORY, Snapshot, World
 
 CHAT, GROUP = "9912", "-100123"
 #: What reads memory, and prints it.

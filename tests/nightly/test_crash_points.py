@@ -21,8 +21,7 @@ from tests.chaos.harness.forked import night
 from tests.nightly.archive.media.kept_media import PHOTO, send, waiting
 from tests.servers.ollama_api import DIGEST, OllamaApi
 from tests.support.night.indexes.chat_tables import accounts, summaries
-from tests.support.snapshots import Snapshot
-from tests.support.world import World
+from tests.support.world import Snapshot, World
 
 FORGOTTEN = b"\x89PNG of what is forgotten"
 TURNS = [(f"t{number}", chat, f"note {number} of {chat}: the heron number {number * 7} was seen at the pond. " * (1 + number % 3))

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -161,3 +162,31 @@ class Dispatcher:
         if self.process.poll() is None:
             os.kill(self.process.pid, number)
         return self.process.wait(timeout=600)
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """An installation made once, where many tests begin: its directory, what Redis held (DUMP by key), and the environment of its commands."""
+
+    root: Path
+    redis: dict[bytes, bytes]
+    environment: dict[str, str]
+
+    @classmethod
+    def made(cls, root: Path, redis_url: str, live: Callable[[World], object]) -> Snapshot:
+        """Let a world live in an empty directory; whatever Redis holds now is lost."""
+        with closing(Redis.from_url(redis_url)) as client:
+            client.flushall()
+            world = World(root, client, redis_url, {"EMBEDDER": "none", "NIGHT_INDEXES": "none"})
+            live(world)
+            held = {key: client.dump(key) or b"" for key in client.scan_iter()}
+        return cls(root, held, world.environment)
+
+    def lay_out(self, world: World) -> World:
+        """The same in a world that has not begun."""
+        shutil.copytree(self.root, world.root, symlinks=True, dirs_exist_ok=True)
+        world.redis.flushall()  # the first test of all makes the snapshot after its own Redis was emptied
+        for key, content in self.redis.items():
+            world.redis.restore(key, 0, content)
+        world.environment = dict(self.environment)
+        return world

@@ -127,7 +127,7 @@ class ContextReader:
         chat_id, now = request.chat_id, request.moment
         zone, labels = self._zone_of(chat_id), dict[str, str]()
         message = read_message(request.message, now, zone)
-        ahead = message.times.ahead if message.asks_ahead else ()
+        ahead = message.times.ahead if message.only_ahead else ()
         if any(memory.user_id for memory in known.memories):  # only in a group
             labels |= speaker_labels(known.memories, (request.user_id, request.name) if request.user_id else None)
         profile, there = profile_text(known.memories, request.user_id, request.name, now, zone)
@@ -136,12 +136,10 @@ class ContextReader:
         found = list({one.memory_id: one for one in (*due, *(memory for memory, _ in near))}.values())[: 2 * RELEVANT]
         if found and request.count_access:  # in the background, because it writes to the disk
             self._counting.submit(self._count, chat_id, [memory.memory_id for memory in found], now)
-        reminders = (
-            (one for one in self._stores.schedules.every(chat_id) if falls_in(ahead, one.waits_for)) if ahead else ()
-        )
-        return profile, "\n".join(
-            filter(None, (*reminder_lines(reminders, now, zone), noted_text(found, labels, now, zone)))
-        )
+        every = self._stores.schedules.every(chat_id) if ahead else ()
+        coming = sorted((one for one in every if falls_in(ahead, one.waits_for)), key=lambda one: one.waits_for or 0.0)
+        reminders = reminder_lines(coming[:RELEVANT], request.user_id, now, zone)
+        return profile, "\n".join(filter(None, (*reminders, noted_text(found, labels, now, zone))))
 
     def _count(self, chat_id: str, ids: Sequence[int], now: float) -> None:
         """Record that memories were shown."""

@@ -15,6 +15,7 @@ from shared.text.dates.calendar_words import ENGLISH
 from shared.text.format import day_text, one_line, shorten
 from shared.text.translations import later, tr
 from shared.text.translations.dates import day_shown
+from shared.turns.speakers import label
 
 if TYPE_CHECKING:
     from dispatcher.memory.store.memories import Memory
@@ -108,14 +109,18 @@ def noted_text(memories: Sequence[Memory], labels: Mapping[str, str], now: float
     return "\n".join(noted_line(one, labels, now, zone) for one in newest)
 
 
-def reminder_lines(schedules: Iterable[Schedule], now: float, zone: ZoneInfo) -> list[str]:
-    """`- 4 November 2026, reminder: text (Friday 27 November 2026, 07:00)`, the next to come first."""
-    coming = sorted(schedules, key=lambda one: one.waits_for or 0.0)
+def reminder_lines(schedules: Iterable[Schedule], asker: str | None, now: float, zone: ZoneInfo) -> list[str]:
+    """`- 4 November 2026, reminder, set by Bob: text (Friday 27 November 2026, 07:00)`; who set it unless that is who asks (a user id)."""
+    today = datetime.fromtimestamp(now, zone).date()
     return [
-        f"- {day_text(one.created, zone)}, {one.kind}: {shorten(one_line(one.text), LINE_CHARACTERS)} "
-        f"({_date(one.waits_for or now, zone, datetime.fromtimestamp(now, zone).date())})"
-        for one in coming
+        f"- {day_text(one.created, zone)}, {one.kind}{_set_by(one, asker)}: "
+        f"{shorten(one_line(one.text), LINE_CHARACTERS)} ({_date(one.waits_for or now, zone, today)})"
+        for one in schedules
     ]
+
+
+def _set_by(schedule: Schedule, asker: str | None) -> str:
+    return f", set by {label('user', schedule.name)}" if schedule.name and schedule.user_id != asker else ""
 
 
 def noted_line(memory: Memory, labels: Mapping[str, str], now: float, zone: ZoneInfo) -> str:

@@ -29,7 +29,7 @@ from shared.text.dates.calendar_days import (
     unit_of,
 )
 from shared.text.dates.calendar_words import WORDS, CalendarWords, either, index_of, number_of, with_or_without_accents
-from shared.text.dates.past_phrases import PHRASES
+from shared.text.dates.past_phrases import MORNINGS, PHRASES
 from shared.text.format import one_line
 from shared.text.words.function_words import language_of
 
@@ -186,10 +186,16 @@ def _nothing(*_: object) -> None:
     """What names no time in this direction."""
 
 
+def _is_over(match: re.Match[str], words: CalendarWords) -> bool:
+    """Whether it is the last one."""
+    return bool(re.search(with_or_without_accents(words.last), match[0]))
+
+
 def _coming_weekday(match: re.Match[str], words: CalendarWords, today: date) -> Days | None:
-    if re.search(with_or_without_accents(words.last), match[0]):
+    if _is_over(match, words):
         return None
-    return nearest_weekday(index_of(match["weekday"], words.weekday_forms), today)
+    turn = bool(re.search(with_or_without_accents(words.following), match[0]))
+    return nearest_weekday(index_of(match["weekday"], words.weekday_forms), today, turn)
 
 
 def _coming_date(match: re.Match[str], words: CalendarWords, today: date) -> Days:
@@ -197,8 +203,8 @@ def _coming_date(match: re.Match[str], words: CalendarWords, today: date) -> Day
     return latest_date(month, day, year, today) if year else nearest_date(month, day, today)
 
 
-def _coming_month(match: re.Match[str], words: CalendarWords, today: date) -> Days:
-    return nearest_month(_month_of(match, words), _year_of(match), today)
+def _coming_month(match: re.Match[str], words: CalendarWords, today: date) -> Days | None:
+    return None if _is_over(match, words) else nearest_month(_month_of(match, words), _year_of(match), today)
 
 
 def _next_unit(match: re.Match[str], words: CalendarWords, today: date) -> Days:
@@ -262,6 +268,8 @@ def _phrases(language: str) -> Iterator[tuple[Sequence[str], Reader, Reader, boo
     yield said.recent, _recent, _nothing, True
     for days, pattern in said.days_back.items():
         yield [pattern], _back(days), _nothing if days else _back(0), True
+    if language in MORNINGS:
+        yield [MORNINGS[language]], _nothing, _nothing, False
     for days in (2, 1):
         yield [f"{{in_{days}}}"], _nothing, _back(-days), True
     yield said.last, _calendar(1), _nothing, True

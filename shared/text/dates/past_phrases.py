@@ -149,6 +149,8 @@ PORTUGUESE = PastPhrases(
     ahead=["{weekday} {following}", "(?:{following}|toda|todo|cada) {weekday}"],
     weekday="{weekday}(?: {last})?",
 )
+#: The morning, in languages whose word for it is also "tomorrow".
+MORNINGS = {"de": "(?:guten|am|jeden|der|den|zum|nächsten) morgen", "es": "(?:por|de|en|a) la mañana"}
 #: By language (ISO 639-1).
 PHRASES: Mapping[str, PastPhrases] = {
     "en": ENGLISH,

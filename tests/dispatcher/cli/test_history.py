@@ -190,6 +190,8 @@ def test_the_summary_of_a_chat_is_shown_and_withheld_once_something_was_forgotte
     Forgotten(light.root / "state").add(Tombstone("s1", "9912", 2e9, turn_ids=frozenset({"t1:user"})))
     left = light.command("hmem", "summary", "9912").stdout
     assert ("F28" in left, "The gate is open." in left) == (False, True)
+    alone = light.command("hmem", "summary", "9912", MEMORY_BACKEND="summary").stdout
+    assert ("F28" in alone, "The gate is open." in alone) == (False, True), "whose texts are opened for that"
     Forgotten(light.root / "state").add(Tombstone("s2", "9912", 2e9, before=1.0))
     hidden = light.command("hmem", "summary", "9912")
     assert (hidden.stdout.strip(), "until the next night" in hidden.stderr) == ("(no summary)", True)

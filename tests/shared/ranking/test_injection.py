@@ -238,6 +238,10 @@ def test_a_question_about_days_to_come_is_told_what_names_them() -> None:
     assert not read_message("What did we talk about this week?", NOW, BERLIN).asks_ahead
     assert not read_message("Good morning! How are you today?", NOW, BERLIN).asks_ahead
     assert not read_message("What did I do last Friday?", NOW, BERLIN).asks_ahead
+    assert read_message("Thanks, what's on tomorrow?", NOW, BERLIN).only_ahead
+    assert not read_message("Was trinke ich am Morgen?", NOW, BERLIN).asks_ahead
+    assert not read_message("What did I buy today?", NOW, BERLIN).only_ahead
+    assert not read_message("We were in Rome last August, remember?", NOW, BERLIN).times.ahead
     assert decided("What's on tomorrow?", dated=1).inject
     assert not decided("What's on tomorrow?").inject
 

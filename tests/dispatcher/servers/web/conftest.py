@@ -19,8 +19,7 @@ from dispatcher.servers.web.serve import Prepared, prepare
 from shared.turns.records import Turn
 from tests.support.machine import free_port, wait_for
 from tests.support.processes.memory_server import MAY, keep, of_today
-from tests.support.snapshots import Snapshot
-from tests.support.world import World
+from tests.support.world import Snapshot, World
 
 FORM_TOKEN = re.compile(r'name="form-token" value="([^"]+)"')
 
