@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,7 +20,7 @@ from tests.support.machine import redis_server
 from tests.support.processes import forked
 from tests.support.redis import recorded
 from tests.support.redis.users import guarded_redis, vector_additions
-from tests.support.world import REPOSITORY, World
+from tests.support.world import REPOSITORY, Live, Snapshot, World
 
 if TYPE_CHECKING:
     from dispatcher.memory.embedder import DayEmbedder
@@ -84,10 +84,32 @@ def world(tmp_path: Path, redis: Redis, redis_url: str) -> Iterator[World]:
 
 
 @pytest.fixture
+def model_of_ollama(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The model that an Ollama has, too, also for the process that tries a release, which knows no Ollama."""
+    monkeypatch.setenv("EMBED_MODEL", "all-minilm")
+    world.environment["EMBED_MODEL"] = "all-minilm"
+
+
+@pytest.fixture
 def light(world: World) -> World:
     """An installation without vectors: nights take a fraction of a second."""
     world.environment = {"EMBEDDER": "none", "NIGHT_INDEXES": "none"}
     return world
+
+
+@pytest.fixture
+def begun(light: World, redis_url: str, tmp_path_factory: pytest.TempPathFactory) -> Callable[[Live], World]:
+    """`light` after what a function lets it live through, which is done once in this process."""
+
+    def begin(live: Live) -> World:
+        if live not in _lived:
+            _lived[live] = Snapshot.made(tmp_path_factory.mktemp("lived"), redis_url, live)
+        return _lived[live].lay_out(light)
+
+    return begin
+
+
+_lived: dict[Live, Snapshot] = {}
 
 
 @pytest.fixture

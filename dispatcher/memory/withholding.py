@@ -10,12 +10,13 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from dispatcher.memory.relevance import coverage, says_again
 from dispatcher.memory.typed.comparing.statements import statement
+from shared.errors import ReleaseRefused
 from shared.turns.chunking import sentences
 from shared.turns.records import ROLES, Turn
 
@@ -58,11 +59,11 @@ class TurnTexts:
         self._turns, self._release = turns, release
 
     def read(self, chat_id: str, turn_ids: Sequence[str]) -> dict[str, Turn]:
-        """The known ones of these turns, by id."""
+        """The known ones of these turns, by id; without those of a release that cannot be read, since a turn is hidden without its text, too."""
         found = {stored.turn.turn_id: stored.turn for stored in self._turns.named(chat_id, turn_ids)}
         missing = [one for one in turn_ids if one not in found]
         if missing:
-            with self._release() as release:
+            with self._release() as release, suppress(ReleaseRefused):
                 found |= release.turns(chat_id, missing) if release else {}
         return found
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -12,9 +11,9 @@ from dispatcher.memory.day.context import ContextRequest, DayContext
 from dispatcher.prompt.budget import compose, hits_for
 from dispatcher.prompt.context import Context
 from dispatcher.prompt.prompt_input import PromptInput
-from dispatcher.prompt.summary_part import is_as_said, without_sentences
+from dispatcher.prompt.summary_part import is_verbatim, without_sentences
 from shared.config.settings import Settings
-from shared.errors import HmemError, without_words
+from shared.errors import HmemError
 from shared.ranking.injection import WEAK, Decision, decide
 from shared.search.choosing import chosen
 from shared.search.recall import OpenRelease
@@ -180,17 +179,16 @@ def summary_of(release: OpenRelease, chat_id: str, forgotten: Forgotten) -> tupl
     """
     try:
         summary, since = release.summary(chat_id) or "", forgotten.not_applied(chat_id, release.manifest.tombstones)
-        return _without(since, summary, release, chat_id) if since else (summary, [])
-    except (HmemError, OSError, UnicodeDecodeError, sqlite3.Error) as error:
-        return "", [f"no summary: {without_words(error)}"]
+        return _without_forgotten(since, summary, release, chat_id) if since else (summary, [])
+    except (HmemError, OSError, UnicodeDecodeError) as error:
+        return "", [f"no summary: {error}"]
 
 
-def _without(since: Sequence[Tombstone], summary: str, release: OpenRelease, chat_id: str) -> tuple[str, list[str]]:
+def _without_forgotten(
+    since: Sequence[Tombstone], summary: str, release: OpenRelease, chat_id: str
+) -> tuple[str, list[str]]:
     """The summary without the sentences of these turns, or why there is none."""
-    known = is_as_said(summary) and all(stone.named for stone in since)
-    if known:
-        release.open_texts()  # with MEMORY_BACKEND=summary they are not open yet
-    if not known or release.text_missing:
+    if not is_verbatim(summary) or not all(stone.named for stone in since):
         return "", ["no summary until the next night: something was forgotten since it was written"]
     named = sorted({turn for stone in since for turn in stone.named})
     return without_sentences(summary, [one.content for one in release.turns(chat_id, named).values()]), []

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 HEAD = len("- 2026-11-23")
 
 
-def is_as_said(summary: str) -> bool:
+def is_verbatim(summary: str) -> bool:
     """Whether all of its lines are word for word what somebody said, so that each is known by its words."""
     return summary.partition("\n")[0].endswith(AS_SAID)
 

@@ -31,7 +31,7 @@ AS_SAID = "As they were said, newest first."
 SUMMARY_CHARACTERS = 2200
 #: Days in which a sentence loses half of its weight, and the share that it keeps however old: what was said once and for all must be able to stay.
 HALF_LIFE_DAYS, OLDEST_WEIGHT = 30.0, 0.05
-#: A pause of so many seconds begins another conversation; of so many of the latest, so many sentences come first.
+#: Seconds of silence after which a new conversation begins, how many of the latest conversations come first, and with how many sentences each.
 PAUSE_SECONDS, CONVERSATIONS, OF_EACH = 4 * 3600.0, 5, 3
 #: An assistant that talks to everybody says less about the chat than those who do; a question says less than its answer.
 ASSISTANT_WEIGHT = QUESTION_WEIGHT = 0.5
@@ -76,7 +76,7 @@ def summarise(chunks: list[Chunk], most: int | None = None) -> list[Sentence]:
     counts: Counter[str] = Counter(word for sentence in candidates for word in sentence.words)
     newest = max((chunk.ended_at for chunk in chunks), default=0.0)
     ranked = sorted(candidates, key=lambda s: (-_weight(s, counts, newest), s.order))
-    chosen = _choose(ranked if most is not None else [*_of_the_latest(ranked), *ranked])
+    chosen = _choose(ranked if most is not None else [*_best_of_latest(ranked), *ranked])
     return sorted(chosen[:most], key=lambda s: s.order)
 
 
@@ -113,7 +113,7 @@ def _weight(sentence: Sentence, counts: Counter[str], newest: float) -> float:
     return density * saying * looked_up * asking * answering * lately
 
 
-def _of_the_latest(ranked: list[Sentence]) -> Iterator[Sentence]:
+def _best_of_latest(ranked: list[Sentence]) -> Iterator[Sentence]:
     """The best of each of the latest conversations, the latest first."""
     for conversation in sorted({one.conversation for one in ranked}, reverse=True)[:CONVERSATIONS]:
         yield from [one for one in ranked if one.conversation == conversation][:OF_EACH]

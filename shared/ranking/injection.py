@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from zoneinfo import ZoneInfo
 
 from shared.embedding.known_models import is_measured, likeness, speaks
 from shared.ranking.question import ASKED, content_words, query_words
-from shared.text.dates.past import Span, Times, read_times
+from shared.text.dates.named_times import Span, Times, read_times
 from shared.text.translations import later, tr
 from shared.text.words.function_words import (
     ASKER,
@@ -57,7 +57,7 @@ class Message:
         return self.times.spans if self.asks_what_was_said else self.past
 
     @property
-    def only_ahead(self) -> bool:
+    def asks_only_ahead(self) -> bool:
         """Whether it asks for what is to come, and cannot look back as well ("What did I buy today?")."""
         return self.asks_ahead and not (self.telling and self.times.spans)
 
@@ -67,9 +67,22 @@ class Message:
         return bool(self.spans) and not self.telling and (self.asks or self.asks_what_was_said)
 
 
+#: Within this long of its beginning, "this week" in a question also means the week before: nobody asks on a Monday how far he ran since midnight.
+WEEK_BEGINS, WEEK = 2 * 86_400.0, 7 * 86_400.0
+
+
+def _loosely(spans: Sequence[Span], now: float) -> list[Span]:
+    """The same times, as a question means them. A week with a change of the clocks is an hour longer or shorter."""
+    return [
+        (first - WEEK, end) if abs(end - first - WEEK) <= 3600 and 0 <= now - first < WEEK_BEGINS else (first, end)
+        for first, end in spans
+    ]
+
+
 def read_message(text: str, now: float, zone: ZoneInfo) -> Message:
     """`now` is POSIX seconds."""
     times = read_times(text, now, zone)
+    times = replace(times, spans=_loosely(times.spans, now))
     words = query_words(text)
     language = language_of(words)
     folded = {plain(word) for word in words}

@@ -142,7 +142,7 @@ class Weights:
     prefers: float = 0.10
     #: The question is "when" or "how long", and the item tells a time: MRR .635 to .644.
     when: float = 0.15
-    #: The question names a time ("last week", "in May") and the item was said then (shared/text/dates/past.py).
+    #: The question names a time ("last week", "in May") and the item was said then (shared/text/dates/named_times.py).
     said_then: float = 0.10
     #: The same for a time counted from the day of asking ("yesterday", "two weeks ago"): that is when it was said, so it outweighs the words.
     #: LoCoMo asks hardly so (no change there); .10 left yesterday's turns behind those of other days that share one word of the question.

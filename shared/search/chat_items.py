@@ -28,7 +28,7 @@ from shared.ranking.question import asks, tells_time
 from shared.ranking.scoring import Array, Features, Neighbours, Posting
 from shared.ranking.sides import Sides
 from shared.ranking.tokeniser import Tokeniser
-from shared.text.dates.past import Span
+from shared.text.dates.named_times import Span
 from shared.turns.chunk import turn_order
 from shared.turns.speakers import Speaker, is_named, namesakes
 

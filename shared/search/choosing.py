@@ -32,7 +32,7 @@ OWN_QUESTION = 0.15
 BARE_QUESTION = 120
 #: Of a day: new words of a turn that count, what an assistant's turn and a bare question weigh, and the length at which a turn counts half.
 NEW_WORDS, ANSWER, QUESTION, LONG = 12, 0.5, 0.3, 400
-#: The probability from which on a line answers although it is of another time: "today" may be when somebody buys what he asks about.
+#: A line that helps with this probability is taken although it was said at another time: "today" may be when somebody buys what he asks about.
 CLEAR = 0.25
 _SENTENCES = re.compile(r"(?<=[.!?…])\s+")
 
@@ -53,15 +53,15 @@ def chosen(
         then = [hit for hit in left if any(first <= hit.chunk.started_at < end for first, end in decision.spans)]
         return most_telling(then)
     first, helps = FIRST, _helps(left, family, items)
-    if from_now and (many := sum(map(_of_the_time, left))):
-        left = [hit for hit in left if _of_the_time(hit) or helps[hit.chunk.chunk_id] >= CLEAR]
+    if from_now and (many := sum(map(_matches_time, left))):
+        left = [hit for hit in left if _matches_time(hit) or helps[hit.chunk.chunk_id] >= CLEAR]
         first, helps = FIRST_OF_A_TIME, _helps(left, family, many)
     worths = [(worth(helps[hit.chunk.chunk_id], len(hit.chunk.text)), hit) for hit in left]
     order = zip(sorted(worths, key=lambda pair: -pair[0]), least_worths(list(helps.values()), first), strict=True)
     return _once([hit for (value, hit), least in order if value >= least])
 
 
-def _of_the_time(hit: Hit) -> bool:
+def _matches_time(hit: Hit) -> bool:
     """Whether it was said in a time that the message names, or names a day of it."""
     return bool(hit.scores.get("said_then") or hit.scores.get("dated"))
 

@@ -26,7 +26,7 @@ from shared.ranking.injection import Evidence, may_be_foreign, read_message
 from shared.ranking.question import asks_when, groups, meant_speakers, query_terms, query_words
 from shared.search.lexical import LexicalIndex
 from shared.search.types import EmbedQuery, Hit, Query, Recalled
-from shared.text.dates.past import Span, names_one_of
+from shared.text.dates.named_times import Span, names_one_of
 from shared.text.words.function_words import SHOWN_BY
 from shared.turns.chunk import Chunk
 from shared.turns.message_origin import Origin
@@ -40,9 +40,10 @@ if TYPE_CHECKING:
     from shared.search.notes import ChatNotes, NoteIndex
     from shared.turns.speakers import Speaker
 
-#: The newest items that name a time: in so many is looked for the days that a question asks for. One that names such a day hardly counts for that,
-#: and decides nothing, where the question has a subject, and may as well look back ("How far did I run this week?").
-DATED, HARDLY = 100, 0.01
+#: How many of the newest items that name a time are read for the days that a question asks about.
+DATED = 100
+#: What naming such a day counts where the question has a subject and may look back as well ("How far did I run this week?"): too little to decide.
+WEAK_DATE = 0.01
 #: Items read in addition to the requested number, since repetitions are merged; and the maximum in a chat of repetitions.
 SPARE, MOST_READ = 8, 1000
 
@@ -193,7 +194,7 @@ class _Lookup:
         """How much each item counts as one of these days: it does if it names one, or a part of it, seen from when it was said."""
         import numpy as np
 
-        counts = 1.0 if self._message.only_ahead else HARDLY
+        counts = 1.0 if self._message.asks_only_ahead else WEAK_DATE
         found = np.zeros(len(merged), np.float32)
         newest = np.flatnonzero(merged.features.timed)[-DATED:].astype(np.int32)
         for item, chunk in self._chunks(merged, newest).items():

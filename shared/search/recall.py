@@ -203,28 +203,15 @@ class OpenRelease:
             raise self._unreadable(LEXICAL, error) from error
 
     def turns(self, chat_id: str, turn_ids: Sequence[str]) -> dict[str, Turn]:
-        """These turns of the chat, by id, assembled from their chunks; turns that the release does not contain are left out."""
-        if self._lexical is None:
-            return {}
-        found: dict[str, Turn] = {}
-        firsts = self._lexical.chunks([f"{turn_id}#1" for turn_id in turn_ids], chat_id)
-        for chunk in firsts.values():
-            more = [f"{chunk.turn_ids[0]}#{number}" for number in range(2, chunk.passages + 1)]
-            passages = [chunk, *(self._lexical.chunks(more, chat_id).values() if more else ())]
-            name = None if chunk.speaker in ("user", "assistant") else chunk.speaker
-            said = [one for one in sorted(passages, key=lambda one: one.passage) if not one.of_a_file]
-            text = "\n".join(one.text for one in said)
-            found[chunk.turn_ids[0]] = Turn(
-                chunk.task_id,
-                chunk.role,
-                chat_id,
-                text,
-                chunk.started_at,
-                name,
-                extra=chunk.origin.to_json(),
-                user_id=chunk.user_id,
-            )
-        return found
+        """These turns of the chat, by id, assembled from their chunks; turns that the release does not contain are left out.
+
+        ReleaseRefused if the file cannot be read.
+        """
+        lexical = self._texts()
+        try:
+            return _assembled(lexical, chat_id, turn_ids)
+        except sqlite3.Error as error:
+            raise self._unreadable(LEXICAL, error) from error
 
     def speakers(self, chat_id: str) -> set[Speaker]:
         """Everybody who spoke in the chat. ReleaseRefused if the file cannot be read."""
@@ -293,6 +280,29 @@ class OpenRelease:
 
         with closing(Tokeniser()) as tokeniser:
             return tokeniser.terms(" ".join(query_terms(words)))
+
+
+def _assembled(lexical: LexicalIndex, chat_id: str, turn_ids: Sequence[str]) -> dict[str, Turn]:
+    """These turns by id, from their chunks; sqlite3.Error if the file cannot be read."""
+    found: dict[str, Turn] = {}
+    firsts = lexical.chunks([f"{turn_id}#1" for turn_id in turn_ids], chat_id)
+    for chunk in firsts.values():
+        more = [f"{chunk.turn_ids[0]}#{number}" for number in range(2, chunk.passages + 1)]
+        passages = [chunk, *(lexical.chunks(more, chat_id).values() if more else ())]
+        name = None if chunk.speaker in ("user", "assistant") else chunk.speaker
+        said = [one for one in sorted(passages, key=lambda one: one.passage) if not one.of_a_file]
+        text = "\n".join(one.text for one in said)
+        found[chunk.turn_ids[0]] = Turn(
+            chunk.task_id,
+            chunk.role,
+            chat_id,
+            text,
+            chunk.started_at,
+            name,
+            extra=chunk.origin.to_json(),
+            user_id=chunk.user_id,
+        )
+    return found
 
 
 class DayRecall:

@@ -27,10 +27,10 @@ ORDINARY_CHAT = 400
 #: The least worth of a line, by a simulated week (docs/measurements.md): by this alone, .01 recalls 261 tokens of which 65 % are to the point; .005
 #: 433 and 49 %; .02 166 and 80 %, and a fiftieth of the questions loses its evidence.
 LEAST = 0.012
-#: Of so many lines less is asked; of more where a time bounds the search ("How much did I spend this week?" asks for all of it).
+#: The first lines need less, and more of them do where a time bounds the search ("How much did I spend this week?" asks for all of it).
 FIRST, FIRST_OF_A_TIME, LEAST_FIRST = 3, 15, 0.003
-#: The probability that one of the likeliest lines helps from which on no more is asked. Where it is less, hardly any of the rest does: of 2,500
-#: lines after the third of questions below .15, one in a thousand helped, where .8 % were expected.
+#: If the three likeliest lines together help with less than this probability, the others need more worth, by as much as it falls short. Measured on
+#: the three kinds of talk: where it is below .15, one in a thousand of 2,500 such lines helped (.8 % were expected).
 ANSWERED = 0.5
 
 

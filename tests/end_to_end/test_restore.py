@@ -6,6 +6,7 @@ import json
 import re
 import shutil
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,7 @@ from dispatcher.memory.store.event_outbox import EventOutbox
 from shared.wire import keys
 from tests.support.day.hcli_bot import SAY, Bot, script
 from tests.support.machine import wait_for
-from tests.support.world import REPOSITORY, Snapshot, World
+from tests.support.world import REPOSITORY, Live, World
 
 CHAT, GROUP = "9912", "-100123"
 #: What reads memory, and prints it.
@@ -28,14 +29,9 @@ READ = [
 
 
 @pytest.fixture
-def lived_in(light: World, life: Snapshot) -> World:
-    return life.lay_out(light)
-
-
-@pytest.fixture(scope="module")
-def life(tmp_path_factory: pytest.TempPathFactory, redis_url: str) -> Snapshot:
+def lived_in(begun: Callable[[Live], World]) -> World:
     """Two nights and part of a day: turns, memories that were replaced, done, hidden; reminders, languages, a guest."""
-    return Snapshot.made(tmp_path_factory.mktemp("life"), redis_url, _live)
+    return begun(_live)
 
 
 def _live(light: World) -> None:

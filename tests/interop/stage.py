@@ -96,3 +96,14 @@ def side_by_side(*conversations: Callable[[], None]) -> None:
     with ThreadPoolExecutor(len(conversations)) as pool:
         for done in [pool.submit(one) for one in conversations]:
             done.result()
+
+
+class Talker:
+    """One of those who talk, in a chat of their own."""
+
+    def __init__(self, people: Stage, chat: int) -> None:
+        self.people, self.chat, self._asked = people, chat, list[str]()
+
+    def _question(self, number: int, words: str = "") -> str:
+        self._asked.append(f"question {self.chat} {number}{words}?")
+        return self._asked[-1]

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.interop.peers import answer_to
-from tests.interop.stage import CHATS, PATIENCE_SECONDS, Stage, side_by_side, stage
+from tests.interop.stage import CHATS, PATIENCE_SECONDS, Stage, Talker, side_by_side, stage
 from tests.support.machine import wait_for
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
@@ -61,19 +61,10 @@ def nothing_is_left(people: Stage) -> None:
     assert "error" not in log.replace("outcome=error", ""), log
 
 
-class Person:
-    """One of those who talk, in a chat of their own."""
-
-    def __init__(self, people: Stage, chat: int) -> None:
-        self.people, self.chat, self._asked = people, chat, list[str]()
-
+class Person(Talker):
     def converses(self) -> None:
         for number, kind in enumerate(EXCHANGES):
             getattr(self, f"_{kind}")(number)
-
-    def _question(self, number: int, words: str = "") -> str:
-        self._asked.append(f"question {self.chat} {number}{words}?")
-        return self._asked[-1]
 
     def _plain(self, number: int) -> None:
         question = self._question(number)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.interop.peers import answer_to
-from tests.interop.stage import CHATS, PATIENCE_SECONDS, Stage, side_by_side, stage
+from tests.interop.stage import CHATS, PATIENCE_SECONDS, Stage, Talker, side_by_side, stage
 from tests.support.day.telegram_bot import Bot
 from tests.support.machine import wait_for
 from tests.support.world import World
@@ -65,20 +65,11 @@ def the_night_takes_it_all(people: Stage) -> None:
     assert not people.turns("user")
 
 
-class Person:
-    """One of those who talk, in a chat of their own."""
-
-    def __init__(self, people: Stage, chat: int) -> None:
-        self.people, self.chat, self._asked = people, chat, list[str]()
-
+class Person(Talker):
     def converses(self) -> None:
         for number, kind in enumerate(EXCHANGES):
             if kind != "cancelled":
                 getattr(self, f"_{kind}")(number)
-
-    def _question(self, number: int, words: str = "") -> str:
-        self._asked.append(f"question {self.chat} {number}{words}?")
-        return self._asked[-1]
 
     def _plain(self, number: int) -> None:
         question = self._question(number)

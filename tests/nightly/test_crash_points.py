@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from typing import Any
 
@@ -21,7 +21,7 @@ from tests.chaos.harness.forked import night
 from tests.nightly.archive.media.kept_media import PHOTO, send, waiting
 from tests.servers.ollama_api import DIGEST, OllamaApi
 from tests.support.night.indexes.chat_tables import accounts, summaries
-from tests.support.world import Snapshot, World
+from tests.support.world import Live, World
 
 FORGOTTEN = b"\x89PNG of what is forgotten"
 TURNS = [(f"t{number}", chat, f"note {number} of {chat}: the heron number {number * 7} was seen at the pond. " * (1 + number % 3))
@@ -89,12 +89,6 @@ def test_a_kill_in_each_step_changes_nothing_in_the_release(world: World, refere
     assert world.redis.keys("hcli:memory:*") == []
 
 
-@pytest.fixture(scope="module")
-def first_night(tmp_path_factory: pytest.TempPathFactory, redis_url: str) -> Snapshot:
-    """After a light night. Made once."""
-    return Snapshot.made(tmp_path_factory.mktemp("first"), redis_url, _first_night)
-
-
 def _first_night(world: World) -> None:
     world.say("t1", "said before")
     send(world, "f1", FORGOTTEN, text="forgotten for good")
@@ -102,7 +96,7 @@ def _first_night(world: World) -> None:
 
 
 @pytest.fixture
-def passing(light: World, point: str, first_night: Snapshot) -> Iterator[World]:
+def passing(light: World, point: str, begun: Callable[[Live], World]) -> Iterator[World]:
     """A light world after its first night, whose nights pass this point: by itself such a night embeds nothing and asks no model."""
     if point == "embed:batch-cached":
         light.environment.clear()
@@ -114,7 +108,7 @@ def passing(light: World, point: str, first_night: Snapshot) -> Iterator[World]:
             _first_night(light)
             yield light
     else:
-        yield first_night.lay_out(light)
+        yield begun(_first_night)
 
 
 @pytest.mark.parametrize("point", POINTS)

@@ -164,6 +164,10 @@ class Dispatcher:
         return self.process.wait(timeout=600)
 
 
+#: Lets a world live for a while.
+Live = Callable[[World], object]
+
+
 @dataclass(frozen=True)
 class Snapshot:
     """An installation made once, where many tests begin: its directory, what Redis held (DUMP by key), and the environment of its commands."""
@@ -173,7 +177,7 @@ class Snapshot:
     environment: dict[str, str]
 
     @classmethod
-    def made(cls, root: Path, redis_url: str, live: Callable[[World], object]) -> Snapshot:
+    def made(cls, root: Path, redis_url: str, live: Live) -> Snapshot:
         """Let a world live in an empty directory; whatever Redis holds now is lost."""
         with closing(Redis.from_url(redis_url)) as client:
             client.flushall()

@@ -1,7 +1,7 @@
 """Dates that people and the model write ("next Friday", "by the end of May", "через две недели", "nächsten Freitag"), as moments ahead.
 
 The rules here read English and Russian; German, French and Spanish are put into English first (translations.py), times of day are
-times_of_day.py's. The words and the calendar are those of shared/text/dates/, whose past.py looks back with them where this looks ahead. What is
+times_of_day.py's. The words and the calendar are those of shared/text/dates/, whose named_times.py reads what a question names. What is
 named is over at its last second: a day at 23:59:59 in the chat's zone, a week on Sunday, "by May" and "in May" with the 31st; "before" ends with
 the second before. Days without a date look ahead, today included; "next Friday" is the nearest one after today, because a deadline that comes
 early can be moved. In figures, 12.01.2026 and 12-01-2026 are January 12 (dots and dashes are the European habit); 12/01/2026 is one day in America

@@ -1,4 +1,4 @@
-"""Dates that a person gives to a command: read (future: deadlines.py, past: shared/text/dates/past.py), or refused in the person's language."""
+"""Dates that a person gives to a command: read (future: deadlines.py, past: named_times.py), or refused in the person's language."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dispatcher.memory.dates.times_of_day import split
 from dispatcher.memory.dates.translations import language_of_date, translations
 from shared.errors import InvalidInput
 from shared.text.dates.calendar_days import instant, latest_date, midnight
-from shared.text.dates.past import Times, read_times
+from shared.text.dates.named_times import Times, read_times
 from shared.text.format import one_line, shorten
 from shared.text.times import moment
 from shared.text.translations import ENGLISH, later, tr

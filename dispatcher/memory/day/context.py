@@ -24,13 +24,15 @@ if TYPE_CHECKING:
     from dispatcher.memory.typed.chat_memories import ChatMemories
     from dispatcher.memory.typed.memories import Remembering
     from shared.search.day_items import DayItems
-    from shared.text.dates.past import Span
+    from shared.text.dates.named_times import Span
     from shared.turns.records import Tombstone
 
 log = structlog.get_logger()
 
 #: How many memories are shown because they bear on the message, in addition to the profile.
 RELEVANT = 5
+#: The longest message that is read as a question about days to come: reading a pasted page for dates takes milliseconds.
+QUESTION_CHARACTERS = 400
 #: How long the summary of a session is shown as an earlier conversation. Seconds.
 EARLIER_SECONDS = 86_400.0
 
@@ -107,7 +109,7 @@ class ContextReader:
         self._zone_of, self._counting = zone_of, counting
 
     def read(self, request: ContextRequest, empty: DayContext) -> DayContext:
-        """`empty` with what the day adds; the store is read once, in one transaction, which has ended before anything is embedded."""
+        """`empty` with what the day adds; memories and turns are read in one transaction, which has ended before anything is embedded."""
         chat_id = request.chat_id
         with self._stores.reading() as connection:
             at = self._stores.turns.revisions(chat_id, connection)
@@ -121,25 +123,30 @@ class ContextReader:
     def _memories(self, request: ContextRequest, known: ChatMemories) -> tuple[str, str]:
         """(what stands in every prompt of who asks, memories that bear on this message)."""
         from dispatcher.memory.store.whose import speaker_labels
-        from dispatcher.memory.typed.text import noted_text, profile_text, reminder_lines
-        from shared.ranking.injection import read_message
+        from dispatcher.memory.typed.text import noted_text, profile_text
 
         chat_id, now = request.chat_id, request.moment
         zone, labels = self._zone_of(chat_id), dict[str, str]()
-        message = read_message(request.message, now, zone)
-        ahead = message.times.ahead if message.only_ahead else ()
         if any(memory.user_id for memory in known.memories):  # only in a group
             labels |= speaker_labels(known.memories, (request.user_id, request.name) if request.user_id else None)
         profile, there = profile_text(known.memories, request.user_id, request.name, now, zone)
         near = self._remembering.relevant(chat_id, request.message, RELEVANT, now=now, shown=there, known=known)
-        due = [one for one in known.memories if ahead and one.memory_id not in there and is_due(one, ahead, zone)]
-        found = list({one.memory_id: one for one in (*due, *(memory for memory, _ in near))}.values())[: 2 * RELEVANT]
+        found, reminders = [memory for memory, _ in near], list[str]()
+        if days := _days_to_come(request.message, now, zone):
+            due = [one for one in known.memories if one.memory_id not in there and _is_due(one, days, zone)]
+            found = [*due, *(one for one in found if one not in due)][: 2 * RELEVANT]
+            reminders = self._reminders(request, days, zone)
         if found and request.count_access:  # in the background, because it writes to the disk
             self._counting.submit(self._count, chat_id, [memory.memory_id for memory in found], now)
-        every = self._stores.schedules.every(chat_id) if ahead else ()
-        coming = sorted((one for one in every if falls_in(ahead, one.waits_for)), key=lambda one: one.waits_for or 0.0)
-        reminders = reminder_lines(coming[:RELEVANT], request.user_id, now, zone)
         return profile, "\n".join(filter(None, (*reminders, noted_text(found, labels, now, zone))))
+
+    def _reminders(self, request: ContextRequest, days: Sequence[Span], zone: ZoneInfo) -> list[str]:
+        """The reminders and scheduled questions of these days, the next to come first."""
+        from dispatcher.memory.typed.text import reminder_lines
+
+        every = self._stores.schedules.every(request.chat_id)
+        coming = sorted((one for one in every if _falls_in(days, one.waits_for)), key=lambda one: one.waits_for or 0.0)
+        return reminder_lines(coming[:RELEVANT], request.user_id, request.moment, zone)
 
     def _count(self, chat_id: str, ids: Sequence[int], now: float) -> None:
         """Record that memories were shown."""
@@ -149,15 +156,25 @@ class ContextReader:
             log.warning("memories were shown, but their use could not be counted", memories=len(ids), reason=str(error))
 
 
-def falls_in(spans: Sequence[Span], at: float | None) -> bool:
-    return at is not None and any(first <= at < end for first, end in spans)
+def _days_to_come(message: str, now: float, zone: ZoneInfo) -> Sequence[Span]:
+    """The days to come for whose plans a message asks; none for a longer one, which has more on its mind."""
+    from shared.ranking.injection import read_message
+
+    if len(message) > QUESTION_CHARACTERS:
+        return ()
+    read = read_message(message, now, zone)
+    return read.times.ahead if read.asks_only_ahead else ()
 
 
-def is_due(memory: Memory, spans: Sequence[Span], zone: ZoneInfo) -> bool:
+def _falls_in(days: Sequence[Span], at: float | None) -> bool:
+    return at is not None and any(first <= at < end for first, end in days)
+
+
+def _is_due(memory: Memory, days: Sequence[Span], zone: ZoneInfo) -> bool:
     """Whether its deadline is in one of these times, or its text names a day of them, seen from when it was noted."""
-    from shared.text.dates.past import names_one_of
+    from shared.text.dates.named_times import names_one_of
 
-    return falls_in(spans, memory.deadline) or names_one_of(spans, memory.text, memory.created, zone)
+    return _falls_in(days, memory.deadline) or names_one_of(days, memory.text, memory.created, zone)
 
 
 def _earlier(ended: Sequence[SessionSummary], since: float) -> str:

@@ -36,7 +36,7 @@ NO_WORDS = {
     "shared/embedding/open.py:_shipped": "the embedder", "shared/vectors/qdrant/server.py:_trusted": "certificates",
     "dispatcher/prompt/budget.py:_frames": "sizes of templates", "dispatcher/memory/store/rows.py:_entering": "a statement",
     "dispatcher/memory/store/turns.py:_upsert": "a statement", "shared/text/dates/calendar_words.py:_whole": "patterns, by the tables' own words",
-    "shared/text/dates/past.py:_rules": "rules, by language", "shared/text/translations/__init__.py:_catalog": "our own texts",
+    "shared/text/dates/named_times.py:_rules": "rules, by language", "shared/text/translations/__init__.py:_catalog": "our own texts",
     "shared/config/installation.py:_distribution": "the program's own metadata", "dispatcher/servers/web/render.py:environment": "templates",
     "dispatcher/servers/web/render.py:static_url": "hashes of our own files", "shared/delivery/transfer.py:durable_option": "what rsync can do",
 }  # fmt: skip

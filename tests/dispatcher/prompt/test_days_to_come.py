@@ -12,34 +12,36 @@ from shared.turns.records import Task, Turn
 from tests.support.day.acting import BERLIN
 from tests.support.world import World
 
+ROOMS = "cellar attic kitchen garage garden bathroom hallway balcony office"
+
 
 def test_what_is_due_then_comes_with_a_question_about_days_to_come(light: World) -> None:
     """Of memories, reminders and earlier turns, however long ago they were told; not with a question about what was."""
     monday = datetime(2026, 11, 9, 9, tzinfo=BERLIN).timestamp()
     with closing(DayMemory(light.settings(embedding_backend="none", chat_timezone=BERLIN.key), nullcontext)) as day:
         day.open()
-        for word in (
-            "cellar attic kitchen garage garden bathroom hallway balcony office".split()
-        ):  # more than a profile has room for
-            day.requests.add(
-                Task(word, "9", ""), f"The {word} was painted by the same people as the house of the {word}s", monday
-            )
-        day.requests.add(
-            Task("t1", "9", ""), "the dentist sees Lena on Thursday 12 November 2026 at 8:20", monday - 40 * 86_400
-        )
-        day.requests.add(Task("t3", "9", ""), "the plumber comes on Friday 20 November 2026", monday)
+        notes = [f"The {room} was painted by the same people as the house of the {room}s" for room in ROOMS.split()]
+        told = [(note, 0) for note in notes]  # more than a profile has room for
+        told += [
+            ("the dentist sees Lena on Thursday 12 November 2026 at 8:20", 40),
+            ("the plumber comes on Friday 20 November 2026", 0),
+        ]
+        for number, (note, days) in enumerate(told):
+            day.requests.add(Task(f"t{number}", "9", ""), note, monday - days * 86_400)
         thursday = datetime(2026, 11, 12, 7, tzinfo=BERLIN).timestamp()
-        day.schedules.add(Schedule("9", ScheduleKind.REMINDER, "put out the bin", BERLIN.key, thursday, monday))
-        day.upkeep.store_turns([Turn("t2", "user", "9", "The school play is on 13 November", monday - 20 * 86_400)])
+        day.schedules.add(
+            Schedule("9", ScheduleKind.REMINDER, "put out the bin", BERLIN.key, thursday, monday, "7", "Bob")
+        )
+        day.upkeep.store_turns([Turn("t99", "user", "9", "The school play is on 13 November", monday - 20 * 86_400)])
 
-        def told(message: str) -> str:
+        def given(message: str) -> str:
             request = PromptRequest("9", message, session="s", now=monday, count_access=False)
             return assemble(request, day.settings, None, day).text
 
-        ahead = told("What do I have to do this week?")
+        ahead = given("What do I have to do this week?")
         assert "the dentist sees Lena" in ahead
-        assert "- 9 November 2026, reminder: put out the bin (Thursday 12 November 2026, 07:00)" in ahead
+        assert "- 9 November 2026, reminder, set by Bob: put out the bin (Thursday 12 November 2026, 07:00)" in ahead
         assert "The school play is on 13 November" in ahead
         assert "plumber" not in ahead
-        assert "dentist" not in told("What did I do last week?")
-        assert "plumber" in told("What is on next week?")
+        assert "dentist" not in given("What did I do last week?")
+        assert "plumber" in given("What is on next week?")

@@ -7,7 +7,7 @@ from zoneinfo import ZoneInfo
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from dispatcher.prompt.summary_part import cut_summary, is_as_said, without_sentences
+from dispatcher.prompt.summary_part import cut_summary, is_verbatim, without_sentences
 from nightly.steps.summarise import _extract
 from shared.ranking.extractive_summary import AS_SAID, summarise
 from shared.turns.chunking import chunks_of
@@ -34,8 +34,8 @@ def test_a_forgotten_turn_takes_its_sentences_and_not_the_summary() -> None:
     head = f"3 turns on 1 day. {AS_SAID}"
     long = "The code of the boiler is 4711 " + "and so on " * 40
     text = f"{head}\n\n- 2026-01-03 anna: {long[:200]}…\n- 2026-01-02 bert: The gate: it is blue\n- 2026-01-01 anna: We met."
-    assert is_as_said(text)
-    assert not is_as_said(text.replace(AS_SAID, "Notes written by the model x."))
+    assert is_verbatim(text)
+    assert not is_verbatim(text.replace(AS_SAID, "Notes written by the model x."))
     left = without_sentences(text, [long, "Hello.\nWe   met."])
     assert left == f"{head}\n\n- 2026-01-02 bert: The gate: it is blue"
     assert without_sentences(left, ["The gate: it is blue"]) == ""

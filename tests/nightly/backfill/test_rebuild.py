@@ -39,13 +39,7 @@ from tests.support.night.rebuilding import (
 from tests.support.night.steps import replace_step
 from tests.support.world import World
 
-
-@pytest.fixture
-def world(world: World, monkeypatch: pytest.MonkeyPatch) -> World:
-    """With the model that an Ollama has, too."""
-    monkeypatch.setenv("EMBED_MODEL", "all-minilm")
-    world.environment["EMBED_MODEL"] = "all-minilm"
-    return world
+pytestmark = pytest.mark.usefixtures("model_of_ollama")
 
 
 @pytest.fixture

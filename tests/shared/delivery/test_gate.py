@@ -84,9 +84,10 @@ def test_three_of_three_lost_is_too_few_to_refuse_and_a_chat_gone_is_enough() ->
 
 
 def spoil(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A defect of the chunker: each text is cut to nothing that anybody would ask for."""
+    """A defect of the chunker: each text is cut to nothing that anybody would ask for. Only the gate looks at it."""
     real = chunking.indexed_text
     monkeypatch.setattr("nightly.archive.chat_chunks.indexed_text", lambda chunk, zone: real(chunk, zone)[:4])
+    monkeypatch.setattr(receiver, "TRIAL_MODULE", "tests.support.processes.gate_alone")
 
 
 def talk(world: World, first: int = 0, count: int = 30) -> None:
@@ -101,7 +102,6 @@ def test_a_night_that_finds_far_less_is_refused_until_the_owner_accepts(
     light.night()
     with monkeypatch.context() as patch:
         spoil(patch)
-        patch.setattr(receiver, "TRIAL_MODULE", "tests.support.processes.gate_alone")
         light.say("t99", "one more")
         shutil.rmtree(light.night_dir / "last")
         with pytest.raises(ReleaseRefused, match=r"finds far less.*--accept"):
@@ -122,7 +122,6 @@ def test_a_loss_in_a_chat_with_news_is_noticed_among_many_other_chats(
     light.night()
     with monkeypatch.context() as patch:
         spoil(patch)
-        patch.setattr(receiver, "TRIAL_MODULE", "tests.support.processes.gate_alone")
         light.say("t5", "said again in other words")
         with pytest.raises(ReleaseRefused, match=r"finds far less.*--accept"):
             light.night()

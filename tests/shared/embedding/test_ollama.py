@@ -29,13 +29,7 @@ from tests.support.machine import free_port, hangs, slowness
 from tests.support.samples import PAIRS
 from tests.support.world import World
 
-
-@pytest.fixture
-def world(world: World, monkeypatch: pytest.MonkeyPatch) -> World:
-    """With the model that an Ollama has, too."""
-    monkeypatch.setenv("EMBED_MODEL", "all-minilm")
-    world.environment["EMBED_MODEL"] = "all-minilm"
-    return world
+pytestmark = pytest.mark.usefixtures("model_of_ollama")
 
 
 @pytest.fixture

@@ -29,6 +29,7 @@ from shared.search.choosing import chosen, most_telling, only_asks, repeats
 from shared.search.recall import OpenRelease
 from shared.search.types import Hit, Query
 from shared.search.worth import FIRST, FIRST_OF_A_TIME
+from shared.text.dates.named_times import spans
 from shared.text.words.function_words import language_of
 from shared.turns.chunk import Chunk
 from shared.turns.records import dumps
@@ -238,11 +239,20 @@ def test_a_question_about_days_to_come_is_told_what_names_them() -> None:
     assert not read_message("What did we talk about this week?", NOW, BERLIN).asks_ahead
     assert not read_message("Good morning! How are you today?", NOW, BERLIN).asks_ahead
     assert not read_message("What did I do last Friday?", NOW, BERLIN).asks_ahead
-    assert read_message("Thanks, what's on tomorrow?", NOW, BERLIN).only_ahead
+    assert read_message("Thanks, what's on tomorrow?", NOW, BERLIN).asks_only_ahead
     assert not read_message("Was trinke ich am Morgen?", NOW, BERLIN).asks_ahead
-    assert not read_message("What did I buy today?", NOW, BERLIN).only_ahead
+    assert not read_message("What did I buy today?", NOW, BERLIN).asks_only_ahead
     assert not read_message("We were in Rome last August, remember?", NOW, BERLIN).times.ahead
     assert decided("What's on tomorrow?", dated=1).inject
+
+
+def test_early_in_a_week_a_question_means_the_week_before_as_well_and_a_date_does_not() -> None:
+    monday = NOW - 3 * DAY
+    for now, days in ((monday, 14), (NOW, 7)):
+        ((first, end),) = read_message("How far did I run this week?", now, BERLIN).times.spans
+        assert round((end - first) / DAY) == days
+    ((first, end),) = spans("this week", monday, BERLIN)
+    assert round((end - first) / DAY) == 7
     assert not decided("What's on tomorrow?").inject
 
 

@@ -153,6 +153,8 @@ def test_sentence_words_are_not_searched_for(question: str, terms: list[str]) ->
     [
         *(("Wann kommt der Klempner?", True), ("Wie lange dauert das?", True), ("Wie heißt der Hund?", False)),
         *(("Quando arriva l'idraulico?", True), ("¿Cuándo viene?", True), ("Combien de temps ça prend ?", True)),
+        *((text, True) for text in ("Когда придёт сантехник?", "Как долго шёл ремонт?", "Сколько времени это заняло?")),
+        *(("Сколько стоила лодка?", False), ("Как зовут собаку?", False)),
         *(("什么时候去医院？", True), ("什么东西坏了？", False), ("いつ行きますか？", True), ("เจอกันเมื่อไหร่", True)),
     ],
 )
@@ -171,6 +173,19 @@ def test_a_question_for_a_time(question: str, when: bool) -> None:
         ),
         *(("他昨天来过", True), ("三月去的", True), ("火曜日に会う", True), ("เมื่อวานฝนตก", True), ("어제 샀어", True)),
         *(("Der Hund bellt", False), ("猫很可爱", False), ("mayo on the sandwich, on Mars", False)),
+        *(
+            (text, True)
+            for text in (
+                "в прошлую пятницу",
+                "Две недели назад",
+                "неделю болел",
+                "12 мая",
+                "в Декабре",
+                "вчера вечером",
+                "три года",
+            )
+        ),
+        *((text, False) for text in ("мои майки", "годный средний маяк", "просто слова")),
     ],
 )
 def test_a_text_that_tells_a_time(text: str, tells: bool) -> None:
@@ -183,6 +198,13 @@ def test_a_text_that_tells_a_time(text: str, tells: bool) -> None:
         *(("Was hast du empfohlen?", [1]), ("Wo ist mein Schlüssel?", [0]), ("Qu'est-ce que tu as conseillé ?", [1])),
         *(("¿Qué me dijiste?", []), ("Onde está a minha chave?", [0]), ("Cosa hai consigliato?", [1])),
         *(("你推荐了什么？", [1]), ("我的钥匙在哪里？", [0]), ("私の鍵はどこ？", [0]), ("猫在哪里？", [])),
+        *(
+            ("что я говорил?", [0]),
+            ("где моя лодка?", [0]),
+            ("что ты посоветовал?", [1]),
+            ("какой был ваш совет?", [1]),
+        ),
+        *(("что ты мне посоветовал?", []), ("что с лодкой?", [])),
     ],
 )
 def test_whose_words_a_question_is_about(question: str, meant: list[int]) -> None:

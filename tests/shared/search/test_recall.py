@@ -22,7 +22,7 @@ from shared.errors import ReleaseRefused
 from shared.release.manifest import FORMAT_VERSION, LEXICAL, MANIFEST
 from shared.search.recall import OpenRelease
 from shared.search.types import Query
-from shared.text.dates.past import read_times
+from shared.text.dates.named_times import read_times
 from tests.support.night.receiving import older_manifest
 from tests.support.world import World
 
@@ -242,7 +242,7 @@ def test_a_batch_names_what_could_not_be_asked_and_refuses_what_is_no_question(l
     batch.write_text('{"qid": 1, "chat_id": "9912", "question": "boiler"}\n')
     (line,) = light.command("hmem", "search", "--batch", str(batch), EMBEDDER="local").stdout.splitlines()
     assert json.loads(line)["degraded"] == ["no vector search: release 1 was built without a vector index"]
-    for wrong in ('"question": ""', '"question": 5', '"nothing": 1'):
+    for wrong in ('"question": ""', '"question": 5', '"nothing": 1', '"question": "x", "user_id": true'):
         batch.write_text(f'{{"qid": 1, "chat_id": "9912", {wrong}}}\n')
         done = light.command("hmem", "search", "--batch", str(batch), check=False)
         assert (done.returncode, "line 1" in done.stderr) == (24, True), done.stderr

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dispatcher.memory.relevance import coverage
-from shared.ranking.question import asks_when, meant_speakers, query_terms, query_words, tells_time
+from shared.ranking.question import query_terms, query_words
 from shared.ranking.tokeniser import Tokeniser
 from shared.text.language import MOST_CHARACTERS, detect
 from shared.text.lookalikes import skeleton
@@ -101,54 +101,6 @@ def test_the_library_is_loaded_for_russian_only() -> None:
 def test_function_words_of_a_russian_question_are_not_asked_for() -> None:
     assert query_terms(query_words("А что я тебе говорил про её лодку?")) == ["говорил", "лодку"]
     assert query_terms(query_words("что это?")) == ["что", "это"], "unless there is nothing else"
-
-
-@pytest.mark.parametrize(
-    ("question", "when"),
-    [
-        ("Когда придёт сантехник?", True),
-        ("Как долго шёл ремонт?", True),
-        ("Сколько времени это заняло?", True),
-        ("Сколько стоила лодка?", False),
-        ("Как зовут собаку?", False),
-    ],
-)
-def test_a_russian_question_for_a_time(question: str, when: bool) -> None:
-    assert asks_when(query_words(question)) is when
-
-
-@pytest.mark.parametrize(
-    ("text", "tells"),
-    [
-        ("в прошлую пятницу", True),
-        ("Две недели назад", True),
-        ("неделю болел", True),
-        ("12 мая", True),
-        ("в Декабре", True),
-        ("вчера вечером", True),
-        ("три года", True),
-        ("мои майки", False),
-        ("годный средний маяк", False),
-        ("просто слова", False),
-    ],
-)
-def test_a_russian_text_that_tells_a_time(text: str, tells: bool) -> None:
-    assert tells_time(text) is tells
-
-
-@pytest.mark.parametrize(
-    ("question", "meant"),
-    [
-        ("что я говорил?", [0]),
-        ("где моя лодка?", [0]),
-        ("что ты посоветовал?", [1]),
-        ("какой был ваш совет?", [1]),
-        ("что ты мне посоветовал?", []),
-        ("что с лодкой?", []),
-    ],
-)
-def test_whose_words_a_russian_question_is_about(question: str, meant: list[int]) -> None:
-    assert meant_speakers(query_words(question), [("user", "user", None), ("asst", "asst", None)]) == meant
 
 
 def test_coverage_counts_russian_words_by_their_stems() -> None:

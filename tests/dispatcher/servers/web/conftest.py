@@ -6,7 +6,7 @@ import os
 import re
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -19,7 +19,7 @@ from dispatcher.servers.web.serve import Prepared, prepare
 from shared.turns.records import Turn
 from tests.support.machine import free_port, wait_for
 from tests.support.processes.memory_server import MAY, keep, of_today
-from tests.support.world import Snapshot, World
+from tests.support.world import Live, World
 
 FORM_TOKEN = re.compile(r'name="form-token" value="([^"]+)"')
 
@@ -91,14 +91,9 @@ def _served(world: World, port: int, settings: dict[str, Any]) -> Iterator[Site]
 
 
 @pytest.fixture
-def talked(light: World, two_nights: Snapshot) -> World:
+def talked(begun: Callable[[Live], World]) -> World:
     """Two nights' releases, a turn of today and a fact in chat 9912; one turn in a chat of an odd id."""
-    return two_nights.lay_out(light)
-
-
-@pytest.fixture(scope="package")
-def two_nights(tmp_path_factory: pytest.TempPathFactory, redis_url: str) -> Snapshot:
-    return Snapshot.made(tmp_path_factory.mktemp("talked"), redis_url, _talk)
+    return begun(_talk)
 
 
 def _talk(light: World) -> None:

@@ -1,4 +1,4 @@
-"""How seven languages name times past: patterns over a question in lower case, in which the braces stand for calendar_words.py's words.
+"""How seven languages name times: patterns over a question in lower case, in which the braces stand for calendar_words.py's words.
 
 {day} and {year} are figures; {count} is one too, or a number in words; {month} has abbreviations too, {full_month} has none.
 """
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class PastPhrases:
+class TimePhrases:
     """The patterns of one language, each kind in the order in which they are tried."""
 
     in_year: str  # after a month
@@ -26,7 +26,7 @@ class PastPhrases:
     weekday: str
 
 
-ENGLISH = PastPhrases(
+ENGLISH = TimePhrases(
     in_year=",? (?:of )?{year}",
     dates=["{day}(?:st|nd|rd|th)? (?:of )?{month}(?:{in_year})?", "{month} {day}(?:st|nd|rd|th)?(?:{in_year})?"],
     months=[
@@ -47,7 +47,7 @@ ENGLISH = PastPhrases(
     ahead=["(?:{following}|every|each|coming) {weekday}"],
     weekday="(?:{last} )?{weekday}",
 )
-GERMAN = PastPhrases(
+GERMAN = TimePhrases(
     in_year=",? {year}",
     dates=[r"{day}\.? ?{month}(?:{in_year})?"],
     months=["(?:im|seit|{last}) {full_month}(?:{in_year})?", "{full_month}{in_year}"],
@@ -64,7 +64,7 @@ GERMAN = PastPhrases(
     ahead=["(?:{following}|jede[mnrs]?) {weekday}(?:abend|morgen|mittag|nachmittag)?"],
     weekday="(?:{last} )?{weekday}(?:abend|morgen|mittag|nachmittag)?",
 )
-FRENCH = PastPhrases(
+FRENCH = TimePhrases(
     in_year=",? (?:de |d['’])?{year}",
     dates=["{day}(?:er)? {month}(?:{in_year})?"],
     months=["(?:en|depuis|au mois d[e'’]) ?{full_month}(?:{in_year})?", "{full_month}{in_year}"],
@@ -81,7 +81,7 @@ FRENCH = PastPhrases(
     ahead=["{weekday} {following}", "chaque {weekday}"],
     weekday="{weekday}(?: {last})?",
 )
-SPANISH = PastPhrases(
+SPANISH = TimePhrases(
     in_year=",? (?:del? )?{year}",
     dates=["{day} de {month}(?:{in_year})?"],
     months=["en (?:el mes de )?{full_month}(?:{in_year})?", "{full_month}{in_year}"],
@@ -98,7 +98,7 @@ SPANISH = PastPhrases(
     ahead=["{weekday} {following}", "(?:{following}|cada) {weekday}"],
     weekday="{weekday}(?: {last})?",
 )
-RUSSIAN = PastPhrases(
+RUSSIAN = TimePhrases(
     in_year=",? {year}(?: года?)?",
     dates=["{day}(?:-го)? {month}(?:{in_year})?"],
     months=["в(?: {last})? {full_month}(?:{in_year})?", "{full_month}{in_year}"],
@@ -115,7 +115,7 @@ RUSSIAN = PastPhrases(
     ahead=[r"(?:{following}|кажд\w{2}) {weekday}"],
     weekday="(?:{last} )?{weekday}",
 )
-ITALIAN = PastPhrases(
+ITALIAN = TimePhrases(
     in_year=",? (?:del? )?{year}",
     dates=["{day}[°º]? {month}(?:{in_year})?"],
     months=["(?:ad?|in|da|nel mese d[i'’]) ?{full_month}(?:{in_year})?", "{full_month}{in_year}"],
@@ -132,7 +132,7 @@ ITALIAN = PastPhrases(
     ahead=["{weekday} {following}", "(?:{following}|ogni) {weekday}"],
     weekday="{weekday}(?: {last})?",
 )
-PORTUGUESE = PastPhrases(
+PORTUGUESE = TimePhrases(
     in_year=",? (?:de )?{year}",
     dates=["{day}[°º]? de {month}(?:{in_year})?"],
     months=["em (?:o mês de )?{full_month}(?:{in_year})?", "desde {full_month}(?:{in_year})?", "{full_month}{in_year}"],
@@ -152,7 +152,7 @@ PORTUGUESE = PastPhrases(
 #: The morning, in languages whose word for it is also "tomorrow".
 MORNINGS = {"de": "(?:guten|am|jeden|der|den|zum|nächsten) morgen", "es": "(?:por|de|en|a) la mañana"}
 #: By language (ISO 639-1).
-PHRASES: Mapping[str, PastPhrases] = {
+PHRASES: Mapping[str, TimePhrases] = {
     "en": ENGLISH,
     "de": GERMAN,
     "fr": FRENCH,

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shared.text.dates.past import spans
+from shared.text.dates.named_times import names_one_of, read_times, spans
 
 UTC = ZoneInfo("UTC")
 BERLIN = ZoneInfo("Europe/Berlin")
@@ -192,3 +192,33 @@ WORDS = "last this past 3 two few a days weeks months ago in on may march monday
 def test_whatever_is_asked_spans_are_whole_days(question: str, now: int) -> None:
     for first, end in spans(question, now, BERLIN):
         assert end - first >= 23 * 3600
+
+
+@pytest.mark.parametrize(
+    ("question", "first", "last"),
+    [
+        ("What's on tomorrow?", "2026-05-14", "2026-05-14"), ("the day after tomorrow", "2026-05-15", "2026-05-15"),
+        ("this week", "2026-05-13", "2026-05-17"), ("next week", "2026-05-18", "2026-05-24"), ("this weekend", "2026-05-16", "2026-05-17"),
+        ("on Friday", "2026-05-15", "2026-05-15"), ("next Wednesday", "2026-05-20", "2026-05-20"),
+        ("on Friday, 22 May", "2026-05-22", "2026-05-22"), ("in August", "2026-08-01", "2026-08-31"),
+        ("Was steht morgen an?", "2026-05-14", "2026-05-14"), ("Was haben wir am Freitag vor?", "2026-05-15", "2026-05-15"),
+        ("Was ist nächste Woche los?", "2026-05-18", "2026-05-24"), ("¿Qué tengo mañana por la mañana?", "2026-05-14", "2026-05-14"),
+        ("¿Qué hay la semana que viene?", "2026-05-18", "2026-05-24"), ("Qu'est-ce que nous avons demain ?", "2026-05-14", "2026-05-14"),
+        ("Che cosa abbiamo domani?", "2026-05-14", "2026-05-14"), ("O que é que eu tenho amanhã?", "2026-05-14", "2026-05-14"),
+        ("Что у меня завтра?", "2026-05-14", "2026-05-14"),
+        *((text, "", "") for text in ("last Friday", "last August", "yesterday", "two weeks ago", "Was trinke ich am Morgen?")),
+        *((text, "", "") for text in ("Guten Morgen, wie geht es dir?", "¿A qué hora me levanto por la mañana?")),
+    ],
+)  # fmt: skip
+def test_the_same_words_look_ahead(question: str, first: str, last: str) -> None:
+    ahead = read_times(question, NOON.timestamp(), UTC).ahead
+    named = [tuple(datetime.fromtimestamp(at, UTC).date().isoformat() for at in (a, b - 1)) for a, b in ahead]
+    assert named == ([(first, last)] if first else [])
+
+
+def test_a_text_names_a_day_seen_from_when_it_was_said() -> None:
+    friday = read_times("on Friday", NOON.timestamp(), UTC).ahead
+    monday = NOON.timestamp() - 2 * 86_400
+    assert names_one_of(friday, "The plumber comes on Friday at nine", monday, UTC)
+    assert not names_one_of(friday, "The plumber comes on Friday at nine", monday - 7 * 86_400, UTC)
+    assert not names_one_of(friday, "The plumber comes in May", monday, UTC), "a month is not that day"

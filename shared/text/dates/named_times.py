@@ -29,16 +29,14 @@ from shared.text.dates.calendar_days import (
     unit_of,
 )
 from shared.text.dates.calendar_words import WORDS, CalendarWords, either, index_of, number_of, with_or_without_accents
-from shared.text.dates.past_phrases import MORNINGS, PHRASES
+from shared.text.dates.time_phrases import MORNINGS, PHRASES
 from shared.text.format import one_line
 from shared.text.words.function_words import language_of
 
 #: Half-open, POSIX seconds.
 Span = tuple[float, float]
 #: "A year ago" is when something happened, "last week" when it was told.
-LATELY = timedelta(8)
-#: So long after it began, "this week" is also the seven days before: on a Monday nobody asks how far he ran since midnight.
-BEGINS = timedelta(2)
+LATELY = timedelta(7)
 
 _WORD = re.compile(r"[\w\u0300-\u036f]+")
 
@@ -159,12 +157,7 @@ def _calendar(back: int) -> Reader:
 
     def read(match: re.Match[str], words: CalendarWords, today: date) -> Days:
         unit = _unit_of(match, words)
-        if unit == "weekend":
-            return latest_weekend(today, back)
-        first, end = unit_of(unit, today, -back)
-        if back or unit != "week" or today - first >= BEGINS:
-            return first, end
-        return today - timedelta(7), today + timedelta(1)
+        return latest_weekend(today, back) if unit == "weekend" else unit_of(unit, today, -back)
 
     return read
 
@@ -183,16 +176,16 @@ def _weekday(match: re.Match[str], words: CalendarWords, today: date) -> Days:
 
 
 def _nothing(*_: object) -> None:
-    """What names no time in this direction."""
+    """The reading of a phrase that names no time in this direction."""
 
 
-def _is_over(match: re.Match[str], words: CalendarWords) -> bool:
-    """Whether it is the last one."""
+def _looks_back(match: re.Match[str], words: CalendarWords) -> bool:
+    """Whether the phrase says "last", as in "last Friday" or "last August"."""
     return bool(re.search(with_or_without_accents(words.last), match[0]))
 
 
 def _coming_weekday(match: re.Match[str], words: CalendarWords, today: date) -> Days | None:
-    if _is_over(match, words):
+    if _looks_back(match, words):
         return None
     turn = bool(re.search(with_or_without_accents(words.following), match[0]))
     return nearest_weekday(index_of(match["weekday"], words.weekday_forms), today, turn)
@@ -204,7 +197,7 @@ def _coming_date(match: re.Match[str], words: CalendarWords, today: date) -> Day
 
 
 def _coming_month(match: re.Match[str], words: CalendarWords, today: date) -> Days | None:
-    return None if _is_over(match, words) else nearest_month(_month_of(match, words), _year_of(match), today)
+    return None if _looks_back(match, words) else nearest_month(_month_of(match, words), _year_of(match), today)
 
 
 def _next_unit(match: re.Match[str], words: CalendarWords, today: date) -> Days:
@@ -229,7 +222,7 @@ _FIGURES: list[tuple[str, Reader]] = [
 
 
 def _placeholders(language: str) -> dict[str, str]:
-    """What the braces of past_phrases.py stand for."""
+    """What the braces of time_phrases.py stand for."""
     words = WORDS[language]
 
     def units(*names: str) -> str:
