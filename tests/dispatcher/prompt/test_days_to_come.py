@@ -20,12 +20,9 @@ def test_what_is_due_then_comes_with_a_question_about_days_to_come(light: World)
     monday = datetime(2026, 11, 9, 9, tzinfo=BERLIN).timestamp()
     with closing(DayMemory(light.settings(embedding_backend="none", chat_timezone=BERLIN.key), nullcontext)) as day:
         day.open()
-        notes = [f"The {room} was painted by the same people as the house of the {room}s" for room in ROOMS.split()]
-        told = [(note, 0) for note in notes]  # more than a profile has room for
-        told += [
-            ("the dentist sees Lena on Thursday 12 November 2026 at 8:20", 40),
-            ("the plumber comes on Friday 20 November 2026", 0),
-        ]
+        # More than a profile has room for.
+        told = [(f"The {room} was painted by the same people as the house of the {room}s", 0) for room in ROOMS.split()]
+        told += [("the dentist sees Lena on Thursday 12 November 2026 at 8:20", 40), ("the plumber comes on Friday 20 November 2026", 0)]  # fmt: skip
         for number, (note, days) in enumerate(told):
             day.requests.add(Task(f"t{number}", "9", ""), note, monday - days * 86_400)
         thursday = datetime(2026, 11, 12, 7, tzinfo=BERLIN).timestamp()

@@ -127,6 +127,7 @@ def test_the_context_of_an_answer_depends_on_who_asks(light: World) -> None:
     day.open()
     for user, name, text in (("8", "Ann", "The user likes coffee"), ("9", "Bob", "The user likes tea")):
         day.requests.add(Task(f"t{user}", GROUP, "", user, name=name), text, NOW)
+        day.upkeep.store_turns([Turn(f"l{user}", "user", GROUP, f"my locker is {user}{user}", NOW, name, user_id=user)])
     noted = day_text(NOW, BERLIN)
     for user, name, own, other in (("8", "Ann", "coffee", "tea"), ("9", "Bob", "tea", "coffee")):
         request = PromptRequest(GROUP, "what do I like?", (), user_id=user, name=name)
@@ -136,6 +137,8 @@ def test_the_context_of_an_answer_depends_on_who_asks(light: World) -> None:
             in text
         )
         assert f", told by {'Bob' if name == 'Ann' else 'Ann'}: The user likes {other}" in text
+        asked = PromptRequest(GROUP, "which one is my locker?", session="s", user_id=user, name=name)
+        assert assemble(asked, day.settings, None, day).used[0].chunk.user_id == user
     about = ContextRequest(GROUP, "tea", None, 5.0, user_id="8", name="Ann")
     assert day.context(about).facts == f"- {noted}, told by Bob: The user likes tea"
     day.close()
