@@ -84,8 +84,8 @@ class MessageContexts:
     async def _read(self, request: PromptRequest) -> Context:
         if self._cache_dropper.due:
             await _for_a_while(self._cache_dropper.drop_if_due)
-        if self._served.moved() and not self._served.refreshing:
-            await _for_a_while(self._served.refresh)  # else the open release is used
+        if self._served.moved() and (self._served.served_run is None or not self._served.refreshing):
+            await _for_a_while(self._served.refresh)  # while another one is being opened, the open release is used
         if self._day.wanted and not self._day.opened:
             await _for_a_while(self._day.open)  # the first question after a start
         try:

@@ -29,11 +29,7 @@ from tests.support.redis import recorded
 
 #: Imported once by the server, with what commands import late.
 PRELOADED = """
-tests.support.processes.forked dispatcher.cli.main dispatcher.answering.worker dispatcher.health.doctor dispatcher.memory.day.memory
-dispatcher.answering.consolidation dispatcher.releases.manage dispatcher.memory.store.database dispatcher.cli.copies.chat_data
-dispatcher.chat_data.forget.steps dispatcher.telegram.bot dispatcher.servers.mcp.server nightly.cli.main nightly.pipeline
-nightly.index.vector_cache nightly.night.progress nightly.backfill.import_files shared.delivery.trial shared.embedding.probes
-shared.system.keys.owner_key shared.vectors.chroma shared.embedding.local chromadb chromadb.config onnxruntime tokenizers
+tests.support.processes.forked tests.support.processes.preloaded shared.embedding.probes chromadb chromadb.config onnxruntime tokenizers
 """.split()
 
 #: Variables that change what a Python process is from its first moment on: with one of them, only a process of its own will do.
