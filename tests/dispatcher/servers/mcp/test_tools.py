@@ -15,8 +15,7 @@ from dispatcher.memory.day.memory import DayMemory
 from dispatcher.servers.mcp.tools import RESULT_CHARACTERS
 from shared.turns.records import Task, Turn
 from shared.wire import keys
-from tests.support.machine import free_port
-from tests.support.processes.memory_server import MAY, Served, keep, of_today, searched, served, told_lately
+from tests.support.processes.memory_server import MAY, Served, keep, of_today, served, told_lately
 from tests.support.world import World
 
 
@@ -86,21 +85,6 @@ def test_what_was_said_is_told_of_a_time_and_by_words(talked: World) -> None:
         assert (await server.call("memory_history", contains="violin")).text == "No message of this chat fits."
 
     served(talked, ask)
-
-
-@pytest.mark.slow
-def test_of_two_people_of_one_name_each_is_marked_also_when_alone(light: World) -> None:
-    of_today(
-        light,
-        *(Turn(f"t{n}", "user", "9912", f"hello {n}", time.time() - 60 + n, "Alex", user_id=f"{n}") for n in (1, 2)),
-    )
-
-    async def ask(server: Served) -> None:
-        last = (await server.call("memory_history", n=1)).text
-        assert "hello 1" not in last
-        assert " Alex #" in last
-
-    served(light, ask)
 
 
 WRONG: list[tuple[str, dict[str, Any], str]] = [
@@ -239,19 +223,6 @@ def test_the_first_release_and_every_later_one_are_taken_up(light: World) -> Non
         assert "the current release is not searched:" in old
 
     served(light, ask)
-
-
-@pytest.mark.slow
-def test_meaning_finds_what_words_do_not(world: World) -> None:
-    world.say("t1", "The heron came to the pond this morning.", timestamp=MAY)
-    world.say("t2", "We bought new curtains for the bedroom.", timestamp=MAY + 9)
-    world.night()
-    (found,) = searched(world, ["Which wading bird did we see by the water?"])
-    assert found.index("heron") < found.index("curtains") if "curtains" in found else "heron" in found
-    assert "no vector search" not in found
-    (by_words,) = searched(world, ["heron"], embedder="ollama", ollama_url=f"http://127.0.0.1:{free_port()}")
-    assert "The heron came" in by_words
-    assert "no vector search" in by_words
 
 
 @pytest.mark.slow
