@@ -24,10 +24,10 @@ from dispatcher.health.findings import Fault
 from nightly.cli.main import app as hmem_night
 from scripts import redis_users
 from shared.config.owner_settings import OwnerSettings
-from shared.config.settings import Settings, setting_names
+from shared.config.settings import setting_fields, setting_names
 from shared.config.values import AbsolutePath, ClockTime
 from shared.errors import exit_codes, explanations
-from shared.wire.key_table import KEYS
+from shared.wire.key_table import all_keys
 
 ROOT = Path(__file__).parent.parent
 MADE = "<!-- Made by scripts/docs from {source}. Do not edit: change the code, then run scripts/docs. -->"
@@ -156,9 +156,7 @@ def settings() -> str:
     """Every setting with its type, default and meaning."""
     rows = [
         (f"`{name.upper()}`", kind(field), shown_default(field), marked(field.description or ""))
-        for name, field in sorted(
-            Settings.model_fields.items(), key=lambda named: named[0] in OwnerSettings.model_fields
-        )
+        for name, field in sorted(setting_fields().items(), key=lambda named: named[0] in OwnerSettings.model_fields)
     ]
     return page(
         "Settings", "shared/config/settings.py and owner_settings.py",
@@ -212,7 +210,8 @@ def shown_default(field: FieldInfo) -> str:
 def redis_keys() -> str:
     """Every key, and what each Redis user may do to it."""
     rows = [
-        (f"`{key.pattern}`", key.type, marked(key.content), key.writer, key.reader, marked(key.expiry)) for key in KEYS
+        (f"`{key.pattern}`", key.type, marked(key.content), key.writer, key.reader, marked(key.expiry))
+        for key in all_keys()
     ]
     return page(
         "Redis keys and users", "shared/wire/keys.py and shared/wire/users.py",

@@ -11,9 +11,9 @@ import sys
 from pathlib import Path
 
 from shared.wire.acl import acl, selector
-from shared.wire.key_table import KEYS
+from shared.wire.key_table import all_keys
 from shared.wire.rights import Right, User
-from shared.wire.users import USERS, reach
+from shared.wire.users import reach, users
 from shared.wire.vector_rights import VECTOR_RIGHTS
 
 ACL = Path(__file__).parent.parent / "deploy" / "redis-users.acl"
@@ -23,7 +23,7 @@ ACCESS = {"R": "reads", "W": "writes", "RW": "reads and writes"}
 def tables() -> str:
     """What each user may do, why, and what it may not do, in Markdown."""
     parts = []
-    for user in USERS:
+    for user in users():
         lines = [f"### {user.name}", "", user.what, "", "| commands | keys | why |", "|---|---|---|"]
         lines += [_row(right) for right in user.rights]
         parts.append("\n".join([*lines, "", _may_not(user), ""]))
@@ -51,7 +51,7 @@ def _may_not(user: User) -> str:
 
 def patterns() -> list[str]:
     """The system's keys as patterns of an ACL."""
-    return [re.sub(r"\{.*", "*", key.pattern) for key in KEYS]
+    return [re.sub(r"\{.*", "*", key.pattern) for key in all_keys()]
 
 
 def _named(names: list[str] | tuple[str, ...]) -> str:

@@ -105,9 +105,9 @@ class ResultBuilder:
         """For a message of which nothing could be read: the sentence, and the session is left unchanged."""
         return replace(self._unanswered(task, claimed_at, sentence, errors="1"), outcome="error")
 
-    def over_limit(self, task: Task, claimed_at: float, sentence: str) -> Finished:
-        """For a message beyond DAILY_LIMIT: it is stored, and the session is left unchanged."""
-        return replace(self._unanswered(task, claimed_at, sentence), outcome="over_limit")
+    def declined(self, task: Task, claimed_at: float, sentence: str) -> Finished:
+        """For a message that a feature declines: it is stored, and the session is left unchanged."""
+        return replace(self._unanswered(task, claimed_at, sentence), outcome="declined")
 
     def below(self, finished: Finished, shown: str) -> Finished:
         """The answer below what was heard; only the answer itself is stored as its turn."""

@@ -25,8 +25,10 @@ from dispatcher.answering.commands.forget import ForgetCommands
 from dispatcher.answering.commands.memory import MemoryCommands
 from dispatcher.answering.commands.registry import CommandRegistry
 from dispatcher.answering.commands.schedules import ScheduleCommands, TimeZoneCommand
-from dispatcher.answering.commands.usage import UsageCommand, reached_text
 from dispatcher.answering.conversation import ConversationAnswerer, MessageContexts
+from dispatcher.answering.core import Core
+from dispatcher.answering.hooks import chat_commands, counters, decline
+from dispatcher.answering.hooks import dispatcher as dispatcher_parts
 from dispatcher.answering.media.corrections import Corrections
 from dispatcher.answering.media.documents.conversion import DocumentReader
 from dispatcher.answering.media.keeping import MediaKeeper
@@ -47,16 +49,15 @@ from dispatcher.memory.tombstones import FORGOTTEN, erases
 from dispatcher.queue.cancellation import Run
 from dispatcher.queue.chat.approvals import Approvals
 from dispatcher.queue.chat.records import ChatRecords
-from dispatcher.queue.chat.usage import ChatUsage
 from dispatcher.queue.chat.zones import ChatZones, chosen_language
 from dispatcher.queue.existing_values import ANY, LOOKS, NO_TURNS, are_own, named, sha1
 from dispatcher.queue.refused import USED_ID, TooLarge
 from dispatcher.queue.rights import Rights
 from dispatcher.queue.tasks import MAX_ATTEMPTS, Begun, Claim, Finished, TaskQueue
 from dispatcher.releases.served import ServedRelease
-from shared.config.daily_limit import DailyLimits
 from shared.config.settings import Settings
 from shared.errors import HmemError
+from shared.hooks import features
 from shared.text.translations import speaking, tr
 from shared.turns.records import RecordRefused, Task, Tombstone, loads_object, task_id_of
 from shared.wire import keys
@@ -80,7 +81,7 @@ class TaskHandler:
     ) -> None:
         self._settings, self._metrics = settings, metrics
         self._results = ResultBuilder(settings)
-        self.queue = TaskQueue(client, settings.task_bytes, self._results.signed, settings.timezone)
+        self.queue = TaskQueue(client, settings.task_bytes, self._results.signed)
         self.day, self.served = day, served
         self._redis, self._media_sessions = client, MediaSessions(settings)
         self.cache_dropper = CacheDropper(served, day)
@@ -91,7 +92,8 @@ class TaskHandler:
         day.zone_of = self.zones.of
         records = ChatRecords(client)
         self._retry = RetryCommand(records, day)
-        self._usage = ChatUsage(client, settings.timezone, DailyLimits.parse(settings.daily_limit))
+        core = Core(settings, client, background, self.queue, day, served, rights, self._results)
+        self._features = features().parts(dispatcher_parts, core=core)
         self._commands = CommandRegistry(
             {
                 "memory": MemoryCommands(self.queue, day, rights, enabled=tags.enabled),
@@ -101,8 +103,8 @@ class TaskHandler:
                 "remind": ScheduleCommands(day, rights, "reminder"),
                 "every": ScheduleCommands(day, rights, "question", owners_only=True),
                 "timezone": TimeZoneCommand(self.zones, rights),
-                "usage": UsageCommand(self._usage, rights, settings.timezone.key),
-            }
+            },
+            *self._features.ask(chat_commands),
         )
         self._contexts = MessageContexts(settings, day, served, self.cache_dropper, metrics)
         shown = PartialAnswers(settings, client, remembers=tags.enabled) if settings.stream else None
@@ -201,9 +203,8 @@ class TaskHandler:
         elif command:
             reply = await self._commands.reply_to(task, command, started)
             finished = self._results.reply(task, reply)
-        elif over := await keep_trying(lambda: self._usage.reached(task.chat_id, started)):
-            log.warning("a message is not answered: DAILY_LIMIT is reached", limit=over[0].text)
-            finished = self._results.over_limit(asked, started, reached_text(*over, self._settings.timezone.key))
+        elif declined := await self._features.wait(decline, task=task, now=started):
+            finished = self._results.declined(asked, started, declined[0])
         else:
             finished = await self._conversation.answer(asked, started, begun, run)
         # Whatever was asked, it is the task of the queue that is finished.
@@ -250,6 +251,8 @@ class TaskHandler:
 
     async def _finish(self, claim: Claim, finished: Finished, started: float) -> None:
         """RecordRefused if its id is another task's by now."""
+        counted = [one for some in self._features.ask(counters, finished=finished) for one in some]
+        finished = replace(finished, counters=tuple(counted))
         first = await keep_trying(lambda: self.queue.finish(claim, finished))
         outcome, seconds = finished.outcome if first else "repeated", time.time() - started
         log.info("task finished", seconds=round(seconds, 2), outcome=outcome)

@@ -31,7 +31,7 @@ from dispatcher.claude.process import OutputTooLarge, run
 from dispatcher.claude.reply import SESSION_ID, TELL_OWNER, WORD_JOINER, Answer, cannot_start, failed, read_answer
 from dispatcher.claude.sandbox import Walls
 from shared.config.packages import how_to_get_claude
-from shared.config.settings import Settings
+from shared.config.settings import Settings, setting_names
 from shared.config.tools import ChatTools, permissions
 from shared.errors import ClaudeUnavailable
 from shared.text.translations import later, tr
@@ -174,7 +174,7 @@ def find_cli(settings: Settings) -> str:
 
 def cli_environment(settings: Settings) -> dict[str, str]:
     """The environment that the CLI gets from this process."""
-    own = {name.upper() for name in Settings.model_fields}
+    own = set(setting_names())
     return DEFAULTS | child_environment(os.environ, own, settings.claude_env) | NO_FILE_MENTIONS
 
 

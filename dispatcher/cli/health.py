@@ -8,17 +8,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dispatcher.cli.arguments import Json, connect
-from shared.config.daily_limit import ALL
 from shared.config.settings import Settings
 from shared.errors import HmemError, InvalidInput, MemoryStale, SettingsError
 from shared.system.command import application, end_with, print_bytes, print_json, start, translate
-from shared.text.format import counted, size_text, zoned_text
-from shared.wire import keys
+from shared.text.format import size_text, zoned_text
 
 if TYPE_CHECKING:
     from dispatcher.health.status import Status
     from dispatcher.installation.repairs import Repair
-    from shared.config.daily_limit import DailyLimits
 
 app = application()
 
@@ -87,46 +84,6 @@ def _status_rows(found: Status, settings: Settings) -> dict[str, str]:
     if found.last_failure:
         rows["last failure"] = found.last_failure.sentence(time.time())
     return rows
-
-
-@app.command()
-def usage(
-    days: Annotated[int, typer.Option(min=1, max=32, help="How many days, today included.")] = 7,
-    json: Json = False,
-) -> None:
-    """Messages, tokens and cost of each chat in the last days, the dearest chat first; and what DAILY_LIMIT allows it a day."""
-    from dataclasses import asdict
-    from datetime import datetime
-
-    from dispatcher.queue.chat.usage import read_usage
-    from shared.config.daily_limit import DailyLimits
-
-    settings = start(logs=False)
-    found = read_usage(connect(settings), datetime.now(settings.timezone).date(), days)
-    limits = DailyLimits.parse(settings.daily_limit)
-    if json:
-        rows = [
-            {"chat_id": None if chat == keys.EVERY_CHAT else chat} | asdict(one) | {"limits": _limits(limits, chat)}
-            for chat, one in found.items()
-        ]
-        print_json(rows)
-        return
-    if not found:
-        typer.echo(f"No messages in the last {counted(days, 'day')}.", err=True)
-        return
-    typer.echo(f"{'chat':16} {'messages':>9} {'tokens in':>11} {'out':>9} {'cached':>11} {'USD':>9}  limits of a day")
-    for chat, one in found.items():
-        name = "all chats" if chat == keys.EVERY_CHAT else chat
-        typer.echo(
-            f"{name:16} {one.messages:9,.0f} {one.input_tokens + one.cache_write:11,.0f} {one.output_tokens:9,.0f} {one.cache_read:11,.0f} "
-            f"{one.cost_usd:9.2f}  {', '.join(_limits(limits, chat)) or '-'}"
-        )
-
-
-def _limits(limits: DailyLimits, chat: str) -> list[str]:
-    """Those of this row alone."""
-    everyones = chat == keys.EVERY_CHAT
-    return [one.text for one in limits.of(chat) if (one.chat == ALL) == everyones]
 
 
 @app.command()

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from dispatcher.cli.hooks import commands
+from shared.hooks import features
 from shared.system.command import CommandEntry, CommandGroup, application, run_command, start
 
 if TYPE_CHECKING:
@@ -13,7 +15,7 @@ if TYPE_CHECKING:
 
     from shared.config.settings import Settings
 
-#: Every command, with the first paragraph of its docstring (or its group's help).
+#: The commands of the core, with the first paragraph of its docstring (or its group's help).
 COMMANDS = (
     CommandEntry(
         "init",
@@ -69,11 +71,6 @@ COMMANDS = (
         "What is wrong on this host, why, and what to do. Exits with the code of the first problem; without --fix it changes nothing.",
     ),
     CommandEntry(
-        "usage",
-        "dispatcher.cli.health",
-        "Messages, tokens and cost of each chat in the last days, the dearest chat first; and what DAILY_LIMIT allows it a day.",
-    ),
-    CommandEntry(
         "release", "dispatcher.cli.copies.release", "The releases on this host: list, verify, rollback, unpin, prune."
     ),
     CommandEntry("dead", "dispatcher.cli.dead", "Tasks that the dispatcher could not process: list, retry, drop."),
@@ -104,7 +101,7 @@ COMMANDS = (
         "The owner's key, with which `hmem forget` signs; created if there is none. Prints the public half for the night.",
     ),
 )
-hmem = CommandGroup("hmem", __doc__, COMMANDS)
+hmem = CommandGroup("hmem", __doc__, [*COMMANDS, *(one for some in features().ask(commands) for one in some)])
 
 #: The four that run until they are stopped.
 app = application()

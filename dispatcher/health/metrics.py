@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 log = structlog.get_logger()
 
 #: How a task may end.
-OUTCOMES = ("answered", "error", "refused", "cancelled", "dead_lettered", "over_limit", "repeated")
+OUTCOMES = ("answered", "error", "refused", "cancelled", "dead_lettered", "declined", "repeated")
 #: Families of models. The model of a task may be any text.
 MODELS = ("haiku", "sonnet", "opus")
 #: How a reason for a degraded context begins, and its kind.

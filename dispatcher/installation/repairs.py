@@ -70,7 +70,7 @@ def repairs(settings: Settings) -> Iterator[Repair]:
 def _secrets(settings: Settings) -> Iterator[Repair]:
     path = settings_file()
     with suppress(OSError):
-        if path and (mode := path.stat().st_mode) & stat.S_IRWXO and secrets_in_file(settings):
+        if path and (mode := path.stat().st_mode) & stat.S_IRWXO and secrets_in_file(settings.every()):
             yield _mode(path, mode & ~stat.S_IRWXO, "contains secrets, and every user of this host may read it")
 
 

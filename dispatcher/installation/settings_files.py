@@ -22,7 +22,7 @@ from shared.config.sources import with_values
 from shared.errors import InstallationIncomplete, SettingsError
 from shared.system.files import write_atomic
 from shared.wire.acl import acl, renewed
-from shared.wire.users import USERS
+from shared.wire.users import users
 
 #: With three users: the part → the settings of its file of secrets, besides REDIS_URL.
 SECRETS = {
@@ -120,7 +120,7 @@ def renew_redis_users(layout: Layout) -> None:
 def write_redis_users(layout: Layout, journal: InstallationJournal, port: int) -> None:
     """With three users: a new password for each user of Redis, in its file of secrets, and the file of their rights."""
     rights = redis_users_file(layout)
-    passwords = {user.name: new_key() for user in USERS if user.password}
+    passwords = {user.name: new_key() for user in users() if user.password}
     urls = {name: f"redis://{name}:{password}@127.0.0.1:{port}/0" for name, password in passwords.items()}
     for name, url in urls.items():
         if name != "admin":

@@ -117,7 +117,7 @@ class ScheduleSender:
                 keys.reminded(f"schedule-{name}"),
                 keys.TASKS,
                 keys.BOT_WAITING,
-                keys.chat_stats(day, chat_id)[0],
+                keys.scheduled(day, chat_id),
                 keys.OUTBOX,
             ],
             args=[
@@ -127,7 +127,7 @@ class ScheduleSender:
                 limit,
                 dumps(refusal),
                 keys.REMINDED_TTL_SECONDS,
-                keys.CHAT_STATS_TTL_SECONDS,
+                keys.SCHEDULED_TTL_SECONDS,
             ],
         )
         if int(asked) < 0:

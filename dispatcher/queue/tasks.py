@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, tzinfo
+from datetime import UTC, datetime
 from typing import Any, Literal, cast
 
 from redis import ResponseError
@@ -64,6 +64,15 @@ class Begun:
 
 
 @dataclass(frozen=True)
+class Counters:
+    """Counters in a hash of Redis, and by how much they rise."""
+
+    key: str
+    ttl_seconds: int
+    increments: Sequence[tuple[str, str]]  # (field, a number)
+
+
+@dataclass(frozen=True)
 class Finished:
     """Everything that a task leaves behind. Sessions are ids, "" for none; stats are counters of the day."""
 
@@ -73,7 +82,8 @@ class Finished:
     session_was: str
     session: str
     session_ttl: int
-    stats: list[tuple[str, str]] = field(default_factory=list)  # (counter, increment)
+    stats: list[tuple[str, str]] = field(default_factory=list)  # counters of the day: (field, increment)
+    counters: tuple[Counters, ...] = ()  # those of features
     dead_reason: str | None = None
     tags: bytes = b""  # tags that could not be carried out: JSON for hcli:mem:tags
     why: bytes = b""  # what was injected: JSON for hcli:mem:why
@@ -85,10 +95,10 @@ class Finished:
 
 
 class TaskQueue:
-    """One worker's access to the queue. Tasks larger than `task_bytes` are refused, `signed` judges results, `zone` defines the day of the stats."""
+    """One worker's access to the queue. Tasks larger than `task_bytes` are refused, `signed` judges results."""
 
-    def __init__(self, redis: Redis, task_bytes: int, signed: Signed, zone: tzinfo = UTC) -> None:
-        self._redis, self._task_bytes, self._signed, self._zone = redis, task_bytes, signed, zone
+    def __init__(self, redis: Redis, task_bytes: int, signed: Signed) -> None:
+        self._redis, self._task_bytes, self._signed = redis, task_bytes, signed
         self.worker = process_name()
         self._claims = 0
         self._scripts = {
@@ -229,7 +239,6 @@ class TaskQueue:
             keys.turn(task_id, "asst"),
             keys.history(chat),
             keys.size(chat),
-            keys.stats(datetime.now(UTC).strftime("%Y-%m-%d")),
             keys.session(chat),
             keys.unconsolidated(chat),
             keys.result(task_id),
@@ -239,7 +248,6 @@ class TaskQueue:
             keys.CHATS,
             keys.TAGS,
             keys.why(chat),
-            *keys.chat_stats(datetime.now(self._zone).strftime("%Y-%m-%d"), chat),
             keys.turn(corrected, "user"),
         ]
 
@@ -327,7 +335,7 @@ def _effects(finished: Finished, claim: Claim) -> dict[str, Any]:
         "asst": _text(turns.get("asst")),
         "history": [history_entry(turn) for turn in finished.turns],
         "size": sum(len(turn.content) for turn in finished.turns),
-        "stats": finished.stats,
+        "counters": _counters(finished),
         "digest": finished.task.digest,
         "session_was": finished.session_was,
         "session": finished.session,
@@ -339,7 +347,6 @@ def _effects(finished: Finished, claim: Claim) -> dict[str, Any]:
         "result_ttl": keys.RESULT_TTL_SECONDS,
         "history_ttl": keys.HISTORY_TTL_SECONDS,
         "history_length": keys.HISTORY_LENGTH,
-        "stats_ttl": [keys.STATS_TTL_SECONDS, keys.CHAT_STATS_TTL_SECONDS, keys.CHAT_STATS_TTL_SECONDS],
         "done_ttl": keys.DONE_TTL_SECONDS,
         "unconsolidated_length": keys.UNCONSOLIDATED_LENGTH,
         "dead_length": keys.DEAD_LENGTH,
@@ -354,6 +361,12 @@ def _effects(finished: Finished, claim: Claim) -> dict[str, Any]:
         "session_cost": "" if finished.session_cost is None else repr(finished.session_cost),
         "existing_turns": finished.existing_turns,
     }
+
+
+def _counters(finished: Finished) -> list[dict[str, Any]]:
+    day = keys.stats(datetime.now(UTC).strftime("%Y-%m-%d"))
+    every = (Counters(day, keys.STATS_TTL_SECONDS, finished.stats), *finished.counters)
+    return [{"key": one.key, "ttl": one.ttl_seconds, "increments": one.increments} for one in every]
 
 
 def _text(turn: Turn | None) -> str:

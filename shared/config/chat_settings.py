@@ -5,7 +5,6 @@ from __future__ import annotations
 from pydantic import BaseModel, Field, SecretStr, field_validator
 
 from shared.config import tools
-from shared.config.daily_limit import DailyLimits
 from shared.config.tools import ChatTools
 from shared.config.values import AbsolutePath, http_url
 
@@ -23,10 +22,6 @@ class ChatSettings(BaseModel):
     )
     schedule_limit: int = Field(
         10, ge=0, description="scheduled questions (/every) that a chat may ask on a day in its time zone; 0: none"
-    )
-    daily_limit: str = Field(
-        "",
-        description="what Claude may cost on a day, in each chat, in one or in all together, such as: 1 USD, all 10 USD, 4242 200k tokens, 77 none",
     )
     media_dir: AbsolutePath | None = Field(
         None,
@@ -105,12 +100,6 @@ class ChatSettings(BaseModel):
     @classmethod
     def _unset_if_blank(cls, value: object) -> object:
         return None if isinstance(value, str) and not value.strip() else value
-
-    @field_validator("daily_limit")
-    @classmethod
-    def _limits(cls, value: str) -> str:
-        DailyLimits.parse(value)
-        return value
 
     @field_validator("transcribe_url")
     @classmethod

@@ -6,28 +6,39 @@ result is one frozen object that is passed down. Secrets are masked in every rep
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, cast
 from zoneinfo import ZoneInfo
 
-from pydantic import ConfigDict, Field, SecretStr, ValidationError, ValidationInfo, field_validator
+from pydantic import (
+    BaseModel,
+    Field,
+    PrivateAttr,
+    SecretStr,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+)
+from pydantic.fields import FieldInfo
 
 from shared.config import sources, values
 from shared.config.chat_settings import ChatSettings
+from shared.config.feature_settings import CONFIG, FeatureSettings, Part, feature_settings
+from shared.config.night_settings import NightSettings
 from shared.config.owner_settings import OwnerSettings
-from shared.config.values import AbsolutePath, ClockTime, MemoryBackend, NightWorkers, listen_address
+from shared.config.values import AbsolutePath, ClockTime, MemoryBackend, listen_address
 from shared.errors import SettingsError
 
 #: Vector indexes that this version knows, the preferred one first.
 INDEXES = ("sqlite", "chroma", "lancedb", "qdrant", "redis")
 
 
-class Settings(ChatSettings, OwnerSettings):
+class Settings(ChatSettings, NightSettings, OwnerSettings):
     """One field a setting; the name in capitals is the one in the environment and in the file."""
 
-    model_config = ConfigDict(
-        frozen=True, extra="ignore", hide_input_in_errors=True, validate_default=True, defer_build=True
-    )
+    model_config = CONFIG
+    _parts: dict[type[FeatureSettings], FeatureSettings] = PrivateAttr(default_factory=dict)
 
     redis_url: str = Field("redis://127.0.0.1:6379/0", description="the Redis that both hosts share", repr=False)
     redis_admin_url: str | None = Field(
@@ -117,52 +128,6 @@ class Settings(ChatSettings, OwnerSettings):
         "sqlite",
         description="vector indexes that the night builds besides keywords, with commas: sqlite, chroma, lancedb, qdrant, redis, or none",
     )
-    night_cron: str = Field(
-        "0 3 * * *", description="when hmem-night schedule runs a night (cron expression, in CHAT_TIMEZONE)"
-    )
-    night_workers: NightWorkers = Field(
-        "auto",
-        description="who cuts and indexes many texts: auto (a process a core), a number of processes, or a Dask scheduler (docs/workers.md)",
-    )
-    publish_target: str | None = Field(
-        None,
-        description="where releases go: a directory, or [user@]host:path by rsync over ssh (docs/two-hosts.md); unset: HMEM_MEMORY_DIR",
-    )
-    publish_ssh: str = Field(
-        "ssh -o BatchMode=yes -o ControlPath=none -o ConnectTimeout=15 -o ServerAliveInterval=15",
-        description="the ssh command that rsync uses, with the key for the transfer",
-    )
-    release_command: str | None = Field(
-        None,
-        description="the ssh command for the verbs begin, verify, switch, rollback, prune; needed for another host",
-    )
-    publish_wait: float = Field(
-        60.0,
-        ge=0,
-        description="seconds that running dispatchers have to load a new release; after that the switch is undone",
-    )
-    restart_command: str | None = Field(
-        None,
-        description="command to run after the night; not needed, since the dispatcher notices a new release by itself",
-    )
-    archive_mirror: str | None = Field(
-        None,
-        description="second copy of the archive, verified before anything is deleted: a path, or [user@]host:path for rsync over PUBLISH_SSH",
-    )
-    scrub_days: float = Field(
-        7.0, gt=0, description="days within which nights read every byte of the archive again and compare its hashes"
-    )
-    step_timeout: float = Field(
-        14_400.0,
-        gt=0,
-        description="time limit of one step of the night, in seconds; a step that takes longer ends the night with exit code 25",
-    )
-    releases_kept: int = Field(
-        5,
-        ge=2,
-        description="number of newest releases to keep; the current one, its parent, a pinned one and those in use are always kept",
-    )
-
     claude_bin: str = Field("claude", description="the Claude CLI: searched on PATH, then next to hmem")
     claude_mcp_config: AbsolutePath | None = Field(
         None,
@@ -254,6 +219,24 @@ class Settings(ChatSettings, OwnerSettings):
     log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="lowest level that is logged")
     hmem_crash_at: str | None = Field(None, description="for tests: the point at which the process kills itself")
     log_json: bool = Field(False, description="log lines as JSON")
+
+    def of(self, part: type[Part]) -> Part:
+        """The settings of a feature."""
+        return cast(Part, self._parts[part]) if part in self._parts else part()
+
+    def changed(self, **values: Any) -> Settings:
+        """A copy with other values, of features' settings, too; they are not checked again."""
+        copy = self.model_copy(update={name: value for name, value in values.items() if name in Settings.model_fields})
+        for part in feature_settings():
+            own = {name: value for name, value in values.items() if name in part.model_fields}
+            copy._parts[part] = self.of(part).model_copy(update=own)
+        return copy
+
+    def every(self) -> Iterator[tuple[str, FieldInfo, Any]]:
+        """Field name, field and value of each setting."""
+        for model in (self, *(self.of(part) for part in feature_settings())):
+            for name, field in type(model).model_fields.items():
+                yield name, field, getattr(model, name)
 
     @property
     def has_day_store(self) -> bool:
@@ -363,9 +346,18 @@ class Settings(ChatSettings, OwnerSettings):
         return value
 
 
+def _models() -> list[type[BaseModel]]:
+    return [Settings, *feature_settings()]
+
+
+def setting_fields() -> dict[str, FieldInfo]:
+    """Field name → field of each setting: those of the core, then those of each feature."""
+    return {name: field for model in _models() for name, field in model.model_fields.items()}
+
+
 def setting_names() -> list[str]:
     """The names as in the environment."""
-    return [name.upper() for name in Settings.model_fields]
+    return [name.upper() for name in setting_fields()]
 
 
 def load_settings(**overrides: Any) -> Settings:
@@ -375,12 +367,19 @@ def load_settings(**overrides: Any) -> Settings:
 
 def settings_from(given: dict[str, Any]) -> Settings:
     """Settings of these values (field → value). SettingsError as load_settings."""
-    try:
-        return Settings.model_validate(given)
-    except ValidationError as error:
+    made, errors = list[BaseModel](), list[Any]()
+    for model in _models():
+        try:
+            made.append(model.model_validate(given))
+        except ValidationError as error:
+            errors += error.errors()
+    if errors:
         problems = "; ".join(
-            f"{'.'.join(map(str, e['loc'])).upper()}: {e['msg'].removeprefix('Value error, ')}" for e in error.errors()
+            f"{'.'.join(map(str, e['loc'])).upper()}: {e['msg'].removeprefix('Value error, ')}" for e in errors
         )
         raise SettingsError(
             f"A setting is invalid. {problems}. Change it in the environment, the credentials or the settings file."
-        ) from error
+        )
+    settings, *parts = made
+    settings._parts.update({type(part): part for part in parts})  # type: ignore[attr-defined]
+    return cast(Settings, settings)

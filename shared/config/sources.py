@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from pydantic import BaseModel, SecretStr
+from pydantic import SecretStr
+from pydantic.fields import FieldInfo
 
 from shared.config import credentials
 from shared.config.ownership import refuse_changeable
@@ -114,18 +115,17 @@ def origins(names: Iterable[str]) -> dict[str, str]:
     return {name.upper(): place for place, values in layers for name in values}
 
 
-def secrets_of(settings: BaseModel) -> list[str]:
-    """The settings that give access to something: secrets, and addresses that contain a password."""
+def secrets_of(settings: Iterable[tuple[str, FieldInfo, Any]]) -> list[str]:
+    """The settings (`Settings.every`) that give access to something: secrets, and addresses that contain a password."""
     found = []
-    for name, field in type(settings).model_fields.items():
-        value = getattr(settings, name)
+    for name, field, value in settings:
         address = not field.repr and isinstance(value, str) and urlsplit(value).password
         if isinstance(value, SecretStr) or address:
             found.append(name.upper())
     return found
 
 
-def secrets_in_file(settings: BaseModel) -> list[str]:
+def secrets_in_file(settings: Iterable[tuple[str, FieldInfo, Any]]) -> list[str]:
     """Names of the secrets in the settings file."""
     path = settings_file()
     there = tomllib.loads(path.read_text(encoding="utf-8")) if path else {}

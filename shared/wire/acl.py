@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from shared.wire import keys
 from shared.wire.rights import Right, User
-from shared.wire.users import USERS
+from shared.wire.users import users
 from shared.wire.vector_rights import VECTOR_RIGHTS
 
 #: Nobody can log in as this user. It has every right, because Redis replays its append-only file as `default`: without a right, a restart skips every
@@ -18,13 +18,13 @@ DEFAULT = "user default reset off ~* &* +@all"
 def acl(passwords: Mapping[str, str] | None = None) -> str:
     """The file that Redis loads, with the SHA-256 of each user's password; without passwords `deploy/new-secrets` inserts the hashes."""
     hashes = {name: hashlib.sha256(one.encode()).hexdigest() for name, one in (passwords or {}).items()}
-    return "".join(f"{line}\n" for line in [DEFAULT, *(acl_line(user, hashes) for user in USERS)])
+    return "".join(f"{line}\n" for line in [DEFAULT, *(acl_line(user, hashes) for user in users())])
 
 
 def renewed(text: str) -> str:
     """An existing ACL file with the rights of this version. Passwords, users that it lacks and users that are not ours stay as they are."""
     given = [line.split() for line in text.splitlines() if line.strip()]
-    ours = {user.name: user for user in USERS}
+    ours = {user.name: user for user in users()}
     lines = [DEFAULT]
     for words in given:
         user = ours.get(words[1]) if len(words) > 1 else None

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from shared.hooks import features, redis_keys
+
 
 @dataclass(frozen=True)
 class Key:
@@ -16,6 +18,7 @@ class Key:
 
 
 # fmt: off
+#: Those of the core.
 KEYS: tuple[Key, ...] = (
     Key("hcli:tasks", "list",
         "task JSON, taken from the left", "bot, hcli-bot, dispatcher, hcli-dispatcher, owner", "bot, hcli-bot, dispatcher, hcli-dispatcher", "none"),
@@ -53,9 +56,8 @@ KEYS: tuple[Key, ...] = (
     Key("hcli:mem:tags", "list",
         "tags in answers that could not be applied yet: JSON {task_id, chat_id, session, said_at, tags}", "dispatcher, owner", "dispatcher", "none"),
     Key("hcli:mem:why:{chat_id}", "list", "JSON of what was injected, of each of the newest 20 answers", "dispatcher, owner", "dispatcher", "7 days"),
-    Key("hcli:mem:stats:{day}:{chat_id}", "hash",
-        "counters of a chat on a day in CHAT_TIMEZONE; chat 0, which does not exist, has those of all chats",
-        "dispatcher, owner", "dispatcher", "32 d"),
+    Key("hcli:mem:scheduled:{day}:{chat_id}", "string", "how many scheduled questions the chat has asked on a day in its zone",
+        "dispatcher, owner", "none", "2 days"),
     Key("hcli:mem:served", "sorted set",
         "chat → number of its last claim (newest 1,000): the chat served longest ago comes first", "dispatcher", "dispatcher", "none"),
     Key("hcli:mem:cancel:{task_id}", "string", "this task is to be cancelled, even while it runs", "bot, owner", "dispatcher", "1 h"),
@@ -147,3 +149,8 @@ KEYS: tuple[Key, ...] = (
         "the index of the current release, for other programs", "night, owner", "night", "none"),
 )
 # fmt: on
+
+
+def all_keys() -> tuple[Key, ...]:
+    """The keys of the core and of the features."""
+    return (*KEYS, *(key for keys in features().ask(redis_keys) for key in keys))

@@ -40,9 +40,6 @@ APPROVALS_OPEN = "hcli:mem:approvals:open"
 APPROVALS = "hcli:mem:approvals"
 CLAUDE_ERRORS = "hcli:mem:claude"
 
-#: Stands for all chats; no record can have it as its chat id.
-EVERY_CHAT = "0"
-CHAT_STATS_PREFIX = "hcli:mem:stats:"
 SELECTION_PREFIX = "hcli:mem:selection:"
 EVENT_PREFIX = "hcli:mem:event:"
 VECTOR_PARTS_PREFIX = "hcli:mem:vectors:part:"
@@ -51,8 +48,6 @@ VECTOR_PARTS_PREFIX = "hcli:mem:vectors:part:"
 RESULT_TTL_SECONDS = 86_400
 HISTORY_TTL_SECONDS = 86_400
 STATS_TTL_SECONDS = 172_800
-#: Those of a chat, for /usage: 32 days.
-CHAT_STATS_TTL_SECONDS = 32 * 86_400
 DONE_TTL_SECONDS = 7 * 86_400
 ATTEMPTS_TTL_SECONDS = 86_400
 LEASE_TTL_SECONDS = 30
@@ -61,6 +56,7 @@ CONSOLIDATING_TTL_SECONDS = 60
 #: What was injected for each answer: of so many, for so long.
 WHY_LENGTH, WHY_TTL_SECONDS = 20, 7 * 86_400
 REMINDED_TTL_SECONDS = 30 * 86_400
+SCHEDULED_TTL_SECONDS = 2 * 86_400
 NIGHT_LEASE_TTL_SECONDS = 90
 NIGHT_REPORT_TTL_SECONDS = 14 * 86_400
 CANCEL_TTL_SECONDS = 3_600
@@ -104,9 +100,9 @@ def stats(day: str) -> str:
     return f"hcli:stats:{day}"
 
 
-def chat_stats(day: str, chat_id: str) -> list[str]:
-    """Keys of the counters of a day in CHAT_TIMEZONE: of the chat, and of all chats together."""
-    return [f"{CHAT_STATS_PREFIX}{day}:{one}" for one in (chat_id, EVERY_CHAT)]
+def scheduled(day: str, chat_id: str) -> str:
+    """How many scheduled questions a chat has asked on a day in its zone."""
+    return f"hcli:mem:scheduled:{day}:{chat_id}"
 
 
 def inflight(worker: str) -> str:

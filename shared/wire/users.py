@@ -8,7 +8,10 @@ and `scripts/docs`.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from functools import cache
 
+from shared.hooks import features, redis_rights
 from shared.wire import keys
 from shared.wire.rights import User, both, reads, without_keys, writes
 
@@ -20,7 +23,7 @@ INFLIGHT, LEASE, ATTEMPTS, DONE = keys.inflight("*"), keys.lease("*"), keys.atte
 UNCONSOLIDATED, CONSOLIDATING, REMINDED = keys.unconsolidated("*"), keys.consolidating("*"), keys.reminded("*")
 SEEN, TOLD, MODEL, NEW = keys.bot_seen("*"), keys.bot_told("*"), keys.bot_model("*"), keys.bot_new("*")
 TEACH, PARTIAL, SELECTION = keys.teach("*"), keys.partial("*"), keys.SELECTION_PREFIX + "*"
-CHAT_STATS, OF_CHAT = keys.CHAT_STATS_PREFIX + "*", keys.chat_settings("*")
+SCHEDULED, OF_CHAT = keys.scheduled("*", "*"), keys.chat_settings("*")
 EVENTS = keys.EVENT_PREFIX + "*"
 MEDIA_FILES, KEPT_FILES = keys.media("*"), f"{keys.KEPT}:*"
 INVITES, TRIES = keys.invite("*"), keys.bot_tries("*")
@@ -167,8 +170,8 @@ DISPATCHER = User(
         both("RPUSH LTRIM LINDEX LPOP EXPIRE", WHY, why="what was injected for the last answers: `/memory why`, the owner's page"),
         both("GET SET DEL", SELECTION, why="`/forget`: what was shown, until it is confirmed"),
         writes("DEL", *CONVERSATION, why="ends a session or the whole conversation, in one transaction"),
-        both("HINCRBY HINCRBYFLOAT EXPIRE", STATS, CHAT_STATS, why="counters of the day, and of each chat"),
-        reads("HGETALL", CHAT_STATS, why="`/usage`, and whether a chat has reached DAILY_LIMIT"),
+        both("HINCRBY HINCRBYFLOAT EXPIRE", STATS, why="counters of the day"),
+        both("INCR EXPIRE", SCHEDULED, why="counts the scheduled questions of a chat's day"),
         both("RPUSH LTRIM LLEN", keys.DEAD, why="moves what it cannot process to the dead letters; metrics"),
         both("RPUSH LTRIM LRANGE LREM LLEN", UNCONSOLIDATED, why="turns to be copied to the day store; metrics"),
         both("SADD SREM SRANDMEMBER", keys.CHATS, why="chats that have such turns"),
@@ -244,7 +247,7 @@ OWNER = User(
         writes("DEL", PARTIAL, why="… and what is written of their answers"),
         writes("LREM LSET", keys.TASKS, why="… removes queued messages, and truncates one that is too large"),
         writes("HDEL", INFLIGHT, keys.BUSY, why="… and those that a dead dispatcher had claimed"),
-        writes("DEL", CHAT_STATS, why="… and a whole chat's counters"),
+        writes("DEL", SCHEDULED, why="… and a whole chat's counters"),
         writes("SET", RESULTS, DONE, why="… answers them, unread, so that no dispatcher does"),
         writes("SET", CANCEL, why="… ends those that are being answered"),
         writes("LREM", keys.DEAD, keys.TAGS, keys.OUTBOX, UNCONSOLIDATED, HISTORY, TEACH, why="… removes what is covered from the lists"),
@@ -286,7 +289,18 @@ HEALTH = User(
     password=False,
 )  # fmt: skip
 
-USERS: tuple[User, ...] = (HEALTH, BOT, HCLI_BOT, DISPATCHER, HCLI_DISPATCHER, NIGHT, OWNER, ADMIN)
+#: With the rights of the core alone.
+CORE = (HEALTH, BOT, HCLI_BOT, DISPATCHER, HCLI_DISPATCHER, NIGHT, OWNER, ADMIN)
+
+
+@cache
+def users() -> tuple[User, ...]:
+    """The users, with what the features require."""
+    more = features().ask(redis_rights)
+    return tuple(
+        replace(user, rights=(*user.rights, *(right for one in more for right in one.get(user.name, ()))))
+        for user in CORE
+    )
 
 
 def reach(user: User, pattern: str) -> str:

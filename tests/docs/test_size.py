@@ -19,6 +19,7 @@ BUDGETS = {
     "dispatcher/chat_data": 2565,
     "dispatcher/claude": 1165,
     "dispatcher/cli": 1545,
+    "dispatcher/features": 0,
     "dispatcher/health": 2490,
     "dispatcher/installation": 2230,
     "dispatcher/memory": 6575,
@@ -69,8 +70,9 @@ def test_no_room_grows_and_budgets_follow_the_rooms_down() -> None:
     found = Counter[str]()
     for package in ("dispatcher", "nightly", "shared", "scripts", "tests"):
         for path in modules(package):
-            room = "/".join(path.relative_to(REPOSITORY).parts[: 1 if package in ("scripts", "tests") else 2])
-            found[room if not room.endswith(".py") else package] += code_lines(path)
+            parts = path.relative_to(REPOSITORY).parts
+            room = package if package in ("scripts", "tests") or len(parts) < 3 else "/".join(parts[:2])
+            found[room] += code_lines(path)
     assert set(found) == set(BUDGETS), "each room has a budget"
     over = {room: lines for room, lines in found.items() if lines > BUDGETS[room]}
     assert not over, f"{over}: delete something, or move it to where it belongs"

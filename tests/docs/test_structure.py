@@ -16,10 +16,10 @@ from tests.support.world import REPOSITORY
 #: The rooms of each package (folders, and modules beside them), the topmost first. A room imports from those below it, never from one above,
 #: and within a room no modules import each other in a circle. An import counts wherever it is: late, or for type checking only.
 ORDER = {
-    "dispatcher": ["cli", "servers", "answering", "installation", "telegram", "health", "chat_data", "prompt", "queue",
+    "dispatcher": ["features", "cli", "servers", "answering", "installation", "telegram", "health", "chat_data", "prompt", "queue",
                     "memory", "releases", "claude"],
     "nightly": ["__main__", "cli", "backfill", "pipeline", "lifecycle", "steps", "imports", "writing", "archive", "index", "night", "workers"],
-    "shared": ["delivery", "search", "vectors", "release", "ranking", "embedding", "system", "turns", "wire", "text", "config", "errors"],
+    "shared": ["delivery", "search", "vectors", "release", "ranking", "embedding", "system", "turns", "wire", "text", "config", "hooks", "errors"],
 }  # fmt: skip
 PACKAGES = tuple(ORDER)
 WITH_DOCSTRINGS = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
@@ -47,7 +47,14 @@ def imports(path: Path) -> set[str]:
 
 
 def modules(package: str) -> list[Path]:
-    return sorted((REPOSITORY / package).rglob("*.py"))
+    """Its modules; those of tests are of "tests", also where a feature has them in its folder."""
+    if package == "tests":
+        return sorted(
+            [*(REPOSITORY / package).rglob("*.py"), *(REPOSITORY / "dispatcher" / "features").glob("*/tests/**/*.py")]
+        )
+    return sorted(
+        path for path in (REPOSITORY / package).rglob("*.py") if "tests" not in path.relative_to(REPOSITORY).parts
+    )
 
 
 def name_of(path: Path) -> str:
@@ -188,7 +195,16 @@ def test_clients_of_redis_are_opened_in_one_place() -> None:
 
 
 def test_redis_keys_are_built_in_one_place() -> None:
-    assert holding(r"['\"]hcli:") == {"shared/wire/keys.py", "shared/wire/key_table.py"}
+    """In the core; a feature has its own in its `keys.py`."""
+    found = {name for name in holding(r"['\"]hcli:") if not re.fullmatch(r"dispatcher/features/\w+/keys\.py", name)}
+    assert found == {"shared/wire/keys.py", "shared/wire/key_table.py"}
+
+
+def test_nothing_outside_imports_a_feature() -> None:
+    for module, others in graph().items():
+        own = module.split(".")[:3]
+        reached = [one for one in others if one.startswith("dispatcher.features.") and one.split(".")[:3] != own]
+        assert not reached, f"{module} imports {reached}: a feature is asked by hooks (shared/hooks.py)"
 
 
 def holding(pattern: str) -> set[str]:

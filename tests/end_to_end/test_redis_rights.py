@@ -15,14 +15,14 @@ from redis import Redis
 
 from shared.wire import keys, vector_rights
 from shared.wire import users as redis_users
-from shared.wire.key_table import KEYS
+from shared.wire.key_table import all_keys
 from shared.wire.rights import User
-from shared.wire.users import USERS
+from shared.wire.users import users as every_user
 from tests.support.redis.users import Guarded, guarded_redis
 from tests.support.world import REPOSITORY
 
 #: Names that stand for keys: one of each kind of ours, and strangers.
-OURS = [re.sub(r"\{[^{]*\}.*|\{[^{]*\}", "9912", key.pattern) for key in KEYS]
+OURS = [re.sub(r"\{[^{]*\}.*|\{[^{]*\}", "9912", key.pattern) for key in all_keys()]
 STRANGERS = ["other", "hcli:", "hcli:other", "hcli:mem:other", "hmem", "hcli:memor", "xhcli:tasks"]
 #: Redis lets everybody do this, before he says who he is.
 BEFORE_LOGIN = {"auth", "hello", "quit", "reset"}
@@ -111,7 +111,7 @@ def tried(client: Redis, asked: Sequence[tuple[str, str, list[str]]]) -> list[bo
     return [one == "OK" for one in answers]
 
 
-@pytest.mark.parametrize("user", USERS, ids=lambda user: user.name)
+@pytest.mark.parametrize("user", every_user(), ids=lambda user: user.name)
 def test_every_command_on_every_key_is_allowed_or_refused_as_the_table_says(tester: Redis, user: User) -> None:
     known = commands(tester)
     assert len(known) > 350
@@ -170,7 +170,7 @@ def test_a_foreign_key_beside_an_own_one_is_refused(tester: Redis) -> None:
            "eval x 2 K other", "sort K STORE other", "sunionstore K other", "zunionstore other 1 K", "smove K other x", "touch K other"]  # fmt: skip
     asked = [
         (user.name, line.split()[0], [key if w == "K" else w for w in line.split()[1:]])
-        for user, line, key in product(USERS, two, OURS)
+        for user, line, key in product(every_user(), two, OURS)
     ]
     assert not [one for one, answer in zip(asked, tried(tester, asked), strict=True) if answer]
 
@@ -204,15 +204,15 @@ def test_what_matters_most_is_as_it_was_decided(tester: Redis) -> None:
     known = commands(tester)
     for (key, name), users in EXPECTED.items():
         call = [key if word == "K" else word for word in calls(name, known[name])[0]]
-        answers = tried(tester, [(user.name, name, call) for user in USERS])
-        assert {user.name for user, answer in zip(USERS, answers, strict=True) if answer} == users, (key, name)
+        answers = tried(tester, [(user.name, name, call) for user in every_user()])
+        assert {user.name for user, answer in zip(every_user(), answers, strict=True) if answer} == users, (key, name)
     for name, users in WITHOUT_KEYS.items():
-        answers = tried(tester, [(user.name, name, calls(name, known[name])[0]) for user in USERS])
-        assert {user.name for user, answer in zip(USERS, answers, strict=True) if answer} == users, name
+        answers = tried(tester, [(user.name, name, calls(name, known[name])[0]) for user in every_user()])
+        assert {user.name for user, answer in zip(every_user(), answers, strict=True) if answer} == users, name
 
 
 def test_the_administrator_has_no_key() -> None:
-    (admin,) = [user for user in USERS if user.name == "admin"]
+    (admin,) = [user for user in every_user() if user.name == "admin"]
     assert not admin.selectors
 
 
@@ -224,12 +224,14 @@ def test_the_file_is_what_the_table_makes() -> None:
 
 def with_vectors() -> list[User]:
     """The users where the same Redis stores vectors."""
-    return [replace(user, rights=(*user.rights, *vector_rights.VECTOR_RIGHTS.get(user.name, ()))) for user in USERS]
+    return [
+        replace(user, rights=(*user.rights, *vector_rights.VECTOR_RIGHTS.get(user.name, ()))) for user in every_user()
+    ]
 
 
 def test_every_key_has_a_user_and_every_right_a_key() -> None:
     named = {one for user in with_vectors() for right in user.rights for one in right.patterns} - {keys.ALL}
-    assert named == {re.sub(r"\{.*", "*", key.pattern) for key in KEYS}
+    assert named == {re.sub(r"\{.*", "*", key.pattern) for key in all_keys()}
 
 
 def test_the_key_tables_name_those_who_may_write_and_read() -> None:
@@ -237,7 +239,7 @@ def test_the_key_tables_name_those_who_may_write_and_read() -> None:
     document = (REPOSITORY / "docs" / "redis-keys.md").read_text(encoding="utf-8")
     rows = {cells[0].strip(" `").replace("\\|", "|"): cells for line in document.splitlines() if line.startswith("| `hcli:")
             for cells in [re.split(r"(?<!\\)\|", line.strip("|"))]}  # fmt: skip
-    for key in KEYS:
+    for key in all_keys():
         pattern = re.sub(r"\{.*", "*", key.pattern)
         for column, letter, place in ((key.writer, "W", 3), (key.reader, "R", 4)):
             users = [user.name for user in with_vectors() if letter in redis_users.reach(user, pattern)]

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 from redis import Redis, RedisError
 
-from shared.config.settings import Settings, load_settings
+from shared.config.settings import Settings, load_settings, setting_fields
 from shared.turns.records import Tombstone, Turn, dumps
 from tests.support.machine import wait_for
 from tests.support.processes import forked
@@ -67,7 +67,7 @@ class World:
 
     def settings(self, **more: Any) -> Settings:
         given = {name.lower(): value for name, value in self.variables().items()}
-        values = {name: value for name, value in given.items() if name in Settings.model_fields}
+        values = {name: value for name, value in given.items() if name in setting_fields()}
         return load_settings(**{**values, **more})
 
     def command(self, *arguments: str, check: bool = True, **more: str) -> subprocess.CompletedProcess[str]:

@@ -17,10 +17,10 @@ UNAVAILABLE = later("Sorry, my memory is not available at the moment. Please try
 
 
 class CommandRegistry:
-    """One per dispatcher. The names are those of DISPATCHER_COMMANDS (dispatcher/queue/command_names.py), by which the bot passes them on."""
+    """One per dispatcher. Their names are those of `dispatcher_commands` (dispatcher/queue/chat_commands.py), by which the bot passes them on."""
 
-    def __init__(self, handlers: Mapping[str, Handler]) -> None:
-        self._handlers = handlers
+    def __init__(self, *handlers: Mapping[str, Handler]) -> None:
+        self._handlers = {name: one for some in handlers for name, one in some.items()}
 
     def of(self, task: Task) -> ChatCommand | None:
         """The command of a message, if it is one of ours; a forwarded or scheduled command does not count."""

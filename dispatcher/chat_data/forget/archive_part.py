@@ -23,7 +23,7 @@ from shared.system.privileges import as_owner_of
 from shared.turns.records import Tombstone
 from shared.vectors import aliases
 from shared.wire import keys
-from shared.wire.users import NIGHT, USERS
+from shared.wire.users import NIGHT, users
 from shared.wire.values import run_of
 
 #: How long to wait for another night, the time between two tries, and between two messages about it. Seconds.
@@ -195,7 +195,7 @@ class NightPart:
 def _foreign_user(settings: Settings) -> str | None:
     """The Redis user of a night that is started here, if it is one of our other users than the night's; else None."""
     user = urlsplit(redis_url_of("night", settings.redis_url)).username
-    return user if user != NIGHT.name and any(user == one.name for one in USERS) else None
+    return user if user != NIGHT.name and any(user == one.name for one in users()) else None
 
 
 def _bytes(client: Redis) -> Any:

@@ -29,7 +29,7 @@ LOOKED_AT = 10_000
 def check_secret(setup: Setup) -> Finding:
     """Results can be signed."""
     signing_key(setup.settings, "hmem run refuses to start")
-    if (file := settings_file()) and _open_to_others(file) and (secrets := secrets_in_file(setup.settings)):
+    if (file := settings_file()) and _open_to_others(file) and (secrets := secrets_in_file(setup.settings.every())):
         fix = f"Move them to a credentials file (HMEM_CREDENTIALS), or chmod 600 {file} and chown it to the user who runs this."
         if file.stat().st_mode & 0o007:
             sentence = f"{file} contains secrets ({', '.join(secrets)}), and every user of this host may read it."

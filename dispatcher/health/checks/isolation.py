@@ -29,7 +29,7 @@ def check_isolation(setup: Setup) -> Finding:
 
 
 def _secrets(settings: Settings) -> list[str]:
-    exposed = variables_set(secrets_of(settings))
+    exposed = variables_set(secrets_of(settings.every()))
     return (
         [f"{', '.join(exposed)} is in the environment, which every child process of this shell or service inherits"]
         if exposed

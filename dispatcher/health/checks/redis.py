@@ -7,6 +7,7 @@ and drops the queued commands when we disconnect. Unlike ACL DRYRUN, this requir
 from __future__ import annotations
 
 from contextlib import closing, nullcontext
+from functools import cache
 from itertools import islice
 from typing import Any
 
@@ -19,7 +20,7 @@ from shared.errors import RedisUnavailable
 from shared.text.format import counted
 from shared.wire import keys
 from shared.wire.client import asking_once, is_too_old, open_redis
-from shared.wire.users import DISPATCHER, USERS
+from shared.wire.users import DISPATCHER, users
 
 #: Turns whose expiry is checked.
 SAMPLED_TURNS = 10_000
@@ -28,12 +29,19 @@ FAR_SECONDS = 60.0
 #: Keys that are named if many are denied.
 SHOWN_KEYS = 4
 
-#: What the dispatcher does with each key, by the table of its rights; PROBE replaces an id.
-USES: dict[str, str] = {}
-for _right in DISPATCHER.rights:
-    for _pattern in _right.patterns:
-        _key = _pattern.replace("*", PROBE)
-        USES[_key] = f"{USES.get(_key, '')} {_right.commands}".strip()
+
+@cache
+def uses() -> dict[str, str]:
+    """Key → what the dispatcher does with it, by the table of its rights; PROBE replaces an id."""
+    found: dict[str, str] = {}
+    for user in users():
+        for right in user.rights if user.name == DISPATCHER.name else ():
+            for pattern in right.patterns:
+                key = pattern.replace("*", PROBE)
+                found[key] = f"{found.get(key, '')} {right.commands}".strip()
+    return found
+
+
 #: Keys without which every message is answered as usual.
 OF_NOTICES = {
     keys.NIGHT_LAST, keys.NIGHT_FAILED, keys.NIGHT_REPORT, keys.ALARMS, keys.MORNING, keys.DIGESTS, keys.CLAUDE_ERRORS,
@@ -63,7 +71,7 @@ def check_rights(setup: Setup) -> Finding:
     """This user may do what the dispatcher does; one of our other users, what its own part does."""
     user = user_of(setup.redis)
     ours = of_ours(user)
-    if ours is not None and ours is not DISPATCHER:
+    if ours is not None and ours.name != DISPATCHER.name:
         return judge(setup.redis, ours)
     try:
         commands, names = _refused(setup.redis)
@@ -103,7 +111,7 @@ def _refused(client: redis.Redis) -> tuple[list[str], list[str]]:
         # EXEC goes first, while nothing is queued; after MULTI it is never sent.
         if not _judged(connection, ["EXEC"], commands, names) or not _judged(connection, ["MULTI"], commands, names):
             return [*commands], [*names]
-        for key, used in USES.items():
+        for key, used in uses().items():
             for name in used.split():
                 _judged(connection, words_of(name, key), commands, names)
         for line in KEYLESS:
@@ -229,7 +237,7 @@ def check_restart(setup: Setup) -> Finding:
 
 def _not_replayed(client: redis.Redis) -> list[str]:
     """The commands with which our users write, and which `default` may not run on our keys."""
-    writing = [right for user in USERS for right in user.rights if "W" in right.access]
+    writing = [right for user in users() for right in user.rights if "W" in right.access]
     names = dict.fromkeys((name, right.patterns[0]) for right in writing for name in right.commands.split())
     calls = [
         words_of(name, pattern.replace("*", PROBE)) for name, pattern in names if name != "EVAL"

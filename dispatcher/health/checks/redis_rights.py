@@ -13,7 +13,7 @@ from redis.exceptions import NoPermissionError, RedisError
 
 from dispatcher.health.findings import Fault, Finding, ok, problem
 from shared.wire.rights import User
-from shared.wire.users import USERS
+from shared.wire.users import users
 
 #: Refusals that are named.
 SHOWN = 4
@@ -48,7 +48,7 @@ def user_of(client: Redis) -> str:
 
 def of_ours(name: str) -> User | None:
     """The row of the table if it is one of our users, else None."""
-    return next((user for user in USERS if user.name == name), None)
+    return next((user for user in users() if user.name == name), None)
 
 
 def words_of(name: str, key: str) -> list[str]:

@@ -10,6 +10,7 @@ from zoneinfo import ZoneInfo
 
 import structlog
 
+from dispatcher.queue.chat_commands import dispatcher_commands
 from dispatcher.queue.rights import Rights
 from dispatcher.telegram.commands.bot_answer import BotAnswer
 from dispatcher.telegram.guests.commands import OWNERS_HELP, GuestCommands
@@ -22,19 +23,11 @@ from shared.turns.signed.results import Keyboard, keyboard, row_of
 
 log = structlog.get_logger()
 
-#: The menu, as Telegram shows it.
+#: What the bot answers by itself, as Telegram shows it in the menu.
 MENU = {
     "help": later("what I can do"),
     "new": later("start a new conversation"),
-    "memory": later("what I remember about you"),
-    "forget": later("forget messages of this chat"),
-    "why": later("what my last answer was based on"),
-    "retry": later("answer your last message again"),
-    "remind": later("reminders: set, show, delete"),
-    "every": later("questions that I answer at set times"),
-    "timezone": later("the time zone of this chat"),
     "status": later("whether I am running"),
-    "usage": later("tokens and cost of the last days"),
     "language": later("the language in which I write my own messages"),
     "cancel": later("cancel messages that are not answered yet"),
     "model": later("choose the model"),
@@ -69,18 +62,23 @@ DIGEST_ON = later(
 DIGEST_OFF = later("The digest is off. With /digest on I send each morning at {at} what was said here yesterday.")
 
 
+def menu() -> dict[str, str]:
+    """Command → what it does, in the order in which Telegram shows them."""
+    return {"help": MENU["help"], "new": MENU["new"]} | dispatcher_commands() | MENU
+
+
 def menus() -> dict[str, dict[str, str]]:
     """Language → command → what it does."""
     found = {}
     for language in LANGUAGES:
         with speaking(language):
-            found[language] = {name: tr(what) for name, what in MENU.items()}
+            found[language] = {name: tr(what) for name, what in menu().items()}
     return found
 
 
 def help_text(*, owner: bool) -> str:
-    menu = "\n".join(f"/{name} - {tr(what)}" for name, what in MENU.items())
-    return "\n\n".join([tr(START), menu, tr(GROUPS), tr(FILES), *([tr(OWNERS_HELP)] if owner else [])])
+    commands = "\n".join(f"/{name} - {tr(what)}" for name, what in menu().items())
+    return "\n\n".join([tr(START), commands, tr(GROUPS), tr(FILES), *([tr(OWNERS_HELP)] if owner else [])])
 
 
 def stranger(chat: int) -> str:

@@ -19,7 +19,7 @@ from typing import Any
 import structlog
 from aiogram.types import CallbackQuery, Message, User
 
-from dispatcher.queue.command_names import DISPATCHER_COMMANDS
+from dispatcher.queue.chat_commands import dispatcher_commands
 from dispatcher.telegram.chat_marks import ChatMarks
 from dispatcher.telegram.client import Telegram, TelegramError, WebhookSet
 from dispatcher.telegram.commands import answers as commands
@@ -206,7 +206,7 @@ class Intake:
             log.warning("a stranger was refused: ALLOWED_CHATS does not contain this chat", chat=chat)
 
     async def _command(self, task_id: str, incoming: IncomingMessage) -> None:
-        if incoming.command in DISPATCHER_COMMANDS:
+        if incoming.command in dispatcher_commands():
             await self._question(task_id, incoming, f"/{incoming.command} {incoming.text}".strip())
             return
         answer = await self._commands.answer(incoming)
@@ -286,7 +286,7 @@ class Intake:
 def _answered_at_once(text: str) -> bool | None:
     """Whether it is a command of the dispatcher that does not ask Claude."""
     name = text.split(maxsplit=1)[0]
-    return (name.startswith("/") and name[1:] in DISPATCHER_COMMANDS and name != "/retry") or None
+    return (name.startswith("/") and name[1:] in dispatcher_commands() and name != "/retry") or None
 
 
 def _album(incoming: IncomingMessage) -> str:

@@ -13,7 +13,7 @@ from typing import Any
 import structlog
 from aiogram.types import CallbackQuery, Message, User
 
-from dispatcher.queue.command_names import DISPATCHER_COMMANDS
+from dispatcher.queue.chat_commands import dispatcher_commands
 from dispatcher.telegram.chat_marks import ChatMarks
 from dispatcher.telegram.client import Telegram, TelegramError
 from dispatcher.telegram.commands.answers import Commands, task_of
@@ -123,7 +123,7 @@ class Pressed:
             command=incoming.command != "retry" or None,
             language=noted_language(),
         )
-        if incoming.command not in DISPATCHER_COMMANDS:
+        if incoming.command not in dispatcher_commands():
             answer = await self._commands.answer(incoming)
             if answer is not None and not answer.secret:
                 buttons = keyboard_json(answer.buttons) or None

@@ -26,7 +26,7 @@ from dispatcher.claude.reply import Answer
 from dispatcher.health.metrics import Metrics
 from dispatcher.memory.day.memory import DayMemory
 from dispatcher.memory.session_summary import SummaryWriter, in_thread
-from dispatcher.queue.command_names import DISPATCHER_COMMANDS
+from dispatcher.queue.chat_commands import dispatcher_commands
 from dispatcher.releases.served import ServedRelease
 from nightly.archive import export
 from nightly.archive.segments import RawRecord, WrittenText, read_segment, segment_name, write_segment
@@ -126,7 +126,7 @@ def taken(raw: bytes) -> Task | None:
 
 def _is_command(message: str) -> bool:
     command = read_command(message)
-    return command is not None and command.name in DISPATCHER_COMMANDS
+    return command is not None and command.name in dispatcher_commands()
 
 
 def said(world: World, raws: list[bytes]) -> dict[str, Task]:

@@ -103,7 +103,7 @@ def test_a_scrape_tells_how_it_stands_and_nothing_of_what_was_said(light: World,
         "hmem_night_failed": 1, "hmem_release_run": 1,
     }  # fmt: skip
     assert {outcome: found["hmem_tasks_total", outcome] for outcome in OUTCOMES} == {
-        "answered": 2, "error": 1, "refused": 0, "cancelled": 0, "dead_lettered": 0, "over_limit": 0, "repeated": 0,
+        "answered": 2, "error": 1, "refused": 0, "cancelled": 0, "dead_lettered": 0, "declined": 0, "repeated": 0,
     }  # fmt: skip
     assert (found["hmem_task_seconds_count",], found["hmem_task_seconds_sum",]) == (3, 5.2)
     assert (found["hmem_claude_seconds_count", "sonnet"], found["hmem_claude_seconds_count", "default"]) == (1, 1)

@@ -14,6 +14,7 @@ from shared.errors import InstallationIncomplete, InvalidInput, NightRunning, Re
 from shared.wire import keys
 from tests.support.machine import free_port
 from tests.support.night.two_hosts import sshd
+from tests.support.processes import forked
 from tests.support.processes.installing import path_without, script
 from tests.support.world import BINARIES, World
 
@@ -51,9 +52,12 @@ class TwoHomes:
 
     def _run(self, home: Path, program: str, *words: str, given: str = "") -> subprocess.CompletedProcess[str]:
         variables = {"HOME": str(home), "PATH": self.path, "HMEM_CONFIG": str(home / ".config/hmem/hmem.toml")}
+        command, variables = [str(BINARIES / program), *words], variables | self.variables
+        if not given:
+            return forked.run(command, 600, variables)
         return subprocess.run(
-            [str(BINARIES / program), *words], env=variables | self.variables, input=given, capture_output=True, text=True, timeout=600, check=False
-        )  # fmt: skip
+            command, env=variables, input=given, capture_output=True, text=True, timeout=600, check=False
+        )
 
 
 @pytest.fixture

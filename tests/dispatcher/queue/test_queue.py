@@ -10,17 +10,15 @@ import socket
 import subprocess
 import sys
 from datetime import UTC, datetime
-from functools import partial
 from subprocess import PIPE
 from typing import Any, cast
-from zoneinfo import ZoneInfo
 
 import pytest
 from redis import Redis
 
 from dispatcher.answering.worker import connect
 from dispatcher.queue.existing_values import LOOKS, is_signed
-from dispatcher.queue.tasks import Claim, TaskQueue
+from dispatcher.queue.tasks import Claim, Counters, TaskQueue
 from shared.system.processes import died_here, host_of, process_name
 from shared.turns.records import RecordRefused, Task, Turn
 from shared.turns.signed.results import Result
@@ -86,27 +84,22 @@ def test_finishing_twice_writes_once(light: World) -> None:
     assert [int(value) for value in light.redis.hvals(light.redis.keys("hcli:stats:*")[0])] == [1]
 
 
-def test_a_chats_counters_are_of_the_chats_day_and_those_of_all_beside_them(light: World) -> None:
-    for number, chat in enumerate((1, 1, 2)):
-        light.enqueue(f"t{number}", "one", chat_id=chat)
-    zone = ZoneInfo("Pacific/Kiritimati" if datetime.now(UTC).hour >= 10 else "Pacific/Niue")  # another day than in UTC
-    day = f"{datetime.now(zone):%Y-%m-%d}"
+def test_counters_rise_once(light: World) -> None:
+    for number in range(3):
+        light.enqueue(f"t{number}", "one")
 
     async def scenario(one: TaskQueue, _two: TaskQueue) -> None:
-        queue = TaskQueue(one._redis, light.settings().task_bytes, partial(is_signed, "k"), zone)
         for _ in range(3):
-            claim = await claimed(queue)
-            again = finished(claim, stats=[("tasks", "1"), ("cost_usd", "0.25")])
-            assert await queue.finish(claim, again)
-            assert not await queue.finish(claim, again)
+            claim = await claimed(one)
+            rises = [("tasks", "1"), ("cost_usd", "0.25")]
+            again = finished(claim, stats=rises, counters=(Counters("hcli:mem:stats:day:9912", 900, rises),))
+            assert await one.finish(claim, again)
+            assert not await one.finish(claim, again)
 
     play(light, scenario)
-    found = {chat: light.redis.hgetall(f"hcli:mem:stats:{day}:{chat}") for chat in (1, 2, 0)}
-    assert found[1] == {b"tasks": b"2", b"cost_usd": b"0.5"}
-    assert found[2] == {b"tasks": b"1", b"cost_usd": b"0.25"}
-    assert found[0] == {b"tasks": b"3", b"cost_usd": b"0.75"}
-    assert all(0 < light.redis.ttl(f"hcli:mem:stats:{day}:{chat}") <= 32 * 86_400 for chat in found)
-    assert light.redis.hget(f"hcli:stats:{datetime.now(UTC):%Y-%m-%d}", "tasks") == b"3", "h-cli's, by UTC"
+    for key, ttl in ((f"hcli:stats:{datetime.now(UTC):%Y-%m-%d}", 172_800), ("hcli:mem:stats:day:9912", 900)):
+        assert light.redis.hgetall(key) == {b"tasks": b"3", b"cost_usd": b"0.75"}
+        assert 0 < light.redis.ttl(key) <= ttl
 
 
 def test_a_dead_workers_tasks_go_back_in_order_and_are_counted(light: World) -> None:

@@ -20,13 +20,15 @@ from shared.system.command import translate
 from shared.turns.records import Task
 from shared.wire import keys
 from shared.wire.client import open_redis
-from shared.wire.key_table import KEYS
+from shared.wire.key_table import all_keys
 from shared.wire.values import count_of, living, run_of, shown
 from tests.support.world import World
 
 WORKER = "fake"
 #: Of each pattern of ours, the key of this worker, task or chat.
-OURS = {re.sub(r"\{[^}]*\}.*", WORKER, key.pattern): key.type for key in KEYS if key.pattern.startswith("hcli:mem:")}
+OURS = {
+    re.sub(r"\{[^}]*\}.*", WORKER, key.pattern): key.type for key in all_keys() if key.pattern.startswith("hcli:mem:")
+}
 #: Of these, what a night asks for beside its own.
 NIGHTS = (keys.RELEASE, keys.WORKERS, keys.TOMBSTONES, keys.lease(WORKER))
 

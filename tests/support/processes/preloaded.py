@@ -18,7 +18,7 @@ PROGRAMS = ("__main__", "env", "landlock_exec")
 
 for package in (shared, dispatcher, nightly):
     for found in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
-        if found.name.rpartition(".")[2] not in PROGRAMS:
+        if found.name.rpartition(".")[2] not in PROGRAMS and ".tests" not in found.name:
             import_module(found.name)
 Settings.model_rebuild()
 _Shape.model_rebuild()

@@ -13,7 +13,7 @@ import redis.asyncio.connection
 import redis.connection
 from redis import Redis, ResponseError
 
-from shared.wire.key_table import KEYS
+from shared.wire.key_table import all_keys
 
 if TYPE_CHECKING:
     from tests.support.redis.users import Guarded
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 #: A key of ours, and what stands for all keys of its kind.
 _KINDS = [
     (re.compile(re.sub(r"\\\{.*", "", re.escape(key.pattern)) + (".+" if "{" in key.pattern else "")), key.pattern)
-    for key in KEYS
+    for key in all_keys()
 ]
 #: What a connection sends for itself. Users of ours may not all do it, and do not need it.
 #: TYPE only names the key after an error about a value of another type; where it is refused, the error says it without the name.

@@ -17,9 +17,10 @@ OWNED = "SET hcli:mem:night:owner '7 here'"
 QUEUED = f"RPUSH hcli:tasks '{MESSAGE}'"
 #: What finish.lua gets.
 FINISHED = {
-    "user": "question", "asst": "answer", "history": ["entry"], "size": 9, "stats": [["tasks", 1], ["cost_usd", 0.5]], "digest": "d",
+    "user": "question", "asst": "answer", "history": ["entry"], "size": 9, "digest": "d",
     "session_was": "", "session": "s1", "session_ttl": HOUR, "turn_ids": ["t1:user"], "dead": "", "history_ttl": HOUR, "history_length": 100,
-    "stats_ttl": [HOUR, HOUR, HOUR], "done_ttl": HOUR, "unconsolidated_length": 9, "dead_length": 9, "result": "signed", "result_ttl": HOUR,
+    "counters": [{"key": "hcli:stats:2026-11-28", "ttl": HOUR, "increments": [["tasks", 1], ["cost_usd", 0.5]]}],
+    "done_ttl": HOUR, "unconsolidated_length": 9, "dead_length": 9, "result": "signed", "result_ttl": HOUR,
     "chat": CHAT, "tokens": 5, "spent_ttl": HOUR, "tags": "", "partial": "hcli:mem:partial:t1", "why": "", "why_kept": [2, HOUR, 50],
     "forget": False, "session_cost": "0.5", "existing_turns": ["", ""], "corrected": "corrected",
 }  # fmt: skip
@@ -156,7 +157,7 @@ RUNS = [
     ScriptRun("dispatcher/queue/end_forgotten_conversation", "dispatcher", ("entry",),
               ("RPUSH hcli:session_history:9912 entry", "SET hcli:session:9912 s")),
     ask(),
-    ask("HSET hcli:mem:stats:2026-11-28:9912 scheduled 3"),
+    ask("SET hcli:mem:scheduled:2026-11-28:9912 3"),
     retry("RPUSH hcli:mem:dead letter", "SET hcli:mem:done:t1 d", "SET hcli:results:t1 apology", "SET hcli:mem:cancel:t1 1"),
     retry("RPUSH hcli:mem:dead letter", digest=""),
     retry("SET hcli:mem:done:t1 other"),

@@ -15,9 +15,11 @@ from typing import Any
 
 from redis import Redis, ResponseError
 
+from dispatcher.chat_data.forget.hooks import keys_of_chat
 from dispatcher.chat_data.forget.request import Scope
 from dispatcher.memory.tombstones import FORGOTTEN
 from dispatcher.queue.scripts import script_text
+from shared.hooks import features
 from shared.text.translations import in_every_language
 from shared.turns.events import Event
 from shared.turns.message_origin import Origin
@@ -245,10 +247,12 @@ class RedisLayer:
                 yield RedisEntry("redis: teaching", key.encode(), entry, "entry", (text,))
 
     def _counters(self, chat_id: str) -> Iterator[RedisEntry]:
-        """The chat's daily counters of messages."""
-        pattern, _ = keys.chat_stats("????-??-??", _escaped(chat_id))
-        for name in self._redis.scan_iter(match=pattern, count=1000):
-            yield RedisEntry("redis: counters", name, b"", "key")
+        """The chat's counters, and keys of features."""
+        escaped = _escaped(chat_id)
+        contributed = features().ask(keys_of_chat, chat_id=escaped)
+        for pattern in (keys.scheduled("????-??-??", escaped), *(one for some in contributed for one in some)):
+            for name in self._redis.scan_iter(match=pattern, count=1000):
+                yield RedisEntry("redis: counters", name, b"", "key")
 
     def _digest(self, chat_id: str) -> Iterator[RedisEntry]:
         """That the chat wants a digest each morning."""

@@ -8,17 +8,16 @@ from starlette.responses import Response
 
 from dispatcher.servers.web.asked import Asked
 from shared.config import sources
-from shared.config.settings import Settings, setting_names
+from shared.config.settings import setting_names
 
 MASKED = "•••••• (set, not shown)"
 
 
 def page(asked: Asked) -> Response:
     where = sources.origins(setting_names())
-    secret = set(sources.secrets_of(asked.settings))
+    secret = set(sources.secrets_of(asked.settings.every()))
     rows = []
-    for name, field in Settings.model_fields.items():
-        value = getattr(asked.settings, name)
+    for name, field, value in asked.settings.every():
         shown = MASKED if (name.upper() in secret or not field.repr) and value else _shown(value)
         rows.append((name.upper(), shown, where.get(name.upper(), "default"), field.description or ""))
     return asked.page("settings.html", "Settings", rows=sorted(rows), file=sources.settings_file())

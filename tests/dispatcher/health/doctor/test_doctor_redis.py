@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from redis import Redis
 
-from dispatcher.health.checks.redis import KEYLESS, USES
+from dispatcher.health.checks.redis import KEYLESS, uses
 from dispatcher.health.findings import Fault
 from tests.support.day.health import ask, expect, looks, redis_server, url_of
 from tests.support.machine import free_port, wait_for
@@ -84,10 +84,10 @@ def test_without_transactions_the_rights_are_still_tried_without_harm(host: Worl
 
 def test_the_rights_asked_for_are_those_the_dispatcher_needs(host: World, durable: Redis) -> None:
     """A user who has exactly these answers a message, also after a dispatcher died."""
-    commands = {name for used in USES.values() for name in used.split()}
+    commands = {name for used in uses().values() for name in used.split()}
     commands |= {line.split()[0] for line in KEYLESS if "SCRIPT" not in line}
     grants = [f"+{name.lower()}" for name in sorted(commands | {"MULTI", "EXEC"})] + ["+script|load"]
-    keys = [f"~{key.replace('doctor', '*')}" for key in USES]
+    keys = [f"~{key.replace('doctor', '*')}" for key in uses()]
     allow(durable, " ".join([*keys, *grants]))
     durable.sadd("hcli:mem:workers", "dead-worker")
     lost = '{"task_id":"lost","message":"hello","chat_id":"7","user_id":1}'

@@ -10,7 +10,8 @@ from zoneinfo import ZoneInfo
 import pytest
 from redis import Redis
 
-from shared.config.daily_limit import DailyLimits
+from dispatcher.features.usage import keys as usage_keys
+from dispatcher.features.usage.limits import DailyLimits
 from shared.errors import SettingsError
 from shared.wire import keys
 from tests.support.day.hcli_bot import SAY, Bot, script
@@ -37,7 +38,7 @@ def test_usage_adds_up_days_and_an_owner_sees_all_chats(limited: World, bot: Bot
     assert ask(bot, "and?", "41") == "fine"
     assert ask(bot, "from the group", GROUP) == "fine"
     before = datetime.now(ZoneInfo("UTC")).date() - timedelta(days=3)
-    here, everywhere = keys.chat_stats(before.isoformat(), "41")
+    here, everywhere = usage_keys.of_day(before.isoformat(), "41")
     for key in (here, everywhere):
         used: Any = {"tasks": 2, "cost_usd": "1.5", "input_tokens": 1000, "output_tokens": "x", "cache_write": 9}
         limited.redis.hset(key, mapping=used)
@@ -50,7 +51,7 @@ def test_usage_adds_up_days_and_an_owner_sees_all_chats(limited: World, bot: Bot
     in_group = bot.ask("/usage", GROUP)
     assert "- today: 1 message; 0.25 USD" in in_group
     assert "All chats" not in in_group
-    ttl = limited.redis.ttl(keys.chat_stats(datetime.now(ZoneInfo("UTC")).date().isoformat(), "41")[0])
+    ttl = limited.redis.ttl(usage_keys.of_day(datetime.now(ZoneInfo("UTC")).date().isoformat(), "41")[0])
     assert 31 * 86_400 < int(ttl) <= 32 * 86_400
     assert 0 < int(limited.redis.ttl(keys.stats(datetime.now(ZoneInfo("UTC")).date().isoformat()))) <= 172_800
     rows = {one["chat_id"]: one for one in json.loads(limited.command("hmem", "usage", "--json").stdout)}

@@ -16,11 +16,12 @@ from redis import Redis
 from shared.config import credentials, sources
 from shared.config.settings import load_settings, setting_names
 from tests.servers import redis8
+from tests.support.day.hcli_bot import Bot
 from tests.support.machine import redis_server
 from tests.support.processes import forked
 from tests.support.redis import recorded
 from tests.support.redis.users import guarded_redis, vector_additions
-from tests.support.world import REPOSITORY, Live, Snapshot, World
+from tests.support.world import REPOSITORY, Dispatcher, Live, Snapshot, World
 
 if TYPE_CHECKING:
     from dispatcher.memory.embedder import DayEmbedder
@@ -66,6 +67,19 @@ def redis(redis_url: str) -> Iterator[Redis]:
     client.flushall()
     yield client
     client.close()
+
+
+@pytest.fixture
+def bot(redis: Redis) -> Bot:
+    """A client that does what h-cli's bot does."""
+    return Bot(redis)
+
+
+@pytest.fixture
+def dispatcher(light: World) -> Iterator[Dispatcher]:
+    running = light.start_dispatcher()
+    yield running
+    assert running.stop() == 0
 
 
 @pytest.fixture(autouse=True)

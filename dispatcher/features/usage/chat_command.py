@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dispatcher.answering.commands.command import CommandReply
-from dispatcher.queue.chat.usage import ChatUsage, UsageCounts, total
+from dispatcher.features.usage.counts import ChatUsage, UsageCounts, total
+from dispatcher.features.usage.limits import ALL, Limit, amount_text, dollars
 from dispatcher.queue.rights import Rights
-from shared.config.daily_limit import ALL, Limit, amount_text, dollars
 from shared.text.translations import later, tr, tr_count
 from shared.turns.records import Task
 

@@ -16,9 +16,9 @@ from zoneinfo import ZoneInfo
 import redis
 from redis.asyncio import Redis
 
-from shared.config.daily_limit import ALL, DailyLimits, Limit
+from dispatcher.features.usage import keys
+from dispatcher.features.usage.limits import ALL, DailyLimits, Limit
 from shared.errors import RedisUnavailable
-from shared.wire import keys
 from shared.wire.values import shown
 
 
@@ -73,7 +73,7 @@ class ChatUsage:
         today = self.today(now)
         async with self._redis.pipeline(transaction=False) as pipe:
             for back in range(count):
-                for key in keys.chat_stats((today - timedelta(days=back)).isoformat(), chat_id):
+                for key in keys.of_day((today - timedelta(days=back)).isoformat(), chat_id):
                     pipe.hgetall(key)
             raws = await pipe.execute(raise_on_error=False)
         if wrong := next((raw for raw in raws if isinstance(raw, Exception)), None):
@@ -94,11 +94,11 @@ class ChatUsage:
 
 
 def read_usage(client: redis.Redis, today: date, days: int) -> dict[str, UsageCounts]:
-    """Chat id → what it used in these days, today included; the dearest first. The chats' sum is under keys.EVERY_CHAT."""
+    """Chat id → what it used in these days, today included; most expensive first. The chats' sum is under keys.EVERY_CHAT."""
     wanted = {(today - timedelta(days=back)).isoformat() for back in range(days)}
     rows = defaultdict[str, list[UsageCounts]](list)
-    for key in client.scan_iter(match=f"{keys.CHAT_STATS_PREFIX}*", count=1000):
-        day, _, chat_id = shown(cast(bytes, key).removeprefix(keys.CHAT_STATS_PREFIX.encode())).partition(":")
+    for key in client.scan_iter(match=f"{keys.PREFIX}*", count=1000):
+        day, _, chat_id = shown(cast(bytes, key).removeprefix(keys.PREFIX.encode())).partition(":")
         if day in wanted and chat_id and client.type(key) == b"hash":
             rows[chat_id].append(UsageCounts.parse(cast(dict[bytes, bytes], client.hgetall(key))))
     sums = {chat_id: total(usages) for chat_id, usages in rows.items()}

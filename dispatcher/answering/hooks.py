@@ -1,0 +1,34 @@
+"""What features add to the answering of a message, in the order in which it happens (shared/hooks.py)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from shared.hooks import specification
+
+if TYPE_CHECKING:
+    from dispatcher.answering.commands.command import Handler
+    from dispatcher.answering.core import Core
+    from dispatcher.queue.tasks import Counters, Finished
+    from shared.turns.records import Task
+
+
+@specification(fails="closed")
+def dispatcher(core: Core) -> object | None:
+    """The feature's part of a dispatcher, made once at its start: an object whose methods implement the hooks below. An error ends the start."""
+
+
+@specification(fails="closed")
+def chat_commands() -> Mapping[str, Handler] | None:
+    """Name of a command without its slash → what carries it out. Called once."""
+
+
+@specification(fails="closed")
+async def decline(task: Task, now: float) -> str | None:
+    """Before Claude is asked: why this message is not answered, as a sentence for the chat. It is stored all the same; `now` in POSIX seconds."""
+
+
+@specification(fails="open")
+def counters(finished: Finished) -> Sequence[Counters] | None:
+    """Counters that rise with a finished message, in the one transaction that finishes it."""

@@ -1,0 +1,135 @@
+"""The seams: what a feature may add to this program, each as one hook; run by pluggy.
+
+A feature is a folder of `dispatcher/features/` with a module `feature`, whose functions marked with `@hook` implement the specifications of the
+same names: those below, and those of SPECIFICATIONS. Whatever is in the folders is loaded, and nothing else names it: without its folder, a
+feature is not there. Hooks return what they contribute; the core does the writing.
+
+A specification says what happens when an implementation of it raises:
+
+- `fails="closed"`: the error goes on to the caller, and what was to be done is not done;
+- `fails="open"`: the error is logged and counted, and the rest goes on without what that feature would have contributed.
+"""
+
+from __future__ import annotations
+
+import pkgutil
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cache
+from importlib import import_module
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar
+
+import pluggy
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+PROJECT = "hmem"
+#: Marks a function or method as the implementation of the hook of its name.
+hook = pluggy.HookimplMarker(PROJECT)
+_specification = pluggy.HookspecMarker(PROJECT)
+#: Packages whose folders are features, and modules with further specifications.
+FEATURES = ("dispatcher.features",)
+SPECIFICATIONS = (
+    "dispatcher.cli.hooks", "dispatcher.queue.chat_commands", "dispatcher.answering.hooks", "dispatcher.chat_data.forget.hooks",
+)  # fmt: skip
+
+#: Feature → how often an implementation of it has raised in this process.
+failures = Counter[str]()
+
+
+def specification(fails: Literal["open", "closed"]) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Marks the specification of a hook. Callers name its parameters; an implementation takes those that it wants."""
+
+    def mark(function: Callable[P, R]) -> Callable[P, R]:
+        function.fails = fails  # type: ignore[attr-defined]
+        return _specification(function)
+
+    return mark
+
+
+@specification(fails="closed")
+def settings() -> type[BaseModel] | None:
+    """The feature's settings: a subclass of `FeatureSettings`, whose fields are settings like all others. `Settings.of(…)` has their values."""
+
+
+@specification(fails="closed")
+def redis_keys() -> Sequence[Any] | None:
+    """The feature's keys (`shared.wire.key_table.Key`), beginning with "hcli:mem:", for the documents."""
+
+
+@specification(fails="closed")
+def redis_rights() -> Mapping[str, Sequence[Any]] | None:
+    """User of Redis → what it may do with these keys (`shared.wire.rights.Right`); `redis-users.acl` is made from it."""
+
+
+class Hooks:
+    """The implementations of some plugins (name, module or object), asked in the order of their names."""
+
+    def __init__(self, plugins: Iterable[tuple[str, object]]) -> None:
+        self._manager = pluggy.PluginManager(PROJECT)
+        for module in (__name__, *SPECIFICATIONS):
+            self._manager.add_hookspecs(import_module(module))
+        for name, plugin in plugins:
+            self._manager.register(plugin, name)
+        self._manager.check_pending()
+
+    def ask(self, spec: Callable[P, R | None], *_: P.args, **arguments: P.kwargs) -> list[R]:
+        """What the implementations return; None is no contribution."""
+        return [made for _, made in self._each(spec, arguments) if made is not None]
+
+    async def wait(self, spec: Callable[P, Awaitable[R | None]], *_: P.args, **arguments: P.kwargs) -> list[R]:
+        """The same of implementations that are coroutines, one after the other."""
+        found = list[R]()
+        for name, coroutine in self._each(spec, arguments):
+            try:
+                made = await coroutine
+            except Exception:  # noqa: BLE001 - whatever a feature raises
+                _note_failure(name, spec)
+            else:
+                found += [] if made is None else [made]
+        return found
+
+    def parts(self, spec: Callable[P, object | None], *_: P.args, **arguments: P.kwargs) -> Hooks:
+        """The objects that these implementations return, as plugins themselves."""
+        return Hooks((name, part) for name, part in self._each(spec, arguments) if part is not None)
+
+    def _each(self, spec: Callable[..., R], arguments: Mapping[str, Any]) -> Iterator[tuple[str, R]]:
+        """Each by itself, because pluggy ends a call at the first exception."""
+        found = getattr(self._manager.hook, spec.__name__).get_hookimpls()
+        for one in sorted(found, key=lambda one: str(one.plugin_name)):
+            try:
+                made = one.function(*[arguments[name] for name in one.argnames])
+            except Exception:  # noqa: BLE001 - whatever a feature raises
+                _note_failure(one.plugin_name, spec)
+            else:
+                yield one.plugin_name, made
+
+
+@cache
+def features() -> Hooks:
+    """The features that are there, loaded at the first call."""
+    names = [(package, name) for package in FEATURES for name in feature_names(package)]
+    return Hooks((name, import_module(f"{package}.{name}.feature")) for package, name in names)
+
+
+def feature_names(package: str = FEATURES[0]) -> list[str]:
+    """The folders of features in a package, sorted; none where the package is not there."""
+    place = find_spec(package)
+    return sorted(one.name for one in pkgutil.iter_modules(place.submodule_search_locations if place else []))
+
+
+def _note_failure(feature: str, spec: Callable[..., Any]) -> None:
+    """While an exception is handled: raise it on, or log and count it."""
+    if spec.fails == "closed":  # type: ignore[attr-defined]
+        raise
+    import structlog
+
+    failures[feature] += 1
+    structlog.get_logger().exception(
+        "a feature failed; the rest goes on without it", feature=feature, hook=spec.__name__
+    )
