@@ -23,7 +23,6 @@ from dispatcher.cli.main import hmem
 from dispatcher.health.findings import Fault
 from nightly.cli.main import app as hmem_night
 from scripts import redis_users
-from shared.config.owner_settings import OwnerSettings
 from shared.config.settings import setting_fields, setting_names
 from shared.config.values import AbsolutePath, ClockTime
 from shared.errors import exit_codes, explanations
@@ -156,10 +155,10 @@ def settings() -> str:
     """Every setting with its type, default and meaning."""
     rows = [
         (f"`{name.upper()}`", kind(field), shown_default(field), marked(field.description or ""))
-        for name, field in sorted(setting_fields().items(), key=lambda named: named[0] in OwnerSettings.model_fields)
+        for name, field in setting_fields().items()
     ]
     return page(
-        "Settings", "shared/config/settings.py and owner_settings.py",
+        "Settings", "shared/config/ and the settings of each feature",
         "Read once at the start: from the environment, from the credentials file, from the settings file; what comes first wins. Both files are\n"
         "flat TOML with the names below ([deploy/hmem.toml](../deploy/hmem.toml) holds every name with its default). An unknown name in a file is\n"
         "refused, and so is a file that others than its owner may write. A command that root starts goes on as the user whose directory it works in.",

@@ -15,8 +15,8 @@ from urllib.parse import urlencode
 from PIL import Image
 from playwright.sync_api import Browser, FloatRect, Page, sync_playwright
 
+from dispatcher.features.web.tests.page_world import GROUP, NOOR, PageWorld, asked, household, own_world, page_over
 from tests.support.processes.chromium import executable
-from tests.support.processes.page_world import GROUP, NOOR, PageWorld, asked, household, own_world, page_over
 from tests.support.world import STAND_IN
 
 IMAGES = Path(__file__).parent.parent / "docs" / "images"

@@ -36,6 +36,7 @@ _specification = pluggy.HookspecMarker(PROJECT)
 FEATURES = ("dispatcher.features",)
 SPECIFICATIONS = (
     "dispatcher.cli.hooks", "dispatcher.queue.chat_commands", "dispatcher.answering.hooks", "dispatcher.chat_data.forget.hooks",
+    "dispatcher.health.findings",
 )  # fmt: skip
 
 #: Feature → how often an implementation of it has raised in this process.

@@ -3,15 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from shared.hooks import specification
 
 if TYPE_CHECKING:
+    from redis import Redis
+    from redis.asyncio import Redis as AsyncRedis
+
     from dispatcher.answering.commands.command import Handler
-    from dispatcher.answering.core import Core
-    from dispatcher.queue.tasks import Counters, Finished
+    from dispatcher.answering.results import ResultBuilder
+    from dispatcher.memory.day.memory import DayMemory
+    from dispatcher.queue.rights import Rights
+    from dispatcher.queue.tasks import Counters, Finished, TaskQueue
+    from dispatcher.releases.served import ServedRelease
+    from shared.config.settings import Settings
     from shared.turns.records import Task
+
+
+@dataclass(frozen=True)
+class Core:
+    """What a dispatcher has. `redis` is its own connection, `background` one for threads; `served` is the release that is read."""
+
+    settings: Settings
+    redis: AsyncRedis
+    background: Redis
+    queue: TaskQueue
+    day: DayMemory
+    served: ServedRelease
+    rights: Rights
+    results: ResultBuilder
 
 
 @specification(fails="closed")

@@ -26,8 +26,7 @@ from dispatcher.answering.commands.memory import MemoryCommands
 from dispatcher.answering.commands.registry import CommandRegistry
 from dispatcher.answering.commands.schedules import ScheduleCommands, TimeZoneCommand
 from dispatcher.answering.conversation import ConversationAnswerer, MessageContexts
-from dispatcher.answering.core import Core
-from dispatcher.answering.hooks import chat_commands, counters, decline
+from dispatcher.answering.hooks import Core, chat_commands, counters, decline
 from dispatcher.answering.hooks import dispatcher as dispatcher_parts
 from dispatcher.answering.media.corrections import Corrections
 from dispatcher.answering.media.documents.conversion import DocumentReader

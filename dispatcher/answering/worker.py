@@ -123,7 +123,7 @@ class Worker:
         if not self._handler.day.wanted:
             yield
             return
-        from dispatcher.answering.consolidation import Consolidator, scheduled
+        from dispatcher.queue.consolidation import Consolidator, scheduled
         from dispatcher.queue.schedule_sender import ScheduleSender
 
         client = open_redis(self._settings.redis_url, BACKGROUND)

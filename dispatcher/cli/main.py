@@ -25,12 +25,6 @@ COMMANDS = (
     ),
     CommandEntry("run", "dispatcher.cli.main", "The dispatcher, in the foreground."),
     CommandEntry("telegram", "dispatcher.cli.main", "The Telegram bot, in the foreground."),
-    CommandEntry("mcp", "dispatcher.cli.main", "One chat's memory as MCP tools, over standard input and output."),
-    CommandEntry(
-        "web",
-        "dispatcher.cli.main",
-        "The owner's page: state, nights, chats, and why each answer was what it was. Prints a link on its first line.",
-    ),
     CommandEntry(
         "ask",
         "dispatcher.cli.ask",
@@ -103,7 +97,7 @@ COMMANDS = (
 )
 hmem = CommandGroup("hmem", __doc__, [*COMMANDS, *(one for some in features().ask(commands) for one in some)])
 
-#: The four that run until they are stopped.
+#: The two that run until they are stopped.
 app = application()
 
 
@@ -198,37 +192,3 @@ def telegram(
     from dispatcher.telegram.bot import serve
 
     asyncio.run(serve(settings))
-
-
-@app.command()
-def mcp(
-    chat: Annotated[str, typer.Option(help="The chat whose memory it is; --chat=-100 for a negative one.")],
-) -> None:
-    """One chat's memory as MCP tools, over standard input and output."""
-    settings = start("dispatcher")
-    from dispatcher.cli.arguments import given_chat
-    from dispatcher.servers.mcp.server import serve
-
-    serve(settings, given_chat(chat))
-
-
-@app.command()
-def web(
-    listen: Annotated[str, typer.Option(help="Address and port instead of WEB_LISTEN.")] = "",
-    chats: Annotated[str, typer.Option(help="Show only these chats, comma-separated, instead of WEB_CHATS.")] = "",
-    read_only: Annotated[bool, typer.Option("--read-only", help="Print only a link for a look.")] = False,
-    open_: Annotated[bool, typer.Option("--open", help="Open the link in a browser.")] = False,
-) -> None:
-    """The owner's page: state, nights, chats, and why each answer was what it was. Prints a link on its first line; runs until it is stopped."""
-    from dispatcher.servers.web.serve import serve
-    from shared.config.values import listen_address, named_chats
-    from shared.errors import InvalidInput
-
-    for option, value, check in (("--listen", listen, listen_address), ("--chats", chats, named_chats)):
-        try:
-            value and check(value)
-        except ValueError as error:
-            raise InvalidInput(f"{option}: {error}.") from error
-    settings = start(children=("night",))
-    changes = {name: value for name, value in (("web_listen", listen), ("web_chats", chats)) if value}
-    serve(settings.model_copy(update=changes), read_only=read_only, open_browser=open_)

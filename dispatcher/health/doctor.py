@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from redis import Redis
@@ -52,9 +52,10 @@ from dispatcher.health.checks.redis import (
     check_restart,
     check_rights,
 )
-from dispatcher.health.findings import Finding, Setup, of_error, problem, skipped
+from dispatcher.health.findings import Check, Finding, Setup, checks, of_error, problem, skipped
 from shared.config.settings import Settings
 from shared.errors import SettingsError
+from shared.hooks import features
 from shared.system.command import translate
 from shared.wire.client import asking_once, open_redis
 
@@ -63,13 +64,7 @@ REDIS_SECONDS = 5.0
 MARKS = {"ok": "✓", "warning": "!", "problem": "✗", "skipped": "-"}
 
 
-@dataclass(frozen=True)
-class Check:
-    name: str
-    run: Callable[[Setup], Finding]
-    needs: tuple[str, ...] = ()  # checks that must not have failed
-
-
+#: Those of the core, in order of importance; features' follow.
 CHECKS: tuple[Check, ...] = (
     Check("settings", check_secret),
     Check("redis", check_redis),
@@ -111,7 +106,7 @@ def examine(settings: Settings) -> Iterator[Finding]:
     with closing(connect(settings)) as client:
         setup = Setup(settings, client, time.time, shutil.disk_usage)
         found: dict[str, Finding] = {}
-        for check in CHECKS:
+        for check in (*CHECKS, *(one for some in features().ask(checks) for one in some)):
             failed = [name for name in check.needs if found[name].state in ("problem", "skipped")]
             finding = (
                 skipped(f"Not checked, because the check of {failed[0]} failed.") if failed else carry_out(check, setup)

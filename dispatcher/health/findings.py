@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from enum import IntEnum
 from pathlib import Path
@@ -14,6 +14,7 @@ from redis import Redis
 
 from shared.config.settings import Settings
 from shared.errors import HmemError
+from shared.hooks import specification
 
 
 class Fault(IntEnum):
@@ -163,3 +164,17 @@ def of_error(error: HmemError) -> Finding:
     if not sentence:
         sentence, fix = fix, "See this exit code in docs/exit-codes.md."
     return problem(error.exit_code, sentence.rstrip(".") + ".", fix)
+
+
+@dataclass(frozen=True)
+class Check:
+    """One check of the doctor; `needs`: names of checks that must not have failed."""
+
+    name: str
+    run: Callable[[Setup], Finding]
+    needs: tuple[str, ...] = ()
+
+
+@specification(fails="open")
+def checks() -> Sequence[Check] | None:
+    """Checks of the feature for `hmem doctor`."""

@@ -195,11 +195,11 @@ def _tag(kept: Row, code: str) -> str:
 @asynccontextmanager
 async def _dispatcher(now: Callable[[], float]) -> AsyncIterator[tuple[TaskHandler, Callable[[], None]]]:
     """A dispatcher's parts, and a round of its consolidation."""
-    from dispatcher.answering.consolidation import Consolidator
     from dispatcher.answering.task_handler import TaskHandler
     from dispatcher.answering.worker import connect
     from dispatcher.health.metrics import Metrics
     from dispatcher.memory.day.memory import DayMemory
+    from dispatcher.queue.consolidation import Consolidator
     from dispatcher.releases.served import ServedRelease
     from shared.config.settings import load_settings
     from shared.wire.client import BACKGROUND, open_redis

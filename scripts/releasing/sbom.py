@@ -18,7 +18,7 @@ from scripts.releasing.source import ReleaseRefused, Source
 
 #: The version of the format.
 SPEC = SchemaVersion.V1_6
-STATIC = Path("dispatcher/servers/web/static")
+STATIC = Path("dispatcher/features/web/static")
 MODEL = Path("shared/models/all-MiniLM-L6-v2-int8")
 _ROW = re.compile(r"^\| `(\S+)` \| (\S+) (\S+) \| \[(\w+)\]\(.*\) \| `([0-9a-f]{64})` \|$", re.MULTILINE)
 

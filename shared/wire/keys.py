@@ -40,6 +40,7 @@ APPROVALS_OPEN = "hcli:mem:approvals:open"
 APPROVALS = "hcli:mem:approvals"
 CLAUDE_ERRORS = "hcli:mem:claude"
 
+SCHEDULED_PREFIX = "hcli:mem:scheduled:"
 SELECTION_PREFIX = "hcli:mem:selection:"
 EVENT_PREFIX = "hcli:mem:event:"
 VECTOR_PARTS_PREFIX = "hcli:mem:vectors:part:"
@@ -102,7 +103,7 @@ def stats(day: str) -> str:
 
 def scheduled(day: str, chat_id: str) -> str:
     """How many scheduled questions a chat has asked on a day in its zone."""
-    return f"hcli:mem:scheduled:{day}:{chat_id}"
+    return f"{SCHEDULED_PREFIX}{day}:{chat_id}"
 
 
 def inflight(worker: str) -> str:

@@ -154,7 +154,8 @@ def test_the_tests_that_the_documents_name_are_there() -> None:
     named = {one for path in DOCUMENTS for one in re.findall(r"`(test_\w+)`", text_of(path))}
     there = {
         node.name
-        for path in (REPOSITORY / "tests").rglob("test_*.py")
+        for folder in (REPOSITORY / "tests", REPOSITORY / "dispatcher" / "features")
+        for path in folder.rglob("test_*.py")
         for node in ast.walk(ast.parse(text_of(path)))
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
     }

@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.engines, pytest.mark.timeout(3600)]
 PROGRAMS = ("debootstrap", "systemd-nspawn", "unshare", "git")
 PACKAGES = ("python3", "git", "sudo")
 #: Some of everything: documents, commands, the CLI behind Landlock, a browser.
-TESTS = "tests/docs tests/dispatcher/cli tests/dispatcher/claude tests/dispatcher/servers/web/browser/test_actions.py"
+TESTS = "tests/docs tests/dispatcher/cli tests/dispatcher/claude dispatcher/features/web/tests/browser/test_actions.py"
 
 
 class Bare:

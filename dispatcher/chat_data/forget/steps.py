@@ -33,8 +33,7 @@ from dispatcher.chat_data.forget.layers.redis_files import rewrite
 from dispatcher.chat_data.forget.layers.store import StoreLayer, open_store
 from dispatcher.chat_data.forget.layers.tasks import Running, TasksLayer
 from dispatcher.chat_data.forget.receipt import receipt, what_stays, write_receipt
-from dispatcher.chat_data.forget.scan import Proof
-from dispatcher.chat_data.forget.scan_files import add_files
+from dispatcher.chat_data.forget.scan import Proof, add_files
 from dispatcher.memory.store.events import hand_over
 from dispatcher.memory.tombstones import Forgotten, announce, end_conversation, raise_mark
 from shared.config.ownership import OURS

@@ -18,7 +18,7 @@ from shared.wire.rights import Right
 
 if TYPE_CHECKING:
     from dispatcher.answering.commands.command import Handler
-    from dispatcher.answering.core import Core
+    from dispatcher.answering.hooks import Core
     from dispatcher.queue.tasks import Counters as Counted
     from dispatcher.queue.tasks import Finished
     from shared.turns.records import Task

@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
-from dispatcher.answering import consolidation
-from dispatcher.answering.consolidation import MOST_TRIES, Consolidator
 from dispatcher.memory import embedder
 from dispatcher.memory.day.memory import DayMemory
 from dispatcher.memory.store.memories import MemoryType
 from dispatcher.memory.store.summaries import SessionSummary
 from dispatcher.prompt.assemble import PromptRequest, assemble
 from dispatcher.prompt.context import Context
+from dispatcher.queue import consolidation
+from dispatcher.queue.consolidation import MOST_TRIES, Consolidator
 from shared.config.settings import Settings
 from tests.servers.ollama_api import OllamaApi
 from tests.support.day.talking import CHAT, kept, outbox, stored, summaries, waiting

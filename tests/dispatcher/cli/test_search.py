@@ -11,6 +11,7 @@ import pytest
 
 from dispatcher.cli.arguments import sides
 from dispatcher.cli.search import find
+from dispatcher.features.mcp.tests.memory_server import searched
 from dispatcher.memory.day.memory import DayMemory
 from dispatcher.memory.day.search import SearchResult
 from dispatcher.memory.tombstones import Forgotten
@@ -18,7 +19,6 @@ from shared.errors import InvalidInput
 from shared.search.types import Query
 from shared.turns.records import Tombstone, Turn
 from tests.support.machine import free_port
-from tests.support.processes.memory_server import searched
 from tests.support.world import World
 
 BOILER, HUMMING, NOW = "the boiler broke down on Monday", "the boiler has been humming since breakfast", time.time()

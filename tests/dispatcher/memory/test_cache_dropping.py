@@ -17,12 +17,12 @@ from typing import Any
 
 import pytest
 
+from dispatcher.features.mcp.tools import ChatMemory
 from dispatcher.memory.cache_dropping import CacheDropper
 from dispatcher.memory.day.memory import DayMemory
 from dispatcher.memory.tombstones import raise_mark
 from dispatcher.prompt.assemble import PromptRequest, assemble
 from dispatcher.releases.served import ServedRelease
-from dispatcher.servers.mcp.tools import ChatMemory
 from shared.turns.records import Task, Turn
 from shared.wire import keys
 from tests.support.day.forgetting_world import CHAT, hmem, impatient
@@ -37,8 +37,8 @@ NO_WORDS = {
     "dispatcher/prompt/budget.py:_frames": "sizes of templates", "dispatcher/memory/store/rows.py:_entering": "a statement",
     "dispatcher/memory/store/turns.py:_upsert": "a statement", "shared/text/dates/calendar_words.py:_whole": "patterns, by the tables' own words",
     "shared/text/dates/named_times.py:_rules": "rules, by language", "shared/text/translations/__init__.py:_catalog": "our own texts",
-    "shared/config/installation.py:_distribution": "the program's own metadata", "dispatcher/servers/web/render.py:environment": "templates",
-    "dispatcher/servers/web/render.py:static_url": "hashes of our own files", "shared/delivery/transfer.py:durable_option": "what rsync can do",
+    "shared/config/installation.py:_distribution": "the program's own metadata", "dispatcher/features/web/render.py:environment": "templates",
+    "dispatcher/features/web/render.py:static_url": "hashes of our own files", "shared/delivery/transfer.py:durable_option": "what rsync can do",
 }  # fmt: skip
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from dispatcher.features.mcp.tests.memory_server import searched
 from dispatcher.memory.day.memory import DayMemory
 from dispatcher.prompt.budget import compose
 from dispatcher.prompt.prompt_input import PromptInput
@@ -18,7 +19,6 @@ from shared.turns.chunking import chunks_of
 from shared.turns.records import Task, Turn, user_id_of
 from shared.turns.speakers import label, namesakes
 from tests.support.machine import wait_for
-from tests.support.processes.memory_server import searched
 from tests.support.world import World
 
 GROUP = "-100"

@@ -96,7 +96,7 @@ def ask(*before: str) -> ScriptRun:
 
 
 def rotate(*before: str) -> ScriptRun:
-    return of_dispatcher("answering/rotate", CHAT, "s1", "entry", before=before)
+    return of_dispatcher("queue/rotate", CHAT, "s1", "entry", before=before)
 
 
 def retry(*before: str, digest: str = "d") -> ScriptRun:
@@ -162,7 +162,7 @@ RUNS = [
     retry("RPUSH hcli:mem:dead letter", digest=""),
     retry("SET hcli:mem:done:t1 other"),
     # sessions
-    ScriptRun("dispatcher/answering/consolidated", "dispatcher", (CHAT, 9, "t1:user"),
+    ScriptRun("dispatcher/queue/consolidated", "dispatcher", (CHAT, 9, "t1:user"),
               ("RPUSH hcli:mem:unconsolidated:9912 t1:user", "SADD hcli:mem:chats 9912")),
     rotate(BUSY),
     rotate("SET hcli:session:9912 s1", "RPUSH hcli:session_history:9912 entry other", "SET hcli:session_size:9912 5"),

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from dispatcher.chat_data.forget.layers.store import StoreLayer
+from dispatcher.features.mcp.tools import ChatMemory
 from dispatcher.memory.day.memory import DayMemory
 from dispatcher.memory.session_history import conversation_of
 from dispatcher.memory.tombstones import FORGOTTEN, Forgotten, erases
-from dispatcher.servers.mcp.tools import ChatMemory
 from shared.turns.records import Task, Tombstone, dumps
 from tests.dispatcher.chat_data.forget.test_every_layer import content_of
 from tests.support.day.forgetting_world import CANARIES, CHAT, OTHERS, hmem, result_of

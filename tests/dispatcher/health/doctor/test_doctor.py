@@ -8,7 +8,7 @@ import pytest
 from redis import Redis
 
 from dispatcher.health import doctor
-from dispatcher.health.findings import Finding
+from dispatcher.health.findings import Check, Finding
 from tests.support.world import World, sign_of_life
 
 
@@ -51,7 +51,7 @@ def test_a_check_that_breaks_stops_none_of_the_others(host: World, monkeypatch: 
         raise ZeroDivisionError("a defect")
 
     first, *others = doctor.CHECKS
-    monkeypatch.setattr(doctor, "CHECKS", (doctor.Check(first.name, broken), *others))
+    monkeypatch.setattr(doctor, "CHECKS", (Check(first.name, broken), *others))
     found = list(doctor.examine(host.settings()))
     assert (found[0].state, found[0].code) == ("problem", 1)
     assert "defect" in found[0].sentence

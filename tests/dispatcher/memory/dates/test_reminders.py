@@ -14,11 +14,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dispatcher.answering.consolidation import Consolidator
 from dispatcher.memory.dates.deadlines import resolve
 from dispatcher.memory.dates.reminders import EARLIEST_SECONDS, language_of_reminder, reminder_text, reminder_time
 from dispatcher.memory.day.memory import DayMemory
 from dispatcher.memory.store.memories import Memory, MemoryType
+from dispatcher.queue.consolidation import Consolidator
 from shared.turns.records import Turn
 from tests.support.world import World
 

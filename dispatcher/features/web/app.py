@@ -1,0 +1,190 @@
+"""The page as an ASGI application: which function answers which path, for whom, and what an error looks like."""
+
+from __future__ import annotations
+
+import hmac
+import shutil
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import structlog
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.datastructures import UploadFile
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response
+from starlette.routing import BaseRoute, Mount, Route
+from starlette.staticfiles import StaticFiles
+
+from dispatcher.features.web.jobs import Jobs
+from dispatcher.features.web.reader import Reader
+from dispatcher.features.web.render import STATIC, render
+from dispatcher.features.web.requests.access import Access, Grant, Session, TooManyTries
+from dispatcher.features.web.requests.asked import Asked, NotShown
+from dispatcher.features.web.requests.guard import BODY_BYTES, UPLOAD_PATH, Guard
+from dispatcher.features.web.requests.uploads import store_upload
+from dispatcher.features.web.settings import WebSettings
+from shared.config.settings import Settings
+from shared.config.values import named_chats
+from shared.errors import InvalidInput
+from shared.system.command import translate
+
+log = structlog.get_logger()
+
+FORM_TOKEN = "form-token"  # noqa: S105 - the name of the field
+
+
+@dataclass(frozen=True)
+class Page:
+    """`writes`: not for sessions that may only look; `whole_host`: not for those that see some chats."""
+
+    path: str
+    answer: Callable[[Asked], Response]
+    methods: tuple[str, ...] = ("GET",)
+    whole_host: bool = False
+
+    @property
+    def writes(self) -> bool:
+        return "POST" in self.methods
+
+
+@dataclass(frozen=True)
+class PageServices:
+    """What all requests share."""
+
+    settings: Settings
+    access: Access
+    reader: Reader
+    jobs: Jobs
+    port: int
+    secure: bool = False  # the browser's connection has TLS
+
+    @property
+    def cookie(self) -> str:
+        """Its name. A browser has one set of cookies for all ports of a host, so each page has its own."""
+        return f"__Host-hmem-{self.port}" if self.secure else f"hmem-{self.port}"
+
+
+def application(served: PageServices, pages: Sequence[Page], hosts: Sequence[str], origins: Sequence[str]) -> Starlette:
+    """`hosts` and `origins`: the values of those headers that are ours."""
+    routes: list[BaseRoute] = [Route(page.path, _endpoint(served, page), methods=[*page.methods]) for page in pages]
+    routes += [
+        Route("/enter", _enter(served), methods=["GET", "POST"]),
+        Route("/leave", _leave(served), methods=["POST"]),
+        Mount("/static", StaticFiles(directory=STATIC)),
+    ]
+    handlers = {HTTPException: _http_error, Exception: _defect}
+    guard = Middleware(Guard, hosts=hosts, origins=origins)
+    return Starlette(routes=routes, middleware=[guard], exception_handlers=handlers)
+
+
+def _endpoint(served: PageServices, page: Page) -> Callable[[Request], object]:
+    async def endpoint(request: Request) -> Response:
+        session = served.access.session(request.cookies.get(served.cookie, ""))
+        if session is None:
+            return _door(401)
+        grant = session.grant
+        if (page.writes and grant.read_only) or (page.whole_host and not grant.whole_host):
+            return _error(404, NOT_HERE)
+        try:
+            form = await _form(request, session, served.settings) if page.writes else {}
+            asked = Asked(
+                session, served.settings, served.reader, served.jobs, request.url.path,
+                {**request.query_params, **request.path_params}, form, request.headers.get("hx-request") == "true",
+            )  # fmt: skip
+            return await run_in_threadpool(page.answer, asked)
+        except NotShown:
+            return _error(404, NOT_HERE)
+        except Exception as error:
+            ours = translate(error)
+            if ours is None:
+                raise
+            return _error(400 if isinstance(ours, InvalidInput) else 503, str(ours))
+
+    return endpoint
+
+
+NOT_HERE = "There is no such page, or this link does not open it."
+
+
+async def _form(request: Request, session: Session, settings: Settings) -> dict[str, str]:
+    """The fields of a form with the session's token; of a file, where it was stored. InvalidInput without the token."""
+    takes_file = request.url.path == UPLOAD_PATH
+    if takes_file and int(request.headers["content-length"]) * 2 > shutil.disk_usage(tempfile.gettempdir()).free:
+        raise InvalidInput(
+            "There is not enough room for this file on the disk of this host. Free some, or import it there."
+        )
+    async with request.form(max_files=int(takes_file), max_fields=100, max_part_size=BODY_BYTES) as fields:
+        form = {name: value for name, value in fields.items() if not isinstance(value, UploadFile)}
+        _check_token(form, session)
+        for name, value in fields.items():
+            if isinstance(value, UploadFile) and value.size:
+                form[name] = await run_in_threadpool(store_upload, settings, value.file)
+        return form
+
+
+def _check_token(form: Mapping[str, str], session: Session) -> None:
+    if not hmac.compare_digest(form.get(FORM_TOKEN, "").encode(), session.form_token.encode()):
+        raise InvalidInput("The form is from an earlier session. Load the page again, then repeat what you did.")
+
+
+def _enter(served: PageServices) -> Callable[[Request], object]:
+    async def enter(request: Request) -> Response:
+        """A token, from the link or from the form, becomes a session; the address without the token follows."""
+        token = request.query_params.get("token", "")
+        if request.method == "POST":
+            token = str((await request.form(max_files=0, max_fields=3)).get("token", ""))
+        address = request.client.host if request.client else ""
+        try:
+            name = served.access.enter(token, address) if token else None
+        except TooManyTries as error:
+            return _error(429, f"There were too many wrong tokens from {address}. Wait {error.seconds} seconds.")
+        if name is None:
+            return _door(401, wrong=bool(token))
+        answer = HTMLResponse(
+            render("entered.html", title="Entered")
+        )  # a redirect would be the other site's, from where the link may come
+        answer.set_cookie(served.cookie, name, httponly=True, samesite="strict", secure=served.secure, path="/")
+        return answer
+
+    return enter
+
+
+def _leave(served: PageServices) -> Callable[[Request], object]:
+    async def leave(request: Request) -> Response:
+        served.access.leave(request.cookies.get(served.cookie, ""))
+        answer = _door(200, left=True)
+        answer.delete_cookie(served.cookie, path="/", httponly=True, samesite="strict", secure=served.secure)
+        return answer
+
+    return leave
+
+
+def _door(status: int, *, wrong: bool = False, left: bool = False) -> Response:
+    return HTMLResponse(render("door.html", title="Enter", wrong=wrong, left=left), status)
+
+
+def _error(status: int, sentence: str) -> Response:
+    return HTMLResponse(
+        render("error.html", title="Not done" if status != 404 else "Not here", sentence=sentence), status
+    )
+
+
+async def _http_error(_: Request, error: Exception) -> Response:
+    status = error.status_code if isinstance(error, HTTPException) else 400
+    return _error(status, NOT_HERE if status in (404, 405) else "The request cannot be read.")
+
+
+async def _defect(request: Request, error: Exception) -> Response:
+    log.error("a page failed", page=request.url.path, error=type(error).__name__, exc_info=error)
+    return _error(500, "This page failed by a defect of the program. Its log has the details; please report it.")
+
+
+def grants_of(settings: Settings, *, read_only: bool) -> list[Grant]:
+    """Those of the printed links: the owner's, and one for a look."""
+    chats = named_chats(settings.of(WebSettings).web_chats) or None
+    look = Grant(chats, read_only=True)
+    return [look] if read_only else [Grant(chats), look]

@@ -1,0 +1,33 @@
+"""`hmem web`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from shared.config.values import listen_address, named_chats
+from shared.errors import InvalidInput
+from shared.system.command import application, start
+
+app = application()
+
+
+@app.command()
+def web(
+    listen: Annotated[str, typer.Option(help="Address and port instead of WEB_LISTEN.")] = "",
+    chats: Annotated[str, typer.Option(help="Show only these chats, comma-separated, instead of WEB_CHATS.")] = "",
+    read_only: Annotated[bool, typer.Option("--read-only", help="Print only a link for a look.")] = False,
+    open_: Annotated[bool, typer.Option("--open", help="Open the link in a browser.")] = False,
+) -> None:
+    """The owner's page: state, nights, chats, and why each answer was what it was. Prints a link on its first line; runs until it is stopped."""
+    from dispatcher.features.web.serve import serve
+
+    for option, value, check in (("--listen", listen, listen_address), ("--chats", chats, named_chats)):
+        try:
+            value and check(value)
+        except ValueError as error:
+            raise InvalidInput(f"{option}: {error}.") from error
+    settings = start(children=("night",))
+    changes = {name: value for name, value in (("web_listen", listen), ("web_chats", chats)) if value}
+    serve(settings.changed(**changes), read_only=read_only, open_browser=open_)

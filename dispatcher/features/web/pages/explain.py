@@ -1,0 +1,154 @@
+"""*Why*: what was injected for each of the last answers. *Try*: what would be injected for a message now, with other settings if wanted."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from redis.exceptions import RedisError
+from starlette.responses import Response
+
+from dispatcher.answering.commands.explanation import MISSING
+from dispatcher.features.web.requests.asked import Asked
+from dispatcher.prompt.budget import TITLES
+from dispatcher.prompt.preview import preview
+from dispatcher.queue.consolidation import waiting
+from shared.config.values import MemoryBackend
+from shared.errors import InvalidInput
+from shared.turns.records import RecordRefused, loads_object
+from shared.wire import keys
+from shared.wire.ids import LATEST_TIMESTAMP
+
+#: Characters of a message that is tried.
+MESSAGE_CHARACTERS = 4000
+
+
+class _Shown(BaseModel):
+    model_config = ConfigDict(hide_input_in_errors=True)
+
+
+class _Part(_Shown):
+    name: str
+    tokens: int
+
+
+class _HitShown(_Shown):
+    date: str
+    speaker: str
+    text: str
+    score: float
+    because: str = ""
+    words: float | None = None
+    meaning: float | None = None
+
+
+class Explanation(_Shown):
+    """A record of `answering/commands/explanation.py`, as it is shown: whoever may write to Redis may have written it."""
+
+    parts: list[_Part]
+    hits: list[_HitShown]
+    missed: list[_HitShown] = []
+    facts: list[str] = []
+    degraded: list[str] = []
+    task_id: str = ""
+    at: float | None = Field(None, ge=0, lt=LATEST_TIMESTAMP, allow_inf_nan=False)
+    tokens: int = 0
+    release: int | None = None
+    why: str | None = None
+    nothing_why: str | None = None
+
+
+def why(asked: Asked) -> Response:
+    chat_id, task = asked.chat(), asked.value("task")
+    records, notes = _records(asked, chat_id)
+    chosen = next((one for one in records if one.get("task_id") == task), records[0] if records and not task else None)
+    texts: dict[str, str] = {}
+    if records:
+        ids = [f"{one.get('task_id')}:{role}" for one in records for role in ("user", "asst")]
+        with asked.reader.memory() as memory:
+            hidden = memory.day.forgotten.of(chat_id)
+            gone = {turn for tombstone in hidden for turn in tombstone.named}
+            found = memory.day.turns.named(chat_id, ids) if memory.day.wanted else []
+            texts = {turn.turn_id: turn.remembered for turn in waiting(asked.reader.redis, chat_id)[1]}
+            texts |= {one.turn.turn_id: one.turn.remembered for one in found}
+            texts = {turn: text for turn, text in texts.items() if turn not in gone}
+    return asked.page(
+        "why.html",
+        f"Why, in chat {chat_id}",
+        chat=chat_id,
+        records=records,
+        chosen=chosen,
+        asked_for=bool(task),
+        texts=texts,
+        titles=TITLES,
+        missing=MISSING,
+        notes=notes,
+    )
+
+
+def _records(asked: Asked, chat_id: str) -> tuple[list[dict[str, Any]], list[str]]:
+    """(the answers' records, the newest first; what went wrong)."""
+    try:
+        raw: Any = asked.reader.redis.lrange(keys.why(chat_id), 0, -1)
+    except RedisError as error:
+        return [], [f"Redis does not answer: {error}"]
+    found, unreadable = [], 0
+    for one in reversed(raw):
+        try:
+            record = loads_object(one)
+            found.append(Explanation.model_validate(record).model_dump())
+        except (RecordRefused, ValidationError):
+            unreadable += 1
+    return found, [f"{unreadable} records cannot be read: another program has overwritten them."] if unreadable else []
+
+
+def try_prompt(asked: Asked) -> Response:
+    chat_id, message = asked.chat(), asked.value("text").strip()
+    budget = asked.number("budget", asked.settings.memory_tokens, 1, 200_000)
+    backend = asked.value("backend") or asked.settings.memory_backend
+    backends = MemoryBackend.__args__  # type: ignore[attr-defined]
+    if backend not in backends:
+        raise InvalidInput(f"There is no backend {backend}. Choose one of {', '.join(backends)}.")
+    if len(message) > MESSAGE_CHARACTERS:
+        raise InvalidInput(f"The message has more than {MESSAGE_CHARACTERS} characters. Shorten it.")
+    now, who = _moment(asked), asked.value("who").strip()
+    found, slow = None, list[str]()
+    if message:
+        changed = {"memory_tokens": budget, "memory_backend": backend}
+        with asked.reader.memory(vectors=True) as memory:
+            settings = asked.settings.model_copy(update=changed)
+            found, slow = preview(memory, settings, asked.reader.redis, chat_id, message, now=now, who=who)
+    return asked.page(
+        "try.html",
+        f"Try in chat {chat_id}",
+        chat=chat_id,
+        text=message,
+        budget=budget,
+        backend=backend,
+        backends=backends,
+        date=asked.value("date"),
+        who=who,
+        found=found,
+        shares=_shares(found) if found else [],
+        titles=TITLES,
+        slow=slow,
+    )
+
+
+def _moment(asked: Asked) -> float | None:
+    """The time from which "last week" is counted: POSIX seconds, None for now."""
+    written = asked.value("date").strip()
+    if not written:
+        return None
+    try:
+        return datetime.fromisoformat(written).replace(tzinfo=asked.zone, hour=12).timestamp()
+    except (ValueError, OverflowError):
+        raise InvalidInput("The date cannot be read. Write it like 2026-11-25.") from None
+
+
+def _shares(found: Any) -> list[dict[str, Any]]:
+    """The parts of the prompt with their tokens; what is over are headings."""
+    parts = [{"name": part["name"], "tokens": part["tokens"]} for part in found.to_json()["parts"]]
+    over = found.tokens - sum(part["tokens"] for part in parts)
+    return [*parts, {"name": "headings", "tokens": over}] if over > 0 else parts

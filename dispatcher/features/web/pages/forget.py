@@ -1,0 +1,105 @@
+"""*Forget*: what would be erased, then erased for ever, and the receipts. The work is `hmem forget`; its words never lie in a file of this page."""
+
+from __future__ import annotations
+
+import subprocess
+import threading
+from typing import Any
+
+import orjson
+from starlette.responses import Response
+
+from dispatcher.chat_data.forget.journal import unfinished_names
+from dispatcher.chat_data.forget.receipt import receipts
+from dispatcher.features.web.jobs import as_ourselves, of_day
+from dispatcher.features.web.requests.asked import Asked, NotShown, go_to
+from dispatcher.releases.night_command import sentence_of
+from shared.errors import InvalidInput
+
+#: What has to be typed before anything is erased.
+CONFIRMATION = "forget"
+#: Seconds that a preview may take: it reads the archive.
+PREVIEW_SECONDS = 900.0
+RECEIPTS = 100
+#: One at a time: it reads the whole archive.
+_PREVIEWING = threading.BoundedSemaphore(1)
+
+
+def page(asked: Asked) -> Response:
+    grant = asked.session.grant
+    every = receipts(asked.settings.hmem_state_dir)
+    done = [one for one in every if grant.whole_host or (one["chats"] and all(map(grant.sees, one["chats"])))]
+    return asked.page(
+        "forget.html",
+        "Forget",
+        chat=asked.value("chat"),
+        turn=asked.value("turn"),
+        receipts=done[: -RECEIPTS - 1 : -1],
+        unfinished=unfinished_names(asked.settings.hmem_state_dir) if grant.whole_host else [],
+        running=asked.jobs.running("forget"),
+    )
+
+
+def preview(asked: Asked) -> Response:
+    arguments, words = _selection(asked)
+    if not _PREVIEWING.acquire(blocking=False):
+        raise InvalidInput("Another preview is being made. Wait until it is there, then try again.")
+    try:
+        with as_ourselves() as child:
+            command = of_day("forget", *arguments, "--json")
+            done = subprocess.run(
+                command, input=words.encode(), capture_output=True, timeout=PREVIEW_SECONDS, check=False, **child
+            )
+    except subprocess.TimeoutExpired:
+        raise InvalidInput("The preview took too long. Run hmem forget in a terminal instead.") from None
+    finally:
+        _PREVIEWING.release()
+    if done.returncode:
+        said = done.stderr.decode("utf-8", "replace").strip().splitlines()
+        raise InvalidInput(sentence_of(said[-1]) if said else "hmem forget failed without a word. Its log may say why.")
+    shown: dict[str, Any] = orjson.loads(done.stdout)["preview"]
+    return asked.page(
+        "forget_preview.html",
+        "Forget: preview",
+        shown=shown,
+        given={name: asked.value(name) for name in ("what", "chat", "before", "turn", "text")},
+        confirmation=CONFIRMATION,
+    )
+
+
+def carry_out(asked: Asked) -> Response:
+    if asked.value("confirmation").strip().lower() != CONFIRMATION:
+        raise InvalidInput(f"Nothing was erased: the word {CONFIRMATION} was not typed. Go back and type it.")
+    if asked.value("what") == "resume":
+        if not asked.session.grant.whole_host:
+            raise NotShown
+        return go_to(
+            f"/jobs/{asked.jobs.day('Finish what is to be forgotten', 'forget', 'forget', '--resume', '--yes')}"
+        )
+    arguments, words = _selection(asked)
+    chats = [asked.value("chat")] if asked.value("chat") else None
+    job = asked.jobs.day("Forget", "forget", "forget", *arguments, "--yes", chats=chats, stdin=words)
+    return go_to(f"/jobs/{job}")
+
+
+def _selection(asked: Asked) -> tuple[list[str], str]:
+    """(arguments of `hmem forget`, the words for its standard input). A session that sees some chats names one of them."""
+    what, chat = asked.value("what"), asked.value("chat").strip()
+    narrowed = bool(chat) or not asked.session.grant.whole_host
+    arguments = [f"--chat={asked.chat()}"] if narrowed else []
+    if what == "chat":
+        if not chat:
+            raise InvalidInput("No chat is named. Go back and name one.")
+        before = asked.value("before").strip()
+        return [*arguments, *([f"--before={before}"] if before else [])], ""
+    if what == "turn":
+        turn = asked.value("turn").strip()
+        if not turn:
+            raise InvalidInput("No turn is named. Go back and name one, as the talk shows it.")
+        return [*arguments, f"--turn={turn}"], ""
+    if what == "matching":
+        text = asked.value("text").strip()
+        if not text:
+            raise InvalidInput("The text is empty. Go back and write what is to be forgotten.")
+        return [*arguments, "--matching=-"], text
+    raise InvalidInput("Choose what to forget: a chat, a turn or a text.")

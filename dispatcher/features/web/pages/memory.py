@@ -1,0 +1,121 @@
+"""One chat: its summary, its facts, goals and preferences, and its days."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from starlette.responses import Response
+
+from dispatcher.answering.commands.memory import forget_for_owner
+from dispatcher.features.web.chat_data import calendar, turn_times
+from dispatcher.features.web.requests.asked import Asked, go_to
+from dispatcher.memory.dates.user_dates import deadline_of
+from dispatcher.memory.day.requests import owner_task
+from dispatcher.memory.store.whose import speaker_labels
+from dispatcher.memory.typed.text import named_line
+from dispatcher.prompt.assemble import summary_of
+from shared.errors import HmemError, InvalidInput, StoreUnavailable
+
+KINDS = ("fact", "goal", "preference")
+
+
+def page(asked: Asked) -> Response:
+    chat_id, now, notes = asked.chat(), time.time(), list[str]()
+    said_now, asked.session.said = asked.session.said, ""
+    summary, groups, times = "", dict[str, list[tuple[Any, str, int | None]]](), list[float]()
+    with asked.reader.memory() as memory:
+        release, why = memory.release_or_reason("The release cannot be read")
+        notes += [why] if why else []
+        if release:
+            summary, missing = summary_of(release, chat_id, memory.day.forgotten)
+            notes += missing
+        try:
+            if memory.day.wanted:
+                known = memory.day.remembering.of_chat(chat_id)
+                numbers = known.superseded_numbers
+                labels = speaker_labels(known.shown)
+                for one in known.shown:
+                    shown = (
+                        one,
+                        named_line(one, labels, now, asked.zone).removeprefix("- "),
+                        numbers.get(one.memory_id),
+                    )
+                    groups.setdefault(str(one.type), []).append(shown)
+        except StoreUnavailable as error:
+            notes.append(str(error))
+        try:
+            times = [at for at, _ in turn_times(memory, chat_id)]
+        except HmemError as error:
+            notes.append(str(error))
+    return asked.page(
+        "chat.html",
+        f"Chat {chat_id}",
+        chat=chat_id,
+        summary=summary,
+        groups=groups,
+        kinds=KINDS,
+        turns=len(times),
+        first=times[0] if times else None,
+        last=times[-1] if times else None,
+        months=calendar(times, asked.zone),
+        said_now=said_now,
+        notes=notes,
+    )
+
+
+def add(asked: Asked) -> Response:
+    chat_id, text, kind, now = asked.chat(), _text(asked), asked.value("kind", "fact"), time.time()
+    if kind not in KINDS:
+        raise InvalidInput(f"A memory is one of {', '.join(KINDS)}. Go back and choose one.")
+    more = {}
+    if deadline := asked.value("deadline").strip():
+        if kind != "goal":
+            raise InvalidInput("Only a goal has a deadline. Go back, and choose goal or leave the deadline empty.")
+        more["deadline"] = deadline_of(deadline, now, asked.zone).at
+    with asked.reader.memory(vectors=True) as memory:
+        _need_store(memory.day.wanted)
+        outcome = memory.day.acting.add(owner_task(chat_id), text, now, kind=kind, **more)
+    return _back(asked, chat_id, outcome.say)
+
+
+def correct(asked: Asked) -> Response:
+    chat_id, number, text = asked.chat(), asked.number("number", 0, 1), _text(asked)
+    with asked.reader.memory(vectors=True) as memory:
+        _need_store(memory.day.wanted)
+        outcome = memory.day.acting.correct(owner_task(chat_id), number, text, time.time())
+    return _back(asked, chat_id, outcome.say)
+
+
+def done(asked: Asked) -> Response:
+    chat_id, number = asked.chat(), asked.number("number", 0, 1)
+    with asked.reader.memory() as memory:
+        _need_store(memory.day.wanted)
+        outcome = memory.day.acting.done(owner_task(chat_id), number, time.time())
+    return _back(asked, chat_id, outcome.say)
+
+
+def forget(asked: Asked) -> Response:
+    """As `hmem memory forget`."""
+    chat_id, number = asked.chat(), asked.number("number", 0, 1)
+    with asked.reader.memory(vectors=True) as memory:
+        _need_store(memory.day.wanted)
+        outcome = forget_for_owner(memory.day, asked.reader.redis, chat_id, number)
+    return _back(asked, chat_id, outcome.say)
+
+
+def _back(asked: Asked, chat_id: str, said: str) -> Response:
+    asked.session.said = said
+    return go_to("/chat", chat=chat_id)
+
+
+def _text(asked: Asked) -> str:
+    text = asked.value("text").strip()
+    if not text:
+        raise InvalidInput("The text is empty. Go back and write what is to be remembered.")
+    return text
+
+
+def _need_store(wanted: bool) -> None:
+    if not wanted:
+        raise StoreUnavailable("DAY_STORE_URL=none: no memories are stored. Unset it, or set it to a database.")

@@ -1,0 +1,1 @@
+"""Who asks, what for, and what they send."""

@@ -1,0 +1,95 @@
+"""One request, as a page gets it, and what a page answers with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+
+from dispatcher.features.web.jobs import Jobs
+from dispatcher.features.web.reader import Reader
+from dispatcher.features.web.render import render, url
+from dispatcher.features.web.requests.access import Session
+from shared.config.settings import Settings
+from shared.errors import InvalidInput
+from shared.turns.records import RecordRefused, chat_id_of
+
+#: Characters of one value in a query or a form.
+VALUE_CHARACTERS = 20_000
+
+
+class NotShown(Exception):
+    """The page is not for this session, or there is none: both look the same from outside."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """`query` and `form` have one value for each name."""
+
+    session: Session
+    settings: Settings
+    reader: Reader
+    jobs: Jobs
+    path: str
+    query: Mapping[str, str] = field(default_factory=dict)
+    form: Mapping[str, str] = field(default_factory=dict)
+    in_part: bool = False  # htmx asks for a part of the page
+
+    @property
+    def zone(self) -> ZoneInfo:
+        return self.settings.timezone
+
+    def value(self, name: str, default: str = "") -> str:
+        """Of the form, else of the query. InvalidInput if it is too long."""
+        value = self.form.get(name, self.query.get(name, default))
+        if len(value) > VALUE_CHARACTERS:
+            raise InvalidInput(f"The value of {name} is longer than {VALUE_CHARACTERS} characters. Shorten it.")
+        if "\0" in value:
+            raise InvalidInput(f"The value of {name} holds a NUL, which is no text. Remove it.")
+        return value
+
+    def number(self, name: str, default: int, least: int = 0, most: int = 1_000_000_000) -> int:
+        written = self.value(name).strip()
+        if not written:
+            return default
+        if not written.isascii() or not written.isdecimal() or len(written) > 12 or not least <= int(written) <= most:
+            raise InvalidInput(f"{name} has to be a number from {least} to {most}. Go back and correct it.")
+        return int(written)
+
+    def chat(self) -> str:
+        """The chat that is asked for; NotShown if this session does not see it, InvalidInput if it cannot be one."""
+        try:
+            chat_id = chat_id_of(self.value("chat") or None)
+        except RecordRefused as error:
+            raise InvalidInput(f"This cannot be a chat id: {error}. Choose one from the list of chats.") from error
+        if not self.session.grant.sees(chat_id):
+            raise NotShown
+        return chat_id
+
+    def page(self, template: str, title: str, *, status: int = 200, **values: Any) -> Response:
+        """The template within the frame of every page."""
+        return HTMLResponse(
+            render(
+                template,
+                title=title,
+                path=self.path,
+                grant=self.session.grant,
+                form_token=self.session.form_token,
+                zone=self.zone,
+                zone_name=self.settings.chat_timezone,
+                **values,
+            ),
+            status,
+        )
+
+    def part(self, template: str, **values: Any) -> Response:
+        """A template that is a part of a page."""
+        return self.page(template, "", **values)
+
+
+def go_to(path: str, **query: Any) -> Response:
+    """After a form: the browser asks for another page, so that a reload repeats nothing."""
+    return RedirectResponse(url(path, **query), 303)

@@ -1,0 +1,116 @@
+"""Every page in a browser: without a fault, without JavaScript, on a narrow screen, and as WCAG 2.2 AA wants it."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from pathlib import Path
+from typing import Any, Literal
+
+import pytest
+
+from dispatcher.features.web.tests.browser.conftest import Enter, Watched
+from dispatcher.features.web.tests.browser.visits import VISITS
+from dispatcher.features.web.tests.page_world import PageWorld
+
+AXE = Path(__file__).parent.parent / "axe"
+RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22a", "wcag22aa"]
+NARROW = 360
+SCHEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
+#: Elements whose right edge is beyond the screen, and in no box that scrolls by itself.
+TOO_WIDE = """() => [...document.querySelectorAll("body *")].filter((one) => !one.closest(".wide") && !one.closest(".hidden")
+  && one.getBoundingClientRect().right > innerWidth + 0.5).map((one) => `${one.tagName}.${one.className}`).slice(0, 8)"""
+OPEN_ALL = "document.querySelectorAll('details').forEach((one) => { one.open = true; })"
+#: An answer of 404 and 401 is an error in the browser's console.
+EXPECTED = {"missing": "status of 404"}
+
+
+def faults(watched: Watched, name: str) -> list[str]:
+    return [one for one in watched.faults() if name not in EXPECTED or EXPECTED[name] not in one]
+
+
+@pytest.mark.parametrize("name", VISITS)
+def test_a_page_opens_without_a_fault_and_nothing_from_elsewhere(owner: Watched, name: str) -> None:
+    VISITS[name](owner)
+    page = owner.page
+    assert page.locator("h1").count() == 1
+    assert page.locator("main").count() == 1
+    page.evaluate(OPEN_ALL)
+    assert faults(owner, name) == []
+
+
+def test_the_watch_notices_a_fault(owner: Watched) -> None:
+    page = owner.open("/chats")
+    script = "Object.assign(document.createElement('script'), { textContent: 'window.ran = 1' })"
+    page.evaluate(f"document.body.append({script})")
+    page.evaluate("document.body.setAttribute('style', 'color: red')")
+    page.evaluate("document.body.append(Object.assign(new Image(), { src: 'http://127.0.0.1:9/x.png' }))")
+    page.evaluate("setTimeout(() => { throw new Error('thrown') })")
+    page.wait_for_function("(window.violations ?? []).length >= 3")
+    assert page.evaluate("window.ran ?? 0") == 0, "the policy runs no script of a page's own"
+    found = " ".join(owner.faults())
+    policies = [f"policy: {one}" for one in ("script-src-elem inline", "style-src-attr", "img-src")]
+    for part in (*policies, "error: thrown", "console error"):
+        assert part in found, found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", VISITS)
+def test_a_page_has_no_violation_of_wcag_in_light_and_dark(owner: Watched, name: str) -> None:
+    VISITS[name](owner)
+    owner.page.evaluate(OPEN_ALL)
+    for scheme in SCHEMES:
+        owner.page.emulate_media(color_scheme=scheme)
+        assert owner.page.evaluate(f"matchMedia('(prefers-color-scheme: {scheme})').matches")
+        assert _violations(owner) == [], scheme
+
+
+def _violations(watched: Watched) -> list[str]:
+    watched.page.evaluate((AXE / "axe.min.js").read_text(encoding="utf-8"))
+    found: Any = watched.page.evaluate("(tags) => axe.run(document, { runOnly: { type: 'tag', values: tags } })", RULES)
+    assert len(found["passes"]) > 5, "it has looked at the page"
+    return [
+        f"{one['id']}: {node['target']} {node['failureSummary']}"
+        for one in found["violations"]
+        for node in one["nodes"]
+    ]
+
+
+def test_axe_is_the_file_of_its_package() -> None:
+    stated = re.findall(r"\| `([^`]+)` \|.*`([0-9a-f]{64})`", (AXE / "README.md").read_text(encoding="utf-8"))
+    assert [(name, hashlib.sha256((AXE / name).read_bytes()).hexdigest()) for name, _ in stated] == stated
+    assert len(stated) == 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", VISITS)
+def test_a_page_fits_on_a_narrow_screen(site: PageWorld, enter: Enter, name: str) -> None:
+    watched = enter(site, viewport={"width": NARROW, "height": 700})
+    VISITS[name](watched)
+    for state in ("as it opens", "with all details open"):
+        width = watched.page.evaluate("document.documentElement.scrollWidth")
+        assert width <= NARROW, f"{state}: {watched.page.evaluate(TOO_WIDE)}"
+        watched.page.evaluate(OPEN_ALL)
+    assert watched.page.evaluate("document.documentElement.scrollWidth") <= NARROW, watched.page.evaluate(TOO_WIDE)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", VISITS)
+def test_a_page_says_the_same_without_javascript(site: PageWorld, enter: Enter, name: str) -> None:
+    watched = enter(site, java_script_enabled=False)
+    page = watched.page
+    if name == "today":
+        page.goto(f"{site.base}/")
+        page.get_by_role("link", name="Show them on a page of its own").click()
+        assert "All checks" in page.inner_text("main")
+        return
+    VISITS[name](watched)
+    assert len(page.inner_text("main")) > 30
+    if name == "nights":
+        tables = page.locator(".chart table")
+        assert tables.count() >= 3, "each chart has its table"
+        page.get_by_text("As a table").first.click()
+        assert tables.first.is_visible()
+        assert page.locator(".chart canvas").count() == 0
+    if name == "job":
+        page.get_by_role("link", name="Look again").or_(page.get_by_text("Done")).first.wait_for()

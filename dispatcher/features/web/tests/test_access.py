@@ -1,0 +1,307 @@
+"""Who may see the page, and what every answer carries."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import ssl
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import httpx
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+from dispatcher.features.web.pages import PAGES
+from dispatcher.features.web.render import STATIC
+from dispatcher.features.web.requests.access import (
+    SESSION_SECONDS,
+    SESSIONS,
+    WRONG_SECONDS,
+    WRONG_TOKENS,
+    Access,
+    Grant,
+    TooManyTries,
+)
+from dispatcher.features.web.requests.guard import BODY_BYTES, HEADERS, origin_of
+from dispatcher.features.web.serve import _open_browser, prepare
+from dispatcher.features.web.tests.conftest import Site, serving
+from shared.errors import SettingsError
+from tests.support.machine import free_port
+from tests.support.world import World
+
+
+def test_without_a_token_nothing_is_shown(site: Site) -> None:
+    visitor = site.visitor(None)
+    for page in PAGES:
+        path = page.path.replace("{run}", "1").replace("{job}", "x")
+        for method in page.methods:
+            answer = visitor.client.request(method, path, params={"chat": "9912"})
+            assert answer.status_code == 401, path
+            assert "boiler" not in answer.text
+    assert visitor.client.get("/enter", params={"token": "guessed"}).status_code == 401
+
+
+def test_the_link_becomes_a_session_that_scripts_and_other_sites_cannot_use(site: Site) -> None:
+    answer = site.client().get(site.prepared.links[0])
+    assert answer.status_code == 200
+    assert 'content="0; url=/"' in answer.text, "a redirect would get no strict cookie"
+    cookie = answer.headers["set-cookie"].lower()
+    assert "httponly" in cookie
+    assert "samesite=strict" in cookie
+    assert site.prepared.access.tokens[0][0] not in cookie
+
+
+def test_leaving_ends_the_session(site: Site) -> None:
+    visitor = site.visitor()
+    visitor.get("/chats")
+    again = site.client()
+    again.cookies.update(visitor.client.cookies)
+    assert again.get("/chats").status_code == 200
+    visitor.client.post("/leave")
+    assert again.get("/chats").status_code == 401, "not only the cookie is gone"
+
+
+def test_every_answer_has_the_headers(site: Site) -> None:
+    visitor = site.visitor()
+    for path, status in (("/", 200), ("/nope", 404), ("/static/page.css", 200), ("/enter", 401), ("/nights/99", 404)):
+        answer = visitor.client.get(path)
+        assert answer.status_code == status, path
+        assert {name: answer.headers.get(name) for name in HEADERS} == HEADERS, path
+        assert ("no-store" in answer.headers.get("cache-control", "")) is not path.startswith("/static/")
+        assert "unsafe" not in answer.headers["content-security-policy"]
+    assert "server" not in answer.headers
+
+
+def test_another_host_is_refused(site: Site) -> None:
+    """DNS rebinding, even with the token."""
+    visitor = site.visitor()
+    for host in ("evil.example", "evil.example:8765", "127.0.0.1", "127.0.0.1:1", "localhost.evil.example", ""):
+        for path in ("/chats", site.prepared.links[0]):
+            answer = visitor.client.get(path, headers={"Host": host})
+            assert answer.status_code == 403, host
+            assert "boiler" not in answer.text
+
+
+def test_another_origin_changes_nothing(site: Site) -> None:
+    visitor = site.visitor()
+    page = visitor.get("/chat", chat="9912")
+    form = {"form-token": visitor.token, "chat": "9912", "number": "1"}
+    assert "Vaillant" in page
+    for origin in ("http://evil.example", "null", "http://127.0.0.1:1", "https://127.0.0.1"):
+        assert visitor.client.post("/chat/forget", data=form, headers={"Origin": origin}).status_code == 403, origin
+    assert "Vaillant" in visitor.get("/chat", chat="9912")
+
+
+def test_a_form_without_the_token_of_its_session_changes_nothing(site: Site) -> None:
+    visitor, other = site.visitor(), site.visitor()
+    visitor.get("/chat", chat="9912")
+    for token in ("", "x", visitor.token):
+        answer = other.client.post("/chat/forget", data={"form-token": token, "chat": "9912", "number": "1"})
+        assert answer.status_code == 400
+        assert "Load the page again" in answer.text
+    assert "Vaillant" in visitor.get("/chat", chat="9912")
+
+
+def test_a_large_body_is_not_read(site: Site) -> None:
+    visitor = site.visitor()
+    assert visitor.client.post("/chat/add", data={"text": "x" * BODY_BYTES}).status_code == 413
+    assert visitor.client.post("/chat/add", content=(b"x" for _ in range(3))).status_code == 413, "of unknown size"
+
+
+def test_a_link_for_a_look_changes_nothing(site: Site) -> None:
+    visitor = site.visitor(1)
+    for path in ("/nights", "/chat", "/chat/talk", "/forget", "/import"):
+        page_text = visitor.get(path, chat="9912")
+        assert set(re.findall('<form method="post" action="([^"]+)"', page_text)) <= {"/leave"}, path
+        assert "form-token" not in page_text, path
+    for page in PAGES:
+        if page.writes:
+            answer = visitor.client.post(page.path, data={"chat": "9912", "number": "1"})
+            assert answer.status_code == 404, page.path
+    assert "Vaillant" in visitor.get("/chat", chat="9912")
+
+
+def test_a_narrowed_page_shows_its_chats_only(talked: World) -> None:
+    with serving(talked, web_chats="9912") as site:
+        visitor = site.visitor()
+        assert str(visitor.client.get("/").url).endswith("/chats")
+        assert "a/b" not in visitor.get("/chats")
+        assert "Vaillant" in visitor.get("/chat", chat="9912")
+        for path in ("/chat", "/chat/talk", "/chat/search", "/chat/why", "/chat/try", "/chat/export"):
+            assert "canary" not in visitor.get(path, 404, chat="a/b?c&<i>", q="canary", text="canary")
+        for path in ("/nights", "/nights/1", "/import", "/settings"):
+            visitor.get(path, 404)
+        visitor.post("/forget/preview", 404, what="chat", chat="a/b?c&<i>")
+        assert "canary" not in visitor.post("/forget/preview", 400, what="matching", text="canary", chat="")
+
+
+def test_wrong_tokens_have_to_wait_and_the_right_one_works_again() -> None:
+    clock = [0.0]
+    access = Access([Grant()])
+    access.now = lambda: clock[0]
+    for _ in range(WRONG_TOKENS):
+        assert access.enter("wrong", "10.0.0.1") is None
+    with pytest.raises(TooManyTries) as refused:
+        access.enter(access.tokens[0][0], "10.0.0.1")
+    assert refused.value.seconds == WRONG_SECONDS
+    assert access.enter(access.tokens[0][0], "10.0.0.2"), "another address"
+    clock[0] = WRONG_SECONDS + 1
+    assert access.enter(access.tokens[0][0], "10.0.0.1")
+
+
+def test_sessions_end_when_they_are_not_used_and_are_limited_in_number() -> None:
+    clock = [0.0]
+    access = Access([Grant()])
+    access.now = lambda: clock[0]
+    names = []
+    for number in range(SESSIONS + 1):
+        clock[0] = float(number)
+        names.append(access.enter(access.tokens[0][0], "10.0.0.1") or "")
+    assert access.session(names[0]) is None, "the oldest of too many"
+    assert access.session(names[-1])
+    clock[0] += SESSION_SECONDS + 1
+    assert access.session(names[-1]) is None
+
+
+@pytest.mark.parametrize(("given", "said"), [
+    ({"web_listen": "0.0.0.0:0"}, "0.0.0.0 can be reached from other hosts"),
+    ({"web_listen": "[::]:0"}, ":: can be reached from other hosts"),
+    ({"web_tls_cert": "/nowhere.crt"}, "belong together"),
+    ({"web_tls_cert": "/nowhere.crt", "web_tls_key": "/nowhere.key"}, "/nowhere.crt is not a file"),
+    ({"web_origin": "https://memory.example.org"}, "WEB_ORIGIN needs WEB_PROXY"),
+    ({"web_proxy": "127.0.0.1"}, "WEB_PROXY needs WEB_ORIGIN"),
+    ({"web_tls_cert": __file__, "web_tls_key": __file__}, "are not a certificate and its key in PEM form"),
+    ({"web_origin": "http://memory.example.org", "web_proxy": "127.0.0.1"}, "has to begin with https"),
+    ({"web_listen": "192.0.2.1:0"}, "192.0.2.1 can be reached"),
+])  # fmt: skip
+def test_an_address_that_others_could_read_is_refused(light: World, given: dict[str, str], said: str) -> None:
+    listen = given.get("web_listen", "127.0.0.1:0").replace(":0", f":{free_port()}")
+    with pytest.raises(SettingsError, match=re.escape(said)):
+        prepare(light.settings(**{**given, "web_listen": listen}))
+
+
+def test_a_port_that_is_taken_is_named(site: Site, talked: World) -> None:
+    with pytest.raises(SettingsError, match=r"cannot listen on 127\.0\.0\.1.*Set another port"):
+        prepare(talked.settings(web_listen=site.base.partition("//")[2]))
+
+
+def test_behind_a_proxy_its_name_is_ours_and_the_cookie_needs_tls(talked: World) -> None:
+    with serving(talked, web_origin="https://memory.example.org", web_proxy="127.0.0.1") as site:
+        assert site.prepared.links[0].startswith("https://memory.example.org/enter?token=")
+        token = site.prepared.access.tokens[0][0]
+        seen = {"Host": "memory.example.org", "X-Forwarded-For": "198.51.100.7", "X-Forwarded-Proto": "https"}
+        answer = site.client().get(f"{site.base}/enter", params={"token": token}, headers=seen)
+        assert answer.status_code == 200
+        assert answer.headers["set-cookie"].startswith("__Host-hmem-")
+        assert "secure" in answer.headers["set-cookie"].lower()
+        for number in range(WRONG_TOKENS):
+            site.client().get(f"{site.base}/enter", params={"token": f"wrong{number}"}, headers=seen)
+        refused = site.client().get(f"{site.base}/enter", params={"token": token}, headers=seen)
+        assert (refused.status_code, "Wait" in refused.text) == (429, True)
+        other = seen | {"X-Forwarded-For": "198.51.100.8"}
+        assert site.client().get(f"{site.base}/enter", params={"token": token}, headers=other).status_code == 200
+
+
+def test_origins_are_written_as_browsers_do() -> None:
+    assert origin_of("http://LocalHost:80/x") == "http://localhost"
+    assert origin_of("https://memory.example.org:8443") == "https://memory.example.org:8443"
+    assert origin_of("http://[::1]:8765") == "http://[::1]:8765"
+
+
+def test_static_files_are_those_of_their_packages() -> None:
+    stated = dict(re.findall(r"\| `([^`]+)` \|.*`([0-9a-f]{64})`", (STATIC / "SOURCES.md").read_text(encoding="utf-8")))
+    assert {name: hashlib.sha256((STATIC / name).read_bytes()).hexdigest() for name in stated} == stated
+    assert len(stated) == 3
+
+
+def test_behind_a_proxy_nobody_else_may_ask(talked: World) -> None:
+    with serving(talked, web_origin="https://memory.example.org", web_proxy="192.0.2.7") as site:
+        token = site.prepared.access.tokens[0][0]
+        seen = {"Host": "memory.example.org", "X-Forwarded-For": "192.0.2.7"}
+        assert site.client().get("/enter", params={"token": token}, headers=seen).status_code == 403
+
+
+def test_with_a_certificate_the_page_has_tls_under_its_name(talked: World, tmp_path: Path) -> None:
+    certificate = self_signed(tmp_path)
+    origin = f"https://localhost:{(port := free_port())}"
+    more = {"web_tls_cert": certificate, "web_tls_key": certificate, "web_origin": origin}
+    with serving(talked, port=port, **more) as site:
+        assert site.prepared.links[0].startswith(f"{origin}/enter?token=")
+        with httpx.Client(verify=ssl.create_default_context(cafile=str(certificate))) as client:
+            entered = client.get(site.prepared.links[0])
+            assert entered.headers["set-cookie"].startswith("__Host-hmem-")
+            assert client.get(f"{origin}/chats").status_code == 200
+            assert client.get(f"{origin}/chats", headers={"Host": "evil.example"}).status_code == 403
+
+
+def self_signed(folder: Path) -> Path:
+    """A certificate of localhost and its key in one file."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localhost")])
+    now = datetime.now(UTC)
+    made = (
+        x509.CertificateBuilder().subject_name(name).issuer_name(name).public_key(key.public_key())
+        .serial_number(1).not_valid_before(now - timedelta(1)).not_valid_after(now + timedelta(1))
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName("localhost")]), critical=False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .sign(key, hashes.SHA256())
+    )  # fmt: skip
+    path = folder / "page.pem"
+    plain = serialization.NoEncryption()
+    pem = key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, plain)
+    path.write_bytes(pem + made.public_bytes(serialization.Encoding.PEM))
+    return path
+
+
+def test_with_a_certificate_all_addresses_need_a_name(light: World, tmp_path: Path) -> None:
+    own = {"web_tls_cert": self_signed(tmp_path), "web_tls_key": tmp_path / "page.pem"}
+    with pytest.raises(SettingsError, match="it is not known under which name"):
+        prepare(light.settings(web_listen=f"0.0.0.0:{free_port()}", **own))
+
+
+def test_two_pages_of_one_host_do_not_end_each_others_sessions(talked: World) -> None:
+    with serving(talked) as first, serving(talked) as second:
+        client = first.client()
+        assert client.get(first.prepared.links[0]).status_code == 200
+        assert client.get(second.prepared.links[0]).status_code == 200
+        assert client.get(f"{first.base}/chats").status_code == 200
+        assert client.get(f"{second.base}/chats").status_code == 200
+
+
+def test_many_visits_by_one_link_do_not_end_the_session_of_another() -> None:
+    access = Access([Grant(), Grant(read_only=True)])
+    (own, _), (look, _) = access.tokens
+    name = access.enter(own, "10.0.0.1") or ""
+    for _ in range(SESSIONS + 1):
+        access.enter(look, "10.0.0.1")
+    assert access.session(name)
+
+
+def test_a_list_of_chats_without_a_chat_is_refused(light: World) -> None:
+    for written in (",", " , ", ",,"):
+        assert "--chats" in light.command("hmem", "web", f"--chats={written}", check=False).stderr
+        refused = light.command("hmem", "web", check=False, WEB_CHATS=written)
+        assert (refused.returncode, "WEB_CHATS" in refused.stderr) == (SettingsError.exit_code, True), written
+
+
+def test_the_browser_is_led_to_the_page_without_its_token_in_the_process_list(
+    talked: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened: list[tuple[str, str]] = []
+
+    def look(address: str) -> bool:
+        opened.append((address, Path(address.removeprefix("file://")).read_text(encoding="utf-8")))
+        return True
+
+    monkeypatch.setattr("webbrowser.open", look)
+    monkeypatch.setattr("dispatcher.features.web.serve.OPENING_SECONDS", 0.0)
+    with serving(talked) as site:
+        _open_browser(site.prepared)
+        (address, page), token = opened[0], site.prepared.access.tokens[0][0]
+    assert token not in address
+    assert token in page
+    assert not Path(address.removeprefix("file://")).exists()

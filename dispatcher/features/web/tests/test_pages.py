@@ -1,0 +1,333 @@
+"""Each page shows what the commands say, and each action has the effect of its command."""
+
+from __future__ import annotations
+
+import io
+import re
+import time
+import zipfile
+from pathlib import Path
+
+import orjson
+import pytest
+
+from dispatcher.features.web.jobs import Jobs
+from dispatcher.features.web.tests.conftest import Site, Visitor, serving
+from shared.errors import InvalidInput
+from shared.wire import keys
+from tests.support.machine import wait_for
+from tests.support.world import World
+
+ODD = "a/b?c&<i>"
+
+
+def finished(visitor: Visitor, page: str) -> str:
+    """The page of a job, once that has ended."""
+    (job,) = set(re.findall(r'/jobs/([0-9a-f-]{22})"', page))
+    wait_for(lambda: "It runs" not in visitor.get(f"/jobs/{job}"), "the job to end", seconds=300)
+    return visitor.get(f"/jobs/{job}")
+
+
+def test_today_says_what_is_wrong_and_what_to_do(site: Site) -> None:
+    page = site.visitor().get("/", check="1")
+    assert "Problems: " in page
+    assert "What to do:" in page
+    assert "Release in use" in page
+    assert "2: 4 turns of 2 chats" in page
+
+
+def test_nights_show_each_night_and_the_releases(site: Site, talked: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    visitor = site.visitor()
+    page = visitor.get("/nights")
+    assert page.count('href="/nights/') >= 2
+    assert "Duration by step" in page
+    assert '<td class="n">3</td>' in page, "the new turns of the first night, in a table"
+    night = visitor.get("/nights/1")
+    assert "9912" in night
+    assert "Archived turns = with chunks" in night
+    visitor.get("/nights/77", 404)
+    visitor.get("/nights/x", 400)
+    monkeypatch.setattr("dispatcher.features.web.reader.NIGHTS", 1)
+    with serving(talked) as later:
+        visitor = later.visitor()
+        assert "/nights/1" not in visitor.get("/nights")
+        assert "Archived turns = with chunks" in visitor.get("/nights/1"), (
+            "one that is not among the newest is there, too"
+        )
+
+
+def test_a_night_runs_from_the_page_and_its_output_stays(site: Site, talked: World) -> None:
+    visitor = site.visitor()
+    visitor.get("/nights")
+    talked.say("t9", "Something new was said.")
+    page = finished(visitor, visitor.post("/nights/run"))
+    assert "Night 3 done" in page
+    assert "<strong>Done</strong>" in page
+    assert talked.redis.exists("hcli:memory:t9:user") == 0
+
+
+def test_going_back_to_a_release_pins_it_and_unpinning_lifts_that(site: Site) -> None:
+    visitor = site.visitor()
+    assert 'action="/releases/use"' in visitor.get("/nights")
+    assert "Release 1 is current" in finished(visitor, visitor.post("/releases/use", run="1"))
+    assert "Remove the pin" in visitor.get("/nights")
+    assert "no longer pinned" in finished(visitor, visitor.post("/releases/unpin"))
+    assert "no release 99" in finished(visitor, visitor.post("/releases/use", run="99")).lower()
+
+
+def test_chats_are_listed_and_found_by_their_id_with_memories_and_days(site: Site) -> None:
+    visitor = site.visitor()
+    page = visitor.get("/chat", chat="9912")
+    assert "The boiler is a Vaillant" in page
+    assert "4 turns" in page
+    assert 'class="calendar"' in page
+    assert "Chat a/b?c&amp;&lt;i&gt;" in visitor.get("/chat", chat=ODD)
+    page = visitor.get("/chats")
+    assert "a/b?c&amp;&lt;i&gt;" in page
+    assert "<i>" not in page
+    found = visitor.get("/chats", q="99")
+    assert "9912" in found
+    assert "a/b" not in found
+
+
+def test_what_cannot_be_added_is_said(site: Site) -> None:
+    visitor = site.visitor()
+    visitor.get("/chat", chat="9912")
+    for form, said in (
+        ({"text": " "}, "The text is empty"), ({"text": "x", "kind": "rumour"}, "A memory is one of"),
+        ({"text": "x", "kind": "fact", "deadline": "tomorrow"}, "Only a goal has a deadline"),
+        ({"text": "x", "kind": "goal", "deadline": "whenever"}, "whenever"), ({"text": "x" * 20_001}, "longer than"),
+    ):  # fmt: skip
+        assert said in visitor.post("/chat/add", 400, chat="9912", **form)
+
+
+def test_the_talk_goes_by_pages_and_by_days(site: Site, talked: World) -> None:
+    for number in range(120):
+        talked.say(f"m{number:03}", f"message number {number}", timestamp=1_712_000_000.0 + 60 * (number // 2))
+        talked.say(f"same{number:03}", f"at once {number}", timestamp=1_600_000_000.0)
+    talked.night()
+    visitor = site.visitor()
+    seen: list[str] = []
+    page = visitor.get("/chat/talk", chat="9912", date="2024-04-02")
+    while True:
+        seen = re.findall(r"message number (\d+)", page) + seen
+        older = re.search(r'href="([^"]+)" rel="prev"', page)
+        if older is None:
+            break
+        page = visitor.get(older[1].replace("&amp;", "&"))
+    assert seen == [str(number) for number in range(120)], "each once, in order, two of one second together"
+    assert visitor.get("/chat/talk", chat="9912", date="2020-09-13").count("at once") == 50, "many of one second, too"
+    assert "Nothing was said here" in visitor.get("/chat/talk", chat="9912", date="2020-02-28")
+    newest = visitor.get("/chat/talk", chat="9912")
+    assert "repaired by Mr Ott" in newest
+    visitor.get("/chat/talk", 400, chat="9912", date="yesterday")
+    for end in ("x", "-1", "9" * 5000):
+        visitor.get("/chat/talk", 400, chat="9912", end=end)
+
+
+def test_a_search_ranks_as_for_claude_and_shows_the_parts_of_the_score(site: Site) -> None:
+    page = site.visitor().get("/chat/search", chat="9912", q="boiler code")
+    assert page.index("The boiler code is 4711.") < page.index("hums again")
+    assert page.count("<meter") >= 3
+    assert "4711" not in site.visitor().get("/chat/search", chat=ODD, q="boiler code")
+
+
+def test_each_of_the_last_answers_says_why(site: Site, talked: World) -> None:
+    old = {"at": time.time() - 8 * 86_400, "task_id": "old", "parts": [], "hits": []}
+    talked.redis.rpush(keys.why("9912"), orjson.dumps(old), orjson.dumps(old))
+    dispatcher = talked.start_dispatcher()
+    for number in range(2):
+        talked.enqueue(f"q{number}", "What is the code of the boiler?")
+    wait_for(lambda: talked.redis.exists(keys.done("q1")), "two answers")
+    dispatcher.stop()
+    stored = talked.redis.lrange(keys.why("9912"), 0, -1)
+    assert [orjson.loads(one)["task_id"] for one in stored] == ["q0", "q1"], "those of eight days ago are gone"
+    visitor = site.visitor()
+    page = visitor.get("/chat/why", chat="9912", task="q0")
+    assert "The boiler code is 4711." in page
+    assert page.count("What is the code of the boiler?") >= 2, "the question, and the one that was recalled"
+    assert "are not here any more" not in page
+    assert page.count('aria-current="true"') == 1
+    assert "is not known" in visitor.get("/chat/why", chat="9912", task="older")
+    for written in (b"1e30", b"-1", b"NaN"):
+        talked.redis.rpush(keys.why("9912"), b'{"parts":[],"hits":[],"at":' + written + b"}")
+    for broken in (b"broken", b"[]", b'{"parts":[1],"hits":[]}', b'{"parts":[],"hits":[{"date":1}]}'):
+        talked.redis.rpush(keys.why("9912"), broken)
+    assert "7 records cannot be read" in visitor.get("/chat/why", chat="9912")
+    visitor.get("/chat", chat="9912")
+    visitor.post("/chat/forget", chat="9912", number="1")
+    assert talked.redis.llen(keys.why("9912")) == 0, "an explanation may hold what was forgotten"
+
+
+def test_a_message_is_tried_with_other_settings(site: Site) -> None:
+    visitor = site.visitor()
+    page = visitor.get("/chat/try", chat="9912", text="What is the code of the boiler?")
+    assert "The boiler code is 4711." in page
+    assert "The boiler code is 4711." in visitor.get("/chat/try", chat="9912", text="What is the boiler code?", who="7")
+    small = visitor.get("/chat/try", chat="9912", text="What is the code of the boiler?", budget="20")
+    assert "4711" not in small.partition("What just missed")[0]
+    assert "searches nothing" in visitor.get("/chat/try", chat="9912", text="boiler?", backend="summary")
+    for wrong in (
+        {"budget": "0"},
+        {"budget": "x"},
+        {"backend": "faiss"},
+        {"date": "soon"},
+        {"who": "Nobody"},
+        {"text": "x" * 4001},
+    ):
+        visitor.get("/chat/try", 400, chat="9912", **{"text": "x", **wrong})
+
+
+def test_forgetting_needs_the_word_and_leaves_a_receipt(site: Site, talked: World) -> None:
+    visitor = site.visitor()
+    visitor.get("/import")
+    files = {"file": ("old.jsonl", b"a text with the canary 4711")}
+    visitor.client.post("/import/upload", data={"form-token": visitor.token}, files=files)
+    (talked.root / "state" / "web-export-left").mkdir()
+    assert list((talked.root / "state" / "web-uploads").iterdir())
+    visitor.get("/forget")
+    preview = visitor.post("/forget/preview", what="matching", text="4711")
+    assert "1 turn<" in preview
+    form = {"what": "matching", "text": "4711"}
+    assert "Nothing was erased" in visitor.post("/forget/carry-out", 400, confirmation="yes", **form)
+    assert "4711" in visitor.get("/chat/talk", chat="9912")
+    done = finished(visitor, visitor.post("/forget/carry-out", confirmation="forget", **form))
+    assert "<strong>Done</strong>" in done, done
+    assert "4711" not in visitor.get("/chat/talk", chat="9912")
+    assert "complete" in visitor.get("/forget")
+    assert not list((talked.root / "state" / "web-uploads").iterdir()), "what was uploaded goes, too"
+    assert not (talked.root / "state" / "web-export-left").exists()
+    stored = [path for path in (talked.root / "state").rglob("*") if path.is_file() and b"4711" in path.read_bytes()]
+    assert not stored, "the page keeps no words"
+
+
+def test_what_cannot_be_forgotten_is_said(site: Site) -> None:
+    visitor = site.visitor()
+    visitor.get("/forget")
+    for form, said in (
+        ({"what": "chat", "chat": ""}, "No chat is named"), ({"what": "turn", "turn": ""}, "No turn is named"),
+        ({"what": "matching", "text": " "}, "The text is empty"), ({"what": "all"}, "Choose what to forget"),
+        ({"what": "chat", "chat": "9912", "before": "whenever"}, "whenever"),
+        ({"what": "turn", "turn": "a\0b"}, "holds a NUL"), ({"what": "chat", "chat": "9912", "before": "\0"}, "holds a NUL"),
+    ):  # fmt: skip
+        assert said in visitor.post("/forget/preview", 400, **form)
+
+
+def test_an_export_is_a_zip_and_leaves_nothing(site: Site, talked: World) -> None:
+    answer = site.visitor().client.get("/chat/export", params={"chat": "9912"})
+    assert answer.headers["content-type"] == "application/zip"
+    archive = zipfile.ZipFile(io.BytesIO(answer.content))
+    assert archive.testzip() is None
+    texts = b"".join(archive.read(name) for name in archive.namelist() if name.endswith(".jsonl"))
+    assert b"boiler" in texts
+    assert b"canary" not in texts, "of another chat"
+    wait_for(lambda: not list((talked.root / "state").glob("web-export-*")), "the export to be removed")
+
+
+def test_old_history_is_uploaded_tried_and_imported(site: Site, talked: World) -> None:
+    visitor = site.visitor()
+    visitor.get("/import")
+    line = b'{"task_id":"old1","role":"user","chat_id":"9912","content":"An old story.","timestamp":1600000000.0}\n'
+    files = {"file": ("old.jsonl", line)}
+    page = visitor.client.post("/import/upload", data={"form-token": visitor.token}, files=files)
+    assert "The file is here" in page.text
+    name = page.url.params["file"]
+    plan = visitor.post("/import/plan", source="jsonl", file=name)
+    assert "What would come in" in plan
+    stored = talked.root / "state" / "web-uploads" / name
+    assert stored.exists()
+    done = finished(visitor, visitor.post("/import/stage", source="jsonl", file=name))
+    assert not stored.exists(), "it is in the archive now"
+    assert "<strong>Done</strong>" in done, done
+    assert "An old story." in visitor.get("/chat/talk", chat="9912", date="2020-09-13")
+    assert "no longer there" in visitor.post("/import/plan", 400, source="jsonl", file="../../etc/passwd")
+    assert "what kind of file" in visitor.post("/import/plan", 400, source="exe", file=name)
+
+
+def test_settings_are_shown_and_secrets_masked(site: Site) -> None:
+    page = site.visitor().get("/settings")
+    assert "RESULT_HMAC_KEY" in page
+    assert "test-secret-of-this-test-run" not in page
+    assert "set, not shown" in page
+
+
+def test_a_job_outlives_the_page_and_says_how_it_ended(talked: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in talked.variables().items():
+        monkeypatch.setenv(name, value)
+    jobs = Jobs(talked.settings())
+    job_id = jobs.day("A look", "test", "--help")
+    other = Jobs(talked.settings())  # as after a restart
+    wait_for(lambda: (job := other.get(job_id)) is not None and job.state == "done", "the job to end")
+    assert "Usage" in (other.get(job_id) or pytest.fail("it is there")).output
+    failed = jobs.day("A failure", "test", "release", "verify", "99")
+    wait_for(lambda: (job := jobs.get(failed)) is not None and job.state != "running", "the job to end")
+    assert (jobs.get(failed) or pytest.fail("it is there")).state == "failed"
+    assert jobs.get("../../etc") is None
+    assert [job.job_id for job in jobs.newest()] == [failed, job_id]
+
+
+def test_pages_answer_without_redis_and_without_a_release(light: World) -> None:
+    with serving(light) as site:
+        visitor = site.visitor()
+        for path in ("/", "/nights", "/chats", "/forget", "/import", "/settings"):
+            visitor.get(path)
+        visitor.get("/chat", chat="9912")
+        visitor.get("/chat/talk", chat="9912")
+    with serving(light, redis_url="redis://127.0.0.1:1/0") as site:
+        visitor = site.visitor()
+        page = visitor.get("/")
+        assert "cannot be read" in page
+        for path in ("/nights", "/chats", "/settings"):
+            visitor.get(path)
+        visitor.get("/chat/talk", chat="9912")
+
+
+def test_no_text_to_forget_is_never_the_whole_chat(talked: World) -> None:
+    """What the page starts reads the text from its standard input, which may be empty when the page dies."""
+    for more in ("--yes", "--json"):
+        refused = talked.command("hmem", "forget", "--chat=9912", "--matching=-", more, check=False)
+        assert refused.returncode == InvalidInput.exit_code
+        assert "read no text from standard input" in refused.stderr
+
+
+def test_a_job_without_a_record_does_nothing(talked: World, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for name, value in talked.variables().items():
+        monkeypatch.setenv(name, value)
+    gate, mark, written = tmp_path / "gate", tmp_path / "mark", []
+
+    def full(path: Path, content: bytes) -> None:
+        written.append(path.name)
+        if path.name == "pid":
+            raise OSError(28, "No space left on device")
+        path.write_bytes(content)
+
+    monkeypatch.setattr("dispatcher.features.web.jobs.write_atomic", full)
+    monkeypatch.setattr(
+        "dispatcher.features.web.jobs.of_day",
+        lambda *_: ["/bin/sh", "-c", f"until [ -e {gate} ]; do sleep 0.1; done; touch {mark}"],
+    )
+    with pytest.raises(OSError, match="No space left"):
+        Jobs(talked.settings()).day("A look", "test", "--help")
+    assert written == ["job.json", "pid"]
+    gate.touch()
+    time.sleep(1)
+    assert not mark.exists(), "it was stopped"
+    assert not list((talked.root / "state" / "web-jobs").iterdir())
+
+
+def test_a_narrowed_session_sees_no_output_and_no_receipt_of_others(talked: World) -> None:
+    with serving(talked, web_chats="9912") as site:
+        visitor = site.visitor()
+        visitor.get("/forget")
+        page = visitor.post("/forget/carry-out", confirmation="forget", what="turn", turn="t1:user", chat="9912")
+        done = finished(visitor, page)
+        assert "<strong>Done</strong>" in done
+        assert "archive" not in done
+    receipt = {"finished_at": 1.0, "complete": True, "layers": {}, "stays": [], "pending": []}
+    for name, chats in (("a", []), ("b", ["77"])):
+        path = talked.root / "state" / "receipts" / f"{name}.json"
+        path.write_bytes(orjson.dumps(receipt | {"id": f"secret-{name}", "chats": chats}))
+    with serving(talked, web_chats="9912") as site:
+        assert "secret-" not in site.visitor().get("/forget")
+    with serving(talked) as site:
+        assert site.visitor().get("/forget").count("secret-") == 2

@@ -1,0 +1,59 @@
+"""docs/extending.md: the feature that it builds works as it stands there; and what a feature that raises costs."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from dispatcher.answering.hooks import chat_commands, counters
+from shared.hooks import Hooks, failures, hook
+from tests.support.world import REPOSITORY
+
+#: What the suite of a feature needs of a checkout.
+NEEDED = ("conftest.py", "dispatcher", "nightly", "pyproject.toml", "scripts", "shared", "tests")
+PAGE = REPOSITORY / "docs" / "extending.md"
+
+
+def test_the_page_on_features_builds_one(tmp_path: Path) -> None:
+    copy = tmp_path / "copy"
+    names = subprocess.run(["git", "ls-files", "-z"], cwd=REPOSITORY, capture_output=True, text=True, check=True).stdout
+    for name in filter(None, names.split("\0")):
+        if (REPOSITORY / name).is_file() and name.split("/")[0] in NEEDED:
+            (copy / name).parent.mkdir(parents=True, exist_ok=True)
+            (copy / name).symlink_to(REPOSITORY / name)
+    for name, code in re.findall(r"^```python (\S+)\n(.*?)^```", PAGE.read_text(), re.MULTILINE | re.DOTALL):
+        path = copy / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        (path.parent / "__init__.py").touch()
+        path.write_text(code)
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-n", "0", "dispatcher/features/weather"]
+    done = subprocess.run(command, cwd=copy, capture_output=True, text=True, check=False, timeout=600)
+    assert done.returncode == 0, done.stdout[-4000:]
+
+
+class Broken:
+    @hook
+    def chat_commands(self) -> None:
+        raise ValueError("broken")
+
+    @hook
+    def counters(self) -> None:
+        raise ValueError("broken")
+
+
+class Sound:
+    @hook
+    def counters(self) -> list[str]:
+        return ["counted"]
+
+
+def test_a_feature_that_raises_fails_open_or_closed_as_the_hook_says() -> None:
+    hooks, before = Hooks([("broken", Broken()), ("sound", Sound())]), failures["broken"]
+    assert hooks.ask(counters, finished=None) == [["counted"]]  # type: ignore[arg-type, comparison-overlap]
+    assert failures["broken"] == before + 1
+    with pytest.raises(ValueError, match="broken"):
+        hooks.ask(chat_commands)
