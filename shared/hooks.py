@@ -39,8 +39,9 @@ SPECIFICATIONS = (
     "dispatcher.health.findings",
 )  # fmt: skip
 
-#: Feature → how often an implementation of it has raised in this process.
-failures = Counter[str]()
+#: Feature → how often it has raised in this process, and what at last: the dispatcher tells Redis, and `hmem doctor` shows it.
+failures: dict[str, str] = {}
+_counts = Counter[str]()
 
 
 def specification(fails: Literal["open", "closed"]) -> Callable[[Callable[P, R]], Callable[P, R]]:
@@ -89,8 +90,8 @@ class Hooks:
         for name, coroutine in self._each(spec, arguments):
             try:
                 made = await coroutine
-            except Exception:  # noqa: BLE001 - whatever a feature raises
-                _note_failure(name, spec)
+            except Exception as error:  # noqa: BLE001 - whatever a feature raises
+                _note_failure(name, spec, error)
             else:
                 found += [] if made is None else [made]
         return found
@@ -105,8 +106,8 @@ class Hooks:
         for one in sorted(found, key=lambda one: str(one.plugin_name)):
             try:
                 made = one.function(*[arguments[name] for name in one.argnames])
-            except Exception:  # noqa: BLE001 - whatever a feature raises
-                _note_failure(one.plugin_name, spec)
+            except Exception as error:  # noqa: BLE001 - whatever a feature raises
+                _note_failure(one.plugin_name, spec, error)
             else:
                 yield one.plugin_name, made
 
@@ -124,13 +125,14 @@ def feature_names(package: str = FEATURES[0]) -> list[str]:
     return sorted(one.name for one in pkgutil.iter_modules(place.submodule_search_locations if place else []))
 
 
-def _note_failure(feature: str, spec: Callable[..., Any]) -> None:
-    """While an exception is handled: raise it on, or log and count it."""
+def _note_failure(feature: str, spec: Callable[..., Any], error: Exception) -> None:
+    """Raise it on, or log and count it."""
     if spec.fails == "closed":  # type: ignore[attr-defined]
-        raise
+        raise error
     import structlog
 
-    failures[feature] += 1
+    _counts[feature] += 1
+    failures[feature] = f"{_counts[feature]} times, at last in {spec.__name__}: {type(error).__name__}: {error}"
     structlog.get_logger().exception(
         "a feature failed; the rest goes on without it", feature=feature, hook=spec.__name__
     )

@@ -22,6 +22,7 @@ from dispatcher.memory.session_history import HistoryEntry, conversation_of, his
 from dispatcher.queue.existing_values import NO_TURNS, ExistingResult, Signed
 from dispatcher.queue.refused import USED_ID, dead_letter
 from dispatcher.queue.scripts import script_text
+from shared.hooks import failures
 from shared.system.processes import died_here, host_of, process_name
 from shared.text.format import tokens
 from shared.turns.records import RecordRefused, Task, Tombstone, Turn, dumps, turns_of
@@ -271,6 +272,9 @@ class TaskQueue:
             pipe.sadd(keys.WORKERS, self.worker)
             pipe.set(keys.lease(self.worker), dropped_for, ex=keys.LEASE_TTL_SECONDS)
             pipe.hset(keys.RELEASE, self.worker, str(served_run or 0))
+            if failures:
+                pipe.hset(keys.FEATURES, mapping=cast(Any, failures))
+                pipe.expire(keys.FEATURES, keys.FEATURES_TTL_SECONDS)
             pipe.get(keys.FORGOTTEN)
             raised = (await pipe.execute())[-1]
         return (raised or b"").decode("utf-8", "replace")

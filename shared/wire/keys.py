@@ -38,6 +38,7 @@ MORNING = "hcli:mem:morning"
 DIGESTS = "hcli:mem:digests"
 APPROVALS_OPEN = "hcli:mem:approvals:open"
 APPROVALS = "hcli:mem:approvals"
+FEATURES = "hcli:mem:features"
 CLAUDE_ERRORS = "hcli:mem:claude"
 
 SCHEDULED_PREFIX = "hcli:mem:scheduled:"
@@ -68,6 +69,7 @@ SELECTION_TTL_SECONDS = 600
 BOT_TOLD_TTL_SECONDS = 86_400
 BOT_TRIES_TTL_SECONDS = 3_600
 APPROVAL_TTL_SECONDS = 3_600
+FEATURES_TTL_SECONDS = 7 * 86_400
 
 #: Lengths of bounded lists.
 HISTORY_LENGTH = 100

@@ -193,6 +193,7 @@ DISPATCHER = User(
         both("HGET HSET HDEL", keys.ALARMS, why="tells the owner of a fault once, then daily, and when all is well again"),
         both("HGET HSET HDEL", keys.MORNING, why="one report a day, one heartbeat a night"),
         both("HGETALL HGET HSET", keys.DIGESTS, why="one digest a day for each chat that wants it"),
+        both("HSET HGETALL EXPIRE", keys.FEATURES, why="features that failed; `hmem doctor`"),
         both("HSET HSETNX HMGET DEL", keys.CLAUDE_ERRORS, why="notices that Claude only answers with errors"),
         both("GET SET", keys.FORMAT, why="refuses values that a newer program wrote, and takes over older ones"),
     ),

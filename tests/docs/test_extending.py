@@ -10,8 +10,11 @@ from pathlib import Path
 import pytest
 
 from dispatcher.answering.hooks import chat_commands, counters
+from dispatcher.health import doctor
+from dispatcher.queue.tasks import TaskQueue
 from shared.hooks import Hooks, failures, hook
-from tests.support.world import REPOSITORY
+from tests.support.day.queues import play
+from tests.support.world import REPOSITORY, World
 
 #: What the suite of a feature needs of a checkout.
 NEEDED = ("conftest.py", "dispatcher", "nightly", "pyproject.toml", "scripts", "shared", "tests")
@@ -51,9 +54,17 @@ class Sound:
         return ["counted"]
 
 
-def test_a_feature_that_raises_fails_open_or_closed_as_the_hook_says() -> None:
-    hooks, before = Hooks([("broken", Broken()), ("sound", Sound())]), failures["broken"]
+def test_a_feature_that_raises_fails_open_or_closed_as_the_hook_says(light: World) -> None:
+    hooks = Hooks([("broken", Broken()), ("sound", Sound())])
     assert hooks.ask(counters, finished=None) == [["counted"]]  # type: ignore[arg-type, comparison-overlap]
-    assert failures["broken"] == before + 1
     with pytest.raises(ValueError, match="broken"):
         hooks.ask(chat_commands)
+
+    async def beat(one: TaskQueue, _two: TaskQueue) -> None:
+        await one.beat(None)
+
+    play(light, beat)
+    failures.clear()
+    found = {one.name: one for one in doctor.examine(light.settings())}["features"]
+    assert found.state == "warning"
+    assert "broken: 1 times, at last in counters: ValueError: broken" in found.sentence

@@ -20,11 +20,11 @@ BUDGETS = {
     "dispatcher/claude": 1165,
     "dispatcher/cli": 1480,
     "dispatcher/features": 2540,
-    "dispatcher/health": 2500,
+    "dispatcher/health": 2510,
     "dispatcher/installation": 2230,
     "dispatcher/memory": 6575,
     "dispatcher/prompt": 850,
-    "dispatcher/queue": 1300,
+    "dispatcher/queue": 1305,
     "dispatcher/releases": 510,
     "dispatcher/telegram": 3380,
     "nightly": 470,
@@ -48,7 +48,7 @@ BUDGETS = {
     "shared/text": 1500,
     "shared/turns": 1175,
     "shared/vectors": 2145,
-    "shared/wire": 1125,
+    "shared/wire": 1130,
     "tests": 51000,
 }
 LEEWAY = 0.05

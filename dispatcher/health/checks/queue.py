@@ -9,6 +9,7 @@ from dispatcher.queue.state import queue_error, read_queue
 from shared.text.format import counted, size_text
 from shared.wire import keys
 from shared.wire.media.kept import MOST_BYTES, waiting_files
+from shared.wire.values import shown
 
 #: Part of that room from which the owner should know.
 NEARLY_FULL = 0.8
@@ -56,3 +57,15 @@ def check_kept_files(setup: Setup) -> Finding:
         fix = "Run hmem-night run."
         return warning(f"{sentence}. When that is used up, files are not kept, and their turns say so.", fix)
     return ok(f"{sentence}.")
+
+
+def check_features(setup: Setup) -> Finding:
+    """No feature has failed lately."""
+    failed = {shown(name): shown(what) for name, what in setup.redis.hgetall(keys.FEATURES).items()}
+    if not failed:
+        return ok("No feature has failed in the last days.")
+    listed = "; ".join(f"{name}: {what}" for name, what in sorted(failed.items()))
+    return warning(
+        f"Features failed, and messages were answered without them: {listed}.",
+        "The dispatcher's log has each failure. Please report it; this message goes seven days after the last one.",
+    )
