@@ -36,7 +36,7 @@ _specification = pluggy.HookspecMarker(PROJECT)
 FEATURES = ("dispatcher.features",)
 SPECIFICATIONS = (
     "dispatcher.cli.hooks", "dispatcher.queue.chat_commands", "dispatcher.answering.hooks", "dispatcher.chat_data.forget.hooks",
-    "dispatcher.health.findings",
+    "dispatcher.health.hooks",
 )  # fmt: skip
 
 #: Feature → how often it has raised in this process, and what at last: the dispatcher tells Redis, and `hmem doctor` shows it.

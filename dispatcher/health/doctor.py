@@ -52,7 +52,8 @@ from dispatcher.health.checks.redis import (
     check_restart,
     check_rights,
 )
-from dispatcher.health.findings import Check, Finding, Setup, checks, of_error, problem, skipped
+from dispatcher.health.findings import Check, Finding, Setup, of_error, problem, skipped
+from dispatcher.health.hooks import checks
 from shared.config.settings import Settings
 from shared.errors import SettingsError
 from shared.hooks import features

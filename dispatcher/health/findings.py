@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from enum import IntEnum
 from pathlib import Path
@@ -14,7 +14,6 @@ from redis import Redis
 
 from shared.config.settings import Settings
 from shared.errors import HmemError
-from shared.hooks import specification
 
 
 class Fault(IntEnum):
@@ -173,8 +172,3 @@ class Check:
     name: str
     run: Callable[[Setup], Finding]
     needs: tuple[str, ...] = ()
-
-
-@specification(fails="open")
-def checks() -> Sequence[Check] | None:
-    """Checks of the feature for `hmem doctor`."""

@@ -118,7 +118,7 @@ def test_the_menu_is_registered(stage: Stage) -> None:
     wait_for(lambda: len(stage.api.called("setMyCommands")) == 6, "the menus")
     given = [one.params for one in stage.api.called("setMyCommands")]
     menus = {one.get("language_code"): json.loads(one["commands"]) for one in given}
-    names = "help new memory forget why retry remind every timezone status usage language cancel model digest".split()
+    names = "help new memory forget why retry remind every timezone usage status language cancel model digest".split()
     assert set(menus) == {None, "de", "es", "fr", "pt", "ru"}
     assert all([one["command"] for one in menu] == names for menu in menus.values())
 
