@@ -39,7 +39,7 @@ SPECIFICATIONS = (
     "dispatcher.health.hooks",
 )  # fmt: skip
 
-#: Feature → how often it has raised in this process, and what at last: the dispatcher tells Redis, and `hmem doctor` shows it.
+#: Feature → how often it has raised in this process, and its most recent error. The dispatcher writes them to Redis, and `hmem doctor` shows them.
 failures: dict[str, str] = {}
 _counts = Counter[str]()
 
@@ -84,8 +84,8 @@ class Hooks:
         """What the implementations return; None is no contribution."""
         return [made for _, made in self._each(spec, arguments) if made is not None]
 
-    async def wait(self, spec: Callable[P, Awaitable[R | None]], *_: P.args, **arguments: P.kwargs) -> list[R]:
-        """The same of implementations that are coroutines, one after the other."""
+    async def ask_async(self, spec: Callable[P, Awaitable[R | None]], *_: P.args, **arguments: P.kwargs) -> list[R]:
+        """The same for implementations that are coroutines; they are awaited one after the other."""
         found = list[R]()
         for name, coroutine in self._each(spec, arguments):
             try:
@@ -132,7 +132,7 @@ def _note_failure(feature: str, spec: Callable[..., Any], error: Exception) -> N
     import structlog
 
     _counts[feature] += 1
-    failures[feature] = f"{_counts[feature]} times, at last in {spec.__name__}: {type(error).__name__}: {error}"
+    failures[feature] = f"{_counts[feature]}×, most recently in {spec.__name__}: {type(error).__name__}: {error}"
     structlog.get_logger().exception(
         "a feature failed; the rest goes on without it", feature=feature, hook=spec.__name__
     )

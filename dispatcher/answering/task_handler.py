@@ -202,7 +202,7 @@ class TaskHandler:
         elif command:
             reply = await self._commands.reply_to(task, command, started)
             finished = self._results.reply(task, reply)
-        elif declined := await self._features.wait(decline, task=task, now=started):
+        elif declined := await self._features.ask_async(decline, task=task, now=started):
             finished = self._results.declined(asked, started, declined[0])
         else:
             finished = await self._conversation.answer(asked, started, begun, run)

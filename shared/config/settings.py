@@ -227,9 +227,12 @@ class Settings(ChatSettings, NightSettings, OwnerSettings):
     def changed(self, **values: Any) -> Settings:
         """A copy with other values, of features' settings, too; they are not checked again."""
         copy = self.model_copy(update={name: value for name, value in values.items() if name in Settings.model_fields})
-        for part in feature_settings():
-            own = {name: value for name, value in values.items() if name in part.model_fields}
-            copy._parts[part] = self.of(part).model_copy(update=own)
+        copy._parts = {  # a dictionary of its own: model_copy shares that of the original
+            part: self.of(part).model_copy(
+                update={name: one for name, one in values.items() if name in part.model_fields}
+            )
+            for part in feature_settings()
+        }
         return copy
 
     def every(self) -> Iterator[tuple[str, FieldInfo, Any]]:

@@ -134,7 +134,7 @@ KEYS: tuple[Key, ...] = (
         "dispatcher", "dispatcher", "none"),
     Key("hcli:mem:digests", "hash",
         "chat id → day of its last digest, for each chat that wants one", "bot, dispatcher, owner", "bot, dispatcher, night", "none"),
-    Key("hcli:mem:features", "hash", "feature → how often it has failed, and what at last", "dispatcher", "dispatcher", "7 days"),
+    Key("hcli:mem:features", "hash", "feature → how often it has failed, and its most recent error", "dispatcher", "dispatcher", "7 days"),
     Key("hcli:mem:claude", "hash",
         "first, last → times of the errors since Claude's last answer, in POSIX seconds", "dispatcher", "dispatcher", "none"),
     Key("hcli:mem:format", "string",

@@ -67,4 +67,4 @@ def test_a_feature_that_raises_fails_open_or_closed_as_the_hook_says(light: Worl
     failures.clear()
     found = {one.name: one for one in doctor.examine(light.settings())}["features"]
     assert found.state == "warning"
-    assert "broken: 1 times, at last in counters: ValueError: broken" in found.sentence
+    assert "broken: 1×, most recently in counters: ValueError: broken" in found.sentence

@@ -67,5 +67,5 @@ def check_features(setup: Setup) -> Finding:
     listed = "; ".join(f"{name}: {what}" for name, what in sorted(failed.items()))
     return warning(
         f"Features failed, and messages were answered without them: {listed}.",
-        "The dispatcher's log has each failure. Please report it; this message goes seven days after the last one.",
+        "The dispatcher's log has each failure. Please report it; this warning disappears seven days after the last failure.",
     )

@@ -12,6 +12,7 @@ from redis import Redis
 
 from dispatcher.features.usage import keys as usage_keys
 from dispatcher.features.usage.limits import DailyLimits
+from dispatcher.features.usage.settings import UsageSettings
 from shared.errors import SettingsError
 from shared.wire import keys
 from tests.support.day.hcli_bot import SAY, Bot, script
@@ -100,3 +101,10 @@ def test_limits_are_read() -> None:
     assert [one.text for one in limits.of("77")] == ["2,000,000 tokens"]
     assert DailyLimits.parse(" ").of("5") == []
     assert [one.text for one in DailyLimits.parse("0.0025 USD").of("5")] == ["0.0025 USD"]
+
+
+def test_a_copy_with_other_settings_leaves_the_original_as_it_is(light: World) -> None:
+    settings = light.settings(daily_limit="1 USD")
+    changed = settings.changed(daily_limit="2 USD", log_level="debug")
+    assert (changed.of(UsageSettings).daily_limit, changed.log_level) == ("2 USD", "debug")
+    assert (settings.of(UsageSettings).daily_limit, settings.log_level) == ("1 USD", "info")
