@@ -15,6 +15,7 @@ from zoneinfo import ZoneInfo
 
 import structlog
 
+from dispatcher.answering.hooks import claude_called
 from dispatcher.answering.media.reading import Read
 from dispatcher.answering.partial import PartialAnswers
 from dispatcher.claude.client import ClaudeCli, ClaudeRequest
@@ -22,13 +23,13 @@ from dispatcher.claude.media_sessions import MediaSessions
 from dispatcher.claude.relay.approval_server import APPROVER, approval_server
 from dispatcher.claude.relay.memory_server import MemoryServer, allowed_tools
 from dispatcher.claude.reply import Answer
-from dispatcher.health.metrics import Metrics
 from dispatcher.memory.typed import tags
 from dispatcher.prompt.context import Context
 from dispatcher.prompt.message_header import framed
 from dispatcher.queue.chat.approvals import Approvals
 from shared.config.settings import Settings
 from shared.errors import HmemError, SettingsError
+from shared.hooks import Hooks
 from shared.system.files import PrivateDir, make_dir, safe_name
 from shared.turns.records import Task
 
@@ -57,7 +58,7 @@ class ClaudeCaller:
         settings: Settings,
         claude: ClaudeCli,
         sessions: MediaSessions,
-        metrics: Metrics,
+        hooks: Hooks,
         note: NoteOutcome,
         partial_answers: PartialAnswers | None,
         approvals: Approvals,
@@ -65,7 +66,7 @@ class ClaudeCaller:
         remembers: bool,
         zone_of: Callable[[str], ZoneInfo],
     ) -> None:
-        self._settings, self._claude, self._metrics, self._note = settings, claude, metrics, note
+        self._settings, self._claude, self._hooks, self._note = settings, claude, hooks, note
         self._sessions, self._partial_answers, self._approvals = sessions, partial_answers, approvals
         self._remembers, self._zone_of = remembers, zone_of
         self._noting: set[asyncio.Task[None]] = set()  # a task that nobody holds may be collected while it runs
@@ -108,7 +109,7 @@ class ClaudeCaller:
                 self._with_approvals(request, task) as asking,
             ):
                 answer = await self._answer(asking, task, code)
-            self._metrics.claude(time.perf_counter() - began, task.model)
+            self._hooks.ask(claude_called, seconds=time.perf_counter() - began, model=task.model)
             if not (resume and answer.session_lost):  # else a new session is tried at once
                 # The answer does not wait for it.
                 noting = asyncio.create_task(self._note(failed=answer.error is not None))

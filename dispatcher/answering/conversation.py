@@ -20,6 +20,7 @@ import structlog
 
 from dispatcher.answering.ask_claude import ClaudeCaller
 from dispatcher.answering.commands.explanation import why_record
+from dispatcher.answering.hooks import context_composed
 from dispatcher.answering.media.corrections import Corrections, corrected, header_line
 from dispatcher.answering.media.made_files import Made, MadeFiles
 from dispatcher.answering.media.reading import MediaReader, Read
@@ -27,7 +28,6 @@ from dispatcher.answering.results import ResultBuilder, said_at
 from dispatcher.answering.retry import keep_trying
 from dispatcher.answering.tag_actions import TagActions
 from dispatcher.claude.reply import Answer
-from dispatcher.health.metrics import Metrics
 from dispatcher.memory.cache_dropping import CacheDropper
 from dispatcher.memory.day.memory import DayMemory
 from dispatcher.memory.session_history import HistoryEntry
@@ -39,6 +39,7 @@ from dispatcher.queue.tasks import Begun, Finished, TaskQueue
 from dispatcher.releases.served import ServedRelease
 from shared.config.settings import Settings
 from shared.errors import HmemError
+from shared.hooks import Hooks
 from shared.system.faults import crash_point
 from shared.text.translations import tr
 from shared.turns.records import Task, Tombstone
@@ -60,10 +61,10 @@ class MessageContexts:
         day: DayMemory,
         served: ServedRelease,
         cache_dropper: CacheDropper,
-        metrics: Metrics,
+        hooks: Hooks,
     ) -> None:
         self._settings, self._day, self._served = settings, day, served
-        self._cache_dropper, self._metrics = cache_dropper, metrics
+        self._cache_dropper, self._hooks = cache_dropper, hooks
 
     def tombstones(self, task: Task) -> list[Tombstone]:
         """The chat's tombstones; none where they cannot be read, and then no memory is injected either."""
@@ -101,7 +102,7 @@ class MessageContexts:
     def _assemble(self, request: PromptRequest) -> Context:
         with self._served.reading() as release:
             context = assemble(request, self._settings, release, self._day, self._served.no_release_reason)
-        self._metrics.context(context)
+        self._hooks.ask(context_composed, context=context)
         log.info(
             "memory injected",
             release=context.release_run,

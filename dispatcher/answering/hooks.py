@@ -15,11 +15,16 @@ if TYPE_CHECKING:
     from dispatcher.answering.commands.command import Handler
     from dispatcher.answering.results import ResultBuilder
     from dispatcher.memory.day.memory import DayMemory
+    from dispatcher.prompt.context import Context
     from dispatcher.queue.rights import Rights
     from dispatcher.queue.tasks import Counters, Finished, TaskQueue
     from dispatcher.releases.served import ServedRelease
     from shared.config.settings import Settings
     from shared.turns.records import Task
+
+
+#: How a task may end.
+OUTCOMES = ("answered", "error", "refused", "cancelled", "dead_lettered", "declined", "repeated")
 
 
 @dataclass(frozen=True)
@@ -49,6 +54,26 @@ def chat_commands() -> Mapping[str, Handler] | None:
 @specification(fails="closed")
 async def decline(task: Task, now: float) -> str | None:
     """Before Claude is asked: why this message is not answered, as a sentence for the chat. It is stored all the same; `now` in POSIX seconds."""
+
+
+@specification(fails="open")
+def context_composed(context: Context) -> None:
+    """What memory adds to a message was put together; called in a thread."""
+
+
+@specification(fails="open")
+def claude_called(seconds: float, model: str | None) -> None:
+    """One call of the Claude CLI has ended; `model` as the task names it."""
+
+
+@specification(fails="open")
+def message_finished(outcome: str, seconds: float, usage: Mapping[str, float]) -> None:
+    """A task has ended, `seconds` after it was claimed, with one of OUTCOMES; `usage`: tokens and cost, as `Answer.usage` has them."""
+
+
+@specification(fails="open")
+def dispatcher_stopped() -> None:
+    """The dispatcher ends: close what the part holds open."""
 
 
 @specification(fails="open")

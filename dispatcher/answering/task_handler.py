@@ -9,7 +9,7 @@ A task is begun before Claude is asked, and one script writes everything that it
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import cast
@@ -26,7 +26,7 @@ from dispatcher.answering.commands.memory import MemoryCommands
 from dispatcher.answering.commands.registry import CommandRegistry
 from dispatcher.answering.commands.schedules import ScheduleCommands, TimeZoneCommand
 from dispatcher.answering.conversation import ConversationAnswerer, MessageContexts
-from dispatcher.answering.hooks import Core, chat_commands, counters, decline
+from dispatcher.answering.hooks import Core, chat_commands, counters, decline, dispatcher_stopped, message_finished
 from dispatcher.answering.hooks import dispatcher as dispatcher_parts
 from dispatcher.answering.media.corrections import Corrections
 from dispatcher.answering.media.documents.conversion import DocumentReader
@@ -40,7 +40,6 @@ from dispatcher.answering.retry import keep_trying
 from dispatcher.answering.tag_actions import TagActions
 from dispatcher.claude.client import ClaudeCli
 from dispatcher.claude.media_sessions import MediaSessions
-from dispatcher.health.metrics import Metrics
 from dispatcher.health.notices.claude_errors import note_outcome
 from dispatcher.memory.cache_dropping import CacheDropper
 from dispatcher.memory.day.memory import DayMemory
@@ -76,9 +75,8 @@ class TaskHandler:
         claude: ClaudeCli,
         day: DayMemory,
         served: ServedRelease,
-        metrics: Metrics,
     ) -> None:
-        self._settings, self._metrics = settings, metrics
+        self._settings = settings
         self._results = ResultBuilder(settings)
         self.queue = TaskQueue(client, settings.task_bytes, self._results.signed)
         self.day, self.served = day, served
@@ -105,12 +103,12 @@ class TaskHandler:
             },
             *self._features.ask(chat_commands),
         )
-        self._contexts = MessageContexts(settings, day, served, self.cache_dropper, metrics)
+        self._contexts = MessageContexts(settings, day, served, self.cache_dropper, self._features)
         shown = PartialAnswers(settings, client, remembers=tags.enabled) if settings.stream else None
         note, sessions, zone_of = partial(note_outcome, client), self._media_sessions, self.zones.of
         self.approvals = asked = Approvals(settings, client)
         self._claude = ClaudeCaller(
-            settings, claude, sessions, metrics, note, shown, asked, remembers=tags.enabled, zone_of=zone_of
+            settings, claude, sessions, self._features, note, shown, asked, remembers=tags.enabled, zone_of=zone_of
         )
         self._keeper = MediaKeeper(settings, client)
         replays = settings.session_mode == "replay"
@@ -135,6 +133,7 @@ class TaskHandler:
         self.served.close()
         self.day.close()
         self.zones.close()
+        self._features.ask(dispatcher_stopped)
 
     async def handle(self, claim: Claim, run: Run) -> None:
         """The whole path of a claimed task; one that cannot be processed becomes a dead letter."""
@@ -255,14 +254,14 @@ class TaskHandler:
         first = await keep_trying(lambda: self.queue.finish(claim, finished))
         outcome, seconds = finished.outcome if first else "repeated", time.time() - started
         log.info("task finished", seconds=round(seconds, 2), outcome=outcome)
-        self._metrics.task_finished(outcome, seconds)
-        self._metrics.usage(finished.result.usage or {})
+        usage = cast(Mapping[str, float], finished.result.usage or {})
+        self._features.ask(message_finished, outcome=outcome, seconds=seconds, usage=usage)
 
     async def _bury(self, claim: Claim, reason: str) -> None:
         task_id = _addressable(claim.raw)
         result = self._results.refused(task_id, reason) if task_id else None
         log.warning("task refused", reason=reason)
-        self._metrics.task_finished("refused", 0.0)
+        self._features.ask(message_finished, outcome="refused", seconds=0.0, usage={})
         if not await keep_trying(lambda: self.queue.bury(claim, reason, task_id, result)):
             log.error("the dead letters in Redis are not a list, so the task stays in flight. Move that key away.")
 

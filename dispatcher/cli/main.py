@@ -150,18 +150,17 @@ async def _serve(settings: Settings) -> None:
     from dispatcher.answering.worker import connect as connect_patiently
     from dispatcher.claude.client import ClaudeCli
     from dispatcher.claude.process import watch_by_descriptor
-    from dispatcher.health.metrics import open_metrics
     from dispatcher.memory.day.memory import DayMemory
     from dispatcher.memory.session_summary import SummaryWriter, in_thread
     from dispatcher.releases.served import ServedRelease
 
     watch_by_descriptor()
-    served, client, metrics = ServedRelease(settings), connect_patiently(settings), open_metrics(settings)
+    served, client = ServedRelease(settings), connect_patiently(settings)
     claude = ClaudeCli(settings)
     loop = asyncio.get_running_loop()
     writer = SummaryWriter(settings, lambda prompt: in_thread(claude, settings, prompt, loop))
     day = DayMemory(settings, served.reading, writer)
-    handler = TaskHandler(settings, client, claude, day, served, metrics)
+    handler = TaskHandler(settings, client, claude, day, served)
     worker = Worker(settings, client, handler)
     probing = asyncio.create_task(claude.flags())  # while the rest starts; the first question waits for it
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -171,7 +170,6 @@ async def _serve(settings: Settings) -> None:
     finally:
         probing.cancel()
         await client.aclose()
-        await asyncio.to_thread(metrics.close)
 
 
 @app.command()

@@ -1,1 +1,1 @@
-"""What people and machines can read about a running host: status, doctor, metrics, the alarm for stale memory."""
+"""What people and machines can read about a running host: status, doctor, the alarm for stale memory."""

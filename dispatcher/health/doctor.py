@@ -34,7 +34,6 @@ from dispatcher.health.checks.memory import (
     check_store,
     check_vectors,
 )
-from dispatcher.health.checks.metrics import check_metrics
 from dispatcher.health.checks.night import (
     check_archive,
     check_mirror,
@@ -99,7 +98,6 @@ CHECKS: tuple[Check, ...] = (
     Check("archive", check_archive),
     Check("mirror", check_mirror),
     Check("owner key", check_owner_key),
-    Check("metrics", check_metrics, needs=("redis",)),
 )
 
 

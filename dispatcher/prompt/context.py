@@ -16,6 +16,20 @@ from shared.turns.speakers import Speaker
 
 #: The signals among a hit's scores that are not part of the sum.
 RAW = ("bm25", "cosine")
+#: How a reason for a degraded context begins, and its kind.
+DEGRADED_KINDS = {
+    "no vector search": "vectors",
+    "no keyword search": "keywords",
+    "no recalled text": "text",
+    "no summary": "summary",
+    "no memory of the day": "day",
+    "no memory at all": "memory",
+    "memory did not answer": "memory",
+    "memory failed": "memory",
+}
+RELEASE, OTHER = "release", "other"
+#: A setting, not a failure.
+SWITCHED_OFF = "MEMORY_TOKENS=0"
 
 
 @dataclass(frozen=True)
@@ -140,3 +154,11 @@ def hit_date(hit: Hit, zone: ZoneInfo | None = None) -> str:
 def rounded(value: float | None) -> float | None:
     """A score as it is stored and shown to programs."""
     return None if value is None else round(value, 4)
+
+
+def degraded_kind(reason: str, release_run: int | None) -> str | None:
+    """The kind of a reason in `Context.degraded`; None for something that was switched off on purpose."""
+    if reason.startswith(SWITCHED_OFF):
+        return None
+    kind = next((kind for beginning, kind in DEGRADED_KINDS.items() if reason.startswith(beginning)), None)
+    return kind or (RELEASE if release_run is None else OTHER)

@@ -197,7 +197,6 @@ async def _dispatcher(now: Callable[[], float]) -> AsyncIterator[tuple[TaskHandl
     """A dispatcher's parts, and a round of its consolidation."""
     from dispatcher.answering.task_handler import TaskHandler
     from dispatcher.answering.worker import connect
-    from dispatcher.health.metrics import Metrics
     from dispatcher.memory.day.memory import DayMemory
     from dispatcher.queue.consolidation import Consolidator
     from dispatcher.releases.served import ServedRelease
@@ -208,7 +207,7 @@ async def _dispatcher(now: Callable[[], float]) -> AsyncIterator[tuple[TaskHandl
     served, client = ServedRelease(settings), connect(settings)
     day = DayMemory(settings, served.reading)
     day.open()
-    handler = TaskHandler(settings, client, _Scripted(), day, served, Metrics())  # type: ignore[arg-type]
+    handler = TaskHandler(settings, client, _Scripted(), day, served)  # type: ignore[arg-type]
     consolidator = Consolidator(day, open_redis(settings.redis_url, BACKGROUND), handler.queue.worker, now)
     yield handler, consolidator.round
     await client.aclose()

@@ -27,7 +27,7 @@ from shared.config.chat_settings import ChatSettings
 from shared.config.feature_settings import CONFIG, FeatureSettings, Part, feature_settings
 from shared.config.night_settings import NightSettings
 from shared.config.owner_settings import OwnerSettings
-from shared.config.values import AbsolutePath, ClockTime, MemoryBackend, listen_address
+from shared.config.values import AbsolutePath, ClockTime, MemoryBackend
 from shared.errors import SettingsError
 
 #: Vector indexes that this version knows, the preferred one first.
@@ -206,10 +206,6 @@ class Settings(ChatSettings, NightSettings, OwnerSettings):
     )
     chat_queue_limit: int = Field(10, ge=1, description="the same limit for the unanswered messages of one chat")
 
-    metrics_listen: str = Field(
-        "", description="address and port of the Prometheus metrics, such as 127.0.0.1:9464; empty: none"
-    )
-
     chat_timezone: str = Field(
         "UTC", description="time zone of all times that users see or write, and of the days in /usage"
     )
@@ -282,13 +278,6 @@ class Settings(ChatSettings, NightSettings, OwnerSettings):
     @classmethod
     def _user_ids(cls, value: str) -> str:
         return values.user_ids(value)
-
-    @field_validator("metrics_listen")
-    @classmethod
-    def _listens(cls, value: str) -> str:
-        if value.strip():
-            listen_address(value)
-        return value.strip()
 
     @field_validator("ollama_url", "telegram_api_url", "qdrant_url")
     @classmethod

@@ -11,8 +11,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from dispatcher.health.metrics import degraded_kind
-from dispatcher.prompt.context import Context, hit_date, rounded
+from dispatcher.prompt.context import Context, degraded_kind, hit_date, rounded
 from shared.search.types import SHOWN_WORDS, Hit
 from shared.text.format import one_line, shorten
 from shared.text.translations import later, tr
@@ -26,7 +25,7 @@ RECORD_CHARACTERS, RECORD_FACTS, RECORD_MISSED = 200, 40, 5
 BOTH = 0.5
 #: How long the last answer is explained in the chat. The owner's page shows older ones, too.
 SHOWN_SECONDS = 86_400.0
-#: By kind of what was missing (metrics.py).
+#: By kind of what was missing (`degraded_kind`).
 MISSING: Mapping[str, str] = {
     "vectors": later("the search by meaning, so I searched by words only"),
     "keywords": later("the search by words"),

@@ -23,7 +23,6 @@ from dispatcher.answering.worker import Worker, connect
 from dispatcher.claude.client import ClaudeCli, ClaudeRequest
 from dispatcher.claude.events import Progress
 from dispatcher.claude.reply import Answer
-from dispatcher.health.metrics import Metrics
 from dispatcher.memory.day.memory import DayMemory
 from dispatcher.memory.session_summary import SummaryWriter, in_thread
 from dispatcher.queue.chat_commands import dispatcher_commands
@@ -86,7 +85,7 @@ def answer_all(world: World) -> None:
         writer = SummaryWriter(settings, lambda prompt: in_thread(claude, settings, prompt, loop))
         day = DayMemory(settings, served.reading, writer)
         client = connect(settings)
-        worker = Worker(settings, client, TaskHandler(settings, client, claude, day, served, Metrics()))
+        worker = Worker(settings, client, TaskHandler(settings, client, claude, day, served))
         running = asyncio.create_task(worker.run())
         while not running.done() and await asyncio.to_thread(busy, world):
             await asyncio.sleep(0.05)

@@ -24,7 +24,6 @@ from dispatcher.answering.task_handler import TaskHandler
 from dispatcher.answering.worker import Worker
 from dispatcher.claude.client import ClaudeCli
 from dispatcher.health import watchdog
-from dispatcher.health.metrics import Metrics
 from dispatcher.health.watchdog import Supervisor
 from dispatcher.memory.day.memory import DayMemory
 from dispatcher.queue.cancellation import Run
@@ -232,7 +231,7 @@ def worker(light: World, monkeypatch: pytest.MonkeyPatch, systemd: Systemd, queu
     for name, value in systemd.variables.items():
         monkeypatch.setenv(name, value)
     client, still, given = open_async_redis(light.url), Still(), light.settings(day_store_url="none")
-    handler = TaskHandler(given, client, ClaudeCli(given), DayMemory(given, nullcontext), cast(Any, still), Metrics())
+    handler = TaskHandler(given, client, ClaudeCli(given), DayMemory(given, nullcontext), cast(Any, still))
     if queue is not None:
         handler.queue = cast(Any, queue)
     return Worker(given, client, handler)

@@ -11,8 +11,8 @@ import pytest
 from redis import Redis
 
 from dispatcher.chat_data.forget.layers.tasks import TasksLayer
-from dispatcher.health.gauges import Reading
 from dispatcher.queue.refused import TooLarge
+from dispatcher.queue.state import oldest_seconds
 from shared.turns.records import dumps
 from shared.wire import keys
 from tests.support.day.hcli_bot import Bot
@@ -129,7 +129,7 @@ def test_a_giant_further_back_is_cut_when_it_is_reached(light: World, bot: Bot, 
 def test_others_who_look_at_the_queue_get_what_is_left_of_a_giant(light: World, redis_url: str) -> None:
     redis = light.redis
     push(redis, task("first", 2 * LIMIT), task("second", 300))
-    assert any(one.name == "hmem_queue_oldest_seconds" for one in Reading(light.settings()).collect()) is False
+    assert oldest_seconds(light.redis, LIMIT, time.time()) is None
     assert len(redis.lindex(keys.TASKS, 0) or b"") > LIMIT, "a look for the metrics changes nothing"
     push(redis, task("third", 2 * LIMIT, chat=5))
     tasks = list(TasksLayer(redis, SECRET, LIMIT).all())

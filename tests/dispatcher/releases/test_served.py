@@ -8,10 +8,10 @@ import threading
 import pytest
 
 from dispatcher.answering.conversation import MessageContexts
-from dispatcher.health.metrics import open_metrics
 from dispatcher.memory.cache_dropping import CacheDropper
 from dispatcher.memory.day.memory import DayMemory
 from dispatcher.releases import served as module
+from shared.hooks import Hooks
 from shared.search.recall import OpenRelease
 from shared.turns.records import Task
 from tests.support.machine import wait_for
@@ -31,7 +31,7 @@ def test_the_first_message_after_a_start_waits_for_the_release(light: World, mon
     served = module.ServedRelease(settings)
     day = DayMemory(settings, served.reading)
     day.open()
-    contexts = MessageContexts(settings, day, served, CacheDropper(served, day), open_metrics(settings))
+    contexts = MessageContexts(settings, day, served, CacheDropper(served, day), Hooks([]))
     opening = threading.Thread(target=served.refresh)
     opening.start()
     wait_for(lambda: served.refreshing, "the opening to begin")

@@ -18,9 +18,10 @@ from prometheus_client.parser import text_string_to_metric_families
 from redis import Redis
 from structlog.testing import capture_logs
 
-from dispatcher.health.gauges import GAUGES
-from dispatcher.health.metrics import OUTCOMES, Metrics, degraded_kind, open_metrics
-from dispatcher.prompt.context import Context
+from dispatcher.answering.hooks import OUTCOMES
+from dispatcher.features.metrics.gauges import GAUGES
+from dispatcher.features.metrics.part import MetricsPart
+from dispatcher.prompt.context import Context, degraded_kind
 from dispatcher.prompt.render import PromptPart
 from shared.config.values import listen_address
 from shared.errors import SettingsError
@@ -29,22 +30,22 @@ from tests.support.world import REPOSITORY, SECRET, World
 
 CHAT, MESSAGE = "-100987654321", "the alarm code is ALRM5150"
 Sample = dict[tuple[str, ...], float]
-Opened = Callable[..., tuple[Metrics, str]]
+Opened = Callable[..., tuple[MetricsPart, str]]
 
 
 @pytest.fixture
 def opened(light: World) -> Iterator[Opened]:
     """Metrics on a free port, and their URL; closed at the end."""
-    made: list[Metrics] = []
+    made: list[MetricsPart] = []
 
-    def open_them(host: str = "127.0.0.1", **more: Any) -> tuple[Metrics, str]:
+    def open_them(host: str = "127.0.0.1", **more: Any) -> tuple[MetricsPart, str]:
         place = f"{host}:{free_port()}"
-        made.append(open_metrics(light.settings(metrics_listen=place, **more)))
+        made.append(MetricsPart(light.settings(metrics_listen=place, **more)))
         return made[-1], f"http://{place}/metrics"
 
     yield open_them
     for metrics in made:
-        metrics.close()
+        metrics.dispatcher_stopped()
 
 
 def scraped(url: str) -> tuple[str, Sample]:
@@ -81,15 +82,15 @@ def test_a_scrape_tells_how_it_stands_and_nothing_of_what_was_said(light: World,
     light.night()
     fill(light.redis)
     metrics, url = opened()
-    metrics.task_finished("answered", 2.0)
-    metrics.task_finished("answered", 3.0)
-    metrics.task_finished("error", 0.2)
-    metrics.claude(1.5, "claude-sonnet-5")
-    metrics.claude(1.5, None)
-    metrics.usage({"input_tokens": 1000, "output_tokens": 20, "cost_usd": 0.25, "num_turns": 1})
-    metrics.usage({})
+    metrics.message_finished(
+        "answered", 2.0, {"input_tokens": 1000, "output_tokens": 20, "cost_usd": 0.25, "num_turns": 1}
+    )
+    metrics.message_finished("answered", 3.0, {})
+    metrics.message_finished("error", 0.2, {})
+    metrics.claude_called(1.5, "claude-sonnet-5")
+    metrics.claude_called(1.5, None)
     parts = [PromptPart("facts", "Facts", MESSAGE), PromptPart("recalled", "Turns", MESSAGE * 10)]
-    metrics.context(Context("text", parts, degraded=[f"no vector search: {MESSAGE}"], release_run=1, ms=12.0))
+    metrics.context_composed(Context("text", parts, degraded=[f"no vector search: {MESSAGE}"], release_run=1, ms=12.0))
     text, found = scraped(url)
 
     standing = {name: found[(name,)] for name in GAUGES}
@@ -134,11 +135,10 @@ def test_no_label_takes_what_it_is_given(opened: Opened) -> None:
 
     def count(number: int) -> None:
         odd = f"{MESSAGE}-{number}\n"
-        metrics.task_finished(odd, 1.0)
-        metrics.claude(1.0, odd)
-        metrics.usage({odd: 5.0, "cost_usd": -1.0})
-        metrics.context(Context("", [PromptPart(odd, odd, odd)], degraded=[odd], release_run=None, ms=1.0))
-        metrics.context(Context("", [], degraded=[odd], release_run=3, ms=1.0))
+        metrics.message_finished(odd, 1.0, {odd: 5.0, "cost_usd": -1.0})
+        metrics.claude_called(1.0, odd)
+        metrics.context_composed(Context("", [PromptPart(odd, odd, odd)], degraded=[odd], release_run=None, ms=1.0))
+        metrics.context_composed(Context("", [], degraded=[odd], release_run=3, ms=1.0))
 
     count(0)
     series = set(scraped(url)[1])
@@ -166,7 +166,7 @@ def test_reasons_have_kinds(reason: str, run: int | None, kind: str | None) -> N
 
 def test_without_redis_its_own_figures_still_come(opened: Opened) -> None:
     metrics, url = opened(redis_url=f"redis://:pa55word@127.0.0.1:{free_port()}/0")
-    metrics.task_finished("answered", 1.0)
+    metrics.message_finished("answered", 1.0, {})
     text, found = scraped(url)
     assert found["hmem_redis_up",] == 0
     assert found["hmem_tasks_total", "answered"] == 1
@@ -203,10 +203,11 @@ def test_a_task_that_does_not_say_when_has_no_age(light: World, opened: Opened, 
     assert ("hmem_queue_oldest_seconds",) not in found
 
 
-def test_switched_off_it_costs_nothing(light: World) -> None:
+def test_switched_off_the_library_is_not_loaded(light: World) -> None:
     look = (
-        "import sys; from shared.config.settings import load_settings; from dispatcher.health.metrics import open_metrics\n"
-        "m = open_metrics(load_settings()); m.task_finished('answered', 1.0); m.claude(1.0, None); m.usage({}); m.close()\n"
+        "import sys; from types import SimpleNamespace; from shared.config.settings import load_settings\n"
+        "from dispatcher.features.metrics import feature\n"
+        "assert feature.dispatcher(SimpleNamespace(settings=load_settings())) is None\n"
         "assert not [name for name in sys.modules if name.startswith('prometheus_client')]"
     )
     subprocess.run([sys.executable, "-c", look], cwd=REPOSITORY, env=light.variables(), check=True)
@@ -215,15 +216,15 @@ def test_switched_off_it_costs_nothing(light: World) -> None:
 def test_a_port_that_is_taken_costs_the_figures_alone(light: World) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken, capture_logs() as said:
         place = f"127.0.0.1:{taken.getsockname()[1]}"
-        metrics = open_metrics(light.settings(metrics_listen=place))
-        metrics.task_finished("answered", 1.0)
-        metrics.close()
+        metrics = MetricsPart(light.settings(metrics_listen=place))
+        metrics.message_finished("answered", 1.0, {})
+        metrics.dispatcher_stopped()
     assert [(line["listen"], line["log_level"]) for line in said] == [(place, "error")]
 
 
 def test_an_address_that_is_none_of_ours_is_said_at_the_start(light: World) -> None:
     with pytest.raises(SettingsError, match=r"cannot listen on no-such-host\.invalid:9464"):
-        open_metrics(light.settings(metrics_listen="no-such-host.invalid:9464"))
+        MetricsPart(light.settings(metrics_listen="no-such-host.invalid:9464"))
 
 
 def test_it_listens_on_ipv6(opened: Opened) -> None:
@@ -237,7 +238,7 @@ def test_it_listens_on_ipv6(opened: Opened) -> None:
 def test_after_the_end_nobody_listens(light: World) -> None:
     place = f"127.0.0.1:{free_port()}"
     for _ in range(2):  # the same place is free again
-        open_metrics(light.settings(metrics_listen=place)).close()
+        MetricsPart(light.settings(metrics_listen=place)).dispatcher_stopped()
     with pytest.raises(OSError, match="refused"):
         urllib.request.urlopen(f"http://{place}/metrics", timeout=10)
 

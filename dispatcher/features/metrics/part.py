@@ -12,33 +12,21 @@ from typing import TYPE_CHECKING, Any
 
 import structlog
 
+from dispatcher.answering.hooks import OUTCOMES
+from dispatcher.features.metrics.settings import MetricsSettings
+from dispatcher.prompt.context import DEGRADED_KINDS, OTHER, RELEASE, degraded_kind
 from shared.config.settings import Settings
 from shared.config.values import listen_address
 from shared.errors import SettingsError
+from shared.hooks import hook
 
 if TYPE_CHECKING:
     from dispatcher.prompt.context import Context
 
 log = structlog.get_logger()
 
-#: How a task may end.
-OUTCOMES = ("answered", "error", "refused", "cancelled", "dead_lettered", "declined", "repeated")
 #: Families of models. The model of a task may be any text.
 MODELS = ("haiku", "sonnet", "opus")
-#: How a reason for a degraded context begins, and its kind.
-KINDS = {
-    "no vector search": "vectors",
-    "no keyword search": "keywords",
-    "no recalled text": "text",
-    "no summary": "summary",
-    "no memory of the day": "day",
-    "no memory at all": "memory",
-    "memory did not answer": "memory",
-    "memory failed": "memory",
-}
-RELEASE, OTHER = "release", "other"
-#: A setting, not a failure.
-SWITCHED_OFF = "MEMORY_TOKENS=0"
 #: Counters of one answer (dispatcher/claude/client.py) that are tokens, and their label.
 TOKENS = {"input_tokens": "input", "output_tokens": "output", "cache_read": "cache_read"}
 
@@ -47,51 +35,20 @@ _LOOKUP_SECONDS = (0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.2, 0.3, 0.5, 1, 2.5)
 _TOKEN_BUCKETS = (25, 50, 100, 200, 400, 800, 1600, 3200, 6400)
 
 
-class Metrics:
-    """Switched off: every method does nothing. Thread-safe."""
-
-    def task_finished(self, outcome: str, seconds: float) -> None:
-        """A task has ended with one of OUTCOMES, `seconds` after it was claimed."""
-
-    def claude(self, seconds: float, model: str | None) -> None:
-        """One call of the Claude CLI; `model` as the task names it."""
-
-    def usage(self, counters: Mapping[str, float]) -> None:
-        """Tokens and cost of one answer, as `Answer.usage` has them."""
-
-    def context(self, context: Context) -> None:
-        """What was injected for one message."""
-
-    def close(self) -> None:
-        """Stop listening."""
-
-
-def open_metrics(settings: Settings) -> Metrics:
-    """The metrics that METRICS_LISTEN asks for. SettingsError if the address cannot be used; one that is in use is only logged."""
-    return _Prometheus(settings) if settings.metrics_listen.strip() else Metrics()
-
-
-def degraded_kind(reason: str, release_run: int | None) -> str | None:
-    """The kind of a reason in `Context.degraded`; None for something that was switched off on purpose."""
-    if reason.startswith(SWITCHED_OFF):
-        return None
-    kind = next((kind for beginning, kind in KINDS.items() if reason.startswith(beginning)), None)
-    return kind or (RELEASE if release_run is None else OTHER)
-
-
-class _Prometheus(Metrics):
-    """Counts, and answers scrapes until it is closed."""
+class MetricsPart:
+    """One per dispatcher; counts, and answers scrapes until the dispatcher stops. Thread-safe."""
 
     def __init__(self, settings: Settings) -> None:
+        """SettingsError if METRICS_LISTEN cannot be used; an address that is in use is only logged."""
         from prometheus_client import CollectorRegistry, ProcessCollector
 
-        from dispatcher.health.gauges import Reading
+        from dispatcher.features.metrics.gauges import Reading
 
         self._registry = CollectorRegistry()
         self._define(self._registry)
         self._registry.register(Reading(settings))
         ProcessCollector(registry=self._registry)
-        self._server, self._thread = self._listening(settings.metrics_listen)
+        self._server, self._thread = self._listening(settings.of(MetricsSettings).metrics_listen)
 
     def _define(self, registry: Any) -> None:
         from prometheus_client import Counter, Histogram
@@ -102,7 +59,7 @@ class _Prometheus(Metrics):
                 made.labels(value)
             return made
 
-        kinds = (*dict.fromkeys(KINDS.values()), RELEASE, OTHER)
+        kinds = (*dict.fromkeys(DEGRADED_KINDS.values()), RELEASE, OTHER)
         self._tasks = counted("hmem_tasks_total", "Tasks that have ended, by outcome.", "outcome", (*OUTCOMES, OTHER))
         self._task_seconds = Histogram(
             "hmem_task_seconds", "From claim to end of a task.", buckets=_TASK_SECONDS, registry=registry
@@ -147,21 +104,22 @@ class _Prometheus(Metrics):
         log.info("metrics are served", host=host, port=port)
         return server, thread
 
-    def task_finished(self, outcome: str, seconds: float) -> None:
+    @hook
+    def message_finished(self, outcome: str, seconds: float, usage: Mapping[str, float]) -> None:
         self._tasks.labels(outcome if outcome in OUTCOMES else OTHER).inc()
         self._task_seconds.observe(seconds)
+        for name, kind in TOKENS.items():
+            self._claude_tokens.labels(kind).inc(max(0.0, usage.get(name, 0.0)))
+        self._cost.inc(max(0.0, usage.get("cost_usd", 0.0)))
 
-    def claude(self, seconds: float, model: str | None) -> None:
+    @hook
+    def claude_called(self, seconds: float, model: str | None) -> None:
         named = (model or "").lower()
         known = next((family for family in MODELS if family in named), OTHER if named else "default")
         self._claude_seconds.labels(known).observe(seconds)
 
-    def usage(self, counters: Mapping[str, float]) -> None:
-        for name, kind in TOKENS.items():
-            self._claude_tokens.labels(kind).inc(max(0.0, counters.get(name, 0.0)))
-        self._cost.inc(max(0.0, counters.get("cost_usd", 0.0)))
-
-    def context(self, context: Context) -> None:
+    @hook
+    def context_composed(self, context: Context) -> None:
         from dispatcher.prompt.budget import TITLES
         from shared.text.format import tokens
 
@@ -171,7 +129,9 @@ class _Prometheus(Metrics):
         for kind in {degraded_kind(reason, context.release_run) for reason in context.degraded} - {None}:
             self._degraded.labels(kind).inc()
 
-    def close(self) -> None:
+    @hook
+    def dispatcher_stopped(self) -> None:
+        """Stop listening."""
         if self._server is not None:
             self._server.shutdown()
             self._server.server_close()

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from dispatcher.health.gauges import GAUGES
-from dispatcher.health.metrics import open_metrics
+from dispatcher.features.metrics.gauges import GAUGES
+from dispatcher.features.metrics.part import MetricsPart
 from shared.config.settings import load_settings
 from tests.support.machine import free_port
 from tests.support.world import REPOSITORY
@@ -28,12 +28,12 @@ COLUMNS = 24
 def exported() -> dict[str, str]:
     """Name of every family → its type, from a scrape; and the gauges, which have no sample where nothing can be read."""
     place = f"127.0.0.1:{free_port()}"
-    metrics = open_metrics(load_settings(metrics_listen=place, redis_url="redis://127.0.0.1:1/0"))
+    metrics = MetricsPart(load_settings(metrics_listen=place, redis_url="redis://127.0.0.1:1/0"))
     try:
         with urllib.request.urlopen(f"http://{place}/metrics", timeout=60) as answer:
             families = list(text_string_to_metric_families(answer.read().decode()))
     finally:
-        metrics.close()
+        metrics.dispatcher_stopped()
     return dict.fromkeys(GAUGES, "gauge") | {family.name: family.type for family in families}
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 from contextlib import closing
 
+from dispatcher.features.metrics.settings import MetricsSettings
 from dispatcher.health.findings import Fault, Finding, Setup, ok, problem, skipped
 from shared.config.values import listen_address
 from shared.wire.values import living
@@ -18,7 +19,7 @@ _OURS = b"hmem_redis_up"
 
 def check_metrics(setup: Setup) -> Finding:
     """A dispatcher serves its metrics there, and not another program."""
-    written = setup.settings.metrics_listen
+    written = setup.settings.of(MetricsSettings).metrics_listen
     if not written:
         return ok("METRICS_LISTEN is empty: no metrics are served.")
     host, port = listen_address(written)
