@@ -15,6 +15,7 @@ from __future__ import annotations
 import pkgutil
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
@@ -94,6 +95,22 @@ class Hooks:
                 _note_failure(name, spec, error)
             else:
                 found += [] if made is None else [made]
+        return found
+
+    async def enter(
+        self,
+        stack: AsyncExitStack,
+        spec: Callable[P, AbstractAsyncContextManager[R] | None],
+        *_: P.args,
+        **arguments: P.kwargs,
+    ) -> list[R]:
+        """The same for implementations that return asynchronous contexts; they are entered one after the other, and end with the stack."""
+        found = list[R]()
+        for name, context in self._each(spec, arguments):
+            try:
+                found += [await stack.enter_async_context(context)] if context else []
+            except Exception as error:  # noqa: BLE001 - whatever a feature raises
+                _note_failure(name, spec, error)
         return found
 
     def parts(self, spec: Callable[P, object | None], *_: P.args, **arguments: P.kwargs) -> Hooks:

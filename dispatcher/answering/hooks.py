@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from shared.hooks import specification
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from redis import Redis
     from redis.asyncio import Redis as AsyncRedis
 
     from dispatcher.answering.commands.command import Handler
     from dispatcher.answering.results import ResultBuilder
+    from dispatcher.answering.turn import ForAnswer, ForClaude, ForQuestion, TurnInProgress
     from dispatcher.memory.day.memory import DayMemory
     from dispatcher.prompt.context import Context
     from dispatcher.queue.rights import Rights
     from dispatcher.queue.tasks import Counters, Finished, TaskQueue
     from dispatcher.releases.served import ServedRelease
     from shared.config.settings import Settings
-    from shared.turns.records import Task
+    from shared.config.tools import ChatTools
+    from shared.turns.records import Task, Turn
 
 
 #: How a task may end.
@@ -51,9 +56,42 @@ def chat_commands() -> Mapping[str, Handler] | None:
     """Name of a command without its slash → what carries it out. Called once."""
 
 
+@specification(fails="open")
+def instructions() -> str | None:
+    """A part of the system prompt of each message. Called once."""
+
+
 @specification(fails="closed")
 async def decline(task: Task, now: float) -> str | None:
     """Before Claude is asked: why this message is not answered, as a sentence for the chat. It is stored all the same; `now` in POSIX seconds."""
+
+
+@specification(fails="open")
+async def prepare(turn: TurnInProgress) -> ForQuestion | None:
+    """Before Claude is asked: what the feature adds to the question. Ended if the message is cancelled."""
+
+
+@specification(fails="open")
+def beside_claude(
+    turn: TurnInProgress, session: str, tools: ChatTools, folder: Path
+) -> AbstractAsyncContextManager[ForClaude] | None:
+    """What runs while Claude writes, in this session and with these tools; `folder` is private. If it raises, Claude is asked without it: tools
+    that are asked for then do not run."""
+
+
+@specification(fails="open")
+async def answered(turn: TurnInProgress) -> ForAnswer | None:
+    """Claude has answered, and nothing is stored yet: what the feature adds to the answer. After a crash it is called again for the task."""
+
+
+@specification(fails="open")
+async def fields(turn: Turn) -> Mapping[str, object] | None:
+    """Fields that are stored with a turn. It may be called again for the same turn, after a crash."""
+
+
+@specification(fails="open")
+def counters(finished: Finished) -> Sequence[Counters] | None:
+    """Counters that rise with a finished message, in the one transaction that finishes it."""
 
 
 @specification(fails="open")
@@ -72,10 +110,15 @@ def message_finished(outcome: str, seconds: float, usage: Mapping[str, float]) -
 
 
 @specification(fails="open")
-def dispatcher_stopped() -> None:
-    """The dispatcher ends: close what the part holds open."""
+def background() -> Coroutine[None, None, None] | None:
+    """What runs while the dispatcher does, until it is cancelled."""
 
 
 @specification(fails="open")
-def counters(finished: Finished) -> Sequence[Counters] | None:
-    """Counters that rise with a finished message, in the one transaction that finishes it."""
+def dispatcher_stopping() -> None:
+    """No more tasks are taken, and those that run have STOP_TIMEOUT to end."""
+
+
+@specification(fails="open")
+def dispatcher_stopped() -> None:
+    """The dispatcher ends: close what the part holds open."""

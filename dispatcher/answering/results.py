@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import replace
 from datetime import UTC, datetime
 
 from dispatcher.answering.commands.command import CommandReply
-from dispatcher.answering.media.made_files import Made
+from dispatcher.answering.commands.explanation import why_record
+from dispatcher.answering.turn import TurnInProgress
 from dispatcher.claude.reply import TRY_AGAIN, Answer, spent
 from dispatcher.memory.store.whose import in_group
+from dispatcher.memory.tombstones import FORGOTTEN
 from dispatcher.queue.existing_values import is_signed
-from dispatcher.queue.tasks import Begun, Finished
+from dispatcher.queue.tasks import Finished
 from shared.config.settings import Settings
 from shared.system.keys.signing_key import signing_key
 from shared.text.translations import later, tr
@@ -73,79 +74,77 @@ class ResultBuilder:
         """The answer to a task that cannot be read."""
         return self.sign(task_id, tr(REFUSED).format(reason=reason), error=True)
 
-    def answered(self, task: Task, claimed_at: float, answer: Answer, begun: Begun, used: str) -> Finished:
-        """`used` is the session to continue, "" for none. An error is sent, but not stored as a turn."""
-        cost, session_cost = spent(answer, begun.cost_before if used == begun.session else 0.0)
+    def answered(self, turn: TurnInProgress) -> Finished:
+        """An answer, or the sentence why there is none, which is sent but not stored as a turn; with all that was added to the turn on its way."""
+        task, answer, begun = turn.asked, turn.answer, turn.begun
+        cost, session_cost = spent(answer, begun.cost_before if turn.session == begun.session else 0.0)
         usage = answer.usage | ({"cost_usd": cost} if answer.session_cost is not None else {})
-        turns = [_user_turn(task, claimed_at, used or None)]
+        turns = [_user_turn(task, turn.claimed_at, turn.session or None)]
         if answer.error is None:
             # Never before its question, whatever time the bot's clock gave that.
-            said_at = max(time.time(), turns[0].timestamp)
-            turns.append(Turn(task.task_id, "asst", task.chat_id, answer.text, said_at, None, used))
-        output = answer.text if answer.error is None else f"{tr(APOLOGY).format(reason=answer.error)} {answer.advice}"
+            said_at = max(turn.answered_at, turns[0].timestamp)
+            media = {"media": [one.to_json() for one in turn.files]} if turn.files else {}
+            turns.append(Turn(task.task_id, "asst", task.chat_id, turn.said, said_at, None, turn.session, media))
+        apology = f"{tr(APOLOGY).format(reason=answer.error)} {answer.advice}"
+        output = "\n\n".join([*turn.above, turn.shown if answer.error is None else apology, *turn.below])
+        signed = self.sign(
+            task.task_id,
+            output,
+            usage,
+            error=answer.error is not None,
+            buttons=self._row(task, answer),
+            files=turn.files,
+        )
         counters = [("tasks", "1"), ("errors", str(int(answer.error is not None)))]
         return Finished(
             task,
-            self.sign(task.task_id, output, usage, error=answer.error is not None, buttons=self._row(task, answer)),
+            signed,
             turns,
             begun.session,
-            used,
+            turn.session,
             self._session_ttl,
             counters + [(name, _plain(value)) for name, value in usage.items() if name != "model"],
+            tags=turn.later_tags,
+            why=why_record(turn.context, task.task_id, turn.answered_at),
+            forget=turn.forgot,
             session_cost=session_cost,
             outcome="answered" if answer.error is None else "error",
+            corrected=turn.corrected,
         )
 
     def broken(self, task: Task, claimed_at: float) -> Finished:
         """For a task that failed by a defect of ours: an apology, and the session is left unchanged."""
         output = f"{tr(APOLOGY).format(reason=tr(OUR_FAULT))} {tr(TRY_AGAIN)}"
-        return replace(self._unanswered(task, claimed_at, output, errors="1"), outcome="error")
+        return self._unanswered(task, claimed_at, output, "error", errors="1")
 
-    def refused_media(self, task: Task, claimed_at: float, sentence: str) -> Finished:
+    def refused_question(self, turn: TurnInProgress) -> Finished:
         """For a message of which nothing could be read: the sentence, and the session is left unchanged."""
-        return replace(self._unanswered(task, claimed_at, sentence, errors="1"), outcome="error")
+        return self._unanswered(turn.asked, turn.claimed_at, turn.refusal, "error", errors="1")
 
-    def declined(self, task: Task, claimed_at: float, sentence: str) -> Finished:
+    def declined(self, turn: TurnInProgress, sentence: str) -> Finished:
         """For a message that a feature declines: it is stored, and the session is left unchanged."""
-        return replace(self._unanswered(task, claimed_at, sentence), outcome="declined")
+        return self._unanswered(turn.asked, turn.claimed_at, sentence, "declined")
 
-    def below(self, finished: Finished, shown: str) -> Finished:
-        """The answer below what was heard; only the answer itself is stored as its turn."""
-        if not shown:
-            return finished
-        result = finished.result
-        output = f"{shown}\n\n{result.output}"
-        task_id, buttons, files = finished.task.task_id, result.buttons, result.files
-        signed = self.sign(task_id, output, result.usage, error=result.error, buttons=buttons, files=files)
-        return replace(finished, result=signed)
-
-    def with_files(self, finished: Finished, made: Made) -> Finished:
-        """The answer with what Claude made, and a sentence below it for each file that is not sent; the answer's turn names the files."""
-        if not made.files and not made.notes:
-            return finished
-        result, turn, files = finished.result, finished.turns[-1], tuple(made.files)
-        output = "\n\n".join([result.output, *made.notes])
-        signed = self.sign(
-            finished.task.task_id, output, result.usage, error=result.error, buttons=result.buttons, files=files
-        )
-        if files and turn.role == "asst":
-            turn = replace(turn, extra=turn.extra | {"media": [one.to_json() for one in files]})
-        return replace(finished, result=signed, turns=[*finished.turns[:-1], turn])
-
-    def cancelled(self, task: Task, claimed_at: float, begun: Begun) -> Finished:
+    def cancelled(self, turn: TurnInProgress) -> Finished:
         """An existing session can be resumed, whatever the CLI had written of this message; a new one may not exist, so it is not stored."""
-        finished = self._unanswered(task, claimed_at, tr(CANCELLED))
-        return replace(
-            finished,
-            session_was=begun.session or NO_SESSION,
-            session=begun.session if begun.resume else "",
-            outcome="cancelled",
-        )
+        begun = turn.begun
+        finished = self._unanswered(turn.asked, turn.claimed_at, tr(CANCELLED), "cancelled")
+        return replace(finished, session_was=begun.session or NO_SESSION, session=begun.session if begun.resume else "")
 
-    def not_again(self, task: Task, claimed_at: float, deaths: int) -> Finished:
+    def not_again(self, turn: TurnInProgress) -> Finished:
         """For a task that is already done (the script detects that), or that killed its worker too often."""
-        finished = self._unanswered(task, claimed_at, tr(POISON).format(count=deaths), errors="1")
-        return replace(finished, dead_reason=f"its worker died {deaths} times", outcome="dead_lettered")
+        deaths = turn.begun.deaths
+        output = tr(POISON).format(count=deaths)
+        finished = self._unanswered(turn.asked, turn.claimed_at, output, "dead_lettered", errors="1")
+        return replace(finished, dead_reason=f"its worker died {deaths} times")
+
+    def forgotten(self, task: Task) -> Finished:
+        """For a task that was forgotten; nothing of it is stored."""
+        return self.reply(task, CommandReply(tr(FORGOTTEN), error=True))
+
+    def cancelled_command(self, task: Task) -> Finished:
+        """For a command that was cancelled before it was carried out."""
+        return self.reply(task, CommandReply(tr(CANCELLED), error=True))
 
     def reply(self, task: Task, reply: CommandReply) -> Finished:
         """A command's answer; none of it is stored as a turn."""
@@ -166,7 +165,7 @@ class ResultBuilder:
         why = [] if answer.error is not None else [(tr("Why?"), f"/why {task.task_id}")]
         return keyboard(row_of(*why, (tr("Retry"), f"/retry {task.task_id}")))
 
-    def _unanswered(self, task: Task, claimed_at: float, output: str, errors: str = "0") -> Finished:
+    def _unanswered(self, task: Task, claimed_at: float, output: str, outcome: str, errors: str = "0") -> Finished:
         """Only the message is stored, and the session is not changed."""
         return Finished(
             task,
@@ -176,13 +175,18 @@ class ResultBuilder:
             "",
             self._session_ttl,
             [("tasks", "1"), ("errors", errors)],
+            outcome=outcome,
         )
 
 
 def _user_turn(task: Task, claimed_at: float, session: str | None) -> Turn:
     at = said_at(task, claimed_at)
     name = task.as_said.get("name", task.name)
-    more = task.kept | task.origin.to_json() | ({"media": [one.to_json() for one in task.media]} if task.media else {})
+    more = (
+        task.kept
+        | task.origin.to_json()
+        | ({"media": [replace(one, kept=None).to_json() for one in task.media]} if task.media else {})
+    )
     more |= {"retries": task.retries} if task.retries else {}
     more |= {"scheduled": True} if task.scheduled else {}
     return Turn(task.task_id, "user", task.chat_id, task.said, at, name, session, more, task.user_id)

@@ -16,6 +16,7 @@ import redis
 import structlog
 from redis.asyncio import Redis
 
+from dispatcher.answering.hooks import background, dispatcher_stopping
 from dispatcher.answering.task_handler import TaskHandler
 from dispatcher.health.notices.watch import NoticeWatch
 from dispatcher.health.watchdog import Supervisor
@@ -65,9 +66,9 @@ class Worker:
     """One dispatcher process."""
 
     def __init__(self, settings: Settings, client: Redis, handler: TaskHandler) -> None:
-        self._settings, self._redis, self._handler = settings, client, handler
-        self._queue, self._served = handler.queue, handler.served
-        self._notices = NoticeWatch(settings, handler.day, lambda: handler.served.reading())
+        self._settings, self._redis, self._handler, self._parts = settings, client, handler, handler.parts
+        self._queue, self._served = handler.parts.queue, handler.parts.served
+        self._notices = NoticeWatch(settings, handler.parts.day, handler.parts.served.reading)
         self._running: dict[asyncio.Task[None], Run] = {}
         self._alone = False  # the running task must run alone
         self._found = False  # something was queued at the end of the last wait
@@ -83,7 +84,7 @@ class Worker:
             self._stop_now.set()
         self._stop.set()
         self._notices.stop()
-        self._handler.approvals.stop()
+        self._parts.hooks.ask(dispatcher_stopping)
         self._supervisor.stopping()
         self._freed.set()
 
@@ -91,7 +92,7 @@ class Worker:
         await self._check_redis()
         await self._check_format()
         await self._live(None)
-        self._handler.cache_dropper.dropped_for = self._handler.cache_dropper.seen  # nothing is cached yet
+        self._parts.cache_dropper.dropped_for = self._parts.cache_dropper.seen  # nothing is cached yet
         await self._warn_of_other_hosts()
         self._background = [
             asyncio.create_task(watch) for watch in (self._beat(), self._watch(), self._watch_cancels())
@@ -101,7 +102,7 @@ class Worker:
             for helper in (
                 self._feed_watchdog(),
                 self._notices.watch(),
-                self._handler.watch_media(),
+                *self._parts.hooks.ask(background),
             )
         ]
         log.info("dispatcher started", worker=self._queue.worker)
@@ -115,22 +116,22 @@ class Worker:
             await asyncio.gather(*helpers, *self._background, return_exceptions=True)
             with contextlib.suppress(redis.RedisError):
                 log.info("dispatcher stopped", requeued=await self._queue.leave())
-            self._handler.close()
+            self._parts.close()
 
     @contextlib.asynccontextmanager
     async def _consolidating(self) -> AsyncIterator[None]:
         """Consolidation in the background, with its own connection; a running round ends between two steps."""
-        if not self._handler.day.wanted:
+        if not self._parts.day.wanted:
             yield
             return
         from dispatcher.queue.consolidation import Consolidator, scheduled
         from dispatcher.queue.schedule_sender import ScheduleSender
 
         client = open_redis(self._settings.redis_url, BACKGROUND)
-        consolidator = Consolidator(self._handler.day, client, self._queue.worker)
+        consolidator = Consolidator(self._parts.day, client, self._queue.worker)
         scheduler = scheduled(consolidator, self._settings.consolidation_interval)
         scheduler.start()
-        sending = asyncio.create_task(self._send_schedules(ScheduleSender(self._handler.day, client)))
+        sending = asyncio.create_task(self._send_schedules(ScheduleSender(self._parts.day, client)))
         try:
             yield
         finally:
@@ -214,7 +215,7 @@ class Worker:
 
     async def _live(self, served_run: int | None) -> None:
         """Send a heartbeat; caches are dropped for new forgettings by `_watch`, or before the next answer."""
-        cache_dropper = self._handler.cache_dropper
+        cache_dropper = self._parts.cache_dropper
         cache_dropper.seen = await self._queue.beat(served_run, cache_dropper.dropped_for)
 
     async def _watch(self) -> None:
@@ -225,8 +226,8 @@ class Worker:
                 if time.monotonic() - retried > RETRY_SECONDS:
                     retried = time.monotonic()
                     await asyncio.to_thread(self._served.retry)
-                if self._handler.cache_dropper.due:
-                    await asyncio.to_thread(self._handler.cache_dropper.drop_if_due)
+                if self._parts.cache_dropper.due:
+                    await asyncio.to_thread(self._parts.cache_dropper.drop_if_due)
                     await self._live(self._served.served_run)
                 if self._served.moved():
                     await asyncio.to_thread(self._served.refresh)
@@ -250,7 +251,7 @@ class Worker:
                         run.cancel()
                         continue
                     if look.existing:
-                        self._handler.judge_existing(run, look.existing)
+                        self._parts.beginning.judge_existing(run, look.existing)
                     if not run.cancelled:
                         run.seen_pending(look.pending)
             except redis.RedisError:

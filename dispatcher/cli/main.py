@@ -145,6 +145,7 @@ async def _serve(settings: Settings) -> None:
     import asyncio
     import signal
 
+    from dispatcher.answering.opening import open_parts
     from dispatcher.answering.task_handler import TaskHandler
     from dispatcher.answering.worker import Worker
     from dispatcher.answering.worker import connect as connect_patiently
@@ -160,7 +161,7 @@ async def _serve(settings: Settings) -> None:
     loop = asyncio.get_running_loop()
     writer = SummaryWriter(settings, lambda prompt: in_thread(claude, settings, prompt, loop))
     day = DayMemory(settings, served.reading, writer)
-    handler = TaskHandler(settings, client, claude, day, served)
+    handler = TaskHandler(open_parts(settings, client, claude, day, served))
     worker = Worker(settings, client, handler)
     probing = asyncio.create_task(claude.flags())  # while the rest starts; the first question waits for it
     for number in (signal.SIGTERM, signal.SIGINT):

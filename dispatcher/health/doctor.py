@@ -41,7 +41,7 @@ from dispatcher.health.checks.night import (
     check_night_directory,
     check_owner_key,
 )
-from dispatcher.health.checks.queue import check_dead, check_dispatcher, check_features, check_kept_files
+from dispatcher.health.checks.queue import check_dead, check_dispatcher, check_features
 from dispatcher.health.checks.redis import (
     check_clock,
     check_eviction,
@@ -78,7 +78,6 @@ CHECKS: tuple[Check, ...] = (
     Check("login", check_login, needs=("claude",)),
     Check("dispatcher", check_dispatcher, needs=("redis",)),
     Check("dead letters", check_dead, needs=("redis",)),
-    Check("kept files", check_kept_files, needs=("redis",)),
     Check("features", check_features, needs=("redis",)),
     Check("bot", check_bot, needs=("redis",)),
     Check("owners", check_owners, needs=("redis",)),

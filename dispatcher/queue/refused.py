@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from shared.turns.records import dumps
+from shared.turns.records import RecordRefused, Task, dumps, loads_object, task_id_of
 
 #: Why a task is refused if its id belongs to another one.
 USED_ID = "its task_id was used before, for another message"
@@ -50,3 +50,24 @@ def dead_letter(raw: bytes, reason: str) -> bytes:
     except UnicodeDecodeError:
         record["task_base64"] = base64.b64encode(raw).decode("ascii")
     return dumps(record)
+
+
+def parsed_task(raw: bytes, lock: bytes, task_bytes: int) -> Task:
+    """An entry of the queue as the task that it is. RecordRefused for something that is not a task, or too large."""
+    if large := TooLarge.parse(raw):
+        raise RecordRefused(large.reason(task_bytes))
+    task = Task.parse(raw)
+    # The lock keeps the order within a chat: a task whose chat Redis reads differently would run in parallel with another one of its chat.
+    if lock.decode("utf-8", "replace") != task.chat_id:
+        raise RecordRefused("chat_id is written in an ambiguous way")
+    return task
+
+
+def addressable_id(raw: bytes) -> str | None:
+    """The id of a malformed task, if it has a valid one: then its sender gets an answer."""
+    if large := TooLarge.parse(raw):
+        return large.task_id
+    try:
+        return task_id_of(loads_object(raw).get("task_id"))
+    except RecordRefused:
+        return None

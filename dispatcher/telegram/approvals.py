@@ -1,4 +1,4 @@
-"""What the bot reads and writes in Redis of questions whether Claude may use a tool (dispatcher/queue/chat/approvals.py asks them).
+"""What the bot reads and writes in Redis of questions whether Claude may use a tool (dispatcher/features/approvals/ asks them).
 
 A question is signed by the dispatcher, its answer by the bot. An answer is written once: who comes second has no effect.
 """

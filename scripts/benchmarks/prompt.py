@@ -120,14 +120,14 @@ class _Replay:
 
         while (night := _next_night(self.now)) <= at:
             self.now = night
-            await handler.queue.leave()
+            await handler.parts.queue.leave()
             await asyncio.to_thread(_night)
             self.nights += 1
-            handler.served.refresh()
+            handler.parts.served.refresh()
         self.now = at
         with Redis.from_url(self._url) as client:
             for chat, last in self._last.items():
-                if at - last > handler.day.settings.session_ttl:
+                if at - last > handler.parts.day.settings.session_ttl:
                     client.delete(keys.session(chat))
                 if at - last > keys.HISTORY_TTL_SECONDS:
                     client.delete(keys.history(chat))
@@ -142,8 +142,8 @@ class _Replay:
         with Redis.from_url(self._url) as client:
             client.rpush("hcli:tasks", json.dumps({"task_id": f"talk-{number}", "submitted_at": submitted, **task}))
         _Scripted.row = row
-        await handler.queue.beat(None, "")
-        claim = await handler.queue.claim(handler.queue.next_token())
+        await handler.parts.queue.beat(None, "")
+        claim = await handler.parts.queue.claim(handler.parts.queue.next_token())
         if not isinstance(claim, Claim):
             raise SystemExit(f"bench: exchange {number} was not claimed")
         await handler.handle(claim, Run())
@@ -158,8 +158,10 @@ class _Replay:
             user_id=str(row["user_id"]), name=row["name"],
         )  # fmt: skip
         began = time.perf_counter()
-        with handler.served.reading() as release:
-            context = assemble(request, handler.day.settings, release, handler.day, handler.served.no_release_reason)
+        with handler.parts.served.reading() as release:
+            context = assemble(
+                request, handler.parts.day.settings, release, handler.parts.day, handler.parts.served.no_release_reason
+            )
         took = 1000 * (time.perf_counter() - began)
         if context.degraded:
             raise SystemExit(f"bench: {row['qid']}: {context.degraded}")
@@ -195,6 +197,7 @@ def _tag(kept: Row, code: str) -> str:
 @asynccontextmanager
 async def _dispatcher(now: Callable[[], float]) -> AsyncIterator[tuple[TaskHandler, Callable[[], None]]]:
     """A dispatcher's parts, and a round of its consolidation."""
+    from dispatcher.answering.opening import open_parts
     from dispatcher.answering.task_handler import TaskHandler
     from dispatcher.answering.worker import connect
     from dispatcher.memory.day.memory import DayMemory
@@ -207,11 +210,11 @@ async def _dispatcher(now: Callable[[], float]) -> AsyncIterator[tuple[TaskHandl
     served, client = ServedRelease(settings), connect(settings)
     day = DayMemory(settings, served.reading)
     day.open()
-    handler = TaskHandler(settings, client, _Scripted(), day, served)  # type: ignore[arg-type]
-    consolidator = Consolidator(day, open_redis(settings.redis_url, BACKGROUND), handler.queue.worker, now)
+    handler = TaskHandler(open_parts(settings, client, _Scripted(), day, served))  # type: ignore[arg-type]
+    consolidator = Consolidator(day, open_redis(settings.redis_url, BACKGROUND), handler.parts.queue.worker, now)
     yield handler, consolidator.round
     await client.aclose()
-    handler.close()
+    handler.parts.close()
 
 
 def _night() -> None:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel, Field, SecretStr, field_validator
+from pydantic import BaseModel, Field, field_validator
 
 from shared.config import tools
 from shared.config.tools import ChatTools
-from shared.config.values import AbsolutePath, http_url
+from shared.config.values import AbsolutePath
 
 
 class ChatSettings(BaseModel):
@@ -34,29 +34,6 @@ class ChatSettings(BaseModel):
         description="largest file that the bot fetches, in bytes; Telegram gives bots 20 MB at most, a Bot API server of one's own more",
     )
 
-    keep_media: bool = Field(
-        False,
-        description="keep the files of messages themselves for ever: in the archive, in its mirror and in exports, until they are forgotten",
-    )
-
-    transcribe_url: str | None = Field(
-        None,
-        description="a server that transcribes recordings as OpenAI's /v1/audio/transcriptions does, such as http://127.0.0.1:8000; unset: none",
-        repr=False,
-    )
-    transcribe_key: SecretStr | None = Field(None, description="its API key, if it requires one")
-    transcribe_model: str | None = Field(
-        None,
-        pattern=r"^[A-Za-z0-9/][A-Za-z0-9._/-]{0,199}$",
-        description="the model; with TRANSCRIBE_URL the server's (unset: whisper-1), without it one of faster-whisper on this host, such as small",
-    )
-    transcribe_timeout: float = Field(120.0, gt=0, description="time limit of one transcript, in seconds")
-
-    send_files: bool = Field(
-        False,
-        description="send what Claude makes in the chat's directory, by Bash or a tool of an MCP server (the CLI's Write may not write there)",
-    )
-
     claude_allowed_tools: str | None = Field(
         None,
         description="passed on as --allowedTools; unset: no tools. Built-in tools must be named, and Read is always denied",
@@ -68,12 +45,6 @@ class ChatSettings(BaseModel):
     approve_tools: str = Field(
         "",
         description="tools that are asked for in the chat before they run, unless they are allowed there: Bash,WebFetch; empty: none are",
-    )
-    approve_seconds: float = Field(
-        120.0,
-        gt=0,
-        le=1_800,
-        description="seconds that a question of APPROVE_TOOLS waits for an answer (TASK_TIMEOUT goes on); then the tool is denied",
     )
 
     def tools_of(self, chat_id: str) -> ChatTools:
@@ -95,13 +66,3 @@ class ChatSettings(BaseModel):
     @classmethod
     def _approved_tools(cls, value: str) -> str:
         return ",".join(tools.approved_tools(value))
-
-    @field_validator("transcribe_url", "transcribe_key", "transcribe_model", mode="before")
-    @classmethod
-    def _unset_if_blank(cls, value: object) -> object:
-        return None if isinstance(value, str) and not value.strip() else value
-
-    @field_validator("transcribe_url")
-    @classmethod
-    def _transcribe_address(cls, value: str | None) -> str | None:
-        return None if value is None else http_url(value, "http://127.0.0.1:8000")

@@ -139,11 +139,6 @@ class Settings(ChatSettings, NightSettings, OwnerSettings):
     )
     claude_env: str = Field("", description="additional environment variables that the CLI may see, comma-separated")
 
-    memory_mcp: bool = Field(False, description="give Claude this chat's memory as MCP tools (docs/mcp.md)")
-    memory_mcp_add: bool = Field(
-        False, description="with MEMORY_MCP: also memory_add, with which Claude stores facts, goals and preferences"
-    )
-
     session_mode: Literal["resume", "replay"] = Field(
         "resume",
         description="resume: continue the Claude session; replay: start a new one each time, with the recent turns as text within the budget",

@@ -186,7 +186,7 @@ def test_only_the_settings_read_the_environment() -> None:
         "shared/embedding/local.py",  # turns a library's telemetry off
         "dispatcher/installation/environment.py",  # hmem init takes settings from there, and cleans it for services
         "dispatcher/claude/client.py",  # passes on what the CLI may see
-        "dispatcher/answering/media/transcription.py",  # passes on what faster-whisper may see
+        "dispatcher/features/media/transcription.py",  # passes on what faster-whisper may see
         "dispatcher/health/watchdog.py",  # NOTIFY_SOCKET and WATCHDOG_USEC are systemd's protocol, not settings
     }
     for path in sources():

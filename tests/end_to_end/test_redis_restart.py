@@ -12,10 +12,10 @@ import pytest
 from redis import Redis
 from redis.asyncio import Redis as AsyncRedis
 
+from dispatcher.features.approvals.approvals import Approvals
 from dispatcher.health.checks.redis import check_restart
 from dispatcher.health.findings import Setup
 from dispatcher.memory.tombstones import Forgotten
-from dispatcher.queue.chat.approvals import Approvals
 from dispatcher.queue.tasks import TaskQueue
 from shared.config.settings import load_settings
 from shared.turns.records import ROLES, Tombstone, loads_object

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.dispatcher.answering.media.talk import CHAT, CLAUDE, Talk
+from dispatcher.features.media.tests.talk import CHAT, CLAUDE, Talk
 from tests.engines.models.setup import apt_program, models_python, packaged
 from tests.support.day.telegram_bot import staged
 from tests.support.machine import wait_for
@@ -56,7 +56,7 @@ def talk(redis_url: str, whisper: Path, tmp_path_factory: pytest.TempPathFactory
         with talk.model, talk.speech:  # the second is not asked
             stage.world.environment |= {
                 "CLAUDE_BIN": str(CLAUDE), "ANTHROPIC_BASE_URL": talk.model.url, "ANTHROPIC_API_KEY": "test",
-                "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1", "MEMORY_MCP": "false", "CONSOLIDATION_INTERVAL": "0.3",
+                "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1", "MEMORY_MCP": "off", "CONSOLIDATION_INTERVAL": "0.3",
                 "TRANSCRIBE_MODEL": str(whisper), "TRANSCRIBE_TIMEOUT": "300", "TASK_TIMEOUT": "400",
             }  # fmt: skip
             stage.world.dispatchers.append(WithModels(stage.world, {}))

@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING
 import structlog
 
 from dispatcher.answering.commands.command import CommandReply
+from dispatcher.answering.conversation.tag_actions import store_waiting
 from dispatcher.answering.retry import keep_trying
-from dispatcher.answering.tag_actions import store_waiting
 from dispatcher.memory.day.memory import DayMemory
 from dispatcher.queue.chat.records import ChatRecords
 from dispatcher.queue.rights import FORGETTING, Rights

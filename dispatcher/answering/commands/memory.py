@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 from dispatcher.answering.commands.command import CommandReply
 from dispatcher.answering.commands.explanation import why_text
+from dispatcher.answering.conversation.tag_actions import store_waiting
 from dispatcher.answering.retry import keep_trying
-from dispatcher.answering.tag_actions import store_waiting
 from dispatcher.memory.day.memory import DayMemory
 from dispatcher.memory.day.requests import owner_task
 from dispatcher.memory.tombstones import announce, end_conversation

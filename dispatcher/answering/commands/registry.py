@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import structlog
 
+from dispatcher.answering.commands.again import RetryCommand
 from dispatcher.answering.commands.command import ChatCommand, CommandReply, Handler, read_command
 from shared.errors import HmemError
 from shared.text.translations import later, tr
@@ -28,6 +29,17 @@ class CommandRegistry:
             return None
         command = read_command(task.message)
         return command if command and command.name in self._handlers else None
+
+    async def question(self, task: Task, command: ChatCommand) -> Task | None:
+        """The task with the earlier message that `/retry` asks again; None for any other command, and where there is no such message."""
+        retry = self._handlers[command.name]
+        if not isinstance(retry, RetryCommand):
+            return None
+        try:
+            found = await retry.question(task, command)
+        except HmemError:  # the command apologises
+            return None
+        return found if isinstance(found, Task) else None
 
     async def reply_to(self, task: Task, command: ChatCommand, now: float) -> CommandReply:
         """Never fails: a store that cannot be reached is answered with an apology."""

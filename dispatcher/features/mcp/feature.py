@@ -3,9 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from shared.hooks import hook
 from shared.system.command import CommandEntry
+
+if TYPE_CHECKING:
+    from dispatcher.answering.hooks import Core
+    from dispatcher.features.mcp.claude_server import MemoryTools
+    from dispatcher.features.mcp.settings import McpSettings
+
+
+@hook
+def settings() -> type[McpSettings]:
+    from dispatcher.features.mcp.settings import McpSettings
+
+    return McpSettings
+
+
+@hook
+def dispatcher(core: Core) -> MemoryTools | None:
+    from dispatcher.features.mcp.settings import McpSettings
+
+    if core.settings.of(McpSettings).memory_mcp == "off":
+        return None
+    from dispatcher.features.mcp.claude_server import MemoryTools
+
+    return MemoryTools(core.settings)
 
 
 @hook

@@ -21,7 +21,7 @@ from mcp.server.lowlevel.server import Server
 from mcp.server.stdio import stdio_server
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
-from dispatcher.claude.relay.memory_server import SERVER, tool_names
+from dispatcher.features.mcp.claude_server import SERVER, tool_names
 from dispatcher.features.mcp.tools import ChatMemory
 from shared.config.settings import Settings
 from shared.system.command import translate

@@ -1,18 +1,11 @@
-"""Checks of the queue: a dispatcher takes messages from it, there are no dead letters, and files that wait for the night have room."""
+"""Checks of the queue: a dispatcher takes messages from it, and there are no dead letters."""
 
 from __future__ import annotations
 
-from typing import Any
-
 from dispatcher.health.findings import Fault, Finding, Setup, of_error, ok, problem, warning
 from dispatcher.queue.state import queue_error, read_queue
-from shared.text.format import counted, size_text
 from shared.wire import keys
-from shared.wire.media.kept import MOST_BYTES, waiting_files
 from shared.wire.values import shown
-
-#: Part of that room from which the owner should know.
-NEARLY_FULL = 0.8
 
 
 def check_dispatcher(setup: Setup) -> Finding:
@@ -43,20 +36,6 @@ def check_dead(setup: Setup) -> Finding:
         f"{several} unanswered in the dead letters: they could not be read, or a dispatcher crashed while answering.",
         "List them with hmem dead list, then use hmem dead retry or hmem dead drop.",
     )
-
-
-def check_kept_files(setup: Setup) -> Finding:
-    """The files of messages that wait for the night have room."""
-    listed: Any = setup.redis.hgetall(keys.KEPT) if setup.redis.type(keys.KEPT) == b"hash" else {}
-    sizes, most = [one.size for one in waiting_files(listed)], MOST_BYTES
-    if not (sizes or setup.settings.keep_media):
-        return ok("KEEP_MEDIA is not set: files of messages are not kept.")
-    files = counted(len(sizes), "file of messages waits", "files of messages wait")
-    sentence = f"{files} for the night, {size_text(sum(sizes))} of {size_text(most)}"
-    if sum(sizes) >= NEARLY_FULL * most:
-        fix = "Run hmem-night run."
-        return warning(f"{sentence}. When that is used up, files are not kept, and their turns say so.", fix)
-    return ok(f"{sentence}.")
 
 
 def check_features(setup: Setup) -> Finding:

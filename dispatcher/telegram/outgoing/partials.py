@@ -1,4 +1,4 @@
-"""Answers while they are written: what the dispatcher has of them in Redis (dispatcher/answering/partial.py) is shown in their chats.
+"""Answers while they are written: what the dispatcher has of them in Redis (dispatcher/answering/conversation/partial.py) is shown in their chats.
 
 In a private chat as a draft (`sendMessageDraft`), which goes when the next message comes; elsewhere, and where the Bot API has no drafts, by edits
 of the placeholder. Nothing of this is noted: after a crash it begins anew. What is shown may be old, and may fail: only the delivery of an answer

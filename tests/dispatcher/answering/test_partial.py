@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from dispatcher.answering.partial import _shown
+from dispatcher.answering.conversation.partial import _shown
 from dispatcher.memory.typed import tags
 from shared.turns.records import RecordRefused
 from shared.turns.signed.partial import PARTIAL_BYTES, TEXT_CHARACTERS, PartialAnswer

@@ -17,6 +17,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from dispatcher.answering.commands.command import read_command
+from dispatcher.answering.opening import open_parts
 from dispatcher.answering.results import ResultBuilder
 from dispatcher.answering.task_handler import TaskHandler
 from dispatcher.answering.worker import Worker, connect
@@ -85,7 +86,7 @@ def answer_all(world: World) -> None:
         writer = SummaryWriter(settings, lambda prompt: in_thread(claude, settings, prompt, loop))
         day = DayMemory(settings, served.reading, writer)
         client = connect(settings)
-        worker = Worker(settings, client, TaskHandler(settings, client, claude, day, served))
+        worker = Worker(settings, client, TaskHandler(open_parts(settings, client, claude, day, served)))
         running = asyncio.create_task(worker.run())
         while not running.done() and await asyncio.to_thread(busy, world):
             await asyncio.sleep(0.05)

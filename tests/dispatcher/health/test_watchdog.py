@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, nullcontext, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
@@ -20,6 +20,7 @@ import pytest
 from redis import Redis
 
 import dispatcher.answering.worker
+from dispatcher.answering.opening import open_parts
 from dispatcher.answering.task_handler import TaskHandler
 from dispatcher.answering.worker import Worker
 from dispatcher.claude.client import ClaudeCli
@@ -231,10 +232,10 @@ def worker(light: World, monkeypatch: pytest.MonkeyPatch, systemd: Systemd, queu
     for name, value in systemd.variables.items():
         monkeypatch.setenv(name, value)
     client, still, given = open_async_redis(light.url), Still(), light.settings(day_store_url="none")
-    handler = TaskHandler(given, client, ClaudeCli(given), DayMemory(given, nullcontext), cast(Any, still))
+    parts = open_parts(given, client, ClaudeCli(given), DayMemory(given, nullcontext), cast(Any, still))
     if queue is not None:
-        handler.queue = cast(Any, queue)
-    return Worker(given, client, handler)
+        parts = replace(parts, queue=cast(Any, queue))
+    return Worker(given, client, TaskHandler(parts))
 
 
 @asynccontextmanager

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.dispatcher.answering.media.talk import png
+from dispatcher.features.media.tests.talk import png
 from tests.servers.messages_api import MessagesApi
 from tests.servers.telegram_api import BOT
 from tests.servers.telegram_messages import forwarded_from, mention
@@ -34,7 +34,7 @@ class Group:
         self.stage, self.world, self.model = stage, stage.world, model
         self.world.environment |= {
             "CLAUDE_BIN": str(CLAUDE), "ANTHROPIC_BASE_URL": model.url, "ANTHROPIC_API_KEY": "test", "TASK_TIMEOUT": "60",
-            "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1", "CHAT_TIMEZONE": "Europe/Berlin", "MEMORY_MCP": "false", **more,
+            "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1", "CHAT_TIMEZONE": "Europe/Berlin", "MEMORY_MCP": "off", **more,
         }  # fmt: skip
         self.world.start_dispatcher()
         stage.bot()
@@ -207,7 +207,7 @@ def test_the_base_prompt_may_be_replaced_or_left_out(redis_url: str, tmp_path: P
             rules.write_text(text)
             running = stage.world.start_dispatcher(
                 CLAUDE_BIN=str(CLAUDE), ANTHROPIC_BASE_URL=model.url, ANTHROPIC_API_KEY="test", CLAUDE_BASE_PROMPT_FILE=str(rules),
-                CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC="1", MEMORY_MCP="false",
+                CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC="1", MEMORY_MCP="off",
             )  # fmt: skip
             stage.world.command("hmem", "ask", "77", "hello")
             running.stop()

@@ -61,7 +61,7 @@ def test_the_cli_reads_nothing_of_its_parent_nor_of_memory(here: Installation) -
     places = [here.secrets("dispatcher"), here.root / "secrets", here.root / "memory", here.root / "night"]
     places += [here.root / "state" / name for name in ("day-store.sqlite", "prompts", "chats", "")]
     (here.root / "home" / "spy.json").write_text(json.dumps([*map(str, places), str(here.root / "hmem.toml")]))
-    here.environment = {"MEMORY_MCP": "true", "ANTHROPIC_API_KEY": "the-login"}
+    here.environment = {"MEMORY_MCP": "read", "ANTHROPIC_API_KEY": "the-login"}
     with here.dispatcher() as process:
         told = ask(here)
     assert f"{process.pid} environ" in told["tried"]

@@ -10,7 +10,7 @@ from shared.system.files import PrivateDir, remove_tree, safe_name
 
 #: Directories of processes; those of dead processes are removed when a new one is created.
 PROMPTS, VIEWS = "prompts", "views"
-#: What was in a chat's directory before an answer (dispatcher/answering/media/made_files.py).
+#: What was in a chat's directory before an answer (dispatcher/features/media/made_files.py).
 MADE = "made-files"
 #: Of the owner's page: files that were uploaded for an import, and exports that were being made. They may hold any chat.
 UPLOADS, EXPORTS = "web-uploads", "web-export-"

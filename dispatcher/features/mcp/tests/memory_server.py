@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from mcp.client.client import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 
-from dispatcher.claude.relay.memory_server import BY_PIPE, environment, written
+from dispatcher.features.mcp.claude_server import BY_PIPE, environment, written
 from dispatcher.memory.day.memory import DayMemory
 from shared.turns.records import Task, Turn, dumps
 from shared.wire import keys

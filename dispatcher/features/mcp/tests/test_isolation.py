@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from dispatcher.claude.relay.memory_server import (
+from dispatcher.features.mcp.claude_server import (
     READING,
 )
 from dispatcher.features.mcp.tests.memory_server import Served, keep, of_today, served, told_lately

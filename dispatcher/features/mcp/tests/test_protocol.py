@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from dispatcher.claude.relay.memory_server import (
+from dispatcher.features.mcp.claude_server import (
     READING,
 )
 from dispatcher.features.mcp.tests.memory_server import MAY, command_of

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from dispatcher.claude.relay.memory_server import (
+from dispatcher.features.mcp.claude_server import (
     READING,
 )
 from dispatcher.features.mcp.tests.memory_server import MAY, Served, keep, of_today, served, told_lately
@@ -178,7 +178,7 @@ def test_what_is_added_is_kept_once(light: World) -> None:
             assert told.failed
             assert reason in told.text
 
-    served(light, ask, memory_mcp_add=True)
+    served(light, ask, memory_mcp="add")
     with closing(DayMemory(light.settings(), nullcontext)) as day:
         assert len(day.memories.list("9912")) == 2
         assert day.memories.total() == 2

@@ -154,6 +154,6 @@ def test_replicas_are_named(spoken: World, guarded: Guarded, tmp_path: Path) -> 
 
 
 def test_no_service_is_given_the_administrators_url(tmp_path: Path) -> None:
-    from dispatcher.claude.relay.memory_server import HANDED_ON
+    from dispatcher.features.mcp.claude_server import HANDED_ON
 
     assert "redis_admin_url" not in HANDED_ON

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.dispatcher.answering.media.talk import Talk, talking
+from dispatcher.features.media.tests.talk import Talk, talking
 from tests.servers.messages_api import Reply
 from tests.support.day.telegram_bot import GROUP, Stage, say
 

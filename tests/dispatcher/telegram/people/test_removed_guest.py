@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from dispatcher.features.media.tests.talk import png
 from dispatcher.telegram.incoming.arrivals import ATTEMPTS
 from shared.wire import keys
-from tests.dispatcher.answering.media.talk import png
 from tests.support.day.telegram_bot import CHAT, staged
 from tests.support.machine import wait_for
 

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any, cast
 from uuid import uuid4
 
+from dispatcher.features.media.tests.talk import Talk, talking
 from shared.system.files import safe_name
-from tests.dispatcher.answering.media.talk import Talk, talking
 from tests.servers.messages_api import Reply, ToolCall, tool_results
 from tests.servers.telegram_messages import Shown, mention
 from tests.support.day.telegram_bot import GROUP, wait_until

@@ -1,0 +1,1 @@
+"""Messages for Claude: what memory adds, the call, the tags of the answer."""

@@ -1,0 +1,107 @@
+"""A message that is for Claude: context, session, answer.
+
+    context ─ claude (once more without a lost session) ─ tags ─ Finished
+
+Memory that is missing, broken or slow makes the answer poorer, but there is always an answer. An error is answered with a sentence that is not
+stored: only the user's turn is.
+"""
+
+from __future__ import annotations
+
+import time
+from uuid import uuid4
+
+import structlog
+
+from dispatcher.answering.conversation.ask_claude import ClaudeCaller
+from dispatcher.answering.conversation.contexts import MessageContexts
+from dispatcher.answering.conversation.tag_actions import TagActions
+from dispatcher.answering.hooks import answered, prepare
+from dispatcher.answering.results import ResultBuilder, said_at
+from dispatcher.answering.retry import keep_trying
+from dispatcher.answering.turn import TurnInProgress
+from dispatcher.claude.reply import Answer
+from dispatcher.memory.typed import tags
+from dispatcher.prompt.context import Context
+from dispatcher.queue.cancellation import RunCancelled
+from dispatcher.queue.tasks import Finished, TaskQueue
+from shared.hooks import Hooks
+from shared.system.faults import crash_point
+from shared.text.translations import tr
+from shared.turns.media import name_of
+
+log = structlog.get_logger()
+
+
+class ConversationAnswerer:
+    """One per dispatcher. `replays`: no session is resumed, the conversation so far comes as text."""
+
+    def __init__(
+        self,
+        queue: TaskQueue,
+        claude: ClaudeCaller,
+        contexts: MessageContexts,
+        tag_actions: TagActions,
+        results: ResultBuilder,
+        hooks: Hooks,
+        *,
+        replays: bool,
+    ) -> None:
+        self._queue, self._claude, self._contexts, self._tags = queue, claude, contexts, tag_actions
+        self._results, self._hooks, self._replays = results, hooks, replays
+
+    async def answer(self, turn: TurnInProgress) -> Finished:
+        """What the turn leaves behind; a cancelled result if it is cancelled while Claude runs."""
+        begun = turn.begun
+        try:
+            await turn.run.while_wanted(self._prepare(turn))
+            if turn.refusal:
+                return self._results.refused_question(turn)
+            await turn.run.while_wanted(self._ask(turn))
+        except RunCancelled:
+            if turn.run.abandoned:
+                log.warning(
+                    "the bot no longer waits for this answer: it was cancelled there, or the bot timed out",
+                    seconds=round(time.monotonic() - turn.run.began),
+                )
+            return self._results.cancelled(turn)
+        except OSError as error:  # a full disk, a directory that cannot be made
+            turn.answer = Answer("", error=tr("a file could not be written ({reason})").format(reason=error.strerror))
+            turn.session, turn.context = begun.session if begun.resume else "", Context("")
+        if self._replays:  # the id only marks the conversation, so that /new is noticed
+            turn.session = begun.session
+        turn.answered_at = max(time.time(), said_at(turn.asked, turn.claimed_at))
+        if turn.answer.error is None:
+            turn.said = turn.shown = turn.answer.text
+            turn.tags = tags.parse(turn.said, turn.code) if self._tags.enabled else tags.Parsed(turn.said)
+            for added in await self._hooks.ask_async(answered, turn=turn):
+                turn.add(added)
+            crash_point("answering:added")
+            await self._tags.carry_out(turn)
+        return self._results.answered(turn)
+
+    async def _prepare(self, turn: TurnInProgress) -> None:
+        """Have features read the message. Files that none of them has read are named to Claude."""
+        for found in await self._hooks.ask_async(prepare, turn=turn):
+            turn.prepare(found)
+        if turn.asked.media and not (turn.lines or turn.refusal):
+            kinds = ", ".join(name_of(one.kind) for one in turn.asked.media)
+            turn.lines.append(f"Attached, and not readable for you: {kinds}.")
+
+    async def _ask(self, turn: TurnInProgress) -> None:
+        """Ask Claude; a lost session is replaced once by a new one."""
+        begun = turn.begun
+        session, resume = begun.session, begun.resume and not self._replays
+        turn.context = await self._contexts.of(
+            turn.asked, None if resume else begun.history, session if resume else None
+        )
+        used = str(uuid4()) if self._replays else session
+        turn.answer = await self._claude.ask(turn, used, resume=resume)
+        turn.session = session if resume or turn.answer.error is None else ""
+        if turn.answer.session_lost and resume:
+            log.warning("the session cannot be resumed, trying a new one", reason=turn.answer.error)
+            fresh = str(uuid4())
+            history = await keep_trying(lambda: self._queue.recent(turn.asked, turn.tombstones))
+            turn.context = await self._contexts.of(turn.asked, history, None)
+            turn.answer = await self._claude.ask(turn, fresh, resume=False)
+            turn.session = fresh if turn.answer.error is None else session

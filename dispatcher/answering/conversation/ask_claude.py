@@ -1,0 +1,185 @@
+"""One question to Claude: its directory, its files, and the call."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Protocol
+from uuid import uuid4
+from zoneinfo import ZoneInfo
+
+import structlog
+
+from dispatcher.answering.conversation.partial import PartialAnswers
+from dispatcher.answering.hooks import beside_claude, claude_called, instructions
+from dispatcher.answering.results import said_at
+from dispatcher.answering.turn import TurnInProgress
+from dispatcher.claude.client import ClaudeCli, ClaudeRequest
+from dispatcher.claude.events import Progress
+from dispatcher.claude.reply import Answer
+from dispatcher.memory.typed import tags
+from dispatcher.prompt.message_header import framed
+from shared.config.settings import Settings
+from shared.config.tools import ChatTools
+from shared.errors import HmemError, SettingsError
+from shared.hooks import Hooks
+from shared.system.files import PrivateDir, make_dir, safe_name
+from shared.turns.records import Task
+
+log = structlog.get_logger()
+
+#: Tells Claude where it runs, unless CLAUDE_BASE_PROMPT_FILE names another file.
+BASE_PROMPT = Path(__file__).parent.parent.parent / "prompt" / "base.md"
+
+
+class NoteOutcome(Protocol):
+    """Notes whether Claude answered."""
+
+    async def __call__(self, *, failed: bool) -> None: ...
+
+
+class ClaudeCaller:
+    """Passes one message to Claude; one per dispatcher. `remembers`: the rules for tags are part of the prompt; `note`: notes each outcome;
+    `partial_answers`: take each answer while it is written, None if nobody is shown that; `tools_of`: what Claude may use
+    in a chat, and what it asks for."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        claude: ClaudeCli,
+        hooks: Hooks,
+        note: NoteOutcome,
+        partial_answers: PartialAnswers | None,
+        tools_of: Callable[[str], Awaitable[ChatTools]],
+        *,
+        remembers: bool,
+        zone_of: Callable[[str], ZoneInfo],
+    ) -> None:
+        self._settings, self._claude, self._hooks, self._note = settings, claude, hooks, note
+        self._partial_answers, self._tools_of = partial_answers, tools_of
+        self._remembers, self._zone_of = remembers, zone_of
+        self._noting: set[asyncio.Task[None]] = set()  # a task that nobody holds may be collected while it runs
+        rules = tags.INSTRUCTIONS if remembers else ""
+        parts = [_base_prompt(settings), *hooks.ask(instructions), rules]
+        self._base_text = "\n\n".join(filter(None, parts))
+        self._prompts = PrivateDir(settings.hmem_state_dir / "prompts")
+        self._chats = settings.hmem_state_dir / "chats"
+
+    def close(self) -> None:
+        self._prompts.remove()
+
+    async def ask(self, turn: TurnInProgress, session: str, *, resume: bool) -> Answer:
+        """The answer to the turn's message in this session."""
+        task = turn.asked
+        prompt_file, message = await self._prompt(turn)
+        try:
+            request = ClaudeRequest(
+                message,
+                session,
+                resume,
+                task.model,
+                self._directory(task),
+                prompt_file,
+                blocks=tuple(turn.blocks),
+                tools=await self._tools_of(task.chat_id),
+            )
+            began = time.perf_counter()
+            async with AsyncExitStack() as stack:
+                request = await self._with_features(stack, turn, request)
+                report = await stack.enter_async_context(self._reporting(task, turn.code))
+                answer = await self._claude.ask(request, report)
+            self._hooks.ask(claude_called, seconds=time.perf_counter() - began, model=task.model)
+            if not (resume and answer.session_lost):  # else a new session is tried at once
+                # The answer does not wait for it.
+                noting = asyncio.create_task(self._note(failed=answer.error is not None))
+                self._noting.add(noting)
+                noting.add_done_callback(self._noting.discard)
+            return answer
+        finally:
+            if prompt_file and prompt_file.parent == self._prompts.path:
+                prompt_file.unlink(missing_ok=True)
+
+    async def _prompt(self, turn: TurnInProgress) -> tuple[Path | None, str]:
+        """The file of the system prompt, and the message as Claude gets it."""
+        task, ending = turn.asked, ""
+        if self._remembers:
+            ending = "\n\n".join([*turn.rules, tags.CODE_LINE.format(code=turn.code)])
+        zone = await self._zone(task.chat_id)
+        message = framed(task, said_at(task, turn.claimed_at), zone, turn.context.speakers, turn.lines)
+        system, message = turn.context.placed(message, self._settings.recall_placement, ending)
+        return self._write_prompt(system), message
+
+    async def _with_features(
+        self, stack: AsyncExitStack, turn: TurnInProgress, request: ClaudeRequest
+    ) -> ClaudeRequest:
+        """The request with what features run beside the call."""
+        found = await self._hooks.enter(
+            stack,
+            beside_claude,
+            turn=turn,
+            session=request.session,
+            tools=request.tools or ChatTools(),
+            folder=self._prompts.path,
+        )
+        return replace(
+            request,
+            mcp_config_files=tuple(file for one in found for file in one.mcp_config_files),
+            more_tools=tuple(tool for one in found for tool in one.more_tools),
+            approver=next((one.approver for one in found if one.approver), ""),
+        )
+
+    @asynccontextmanager
+    async def _reporting(self, task: Task, code: str) -> AsyncIterator[Callable[[Progress], None] | None]:
+        if self._partial_answers is None:
+            yield None
+            return
+        async with self._partial_answers.of(task, code) as report:
+            yield report
+
+    async def _zone(self, chat_id: str) -> ZoneInfo:
+        """The chat's; an answer does not wait for a Redis that cannot tell."""
+        try:
+            return await asyncio.to_thread(self._zone_of, chat_id)
+        except HmemError as error:
+            log.warning("the time of a message is in CHAT_TIMEZONE", reason=str(error))
+            return self._settings.timezone
+
+    def _directory(self, task: Task) -> Path:
+        """The chat's empty working directory, created if missing; on a full disk, its parent directory."""
+        path = self._chats / safe_name(task.chat_id)
+        try:
+            if not path.is_dir():
+                make_dir(self._chats)
+                path.mkdir(mode=0o700, exist_ok=True)
+        except OSError as error:
+            log.error("a chat's directory cannot be created", error=str(error))
+            return self._chats if self._chats.is_dir() else self._settings.hmem_state_dir
+        return path
+
+    def _write_prompt(self, memory: str) -> Path | None:
+        """A prompt file for this message only. It exists for seconds, so it is not synced to disk."""
+        text = "\n\n".join(part for part in (self._base_text, memory) if part)
+        if not text:
+            return None
+        path = self._prompts.path / f"{uuid4().hex}.md"
+        try:
+            with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as handle:
+                handle.write(text.encode("utf-8", "replace"))
+        except OSError as error:  # memory may be missing, but the rules may not: use the base prompt's own file
+            log.error("answering without memory: the prompt file cannot be written", error=str(error))
+            path.unlink(missing_ok=True)
+            return self._settings.claude_base_prompt_file or BASE_PROMPT
+        return path
+
+
+def _base_prompt(settings: Settings) -> str:
+    """Our base prompt, or the owner's; "" if that file is empty."""
+    try:
+        return (settings.claude_base_prompt_file or BASE_PROMPT).read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise SettingsError(f"CLAUDE_BASE_PROMPT_FILE cannot be read: {error}. Fix the path or unset it.") from error

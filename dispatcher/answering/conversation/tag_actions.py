@@ -1,0 +1,67 @@
+"""The tags of an answer: carried out, removed from the text that is sent and stored, and their outcome added to the answer."""
+
+from __future__ import annotations
+
+import asyncio
+
+import structlog
+
+from dispatcher.answering.retry import keep_trying
+from dispatcher.answering.turn import TurnInProgress
+from dispatcher.memory.day.later_tags import later_tags
+from dispatcher.memory.day.memory import DayMemory
+from dispatcher.memory.typed import tags
+from dispatcher.memory.typed.sentences import is_noted
+from dispatcher.queue.rights import FORGETTING_OTHERS, Rights
+from dispatcher.queue.tasks import TaskQueue
+from shared.config.settings import Settings
+from shared.system.faults import crash_point
+from shared.text.translations import later, tr
+from shared.turns.records import Task
+
+log = structlog.get_logger()
+
+NOTED = later("Noted.")
+LATER = later("My memory is not available at the moment; I will do this as soon as it is.")
+
+
+class TagActions:
+    """One per dispatcher. `enabled`: whether memories are stored at all."""
+
+    def __init__(self, settings: Settings, queue: TaskQueue, day: DayMemory, rights: Rights) -> None:
+        self._queue, self._day, self._rights = queue, day, rights
+        self.enabled = day.wanted and settings.memory_tokens > 0
+
+    async def carry_out(self, turn: TurnInProgress) -> None:
+        """Carry out the tags of the answer; the turn has what became of them. Never fails: what cannot be done now is stored for later."""
+        parsed, task = turn.tags, turn.asked
+        if parsed.strange:
+            log.warning("tags without the code of their request are left as text", count=parsed.strange)
+        if not parsed.tags:
+            return
+        acting = [tag for tag in parsed.tags if tag.kind is not tags.TagKind.PICTURE]
+        refusal = self._rights.refusal(FORGETTING_OTHERS, task.chat_id, task.user_id)
+        given = (task, turn.session, acting, turn.answered_at, refusal)
+        notes = list[str]()
+        try:
+            if any(tag.kind is tags.TagKind.FORGET for tag in acting):
+                await store_waiting(self._queue, self._day, task)
+            if acting:
+                acted = await asyncio.to_thread(self._day.requests.act, *given)
+                notes, turn.forgot = acted.sentences, bool(acted.forgotten)
+        except Exception as error:  # noqa: BLE001 - the answer must be sent; consolidation carries out the stored tags
+            log.error("tags are stored for later", reason=str(error))
+            turn.later_tags = later_tags(*given)
+            if any(tag.kind in (tags.TagKind.DONE, tags.TagKind.FORGET) for tag in acting):
+                notes = [tr(LATER)]
+        crash_point("answering:acted")
+        # As it is stored: whatever the chat's language is, Claude reads it.
+        turn.said = parsed.text if parsed.text.strip() else NOTED
+        noted_already = notes and turn.said is NOTED and is_noted(notes[0])  # once is enough
+        turn.shown = "\n\n".join(notes if noted_already else [tr(NOTED) if turn.said is NOTED else turn.said, *notes])
+
+
+async def store_waiting(queue: TaskQueue, day: DayMemory, task: Task) -> None:
+    """Store the latest turns now: forgetting searches the store, and one of these turns may repeat what is to be forgotten."""
+    waiting = await keep_trying(lambda: queue.waiting(task))
+    await asyncio.to_thread(day.upkeep.store_turns, waiting)

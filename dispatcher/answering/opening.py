@@ -1,0 +1,112 @@
+"""The parts of a dispatcher, and how they are made from the settings."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+
+from redis.asyncio import Redis
+
+from dispatcher.answering.beginning import TaskBeginning
+from dispatcher.answering.commands.again import RetryCommand, WhyCommand
+from dispatcher.answering.commands.command import Handler
+from dispatcher.answering.commands.forget import ForgetCommands
+from dispatcher.answering.commands.memory import MemoryCommands
+from dispatcher.answering.commands.registry import CommandRegistry
+from dispatcher.answering.commands.schedules import ScheduleCommands, TimeZoneCommand
+from dispatcher.answering.conversation.answerer import ConversationAnswerer
+from dispatcher.answering.conversation.ask_claude import ClaudeCaller
+from dispatcher.answering.conversation.contexts import MessageContexts
+from dispatcher.answering.conversation.partial import PartialAnswers
+from dispatcher.answering.conversation.tag_actions import TagActions
+from dispatcher.answering.hooks import Core, chat_commands, dispatcher, dispatcher_stopped
+from dispatcher.answering.results import ResultBuilder
+from dispatcher.claude.client import ClaudeCli
+from dispatcher.health.notices.claude_errors import note_outcome
+from dispatcher.memory.cache_dropping import CacheDropper
+from dispatcher.memory.day.memory import DayMemory
+from dispatcher.queue.chat.guests import GuestTools
+from dispatcher.queue.chat.records import ChatRecords
+from dispatcher.queue.chat.zones import ChatZones
+from dispatcher.queue.rights import Rights
+from dispatcher.queue.tasks import TaskQueue
+from dispatcher.releases.served import ServedRelease
+from shared.config.settings import Settings
+from shared.hooks import Hooks, features
+from shared.wire.client import BACKGROUND, open_redis
+
+
+@dataclass(frozen=True)
+class Parts:
+    """Everything that an answer requires; one of each per dispatcher. `hooks` are the features' parts."""
+
+    settings: Settings
+    queue: TaskQueue
+    day: DayMemory
+    served: ServedRelease
+    cache_dropper: CacheDropper
+    zones: ChatZones
+    results: ResultBuilder
+    hooks: Hooks
+    commands: CommandRegistry
+    contexts: MessageContexts
+    beginning: TaskBeginning
+    claude: ClaudeCaller
+    conversation: ConversationAnswerer
+
+    def close(self) -> None:
+        self.claude.close()
+        self.served.close()
+        self.day.close()
+        self.zones.close()
+        self.hooks.ask(dispatcher_stopped)
+
+
+def open_parts(settings: Settings, client: Redis, claude: ClaudeCli, day: DayMemory, served: ServedRelease) -> Parts:
+    """Make them; nothing is read yet. SettingsError for a setting that cannot be used here."""
+    background, results, rights = open_redis(settings.redis_url, BACKGROUND), ResultBuilder(settings), Rights(settings)
+    queue = TaskQueue(client, settings.task_bytes, results.signed)
+    zones, cache_dropper, records = (
+        ChatZones(background, settings.timezone),
+        CacheDropper(served, day),
+        ChatRecords(client),
+    )
+    day.zone_of = zones.of
+    tags = TagActions(settings, queue, day, rights)
+    hooks = features().parts(dispatcher, core=Core(settings, client, background, queue, day, served, rights, results))
+    handlers: dict[str, Handler] = {
+        "memory": MemoryCommands(queue, day, rights, enabled=tags.enabled),
+        "forget": ForgetCommands(settings, queue, records, day, rights),
+        "why": WhyCommand(records),
+        "retry": RetryCommand(records, day),
+        "remind": ScheduleCommands(day, rights, "reminder"),
+        "every": ScheduleCommands(day, rights, "question", owners_only=True),
+        "timezone": TimeZoneCommand(zones, rights),
+    }
+    contexts = MessageContexts(settings, day, served, cache_dropper, hooks)
+    shown = PartialAnswers(settings, client, remembers=tags.enabled) if settings.stream else None
+    caller = ClaudeCaller(
+        settings,
+        claude,
+        hooks,
+        partial(note_outcome, client),
+        shown,
+        GuestTools(settings, client).tools_of,
+        remembers=tags.enabled,
+        zone_of=zones.of,
+    )
+    return Parts(
+        settings,
+        queue,
+        day,
+        served,
+        cache_dropper,
+        zones,
+        results,
+        hooks,
+        CommandRegistry(handlers, *hooks.ask(chat_commands)),
+        contexts,
+        TaskBeginning(settings, queue, results, cache_dropper),
+        caller,
+        ConversationAnswerer(queue, caller, contexts, tags, results, hooks, replays=settings.session_mode == "replay"),
+    )

@@ -1,0 +1,236 @@
+"""Questions in the chat whether Claude may use a tool (APPROVE_TOOLS), on the dispatcher's side.
+
+    asked (a signed field for the bot) ─ answered by the bot, or by us when the time is up ─ recorded ─ the tool runs, or not
+
+The first decision under the question's key counts, whoever writes it, so what the chat is shown in the end is what happened. A tool runs only if a
+person allowed it and that is recorded; without Redis, with a key that has another value, and after a stop it does not.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import secrets
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, cast
+
+import structlog
+from redis.asyncio import Redis
+from redis.exceptions import RedisError
+
+from dispatcher.answering.turn import ForClaude, TurnInProgress
+from dispatcher.features.approvals.server import APPROVER, approval_server
+from dispatcher.features.approvals.settings import ApprovalSettings
+from dispatcher.memory.store.whose import in_group
+from shared.config.settings import Settings
+from shared.config.tools import ChatTools
+from shared.hooks import hook
+from shared.system.keys.signing_key import signing_key
+from shared.turns.records import RecordRefused, Task, dumps, loads_object, well_formed
+from shared.turns.signed.approvals import TOOL_CHARACTERS, ToolDecision, ToolQuestion, Verdict, kept_input, shown_input
+from shared.wire import keys
+
+log = structlog.get_logger()
+
+#: Seconds between two looks for an answer, and that one call of Redis may take.
+LOOK_SECONDS, REDIS_SECONDS = 0.25, 5.0
+#: Questions of one answer; more are refused without one.
+MOST_QUESTIONS = 20
+#: Seconds after its end when a question that no bot has taken back is dropped.
+FORGOTTEN_SECONDS = 3_600.0
+
+NOT_LISTED = "{tool} may not be used in this way here, and nobody is asked about it."
+TOO_MANY = "The person was asked too often during this answer, so {tool} was not run. Say what you still wanted to do."
+TOO_LONG = "The input of {tool} is too long for the person to see it whole, so it was not run. Say so, and use shorter inputs, one step at a time."
+NO_PERSON = "There is nobody here who could allow {tool}, so it was not run."
+TOLD: dict[Verdict, str] = {
+    "denied": "The person was asked and did not allow this use of {tool}, so it was not run. Do not try to reach the same in another way.",
+    "nobody": "Nobody answered within {seconds:g} seconds whether {tool} may be used, so it was not run. Say so, and that they can ask again.",
+    "stopped": "The program is being stopped, so nobody could be asked whether {tool} may be used, and it was not run.",
+    "failed": "It was not possible to ask whether {tool} may be used, so it was not run. Say that something is wrong with the questions.",
+}
+
+Decide = Callable[[str, dict[str, Any]], Awaitable[str]]
+
+
+class Approvals:
+    """One per dispatcher."""
+
+    def __init__(self, settings: Settings, redis: Redis) -> None:
+        self._redis, self._owners = redis, settings.owner_ids
+        self._seconds = settings.of(ApprovalSettings).approve_seconds
+        self._secret = signing_key(settings, "no question about a tool could be signed")
+        self._stopping = asyncio.Event()
+
+    @hook
+    def dispatcher_stopping(self) -> None:
+        """All that is being asked is denied, and so is all that would be asked."""
+        self._stopping.set()
+
+    def of(self, task: Task, tools: ChatTools) -> Decide:
+        """What decides about the tools of this answer."""
+        asked = 0
+
+        async def decide(tool: str, given: dict[str, Any]) -> str:
+            nonlocal asked
+            if not tools.asks_for(tool):
+                return NOT_LISTED.format(tool=tool)
+            asked += 1
+            if asked > MOST_QUESTIONS:
+                log.warning("a tool is denied: too many questions for one answer", tool=tool)
+                return TOO_MANY.format(tool=tool)
+            if not (task.user_id or self._owners or not in_group(task.chat_id)):
+                return NO_PERSON.format(tool=tool)
+            if (shown := shown_input(given)) is None:
+                await _Asking(self, task, tool, given, "").denied()
+                return TOO_LONG.format(tool=tool)
+            verdict = await _Asking(self, task, tool, given, shown).verdict()
+            return "" if verdict == "allowed" else TOLD[verdict].format(tool=tool, seconds=self._seconds)
+
+        return decide
+
+    @hook
+    @asynccontextmanager
+    async def beside_claude(self, turn: TurnInProgress, tools: ChatTools, folder: Path) -> AsyncIterator[ForClaude]:
+        if not tools.asked:
+            yield ForClaude()
+            return
+        async with approval_server(self.of(turn.asked, tools), folder) as config:
+            yield ForClaude((config,), approver=APPROVER)
+
+    # What one question does.
+
+    async def ask(self, approval_id: str, question: ToolQuestion) -> None:
+        await self._drop_forgotten()
+        await self._redis.hset(keys.APPROVALS_OPEN, approval_id, cast(Any, question.to_json(self._secret, approval_id)))
+
+    async def wait(self, approval_id: str, question: ToolQuestion) -> Verdict | ToolDecision:
+        """The decision, or why there is none."""
+        while not self._stopping.is_set():
+            with contextlib.suppress(RedisError, TimeoutError):
+                async with asyncio.timeout(REDIS_SECONDS):
+                    if found := await self._decision(approval_id, question.chat_id):
+                        return found
+            left = question.ends - time.time()
+            if left <= 0:
+                return "nobody"
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(min(LOOK_SECONDS, left)):
+                    await self._stopping.wait()
+        return "stopped"
+
+    async def settle(self, approval_id: str, question: ToolQuestion, verdict: Verdict) -> ToolDecision:
+        """Decide, unless somebody has decided just before."""
+        own, key = ToolDecision(verdict, question.chat_id), keys.approval(approval_id)
+        raw = own.to_json(self._secret, approval_id)
+        if await self._redis.set(key, raw, nx=True, ex=keys.APPROVAL_TTL_SECONDS):
+            return own
+        return await self._decision(approval_id, question.chat_id) or own
+
+    async def record(
+        self, approval_id: str, question: ToolQuestion, decision: ToolDecision, given: dict[str, Any]
+    ) -> None:
+        """The record, and for the bot how the question ended, in one transaction."""
+        digest, short = kept_input(given)
+        record = {
+            "at": time.time(),
+            "id": approval_id,
+            "chat_id": question.chat_id,
+            "user_id": question.user_id,
+            "task_id": question.task_id,
+            "tool": question.tool,
+            "input_sha256": digest,
+            "input": short,
+            "decision": decision.verdict,
+            "by": decision.user_id,
+            "name": decision.name,
+        }
+        ended = question.decided(decision).to_json(self._secret, approval_id)
+        async with self._redis.pipeline(transaction=True) as pipe:
+            pipe.rpush(keys.APPROVALS, dumps(record))
+            pipe.ltrim(keys.APPROVALS, -keys.APPROVALS_LENGTH, -1)
+            pipe.hset(keys.APPROVALS_OPEN, approval_id, cast(Any, ended))
+            await pipe.execute()
+
+    def question(self, task: Task, tool: str, shown: str) -> ToolQuestion:
+        name = well_formed(tool)[:TOOL_CHARACTERS]
+        ends = time.time() + self._seconds
+        return ToolQuestion(task.chat_id, task.user_id or "", task.task_id, name, shown, ends)
+
+    async def _decision(self, approval_id: str, chat_id: str) -> ToolDecision | None:
+        raw = cast(bytes | None, await self._redis.get(keys.approval(approval_id)))
+        try:
+            found = ToolDecision.verified(self._secret, approval_id, raw) if raw else None
+        except RecordRefused as error:
+            log.error(
+                "an answer about a tool is not signed by the bot and is ignored",
+                approval=approval_id,
+                reason=str(error),
+            )
+            return None
+        return found if found and found.chat_id == chat_id else None
+
+    async def _drop_forgotten(self) -> None:
+        """Questions whose bot has gone."""
+        found = await cast(Awaitable[dict[bytes, bytes]], self._redis.hgetall(keys.APPROVALS_OPEN))
+        if old := [name for name, raw in found.items() if _ended_at(raw) < time.time() - FORGOTTEN_SECONDS]:
+            await self._redis.hdel(keys.APPROVALS_OPEN, *cast(list[str], old))
+
+
+class _Asking:
+    """One question, from its asking to its record."""
+
+    def __init__(self, approvals: Approvals, task: Task, tool: str, given: dict[str, Any], shown: str) -> None:
+        self._approvals, self._given = approvals, given
+        self._id, self._question = secrets.token_hex(10), approvals.question(task, tool, shown)
+
+    async def verdict(self) -> Verdict:
+        try:
+            async with asyncio.timeout(REDIS_SECONDS):
+                await self._approvals.ask(self._id, self._question)
+            found = await self._approvals.wait(self._id, self._question)
+            return await self._end(found)
+        except asyncio.CancelledError:  # the answer is cancelled, or its process has ended
+            with contextlib.suppress(RedisError, OSError):
+                await asyncio.shield(self._end("stopped"))
+            raise
+        except (RedisError, OSError) as error:  # TimeoutError is an OSError
+            log.error("a tool is denied: the question failed", reason=str(error) or type(error).__name__)
+            return "failed"
+
+    async def denied(self) -> None:
+        """Without a question: it could not be asked. Only the record says so."""
+        with contextlib.suppress(RedisError, OSError):  # it stays denied
+            await self._end("failed")
+
+    async def _end(self, found: Verdict | ToolDecision) -> Verdict:
+        """Decided and recorded."""
+        async with asyncio.timeout(REDIS_SECONDS):
+            if isinstance(found, ToolDecision):
+                decision = found
+            else:
+                decision = await self._approvals.settle(self._id, self._question, found)
+            await self._approvals.record(self._id, self._question, decision, self._given)
+        log.info(
+            "a tool was asked for",
+            approval=self._id,
+            chat=self._question.chat_id,
+            user=self._question.user_id or None,
+            tool=self._question.tool,
+            input_sha256=kept_input(self._given)[0],
+            decision=decision.verdict,
+            by=decision.user_id or None,
+        )
+        return decision.verdict
+
+
+def _ended_at(raw: bytes) -> float:
+    """When a question ends; 0 for what cannot be read."""
+    try:
+        ends = loads_object(raw).get("ends")
+    except RecordRefused:
+        return 0.0
+    return ends if isinstance(ends, float) else 0.0

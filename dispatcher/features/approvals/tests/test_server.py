@@ -1,0 +1,153 @@
+"""Whom the CLI asks about its tools: whatever goes wrong on the way is a refusal, and only the first connection is served."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dispatcher.claude.client import ClaudeRequest, built_in_tools
+from dispatcher.features.approvals.server import APPROVER, BROKEN, approval_server
+from shared.config.tools import ChatTools
+
+
+async def decide(tool: str, given: dict[str, Any]) -> str:
+    if tool == "Broken":
+        raise RuntimeError("no Redis")
+    if tool == "Slow":
+        await asyncio.sleep(900)
+    return "" if given.get("may") else f"{tool} was denied."
+
+
+class Client:
+    """What the CLI does: it starts the command of the file, and speaks with it in lines."""
+
+    def __init__(self, config: Path) -> None:
+        (server,) = json.loads(config.read_text())["mcpServers"].values()
+        self.socket = Path(server["args"][-1])
+        self.process = subprocess.Popen(
+            [server["command"], *server["args"]],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+        )
+
+    async def ask(self, method: str, params: object = None, number: object = 1) -> dict[str, Any]:
+        return await asyncio.to_thread(self._ask, {"jsonrpc": "2.0", "id": number, "method": method, "params": params})
+
+    def _ask(self, request: object) -> dict[str, Any]:
+        assert self.process.stdin
+        assert self.process.stdout
+        self.process.stdin.write(json.dumps(request).encode() + b"\n")
+        self.process.stdin.flush()
+        line = self.process.stdout.readline()
+        return dict(json.loads(line)) if line else {}
+
+    async def verdict(self, arguments: object) -> dict[str, Any]:
+        result = await self.ask("tools/call", {"name": "ask", "arguments": arguments})
+        return dict(json.loads(result["result"]["content"][0]["text"]))
+
+    def close(self) -> None:
+        self.process.kill()
+        self.process.communicate()
+
+
+def test_it_answers_as_the_cli_needs_it(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with approval_server(decide, tmp_path) as config:
+            client = Client(config)
+            try:
+                hello = await client.ask("initialize", {"protocolVersion": "2025-11-25"})
+                assert hello["result"]["protocolVersion"] == "2025-11-25"
+                assert [one["name"] for one in (await client.ask("tools/list"))["result"]["tools"]] == ["ask"]
+                assert (await client.ask("server/discover"))["error"]["code"] == -32601
+                given = {"may": True, "text": "ü \ud800"}
+                assert await client.verdict({"tool_name": "Bash", "input": {"may": 1}}) == {
+                    "behavior": "allow",
+                    "updatedInput": {"may": 1},
+                }
+                assert (await client.verdict({"tool_name": "Bash", "input": given}))["behavior"] == "deny", "not text"
+                assert await client.verdict({"tool_name": "Bash", "input": {}}) == {
+                    "behavior": "deny",
+                    "message": "Bash was denied.",
+                }
+            finally:
+                client.close()
+        assert list(tmp_path.iterdir()) == []
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"tool_name": "Broken", "input": {"may": 1}},
+        {"tool_name": 3, "input": {"may": 1}},
+        {"tool_name": "Bash", "input": "may"},
+        {"tool_name": "", "input": {"may": 1}},
+        {"input": {"may": 1}},
+        [],
+        None,
+    ],
+)
+def test_what_goes_wrong_is_a_refusal(tmp_path: Path, arguments: object) -> None:
+    async def run() -> dict[str, Any]:
+        async with approval_server(decide, tmp_path) as config:
+            client = Client(config)
+            try:
+                return await client.verdict(arguments)
+            finally:
+                client.close()
+
+    assert asyncio.run(run()) == {"behavior": "deny", "message": BROKEN}
+
+
+def test_a_program_that_connects_later_finds_nobody(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with approval_server(decide, tmp_path) as config:
+            client = Client(config)
+            try:
+                await client.ask("ping")
+                assert not client.socket.exists()
+                another = Client(config)
+                assert another.process.wait(600) != 0
+                another.close()
+            finally:
+                client.close()
+
+    asyncio.run(run())
+
+
+def test_a_question_ends_with_the_call(tmp_path: Path) -> None:
+    ended, begun = [], asyncio.Event()
+
+    async def slow(tool: str, given: dict[str, Any]) -> str:
+        begun.set()
+        try:
+            return await decide(tool, given)
+        except asyncio.CancelledError:
+            ended.append(tool)
+            raise
+
+    async def run() -> None:
+        async with approval_server(slow, tmp_path) as config:
+            client = Client(config)
+            asking = asyncio.create_task(client.ask("tools/call", {"arguments": {"tool_name": "Slow", "input": {}}}))
+            await begun.wait()
+        assert await asking == {}, "the connection is closed without an answer"
+        client.close()
+
+    asyncio.run(asyncio.wait_for(run(), 600))
+    assert ended == ["Slow"]
+
+
+def test_a_call_names_who_is_asked_only_if_there_is_somebody() -> None:
+    may = ChatTools("WebFetch", ("Bash",), ("Bash",))
+    request = ClaudeRequest("hi", "s", False, None, Path("/"), None, tools=may)
+    assert request.approver == ""
+    assert APPROVER == "mcp__hmem_approval__ask"
+    assert built_in_tools(",".join([may.allowed, *may.asked])) == ("WebFetch", "Bash")

@@ -1,0 +1,16 @@
+"""The setting of the memory tools."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from shared.config.feature_settings import FeatureSettings
+
+
+class McpSettings(FeatureSettings):
+    memory_mcp: Literal["off", "read", "add"] = Field(
+        "off",
+        description="give Claude this chat's memory as MCP tools (docs/mcp.md): to read it, or also to add facts, goals and preferences",
+    )

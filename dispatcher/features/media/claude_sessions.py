@@ -1,0 +1,162 @@
+"""Takes pictures out of what the Claude CLI stores of a session: they are not kept longer than the conversation needs them.
+
+The CLI writes a picture into the session's transcript (base64, also in its record of the request) and, as a file, into its temporary directory.
+Follow-up questions need the first. So each session that got one is listed in HMEM_STATE_DIR, before the CLI is started; when the conversation has
+ended, or SESSION_TTL after its last answer, the pictures are replaced by words. The session can be resumed after that. The list is worked off in
+the background, and at the next start; while an answer is written the session is locked.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import os
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
+from pathlib import Path
+from typing import IO, Any
+
+import orjson
+import structlog
+
+from dispatcher.claude.client import cli_environment
+from dispatcher.claude.reply import SESSION_ID
+from shared.config.settings import Settings
+from shared.system.faults import crash_point
+from shared.system.files import make_dir, opened, remove_tree, write_atomic
+
+log = structlog.get_logger()
+
+#: The folder of the list in HMEM_STATE_DIR.
+FOLDER = "media-sessions"
+#: Seconds between two looks at the list.
+LOOK_SECONDS = 60.0
+#: What stands in the place of a picture, and of another file.
+NO_PICTURE, NO_FILE = "[picture, no longer kept]", "[file, no longer kept]"
+
+
+class ClaudeSessions:
+    """The list, and the CLI's files of this user."""
+
+    def __init__(self, settings: Settings) -> None:
+        environment = cli_environment(settings)
+        home = Path(environment.get("HOME") or Path.home())
+        self._projects = Path(environment.get("CLAUDE_CONFIG_DIR") or home / ".claude") / "projects"
+        self._temporary = Path(environment.get("TMPDIR") or "/tmp") / f"claude-{os.getuid()}"  # noqa: S108 - the CLI's
+        self._list = settings.hmem_state_dir / FOLDER
+        self._kept_seconds = settings.session_ttl
+
+    @asynccontextmanager
+    async def using(self, session: str, chat_id: str, *, media: bool) -> AsyncIterator[None]:
+        """While the CLI works on a session. `media`: it gets pictures now."""
+        if not SESSION_ID.fullmatch(session) or not (media or (self._list / session).exists()):
+            yield
+            return
+        with ExitStack() as stack:
+            await asyncio.to_thread(stack.enter_context, self._lock(session, wait=True))
+            await asyncio.to_thread(_write_in_place, self._list / session, chat_id)
+            crash_point("claude:media-session-listed")
+            yield
+            with suppress(FileNotFoundError):
+                os.utime(self._list / session)
+
+    async def watch(self, current: Callable[[str], Awaitable[str | None]]) -> None:
+        """Runs until cancelled. `current`: the session that a chat goes on with."""
+        while True:
+            try:
+                for session, chat_id, last in await asyncio.to_thread(lambda: list(self._listed())):
+                    if time.time() - last > self._kept_seconds or await current(chat_id) != session:
+                        await asyncio.to_thread(self.clear, session)
+            except Exception as error:  # noqa: BLE001 - Redis, a disk: the next look may work
+                log.error("pictures of ended conversations stay for now", reason=type(error).__name__)
+            await asyncio.sleep(LOOK_SECONDS)
+
+    def clear(self, session: str) -> bool:
+        """Take the pictures out of a listed session; False if an answer is being written in it."""
+        entry = self._list / session
+        try:
+            with self._lock(session, wait=False):
+                for transcript in self._projects.glob(f"*/{session}.jsonl"):
+                    _rewrite(transcript)
+                for folder in self._temporary.glob(f"*/{session}/images"):
+                    remove_tree(folder)
+                crash_point("claude:media-removed")
+                entry.unlink(missing_ok=True)
+        except BlockingIOError:
+            return False
+        log.info("the pictures of a conversation were taken out of Claude's files", session=session)
+        return True
+
+    def _listed(self) -> Iterator[tuple[str, str, float]]:
+        """(session, chat, time of the last answer)."""
+        for entry in sorted(self._list.iterdir()) if self._list.is_dir() else ():
+            with suppress(OSError):
+                if SESSION_ID.fullmatch(entry.name):
+                    yield entry.name, entry.read_text(encoding="utf-8", errors="replace"), entry.stat().st_mtime
+
+    @contextmanager
+    def _lock(self, session: str, *, wait: bool) -> Iterator[None]:
+        """Hold the entry of the list, made if it is not there; BlockingIOError if another holds it and we do not wait."""
+        make_dir(self._list)
+        while True:
+            with opened(self._list / session, os.O_RDWR | os.O_CREAT) as handle:
+                fcntl.flock(handle, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+                if _is_still(self._list / session, handle):
+                    yield
+                    return
+
+
+def _write_in_place(entry: Path, text: str) -> None:
+    """Write a file whose lock is held: one of the same name would have another lock."""
+    with opened(entry, os.O_RDWR) as handle:
+        handle.truncate(0)
+        handle.write(text.encode("utf-8", "replace"))
+        handle.flush()
+        os.fsync(handle.fileno())
+    descriptor = os.open(entry.parent, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _is_still(path: Path, handle: IO[bytes]) -> bool:
+    """Whether the file that is locked has not been removed meanwhile."""
+    try:
+        return os.fstat(handle.fileno()).st_ino == path.stat().st_ino
+    except FileNotFoundError:
+        return False
+
+
+def _rewrite(transcript: Path) -> None:
+    """Whole or not at all; a line that is no JSON stays, as does a transcript without pictures."""
+    lines, changed = [], False
+    for line in transcript.read_bytes().splitlines(keepends=True):
+        record = _loaded(line) if b'"base64"' in line else None
+        if record is not None and (without := without_media(record)) != record:
+            lines.append(orjson.dumps(without) + b"\n")
+            changed = True
+        else:
+            lines.append(line)
+    if changed:
+        write_atomic(transcript, b"".join(lines))
+
+
+def _loaded(line: bytes) -> Any:
+    try:
+        return orjson.loads(line)
+    except orjson.JSONDecodeError:
+        return None
+
+
+def without_media(value: Any) -> Any:
+    """A record of the CLI in which each picture or file, wherever it stands, is words."""
+    if isinstance(value, list):
+        return [without_media(one) for one in value]
+    if not isinstance(value, dict):
+        return value
+    source = value.get("source")
+    if isinstance(source, dict) and source.get("type") == "base64":
+        return {"type": "text", "text": NO_PICTURE if value.get("type") == "image" else NO_FILE}
+    return {name: without_media(one) for name, one in value.items()}

@@ -1,0 +1,154 @@
+"""Documents that people send, read in a child process: a text and the number of pages, or a sentence why not.
+
+Whoever may write to the bot may send any file, and the libraries that read office files and PDF are large. So none of them runs in the
+dispatcher: child.py has limits of time and memory, sees no file of ours (Landlock), and has no network. Plain UTF-8 is read at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import structlog
+
+from dispatcher.claude.process import OutputTooLarge, run
+from dispatcher.claude.sandbox import Walls
+from dispatcher.features.media.documents.forms import FileForm, form_of, plain_text
+from shared.config.packages import how_to_add, part_of
+from shared.config.settings import Settings
+from shared.text.translations import later, tr
+
+log = structlog.get_logger()
+
+#: How long one document may take, and how much longer the process may live (it also has to start). Seconds.
+READ_SECONDS, START_SECONDS = 45, 15
+#: Largest document in bytes, largest PDF in pages, and how much of a document's text Claude is given, in characters.
+MOST_BYTES, MOST_PAGES, MOST_CHARACTERS = 10_000_000, 100, 100_000
+#: Documents that are read at the same time.
+AT_ONCE = 2
+#: The child prints no more: the text, as JSON escapes it.
+OUTPUT_BYTES = 64 << 20
+#: An address space of its own for each: no home, no temporary files.
+_ENVIRONMENT = {"LANG": "C.UTF-8", "PYTHONDONTWRITEBYTECODE": "1", "HOME": "/nonexistent", "TMPDIR": "/nonexistent/tmp",
+                "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}  # fmt: skip
+
+REFUSALS = {
+    "archive": later(
+        "This is an archive, and I open none. "
+        "Please send what I can read: text, source code, CSV, JSON, PDF, Word, Excel, PowerPoint, OpenDocument, e-books, RTF and web pages."
+    ),
+    "program": later(
+        "This is a program, and I neither run nor read any. "
+        "Please send what I can read: text, source code, CSV, JSON, PDF, Word, Excel, PowerPoint, OpenDocument, e-books, RTF and web pages."
+    ),
+    "unknown": later(
+        "I cannot read files of this form. "
+        "Please send what I can read: text, source code, CSV, JSON, PDF, Word, Excel, PowerPoint, OpenDocument, e-books, RTF and web pages."
+    ),
+    "locked": later("This file is protected by a password, so I cannot read it. Please send it without the password."),
+    "old": later("This is an office file of the old binary form, which I cannot read. "
+        "Please save it as .docx, .xlsx or .pptx (or as PDF) and send that."),
+    "damaged": later("This file is damaged or not complete, so I cannot read it. Please send it again, or as PDF or text."),
+    "empty": later("I found no words in this file, so there is nothing that I could read. If it shows pictures, please send it as PDF."),
+    "bomb": later("Unpacked, this file is too large to be an honest document, so I did not read it. Please send it as PDF or text."),
+    "time": later("This file takes too long to read, so I stopped. Please send a smaller part of it, or send it as text."),
+    "memory": later("This file needs too much memory to be read, so I stopped. Please send a smaller part of it, or send it as text."),
+    "pages": later("This PDF has more than {pages} pages, and I read no more than that. Please send the part that matters."),
+    "bytes": later("This file is too large for me to read: {most} MB are the most for documents. Please send a smaller part of it."),
+    "package": later("I cannot read files of this form here yet: my owner has to install the packages for that on my server ({how}). "
+    "Until then, please send it as text."),
+}  # fmt: skip
+
+
+class DocumentRefused(Exception):
+    """A document is not read; the text is a sentence for its sender."""
+
+
+@dataclass(frozen=True)
+class Document:
+    """`form`: what it is, as a sentence calls it; `text`: its words, at most MOST_CHARACTERS; `characters`: how many it has in all; `pages`: of a
+    PDF."""
+
+    form: str
+    text: str
+    characters: int
+    pages: int = 0
+
+    @property
+    def is_pdf(self) -> bool:
+        return self.form == FileForm.PDF
+
+    @property
+    def cut(self) -> bool:
+        """Whether the text is not all of it."""
+        return self.characters > len(self.text)
+
+
+class DocumentReader:
+    """One per dispatcher."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._walls: Walls | None = None
+        self._free = asyncio.Semaphore(AT_ONCE)
+
+    async def read(self, content: bytes) -> Document:
+        """DocumentRefused with a sentence."""
+        if len(content) > MOST_BYTES:
+            raise self._refused("bytes")
+        form = form_of(content)
+        if form is FileForm.TEXT and (text := await asyncio.to_thread(_at_once, content)):
+            return Document("text", text[:MOST_CHARACTERS], len(text))
+        if form in (FileForm.ARCHIVE, FileForm.PROGRAM, FileForm.OTHER, FileForm.SOUND):
+            raise self._refused({FileForm.ARCHIVE: "archive", FileForm.PROGRAM: "program"}.get(form, "unknown"))
+        async with self._free:
+            said = await self._ask(content)
+        if "refused" in said:
+            raise self._refused(str(said["refused"]), said.get("reason"))
+        return Document(said["form"], said["text"], said["characters"], said["pages"])
+
+    async def _ask(self, content: bytes) -> dict[str, Any]:
+        if self._walls is None:
+            self._walls = Walls(self._settings, _ENVIRONMENT, sys.executable)
+        limits = map(str, (MOST_PAGES, MOST_CHARACTERS, READ_SECONDS))
+        command = [*self._walls.around(()), sys.executable, "-m", "dispatcher.features.media.documents.child", *limits]
+        try:
+            ended = await run(
+                command,
+                content,
+                directory=Path(__file__).parents[4],
+                environment=_ENVIRONMENT,
+                seconds=READ_SECONDS + START_SECONDS,
+                most_bytes=OUTPUT_BYTES,
+            )
+            if ended.exit_code == -signal.SIGXCPU:
+                return {"refused": "time"}
+            said = json.loads(ended.output)
+        except TimeoutError:
+            return {"refused": "time"}
+        except OutputTooLarge:
+            return {"refused": "memory"}
+        except (OSError, ValueError) as error:  # it was killed, or could not be started
+            return {"refused": "memory", "reason": type(error).__name__}
+        return said if isinstance(said, dict) else {"refused": "damaged"}
+
+    def _refused(self, reason: str, why: object = None) -> DocumentRefused:
+        log.info("a document is not read", reason=reason, error=why)
+        sentence = REFUSALS.get(reason, REFUSALS["damaged"])
+        most = f"{MOST_BYTES / 1_000_000:g}"
+        how = how_to_add(part_of(str(why)) or "documents") if reason == "package" else ""
+        return DocumentRefused(tr(sentence).format(pages=MOST_PAGES, most=most, how=how))
+
+
+def _at_once(content: bytes) -> str | None:
+    """The text of a file in UTF-8 that is no web page; None if the child has to look."""
+    beginning = content[:1_000].lstrip().lower()
+    if beginning.startswith((b"<!doctype html", b"<html", b"<!--")):
+        return None
+    text = plain_text(content)
+    return text.strip() if text else None

@@ -1,0 +1,135 @@
+"""This feature's part of a dispatcher: what is read of a message's files, kept of them, and sent with the answer."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from datetime import UTC, datetime
+from functools import partial
+from typing import cast
+
+import structlog
+from redis import ResponseError
+
+from dispatcher.answering.hooks import Core
+from dispatcher.answering.retry import keep_trying
+from dispatcher.answering.turn import ForAnswer, ForClaude, ForQuestion, TurnInProgress
+from dispatcher.features.media.claude_sessions import ClaudeSessions
+from dispatcher.features.media.corrections import Corrections, corrected, header_line
+from dispatcher.features.media.documents.conversion import DocumentReader
+from dispatcher.features.media.made_files import INSTRUCTIONS, Made, MadeFiles
+from dispatcher.features.media.reading import MediaReader, Read, with_shown
+from dispatcher.features.media.settings import MediaSettings
+from dispatcher.features.media.transcription import open_transcriber
+from dispatcher.memory.typed import tags
+from dispatcher.queue.chat.zones import chosen_language
+from dispatcher.queue.tasks import Counters, Finished
+from shared.hooks import hook
+from shared.system.faults import crash_point
+from shared.turns.media import Media
+from shared.turns.records import Turn
+from shared.wire import keys
+from shared.wire.media.kept import MOST_BYTES, KeptFiles
+from shared.wire.media.open import open_media
+
+log = structlog.get_logger()
+
+#: Counter of the day: files that could not be kept.
+NOT_KEPT = "media_not_kept"
+#: Note of a turn: the places of its pictures among its files.
+PICTURES = "media.pictures"
+
+
+class MediaPart:
+    """One per dispatcher."""
+
+    def __init__(self, core: Core) -> None:
+        settings, store = core.settings.of(MediaSettings), open_media(core.settings, core.redis)
+        chosen = partial(chosen_language, core.background)
+        self._reader = MediaReader(store, open_transcriber(settings), DocumentReader(core.settings), chosen)
+        self._corrections = Corrections(core.redis, core.day)
+        self._made = MadeFiles(core.settings.hmem_state_dir, store) if settings.send_files else None
+        self._store, self._kept = store, KeptFiles(core.redis, MOST_BYTES) if settings.keep_media else None
+        self._sessions, self._redis = ClaudeSessions(core.settings), core.redis
+
+    @hook
+    def instructions(self) -> str | None:
+        return INSTRUCTIONS if self._made else None
+
+    @hook
+    async def prepare(self, turn: TurnInProgress) -> ForQuestion | None:
+        task = turn.asked
+        if self._made:
+            await self._made.note(task.chat_id, task.task_id)
+        if earlier := await self._corrections.of(task, turn.tombstones):
+            return ForQuestion(lines=[header_line(earlier)], corrected=corrected(earlier, task.said))
+        if not task.media:
+            return None
+        read = await self._reader.read(task)
+        turn.notes[PICTURES] = read.pictures
+        return prepared(read)
+
+    @hook
+    @asynccontextmanager
+    async def beside_claude(self, turn: TurnInProgress, session: str) -> AsyncIterator[ForClaude]:
+        """The session is listed, so that its pictures leave Claude's files after the conversation."""
+        async with self._sessions.using(session, turn.asked.chat_id, media=bool(turn.blocks)):
+            yield ForClaude()
+
+    @hook
+    async def answered(self, turn: TurnInProgress) -> ForAnswer:
+        """The files that Claude has made; and what the answer says is in each picture is remembered with the message."""
+        task = turn.asked
+        made = await self._made.made(task.chat_id, task.task_id) if self._made else Made()
+        said = tags.pictures_of(turn.tags.tags)
+        return ForAnswer(
+            made.notes, tuple(made.files), with_shown(task.media, turn.notes.get(PICTURES, []), said) if said else None
+        )
+
+    @hook
+    async def fields(self, turn: Turn) -> Mapping[str, object] | None:
+        """With KEEP_MEDIA the files are kept for the archive, and the turn says which are. A repeated task finds its files kept."""
+        if not (turn.media and self._kept):
+            return None
+        kept = [replace(one, kept=await self._is_kept(self._kept, turn, one)) for one in turn.media]
+        if lost := sum(one.kept is False for one in kept):
+            log.warning(
+                "files could not be kept: there is no room for more until the next night, or they are not stored any more",
+                files=lost,
+            )
+        return {"media": [one.to_json() for one in kept]}
+
+    async def _is_kept(self, files: KeptFiles, turn: Turn, one: Media) -> bool:
+        try:
+            content = await keep_trying(partial(self._store.get, one.sha256))
+            return await keep_trying(partial(files.keep, turn.task_id, turn.chat_id, one.sha256, content))
+        except ResponseError as error:  # a key of another type: the answer does not wait for it
+            log.error("a file could not be kept", reason=str(error))
+            return False
+        finally:
+            crash_point("answering:media-kept")
+
+    @hook
+    def counters(self, finished: Finished) -> Sequence[Counters] | None:
+        lost = sum(one.kept is False for turn in finished.turns for one in turn.media)
+        day = keys.stats(datetime.now(UTC).strftime("%Y-%m-%d"))
+        return [Counters(day, keys.STATS_TTL_SECONDS, [(NOT_KEPT, str(lost))])] if lost else None
+
+    @hook
+    async def background(self) -> None:
+        """Take pictures of ended conversations out of Claude's files."""
+
+        async def current(chat_id: str) -> str | None:
+            raw = cast(bytes | None, await self._redis.get(keys.session(chat_id)))
+            return raw.decode("utf-8", "replace") if raw else None
+
+        await self._sessions.watch(current)
+
+
+def prepared(read: Read) -> ForQuestion:
+    """What was read, as the question gets it."""
+    rules = [tags.picture_rule(len(read.pictures))] if read.pictures else []
+    message = read.task.message if read.heard else None
+    above = [read.shown] if read.shown else []
+    return ForQuestion(message, read.task.media, read.blocks, read.lines, rules, above, read.refusal)

@@ -1,0 +1,224 @@
+"""Documents as text: what is read, what is refused and how, and what a hostile file can do to the process that reads it."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import io
+import subprocess
+import sys
+import tarfile
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dispatcher.features.media.documents import conversion
+from dispatcher.features.media.documents.conversion import Document, DocumentReader, DocumentRefused
+from dispatcher.features.media.tests.documents import samples as documents
+from tests.servers.loopback import Loopback
+from tests.support.world import REPOSITORY, World
+
+TEXT = "The notice period is three months. Übung macht den Meister."
+
+
+def numbered(value: object) -> str:
+    """Bytes are no name of a test: some hold the time."""
+    return "file" if isinstance(value, bytes) else str(value)
+
+
+@pytest.fixture
+def reader(light: World) -> DocumentReader:
+    return DocumentReader(light.settings())
+
+
+def read(reader: DocumentReader, content: bytes) -> Document:
+    return asyncio.run(reader.read(content))
+
+
+def refused(reader: DocumentReader, content: bytes) -> str:
+    with pytest.raises(DocumentRefused) as caught:
+        read(reader, content)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(("content", "form"), [
+    (TEXT.encode(), "text"),
+    (b"\xef\xbb\xbf" + TEXT.encode(), "text"),
+    (TEXT.encode("utf-16"), "text"),
+    (TEXT.encode("utf-16-le"), "text"),
+    (TEXT.encode("utf-32"), "text"),
+    ((TEXT + "\n").encode("latin-1") * 20, "text"),
+    (f"<!DOCTYPE html><html><body><p>{TEXT}</p><script>alert(1)</script></body></html>".encode(), "web page"),
+    (rb"{\rtf1\ansi The notice period is three months. \'dcbung macht den Meister.}", "RTF document"),
+    (documents.docx(TEXT), "Word document"),
+    (documents.xlsx(["clause", TEXT]), "Excel workbook"),
+    (documents.pptx(TEXT), "PowerPoint presentation"),
+    (documents.odt(TEXT), "OpenDocument text"),
+    (documents.epub(TEXT), "e-book"),
+], ids=numbered)  # fmt: skip
+def test_a_document_is_read_by_what_it_is(reader: DocumentReader, content: bytes, form: str) -> None:
+    found = read(reader, content)
+    assert found.form == form
+    assert "notice period is three months" in found.text
+    assert "bung macht den Meister" in found.text
+    assert "alert" not in found.text
+
+
+@pytest.mark.parametrize("content", [
+    b"name,rent\nAnn,900\n", b'{"rent": 900}', b"# Title\n\n* one\n", b"def rent():\n    return 900\n", b"#!/bin/sh\nrm -rf /\n",
+    b"a\tb\n\x1b[31mred\x1b[0m\n",
+    b"MZ is how programs of Windows begin.", b"BZh is a beginning, too.", "語".encode() * 10,
+], ids=numbered)  # fmt: skip
+def test_text_needs_no_process(reader: DocumentReader, monkeypatch: pytest.MonkeyPatch, content: bytes) -> None:
+    monkeypatch.setattr(conversion, "run", None)  # would raise
+    assert read(reader, content) == Document("text", content.decode().strip(), len(content.decode().strip()))
+
+
+def test_a_pdf_has_pages_and_words(reader: DocumentReader) -> None:
+    found = read(reader, documents.pdf("Lease\nNotice: three months.", "Page two"))
+    assert (found.form, found.pages) == ("PDF", 2)
+    assert "Notice: three months." in found.text
+    assert "Page two" in found.text
+    assert read(reader, documents.pdf("")).text == ""
+
+
+def archive(kind: str) -> bytes:
+    made = io.BytesIO()
+    with tarfile.open(fileobj=made, mode=kind) as tar:  # type: ignore[call-overload]
+        tar.addfile(tarfile.TarInfo("a.txt"))
+    return made.getvalue()
+
+
+@pytest.mark.parametrize(("content", "words"), [
+    (documents.zipped({"a.txt": "text"}), "archive"),
+    (documents.zipped({}), "archive"),
+    (archive("w"), "archive"),
+    (archive("w:gz"), "archive"),
+    (archive("w:xz"), "archive"),
+    (archive("w:bz2"), "archive"),
+    (gzip.compress(TEXT.encode()), "archive"),
+    (b"7z\xbc\xaf\x27\x1c" + bytes(50), "archive"),
+    (b"Rar!\x1a\x07\x01\x00" + bytes(50), "archive"),
+    (b"!<arch>\ndebian-binary   ", "archive"),
+    (b"\x7fELF\x02\x01\x01" + bytes(50), "program"),
+    (b"MZ\x90\x00\x03" + bytes(50), "program"),
+    (b"\xca\xfe\xba\xbe\0\0\0\x34" + bytes(20), "program"),
+    (b"\xcf\xfa\xed\xfe\x07\0\0\x01" + bytes(20), "program"),
+    (b"\0asm\x01\0\0\0", "program"),
+    (documents.zipped({"AndroidManifest.xml": "x", "classes.dex": "x"}), "program"),
+    (documents.zipped({"META-INF/MANIFEST.MF": "x", "Main.class": "x"}), "program"),
+    (documents.ole("EncryptedPackage"), "password"),
+    (documents.ole("WordDocument"), "old binary form"),
+    (documents.locked_pdf(), "password"),
+    (documents.odt("x", more={"META-INF/manifest.xml": "<m:encryption-data/>"}), "password"),
+    (documents.pdf("x")[:40], "damaged"),
+    (documents.docx("x")[:200], "damaged"),
+    (b"%PDF-1.7 and no more", "damaged"),
+    (bytes(range(256)) * 20, "files of this form"),
+    (b"SQLite format 3\0" + bytes(100), "files of this form"),
+    (b"", "no words"),
+    (b"  \n ", "no words"),
+    (documents.docx(""), "no words"),
+], ids=numbered)  # fmt: skip
+def test_what_is_no_document_is_refused_in_a_sentence(reader: DocumentReader, content: bytes, words: str) -> None:
+    sentence = refused(reader, content)
+    assert words in sentence
+    assert sentence.endswith(".")
+    assert "lease" in sentence, "what to do"
+
+
+def test_what_is_over_the_limits_is_refused_or_cut(light: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, most in (("MOST_BYTES", 3_000), ("MOST_PAGES", 2), ("MOST_CHARACTERS", 1_000)):
+        monkeypatch.setattr(conversion, name, most)
+    reader = DocumentReader(light.settings())
+    assert "0.003 MB are the most" in refused(reader, b"x" * 3_001)
+    assert "more than 2 pages" in refused(reader, documents.pdf("1", "2", "3"))
+    found = read(reader, b"word " * 500)
+    assert (len(found.text), found.characters, found.cut) == (1_000, 2_499, True)
+
+
+# ---------------------------------------------------------------------------------------------------------- what harms
+
+
+def test_a_bomb_is_refused_before_it_is_unpacked(reader: DocumentReader) -> None:
+    assert "Unpacked, this file is too large" in refused(reader, documents.nested_bomb())
+    many = documents.docx("x", more={f"p{n}": "" for n in range(5_001)})
+    assert "Unpacked, this file is too large" in refused(reader, many)
+
+
+@pytest.mark.parametrize("ahead", [documents.LAUGHS, '<!DOCTYPE w [<!ENTITY x SYSTEM "file://{secret}">]>'])
+@pytest.mark.parametrize("made", [documents.docx, documents.odt])
+def test_entities_bring_no_file_and_no_flood(reader: DocumentReader, tmp_path: Path, ahead: str, made: Any) -> None:
+    secret = tmp_path / "secret.txt"
+    secret.write_text("SECRET-file")
+    entity = "&l;" if ahead == documents.LAUGHS else "&x;"
+    ahead = ahead.replace("{secret}", str(secret))
+    content = made(f"text {entity}", ahead=ahead) if made is documents.docx else _odt_with(ahead, entity)
+    try:
+        found = read(reader, content)
+    except DocumentRefused:
+        return
+    assert "SECRET" not in found.text
+    assert found.characters < 1_000
+
+
+def _odt_with(ahead: str, entity: str) -> bytes:
+    body = (
+        '<?xml version="1.0"?>'
+        + ahead
+        + f'<o xmlns:t="urn:oasis:names:tc:opendocument:xmlns:text:1.0"><t:p>text {entity}</t:p></o>'
+    )
+    return documents.zipped({"mimetype": "application/vnd.oasis.opendocument.text", "content.xml": body})
+
+
+def in_child(tmp_path: Path, script: str) -> subprocess.CompletedProcess[str]:
+    """Run lines behind the limits of the child."""
+    program = f"from dispatcher.features.media.documents.child import confine\nconfine(30)\n{script}"
+    return subprocess.run(
+        [sys.executable, "-c", program], cwd=REPOSITORY, capture_output=True, text=True, timeout=60, check=False
+    )
+
+
+@pytest.mark.parametrize("script", [
+    "import subprocess; subprocess.run(['touch', '{place}'])",
+    "import os; os.system('touch {place}')",
+    "import os; os.posix_spawn('/bin/touch', ['touch', '{place}'], {{}})",
+    "open('{place}', 'w')",
+    "import os; os.mkdir('{place}')",
+    "import socket; socket.create_connection(('127.0.0.1', {port}))",
+    "import urllib.request; urllib.request.urlopen('http://127.0.0.1:{port}/')",
+    "bytearray(4 << 30)",
+])  # fmt: skip
+def test_the_child_reaches_nothing(tmp_path: Path, script: str) -> None:
+    place, asked = tmp_path / "made", threading.Event()
+
+    from http.server import BaseHTTPRequestHandler
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            asked.set()
+
+    with Loopback(Handler) as server:
+        port = server.url.rpartition(":")[2]
+        ended = in_child(tmp_path, script.format(place=place, port=port))
+    assert ended.returncode != 0
+    assert "PermissionError" in ended.stderr or "MemoryError" in ended.stderr, ended.stderr
+    assert not place.exists()
+    assert not asked.is_set()
+
+
+def test_what_takes_too_long_is_stopped(reader: DocumentReader, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(conversion, "READ_SECONDS", 1)
+    rows = "".join(f"<p>{'<b>' * 300}{n}{'</b>' * 300}</p>" for n in range(3_000))
+    sentence = refused(reader, f"<!DOCTYPE html><html>{rows}</html>".encode())
+    assert "takes too long" in sentence or "too much memory" in sentence
+
+
+def test_a_missing_package_is_told_with_what_to_do(reader: DocumentReader, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def without(*_: object) -> dict[str, Any]:
+        return {"refused": "package", "reason": "markitdown"}
+
+    monkeypatch.setattr(reader, "_ask", without)
+    assert "scripts/setup --with documents" in refused(reader, documents.docx(TEXT))

@@ -1,0 +1,87 @@
+"""What was misheard is corrected by a reply of the same person, and by nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from dispatcher.features.media.tests.talk import CHAT, OGG, Talk, talking
+from dispatcher.telegram.incoming.corrected import is_alike
+from shared.turns.records import dumps
+from tests.support.machine import wait_for
+
+RIGHT = "The boiler shows F29, not F28."
+
+
+@pytest.fixture
+def talk(redis_url: str, tmp_path: Path) -> Iterator[Talk]:
+    with talking(redis_url, tmp_path) as talk:
+        yield talk
+
+
+def reply(talk: Talk, to: int, text: str, user: dict[str, object] | None = None) -> str:
+    before = len(talk.stage.api.texts(CHAT))
+    talk.stage.api.reply(CHAT, to, text, user)
+    return talk.answered(before)
+
+
+def test_a_reply_to_ones_own_recording_corrects_it(talk: Talk) -> None:
+    talk.send(**talk.stage.api.files.voice(OGG))
+    reply(talk, talk.stage.api.newest(CHAT), RIGHT)
+    words = talk.words()
+    assert "This corrects a recording of the sender. A program had understood:" in words
+    assert "> The boiler shows F28." in words
+    assert words.endswith(RIGHT)
+    first, _ = talk.turns()
+    assert (first["content"], first["media"][0]["text"], first["corrected"]) == (RIGHT, RIGHT, True)
+    wait_for(lambda: "F29" in talk.search("boiler"), "the day store")
+    assert "shows F28." not in talk.search("boiler").split("[voice message]")[1]
+
+
+def test_a_reply_to_the_answer_corrects_only_if_it_repeats_what_was_heard(talk: Talk) -> None:
+    talk.send(**talk.stage.api.files.voice(OGG))
+    answer = [one.id for one in talk.stage.api.messages(CHAT) if one.by_bot][-1]
+    reply(talk, answer, "thanks, and what does that mean?")
+    assert "This corrects" not in talk.words()
+    reply(talk, answer, "The boiler shows F29.")
+    assert "This corrects" in talk.words()
+    assert talk.turns()[0]["content"] == "The boiler shows F29."
+
+
+def test_nobody_corrects_the_recording_of_another(talk: Talk) -> None:
+    talk.send(**talk.stage.api.files.voice(OGG))
+    reply(talk, talk.stage.api.newest(CHAT), RIGHT, {"id": 8, "is_bot": False, "first_name": "Bob"})
+    assert talk.turns()[0]["content"] == "The boiler shows F28."
+
+
+def test_a_task_of_another_program_corrects_no_written_message(talk: Talk) -> None:
+    """The bot names only recordings; whoever else writes to the queue is not believed."""
+    talk.send("I am called Ada")
+    written = talk.turns()[0]
+    before = len(talk.model.requests)
+    task = {"task_id": "x-1", "chat_id": CHAT, "user_id": 7, "message": "I am called Bob"}
+    task["corrects"] = written["task_id"]
+    talk.stage.redis.rpush("hcli:tasks", dumps(task))
+    wait_for(lambda: len(talk.model.requests) > before, "the answer")
+    wait_for(lambda: len(talk.turns()) == 2, "its turn")
+    assert talk.turns()[0]["content"] == "I am called Ada"
+
+
+def test_a_recording_that_is_in_the_archive_is_corrected_from_the_day_store(talk: Talk) -> None:
+    talk.send(**talk.stage.api.files.voice(OGG))
+    wait_for(lambda: "F28" in talk.search("boiler"), "the day store")
+    (task_id,) = [one["task_id"] for one in talk.turns()]
+    talk.stage.redis.delete(f"hcli:memory:{task_id}:user", f"hcli:memory:{task_id}:asst")  # as the night does
+    reply(talk, talk.stage.api.newest(CHAT), RIGHT)
+    assert talk.turns()[0]["content"] == RIGHT
+    assert talk.turns()[0]["task_id"] == task_id
+
+
+@pytest.mark.parametrize(("heard", "text", "alike"), [
+    ("The boiler shows F28", "the boiler shows F29", True), ("Buy two eggs", "thanks!", False), ("Buy two eggs", "Buy twelve eggs", True),
+    ("What time is it", "", False), ("", "", True),
+])  # fmt: skip
+def test_alike(heard: str, text: str, alike: bool) -> None:
+    assert is_alike(heard, text) is alike

@@ -1,0 +1,158 @@
+"""Documents in a private chat: the real bot, dispatcher and CLI. What reaches the model, what is said, what is remembered and forgotten."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from dispatcher.features.media.tests.documents import samples as documents
+from dispatcher.features.media.tests.talk import CHAT, Talk, png, talking
+from tests.servers.telegram_messages import forwarded_from
+from tests.support.day.telegram_bot import wait_until
+
+CLAUSES = [
+    "This lease is made between Harbour Homes and Noor.",
+    "The rent is 900 EUR and due on the first of each month.",
+    *(f"Clause {number} tells how the common rooms on floor {number} are cleaned by all who live there." for number in range(3, 30)),
+    "The notice period is three months to the end of a quarter.",
+]  # fmt: skip
+CONTRACT = documents.pdf("\n".join(CLAUSES[:15]), "\n".join(CLAUSES[15:]))
+
+
+@pytest.fixture(scope="module")
+def talk(redis_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Talk]:
+    with talking(redis_url, tmp_path_factory.mktemp("documents")) as made:
+        yield made
+
+
+def block(talk: Talk, kind: str) -> dict[str, Any]:
+    return next(one for one in talk.asked()["content"] if one["type"] == kind)
+
+
+def searched(talk: Talk, words: str) -> str:
+    """Whole, not shortened."""
+    return talk.stage.world.command("hmem", "search", str(CHAT), words, "--json").stdout
+
+
+def consolidated(talk: Talk) -> None:
+    wait_until(lambda: not talk.stage.redis.llen(f"hcli:mem:unconsolidated:{CHAT}"), lambda: "consolidation")
+
+
+def send_contract(talk: Talk) -> str:
+    contract = talk.stage.api.files.document(CONTRACT, "contract.pdf", "application/pdf")
+    return talk.send(None, caption="this is my lease", **contract)
+
+
+@pytest.fixture(scope="module")
+def _contract(talk: Talk) -> None:
+    """Somebody has sent it: the tests of this file may run in several processes, each in one of its own."""
+    send_contract(talk)
+
+
+def test_a_pdf_reaches_claude_and_is_found_by_its_words(talk: Talk) -> None:
+    talk.answer = "I keep the contract in mind."
+    assert send_contract(talk) == "I keep the contract in mind."
+    document = block(talk, "document")
+    assert base64.b64decode(document["source"]["data"]) == CONTRACT
+    assert "Attached as document 1, ahead of these lines: contract.pdf (PDF, 2 pages)." in talk.words()
+    assert talk.words().rstrip().endswith("this is my lease")
+    turn = talk.turns()[-1]
+    (entry,) = turn["media"]
+    assert turn["content"] == "this is my lease"
+    assert "notice period is three months" in entry["text"]
+    assert entry["summary"].startswith("This lease is made between")
+    consolidated(talk)
+    found = searched(talk, "what did the contract say on notice?")
+    assert '"from": "contract.pdf"' in found
+    assert "notice period is three months" in found
+    assert "contract.pdf (from Ada Byron): " in talk.search("what did the contract say on notice?")
+
+
+@pytest.mark.usefixtures("_contract")
+def test_what_was_in_it_is_recalled_for_a_later_question_with_where_it_is_from(talk: Talk) -> None:
+    consolidated(talk)
+    talk.stage.redis.delete(f"hcli:session:{CHAT}", f"hcli:session_history:{CHAT}")
+    talk.send("What did the contract say on the notice period?")
+    system = json.dumps(talk.model.requests[-1]["system"])
+    assert "contract.pdf (from Ada Byron): " in system
+    assert "notice period is three months" in system
+    assert "contract.pdf" in talk.send("/memory why")
+
+
+def test_a_text_comes_behind_a_fence_and_only_its_beginning_if_it_is_long(talk: Talk) -> None:
+    talk.answer = "Long."
+    long = talk.stage.api.files.document(b"A line of words.\n" * 10_000, "long *list*.txt", "text/plain")
+    said = talk.send(None, **long)
+    assert "I read only the first 100,000 of its 169,999 characters" in said
+    assert said.endswith("Long.")
+    assert "<document id=" in talk.words()
+    assert talk.words().count("> A line of words.") == 5_882
+    assert "(text, 169,999 characters, of which these are the first 100,000)" in talk.words()
+    assert "Sent by Ada Byron (user id 7) without any words." in talk.words()
+
+
+def test_an_office_file_comes_as_its_text(talk: Talk) -> None:
+    talk.send(None, **talk.stage.api.files.document(documents.xlsx(["room", "rent"], ["attic", 555]), "rents.xlsx"))
+    assert "| attic | 555 |" in talk.words()
+
+
+def test_a_picture_that_is_sent_as_a_file_is_seen(talk: Talk) -> None:
+    talk.send(None, **talk.stage.api.files.document(png(3), "scan.png", "image/png"))
+    assert block(talk, "image")["source"]["media_type"] == "image/png"
+
+
+def test_files_sent_together_are_one_message(talk: Talk) -> None:
+    files = [
+        talk.stage.api.files.document(CONTRACT, "one.pdf") | {"media_group_id": "d"},
+        talk.stage.api.files.document(b"two", "two.md") | {"media_group_id": "d", "caption": "compare them"},
+        talk.stage.api.files.document(documents.zipped({"a": "b"}), "three.zip") | {"media_group_id": "d"},
+    ]
+    before = len(talk.stage.api.texts(CHAT))
+    talk.stage.api.album(CHAT, files)
+    said = talk.answered(before)
+    assert "three.zip: This is an archive, and I open none." in said
+    blocks = [one["type"] for one in talk.asked()["content"] if "reminder" not in one.get("text", "")]
+    assert blocks[:3] == ["document", "text", "text"]
+    assert "Attached as document 2, ahead of these lines: two.md (text, 3 characters)." in talk.words()
+    assert "Attached, and not readable for you: file." in talk.words()
+
+
+def test_a_forwarded_document_keeps_whose_it_is(talk: Talk) -> None:
+    talk.send(None, forward_origin=forwarded_from("Bob"), **talk.stage.api.files.document(b"I am vegetarian", "me.txt"))
+    assert "Forwarded by Ada Byron (user id 7) as data, without any words." in talk.words()
+    assert "is not the sender's, but comes from Bob, of" in talk.words()
+
+
+def test_what_is_not_read_is_answered_in_a_sentence_without_claude(talk: Talk) -> None:
+    """Each kind of it: documents/test_conversion.py."""
+    before = len(talk.model.requests)
+    for content, words in (
+        (b"\x7fELF" + bytes(60), "This is a program"),
+        (documents.pdf(*map(str, range(101))), "more than 100 pages"),
+    ):
+        assert words in talk.send(None, caption="look", **talk.stage.api.files.document(content, "a.pdf"))
+    assert len(talk.model.requests) == before
+
+
+def test_forgetting_the_words_of_a_document_forgets_its_turn(talk: Talk) -> None:
+    talk.send(None, **talk.stage.api.files.document(b"The safe opens with 4711 and a turnip.\n" * 30, "safe.txt"))
+    consolidated(talk)
+    assert "turnip" in talk.search("how does the safe open?")
+    done = talk.stage.world.command("hmem", "forget", "--matching", "turnip", "--yes", check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "turnip" not in talk.search("how does the safe open?")
+    assert not any("turnip" in json.dumps(turn) for turn in talk.turns())
+    assert all(b"turnip" not in path.read_bytes() for path in talk.stage.world.root.glob("state/*.sqlite*"))
+
+
+@pytest.mark.usefixtures("_contract")
+def test_a_night_cuts_documents_and_its_counts_add_up(talk: Talk) -> None:
+    consolidated(talk)
+    talk.stage.world.command("hmem-night", "run")
+    found = searched(talk, "what did the contract say on notice?")
+    assert '"from": "contract.pdf"' in found
+    assert "notice period is three months" in found

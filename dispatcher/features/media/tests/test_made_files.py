@@ -1,0 +1,175 @@
+"""Files that Claude makes in the chat's directory: which of them are sent, and what a hostile directory cannot make us read."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+from pathlib import Path
+
+import pytest
+
+from dispatcher.features.media import made_files
+from dispatcher.features.media.made_files import Made, MadeFiles, clean_name
+from shared.system.files import safe_name
+from shared.turns.signed.results import Result
+from shared.wire.media.in_files import MediaFolder
+from tests.support.world import World
+
+CHAT = "9912"
+
+
+class Directory:
+    """The directory of a chat, and what would be sent of it."""
+
+    def __init__(self, world: World) -> None:
+        self.store = MediaFolder(world.root / "media")
+        self.made_files = MadeFiles(world.root / "state", self.store)
+        self.path = world.root / "state" / "chats" / safe_name(CHAT)
+        self.path.mkdir(parents=True)
+        self.path.parent.parent.chmod(0o700)
+
+    def begin(self, task: str) -> None:
+        asyncio.run(self.made_files.note(CHAT, task))
+
+    def made(self, task: str) -> Made:
+        return asyncio.run(self.made_files.made(CHAT, task))
+
+    def names(self, task: str) -> list[str]:
+        return [str(one.name) for one in self.made(task).files]
+
+    def write(self, name: str, content: bytes = b"words") -> Path:
+        path = self.path / name
+        path.write_bytes(content)
+        return path
+
+
+@pytest.fixture
+def directory(light: World) -> Directory:
+    return Directory(light)
+
+
+def test_what_is_new_or_changed_is_sent_and_nothing_else(directory: Directory) -> None:
+    directory.write("old.txt")
+    directory.begin("t1")
+    assert directory.made("t1") == Made()
+    directory.write("report.csv", b"a,b\n")
+    (file,) = directory.made("t1").files
+    assert (file.kind, file.name, file.size) == ("document", "report.csv", 4)
+    assert asyncio.run(directory.store.get(file.sha256)) == b"a,b\n"
+    assert directory.names("t1") == ["report.csv"], "may be repeated"
+    directory.begin("t2")
+    assert directory.made("t2") == Made()
+    directory.write("old.txt", b"other words")
+    assert directory.names("t2") == ["old.txt"]
+
+
+def test_a_change_of_equal_size_and_time_is_seen(directory: Directory) -> None:
+    path = directory.write("a.txt", b"one")
+    status = path.stat()
+    directory.begin("t1")
+    path.write_bytes(b"two")
+    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+    assert directory.names("t1") == ["a.txt"]
+
+
+def test_a_task_that_runs_again_is_compared_with_what_was_there_before_it(directory: Directory) -> None:
+    directory.begin("t1")
+    directory.write("made-before-the-crash.txt")
+    directory.begin("t1")
+    assert directory.names("t1") == ["made-before-the-crash.txt"]
+
+
+def test_without_a_note_nothing_is_sent(directory: Directory) -> None:
+    directory.write("a.txt")
+    assert directory.made("t1") == Made()
+    directory.begin("t1")
+    directory.write("b.txt")
+    assert directory.made("t2") == Made()
+    note = directory.path.parent.parent / "made-files" / safe_name(CHAT)
+    note.write_bytes(b'{"task": "t1", "files": []}')
+    assert directory.made("t1") == Made()
+    assert b"a.txt" not in note.read_bytes()
+
+
+def test_only_plain_files_are_read(directory: Directory, light: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    secret = light.root / "secret.txt"
+    secret.write_text("SECRET")
+    directory.begin("t1")
+    (directory.path / "link.txt").symlink_to(secret)
+    (directory.path / "relative.txt").symlink_to("../../../secret.txt")
+    (directory.path / "hard.txt").hardlink_to(secret)
+    (directory.path / "null").symlink_to("/dev/zero")
+    (directory.path / "folder").mkdir()
+    (directory.path / "folder" / "inner.txt").write_text("inner")
+    (directory.path / ".hidden").write_text("hidden")
+    os.mkfifo(directory.path / "pipe")
+    listening = socket.socket(socket.AF_UNIX)
+    monkeypatch.chdir(directory.path)  # the longest path of a socket is short
+    listening.bind("socket")
+    listening.close()
+    directory.write("empty.txt", b"")
+    directory.write("fine.txt")
+    made = directory.made("t1")
+    assert [one.name for one in made.files] == ["fine.txt"]
+    said = "\n".join(made.notes)
+    for name in ("link.txt", "relative.txt", "hard.txt", "null", "pipe", "socket"):
+        assert f"{name} is not sent: it is no plain file of its own." in said
+    assert "empty.txt is not sent: it is empty." in said
+    assert "SECRET" not in said
+    assert len(list((light.root / "media").iterdir())) == 1
+
+
+def test_a_directory_that_is_a_link_is_not_entered(directory: Directory, light: World) -> None:
+    elsewhere = light.root / "elsewhere"
+    elsewhere.mkdir()
+    directory.begin("t1")
+    (elsewhere / "a.txt").write_text("SECRET")
+    directory.path.rmdir()
+    directory.path.symlink_to(elsewhere)
+    assert directory.made("t1") == Made()
+
+
+def test_the_limits_are_told(light: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(made_files, "MOST_BYTES", 1_000)
+    directory = Directory(light)
+    directory.begin("t1")
+    for number in range(2):
+        path = directory.write(f"{number}.bin", b"x" * 600)
+        os.utime(path, (number, number))
+    made = directory.made("t1")
+    assert [one.name for one in made.files] == ["0.bin"]
+    assert made.notes == ["1.bin is not sent: it is larger than what is left of the 0.001 MB that an answer may have."]
+
+
+def test_no_more_than_ten_are_sent(directory: Directory) -> None:
+    directory.begin("t1")
+    for number in range(12):
+        directory.write(f"{number:02}.txt")
+    made = directory.made("t1")
+    assert len(made.files) == 10
+    assert made.notes == ["More files were made than the 10 that an answer may have; the others are not sent."]
+
+
+@pytest.mark.parametrize(("name", "shown"), [
+    ("report.csv", "report.csv"), ("a\nb.txt", "ab.txt"), ("\u202efdp.exe", "fdp.exe"), ("  two  words .txt ", "two words .txt"), ("...", "file"),
+    ("x" * 230 + ".csv", "x" * 195 + "….csv"), (os.fsdecode(b"\xff.txt"), "\ufffd.txt"),
+])  # fmt: skip
+def test_names_are_cleaned(name: str, shown: str) -> None:
+    assert clean_name(name) == shown
+
+
+def test_files_of_a_result_are_signed(directory: Directory) -> None:
+    directory.begin("t1")
+    directory.write("a.txt")
+    files = tuple(directory.made("t1").files)
+    key, moment = "a key of sixteen characters", "2026-11-26T10:00:00+00:00"
+    signed = Result.sign(key, "t1", "Here it is.", moment, files=files)
+    assert Result.verified(key, "t1", signed.to_json()).files == files
+    other = Result.sign("another key of the same kind", "t1", "Here it is.", moment, files=files)
+    forged = signed.to_json().replace(signed.files_signature.encode(), other.files_signature.encode())
+    assert Result.verified(key, "t1", forged).files == ()
+    renamed = signed.to_json().replace(b"a.txt", b"b.txt")
+    assert Result.verified(key, "t1", renamed).files == ()
+    assert Result.verified(key, "t1", renamed).output == "Here it is."
+    assert b"files" not in Result.sign(key, "t1", "Nothing.", moment).to_json()

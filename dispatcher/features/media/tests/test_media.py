@@ -1,0 +1,125 @@
+"""Pictures and recordings through the real bot, dispatcher and CLI: what reaches the model, what is shown, and what is remembered."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dispatcher.features.media.tests.talk import CHAT, OGG, Talk, png, sha, talking
+from shared.wire import keys
+from tests.support.day.telegram_bot import wait_until
+from tests.support.machine import wait_for
+
+
+@pytest.fixture
+def talk(redis_url: str, tmp_path: Path) -> Iterator[Talk]:
+    with talking(redis_url, tmp_path) as talk:
+        yield talk
+
+
+def test_a_picture_reaches_the_model_byte_for_byte_and_is_remembered_by_what_it_shows(talk: Talk) -> None:
+    talk.answer = "A nice bike.\n[PICTURE CODE: 1 | A red bicycle [leaning] on a wall]"
+    picture = png(1)
+    assert talk.send(caption="what do you think?", **talk.stage.api.files.photo(picture)) == "A nice bike."
+    assert talk.pictures() == [sha(picture)]
+    words = talk.words()
+    assert "Attached as image 1, ahead of these lines: picture." in words
+    assert "to the end of this message:\n\nwhat do you think?\n" in words, "the CLI adds a line of its own"
+    (turn,) = talk.turns()
+    assert turn["content"] == "what do you think?"
+    assert turn["media"][0]["text"] == "A red bicycle [leaning] on a wall"
+    wait_for(lambda: "bicycle" in talk.search("bicycle"), "the day store")
+    assert "[picture: A red bicycle (leaning) on a wall] what do you think?" in talk.search("bicycle")
+
+
+def test_a_picture_without_words_and_without_a_tag(talk: Talk) -> None:
+    picture = png(2)
+    talk.send(**talk.stage.api.files.photo(picture))
+    assert talk.pictures() == [sha(picture)]
+    assert "(picture)" not in talk.words()
+    assert "Sent by Ada Byron (user id 7) without any words." in talk.words()
+    assert talk.turns()[0]["content"] == ""
+    history: Any = talk.stage.redis.lrange(f"hcli:session_history:{CHAT}", 0, 0)
+    assert json.loads(history[0])["content"] == "[picture]"
+
+
+def test_an_album_is_seen_together_in_its_order(talk: Talk) -> None:
+    pictures = [png(number) for number in range(10)]
+    files = [talk.stage.api.files.photo(one) | {"media_group_id": "a"} for one in pictures]
+    files[0]["caption"] = "our holiday"
+    talk.answer = "Lovely.\n" + "\n".join(f"[PICTURE CODE: {number + 1} | view {number}]" for number in range(10))
+    talk.stage.api.album(CHAT, files)
+    assert talk.answered(0) == "Lovely."
+    assert talk.pictures() == [sha(one) for one in pictures]
+    assert "This message has 10 pictures" in json.dumps(talk.model.requests[-1]["system"])
+    assert [one["text"] for one in talk.turns()[0]["media"]] == [f"view {number}" for number in range(10)]
+    talk.send("which was the best?")
+    assert "This message has" not in json.dumps(talk.model.requests[-1]["system"]), "no rule where there is no picture"
+
+
+@pytest.mark.parametrize("content", [b"%PDF-1.7 not a picture", png(1)[:-20], b"", b"\xff\xd8\xff" + b"0" * 50])
+def test_what_is_no_picture_is_refused_and_not_sent(talk: Talk, content: bytes) -> None:
+    answer = talk.send(caption="what is this?", **talk.stage.api.files.photo(content or b"\0"))
+    assert "This is no picture that I can look at" in answer
+    assert not talk.model.requests
+    (turn,) = talk.turns()
+    assert turn["content"] == "what is this?"
+    assert turn["media"][0]["kind"] == "photo"
+
+
+def test_of_an_album_the_readable_pictures_are_answered(talk: Talk) -> None:
+    files = [talk.stage.api.files.photo(one) | {"media_group_id": "b"} for one in (png(1), b"broken", png(2))]
+    talk.stage.api.album(CHAT, files)
+    assert talk.answered(0).startswith("This is no picture that I can look at")
+    assert talk.stage.api.texts(CHAT)[-1].endswith("All right.")
+    assert talk.pictures() == [sha(png(1)), sha(png(2))]
+
+
+@pytest.mark.parametrize("kind", ["voice", "audio", "video_note"])
+def test_what_was_heard_is_shown_answered_and_remembered(talk: Talk, kind: str) -> None:
+    answer = talk.send(**getattr(talk.stage.api.files, kind)(OGG))
+    assert answer == '🎙 "The boiler shows F28."\n\nAll right.'
+    assert [one.content for one in talk.speech.received] == [OGG]
+    assert talk.words().endswith("The boiler shows F28.")
+    assert "transcribed by a program, which may have misheard" in talk.words()
+    (turn,) = talk.turns()
+    assert (turn["content"], turn["media"][0]["text"]) == ("The boiler shows F28.", "The boiler shows F28.")
+    wait_for(lambda: "F28" in talk.search("boiler"), "the day store")
+    assert "] The boiler shows F28." in talk.search("boiler")
+    assert "🎙" not in str(talk.stage.redis.mget(talk.stage.redis.keys("hcli:memory:*:asst")))
+
+
+def test_the_language_that_a_chat_has_chosen_is_that_of_its_recordings(talk: Talk) -> None:
+    who = {"id": 7, "is_bot": False, "first_name": "Ada", "language_code": "fr"}
+    talk.send(user=who, **talk.stage.api.files.voice(OGG))
+    talk.send("/language de")
+    talk.send(user=who, **talk.stage.api.files.voice(OGG))
+    assert [one.fields.get("language") for one in talk.speech.received] == [None, "de"]
+
+
+def test_markup_in_a_transcript_is_shown_as_it_is(talk: Talk) -> None:
+    talk.spoken = 'He said **stop** and "`go`"\n# now <b>'
+    assert talk.send(**talk.stage.api.files.voice(OGG)).startswith('🎙 "He said **stop** and "`go`" # now <b>"')
+    assert [one["type"] for one in talk.stage.api.messages(CHAT)[-1].entities if one["type"] != "blockquote"] == []
+
+
+def test_a_server_that_is_down_is_told_and_the_message_is_stored(talk: Talk) -> None:
+    talk.speech.statuses = [500, 500]
+    assert "cannot be reached at the moment" in talk.send(**talk.stage.api.files.voice(OGG))
+    (turn,) = talk.turns()
+    assert (turn["content"], turn["media"][0]["sha256"]) == ("", sha(OGG))
+    assert not talk.model.requests
+    assert talk.send(**talk.stage.api.files.voice(OGG)).endswith("All right."), "sent again"
+
+
+def test_a_file_that_is_gone_is_told(talk: Talk) -> None:
+    talk.stage.world.dispatchers[0].stop()
+    talk.stage.api.say(CHAT, None, **talk.stage.api.files.photo(png(3)))
+    wait_for(talk.stage.queued, "the task")
+    talk.stage.redis.delete(*talk.stage.redis.keys(keys.media("*")))  # a day later
+    talk.stage.world.start_dispatcher()
+    wait_until(lambda: "not there any more" in str(talk.stage.api.texts(CHAT)), lambda: str(talk.stage.api.texts(CHAT)))

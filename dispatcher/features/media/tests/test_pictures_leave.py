@@ -1,0 +1,155 @@
+"""Pictures leave the files of the real Claude CLI when the conversation has ended, which can be resumed even after that."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from dispatcher.features.media import claude_sessions
+from dispatcher.features.media.claude_sessions import FOLDER, NO_PICTURE, ClaudeSessions, without_media
+from dispatcher.features.media.tests.talk import CHAT, Talk, png, talking
+from tests.support.machine import wait_for
+from tests.support.world import World
+
+PICTURES = [png(40, 64), png(41, 64)]
+
+
+@pytest.fixture
+def talk(redis_url: str, tmp_path: Path) -> Iterator[Talk]:
+    (tmp_path / "temporary").mkdir()
+    with talking(redis_url, tmp_path, TMPDIR=str(tmp_path / "temporary")) as talk:
+        yield talk
+
+
+def places(talk: Talk) -> set[str]:
+    """The folders of this user in which a piece of one of the pictures is, as bytes or base64."""
+    found = set()
+    root = talk.stage.world.root
+    for path in (one for one in root.rglob("*") if one.is_file()):
+        content = path.read_bytes()
+        for picture in PICTURES:
+            piece = picture[60:300]
+            if piece in content or base64.b64encode(picture)[90:300] in content:
+                found.add(path.relative_to(root).parts[0])
+    return found
+
+
+def send_both(talk: Talk) -> None:
+    files = [talk.stage.api.files.photo(one) | {"media_group_id": "a"} for one in PICTURES]
+    talk.stage.api.album(CHAT, files)
+    talk.answered(0)
+
+
+def restart(talk: Talk, **more: str) -> None:
+    """The list is looked at when a dispatcher starts."""
+    talk.stage.world.dispatchers[-1].stop()
+    talk.stage.world.environment |= more
+    talk.stage.world.start_dispatcher()
+
+
+def listed(talk: Talk) -> list[Path]:
+    return sorted((talk.stage.world.root / "state" / FOLDER).glob("*"))
+
+
+def test_a_follow_up_sees_the_picture_and_after_new_it_is_gone(talk: Talk) -> None:
+    send_both(talk)
+    assert places(talk) == {".claude", "temporary"}, "the test finds what the CLI stores"
+    assert len(listed(talk)) == 1
+    restart(talk)
+    talk.send("and the second?")
+    assert '"image"' in json.dumps(talk.model.requests[-1]["messages"]), "it goes on, so it is still there"
+    talk.send("/new")
+    restart(talk)
+    wait_for(lambda: not listed(talk), "the end of the list")
+    assert places(talk) == set()
+
+
+def test_session_ttl_after_the_last_answer_it_is_gone_and_the_session_goes_on(talk: Talk) -> None:
+    send_both(talk)
+    (entry,) = listed(talk)
+    old = time.time() - talk.stage.world.settings().session_ttl - 60
+    os.utime(entry, (old, old))
+    restart(talk)
+    wait_for(lambda: not listed(talk), "the end of the list")
+    assert places(talk) == set()
+    assert talk.send("what was it?") == "All right."
+    messages = json.dumps(talk.model.requests[-1]["messages"])
+    assert messages.count(NO_PICTURE) >= 2, "resumed, with words in the place of the pictures"
+    assert '"image"' not in messages
+    assert talk.stage.redis.get(f"hcli:session:{CHAT}").decode() == entry.name  # type: ignore[union-attr]
+    assert not listed(talk), "nothing more to remove"
+
+
+def test_a_crash_before_the_removal_or_in_it_leaves_nothing(talk: Talk) -> None:
+    send_both(talk)
+    talk.send("/new")
+    talk.stage.world.dispatchers[-1].stop()
+    dying = talk.stage.world.start_dispatcher(HMEM_CRASH_AT="claude:media-removed")
+    wait_for(lambda: dying.process.poll() is not None, "its death")
+    assert listed(talk), "it is on the list until all is done"
+    talk.stage.world.start_dispatcher()
+    wait_for(lambda: not listed(talk), "the end of the list")
+    assert places(talk) == set()
+
+
+def test_while_an_answer_is_written_the_session_stays(light: World) -> None:
+    sessions, session = ClaudeSessions(light.settings()), str(uuid4())
+
+    async def work() -> tuple[bool, bool]:
+        async with sessions.using(session, "9912", media=True):
+            while_written = await asyncio.to_thread(sessions.clear, session)
+        return while_written, await asyncio.to_thread(sessions.clear, session)
+
+    assert asyncio.run(work()) == (False, True)
+
+
+def test_a_session_without_pictures_is_not_listed(light: World) -> None:
+    sessions = ClaudeSessions(light.settings())
+
+    async def work(session: str) -> None:
+        async with sessions.using(session, "9912", media=False):
+            pass
+
+    asyncio.run(work(str(uuid4())))
+    asyncio.run(work("../../x"))
+    assert not (light.root / "state" / FOLDER).exists()
+
+
+def test_a_fault_of_redis_is_waited_out(light: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    sessions, session, asked = ClaudeSessions(light.settings()), str(uuid4()), list[str]()
+    monkeypatch.setattr(claude_sessions, "LOOK_SECONDS", 0.01)
+
+    async def current(chat_id: str) -> str | None:
+        asked.append(chat_id)
+        if len(asked) == 1:
+            raise ConnectionError
+        return None
+
+    async def work() -> None:
+        async with sessions.using(session, "9912", media=True):
+            pass
+        watching = asyncio.create_task(sessions.watch(current))
+        while (light.root / "state" / FOLDER / session).exists():
+            await asyncio.sleep(0.01)
+        watching.cancel()
+
+    asyncio.run(asyncio.wait_for(work(), 60))
+    assert asked == ["9912", "9912"]
+
+
+@pytest.mark.parametrize(("record", "left"), [
+    ({"a": [{"type": "image", "source": {"type": "base64", "data": "x"}}]}, {"a": [{"type": "text", "text": NO_PICTURE}]}),
+    ({"type": "document", "source": {"type": "base64", "data": "x"}}, {"type": "text", "text": "[file, no longer kept]"}),
+    ({"source": "base64", "n": 1, "x": None}, {"source": "base64", "n": 1, "x": None}),
+])  # fmt: skip
+def test_only_pictures_and_files_are_replaced(record: Any, left: Any) -> None:
+    assert without_media(record) == left
