@@ -25,7 +25,7 @@ from dispatcher.claude.client import ClaudeCli
 from dispatcher.health.notices.claude_errors import note_outcome
 from dispatcher.memory.cache_dropping import CacheDropper
 from dispatcher.memory.day.memory import DayMemory
-from dispatcher.queue.chat.guests import GuestTools
+from dispatcher.queue.chat.guest_tools import GuestTools
 from dispatcher.queue.chat.records import ChatRecords
 from dispatcher.queue.chat.zones import ChatZones
 from dispatcher.queue.rights import Rights

@@ -68,7 +68,7 @@ class Worker:
     def __init__(self, settings: Settings, client: Redis, handler: TaskHandler) -> None:
         self._settings, self._redis, self._handler, self._parts = settings, client, handler, handler.parts
         self._queue, self._served = handler.parts.queue, handler.parts.served
-        self._notices = NoticeWatch(settings, handler.parts.day, handler.parts.served.reading)
+        self._notices = NoticeWatch(settings, handler.parts.day, lambda: handler.parts.served.reading())
         self._running: dict[asyncio.Task[None], Run] = {}
         self._alone = False  # the running task must run alone
         self._found = False  # something was queued at the end of the last wait
