@@ -13,7 +13,7 @@ from dispatcher.answering.commands.command import Handler
 from dispatcher.answering.commands.forget import ForgetCommands
 from dispatcher.answering.commands.memory import MemoryCommands
 from dispatcher.answering.commands.registry import CommandRegistry
-from dispatcher.answering.commands.schedules import ScheduleCommands, TimeZoneCommand
+from dispatcher.answering.commands.timezone import TimeZoneCommand
 from dispatcher.answering.conversation.answerer import ConversationAnswerer
 from dispatcher.answering.conversation.ask_claude import ClaudeCaller
 from dispatcher.answering.conversation.contexts import MessageContexts
@@ -79,8 +79,6 @@ def open_parts(settings: Settings, client: Redis, claude: ClaudeCli, day: DayMem
         "forget": ForgetCommands(settings, queue, records, day, rights),
         "why": WhyCommand(records),
         "retry": RetryCommand(records, day),
-        "remind": ScheduleCommands(day, rights, "reminder"),
-        "every": ScheduleCommands(day, rights, "question", owners_only=True),
         "timezone": TimeZoneCommand(zones, rights),
     }
     contexts = MessageContexts(settings, day, served, cache_dropper, hooks)

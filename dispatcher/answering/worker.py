@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import time
 from collections.abc import AsyncIterator
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 import redis
 import structlog
@@ -24,12 +24,9 @@ from dispatcher.queue.cancel_watch import look_at
 from dispatcher.queue.cancellation import Run
 from dispatcher.queue.tasks import NOT_YET, Claim
 from shared.config.settings import Settings
-from shared.errors import HmemError, RedisUnavailable
+from shared.errors import RedisUnavailable
 from shared.wire import keys
 from shared.wire.client import BACKGROUND, DISPATCHER, is_too_old, open_async_redis, open_redis
-
-if TYPE_CHECKING:
-    from dispatcher.queue.schedule_sender import ScheduleSender
 
 log = structlog.get_logger()
 
@@ -48,8 +45,6 @@ BUSY_SECONDS = 0.25
 CLAIM_TIMEOUT_SECONDS = 20
 #: Seconds that a round of consolidation gets to end when the dispatcher stops.
 CONSOLIDATION_END_SECONDS = 20
-#: Seconds until reminders are tried again when store or Redis do not answer.
-RETRY_SCHEDULES_SECONDS = 5.0
 #: Seconds within which the claim loop makes a turn even then: two such calls and the longest pause, with slack.
 TURN_SECONDS = 90
 #: Seconds that a task may take in addition to its calls of Claude, of which there may be two (a lost session is replaced once).
@@ -125,35 +120,19 @@ class Worker:
             yield
             return
         from dispatcher.queue.consolidation import Consolidator, scheduled
-        from dispatcher.queue.schedule_sender import ScheduleSender
 
         client = open_redis(self._settings.redis_url, BACKGROUND)
         consolidator = Consolidator(self._parts.day, client, self._queue.worker)
         scheduler = scheduled(consolidator, self._settings.consolidation_interval)
         scheduler.start()
-        sending = asyncio.create_task(self._send_schedules(ScheduleSender(self._parts.day, client)))
         try:
             yield
         finally:
             consolidator.stop()
-            sending.cancel()
-            await asyncio.gather(sending, return_exceptions=True)
             scheduler.pause()
             await asyncio.to_thread(consolidator.wait, CONSOLIDATION_END_SECONDS)
             scheduler.shutdown(wait=False)
             client.close()
-
-    async def _send_schedules(self, sender: ScheduleSender) -> None:
-        """Reminders and scheduled questions, to the minute."""
-        while True:
-            seconds = RETRY_SCHEDULES_SECONDS
-            try:
-                seconds = await asyncio.to_thread(sender.round)
-            except (HmemError, redis.RedisError) as error:
-                log.warning("reminders wait for store or Redis", reason=str(error))
-            except Exception:  # whatever it is, there must be a next round
-                log.exception("a round of reminders failed")
-            await asyncio.sleep(seconds)
 
     async def _check_redis(self) -> None:
         version = str((await self._redis.info("server"))["redis_version"])

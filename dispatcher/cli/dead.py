@@ -17,7 +17,7 @@ from shared.text.format import one_line, shorten, time_text
 from shared.wire.values import shown
 
 if TYPE_CHECKING:
-    from dispatcher.answering.dead_letters import DeadLetter, DeadLetters
+    from dispatcher.queue.dead_letters import DeadLetter, DeadLetters
 
 app = application("Tasks that the dispatcher could not process: list, retry, drop.")
 
@@ -30,7 +30,7 @@ Every = Annotated[bool, typer.Option("--all", help="All of them.")]
 
 @contextmanager
 def _opened() -> Iterator[tuple[Settings, DeadLetters]]:
-    from dispatcher.answering.dead_letters import DeadLetters
+    from dispatcher.queue.dead_letters import DeadLetters
 
     settings = start()
     with closing(connect(settings)) as client:

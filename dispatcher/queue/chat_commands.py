@@ -12,8 +12,6 @@ CORE = {
     "forget": later("forget messages of this chat"),
     "why": later("what my last answer was based on"),
     "retry": later("answer your last message again"),
-    "remind": later("reminders: set, show, delete"),
-    "every": later("questions that I answer at set times"),
     "timezone": later("the time zone of this chat"),
 }
 

@@ -20,9 +20,6 @@ class ChatSettings(BaseModel):
         True,
         description="Why? and Retry below the newest answer in a private chat, Stop below a placeholder; lists and questions always have buttons",
     )
-    schedule_limit: int = Field(
-        10, ge=0, description="scheduled questions (/every) that a chat may ask on a day in its time zone; 0: none"
-    )
     media_dir: AbsolutePath | None = Field(
         None,
         description="folder for the files of messages that bot and dispatcher share (mode 2770, a group of both); unset: in Redis, for a day",

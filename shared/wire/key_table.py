@@ -56,8 +56,6 @@ KEYS: tuple[Key, ...] = (
     Key("hcli:mem:tags", "list",
         "tags in answers that could not be applied yet: JSON {task_id, chat_id, session, said_at, tags}", "dispatcher, owner", "dispatcher", "none"),
     Key("hcli:mem:why:{chat_id}", "list", "JSON of what was injected, of each of the newest 20 answers", "dispatcher, owner", "dispatcher", "7 days"),
-    Key("hcli:mem:scheduled:{day}:{chat_id}", "string", "how many scheduled questions the chat has asked on a day in its zone",
-        "dispatcher, owner", "dispatcher", "2 days"),
     Key("hcli:mem:served", "sorted set",
         "chat → number of its last claim (newest 1,000): the chat served longest ago comes first", "dispatcher", "dispatcher", "none"),
     Key("hcli:mem:cancel:{task_id}", "string", "this task is to be cancelled, even while it runs", "bot, owner", "dispatcher", "1 h"),

@@ -41,7 +41,6 @@ APPROVALS = "hcli:mem:approvals"
 FEATURES = "hcli:mem:features"
 CLAUDE_ERRORS = "hcli:mem:claude"
 
-SCHEDULED_PREFIX = "hcli:mem:scheduled:"
 SELECTION_PREFIX = "hcli:mem:selection:"
 EVENT_PREFIX = "hcli:mem:event:"
 VECTOR_PARTS_PREFIX = "hcli:mem:vectors:part:"
@@ -58,7 +57,6 @@ CONSOLIDATING_TTL_SECONDS = 60
 #: What was injected for each answer: of so many, for so long.
 WHY_LENGTH, WHY_TTL_SECONDS = 20, 7 * 86_400
 REMINDED_TTL_SECONDS = 30 * 86_400
-SCHEDULED_TTL_SECONDS = 2 * 86_400
 NIGHT_LEASE_TTL_SECONDS = 90
 NIGHT_REPORT_TTL_SECONDS = 14 * 86_400
 CANCEL_TTL_SECONDS = 3_600
@@ -101,11 +99,6 @@ def size(chat_id: str) -> str:
 
 def stats(day: str) -> str:
     return f"hcli:stats:{day}"
-
-
-def scheduled(day: str, chat_id: str) -> str:
-    """How many scheduled questions a chat has asked on a day in its zone."""
-    return f"{SCHEDULED_PREFIX}{day}:{chat_id}"
 
 
 def inflight(worker: str) -> str:

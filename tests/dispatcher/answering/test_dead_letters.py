@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from dispatcher.answering.dead_letters import DeadLetter
 from dispatcher.memory.day.later_tags import later_tags
 from dispatcher.memory.typed.tags import Tag, TagKind
+from dispatcher.queue.dead_letters import DeadLetter
 from dispatcher.queue.refused import USED_ID, dead_letter
 from shared.turns.records import Task
 from shared.wire import keys

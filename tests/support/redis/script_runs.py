@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
+from contextlib import suppress
+from importlib import import_module
 
+from shared.hooks import feature_names
 from tests.support.redis.scripts import ScriptRun
 
 CHAT, TASK, HOUR = "9912", "t1", 3600
@@ -91,10 +94,6 @@ def drop(*before: str, outcome: str = "archived") -> ScriptRun:
     return ScriptRun("nightly/archive/media/drop", "night", given, (OWNED, *before))
 
 
-def ask(*before: str) -> ScriptRun:
-    return of_dispatcher("queue/ask_scheduled", MESSAGE, TASK, "record", 3, "one too many", HOUR, HOUR, before=before)
-
-
 def rotate(*before: str) -> ScriptRun:
     return of_dispatcher("queue/rotate", CHAT, "s1", "entry", before=before)
 
@@ -156,8 +155,6 @@ RUNS = [
     ScriptRun("dispatcher/queue/remind", "dispatcher", ("message", HOUR), ("SET hcli:mem:reminded:r1 1",)),
     ScriptRun("dispatcher/queue/end_forgotten_conversation", "dispatcher", ("entry",),
               ("RPUSH hcli:session_history:9912 entry", "SET hcli:session:9912 s")),
-    ask(),
-    ask("SET hcli:mem:scheduled:2026-11-28:9912 3"),
     retry("RPUSH hcli:mem:dead letter", "SET hcli:mem:done:t1 d", "SET hcli:results:t1 apology", "SET hcli:mem:cancel:t1 1"),
     retry("RPUSH hcli:mem:dead letter", digest=""),
     retry("SET hcli:mem:done:t1 other"),
@@ -216,3 +213,7 @@ RUNS = [
     withdraw(QUEUED),
     withdraw(BUSY, IN_FLIGHT, token="w:1"),
 ]  # fmt: skip
+#: A feature's are in its tests.
+for _name in feature_names():
+    with suppress(ModuleNotFoundError):
+        RUNS += import_module(f"dispatcher.features.{_name}.tests.script_runs").RUNS

@@ -250,7 +250,7 @@ class RedisLayer:
         """The chat's counters, and keys of features."""
         escaped = _escaped(chat_id)
         contributed = features().ask(keys_of_chat, chat_id=escaped)
-        for pattern in (keys.scheduled("????-??-??", escaped), *(one for some in contributed for one in some)):
+        for pattern in (one for some in contributed for one in some):
             for name in self._redis.scan_iter(match=pattern, count=1000):
                 yield RedisEntry("redis: counters", name, b"", "key")
 

@@ -1,4 +1,4 @@
-"""`/remind` and `/every`: reminders, and questions that are asked at set times; `/timezone`: the zone in which all of them are."""
+"""`/remind` and `/every`: reminders, and questions that are asked at set times."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 
 from dispatcher.answering.commands.command import CommandReply
 from dispatcher.memory.day.memory import DayMemory
-from dispatcher.queue.chat.zones import ChatZones, zone_named
-from dispatcher.queue.rights import ASKING, CHANGING_SCHEDULES, CHANGING_ZONE, Rights
+from dispatcher.queue.rights import ASKING, CHANGING_SCHEDULES, Rights
 from shared.errors import InvalidInput
 from shared.text.format import one_line, shorten
 from shared.text.translations import later, tr
@@ -34,12 +33,8 @@ EVERY_USAGE = later(
     "/every shows all; /every delete N ends one"
 )
 NO_STORE = later("I cannot keep reminders: DAY_STORE_URL switches the day store off.")
-ZONE_USAGE = later(
-    "Write it like this: /timezone Europe/Berlin. /timezone default takes the setting of my owner again."
-)
 NO_QUESTIONS = later("SCHEDULE_LIMIT is 0, so I ask no scheduled questions.")
 ONCE = later("A reminder can be put off once: /remind snooze 3 1h, or /remind snooze 3 tomorrow 9:00.")
-KEPT_ZONE = later("Reminders that are set already keep the zone in which they were set.")
 _NUMBERED = re.compile(
     r"(?P<verb>done|delete|snooze)\s+(?P<number>[0-9]{1,9})(?:\s+(?P<until>.+))?", re.IGNORECASE | re.DOTALL
 )
@@ -50,8 +45,9 @@ _UNITS = {"m": "minutes", "h": "hours", "d": "days"}
 class ScheduleCommands:
     """One for `/remind` and one for `/every`; `owners_only`: what it costs is the owner's."""
 
-    def __init__(self, day: DayMemory, rights: Rights, kind: str, *, owners_only: bool = False) -> None:
-        self._day, self._rights, self._kind, self._owners_only = day, rights, kind, owners_only
+    def __init__(self, day: DayMemory, rights: Rights, limit: int, kind: str, *, owners_only: bool = False) -> None:
+        """`limit`: SCHEDULE_LIMIT."""
+        self._day, self._rights, self._limit, self._kind, self._owners_only = day, rights, limit, kind, owners_only
 
     @property
     def _usage(self) -> str:
@@ -86,8 +82,7 @@ class ScheduleCommands:
         from dispatcher.memory.typed.scheduling import add_schedule, new_schedule
 
         zone, kind = self._day.zone_of(task.chat_id), self._schedule_kind
-        limit = self._day.settings.schedule_limit
-        if self._kind == "question" and not limit:
+        if self._kind == "question" and not self._limit:
             return tr(NO_QUESTIONS)
 
         if (done := self._day.actions.outcome(task.chat_id, task.task_id, 0)) is not None:
@@ -173,29 +168,3 @@ class ScheduleCommands:
         from dispatcher.memory.store.schedules import ScheduleKind
 
         return ScheduleKind(self._kind)
-
-
-class TimeZoneCommand:
-    """`/timezone`: shows or chooses the chat's zone."""
-
-    def __init__(self, zones: ChatZones, rights: Rights) -> None:
-        self._zones, self._rights = zones, rights
-
-    async def reply_to(self, task: Task, text: str, now: float) -> CommandReply:
-        if not text:
-            return CommandReply("\n".join([await self._shown(task, now), tr(ZONE_USAGE)]))
-        if refusal := self._rights.refusal(CHANGING_ZONE, task.chat_id, task.user_id):
-            return CommandReply(refusal)
-        zone = None if text.lower() == "default" else zone_named(text)
-        if zone is None and text.lower() != "default":
-            unknown = tr('I do not know the time zone "{name}".').format(name=shorten(one_line(text), 60))
-            return CommandReply(" ".join([unknown, tr(ZONE_USAGE)]))
-        await asyncio.to_thread(self._zones.choose, task.chat_id, zone)
-        return CommandReply(" ".join([await self._shown(task, now), tr(KEPT_ZONE)]))
-
-    async def _shown(self, task: Task, now: float) -> str:
-        from dispatcher.memory.dates.wall_clock import exact_text
-
-        zone = await asyncio.to_thread(self._zones.of, task.chat_id)
-        text = tr("Times in this chat are those of {zone}: it is {now}.")
-        return text.format(zone=zone.key, now=exact_text(now, zone))

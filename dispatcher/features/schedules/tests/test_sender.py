@@ -13,13 +13,14 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
+from dispatcher.features.schedules import sender as module
+from dispatcher.features.schedules.sender import ScheduleSender
+from dispatcher.features.schedules.settings import ScheduleSettings
 from dispatcher.memory.dates.schedule_dates import read_repeating, read_request
 from dispatcher.memory.day.memory import DayMemory
 from dispatcher.memory.store.schedules import Schedule, ScheduleKind
 from dispatcher.memory.typed import scheduling
 from dispatcher.memory.typed.scheduling import confirmed_text, new_schedule
-from dispatcher.queue import schedule_sender
-from dispatcher.queue.schedule_sender import ScheduleSender
 from shared.text.translations import current_language
 from shared.turns.records import Task
 from shared.wire import keys
@@ -44,7 +45,14 @@ class Clock:
     def start(self, world: World, count: int = 1) -> None:
         for _ in range(count):
             day = DayMemory(world.settings(), nullcontext)
-            self.running.append((day, ScheduleSender(day, world.redis, lambda: self.now)))
+            self.running.append(
+                (
+                    day,
+                    ScheduleSender(
+                        day, world.redis, world.settings().of(ScheduleSettings).schedule_limit, lambda: self.now
+                    ),
+                )
+            )
 
     def stop(self) -> None:
         for day, _ in self.running:
@@ -81,13 +89,13 @@ def test_what_is_due_comes_in_the_language_that_the_chat_has_chosen(
         said.append(current_language())
         return scheduling.due_text(one, moment, late=late)
 
-    monkeypatch.setattr(schedule_sender, "due_text", due_text)
+    monkeypatch.setattr(module, "due_text", due_text)
     if chosen:
         light.redis.hset(keys.chat_settings(CHAT), "language", chosen)
     now = at("2026-11-20 12:00")
     remember(day, "in 20 minutes tea", now)
     remember(day, "every day 12:10 news", now, question=True)
-    ScheduleSender(day, light.redis, lambda: now + 1_200).round()
+    ScheduleSender(day, light.redis, 10, lambda: now + 1_200).round()
     assert said == [spoken] and current_language() == "en"
     task = json.loads(light.redis.lrange(keys.TASKS, 0, -1)[0])
     assert task.get("language") == (spoken if spoken != "en" else None), "the answer is given in it, too"
@@ -130,8 +138,8 @@ def test_six_reminders_over_the_changes_of_the_clocks_and_a_restart(stage: Stage
         clock.now = at(begin)
         clock.start(stage.world, dispatchers)
         while clock.now < at(end) and dispatchers:
-            for _, sender in clock.running:
-                assert sender.round() > 0
+            for _, one in clock.running:
+                assert one.round() > 0
             sent = sum(json.loads(raw)["chat_id"] == str(chat) for raw in stage.redis.lrange("hcli:mem:outbox", 0, -1))
             if sent or stage.redis.hlen("hcli:mem:bot:waiting") or len(stage.api.texts(chat)) > len(came):
                 wait_for(lambda: not stage.redis.llen("hcli:mem:outbox"), "the bot to fetch it")
@@ -178,7 +186,7 @@ def test_a_death_between_sending_and_the_store_sends_nothing_twice(
         raise Killed
 
     with monkeypatch.context() as patched:
-        patched.setattr(schedule_sender, "crash_point", die)
+        patched.setattr(module, "crash_point", die)
         with pytest.raises(Killed):
             sender.round()
     sent: Any = light.redis.lrange("hcli:tasks" if question else "hcli:mem:outbox", 0, -1)

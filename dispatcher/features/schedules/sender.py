@@ -18,6 +18,7 @@ from zoneinfo import ZoneInfo
 import structlog
 from redis import Redis
 
+from dispatcher.features.schedules import keys as schedule_keys
 from dispatcher.memory.typed.scheduling import due_text
 from dispatcher.queue.chat.guests import is_removed
 from dispatcher.queue.chat.zones import chosen_language
@@ -51,11 +52,12 @@ LIMIT_REACHED = later(
 class ScheduleSender:
     """One per dispatcher; slow, so it runs in a thread."""
 
-    def __init__(self, day: DayMemory, client: Redis, now: Callable[[], float] = time.time) -> None:
-        self._day, self._now, self._client = day, now, client
+    def __init__(self, day: DayMemory, client: Redis, limit: int, now: Callable[[], float] = time.time) -> None:
+        """`limit`: SCHEDULE_LIMIT."""
+        self._day, self._now, self._client, self._limit = day, now, client, limit
         self._allowed = {str(chat) for chat in day.settings.allowed}
         self._remind = client.register_script(script_text("queue/remind"))
-        self._ask: Any = client.register_script(script_text("queue/ask_scheduled"))
+        self._ask: Any = client.register_script(script_text("features/schedules/ask_scheduled"))
 
     def round(self) -> float:
         """Send what is due; returns the seconds until the next look. HmemError or RedisError if store or Redis do not answer."""
@@ -96,7 +98,7 @@ class ScheduleSender:
         self._remind(keys=[keys.reminded(name), keys.OUTBOX], args=[dumps(message), keys.REMINDED_TTL_SECONDS])
 
     def _ask_question(self, one: Schedule, moment: float, now: float, language: str | None) -> None:
-        name, chat_id, limit = one.name_of(moment), one.chat_id, self._day.settings.schedule_limit
+        name, chat_id, limit = one.name_of(moment), one.chat_id, self._limit
         task_id = f"every-{name}"
         task = {"task_id": task_id, "chat_id": chat_id, "message": one.text, "submitted_at": now, "scheduled": True}
         task |= {"user_id": one.user_id} if one.user_id else {}
@@ -117,7 +119,7 @@ class ScheduleSender:
                 keys.reminded(f"schedule-{name}"),
                 keys.TASKS,
                 keys.BOT_WAITING,
-                keys.scheduled(day, chat_id),
+                schedule_keys.asked(day, chat_id),
                 keys.OUTBOX,
             ],
             args=[
@@ -127,7 +129,7 @@ class ScheduleSender:
                 limit,
                 dumps(refusal),
                 keys.REMINDED_TTL_SECONDS,
-                keys.SCHEDULED_TTL_SECONDS,
+                schedule_keys.TTL_SECONDS,
             ],
         )
         if int(asked) < 0:

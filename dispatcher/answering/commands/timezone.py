@@ -1,0 +1,43 @@
+"""`/timezone`: the zone in which a chat sees and writes times."""
+
+from __future__ import annotations
+
+import asyncio
+
+from dispatcher.answering.commands.command import CommandReply
+from dispatcher.queue.chat.zones import ChatZones, zone_named
+from dispatcher.queue.rights import CHANGING_ZONE, Rights
+from shared.text.format import one_line, shorten
+from shared.text.translations import later, tr
+from shared.turns.records import Task
+
+ZONE_USAGE = later(
+    "Write it like this: /timezone Europe/Berlin. /timezone default takes the setting of my owner again."
+)
+KEPT_ZONE = later("Reminders that are set already keep the zone in which they were set.")
+
+
+class TimeZoneCommand:
+    """`/timezone`: shows or chooses the chat's zone."""
+
+    def __init__(self, zones: ChatZones, rights: Rights) -> None:
+        self._zones, self._rights = zones, rights
+
+    async def reply_to(self, task: Task, text: str, now: float) -> CommandReply:
+        if not text:
+            return CommandReply("\n".join([await self._shown(task, now), tr(ZONE_USAGE)]))
+        if refusal := self._rights.refusal(CHANGING_ZONE, task.chat_id, task.user_id):
+            return CommandReply(refusal)
+        zone = None if text.lower() == "default" else zone_named(text)
+        if zone is None and text.lower() != "default":
+            unknown = tr('I do not know the time zone "{name}".').format(name=shorten(one_line(text), 60))
+            return CommandReply(" ".join([unknown, tr(ZONE_USAGE)]))
+        await asyncio.to_thread(self._zones.choose, task.chat_id, zone)
+        return CommandReply(" ".join([await self._shown(task, now), tr(KEPT_ZONE)]))
+
+    async def _shown(self, task: Task, now: float) -> str:
+        from dispatcher.memory.dates.wall_clock import exact_text
+
+        zone = await asyncio.to_thread(self._zones.of, task.chat_id)
+        text = tr("Times in this chat are those of {zone}: it is {now}.")
+        return text.format(zone=zone.key, now=exact_text(now, zone))

@@ -1,0 +1,54 @@
+"""This feature's part of a dispatcher: the commands, and the sender in the background."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+
+import structlog
+from redis import RedisError
+
+from dispatcher.answering.commands.command import Handler
+from dispatcher.answering.hooks import Core
+from dispatcher.features.schedules.commands import ScheduleCommands
+from dispatcher.features.schedules.settings import ScheduleSettings
+from shared.errors import HmemError
+from shared.hooks import hook
+
+log = structlog.get_logger()
+
+#: Seconds until it is tried again when store or Redis do not answer.
+RETRY_SECONDS = 5.0
+
+
+class SchedulesPart:
+    """One per dispatcher."""
+
+    def __init__(self, core: Core) -> None:
+        self._core, self._limit = core, core.settings.of(ScheduleSettings).schedule_limit
+
+    @hook
+    def chat_commands(self) -> Mapping[str, Handler]:
+        day, rights = self._core.day, self._core.rights
+        return {
+            "remind": ScheduleCommands(day, rights, self._limit, "reminder"),
+            "every": ScheduleCommands(day, rights, self._limit, "question", owners_only=True),
+        }
+
+    @hook
+    async def background(self) -> None:
+        """Send what is due, to the minute."""
+        if not self._core.day.wanted:
+            return
+        from dispatcher.features.schedules.sender import ScheduleSender
+
+        sender = ScheduleSender(self._core.day, self._core.background, self._limit)
+        while True:
+            seconds = RETRY_SECONDS
+            try:
+                seconds = await asyncio.to_thread(sender.round)
+            except (HmemError, RedisError) as error:
+                log.warning("reminders wait for store or Redis", reason=str(error))
+            except Exception:  # whatever it is, there must be a next round
+                log.exception("a round of reminders failed")
+            await asyncio.sleep(seconds)

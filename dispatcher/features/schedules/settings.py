@@ -1,0 +1,13 @@
+"""The setting of scheduled questions."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from shared.config.feature_settings import FeatureSettings
+
+
+class ScheduleSettings(FeatureSettings):
+    schedule_limit: int = Field(
+        10, ge=0, description="scheduled questions (/every) that a chat may ask on a day in its time zone; 0: none"
+    )
