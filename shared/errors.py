@@ -121,7 +121,7 @@ class LedgerMismatch(HmemError):
 
 
 class MemoryStale(HmemError):
-    """No night has succeeded for 36 hours, a release has been pinned for longer than that, or the release cannot be read.
+    """No night has succeeded for 36 hours, or a release has been pinned for longer than that.
 
     Check hmem-night status and the night's log, and run the night.
     """

@@ -100,8 +100,8 @@ def context_composed(context: Context) -> None:
 
 
 @specification(fails="open")
-def claude_called(seconds: float, model: str | None) -> None:
-    """One call of the Claude CLI has ended; `model` as the task names it."""
+def claude_called(seconds: float, model: str | None, failed: bool) -> None:
+    """One call of the Claude CLI has ended; `model` as the task names it; `failed`: with an error in place of an answer."""
 
 
 @specification(fails="open")

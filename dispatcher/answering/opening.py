@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 
 from redis.asyncio import Redis
 
@@ -22,7 +21,6 @@ from dispatcher.answering.conversation.tag_actions import TagActions
 from dispatcher.answering.hooks import Core, chat_commands, dispatcher, dispatcher_stopped
 from dispatcher.answering.results import ResultBuilder
 from dispatcher.claude.client import ClaudeCli
-from dispatcher.health.notices.claude_errors import note_outcome
 from dispatcher.memory.cache_dropping import CacheDropper
 from dispatcher.memory.day.memory import DayMemory
 from dispatcher.queue.chat.guest_tools import GuestTools
@@ -87,7 +85,6 @@ def open_parts(settings: Settings, client: Redis, claude: ClaudeCli, day: DayMem
         settings,
         claude,
         hooks,
-        partial(note_outcome, client),
         shown,
         GuestTools(settings, client).tools_of,
         remembers=tags.enabled,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Coroutine
 from typing import cast
 
 import redis
@@ -18,7 +18,6 @@ from redis.asyncio import Redis
 
 from dispatcher.answering.hooks import background, dispatcher_stopping
 from dispatcher.answering.task_handler import TaskHandler
-from dispatcher.health.notices.watch import NoticeWatch
 from dispatcher.health.watchdog import Supervisor
 from dispatcher.queue.cancel_watch import look_at
 from dispatcher.queue.cancellation import Run
@@ -57,13 +56,20 @@ def connect(settings: Settings) -> Redis:
     return open_async_redis(settings.redis_url, DISPATCHER)
 
 
+async def _logged(coroutine: Coroutine[None, None, None]) -> None:
+    """What a feature runs in the background: a failure ends it, and nothing else."""
+    try:
+        await coroutine
+    except Exception:
+        log.exception("a feature's background task failed, and has ended")
+
+
 class Worker:
     """One dispatcher process."""
 
     def __init__(self, settings: Settings, client: Redis, handler: TaskHandler) -> None:
         self._settings, self._redis, self._handler, self._parts = settings, client, handler, handler.parts
         self._queue, self._served = handler.parts.queue, handler.parts.served
-        self._notices = NoticeWatch(settings, handler.parts.day, lambda: handler.parts.served.reading())
         self._running: dict[asyncio.Task[None], Run] = {}
         self._alone = False  # the running task must run alone
         self._found = False  # something was queued at the end of the last wait
@@ -78,7 +84,6 @@ class Worker:
         if self._stop.is_set():
             self._stop_now.set()
         self._stop.set()
-        self._notices.stop()
         self._parts.hooks.ask(dispatcher_stopping)
         self._supervisor.stopping()
         self._freed.set()
@@ -96,8 +101,7 @@ class Worker:
             asyncio.create_task(helper)
             for helper in (
                 self._feed_watchdog(),
-                self._notices.watch(),
-                *self._parts.hooks.ask(background),
+                *map(_logged, self._parts.hooks.ask(background)),
             )
         ]
         log.info("dispatcher started", worker=self._queue.worker)

@@ -9,8 +9,8 @@ import typer
 
 from dispatcher.cli.arguments import Json, connect
 from shared.config.settings import Settings
-from shared.errors import HmemError, InvalidInput, MemoryStale, SettingsError
-from shared.system.command import application, end_with, print_bytes, print_json, start, translate
+from shared.errors import InvalidInput, SettingsError
+from shared.system.command import application, print_bytes, print_json, start, translate
 from shared.text.format import size_text, zoned_text
 
 if TYPE_CHECKING:
@@ -23,25 +23,23 @@ app = application()
 @app.command()
 def status(json: Json = False) -> None:
     """Queue, dispatchers, release, pin, last night and last failure. Exit code 42 or 43 when no dispatcher answers, 21 when memory is stale."""
+    from dispatcher.health.doctor import examine
     from dispatcher.health.status import read_status
-    from dispatcher.queue.state import queue_error, read_queue
 
     settings = start(logs=False)
-    client = connect(settings)
-    found = read_status(settings, client)
-    errors: list[HmemError] = []
-    if error := queue_error(client, settings, read_queue(client, settings.task_bytes)):
-        errors.append(error)
-    if found.stale:
-        errors.append(MemoryStale(f"Memory is out of date: {found.stale.rstrip('.')}. {found.advice}"))
+    found = read_status(settings, connect(settings))
+    faults = [one for one in examine(settings, lambda check: check.status) if one.state == "problem"]
+    errors = [(one.code, f"{one.sentence} {one.fix}") for one in faults]
     if found.index_error:
-        errors.append(SettingsError(f"Memory is searched by words only: {found.index_error}."))
+        errors.append((SettingsError.exit_code, f"Memory is searched by words only: {found.index_error}."))
     if json:
-        print_json(found.to_json() | {"errors": [{"exit_code": one.exit_code, "error": str(one)} for one in errors]})
+        print_json(found.to_json() | {"errors": [{"exit_code": code, "error": text} for code, text in errors]})
     else:
         for name, value in _status_rows(found, settings).items():
             typer.echo(f"{name:16} {value}")
-    end_with(errors)
+    for _, text in errors:
+        typer.echo(text, err=True)
+    raise typer.Exit(errors[0][0] if errors else 0)
 
 
 def _status_rows(found: Status, settings: Settings) -> dict[str, str]:
@@ -64,7 +62,7 @@ def _status_rows(found: Status, settings: Settings) -> dict[str, str]:
         "telegram bot": found.bot or "none running (other bots are not visible here)",
         **({"guests": f"{found.guests} (beside ALLOWED_CHATS)"} if found.guests else {}),
         "turns in Redis": f"{found.turns_waiting}{more} waiting for the night",
-        "release": found.release_error or release,
+        "release": release,
     }
     if found.files_waiting:
         from shared.wire.media.kept import MOST_BYTES

@@ -1,6 +1,7 @@
-"""`hmem doctor`: every check, in order of importance; each is one function that reads and changes nothing.
+"""The list of checks, in order of importance; each is one function that reads and changes nothing.
 
-The command exits with the code of the first problem. A check that fails to run reports that and does not stop the others; one whose
+`hmem doctor` and the owner's page make all of them, `hmem status` and the alarms those that are marked. The doctor exits with the code of the
+first problem. A check that fails to run reports that and does not stop the others; one whose
 precondition failed is skipped.
 """
 
@@ -8,7 +9,7 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import replace
 from typing import Any
@@ -36,6 +37,7 @@ from dispatcher.health.checks.memory import (
 )
 from dispatcher.health.checks.night import (
     check_archive,
+    check_failed_night,
     check_mirror,
     check_night,
     check_night_directory,
@@ -49,8 +51,8 @@ from dispatcher.health.checks.redis import (
     check_persistence,
     check_redis,
     check_restart,
-    check_rights,
 )
+from dispatcher.health.checks.redis_rights import check_rights
 from dispatcher.health.findings import Check, Finding, Setup, of_error, problem, skipped
 from dispatcher.health.hooks import checks
 from shared.config.settings import Settings
@@ -69,44 +71,50 @@ CHECKS: tuple[Check, ...] = (
     Check("settings", check_secret),
     Check("redis", check_redis),
     Check("rights", check_rights, needs=("redis",)),
-    Check("eviction", check_eviction, needs=("redis",)),
-    Check("persistence", check_persistence, needs=("redis",)),
+    Check("eviction", check_eviction, needs=("redis",), alarm="problem"),
+    Check("persistence", check_persistence, needs=("redis",), alarm="warning"),
     Check("restart", check_restart, needs=("redis",)),
     Check("clock", check_clock, needs=("redis",)),
     Check("expiry", check_expiry, needs=("redis",)),
     Check("claude", check_claude),
     Check("login", check_login, needs=("claude",)),
-    Check("dispatcher", check_dispatcher, needs=("redis",)),
-    Check("dead letters", check_dead, needs=("redis",)),
+    Check("dispatcher", check_dispatcher, needs=("redis",), status=True),
+    Check("dead letters", check_dead, needs=("redis",), morning=True),
     Check("features", check_features, needs=("redis",)),
     Check("bot", check_bot, needs=("redis",)),
     Check("owners", check_owners, needs=("redis",)),
     Check("isolation", check_isolation),
     Check("state", check_state),
     Check("directories", check_directories),
-    Check("disk", check_disk),
+    Check("disk", check_disk, alarm="problem", morning=True),
     Check("formats", check_formats),
-    Check("release", check_release),
-    Check("pin", check_pin),
+    Check("release", check_release, status=True),
+    Check("pin", check_pin, alarm="problem", morning=True, status=True),
     Check("embedder", check_embedder),
     Check("vectors", check_vectors, needs=("release", "embedder")),
     Check("store", check_store, needs=("redis", "state")),
     Check("forgetting", check_forgetting),
-    Check("night", check_night, needs=("redis",)),
+    Check("night", check_night, needs=("redis",), status=True),
+    Check("failed night", check_failed_night, needs=("redis",), alarm="problem"),
     Check("night dir", check_night_directory),
     Check("archive", check_archive),
-    Check("mirror", check_mirror),
+    Check("mirror", check_mirror, alarm="problem"),
     Check("owner key", check_owner_key),
 )
 
 
-def examine(settings: Settings) -> Iterator[Finding]:
-    """The finding of each check, as soon as it has run."""
+def every_check() -> list[Check]:
+    """Those of the core and of the features."""
+    return [*CHECKS, *(one for some in features().ask(checks) for one in some)]
+
+
+def examine(settings: Settings, wanted: Callable[[Check], bool] | None = None) -> Iterator[Finding]:
+    """The finding of each check, as soon as it has run; of those that are wanted only quickly."""
     with closing(connect(settings)) as client:
-        setup = Setup(settings, client, time.time, shutil.disk_usage)
+        setup = Setup(settings, client, time.time, shutil.disk_usage, thorough=wanted is None)
         found: dict[str, Finding] = {}
-        for check in (*CHECKS, *(one for some in features().ask(checks) for one in some)):
-            failed = [name for name in check.needs if found[name].state in ("problem", "skipped")]
+        for check in filter(wanted, every_check()):
+            failed = [name for name in check.needs if name in found and found[name].state in ("problem", "skipped")]
             finding = (
                 skipped(f"Not checked, because the check of {failed[0]} failed.") if failed else carry_out(check, setup)
             )

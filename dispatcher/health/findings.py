@@ -1,4 +1,4 @@
-"""What a check of `hmem doctor` gets and returns, and the exit codes that only the doctor uses."""
+"""What a check gets and returns, and the exit codes of faults without an error of their own. doctor.py has the list of checks."""
 
 from __future__ import annotations
 
@@ -119,23 +119,28 @@ class Usage(Protocol):
 
 @dataclass(frozen=True)
 class Setup:
-    """Everything that a check may use. Clock and disks are parameters, because a test cannot change the real ones."""
+    """Everything that a check may use. Clock and disks are parameters, because a test cannot change the real ones. `thorough`: read whole files."""
 
     settings: Settings
     redis: Redis
     now: Callable[[], float] = time.time
     disk_usage: Callable[[Path], Usage] = shutil.disk_usage
+    thorough: bool = True
 
 
 @dataclass(frozen=True)
 class Finding:
-    """The result of one check: what it found and why it matters, and what to do. `code` is 0 unless `state` is "problem"."""
+    """The result of one check: what it found and why it matters, and what to do. `code` is 0 unless `state` is "problem".
+
+    `cause`: the owner is alarmed again at once when it changes.
+    """
 
     state: Literal["ok", "warning", "problem", "skipped"]
     sentence: str
     fix: str = ""
     code: int = 0
     name: str = ""
+    cause: str = ""
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -149,8 +154,8 @@ def warning(sentence: str, fix: str) -> Finding:
     return Finding("warning", sentence, fix)
 
 
-def problem(code: int, sentence: str, fix: str) -> Finding:
-    return Finding("problem", sentence, fix, int(code))
+def problem(code: int, sentence: str, fix: str, cause: str = "") -> Finding:
+    return Finding("problem", sentence, fix, int(code), cause=cause)
 
 
 def skipped(sentence: str, fix: str = "") -> Finding:
@@ -167,8 +172,15 @@ def of_error(error: HmemError) -> Finding:
 
 @dataclass(frozen=True)
 class Check:
-    """One check of the doctor; `needs`: names of checks that must not have failed."""
+    """One check of the doctor, of the alarms, and of `hmem status`.
+
+    `needs`: names of checks that must not have failed. `alarm`: the finding from which on the owner is told at once; `morning`: the morning report
+    names a problem or warning, as it does an alarm; `status`: `hmem status` ends with its problem.
+    """
 
     name: str
     run: Callable[[Setup], Finding]
     needs: tuple[str, ...] = ()
+    alarm: Literal["", "warning", "problem"] = ""
+    morning: bool = False
+    status: bool = False

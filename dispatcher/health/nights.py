@@ -9,7 +9,6 @@ from typing import Any
 import orjson
 
 from shared.config.settings import Settings
-from shared.release.retention import Pin
 from shared.text.format import one_line
 from shared.wire import keys
 from shared.wire.values import shown
@@ -40,6 +39,11 @@ class Nights:
 
     good: tuple[int, float] | None
     failure: Failure | None
+
+
+def nights_of(client: Any) -> Nights:
+    """What the nights have left in Redis."""
+    return read_nights([client.get(key) for key in NIGHT_KEYS])
 
 
 def read_nights(values: Sequence[Any]) -> Nights:
@@ -77,13 +81,3 @@ def since_then(settings: Settings) -> str:
     if settings.memory_backend == "summary":
         return "newer turns are not in a summary"
     return "newer turns are recalled from the day store only"
-
-
-def pin_sentence(pin: Pin, now: float, settings: Settings) -> str | None:
-    """Why a pin is too old, or None."""
-    hours = (now - pin.since) / 3600
-    if hours <= STALE_HOURS:
-        return None
-    return (
-        f"release {pin.run} has been pinned for {hours:.0f} hours: {since_then(settings)}, and not deleted from Redis"
-    )

@@ -154,7 +154,7 @@ class Bot:
         """What runs while this process is the bot."""
         settings, rights, zone = self._settings, Rights(self._settings), self._settings.timezone
         guests = GuestCommands(self._allowed, self._invitations, self._state, rights, me.username or "", zone)
-        commands = Commands(self._state, rights, zone, settings.report_at, guests)
+        commands = Commands(self._state, rights, guests)
         answers = ApprovalPresses(settings, self._approvals, self._presses)
         pressed = Pressed(self._allowed, self._telegram, self._state, commands, self._presses, answers, self._marks, me)
         arrivals = Arrivals(settings, self._telegram, self._state, self._media, self._allowed, self._delivery.wake)

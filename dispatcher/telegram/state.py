@@ -203,17 +203,6 @@ class BotState:
         """Its own, or None for English again: written as empty, so that the archive is told."""
         await self._redis.hset(keys.chat_settings(chat), "language", language or "")
 
-    async def has_digest(self, chat: str) -> bool:
-        """Whether the chat gets a digest each morning."""
-        return await cast(Awaitable[bytes | None], self._redis.hget(keys.DIGESTS, chat)) is not None
-
-    async def switch_digest(self, chat: str, last: str | None) -> None:
-        """Switch the digest on, as if the last one were of the day `last`, or off (None). Switching on twice changes nothing."""
-        if last is None:
-            await self._redis.hdel(keys.DIGESTS, chat)
-        else:
-            await self._redis.hsetnx(keys.DIGESTS, chat, last)
-
     async def queue_length(self) -> int:
         return int(await self._redis.llen(keys.TASKS))
 

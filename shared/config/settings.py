@@ -26,7 +26,6 @@ from shared.config import sources, values
 from shared.config.chat_settings import ChatSettings
 from shared.config.feature_settings import CONFIG, FeatureSettings, Part, feature_settings
 from shared.config.night_settings import NightSettings
-from shared.config.owner_settings import OwnerSettings
 from shared.config.values import AbsolutePath, ClockTime, MemoryBackend
 from shared.errors import SettingsError
 
@@ -34,7 +33,7 @@ from shared.errors import SettingsError
 INDEXES = ("sqlite", "chroma", "lancedb", "qdrant", "redis")
 
 
-class Settings(ChatSettings, NightSettings, OwnerSettings):
+class Settings(ChatSettings, NightSettings):
     """One field a setting; the name in capitals is the one in the environment and in the file."""
 
     model_config = CONFIG

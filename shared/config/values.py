@@ -5,11 +5,11 @@ from __future__ import annotations
 import ipaddress
 import re
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal, TypeVar
 from urllib.parse import urlsplit
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from pydantic import AfterValidator
+from pydantic import AfterValidator, BeforeValidator
 
 #: Telegram accounts that many people share: anonymous administrators, channels, Telegram's own notices.
 SHARED_ACCOUNTS = frozenset({"1087968824", "136817688", "777000"})
@@ -146,6 +146,13 @@ def absolute(value: Path) -> Path:
     return value.expanduser().absolute()
 
 
+def _blank_to_none(value: Any) -> Any:
+    return None if isinstance(value, str) and not value.strip() else value
+
+
+T = TypeVar("T")
+#: What is set to nothing is unset.
+BlankIsUnset = Annotated[T | None, BeforeValidator(_blank_to_none)]
 AbsolutePath = Annotated[Path, AfterValidator(absolute)]
 ClockTime = Annotated[str, AfterValidator(clock_time)]
 NightWorkers = Annotated[str, AfterValidator(night_workers)]

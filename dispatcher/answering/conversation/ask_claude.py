@@ -9,7 +9,6 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Protocol
 from uuid import uuid4
 from zoneinfo import ZoneInfo
 
@@ -37,14 +36,8 @@ log = structlog.get_logger()
 BASE_PROMPT = Path(__file__).parent.parent.parent / "prompt" / "base.md"
 
 
-class NoteOutcome(Protocol):
-    """Notes whether Claude answered."""
-
-    async def __call__(self, *, failed: bool) -> None: ...
-
-
 class ClaudeCaller:
-    """Passes one message to Claude; one per dispatcher. `remembers`: the rules for tags are part of the prompt; `note`: notes each outcome;
+    """Passes one message to Claude; one per dispatcher. `remembers`: the rules for tags are part of the prompt;
     `partial_answers`: take each answer while it is written, None if nobody is shown that; `tools_of`: what Claude may use
     in a chat, and what it asks for."""
 
@@ -53,17 +46,15 @@ class ClaudeCaller:
         settings: Settings,
         claude: ClaudeCli,
         hooks: Hooks,
-        note: NoteOutcome,
         partial_answers: PartialAnswers | None,
         tools_of: Callable[[str], Awaitable[ChatTools]],
         *,
         remembers: bool,
         zone_of: Callable[[str], ZoneInfo],
     ) -> None:
-        self._settings, self._claude, self._hooks, self._note = settings, claude, hooks, note
+        self._settings, self._claude, self._hooks = settings, claude, hooks
         self._partial_answers, self._tools_of = partial_answers, tools_of
         self._remembers, self._zone_of = remembers, zone_of
-        self._noting: set[asyncio.Task[None]] = set()  # a task that nobody holds may be collected while it runs
         rules = tags.INSTRUCTIONS if remembers else ""
         parts = [_base_prompt(settings), *hooks.ask(instructions), rules]
         self._base_text = "\n\n".join(filter(None, parts))
@@ -93,12 +84,8 @@ class ClaudeCaller:
                 request = await self._with_features(stack, turn, request)
                 report = await stack.enter_async_context(self._reporting(task, turn.code))
                 answer = await self._claude.ask(request, report)
-            self._hooks.ask(claude_called, seconds=time.perf_counter() - began, model=task.model)
-            if not (resume and answer.session_lost):  # else a new session is tried at once
-                # The answer does not wait for it.
-                noting = asyncio.create_task(self._note(failed=answer.error is not None))
-                self._noting.add(noting)
-                noting.add_done_callback(self._noting.discard)
+            seconds, failed = time.perf_counter() - began, answer.error is not None
+            self._hooks.ask(claude_called, seconds=seconds, model=task.model, failed=failed)
             return answer
         finally:
             if prompt_file and prompt_file.parent == self._prompts.path:

@@ -30,11 +30,6 @@ def check_bot(setup: Setup) -> Finding:
             "ALLOWED_CHATS is empty and there are no guests, so the bot answers no one.",
             "Write to the bot: it replies with the chat id to add.",
         )
-    if (chat := setup.settings.report_chat) and int(chat) not in allowed:
-        return warning(
-            f"REPORT_CHAT {chat} is not in ALLOWED_CHATS and no guest, so the bot sends it neither the morning report nor alarms.",
-            "Add it to ALLOWED_CHATS, or correct REPORT_CHAT; then restart the bot and the dispatcher.",
-        )
     if holder is None:
         return problem(
             Fault.BOT_NOT_RUNNING,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +12,8 @@ from redis.exceptions import RedisError
 
 from dispatcher.chat_data.forget.journal import unfinished_names
 from dispatcher.health.findings import Fault, Finding, Setup, ok, problem, skipped, warning
-from dispatcher.health.nights import pin_sentence, read_nights
-from dispatcher.health.notices.night_records import read_records
+from dispatcher.health.night_records import read_records
+from dispatcher.health.nights import STALE_HOURS, read_nights, since_then
 from dispatcher.memory.tombstones import Forgotten
 from shared.config.settings import Settings
 from shared.embedding.known_models import name_of
@@ -24,6 +24,7 @@ from shared.release.manifest import (
     LEXICAL,
     MANIFEST,
     RELEASES,
+    REPAIR,
     Manifest,
     current_release,
     no_release,
@@ -69,8 +70,21 @@ def _look_at(setup: Setup, memory: Path) -> Finding:
     texts = release / LEXICAL
     if locked := _locked(release, release / MANIFEST, texts) or _locked(*part_files(texts)):
         return _unreadable(locked)
-    manifest = verify(release)
+    manifest = verify(release) if setup.thorough else _same_sizes(release)
     return ok(f"Release {manifest.run} is intact: {manifest.turns} turns of {manifest.chats} chats.")
+
+
+def _same_sizes(release: Path) -> Manifest:
+    """ReleaseRefused for the first file that is missing or has another size; the content is not read."""
+    manifest = read_manifest(release)
+    for name, expected in manifest.files.items():
+        with suppress(OSError):
+            if (release / name).stat().st_size == expected["size"]:
+                continue
+        raise ReleaseRefused(
+            f"Release {manifest.run}: {name} is missing or was changed. {REPAIR} Until then hmem release rollback RUN goes back to an intact one."
+        )
+    return manifest
 
 
 def _after_a_night(setup: Setup, memory: Path) -> Finding | None:
@@ -114,8 +128,10 @@ def check_pin(setup: Setup) -> Finding:
     if pin is None:
         return ok("No release is pinned: each night switches to its own.")
     fix = "Run hmem release unpin as soon as the reason for the pin is fixed: the next night then switches and deletes as usual."
-    if old := pin_sentence(pin, setup.now(), setup.settings):
-        return problem(MemoryStale.exit_code, f"{old[0].upper()}{old[1:]}.", fix)
+    hours = (setup.now() - pin.since) / 3600
+    if hours > STALE_HOURS:
+        sentence = f"Release {pin.run} has been pinned for {hours:.0f} hours: {since_then(setup.settings)}, and not deleted from Redis."
+        return problem(MemoryStale.exit_code, sentence, fix)
     since = zoned_text(pin.since, setup.settings.timezone)
     return warning(
         f"Release {pin.run} is pinned since {since}: nights publish without switching, and delete nothing.", fix

@@ -8,40 +8,49 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
+
+from redis import RedisError
 
 from dispatcher.health.findings import Fault, Finding, Setup, of_error, ok, problem, warning
-from dispatcher.health.nights import STALE_HOURS, since_then
-from dispatcher.health.status import read_status
+from dispatcher.health.night_records import read_records
+from dispatcher.health.nights import STALE_HOURS, nights_of, since_then
+from dispatcher.health.status import turns_waiting
 from shared.config.ownership import user_name
 from shared.config.values import names_a_host
 from shared.errors import ArchiveDamaged, MemoryStale, MirrorFailed, SettingsError
 from shared.system.archive_folder import cannot_write, look, unwritable
 from shared.system.command import KEY_FILE
 from shared.system.keys.owner_key import WITHOUT_COPY, key_file, trusted_key
+from shared.wire import keys
+
+LOOK_AT_NIGHT = "Check hmem-night status and its log, then run hmem-night run."
 
 
 def check_night(setup: Setup) -> Finding:
-    """A night has succeeded lately, and none has failed since."""
-    now = setup.now()
-    status = read_status(setup.settings, setup.redis, now)
-    hours, failure = status.last_night_hours, status.last_failure
-    fix = "Check hmem-night status and its log, then run hmem-night run."
-    since = f" Since then {failure.sentence(now)}" if failure else ""
-    if hours is not None and hours <= STALE_HOURS:
-        sentence = f"The last good night was run {status.last_night_run}, {hours:.1f} hours ago."
-        return problem(Fault.NIGHT_FAILED, sentence + since, fix) if failure else ok(sentence)
-    if hours is not None:
+    """A night has succeeded lately."""
+    now, good = setup.now(), nights_of(setup.redis).good
+    if good is not None:
+        hours = max(0.0, now - good[1]) / 3600
+        if hours <= STALE_HOURS:
+            return ok(f"The last good night was run {good[0]}, {hours:.1f} hours ago.")
         sentence = f"The last good night is {hours:.0f} hours old ({STALE_HOURS:.0f} are the limit): {since_then(setup.settings)}."
-        return problem(MemoryStale.exit_code, sentence + since, fix)
-    never = "No night has succeeded yet" if failure else "No night has ever run"
-    tried = f" The last attempt: {failure.sentence(now)}" if failure else ""
-    waiting = status.oldest_waiting_hours or 0.0
+        return problem(MemoryStale.exit_code, sentence, LOOK_AT_NIGHT)
+    _, oldest = turns_waiting(setup.redis)
+    waiting = 0.0 if oldest is None else (now - oldest) / 3600
     if waiting > STALE_HOURS:
-        sentence = f"{never}, and turns have been waiting for {waiting:.0f} hours.{tried}"
-        return problem(MemoryStale.exit_code, sentence, fix)
-    if failure:
-        return problem(Fault.NIGHT_FAILED, f"{never}.{tried}", fix)
+        sentence = f"No night has succeeded yet, and turns have been waiting for {waiting:.0f} hours."
+        return problem(MemoryStale.exit_code, sentence, LOOK_AT_NIGHT)
     return warning("No night has run yet.", "Run hmem-night run once, then every night (scripts/nightly.sh from cron).")
+
+
+def check_failed_night(setup: Setup) -> Finding:
+    """None has failed since the last good one."""
+    failure = nights_of(setup.redis).failure
+    if failure is None:
+        return ok("No night has failed since the last good one.")
+    cause = f"{failure.run} {failure.step}"
+    return problem(Fault.NIGHT_FAILED, f"N{failure.sentence(setup.now())[1:].rstrip('.')}.", LOOK_AT_NIGHT, cause)
 
 
 def check_night_directory(setup: Setup) -> Finding:
@@ -70,8 +79,14 @@ def check_archive(setup: Setup) -> Finding:
 
 
 def check_mirror(setup: Setup) -> Finding:
-    """The mirror of the archive exists."""
+    """The mirror of the archive exists, and the last night that used it brought it up to date."""
     place = setup.settings.archive_mirror
+    if _mirror_lags(setup):
+        return problem(
+            MirrorFailed.exit_code,
+            "The mirror of the archive lags behind, so nights delete nothing from Redis.",
+            "Check its disk or host (ARCHIVE_MIRROR), then run hmem-night verify --repair on the night host.",
+        )
     if not place:
         return ok("ARCHIVE_MIRROR is not set here.")
     if names_a_host(place):
@@ -84,6 +99,15 @@ def check_mirror(setup: Setup) -> Finding:
         f"The mirror of the archive {place} does not exist, so nights delete nothing from Redis.",
         "Mount it, or create it if it is new (sudo install -d -m 700 -o USER).",
     )
+
+
+def _mirror_lags(setup: Setup) -> bool:
+    client: Any = setup.redis
+    try:
+        records = read_records(client.get(keys.NIGHT_REPORT))
+    except RedisError:  # which other checks name
+        return False
+    return next((one.mirror for one in reversed(records) if one.mirror), None) == "lags"
 
 
 def check_owner_key(setup: Setup) -> Finding:

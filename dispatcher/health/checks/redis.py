@@ -1,26 +1,25 @@
 """Checks of Redis: does it answer, do we have the rights that we need, does it keep data, does its clock agree with ours.
 
-The rights are tested on the real keys without changing any: after MULTI, Redis checks each command (rights, memory, read-only) when it is queued,
-and drops the queued commands when we disconnect. Unlike ACL DRYRUN, this requires no administrator. It leaves lines in ACL LOG.
+Whether it takes writes is tested without writing: after MULTI, Redis checks each command (memory, read-only) when it is queued, and drops the queued
+commands when we disconnect.
 """
 
 from __future__ import annotations
 
 from contextlib import closing, nullcontext
-from functools import cache
 from itertools import islice
 from typing import Any
 
 import redis
 from redis.exceptions import NoPermissionError
 
-from dispatcher.health.checks.redis_rights import PROBE, judge, of_ours, to_do, user_of, words_of
+from dispatcher.health.checks.redis_rights import PROBE, of_ours, to_do, user_of, words_of
 from dispatcher.health.findings import Fault, Finding, Setup, ok, problem, warning
 from shared.errors import RedisUnavailable
 from shared.text.format import counted
 from shared.wire import keys
 from shared.wire.client import asking_once, is_too_old, open_redis
-from shared.wire.users import DISPATCHER, users
+from shared.wire.users import users
 
 #: Turns whose expiry is checked.
 SAMPLED_TURNS = 10_000
@@ -28,26 +27,6 @@ SAMPLED_TURNS = 10_000
 FAR_SECONDS = 60.0
 #: Keys that are named if many are denied.
 SHOWN_KEYS = 4
-
-
-@cache
-def uses() -> dict[str, str]:
-    """Key → what the dispatcher does with it, by the table of its rights; PROBE replaces an id."""
-    found: dict[str, str] = {}
-    for user in users():
-        for right in user.rights if user.name == DISPATCHER.name else ():
-            for pattern in right.patterns:
-                key = pattern.replace("*", PROBE)
-                found[key] = f"{found.get(key, '')} {right.commands}".strip()
-    return found
-
-
-#: Keys without which every message is answered as usual.
-OF_NOTICES = {
-    keys.NIGHT_LAST, keys.NIGHT_FAILED, keys.NIGHT_REPORT, keys.ALARMS, keys.MORNING, keys.DIGESTS, keys.CLAUDE_ERRORS,
-}  # fmt: skip
-#: Commands without a key.
-KEYLESS = ("INFO server", "PING", "SCRIPT LOAD return", f"EVALSHA {'0' * 40} 0")
 
 
 def check_redis(setup: Setup) -> Finding:
@@ -64,97 +43,26 @@ def check_redis(setup: Setup) -> Finding:
             f"Redis {version} at {where} is too old: the dispatcher needs 7.0 or newer.",
             "Update Redis, or set REDIS_URL to a newer one.",
         )
+    _refuse_unless_writable(setup.redis)
     return ok(f"Redis {version} answers at {where}.")
 
 
-def check_rights(setup: Setup) -> Finding:
-    """This user may do what the dispatcher does; one of our other users, what its own part does."""
-    user = user_of(setup.redis)
-    ours = of_ours(user)
-    if ours is not None and ours.name != DISPATCHER.name:
-        return judge(setup.redis, ours)
-    try:
-        commands, names = _refused(setup.redis)
-    except NoPermissionError as error:  # not even connecting is allowed (SELECT of another database)
-        sentence = f"The Redis user {user} may not use this database: {error}."
-        return problem(Fault.REDIS_RIGHTS, sentence, "Give it +select, or set REDIS_URL to another database or user.")
-    if not commands and not names:
-        return ok(f"The Redis user {user} may do what the dispatcher does.")
-    parts = [f"run {', '.join(commands)}"] if commands else []
-    parts += [f"reach {_few(names)}"] if names else []
-    grants = (["'~hcli:*'"] if names else []) + [f"+{name.lower().replace(' ', '|')}" for name in commands]
-    lost = "tasks could not be taken or finished"
-    if not commands and set(names) <= OF_NOTICES:
-        missed = {keys.NIGHT_LAST, keys.NIGHT_FAILED} & set(names)
-        lost = (
-            "a missed night would not be noticed"
-            if missed
-            else "the owner would get no alarm and no report, or the chats no digest"
-        )
-    by_hand = (
-        f"As an administrator: redis-cli ACL SETUSER {user} {' '.join(grants)} (and ACL SAVE or CONFIG REWRITE), "
-        "or set REDIS_URL to another user."
-    )
-    return problem(
-        Fault.REDIS_RIGHTS,
-        f"The Redis user {user} may not {' and may not '.join(parts)}, so {lost}.",
-        to_do(user) if ours else by_hand,
-    )
-
-
-def _refused(client: redis.Redis) -> tuple[list[str], list[str]]:
-    """Commands and keys that this user is denied, each once. Any other refusal (memory full, read-only replica) is raised."""
+def _refuse_unless_writable(client: redis.Redis) -> None:
+    """RedisUnavailable if it takes no writes."""
     connection: Any = client.connection_pool.get_connection()
     try:
-        commands: dict[str, None] = {}
-        names: dict[str, None] = {}
-        # EXEC goes first, while nothing is queued; after MULTI it is never sent.
-        if not _judged(connection, ["EXEC"], commands, names) or not _judged(connection, ["MULTI"], commands, names):
-            return [*commands], [*names]
-        for key, used in uses().items():
-            for name in used.split():
-                _judged(connection, words_of(name, key), commands, names)
-        for line in KEYLESS:
-            _judged(connection, line.split(), commands, names)
-        return [*commands], [*names]
-    finally:
-        connection.disconnect()  # Redis forgets what is queued
-        client.connection_pool.release(connection)
-
-
-def _judged(connection: Any, command: list[str], commands: dict[str, None], names: dict[str, None]) -> bool:
-    """Whether Redis accepts this command; if not, it is recorded. A lost connection is raised: nothing may be sent on a new one."""
-    connection.send_command(*command)
-    try:
-        connection.read_response()
-    except NoPermissionError as error:
-        if "to access" in str(error):
-            names[command[_words(command)].replace(PROBE, "*")] = None
-        else:
-            commands[" ".join(command[: _words(command)])] = None
-        return False
-    except redis.exceptions.ExecAbortError:  # how Redis reports that EXEC is denied
-        commands["EXEC"] = None
-        return False
+        for words in (("MULTI",), ("RPUSH", keys.TASKS, "x")):
+            connection.send_command(*words)
+            connection.read_response()
+    except NoPermissionError:  # which the check of the rights names
+        return
     except redis.ReadOnlyError as error:
         raise RedisUnavailable(
             "Redis is a read-only replica, so nothing can be stored. Set REDIS_URL to its primary."
         ) from error
-    except redis.ResponseError as error:
-        if "EXEC without MULTI" in str(error):
-            return True
-        raise
-    return True
-
-
-def _words(command: list[str]) -> int:
-    """Number of words of a command's name."""
-    return 2 if command[0] in ("SCRIPT", "MEMORY") else 1
-
-
-def _few(names: list[str]) -> str:
-    more = f" and {len(names) - SHOWN_KEYS} more keys" if len(names) > SHOWN_KEYS else ""
-    return ", ".join(names[:SHOWN_KEYS]) + more
+    finally:
+        connection.disconnect()  # Redis forgets what is queued
+        client.connection_pool.release(connection)
 
 
 def check_eviction(setup: Setup) -> Finding:

@@ -1,7 +1,4 @@
-"""Whether one of our own Redis users (shared/wire/users.py) has the rights of its rows: checked inside Redis by a script that changes nothing.
-
-Not all of them may queue commands after MULTI, which is how the rights of other users are tested (redis.py).
-"""
+"""Whether our Redis user has the rights of its rows (shared/wire/users.py): checked inside Redis by a script that changes nothing."""
 
 from __future__ import annotations
 
@@ -11,9 +8,9 @@ from typing import cast
 from redis import Redis
 from redis.exceptions import NoPermissionError, RedisError
 
-from dispatcher.health.findings import Fault, Finding, ok, problem
+from dispatcher.health.findings import Fault, Finding, Setup, ok, problem
 from shared.wire.rights import User
-from shared.wire.users import users
+from shared.wire.users import DISPATCHER, users
 
 #: Refusals that are named.
 SHOWN = 4
@@ -57,7 +54,9 @@ def words_of(name: str, key: str) -> list[str]:
 
 
 def to_do(user: str) -> str:
-    """What to do for one of our users that lacks a right: its rights are not granted one by one."""
+    """What to do for a user that lacks a right: rights are not granted one by one."""
+    if of_ours(user) is None:
+        return f"Give {user} the rules of the user dispatcher in deploy/redis-users.acl (ACL SETUSER), or set REDIS_URL to that user."
     return (
         "Redis' ACL file is older than this program, or was changed: as root, hmem doctor --fix writes it anew and restarts Redis. In containers: "
         "docker compose up -d, then docker compose restart redis. By hand: take "
@@ -65,32 +64,32 @@ def to_do(user: str) -> str:
     )
 
 
-def judge(client: Redis, user: User) -> Finding:
-    """Whether the user has the rights of its rows."""
-    if not user.scripts:
-        what = "is for h-cli's programs" if user.selectors else "may touch no key"
+def check_rights(setup: Setup) -> Finding:
+    """This user may do what the dispatcher does; one of our other users, what its own part does."""
+    client, name = setup.redis, user_of(setup.redis)
+    row = next(user for user in users() if user.name == (name if of_ours(name) else DISPATCHER.name))
+    if not row.scripts:
+        what = "is for h-cli's programs" if row.selectors else "may touch no key"
         return problem(
             Fault.REDIS_RIGHTS,
-            f"REDIS_URL names the Redis user {user.name}, which {what}, so that nothing can be read or stored.",
+            f"REDIS_URL names the Redis user {name}, which {what}, so that nothing can be read or stored.",
             "Use the user of this part: owner for the owner's commands, dispatcher for hmem run. (admin is for REDIS_ADMIN_URL.)",
         )
-    calls = [[*name.upper().split("|")] for name in user.keyless]
-    for right in user.rights:
-        for name in right.commands.split() if right.patterns else ():
-            calls += [words_of(name, pattern.replace("*", PROBE)) for pattern in right.patterns]
+    calls = [[*one.upper().split("|")] for one in row.keyless]
+    for right in row.rights:
+        for command in right.commands.split() if right.patterns else ():
+            calls += [words_of(command, pattern.replace("*", PROBE)) for pattern in right.patterns]
     try:
         script = client.register_script(_DENIED)
         places = cast(list[int], script(args=[json.dumps(words) for words in calls]))
     except NoPermissionError as error:
-        return problem(
-            Fault.REDIS_RIGHTS, f"The Redis user {user.name} may not run our scripts: {error}.", to_do(user.name)
-        )
-    denied = [" ".join(calls[place - 1][:2]).replace(PROBE, "*") for place in places]
+        return problem(Fault.REDIS_RIGHTS, f"The Redis user {name} may not run our scripts: {error}.", to_do(name))
+    denied = list(dict.fromkeys(" ".join(calls[place - 1][:2]).replace(PROBE, "*") for place in places))
     if not denied:
-        return ok(f"The Redis user {user.name} has all its rights (deploy/redis-users.acl).")
+        return ok(f"The Redis user {name} has all rights of {row.name} (deploy/redis-users.acl).")
     more = f" and {len(denied) - SHOWN} more" if len(denied) > SHOWN else ""
     return problem(
         Fault.REDIS_RIGHTS,
-        f"The Redis user {user.name} is denied {', '.join(denied[:SHOWN])}{more}, so whatever requires that fails.",
-        to_do(user.name),
+        f"The Redis user {name} is denied {', '.join(denied[:SHOWN])}{more}, so whatever requires that fails.",
+        to_do(name),
     )

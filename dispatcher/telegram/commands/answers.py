@@ -1,12 +1,9 @@
-"""What the bot answers by itself: /start, /help, /new, /status, /cancel, /stop, /model, /digest, /language, and its fixed replies."""
+"""What the bot answers by itself: /start, /help, /new, /status, /cancel, /stop, /model, /language, and its fixed replies."""
 
 from __future__ import annotations
 
 import time
-from datetime import datetime, timedelta
-from datetime import time as clock
 from typing import Any
-from zoneinfo import ZoneInfo
 
 import structlog
 
@@ -31,7 +28,6 @@ MENU = {
     "language": later("the language in which I write my own messages"),
     "cancel": later("cancel messages that are not answered yet"),
     "model": later("choose the model"),
-    "digest": later("a summary of yesterday each morning: on or off"),
 }
 GROUPS = later(
     "In a group I answer when you mention my name, reply to me or send a command. There, only an owner may use /new, change the model or the "
@@ -55,11 +51,6 @@ EDITED = later(
 )
 STOPPING = later("I stop as soon as I can.")
 ANSWERED = later("That message is answered already, so there is nothing to stop.")
-DIGEST_ON = later(
-    "The digest is on: each morning at {at} I send what was said here yesterday, the goals that are due, and what is new in my memory. "
-    "On days with nothing to say I send nothing. /digest off ends it."
-)
-DIGEST_OFF = later("The digest is off. With /digest on I send each morning at {at} what was said here yesterday.")
 
 
 def menu() -> dict[str, str]:
@@ -90,11 +81,9 @@ def stranger(chat: int) -> str:
 class Commands:
     """Answers to commands; None for an unknown command."""
 
-    def __init__(self, state: BotState, rights: Rights, zone: ZoneInfo, report_at: str, guests: GuestCommands) -> None:
-        """`report_at`: when the digests are sent, such as 08:00."""
+    def __init__(self, state: BotState, rights: Rights, guests: GuestCommands) -> None:
         self.guests = guests
-        self._state, self._rights, self._zone = state, rights, zone
-        self._report_at = report_at
+        self._state, self._rights = state, rights
 
     async def answer(self, incoming: IncomingMessage) -> BotAnswer | None:
         answer = await self._answer(incoming)
@@ -116,7 +105,6 @@ class Commands:
             return await self.stop(chat, user, incoming.text.strip())
         choices = {
             "model": ("change the model", self._model),
-            "digest": ("switch the digest on or off", self._digest),
             "language": ("change the language", self._language),
         }
         if choice := choices.get(incoming.command):
@@ -217,20 +205,6 @@ class Commands:
         await self._state.choose_model(chat, None if wanted == "default" else wanted)
         text = tr("The model here is {wanted} from the next message on.").format(wanted=wanted)
         return BotAnswer(text, _choice("model", (*MODELS, "default"), wanted))
-
-    async def _digest(self, incoming: IncomingMessage, wanted: str, *, may: bool) -> BotAnswer | str:
-        """Switched on, the first one comes at the next REPORT_AT."""
-        chat = str(incoming.chat)
-        if wanted not in ("", "on", "off"):
-            return tr("Write /digest on or /digest off, or /digest to see which it is.")
-        if wanted:
-            now = datetime.now(self._zone)
-            over = now.time() >= clock.fromisoformat(self._report_at)
-            last = now.date() - timedelta(days=0 if over else 1)
-            await self._state.switch_digest(chat, str(last) if wanted == "on" else None)
-        on = await self._state.has_digest(chat)
-        text = (tr(DIGEST_ON) if on else tr(DIGEST_OFF)).format(at=f"{self._report_at} ({self._zone.key})")
-        return BotAnswer(text, _choice("digest", ("on", "off"), "on" if on else "off") if may else ())
 
 
 def _languages() -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from datetime import UTC, date, datetime
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -303,36 +303,3 @@ def test_any_text_is_taken_as_it_is(stage: Stage, chat: int, text: str) -> None:
     stage.answer(task["task_id"], f"you said {text}")
     wait_until(lambda: "you said" in str(stage.api.texts(chat)), lambda: str(stage.api.texts(chat)))
     stage.quiet()
-
-
-# /digest.
-
-
-def test_a_chat_switches_its_digest_on_and_off(stage: Stage, chat: int) -> None:
-    stage.api.say(chat, "/digest")
-    says(stage, chat, "The digest is off. With /digest on I send each morning at 08:00 (UTC)")
-    stage.api.say(chat, "/digest on")
-    says(stage, chat, "The digest is on: each morning at 08:00 (UTC)")
-    raw = stage.redis.hget("hcli:mem:digests", str(chat))
-    assert isinstance(raw, bytes)
-    assert date.fromisoformat(raw.decode()) <= datetime.now(UTC).date(), "the next one is the first"
-    stage.redis.hset("hcli:mem:digests", str(chat), "2026-11-20")
-    stage.api.say(chat, "/digest ON")
-    wait_until(lambda: len(stage.api.texts(chat)) == 3, lambda: str(stage.api.texts(chat)))
-    assert stage.redis.hget("hcli:mem:digests", str(chat)) == b"2026-11-20", "it was on"
-    stage.api.say(chat, "/digest maybe")
-    says(stage, chat, "Write /digest on or /digest off")
-    stage.api.say(chat, "/digest off")
-    says(stage, chat, "The digest is off.")
-    assert not stage.redis.hexists("hcli:mem:digests", str(chat))
-
-
-def test_in_a_group_only_an_owner_switches_the_digest(stage: Stage, group: int) -> None:
-    stage.api.say(group, "/digest on", user=PERSON)
-    says(stage, group, "In a group only an owner may switch the digest on or off.")
-    assert not stage.redis.hexists("hcli:mem:digests", str(group))
-    stage.api.say(group, "/digest", user=PERSON)
-    says(stage, group, "The digest is off.")
-    stage.api.say(group, "/digest on")
-    says(stage, group, "The digest is on")
-    assert stage.redis.hexists("hcli:mem:digests", str(group))

@@ -119,7 +119,7 @@ FAULTS: tuple[Fault, ...] = (
         Doctor("night", 21, "40 hours old.*newer turns are not recalled", "hmem-night run"), Answer(21, "40 hours old"),
     ),
     Fault(
-        "a night failed", breaking.failed_night, Doctor("night", 45, "Since then night 3 stopped at embed.*Ollama at", "hmem-night run"),
+        "a night failed", breaking.failed_night, Doctor("failed night", 45, "Night 3 stopped at embed.*Ollama at", "hmem-night run"),
         Answer(0, "last failure +night 3 stopped at embed"),
     ),
     Fault(
@@ -129,15 +129,15 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         "releases, but no current one", lambda host: (host.memory_dir / "current").unlink(),
         Doctor("release", 16, "current is missing though there are releases", "hmem release rollback"),
-        Answer(21, f"current is missing.*{_STATUS_RELEASE}"),
+        Answer(16, f"current is missing.*{_STATUS_RELEASE}"),
     ),
     Fault(
         "the release is damaged", breaking.damaged_release, Doctor("release", 16, "lexical/1.sqlite was changed", "hmem release verify"),
-        Answer(21, f"lexical/1.sqlite is missing or was changed.*{_STATUS_RELEASE}"), start="after",
+        Answer(16, f"lexical/1.sqlite is missing or was changed.*{_STATUS_RELEASE}"), start="after",
     ),
     Fault(
         "the memory directory is not mounted", breaking.environment(HMEM_MEMORY_DIR="/nowhere/memory"),
-        Doctor("release", 37, "/nowhere/memory is missing", "mount it"), start="after",
+        Doctor("release", 37, "/nowhere/memory is missing", "mount it"), Answer(37, "is missing.*mount it"), start="after",
     ),
     Fault(
         "Redis is down", breaking.redis_down, Doctor("redis", 11, "does not answer", "Start it"), Answer(11, "does not answer.*Start it"),

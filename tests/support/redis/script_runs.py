@@ -71,13 +71,13 @@ def join(*before: str, invitation: str = "") -> ScriptRun:
 
 
 def alarm(lasts: int, *before: str, cause: str = "c") -> ScriptRun:
-    return of_dispatcher("health/notices/alarm", "redis", 1000, lasts, "message", 500, 60, cause, before=before)
+    return of_dispatcher("features/digest/alarm", "redis", 1000, lasts, "message", 500, 60, cause, before=before)
 
 
 def once(*before: str, only: str = "") -> ScriptRun:
     given = ("report", "2026-11-28", "2026-11-29", "message", only, "other", "value")
     names = ("hcli:mem:morning", "hcli:mem:outbox")
-    return of_dispatcher("health/notices/once_a_day", *given, before=before, names=names)
+    return of_dispatcher("features/digest/once_a_day", *given, before=before, names=names)
 
 
 def known(**more: object) -> str:
@@ -190,9 +190,9 @@ RUNS = [
     alarm(0, known(well=1)),
     once(),
     once("HSET hcli:mem:morning report 2026-11-27", only="1"),
-    of_dispatcher("health/notices/once_a_day", CHAT, "2026-11-28", "2026-11-29", "digest", "1",
+    of_dispatcher("features/digest/once_a_day", CHAT, "2026-11-28", "2026-11-29", "digest", "1",
                   before=("HSET hcli:mem:digests 9912 2026-11-27",), names=("hcli:mem:digests", "hcli:mem:outbox")),
-    ScriptRun("dispatcher/health/notices/turn", "dispatcher", ("report-until", 1000, 60)),
+    ScriptRun("dispatcher/features/digest/turn", "dispatcher", ("report-until", 1000, 60)),
     # files of messages
     put("ZADD hcli:mem:media 5000 9:cd34 10 9:old"),
     put("ZADD hcli:mem:media 5000 9:cd34", most=10),

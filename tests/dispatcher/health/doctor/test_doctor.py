@@ -30,7 +30,7 @@ def test_a_sound_installation_has_no_problem_and_stays_as_it_was(host: World, du
     ]  # here one user runs all, with its secrets in the environment
     assert ["isolation" in line for line in weaker] == [True]
     good = [line for line in done.stdout.splitlines() if line[0] == "✓"]
-    assert len(good) == len(doctor.CHECKS) - 1, done.stdout
+    assert len(good) == len(doctor.every_check()) - 1, done.stdout
     assert everything()[1] == before[1]
     changed = {path for path, seen in everything()[0].items() if before[0].get(path) != seen}
     assert changed <= {host.root, host.root / "state"}, "the CLI's own file in HOME, a nameless one in the state's"
@@ -55,5 +55,5 @@ def test_a_check_that_breaks_stops_none_of_the_others(host: World, monkeypatch: 
     found = list(doctor.examine(host.settings()))
     assert (found[0].state, found[0].code) == ("problem", 1)
     assert "defect" in found[0].sentence
-    assert len(found) == len(others) + 1
+    assert len(found) == len(doctor.every_check())
     assert doctor.exit_code(found) == 1

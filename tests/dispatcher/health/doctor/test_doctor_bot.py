@@ -39,10 +39,6 @@ def test_guests_count_as_allowed_chats(host: World) -> None:
     host.redis.hset("hcli:mem:guests", "6161", b'{"name": "Eve", "since": 1, "by": "9912", "removed": 2}')
     assert "1 chats are allowed, 1 of them as guests" in looks(host, "bot").sentence
     assert "1 (beside ALLOWED_CHATS)" in host.status().stdout
-    host.environment["REPORT_CHAT"] = "6161"
-    assert "no guest" in looks(host, "bot").sentence, "a removed one gets no report"
-    host.environment["REPORT_CHAT"] = "5151"
-    assert looks(host, "bot").state == "ok"
     host.redis.hset("hcli:mem:guests", "-1001", b'{"name": "Group", "since": 1, "by": "9912"}')
     assert "A group is allowed but OWNERS is empty" in looks(host, "owners").sentence
 

@@ -1,4 +1,4 @@
-"""The choices of /model and /digest as buttons, which the bot answers alone."""
+"""The choices of /model as buttons, which the bot answers alone."""
 
 from __future__ import annotations
 
@@ -23,15 +23,6 @@ def test_the_model_is_chosen_by_a_button(stage: Stage) -> None:
     assert stage.redis.ttl(f"hcli:mem:bot:model:{chat}") == -1
     say(stage, chat, "/model default", "The model here is default")
     assert not stage.redis.exists(f"hcli:mem:bot:model:{chat}")
-
-
-def test_the_digest_is_switched_by_a_button(stage: Stage) -> None:
-    chat = stage.new_chat()
-    assert labels(say(stage, chat, "/digest", "The digest is off")) == ["on", "✓ off"]
-    assert labels(press(stage, chat, "on", "The digest is on")) == ["✓ on", "off"]
-    assert stage.redis.hexists("hcli:mem:digests", str(chat))
-    press(stage, chat, "off", "The digest is off")
-    assert not stage.redis.hexists("hcli:mem:digests", str(chat))
 
 
 def test_a_member_of_a_group_is_shown_the_model_without_buttons(stage: Stage) -> None:

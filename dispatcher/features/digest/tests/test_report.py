@@ -11,12 +11,9 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from redis import Redis
 
-from dispatcher.health.notices.night_records import read_records
-from dispatcher.health.notices.report import Morning, report_text, sparkline
-from dispatcher.health.notices.watch import send_report
-from shared.config.settings import Settings
-from shared.release.retention import write_pin
-from tests.dispatcher.health.notices.looking import (
+from dispatcher.features.digest.part import send_report
+from dispatcher.features.digest.report import Morning, report_text, sparkline
+from dispatcher.features.digest.tests.looking import (
     BERLIN,
     DAY,
     HOUR,
@@ -32,6 +29,9 @@ from tests.dispatcher.health.notices.looking import (
     set_report,
     taken,
 )
+from dispatcher.health.night_records import read_records
+from shared.config.settings import Settings
+from shared.release.retention import write_pin
 from tests.support.world import World
 
 EIGHT = at("2026-11-21T08:00")
@@ -86,8 +86,8 @@ def test_what_needs_the_owner(settings: Settings, redis: Redis, light: World) ->
     write_pin(light.memory_dir, 5)
     (text,) = sent(settings, redis, EIGHT)
     needs = text.partition("Needs you:\n")[2].splitlines()
-    assert needs[0].startswith(
-        "• Night 43 stopped at embed (Ollama does not answer. Start it); check hmem-night status"
+    assert needs[-1].startswith(
+        "• Night 43 stopped at embed, 3.0 hours ago: Ollama does not answer. Start it; check hmem-night status"
     )
     assert any(line.startswith("• Release 5 is pinned since") and "hmem release unpin" in line for line in needs)
     letters = "• 2 messages are unanswered in the dead letters"
@@ -113,7 +113,7 @@ def test_it_is_sent_once_a_day_from_report_at_on_whoever_looks(settings: Setting
 def test_once_a_day_where_clocks_change(
     settings: Settings, redis: Redis, report_at: str, days: tuple[str, ...]
 ) -> None:
-    early = settings.model_copy(update={"report_at": report_at})
+    early = settings.changed(report_at=report_at)
     now, end, said = at(f"{days[0]}T00:00"), at(f"{days[-1]}T23:59"), []
     while now < end:
         said += sent(early, redis, now)
@@ -122,7 +122,7 @@ def test_once_a_day_where_clocks_change(
 
 
 def test_a_clock_that_lags_behind_at_midnight_sends_no_second_one(settings: Settings, redis: Redis) -> None:
-    midnight = settings.model_copy(update={"report_at": "00:00"})
+    midnight = settings.changed(report_at="00:00")
     assert len(sent(midnight, redis, at("2026-11-21T00:00"))) == 1
     assert sent(midnight, redis, at("2026-11-20T23:59")) == []
     redis.hset("hcli:mem:morning", "report", "2042-01-01")

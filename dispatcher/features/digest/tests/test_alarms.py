@@ -11,13 +11,11 @@ import pytest
 from redis import Redis
 from redis.asyncio import Redis as AsyncRedis
 
-from dispatcher.health.notices import claude_errors, watch
-from dispatcher.health.notices.claude_errors import errors_since, note_outcome
-from dispatcher.health.notices.watch import send_alarms
-from dispatcher.memory.day.memory import DayMemory
-from shared.config.settings import Settings
-from shared.wire.client import open_async_redis
-from tests.dispatcher.health.notices.looking import (
+from dispatcher.features.digest import part
+from dispatcher.features.digest.alarms import send_alarms
+from dispatcher.features.digest.checks import errors_since
+from dispatcher.features.digest.part import note_outcome
+from dispatcher.features.digest.tests.looking import (
     DAY,
     HOUR,
     MINUTE,
@@ -29,10 +27,14 @@ from tests.dispatcher.health.notices.looking import (
     host_at,
     night,
     outbox,
+    part_of,
     ran_long_ago,
     set_report,
     taken,
 )
+from dispatcher.memory.day.memory import DayMemory
+from shared.config.settings import Settings
+from shared.wire.client import open_async_redis
 from tests.support.machine import free_port, wait_for
 from tests.support.world import World
 
@@ -107,13 +109,15 @@ def test_a_night_since_the_limit_is_in_time_on_any_day(settings: Settings, clien
 def test_a_failed_night_is_told_with_its_reason(settings: Settings, client: Redis) -> None:
     failed_night(client, at("2026-11-21T04:00"))
     (said,) = look(settings, client, at("2026-11-21T04:01"))
-    assert said == f"Alarm: night 8 stopped at embed (Ollama does not answer. Start it); {CHECK}"
+    assert said == f"Alarm: night 8 stopped at embed, 0.0 hours ago: Ollama does not answer. Start it; {CHECK}"
     assert look(settings, client, at("2026-11-21T04:10")) == []
     failed_night(client, at("2026-11-21T04:20"), run=10)
     assert "night 10 stopped" in look(settings, client, at("2026-11-21T04:21"))[0], "another failure is told at once"
     good_night(client, at("2026-11-21T05:00"), run=9)
     assert look(settings, client, at("2026-11-21T05:01")) == []
-    assert look(settings, client, at("2026-11-21T05:10")) == ["Well again: night 9 succeeded."]
+    assert look(settings, client, at("2026-11-21T05:10")) == [
+        "Well again: no night has failed since the last good one."
+    ]
 
 
 def test_a_disk_that_is_nearly_full_by_the_doctors_limits(settings: Settings, client: Redis) -> None:
@@ -134,7 +138,7 @@ def test_a_disk_that_is_nearly_full_by_the_doctors_limits(settings: Settings, cl
     free = 200 << 30
     assert look(settings, client, NINE + 3 * MINUTE, usage=usage) == []
     well = look(settings, client, NINE + 9 * MINUTE, usage=usage)
-    assert well == ["Well again: there is room on the disks of this host."]
+    assert re.fullmatch(r"Well again: 200\.0 GiB \(20%\) are left on the disk of .*\.", well[0])
 
 
 def test_a_redis_that_would_evict_or_writes_nothing_to_disk(settings: Settings, client: Redis) -> None:
@@ -148,7 +152,7 @@ def test_a_redis_that_would_evict_or_writes_nothing_to_disk(settings: Settings, 
     client.config_set("appendonly", "yes")
     wait_for(lambda: client.info("persistence")["aof_enabled"], "the append-only file")
     assert look(settings, client, NINE + MINUTE) == []
-    well = [f"Well again: Redis {one}." for one in ("never evicts", "writes its data to the disk")]
+    well = [f"Well again: Redis {one}." for one in ("never evicts (noeviction)", "writes its append-only file")]
     assert look(settings, client, NINE + HOUR) == well
 
 
@@ -160,7 +164,7 @@ def test_a_mirror_that_lags_behind_as_the_night_said(settings: Settings, client:
     )
     set_report(client, night(7, NINE - HOUR, mirror="lags"), night(8, NINE, mirror="ok"))
     assert look(settings, client, NINE + MINUTE) == []
-    assert look(settings, client, NINE + HOUR) == ["Well again: the mirror of the archive is up to date."]
+    assert look(settings, client, NINE + HOUR) == ["Well again: ARCHIVE_MIRROR is not set here."]
 
 
 def test_claude_that_only_gives_errors(settings: Settings, client: Redis) -> None:
@@ -173,7 +177,7 @@ def test_claude_that_only_gives_errors(settings: Settings, client: Redis) -> Non
     )
     client.delete("hcli:mem:claude")
     look(settings, client, NINE + MINUTE)
-    assert look(settings, client, NINE + HOUR) == ["Well again: Claude answers."]
+    assert look(settings, client, NINE + HOUR) == ["Well again: Claude answers, as far as messages have shown."]
 
 
 @pytest.mark.parametrize("values", [[None, None], [b"1", None], [b"x", b"9e9"], [b"nan", b"9e9"], [b"5", b"6"]])
@@ -198,7 +202,7 @@ def test_errors_are_counted_by_all_dispatchers_together_and_an_answer_ends_them(
 
 
 def test_a_redis_that_is_away_does_not_hold_up_an_answer(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(claude_errors, "NOTE_SECONDS", 0.2)
+    monkeypatch.setattr(part, "NOTE_SECONDS", 0.2)
 
     async def noted() -> None:
         away: AsyncRedis = open_async_redis(f"redis://127.0.0.1:{free_port()}/0")
@@ -213,7 +217,7 @@ def test_several_dispatchers_and_restarts_send_an_alarm_once(settings: Settings,
     for _ in range(3):
         send_alarms(host_at(settings, client, NINE))
     assert len(outbox(client)) == 1
-    client.hset("hcli:mem:alarms", "night", "{")
+    client.hset("hcli:mem:alarms", "missed night", "{")
     send_alarms(host_at(settings, client, NINE + MINUTE))
     assert len(outbox(client)) == 2, "a damaged note is replaced"
     send_alarms(host_at(settings, client, NINE + 400 * DAY))
@@ -224,8 +228,8 @@ def test_several_dispatchers_and_restarts_send_an_alarm_once(settings: Settings,
 def test_an_outage_is_logged_once_and_the_looks_go_on(
     light: World, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(watch, "FIRST_SECONDS", 0.0)
-    monkeypatch.setattr(watch, "LOOK_SECONDS", 0.05)
+    monkeypatch.setattr(part, "FIRST_SECONDS", 0.0)
+    monkeypatch.setattr(part, "LOOK_SECONDS", 0.05)
     nowhere = f"redis://127.0.0.1:{free_port()}/0"
     away = light.settings(report_chat=OWNER, report_at="00:00", redis_url=nowhere, allowed_chats="5")
     ran_long_ago(away.hmem_state_dir)  # one of today sends no report before tomorrow
@@ -238,7 +242,7 @@ def test_an_outage_is_logged_once_and_the_looks_go_on(
 
     async def watched() -> bool:
         with closing(DayMemory(away, nullcontext)) as day:
-            watching = asyncio.create_task(watch.NoticeWatch(away, day, nullcontext).watch())
+            watching = asyncio.create_task(part_of(away, day).background())
             await asyncio.to_thread(wait_for, lambda: logged(WAITS) == 3, lambda: f"the outage: {''.join(said)}")
             await asyncio.sleep(1)  # some more looks
             alive = not watching.done()
@@ -247,5 +251,4 @@ def test_an_outage_is_logged_once_and_the_looks_go_on(
             return alive
 
     assert asyncio.run(watched())
-    assert logged("REPORT_CHAT is not in ALLOWED_CHATS") == 1
     assert logged(WAITS) == 3, "alarms, report, digests"

@@ -13,8 +13,8 @@ from urllib.parse import urlsplit, urlunsplit
 
 import structlog
 
+from dispatcher.features.digest.outgoing import Outgoing
 from dispatcher.health.nights import Nights
-from dispatcher.health.notices.outgoing import Outgoing
 
 log = structlog.get_logger()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from contextlib import nullcontext
 from datetime import datetime
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,9 +13,10 @@ from zoneinfo import ZoneInfo
 
 from redis import Redis
 
-from dispatcher.health.findings import Usage
-from dispatcher.health.notices.alarms import Host
-from dispatcher.health.notices.watch import FIRST_RUN
+from dispatcher.features.digest.checks import FIRST_RUN
+from dispatcher.features.digest.part import DigestPart
+from dispatcher.health.findings import Setup, Usage
+from dispatcher.memory.day.memory import DayMemory
 from shared.config.settings import Settings
 from shared.system.files import make_dir, write_atomic
 
@@ -44,8 +46,16 @@ def host_at(
     *,
     first_run: float = 0.0,
     usage: Callable[[Path], Usage] = roomy,
-) -> Host:
-    return Host(settings, client, first_run, lambda: now, usage)
+) -> Setup:
+    """A look at that time on a host where a dispatcher first ran at `first_run`."""
+    write_atomic(make_dir(settings.hmem_state_dir) / FIRST_RUN, str(first_run).encode())
+    return Setup(settings, client, lambda: now, usage)
+
+
+def part_of(settings: Settings, day: DayMemory) -> DigestPart:
+    """This feature's part of a dispatcher, without the rest of one."""
+    core: Any = SimpleNamespace(settings=settings, day=day, served=SimpleNamespace(reading=nullcontext))
+    return DigestPart(core)
 
 
 def good_night(client: Redis, ended: float, run: int = 7) -> None:

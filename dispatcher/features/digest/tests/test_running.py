@@ -13,20 +13,20 @@ from pathlib import Path
 import pytest
 from redis import Redis
 
-from dispatcher.health.notices.claude_errors import note_outcome
-from dispatcher.health.notices.watch import NoticeWatch
-from dispatcher.memory.day.memory import DayMemory
-from dispatcher.memory.store.memories import MemoryType
-from shared.wire.client import open_async_redis
-from tests.dispatcher.health.notices.looking import (
+from dispatcher.features.digest.part import note_outcome
+from dispatcher.features.digest.tests.looking import (
     OWNER,
     failed_night,
     good_night,
     night,
     outbox,
+    part_of,
     ran_long_ago,
     set_report,
 )
+from dispatcher.memory.day.memory import DayMemory
+from dispatcher.memory.store.memories import MemoryType
+from shared.wire.client import open_async_redis
 from tests.servers.heartbeat import HeartbeatServer
 from tests.support.day.hcli_bot import Bot as HcliBot
 from tests.support.day.telegram_bot import Stage, staged, wait_until
@@ -38,8 +38,8 @@ from tests.support.world import World
 def impatient(stage: Stage, number: int, **more: str) -> subprocess.Popen[bytes]:
     """A dispatcher that looks every tenth of a second instead of every minute."""
     code = (
-        "from dispatcher.cli import main as cli\nfrom dispatcher.health.notices import watch\n"
-        "watch.FIRST_SECONDS = watch.LOOK_SECONDS = 0.1\ncli.main()"
+        "from dispatcher.cli import main as cli\nfrom dispatcher.features.digest import part\n"
+        "part.FIRST_SECONDS = part.LOOK_SECONDS = 0.1\ncli.main()"
     )
     with (stage.world.root / f"dispatcher-{number}.log").open("wb") as stream:
         return subprocess.Popen(
@@ -104,7 +104,7 @@ def tell_all(world: World, guarded: Guarded, admin: Redis) -> None:
         settings = world.settings(report_chat="9912", report_at="00:00", heartbeat_url=service.url)
         with closing(DayMemory(settings, nullcontext)) as day:
             day.remembering.add("9912", MemoryType.FACT, "Ann lives in Lisbon", now=time.time())
-            watch = NoticeWatch(settings, day, nullcontext)
+            watch = part_of(settings, day)
             for seconds in (0, 600):
                 watch.tell_owner(client, time.time() + seconds)
                 watch.tell_chats(client, time.time() + seconds)

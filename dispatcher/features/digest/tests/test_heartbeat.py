@@ -7,11 +7,11 @@ from collections.abc import Iterator
 import pytest
 from redis import Redis
 
+from dispatcher.features.digest import heartbeat
+from dispatcher.features.digest.heartbeat import address, beat
+from dispatcher.features.digest.outgoing import Outgoing
+from dispatcher.features.digest.tests.looking import DAY, HOUR, MINUTE, at, failed_night, good_night
 from dispatcher.health.nights import NIGHT_KEYS, read_nights
-from dispatcher.health.notices import heartbeat
-from dispatcher.health.notices.heartbeat import address, beat
-from dispatcher.health.notices.outgoing import Outgoing
-from tests.dispatcher.health.notices.looking import DAY, HOUR, MINUTE, at, failed_night, good_night
 from tests.servers.heartbeat import HeartbeatServer
 from tests.support.machine import free_port
 

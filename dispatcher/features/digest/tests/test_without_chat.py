@@ -5,13 +5,16 @@ from __future__ import annotations
 import json
 import os
 import time
+from contextlib import nullcontext
 
 from structlog.testing import capture_logs
 
-from dispatcher.health.notices.watch import FIRST_RUN, NoticeWatch, first_run
+from dispatcher.features.digest.checks import FIRST_RUN, first_run
+from dispatcher.features.digest.part import note_first_run
+from dispatcher.features.digest.tests.looking import HOUR, failed_night, good_night, part_of
 from dispatcher.memory.day.memory import DayMemory
 from shared.release.retention import write_pin
-from tests.dispatcher.health.notices.looking import HOUR, failed_night, good_night
+from tests.support.day.health import looks
 from tests.support.world import World
 
 
@@ -30,7 +33,7 @@ def test_without_a_chat_to_tell_each_alarm_is_a_line_of_the_log_once_a_day(light
     (light.root / "state" / FIRST_RUN).write_text("0")
     good_night(light.redis, time.time() - 60 * HOUR)
     settings = light.settings()
-    watch = NoticeWatch(settings, DayMemory(settings, lambda: None), lambda: None)  # type: ignore[arg-type, return-value]
+    watch = part_of(settings, DayMemory(settings, nullcontext))
     now = time.time()
 
     def logged(hours: float) -> list[str]:
@@ -55,12 +58,16 @@ def test_without_a_chat_to_tell_each_alarm_is_a_line_of_the_log_once_a_day(light
 
 def test_the_first_start_counts_also_for_later_dispatchers(light: World) -> None:
     state = light.root / "state"
-    assert first_run(state, 5.0) == 5.0
-    assert first_run(state, 9.0) == 5.0
+    assert first_run(state) is None
+    note_first_run(state)
+    assert first_run(state)
     mark = state / FIRST_RUN
+    mark.write_text("5.0")
+    note_first_run(state)
+    assert first_run(state) == 5.0
     mark.write_text("not a number")
     os.utime(mark, (7.0, 7.0))
-    assert first_run(state, 9.0) == 7.0, "a damaged mark still has its age"
+    assert first_run(state) == 7.0, "a damaged mark still has its age"
 
 
 # ---------------------------------------------------------------------------------------------------- status and doctor
@@ -76,7 +83,7 @@ def test_status_shows_pin_and_failure(light: World) -> None:
     assert rows["pin"].strip().startswith("pinned at 5 since 20")
     assert rows["pin"].endswith("hmem release unpin")
     found = json.loads(light.status("--json").stdout)
-    assert (found["pin"]["run"], found["last_failure"]["step"], found["stale"]) == (5, "embed", None)
+    assert (found["pin"]["run"], found["last_failure"]["step"], found["errors"]) == (5, "embed", [])
     pin(light, 40)
     done = light.status(check=False)
     assert done.returncode == 21
@@ -84,3 +91,12 @@ def test_status_shows_pin_and_failure(light: World) -> None:
     assert "hmem release unpin" in done.stderr
     good_night(light.redis, time.time() - HOUR)
     assert "last failure" not in light.status(check=False).stdout
+
+
+def test_the_owners_chat_is_one_that_the_bot_serves(light: World) -> None:
+    light.environment |= {"TELEGRAM_BOT_TOKEN": "1:a", "ALLOWED_CHATS": "", "REPORT_CHAT": "6161"}
+    light.redis.hset("hcli:mem:guests", "5151", b'{"name": "Gil", "since": 1, "by": "9912"}')
+    light.redis.hset("hcli:mem:guests", "6161", b'{"name": "Eve", "since": 1, "by": "9912", "removed": 2}')
+    assert "no guest" in looks(light, "report chat").sentence, "a removed one gets no report"
+    light.environment["REPORT_CHAT"] = "5151"
+    assert looks(light, "report chat").state == "ok"

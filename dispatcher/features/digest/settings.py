@@ -1,21 +1,20 @@
-"""The owner's settings: the morning report and its alarms."""
+"""What the owner is told by message, and when."""
 
 from __future__ import annotations
 
-from pydantic import BaseModel, Field, field_validator
+from pydantic import Field, field_validator
 
 from shared.config import values
-from shared.config.values import ClockTime
+from shared.config.feature_settings import FeatureSettings
+from shared.config.values import BlankIsUnset, ClockTime
 
 
-class OwnerSettings(BaseModel):
-    """A part of `Settings`."""
-
+class DigestSettings(FeatureSettings):
     report_chat: str = Field(
         "", description="id of the owner's chat, which gets the morning report and the alarms; empty: none"
     )
     report_at: ClockTime = Field("08:00", description="when the report and the digests are sent, in CHAT_TIMEZONE")
-    heartbeat_url: str | None = Field(
+    heartbeat_url: BlankIsUnset[str] = Field(
         None,
         description="called after each good night, so that a host that is down is noticed elsewhere (healthchecks.io, Uptime Kuma)",
         repr=False,
@@ -33,11 +32,6 @@ class OwnerSettings(BaseModel):
         if "," in value:
             raise ValueError("write one chat id, such as 9912")
         return values.chat_ids(value.strip())
-
-    @field_validator("heartbeat_url", mode="before")
-    @classmethod
-    def _blank_url(cls, value: object) -> object:
-        return None if isinstance(value, str) and not value.strip() else value
 
     @field_validator("heartbeat_url")
     @classmethod

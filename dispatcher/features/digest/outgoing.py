@@ -8,6 +8,7 @@ from typing import Any
 
 from redis import Redis
 
+from dispatcher.features.digest import keys as own
 from dispatcher.queue.scripts import script_text
 from shared.turns.records import dumps
 from shared.wire import keys
@@ -23,20 +24,20 @@ class Outgoing:
     def __init__(self, client: Redis) -> None:
         self._redis: Any = client  # it returns bytes; the library's types are bytes or str
         self._alarm, self._once_a_day, self._turn = (
-            client.register_script(script_text(f"health/notices/{name}")) for name in ("alarm", "once_a_day", "turn")
+            client.register_script(script_text(f"features/digest/{name}")) for name in ("alarm", "once_a_day", "turn")
         )
 
     def alarm(self, name: str, chat: str, text: str, now: float, *, lasts: bool, cause: str = "") -> bool:
         """Send an alarm's text if it is new, has another cause or is a day old, or, where it is over, that all is well; whether it was sent."""
         message = _message(f"alarm-{name}-{now:.0f}", chat, text, now)
         arguments: list[Any] = [name, f"{now:.3f}", str(int(lasts)), message, AGAIN_SECONDS, WELL_SECONDS, cause]
-        return bool(self._alarm(keys=[keys.ALARMS, keys.OUTBOX], args=arguments))
+        return bool(self._alarm(keys=[own.ALARMS, keys.OUTBOX], args=arguments))
 
     def report(self, chat: str, text: str, day: date, now: float, run: int | None) -> bool:
         """Send the morning report of a day, and note the run that it told of; whether it was sent."""
         message = _message(f"report-{day}", chat, text, now)
         noted = [] if run is None else ["report-run", run]
-        return bool(self._once(keys.MORNING, "report", day, message, False, *noted))
+        return bool(self._once(own.MORNING, "report", day, message, False, *noted))
 
     def digest(self, chat: str, text: str | None, day: date, now: float) -> bool:
         """Send a chat's digest of a day, if it has not been switched off meanwhile; None: there is nothing to say today."""
@@ -45,17 +46,17 @@ class Outgoing:
 
     def noted(self, field: str) -> str:
         """What was noted under a field; "" for nothing."""
-        return (self._redis.hget(keys.MORNING, field) or b"").decode("utf-8", "replace")
+        return (self._redis.hget(own.MORNING, field) or b"").decode("utf-8", "replace")
 
     def note(self, field: str, value: str) -> None:
-        self._redis.hset(keys.MORNING, field, value)
+        self._redis.hset(own.MORNING, field, value)
 
     def my_turn(self, what: str, now: float, seconds: float) -> bool:
         """Whether no other dispatcher does this now; then none begins it for so many seconds, or until `done`."""
-        return bool(self._turn(keys=[keys.MORNING], args=[f"{what}-until", f"{now:.3f}", seconds]))
+        return bool(self._turn(keys=[own.MORNING], args=[f"{what}-until", f"{now:.3f}", seconds]))
 
     def done(self, what: str) -> None:
-        self._redis.hdel(keys.MORNING, f"{what}-until")
+        self._redis.hdel(own.MORNING, f"{what}-until")
 
     def wanted_digests(self) -> dict[str, str]:
         """Chat id → day of its last digest."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from zoneinfo import ZoneInfo
 
-from dispatcher.health.notices.night_records import NightRecord
+from dispatcher.health.night_records import NightRecord
 from shared.text.dates.calendar_words import ENGLISH
 from shared.text.format import counted, rough_duration, size_text, time_text
 

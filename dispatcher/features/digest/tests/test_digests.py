@@ -12,16 +12,16 @@ from typing import Any
 import pytest
 from redis import Redis
 
-from dispatcher.health.notices.digests import send_digests
-from dispatcher.health.notices.outgoing import Outgoing
-from dispatcher.memory.day import digest
-from dispatcher.memory.day.digest import digest_text
+from dispatcher.features.digest import digest
+from dispatcher.features.digest.digest import digest_text
+from dispatcher.features.digest.outgoing import Outgoing
+from dispatcher.features.digest.sending import send_digests
+from dispatcher.features.digest.tests.looking import DAY, HOUR, MINUTE, at, outbox
 from dispatcher.memory.day.memory import DayMemory
 from dispatcher.memory.day.open_memory import open_memory
 from dispatcher.memory.store.memories import MemoryType
 from dispatcher.memory.store.turns import StoredTurn
 from shared.turns.records import Tombstone, Turn
-from tests.dispatcher.health.notices.looking import DAY, HOUR, MINUTE, at, outbox
 from tests.servers.ollama_api import OllamaApi
 from tests.support.machine import free_port
 from tests.support.world import World

@@ -15,6 +15,7 @@ from zoneinfo import ZoneInfo
 
 import structlog
 
+from dispatcher.features.digest.settings import DigestSettings
 from dispatcher.memory.dates.reminders import TURNS_LOOKED_AT, language_of_reminder, when_text
 from dispatcher.memory.day.history import look_back
 from dispatcher.memory.store.whose import said_text
@@ -94,7 +95,8 @@ def digest_text(
     turns = _said(day, release, chat_id, midnight(yesterday, zone), midnight(today, zone))
     memories = day.remembering.of_chat(chat_id).memories
     since_day = last if last and last < today else yesterday
-    since = instant(max(since_day, today - timedelta(MOST_DAYS)), clock.fromisoformat(settings.report_at), zone)
+    report_at = clock.fromisoformat(settings.of(DigestSettings).report_at)
+    since = instant(max(since_day, today - timedelta(MOST_DAYS)), report_at, zone)
     goals, new = _due(memories, since, end_of_day(today + timedelta(1), zone)), _new(memories, since)
     language = language_of_reminder("", [one.content for one in turns if one.role == "user"][-TURNS_LOOKED_AT:])
     words = _WORDS[language]

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 import structlog
 
-from dispatcher.health.notices.outgoing import Outgoing, due
+from dispatcher.features.digest.outgoing import Outgoing, due
+from dispatcher.features.digest.settings import DigestSettings
 from shared.errors import HmemError
 from shared.text.dates.calendar_days import instant
 
@@ -29,7 +30,7 @@ def send_digests(
     """Send today's digests that were not sent yet; how many. RedisError if Redis does not answer. A chat whose digest fails is tried again."""
     settings = day.settings
     today = datetime.fromtimestamp(now, settings.timezone).date()
-    if now < instant(today, clock.fromisoformat(settings.report_at), settings.timezone):
+    if now < instant(today, clock.fromisoformat(settings.of(DigestSettings).report_at), settings.timezone):
         return 0
     chats = {chat: last for chat, last in outgoing.wanted_digests().items() if due(last, today)}
     if not chats or not outgoing.my_turn("digests", now, TURN_SECONDS):
@@ -45,7 +46,7 @@ def send_digests(
 def _send(
     day: DayMemory, read_release: ReadRelease, outgoing: Outgoing, chat: str, last: str, today: date, now: float
 ) -> int:
-    from dispatcher.memory.day.digest import digest_text
+    from dispatcher.features.digest.digest import digest_text
 
     try:
         forgotten = day.forgotten.of(chat)

@@ -1,0 +1,98 @@
+"""This feature's checks: a night has come by the morning report, Claude answers, and the owner's chat is one that the bot serves."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from datetime import time as clock
+from pathlib import Path
+from typing import Any
+
+from dispatcher.features.digest import keys
+from dispatcher.features.digest.settings import DigestSettings
+from dispatcher.health.checks.night import LOOK_AT_NIGHT
+from dispatcher.health.findings import Check, Finding, Setup, ok, warning
+from dispatcher.health.nights import STALE_HOURS, nights_of
+from dispatcher.queue.chat.guests import allowed_guests
+from shared.text.dates.calendar_days import instant
+from shared.text.format import time_text
+
+#: Seconds after REPORT_AT by which a good night must have come.
+LATE_SECONDS = 3_600.0
+#: Seconds of errors only that are an alarm. One error and nobody who asks again is none.
+ERROR_SECONDS = 900.0
+#: In HMEM_STATE_DIR: when a dispatcher first ran here, for installations that never had a night.
+FIRST_RUN = "first-run"
+
+
+def check_missed_night(setup: Setup) -> Finding:
+    """Between the last time of day at which a night must have come and the one a day before, there was one."""
+    now, zone, good = setup.now(), setup.settings.timezone, nights_of(setup.redis).good
+    report_at = clock.fromisoformat(setup.settings.of(DigestSettings).report_at)
+    today = datetime.fromtimestamp(now, zone).date()
+    days = [today - timedelta(back) for back in range(4)]
+    limits = [limit for day in days if (limit := instant(day, report_at, zone) + LATE_SECONDS) <= now]
+    last = good[1] if good else first_run(setup.settings.hmem_state_dir)
+    if last is None or (last > limits[1] and now - last <= STALE_HOURS * 3600):
+        return ok(f"Night {good[0]} ended well at {time_text(good[1], zone)}." if good else "A night is not due yet.")
+    said = (
+        f"the last one (run {good[0]}) ended at {time_text(last, zone)}"
+        if good
+        else f"none has succeeded since the dispatcher first ran here ({time_text(last, zone)})"
+    )
+    due = time_text(limits[0], zone).split(" ")[1]
+    return warning(f"No good night came by {due}: {said}.", LOOK_AT_NIGHT)
+
+
+def first_run(state: Path) -> float | None:
+    """When a dispatcher first ran here, in POSIX seconds; None if none did."""
+    mark = state / FIRST_RUN
+    try:
+        return float(mark.read_text(encoding="ascii"))
+    except ValueError:  # damaged: its modification time is nearly the same
+        return mark.stat().st_mtime
+    except OSError:
+        return None
+
+
+def check_answers(setup: Setup) -> Finding:
+    """Claude has not given errors only."""
+    client: Any = setup.redis
+    times, zone = errors_since(client.hmget(keys.CLAUDE_ERRORS, ["first", "last"])), setup.settings.timezone
+    if times is None:
+        return ok("Claude answers, as far as messages have shown.")
+    first, last = (time_text(one, zone) for one in times)
+    return warning(
+        f"Claude has given errors only since {first} (the last one at {last}).",
+        "Check hmem doctor (claude, login) as the dispatcher's user and the dispatcher's log.",
+    )
+
+
+def errors_since(values: Sequence[bytes | None]) -> tuple[float, float] | None:
+    """(first, last) error in POSIX seconds, from the fields of that name, if there have been errors only for ERROR_SECONDS; else None."""
+    try:
+        first, last = (float(value or b"") for value in values)
+    except ValueError:
+        return None
+    return (first, last) if math.isfinite(first) and last - first >= ERROR_SECONDS else None
+
+
+def check_report_chat(setup: Setup) -> Finding:
+    """The bot may write to the owner's chat."""
+    chat = setup.settings.of(DigestSettings).report_chat
+    if not chat:
+        return ok("REPORT_CHAT is not set: alarms are lines of the dispatcher's log.")
+    if setup.settings.telegram_bot_token is None or int(chat) in setup.settings.allowed | allowed_guests(setup.redis):
+        return ok(f"Alarms and the morning report go to chat {chat}.")
+    return warning(
+        f"REPORT_CHAT {chat} is not in ALLOWED_CHATS and no guest, so the bot sends it neither the morning report nor alarms.",
+        "Add it to ALLOWED_CHATS, or correct REPORT_CHAT; then restart the bot and the dispatcher.",
+    )
+
+
+CHECKS: Sequence[Check] = (
+    Check("missed night", check_missed_night, needs=("redis",), alarm="warning"),
+    Check("answers", check_answers, needs=("redis",), alarm="warning"),
+    Check("report chat", check_report_chat, needs=("redis",)),
+)

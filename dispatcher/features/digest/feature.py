@@ -1,0 +1,58 @@
+"""What the owner and the chats are told by message: alarms, the morning report, the heartbeat, and digests (`/digest`)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from shared.hooks import hook
+
+if TYPE_CHECKING:
+    from dispatcher.answering.hooks import Core
+    from dispatcher.features.digest.part import DigestPart
+    from dispatcher.features.digest.settings import DigestSettings
+    from dispatcher.health.findings import Check
+    from shared.wire.key_table import Key
+    from shared.wire.rights import Right
+
+
+@hook
+def settings() -> type[DigestSettings]:
+    from dispatcher.features.digest.settings import DigestSettings
+
+    return DigestSettings
+
+
+@hook
+def redis_keys() -> Sequence[Key]:
+    from dispatcher.features.digest.keys import KEYS
+
+    return KEYS
+
+
+@hook
+def redis_rights() -> Mapping[str, Sequence[Right]]:
+    from dispatcher.features.digest.keys import RIGHTS
+
+    return RIGHTS
+
+
+@hook
+def menu() -> Mapping[str, str]:
+    from shared.text.translations import later
+
+    return {"digest": later("a summary of yesterday each morning: on or off")}
+
+
+@hook
+def checks() -> Sequence[Check]:
+    from dispatcher.features.digest.checks import CHECKS
+
+    return CHECKS
+
+
+@hook
+def dispatcher(core: Core) -> DigestPart:
+    from dispatcher.features.digest.part import DigestPart
+
+    return DigestPart(core)

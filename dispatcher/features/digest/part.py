@@ -1,0 +1,188 @@
+"""This feature's part of a dispatcher: each minute, in the background, it looks what the owner and the chats are to be told.
+
+Alarms, the morning report and the heartbeat are one thread's work, the digests another's, which may wait for a model. A step that fails is logged
+and tried again by the next look; none stops the others, or the answers. Without REPORT_CHAT an alarm is a line of the log.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import shutil
+import time
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from datetime import time as clock
+from pathlib import Path
+from typing import Any, cast
+
+import redis
+import structlog
+from redis import Redis
+from redis.asyncio import Redis as AsyncRedis
+
+from dispatcher.answering.commands.command import Handler
+from dispatcher.answering.hooks import Core
+from dispatcher.features.digest import keys as own
+from dispatcher.features.digest.checks import FIRST_RUN, first_run
+from dispatcher.features.digest.outgoing import AGAIN_SECONDS, Outgoing, due
+from dispatcher.features.digest.settings import DigestSettings
+from dispatcher.health.findings import Setup
+from dispatcher.health.night_records import read_records
+from dispatcher.health.nights import nights_of
+from shared.errors import HmemError
+from shared.hooks import hook
+from shared.system.files import make_dir, write_atomic
+from shared.text.dates.calendar_days import instant
+from shared.wire import keys
+from shared.wire.client import BACKGROUND, open_redis
+
+log = structlog.get_logger()
+
+#: Seconds that noting whether Claude answered may take.
+NOTE_SECONDS = 2.0
+#: Seconds from the start to the first look, and from one look to the next.
+FIRST_SECONDS = 15.0
+LOOK_SECONDS = 60.0
+
+
+class DigestPart:
+    """One per dispatcher."""
+
+    def __init__(self, core: Core) -> None:
+        self._core, self._settings, self._own = core, core.settings, core.settings.of(DigestSettings)
+        self._stopping = False
+        self._waits: dict[str, str] = {}  # what fails now, and why
+        self._logged: dict[str, tuple[str, float]] = {}  # alarm → its cause, and when the log last had it
+        self._noting: set[asyncio.Task[None]] = set()  # a task that nobody holds may be collected while it runs
+
+    @hook
+    def chat_commands(self) -> Mapping[str, Handler]:
+        from dispatcher.features.digest.command import DigestCommand
+
+        return {"digest": DigestCommand(self._core)}
+
+    @hook
+    def claude_called(self, failed: bool) -> None:
+        """The answer does not wait for the note."""
+        noting = asyncio.create_task(note_outcome(self._core.redis, failed=failed))
+        self._noting.add(noting)
+        noting.add_done_callback(self._noting.discard)
+
+    @hook
+    async def background(self) -> None:
+        """The looks, for ever."""
+        await asyncio.sleep(FIRST_SECONDS)
+        with contextlib.closing(open_redis(self._settings.redis_url, BACKGROUND)) as client:
+            looks = [self._again("owner", self.tell_owner, client)]
+            looks += [self._again("chats", self.tell_chats, client)] if self._core.day.wanted else []
+            await asyncio.gather(*looks)
+
+    @hook
+    def dispatcher_stopping(self) -> None:
+        """No further digest is begun."""
+        self._stopping = True
+
+    async def _again(self, name: str, look: Callable[[Redis, float], None], client: Redis) -> None:
+        while True:
+            await asyncio.to_thread(self._try, name, look, client, time.time())
+            await asyncio.sleep(LOOK_SECONDS)
+
+    def tell_owner(self, client: Redis, now: float) -> None:
+        """One look for the owner. RedisError if Redis does not answer."""
+        note_first_run(self._settings.hmem_state_dir)
+        setup = Setup(self._settings, client, lambda: now, shutil.disk_usage)
+        self._try("alarms", lambda *_: self._raise_alarms(setup), client, now)
+        if self._own.report_chat:
+            self._try("report", lambda *_: send_report(setup), client, now)
+        if url := self._own.heartbeat_url:
+            from dispatcher.features.digest.heartbeat import beat
+
+            beat(url, nights_of(client), Outgoing(client), now)
+
+    def _raise_alarms(self, setup: Setup) -> None:
+        from dispatcher.features.digest.alarms import send_alarms, troubles
+
+        if self._own.report_chat:
+            send_alarms(setup)
+            return
+        for one in troubles(setup):
+            cause, at = self._logged.get(one.name, ("", -AGAIN_SECONDS))
+            if not one.lasts:
+                self._logged.pop(one.name, None)
+            elif cause != one.finding.cause or setup.now() - at >= AGAIN_SECONDS:
+                log.error(one.text)
+                self._logged[one.name] = one.finding.cause, setup.now()
+
+    def tell_chats(self, client: Redis, now: float) -> None:
+        """One look for the chats' digests. RedisError if Redis does not answer."""
+        from dispatcher.features.digest.sending import send_digests
+
+        send_digests(self._core.day, self._core.served.reading, Outgoing(client), now, lambda: self._stopping)
+
+    def _try(self, name: str, look: Callable[[Redis, float], object], client: Redis, now: float) -> None:
+        """A reason that stays the same is logged once."""
+        try:
+            look(client, now)
+        except (redis.RedisError, HmemError, OSError, TimeoutError) as error:
+            reason = str(error) or type(error).__name__
+            if self._waits.get(name) != reason:
+                log.warning("what the owner or a chat is to be told must wait", what=name, reason=reason)
+            self._waits[name] = reason
+        except Exception:  # a defect of ours: the next look must come
+            log.exception("a look at what the owner or a chat is to be told failed", what=name)
+        else:
+            self._waits.pop(name, None)
+
+
+async def note_outcome(client: AsyncRedis, *, failed: bool) -> None:
+    """Note an answer, or an error in its place. It raises nothing: an alarm is worth less than an answer."""
+    try:
+        async with asyncio.timeout(NOTE_SECONDS):
+            if not failed:
+                await client.delete(own.CLAUDE_ERRORS)
+                return
+            now = f"{time.time():.3f}"
+            await client.hsetnx(own.CLAUDE_ERRORS, "first", now)
+            await client.hset(own.CLAUDE_ERRORS, "last", now)
+    except (redis.RedisError, TimeoutError) as error:
+        log.warning("whether Claude answers cannot be noted", error=str(error) or "no answer")
+
+
+def note_first_run(state: Path) -> None:
+    """Note that a dispatcher first ran here now, unless one did before."""
+    if first_run(state) is None:
+        with contextlib.suppress(OSError):
+            write_atomic(make_dir(state) / FIRST_RUN, f"{time.time():.0f}\n".encode("ascii"))
+
+
+def send_report(setup: Setup) -> bool:
+    """Send today's morning report if it is time, this host ran by then, and it was not sent yet; whether it was."""
+    settings, own, now, outgoing = setup.settings, setup.settings.of(DigestSettings), setup.now(), Outgoing(setup.redis)
+    day = datetime.fromtimestamp(now, settings.timezone).date()
+    at = instant(day, clock.fromisoformat(own.report_at), settings.timezone)
+    began = first_run(settings.hmem_state_dir)
+    if now < at or began is None or began > at or not due(outgoing.noted("report"), day):
+        return False
+    from dispatcher.features.digest.alarms import problems
+    from dispatcher.features.digest.report import Morning, report_text
+
+    told, client = outgoing.noted("report-run"), cast(Any, setup.redis)
+    morning = Morning(
+        now,
+        settings.timezone,
+        read_records(client.get(keys.NIGHT_REPORT)),
+        nights_of(client).good,
+        int(told) if told.isdecimal() else None,
+        _free_here(setup),
+        problems(setup),
+    )
+    return outgoing.report(own.report_chat, report_text(morning), day, now, morning.newest_run)
+
+
+def _free_here(setup: Setup) -> int | None:
+    settings, found = setup.settings, []
+    for path in (settings.hmem_state_dir, settings.hmem_memory_dir):
+        with contextlib.suppress(OSError):
+            found.append(setup.disk_usage(path).free)
+    return min(found, default=None)

@@ -1,1 +1,0 @@
-"""What the dispatcher tells the owner and the chats by itself."""
