@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -13,9 +14,10 @@ from shared.config.settings import Settings
 from shared.errors import InvalidInput, ReleaseRefused
 from shared.system.command import print_bytes
 from shared.turns.records import RecordRefused, chat_id_of
-from shared.wire.client import COMMAND, open_redis
 
 if TYPE_CHECKING:
+    from zoneinfo import ZoneInfo
+
     from redis import Redis
 
 Chat = Annotated[str, typer.Argument(help="Chat id, as the bot knows it (put -- before a negative one).")]
@@ -40,7 +42,20 @@ def given_chat(value: str) -> str:
         raise InvalidInput(f"CHAT {value!r} cannot be a chat id: {error}.") from error
 
 
+def given_times(since: str | None, until: str | None, zone: ZoneInfo) -> tuple[float | None, float | None]:
+    """What --since and --until name, in POSIX seconds. The grammar of dates is loaded only for a time that was given."""
+    if since is None and until is None:
+        return None, None
+    from dispatcher.memory.dates.user_dates import read_since, read_until
+
+    now = time.time()
+    first = None if since is None else read_since(since, now, zone)
+    return first, None if until is None else read_until(until, now, zone)
+
+
 def connect(settings: Settings) -> Redis:
+    from shared.wire.client import COMMAND, open_redis  # most commands read files only
+
     return open_redis(settings.redis_url, COMMAND)
 
 

@@ -3,14 +3,13 @@ were asked for."""
 
 from __future__ import annotations
 
-import time
 from contextlib import closing
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dispatcher.cli.arguments import Chat, Json, When, connect, given_chat, say_notes, sides
+from dispatcher.cli.arguments import Chat, Json, When, connect, given_chat, given_times, say_notes, sides
 from shared.errors import InvalidInput
 from shared.release.manifest import no_release
 from shared.system.command import application, print_json, start
@@ -49,13 +48,11 @@ def history(
     json: Json = False,
 ) -> None:
     """The turns of one chat in the order of time, from last night's release and from today; without forgotten ones."""
-    from dispatcher.memory.dates.user_dates import since as since_when
-    from dispatcher.memory.dates.user_dates import until as until_when
     from shared.search.history import HistoryQuery
 
-    settings, chat_id, now = start(), given_chat(chat), time.time()
+    settings, chat_id = start(), given_chat(chat)
     zone = settings.timezone
-    asked = HistoryQuery(chat_id, limit, since_when(since, now, zone), until_when(until, now, zone), contains)
+    asked = HistoryQuery(chat_id, limit, *given_times(since, until, zone), contains)
     result, run = _look(settings, asked)
     turns, notes = result.found.turns, [f"no memory of the day: {result.away}"] if result.away else []
     notes += [no_release(settings.hmem_memory_dir)] if run is None else []

@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo
 
 import typer
 
-from dispatcher.cli.arguments import Batch, Json, When, given_chat, print_batch, required, say_notes, sides
+from dispatcher.cli.arguments import Batch, Json, When, given_chat, given_times, print_batch, required, say_notes, sides
 from dispatcher.memory.day.open_memory import open_memory
 from dispatcher.memory.day.search import SearchResult
 from dispatcher.memory.day.search import find as search_memory
@@ -56,17 +56,15 @@ def search(
     if batch:
         print_batch(settings, batch, k, [], texts_needed=True)
         return
-    from dispatcher.memory.dates.user_dates import since as since_when
-    from dispatcher.memory.dates.user_dates import until as until_when
-
-    zone, clock = settings.timezone, time.time()
+    zone = settings.timezone
+    first, end = given_times(since, until, zone)
     wanted = Query(
         given_chat(chat),
         required(query, "QUERY"),
         k,
         now=given_moment("--now", now, zone),
-        since=since_when(since, clock, zone),
-        until=until_when(until, clock, zone),
+        since=first,
+        until=end,
     )
     found = find(settings, wanted)
     recalled = found.recalled

@@ -6,8 +6,9 @@ import math
 import re
 from dataclasses import dataclass
 
-from shared.ranking.question import QUESTION_WORDS, query_words, spoken
+from shared.ranking.question import query_words, spoken
 from shared.text.caches import cached
+from shared.text.words.question_words import QUESTION_WORDS
 from shared.text.words.stemming import KEPT_WORDS, stemmed
 
 #: A memory with a lower similarity is not relevant at all.

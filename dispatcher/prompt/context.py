@@ -5,14 +5,16 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo
 
-from dispatcher.prompt.render import PromptPart, render, render_message
 from shared.search.types import Hit
 from shared.text.dates.calendar_words import ENGLISH
 from shared.text.format import tokens
 from shared.turns.speakers import Speaker
+
+if TYPE_CHECKING:
+    from dispatcher.prompt.render import PromptPart
 
 #: The signals among a hit's scores that are not part of the sum.
 RAW = ("bm25", "cosine")
@@ -60,6 +62,8 @@ class Context:
 
         RECALL_PLACEMENT decides where the text that changes with each message goes: recalled lines, and `ending` after all memory.
         """
+        from dispatcher.prompt.render import render, render_message  # Jinja; a search shows hits only
+
         if placement == "system":
             return "\n\n".join(filter(None, (self.text, ending))), message
         recalled = next((part for part in self.parts if part.name == "recalled"), None)

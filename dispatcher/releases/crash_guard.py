@@ -18,8 +18,6 @@ from pathlib import Path
 import structlog
 
 from shared.config.settings import Settings
-from shared.delivery.receiver import ReaderDied, run_trial
-from shared.delivery.trial import PLAIN_WORDS
 from shared.errors import ReleaseRefused, StorageError
 from shared.release.manifest import release_dir
 from shared.release.retention import in_use
@@ -105,6 +103,8 @@ def _suspicion(release: OpenRelease, place: Path) -> str | None:
 
 def _trial(release: OpenRelease) -> str | None:
     """How the release crashed a separate process, or None. An unavailable embedder is not a crash."""
+    from shared.delivery.receiver import ReaderDied, run_trial
+
     log.warning("a process died while it opened this release; testing it in a separate process", release=release.run)
     try:
         run_trial(release.path, None)
@@ -119,6 +119,8 @@ def _trial(release: OpenRelease) -> str | None:
 
 def _ask(release: OpenRelease) -> None:
     """A first search, in a large chat, which loads what opening does not."""
+    from shared.delivery.trial import PLAIN_WORDS
+
     if release.vectors_missing is None and (chat_id := release.largest_chat()) is not None:
         with contextlib.suppress(RuntimeError):  # closed meanwhile
             release.recall(Query(chat_id, PLAIN_WORDS, 1))

@@ -13,7 +13,7 @@ from datetime import datetime
 from zoneinfo import ZoneInfo
 
 from shared.embedding.known_models import is_measured, likeness, speaks
-from shared.ranking.question import ASKED, content_words, query_words
+from shared.ranking.question import content_words, query_words
 from shared.text.dates.named_times import Span, Times, read_times
 from shared.text.translations import later, tr
 from shared.text.words.function_words import (
@@ -27,6 +27,7 @@ from shared.text.words.function_words import (
     language_of,
     plain,
 )
+from shared.text.words.question_words import ASKED
 
 #: A question word counts only at the beginning; further on it may join clauses ("Écris une fonction qui …").
 FIRST_WORDS = 3

@@ -15,78 +15,25 @@ from dataclasses import dataclass, replace
 from shared.text.caches import cached
 from shared.text.words.function_words import is_idle_pair, language_of, plain, sentence_words
 from shared.text.words.more_function_words import PERSONS, UNSPACED_LANGUAGES
+from shared.text.words.question_words import (
+    ADVICE,
+    ASKED,
+    ASKER,
+    OTHER_TIMES,
+    QUESTION_WORDS,
+    TIME,
+    TOLD,
+    UNSPACED_TIME,
+    WHEN,
+)
 from shared.text.writing import MARKS, is_unspaced, spaced
 from shared.turns.speakers import Speaker, is_named, same_person
-
-#: Words that form a question rather than say what it is about; asked for, they drown the others (measured on LoCoMo: +6.4 points
-#: of recall@10 without them, +4.5 and +3.1 on two other kinds of conversation).
-ENGLISH_QUESTION_WORDS = frozenset(
-    """
-    a about am an and any are as at be been but by can could did do does for from had has have how i if in into is
-    it its me my of on or our she he her his they them their than that the then there these this to us was we were
-    what when where which who whom whose why will with would you your
-    """.split()
-)
-#: The same kinds of words in Russian, in every form, with ё and without.
-_RUSSIAN = """
-    а без бы был была были было быть в вам вами вас ваш ваша ваше вашего вашей вашем вашему ваши вашим вашими ваших вашу ведь во вот вы где да для
-    до его ее ей ему если есть еще ещё её ею же за зачем и из или им ими их к как какая какие каким какими каких какого какое какой каком какому
-    какую ко когда кого ком кому которая которого которое которой котором которому которую которые который которым которых кто куда ли либо меня
-    мне мной мною мое моего моей моем моему моею мои моим моими моих мой мою моя моё моём мы на нам нами нас наш наша наше нашего нашей нашем
-    нашему наши нашим наших нашу него нее ней нем нему нет неё ни ним ними них но нём о об обо он она они оно от откуда отчего по под почему при
-    про с сам со сколько та так такая такие таким таких такого такое такой такую там твое твоего твоей твоем твоему твои твоим твоими твоих твой
-    твою твоя твоё твоём те тебе тебя тем теми тех то тобой того тоже той том тому тот ту ты у уже чего чей чем чему через что чтобы чье чьего
-    чьей чьему чьи чьим чьих чью чья чьё чём эта эти этим этими этих это этого этой этом этому этот эту я
-"""
-QUESTION_WORDS = ENGLISH_QUESTION_WORDS | frozenset(_RUSSIAN.split())
 
 #: Terms of one query: the first ones; a pasted page is no question.
 MAX_TERMS = 64
 
-#: Words of the one who asks, and of the one who is asked.
-ASKER = frozenset(
-    "i my me mine я меня мне мной мною мой моя моё мое моего моей моему моим моём моем моею мои моих моими мою".split()
-)
-ASKED = frozenset(
-    """
-    you your yours ты тебя тебе тобой твой твоя твоё твое твоего твоей твоему твоим твоём твоем твои твоих твоими твою
-    вы вас вам вами ваш ваша ваше вашего вашей вашему вашим вашем ваши ваших вашими вашу
-    """.split()
-)
-
-#: What tells a time, so that it may answer "when" or "how long".
-_TIME = re.compile(
-    r"\b(?:yesterday|today|tomorrow|tonight|ago|last|next|since|recently|week|weekend|month|year"
-    r"|monday|tuesday|wednesday|thursday|friday|saturday|sunday"
-    r"|january|february|march|april|june|july|august|september|october|november|december"
-    r"|вчера|позавчера|сегодня|завтра|послезавтра|назад|недавно|прошл\w+|следующ\w+|выходн\w+"
-    r"|недел\w{1,3}|месяц\w{0,3}|год(?:а|у|ом|е|ы|ов|ах|ам)?|лет"
-    r"|понедельник\w{0,3}|вторник\w{0,3}|сред(?:а|у|ы|е|ой)|четверг\w{0,3}|пятниц\w{0,3}|суббот\w{0,3}|воскресень\w{1,3}"
-    r"|(?:январ|феврал|март|апрел|июн|июл|август|сентябр|октябр|ноябр|декабр)\w{0,3}|ма(?:й|я|е|ю|ем)"
-    r"|\d{4}|\d+(?:st|nd|rd|th))\b",
-    re.IGNORECASE,
-)
-#: The same in other languages, plain: words that no English text has ("mars", "mayo" and "marco" are left out).
-_OTHER_TIMES = frozenset(
-    """
-    vorgestern gestern heute morgen ubermorgen uebermorgen neulich kurzlich letzte letzten letzter nachste nachsten nachster woche wochen
-    wochenende monat monate monaten jahr jahre jahren montag dienstag mittwoch donnerstag freitag samstag sonnabend sonntag montags dienstags
-    mittwochs donnerstags freitags samstags sonntags januar februar marz maerz juni juli oktober dezember
-    aujourd demain recemment semaine semaines mois annee annees dernier derniere prochain prochaine lundi mardi mercredi jeudi vendredi
-    samedi dimanche janvier fevrier juin juillet aout septembre octobre novembre decembre
-    ayer anteayer anoche hoy manana pasado pasada proximo proxima semana semanas lunes martes miercoles jueves viernes sabado enero febrero
-    marzo abril junio agosto septiembre setiembre octubre noviembre diciembre anos
-    ieri oggi domani dopodomani stamattina stasera scorso scorsa prossimo prossima settimana settimane anni lunedi martedi mercoledi giovedi
-    venerdi sabato domenica gennaio febbraio aprile maggio giugno luglio settembre ottobre dicembre
-    ontem anteontem hoje amanha passado passada janeiro fevereiro maio junho julho setembro outubro novembro dezembro
-    """.split()
-)
 #: Punctuation as blanks.
 _BLANKS = str.maketrans(dict.fromkeys(string.punctuation, " "))
-_UNSPACED_TIME = re.compile(
-    r"[\d〇一二三四五六七八九十]+\s*(?:年|月|日|号|點|点|時|时)|昨|今[天日晚早]|明[天日年]|前天|后天|後天|[上下本这來来先今]个?[周週月]|去年|今年|来年"
-    r"|星期|周[一二三四五六日末]|週末|曜日|今週|어제|오늘|내일|지난|다음|요일|\d+\s*(?:년|월|일)|เมื่อวาน|วันนี้|พรุ่งนี้|สัปดาห์|อาทิตย์|เดือน|ปีที่แล้ว|ปีหน้า|ปีนี้|วันจันทร์|วันพ|วันศุกร์|วันเสาร์"
-)
 #: With the marks that may stand on a letter, as FTS5 takes them: a stress mark divides no word, nor does a vowel sign of Thai.
 _WORD = re.compile(rf"[\w\u0300-\u036f{MARKS}]+")
 _ASCII_WORD = re.compile(r"\w+", re.ASCII)
@@ -189,41 +136,8 @@ def query_words(question: str) -> list[str]:
     return _ASCII_WORD.findall(lower) if lower.isascii() else _WORD.findall(spaced(lower))
 
 
-#: Words that, standing together in a question, ask for a time.
-_WHEN = tuple(
-    frozenset(query_words(words))
-    for words in (
-        *(
-            "when",
-            "how long",
-            "когда",
-            "как долго",
-            "как давно",
-            "сколько времени",
-            "wann",
-            "wie lange",
-            "combien de temps",
-            "cuándo",
-            "cuando",
-        ),
-        *(
-            "cuánto tiempo",
-            "cuanto tiempo",
-            "quando",
-            "quanto tempo",
-            "da quanto",
-            "什么时候",
-            "多久",
-            "哪天",
-            "几点",
-            "几号",
-            "いつ",
-            "何時",
-            "何日",
-        ),
-        *("언제", "เมื่อไหร่", "เมื่อไร", "กี่โมง", "วันไหน"),
-    )
-)
+_WHEN = [frozenset(query_words(words)) for words in WHEN]
+_ADVICE = re.compile(rf"(?:^| )(?:{'|'.join(ADVICE)})(?= |$)")
 
 
 def query_terms(words: Iterable[str]) -> list[str]:
@@ -245,14 +159,23 @@ def asks_when(words: Sequence[str]) -> bool:
     return any(together.issubset(words) for together in _WHEN)
 
 
+def asks_for_advice(words: Sequence[str]) -> bool:
+    """Whether a question, given by its words in order, asks what to do, to take or how to go about it.
+
+    "What would you suggest?" is answered well by who knows "I prefer print editions", which has few of the question's words.
+    """
+    lowered = [word.lower() for word in words]
+    return _ADVICE.search(" ".join(lowered)) is not None and TOLD.isdisjoint(lowered)
+
+
 def tells_time(text: str) -> bool:
     """Whether a text names a time."""
-    if _TIME.search(text):
+    if TIME.search(text):
         return True
     if text.isascii():
-        return not _OTHER_TIMES.isdisjoint(text.lower().translate(_BLANKS).split())
+        return not OTHER_TIMES.isdisjoint(text.lower().translate(_BLANKS).split())
     words = map(plain, _WORD.findall(text.lower()))
-    return not _OTHER_TIMES.isdisjoint(words) or _UNSPACED_TIME.search(text) is not None
+    return not OTHER_TIMES.isdisjoint(words) or UNSPACED_TIME.search(text) is not None
 
 
 def asks(text: str) -> bool:

@@ -21,13 +21,13 @@ from zoneinfo import ZoneInfo
 
 from shared.embedding.centring import centred, whole
 from shared.errors import without_words
-from shared.ranking.advice import PREFERENCE, asks_for_advice
 from shared.ranking.injection import Evidence, may_be_foreign, read_message
-from shared.ranking.question import asks_when, groups, meant_speakers, query_terms, query_words
+from shared.ranking.question import asks_for_advice, asks_when, groups, meant_speakers, query_terms, query_words
 from shared.search.lexical import LexicalIndex
 from shared.search.types import EmbedQuery, Hit, Query, Recalled
 from shared.text.dates.named_times import Span, names_one_of
 from shared.text.words.function_words import SHOWN_BY
+from shared.text.words.question_words import PREFERENCE
 from shared.turns.chunk import Chunk
 from shared.turns.message_origin import Origin
 from shared.turns.speakers import is_named

@@ -100,14 +100,14 @@ def undated_text(text: str, refusal: InvalidInput) -> str:
     return _said(_UNDATED, language_of_date(text)).format(why=refusal)
 
 
-def since(text: str | None, now: float, zone: ZoneInfo) -> float | None:
+def read_since(text: str, now: float, zone: ZoneInfo) -> float:
     """POSIX seconds from which a search looks: the beginning of a day, week, …. InvalidInput if it is not a time."""
-    return None if text is None else _span(text, now, zone, "--since")[0]
+    return _span(text, now, zone, "--since")[0]
 
 
-def until(text: str | None, now: float, zone: ZoneInfo) -> float | None:
+def read_until(text: str, now: float, zone: ZoneInfo) -> float:
     """POSIX seconds before which a search looks: the end of a day, week, …. InvalidInput if it is not a time."""
-    return None if text is None else _span(text, now, zone, "--until")[1]
+    return _span(text, now, zone, "--until")[1]
 
 
 def _span(text: str, now: float, zone: ZoneInfo, option: str) -> tuple[float, float]:

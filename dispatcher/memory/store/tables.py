@@ -1,4 +1,4 @@
-"""The tables of the day store in this version. The migrations create them; a test compares the two.
+"""The tables of the day store in this version. A change of them needs a revision (migrations/versions/) for the stores that are there.
 
 Times are POSIX seconds, vectors float32 little endian, JSON is text (PostgreSQL's own JSON refuses what a chat may say).
 """

@@ -20,7 +20,6 @@ from cachetools import LRUCache
 from dispatcher.memory.embedder import packed, unpacked
 from dispatcher.memory.relevance import Relevance, coverage, relevance
 from dispatcher.memory.typed.chat_memories import ChatMemories
-from dispatcher.memory.typed.judging import Draft, Drafting, Verdict, judged
 from shared.embedding.known_models import likeness
 
 if TYPE_CHECKING:
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
     from dispatcher.memory.embedder import DayEmbedder
     from dispatcher.memory.store.memories import Memories, Memory, MemoryType
     from dispatcher.memory.tombstones import Forgotten
+    from dispatcher.memory.typed.judging import Draft, Verdict
     from shared.embedding.models import Vectors
     from shared.turns.records import Tombstone
 
@@ -156,6 +156,8 @@ class Remembering:
         """Those of `given` (text, creation time in POSIX seconds or None, further columns) that are new or have a new wording; stores nothing.
 
         All of them were said by this user (None: the whole chat's)."""
+        from dispatcher.memory.typed.judging import Drafting
+
         vectors = self._embedder.statements([text for text, *_ in given])
         known = self.of_chat(chat_id)
         among, rows = self._valid(known, kind, user)
@@ -325,6 +327,8 @@ class Remembering:
     def _judged(
         self, known: ChatMemories, kind: MemoryType, text: str, vector: Vectors | None, user: str | None
     ) -> Verdict:
+        from dispatcher.memory.typed.judging import judged  # its word tables are loaded only to compare facts
+
         among, vectors = self._valid(known, kind, user)
         return judged([known.every[at] for at in among], vectors, text, vector, self._embedder.family)
 

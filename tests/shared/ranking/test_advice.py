@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from shared.ranking.advice import asks_for_advice
-from shared.ranking.question import query_words
+from shared.ranking.question import asks_for_advice, query_words
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from dispatcher.memory.dates.user_dates import since, until
+from dispatcher.memory.dates.user_dates import read_since, read_until
 from tests.support.world import World
 
 #: 2026-11-19 08:06:40 in UTC, when it is the next day there.
@@ -79,7 +79,7 @@ def test_a_time_in_words_looks_back() -> None:
     now = datetime(2026, 11, 25, 14, 30, tzinfo=zone).timestamp()
 
     def span(said: str) -> tuple[str, str]:
-        first, end = since(said, now, zone), until(said, now, zone)
+        first, end = read_since(said, now, zone), read_until(said, now, zone)
         assert first is not None
         assert end is not None
         one, other = (datetime.fromtimestamp(at, zone).strftime("%m-%d %H:%M") for at in (first, end))

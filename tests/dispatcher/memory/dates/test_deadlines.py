@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from dispatcher.memory.dates.deadlines import FARTHEST, Deadline, resolve
 from dispatcher.memory.dates.reminders import when_text
-from dispatcher.memory.dates.user_dates import deadline_of, since
+from dispatcher.memory.dates.user_dates import deadline_of, read_since
 from shared.errors import InvalidInput
 from tests.support.world import REPOSITORY
 
@@ -208,7 +208,7 @@ def test_a_refusal_is_in_the_language_of_the_date(phrase: str, refusal: str) -> 
 @pytest.mark.parametrize("phrase", ["last Friday 12:00 XYZT", "Friday night at 2"])
 def test_a_search_refuses_a_time_that_is_unclear(phrase: str) -> None:
     with pytest.raises(InvalidInput, match="I do not understand the date"):
-        since(phrase, NOW, BERLIN)
+        read_since(phrase, NOW, BERLIN)
 
 
 def test_the_phrases_that_were_written_before_the_grammar() -> None:

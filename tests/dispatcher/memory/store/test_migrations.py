@@ -15,8 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from alembic.autogenerate import compare_metadata
-from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import Engine, create_engine, text
 
@@ -26,7 +24,7 @@ from dispatcher.memory.store.memories import Memories, Memory, MemoryType
 from dispatcher.memory.store.migrations import migrate
 from dispatcher.memory.store.schedules import Schedule, ScheduleKind, Schedules
 from dispatcher.memory.store.summaries import Summaries
-from dispatcher.memory.store.tables import HEAD, REVISIONS, VERSION_TABLE, metadata
+from dispatcher.memory.store.tables import HEAD, REVISIONS, VERSION_TABLE
 from dispatcher.memory.store.turns import Turns
 from shared.errors import StoreUnavailable
 from tests.support.machine import wait_for
@@ -70,7 +68,7 @@ def next_version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def write_as_of(engine: Engine) -> None:
     """A store as the program of this revision left it: its tables, and rows in each of them by plain SQL."""
     with engine.begin() as connection:
-        migrate.upgrade(connection, HEAD)
+        migrate.create(connection, HEAD)
         rows: list[tuple[str, dict[str, Any]]] = [
             ("chats", {"chat_id": "-1", "epoch": "e", "turns_changed": 7, "last_memory": 2}),
             *(("turns", _turn(chat, n)) for chat in ("-1", "2") for n in range(5)),
@@ -139,13 +137,6 @@ def test_from_the_version_before_with_data_in_it(stores: Stores, engine: Engine,
     assert copies == ([f"day-store.sqlite.before-{NEXT}"] if stores.engine == "sqlite" else [])
 
 
-def test_the_tables_are_what_the_migrations_make(stores: Stores) -> None:
-    with stores.open().reading() as connection:
-        options = {"compare_type": True, "compare_server_default": True, "version_table": VERSION_TABLE}
-        found = compare_metadata(MigrationContext.configure(connection, opts=options), metadata)
-    assert found == []
-
-
 def test_the_listed_revisions_are_those_of_the_scripts() -> None:
     scripts = ScriptDirectory(str(migrate.MIGRATIONS))
     assert tuple(one.revision for one in reversed(list(scripts.walk_revisions()))) == REVISIONS
@@ -202,7 +193,9 @@ def test_processes_that_migrate_at_once(
     ended = [process.communicate(timeout=6000) for process in processes]
     assert [error for _, error in ended] == [""] * 4
     assert {out.split()[0] for out, _ in ended} == {"5" if revision else "0"}
-    assert [out.split()[1] for out, _ in ended].count("True") == 1, "one migrates; the others load nothing for it"
+    assert [out.split()[1] for out, _ in ended].count("True") == bool(revision), (
+        "one migrates; the others load nothing for it"
+    )
     assert [one.number for one in Memories(stores.open()).list("x")] == [1, 2, 3, 4]
 
 
@@ -220,7 +213,7 @@ def new_engine():
     engine = made()
     @event.listens_for(engine, "before_cursor_execute")
     def look(connection, cursor, statement, *rest):
-        if "CREATE TABLE more" in statement:  # the revision has begun, and done half of its work
+        if "CREATE TABLE more" in statement or "CREATE TABLE turns" in statement:  # half of the work is done
             os.kill(os.getpid(), signal.SIGKILL)
     return engine
 database._new_engine = new_engine
