@@ -19,8 +19,7 @@ from redis.asyncio import Redis
 from dispatcher.answering.hooks import background, dispatcher_stopping
 from dispatcher.answering.task_handler import TaskHandler
 from dispatcher.health.watchdog import Supervisor
-from dispatcher.queue.cancel_watch import look_at
-from dispatcher.queue.cancellation import Run
+from dispatcher.queue.cancellation import Run, look_at
 from dispatcher.queue.tasks import NOT_YET, Claim
 from shared.config.settings import Settings
 from shared.errors import RedisUnavailable

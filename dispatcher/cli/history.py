@@ -1,15 +1,13 @@
-"""`hmem history`, `hmem summary`, `hmem approvals`: the turns of one chat in the order of time, what the last night made of them, and which tools
-were asked for."""
+"""`hmem history`, `hmem summary`: the turns of one chat in the order of time, and what the last night made of them."""
 
 from __future__ import annotations
 
-from contextlib import closing
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dispatcher.cli.arguments import Chat, Json, When, connect, given_chat, given_times, say_notes, sides
+from dispatcher.cli.arguments import Chat, Json, When, given_chat, given_times, say_notes, sides
 from shared.errors import InvalidInput
 from shared.release.manifest import no_release
 from shared.system.command import application, print_json, start
@@ -90,27 +88,6 @@ def summary(chat: Chat, json: Json = False) -> None:
         return
     typer.echo("\n".join(map(_plain, text.splitlines())) or "(no summary)")
     say_notes(why)
-
-
-@app.command()
-def approvals(
-    chat: Annotated[str | None, typer.Option(help="Only of this chat; --chat=-100 for a negative one.")] = None,
-    json: Json = False,
-) -> None:
-    """Which tools Claude asked for in the chats (APPROVE_TOOLS), with what, and who allowed or denied each; oldest first, the last 1,000."""
-    from dispatcher.queue.chat.approval_records import approval_records
-
-    settings, chat_id = start(), given_chat(chat) if chat is not None else None
-    with closing(connect(settings)) as client:
-        records = [one for one in approval_records(client) if chat_id in (None, one["chat_id"])]
-    if json:
-        print_json(records)
-        return
-    for one in records:
-        who = f" by {one['name'] or one['by']}" if one["by"] else ""
-        line = f"{one['tool']} {one['decision']}{who}: {one['input']}"
-        typer.echo(f"{time_text(one['at'], settings.timezone)}  chat {_plain(one['chat_id'])}  {_plain(line)}")
-    typer.echo(f"{len(records)} decisions" + (f"; times in {settings.chat_timezone}" if records else ""), err=True)
 
 
 def _look(settings: Settings, asked: HistoryQuery) -> tuple[DayAndRelease, int | None]:

@@ -47,11 +47,6 @@ COMMANDS = (
         "The turns of one chat in the order of time, from last night's release and from today; without forgotten ones.",
     ),
     CommandEntry("summary", "dispatcher.cli.history", "Last night's summary of one chat."),
-    CommandEntry(
-        "approvals",
-        "dispatcher.cli.history",
-        "Which tools Claude asked for in the chats (APPROVE_TOOLS), with what, and who allowed or denied each.",
-    ),
     CommandEntry("memory", "dispatcher.cli.memory", "The typed memories of a chat: facts, goals, preferences."),
     CommandEntry(
         "status",

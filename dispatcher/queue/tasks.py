@@ -61,7 +61,7 @@ class Begun:
     history: list[HistoryEntry]  # the conversation so far, if no session has it
     cost_before: float  # what the session has cost so far
     mark: str  # of the last forgetting (cache_dropping.py)
-    awaited: bool  # its bot has recorded that it waits for it (cancel_watch.py)
+    awaited: bool  # its bot has recorded that it waits for it (cancellation.py)
 
 
 @dataclass(frozen=True)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from shared.hooks import hook
+from shared.system.command import CommandEntry
 
 if TYPE_CHECKING:
     from dispatcher.answering.hooks import Core
@@ -17,6 +19,12 @@ def settings() -> type[ApprovalSettings]:
     from dispatcher.features.approvals.settings import ApprovalSettings
 
     return ApprovalSettings
+
+
+@hook
+def commands() -> Sequence[CommandEntry]:
+    summary = "Which tools Claude asked for in the chats (APPROVE_TOOLS), with what, and who allowed or denied each; oldest first, the last 1,000."
+    return [CommandEntry("approvals", "dispatcher.features.approvals.command", summary)]
 
 
 @hook
