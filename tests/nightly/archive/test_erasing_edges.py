@@ -189,8 +189,8 @@ def test_a_pin_is_named_where_it_cannot_be_lifted_now(light: World) -> None:
     light.night()
     light.command("hmem", "release", "rollback", "1")
     done = hmem(light, "forget", "--chat=9912", "--yes", "--later", "--json")
-    assert "hmem release unpin" in orjson.loads(done.stdout)[0]["pending"][0]
-    light.command("hmem", "release", "unpin")
+    assert "hmem release rollback --unpin" in orjson.loads(done.stdout)[0]["pending"][0]
+    light.command("hmem", "release", "rollback", "--unpin")
     light.night()
     assert hmem(light, "forget", "--resume").returncode == 0
 
