@@ -47,7 +47,6 @@ from shared.errors import (
 )
 from shared.ranking.extractive_summary import SUMMARY_VERSION
 from shared.release.manifest import FORMAT_VERSION, Manifest
-from shared.system import faults
 from shared.system.faults import crash_point
 from shared.turns.chunking import CHUNKER_VERSION
 from shared.turns.records import Tombstone
@@ -93,7 +92,6 @@ def run_nights(
     `accept`: also publish a release that finds far less than the current one. `rebuild`: called with the current release once an unfinished
     night is finished; if it returns true, the new night builds even if nothing is new.
     """
-    faults.arm(settings)
     with only_night(settings) as (client, lease):
         try:
             refuse_without_packages(settings)

@@ -11,8 +11,8 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))
 
+from dispatcher.features.approvals.tests.asking import Asking, asking, person  # noqa: E402
 from scripts.record_buttons import Recorder, record  # noqa: E402
-from tests.dispatcher.telegram.buttons.approvals.asking import Asking, asking, person  # noqa: E402
 from tests.support.machine import wait_for  # noqa: E402
 
 TARGET = ROOT / "docs" / "recordings" / "telegram-approval.txt"

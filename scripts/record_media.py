@@ -15,9 +15,9 @@ from typing import Any
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))
 
-from dispatcher.features.media.tests.talk import CHAT, OGG, Talk, png, talking  # noqa: E402
 from scripts.record_buttons import Recorder, record  # noqa: E402
 from tests.servers.messages_api import Reply, ToolCall  # noqa: E402
+from tests.support.talk import CHAT, OGG, Talk, png, talking  # noqa: E402
 
 TARGET = ROOT / "docs" / "recordings" / "telegram-media.txt"
 HEAD = """\

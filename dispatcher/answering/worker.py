@@ -1,7 +1,7 @@
 """The dispatcher's loop: claims tasks and hands them over (task_handler.py), up to MAX_CONCURRENT_TASKS in parallel, one at a time per chat.
 
 In the background: the heartbeat, which also recovers the tasks of dead workers, the watch over the release, and the watch for cancelled tasks.
-A stop gives the running tasks STOP_TIMEOUT to end; then, or at a second stop, their processes are killed and they go back to the queue.
+A stop gives the running tasks TASK_TIMEOUT to end; then, or at a second stop, their processes are killed and they go back to the queue.
 """
 
 from __future__ import annotations
@@ -167,9 +167,9 @@ class Worker:
 
     async def _finish_running(self) -> None:
         if self._running:
-            log.info("finishing running tasks", tasks=len(self._running), seconds=self._settings.stop_timeout)
+            log.info("finishing running tasks", tasks=len(self._running), seconds=self._settings.task_timeout)
             waiting = [asyncio.create_task(self._all_ended()), asyncio.create_task(self._stop_now.wait())]
-            await asyncio.wait(waiting, timeout=self._settings.stop_timeout, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait(waiting, timeout=self._settings.task_timeout, return_when=asyncio.FIRST_COMPLETED)
             for one in waiting:
                 one.cancel()
         if running := list(self._running):

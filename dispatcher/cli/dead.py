@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Sequence
+from contextlib import closing
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -19,104 +19,97 @@ from shared.wire.values import shown
 if TYPE_CHECKING:
     from dispatcher.queue.dead_letters import DeadLetter, DeadLetters
 
-app = application("Tasks that the dispatcher could not process: list, retry, drop.")
+app = application()
 
 #: Characters of a reason and of a text that a list shows.
 REASON, TEXT = 80, 60
 
-Ids = Annotated[list[str] | None, typer.Argument(metavar="[ID]...", help="Ids, or the beginnings of ids.")]
-Every = Annotated[bool, typer.Option("--all", help="All of them.")]
 
-
-@contextmanager
-def _opened() -> Iterator[tuple[Settings, DeadLetters]]:
-    from dispatcher.queue.dead_letters import DeadLetters
-
-    settings = start()
-    with closing(connect(settings)) as client:
-        yield settings, DeadLetters(client, settings.task_bytes)
-
-
-@app.command("list")
-def list_(
-    id_: Annotated[
-        str | None, typer.Argument(metavar="[ID]", help="Only this one, with everything that was stored of it.")
-    ] = None,
+@app.command()
+def dead(
+    ids: Annotated[list[str] | None, typer.Argument(metavar="[ID]...", help="Ids, or the beginnings of ids.")] = None,
+    retry: Annotated[
+        bool,
+        typer.Option(
+            "--retry", help="Queue them again, or have their tags carried out, as if they had never been tried."
+        ),
+    ] = False,
+    drop: Annotated[
+        bool,
+        typer.Option("--drop", help="Delete them permanently. A turn that was already stored of one stays stored."),
+    ] = False,
+    every: Annotated[bool, typer.Option("--all", help="With --retry or --drop: all of them.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="With --drop: do not ask for confirmation.")] = False,
     json: Json = False,
 ) -> None:
-    """Every dead letter, oldest first: id, time, chat, reason and the beginning of its text; or one of them whole."""
-    if id_ is not None:
-        _show(id_, json=json)
-        return
-    with _opened() as (settings, letters):
-        if json:
-            print_json([letter.to_json() for letter in letters.all()])
+    """Tasks that the dispatcher could not process, oldest first: id, time, chat, reason, and the beginning of the text. With an ID, the whole of
+    it; with --retry or --drop they are queued again or deleted."""
+    from dispatcher.queue.dead_letters import DeadLetters
+
+    if retry and drop:
+        raise InvalidInput("--retry and --drop exclude each other. Leave one of them out.")
+    settings = start()
+    with closing(connect(settings)) as client:
+        letters = DeadLetters(client, settings.task_bytes)
+        if not (retry or drop):
+            chosen = letters.chosen(ids, every=False) if ids else list(letters.all())
+            _show(chosen, settings, whole=bool(ids), json=json)
             return
-        found = False
-        for letter in letters.all():
-            found = True
-            typer.echo(_line(letter, settings))
-    typer.echo("Use hmem dead list ID, retry ID or drop ID." if found else "There are no dead letters.", err=True)
+        chosen = letters.chosen(ids or [], every=every)
+        if retry:
+            _retry(letters, chosen, json=json)
+        else:
+            _drop(letters, chosen, settings, yes=yes, json=json)
 
 
-def _show(id_: str, *, json: bool) -> None:
-    with _opened() as (settings, letters):
-        (letter,) = letters.chosen([id_], every=False)
+def _show(letters: Sequence[DeadLetter], settings: Settings, *, whole: bool, json: bool) -> None:
     if json:
-        print_json(letter.to_json() | {"content": letter.content.decode("utf-8", "replace")})
+        more = [{"content": one.content.decode("utf-8", "replace")} if whole else {} for one in letters]
+        print_json([one.to_json() | content for one, content in zip(letters, more, strict=True)])
         return
+    for letter in letters:
+        typer.echo(_whole(letter, settings) if whole else _line(letter, settings))
+    if not whole:
+        todo = "Use hmem dead ID, hmem dead --retry ID or hmem dead --drop ID."
+        typer.echo(todo if letters else "There are no dead letters.", err=True)
+
+
+def _whole(letter: DeadLetter, settings: Settings) -> str:
     rows = {
         "id": letter.name,
         "at": _when(letter, settings),
         "chat": letter.chat_id or "unknown",
         "task": letter.task_id or "unknown",
         "why": letter.reason,
-        "retry": letter.why_not(settings.task_bytes) or f"hmem dead retry {letter.name}",
+        "retry": letter.why_not(settings.task_bytes) or f"hmem dead --retry {letter.name}",
     }
-    for name, value in rows.items():
-        typer.echo(f"{name:6} {_plain(value)}")
-    typer.echo("\n" + "\n".join(_plain(line) for line in letter.text.splitlines()))
+    text = [_plain(line) for line in letter.text.splitlines()]
+    return "\n".join([*(f"{name:6} {_plain(value)}" for name, value in rows.items()), "", *text])
 
 
-@app.command()
-def retry(ids: Ids = None, every: Every = False, json: Json = False) -> None:
-    """Put tasks back into the queue, and tags back in line for the dispatcher, as if they had never been tried."""
-    outcomes: list[dict[str, object]] = []
-    with _opened() as (_, letters):
-        for letter in letters.chosen(ids or [], every=every):
-            try:
-                outcomes.append({"id": letter.name, "retried": True, "outcome": letters.retry(letter)})
-            except InvalidInput as error:
-                outcomes.append({"id": letter.name, "retried": False, "outcome": str(error)})
-            if not json:
-                last = outcomes[-1]
-                typer.echo(
-                    f"{letter.name} {last['outcome']}." if last["retried"] else last["outcome"], err=not last["retried"]
-                )
+def _retry(letters: DeadLetters, chosen: Sequence[DeadLetter], *, json: bool) -> None:
+    outcomes = list[dict[str, object]]()
+    for letter in chosen:
+        try:
+            retried, outcome = True, letters.retry(letter)
+        except InvalidInput as error:
+            retried, outcome = False, str(error)
+        outcomes.append({"id": letter.name, "retried": retried, "outcome": outcome})
+        if not json:
+            typer.echo(f"{letter.name} {outcome}." if retried else outcome, err=not retried)
     if json:
         print_json(outcomes)
     if refused := [str(one["id"]) for one in outcomes if not one["retried"]]:
         raise InvalidInput(f"{len(refused)} of {len(outcomes)} dead letters were not retried: {', '.join(refused)}.")
-    if not outcomes and not json:
-        typer.echo("There are no dead letters.", err=True)
 
 
-@app.command()
-def drop(
-    ids: Ids = None,
-    every: Every = False,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
-    json: Json = False,
-) -> None:
-    """Delete dead letters permanently. A turn that was already stored from such a message stays stored."""
-    with _opened() as (settings, letters):
-        chosen = letters.chosen(ids or [], every=every)
-        if not json:
-            for letter in chosen:
-                typer.echo(_line(letter, settings))
-        if chosen and not yes and not (sys.stdin.isatty() and typer.confirm(f"Drop {len(chosen)} dead letters?")):
-            raise InvalidInput("Nothing was dropped. Run it again with --yes.")
-        dropped = [letter.name for letter in chosen if letters.drop(letter)]
+def _drop(letters: DeadLetters, chosen: Sequence[DeadLetter], settings: Settings, *, yes: bool, json: bool) -> None:
+    if not json:
+        for letter in chosen:
+            typer.echo(_line(letter, settings))
+    if chosen and not yes and not (sys.stdin.isatty() and typer.confirm(f"Drop {len(chosen)} dead letters?")):
+        raise InvalidInput("Nothing was dropped. Run it again with --yes.")
+    dropped = [letter.name for letter in chosen if letters.drop(letter)]
     if json:
         print_json({"dropped": dropped})
     else:

@@ -57,7 +57,7 @@ def _status_rows(found: Status, settings: Settings) -> dict[str, str]:
     more = "+" if found.turns_waiting == SAMPLED_TURNS else ""
     rows = {
         "queue": f"{found.queued} waiting, {found.in_flight} in flight, {found.dead_letters} dead letters"
-        + (" (hmem dead list)" if found.dead_letters else ""),
+        + (" (hmem dead)" if found.dead_letters else ""),
         "dispatchers": workers or "none running",
         "telegram bot": found.bot or "none running (other bots are not visible here)",
         **({"guests": f"{found.guests} (beside ALLOWED_CHATS)"} if found.guests else {}),
@@ -75,7 +75,7 @@ def _status_rows(found: Status, settings: Settings) -> dict[str, str]:
     if found.pin:
         since = zoned_text(found.pin.since, settings.timezone)
         note = "" if found.pin.run == found.release else " (not current: hmem release rollback was interrupted)"
-        rows["pin"] = f"pinned at {found.pin.run} since {since}{note}; hmem release unpin"
+        rows["pin"] = f"pinned at {found.pin.run} since {since}{note}; hmem release rollback --unpin"
     rows["last good night"] = night
     if found.forgetting:
         rows["forgetting"] = f"{len(found.forgetting)} unfinished ({', '.join(found.forgetting)}); hmem forget --resume"

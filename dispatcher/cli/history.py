@@ -1,4 +1,4 @@
-"""`hmem history`, `hmem summary`: the turns of one chat in the order of time, and what the last night made of them."""
+"""`hmem history`: the turns of one chat in the order of time, or what the last night made of them."""
 
 from __future__ import annotations
 
@@ -43,12 +43,16 @@ def history(
         ),
     ] = None,
     limit: Annotated[int, typer.Option(min=1, help="Maximum number of turns: the newest.")] = 50,
+    summary: Annotated[bool, typer.Option("--summary", help="Last night's summary of the chat instead.")] = False,
     json: Json = False,
 ) -> None:
     """The turns of one chat in the order of time, from last night's release and from today; without forgotten ones."""
     from shared.search.history import HistoryQuery
 
     settings, chat_id = start(), given_chat(chat)
+    if summary:
+        _print_summary(settings, chat_id, json=json)
+        return
     zone = settings.timezone
     asked = HistoryQuery(chat_id, limit, *given_times(since, until, zone), contains)
     result, run = _look(settings, asked)
@@ -71,13 +75,10 @@ def history(
     say_notes(notes)
 
 
-@app.command(context_settings={"ignore_unknown_options": True})
-def summary(chat: Chat, json: Json = False) -> None:
-    """Last night's summary of one chat."""
+def _print_summary(settings: Settings, chat_id: str, *, json: bool) -> None:
     from dispatcher.memory.day.open_memory import open_memory
     from dispatcher.prompt.assemble import summary_of
 
-    settings, chat_id = start(), given_chat(chat)
     with open_memory(settings) as memory:
         release = memory.required_release()
         text, why = summary_of(release, chat_id, memory.day.forgotten)

@@ -46,7 +46,6 @@ COMMANDS = (
         "dispatcher.cli.history",
         "The turns of one chat in the order of time, from last night's release and from today; without forgotten ones.",
     ),
-    CommandEntry("summary", "dispatcher.cli.history", "Last night's summary of one chat."),
     CommandEntry("memory", "dispatcher.cli.memory", "The typed memories of a chat: facts, goals, preferences."),
     CommandEntry(
         "status",
@@ -60,9 +59,14 @@ COMMANDS = (
         "What is wrong on this host, why, and what to do. Exits with the code of the first problem; without --fix it changes nothing.",
     ),
     CommandEntry(
-        "release", "dispatcher.cli.copies.release", "The releases on this host: list, verify, rollback, unpin, prune."
+        "release", "dispatcher.cli.copies.release", "The releases on this host: list, verify, rollback, prune."
     ),
-    CommandEntry("dead", "dispatcher.cli.dead", "Tasks that the dispatcher could not process: list, retry, drop."),
+    CommandEntry(
+        "dead",
+        "dispatcher.cli.dead",
+        "Tasks that the dispatcher could not process, oldest first: id, time, chat, reason, and the beginning of the text. "
+        "With an ID, the whole of it; with --retry or --drop they are queued again or deleted.",
+    ),
     CommandEntry(
         "export",
         "dispatcher.cli.copies.chat_data",

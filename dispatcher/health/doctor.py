@@ -12,47 +12,12 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import replace
+from importlib import import_module
 from typing import Any
 
 from redis import Redis
 from redis.exceptions import NoPermissionError
 
-from dispatcher.health.checks.bot import check_bot, check_owners
-from dispatcher.health.checks.claude import check_claude, check_login
-from dispatcher.health.checks.formats import check_formats
-from dispatcher.health.checks.host import (
-    check_directories,
-    check_disk,
-    check_secret,
-    check_state,
-)
-from dispatcher.health.checks.isolation import check_isolation
-from dispatcher.health.checks.memory import (
-    check_embedder,
-    check_forgetting,
-    check_pin,
-    check_release,
-    check_store,
-    check_vectors,
-)
-from dispatcher.health.checks.night import (
-    check_archive,
-    check_failed_night,
-    check_mirror,
-    check_night,
-    check_night_directory,
-    check_owner_key,
-)
-from dispatcher.health.checks.queue import check_dead, check_dispatcher, check_features
-from dispatcher.health.checks.redis import (
-    check_clock,
-    check_eviction,
-    check_expiry,
-    check_persistence,
-    check_redis,
-    check_restart,
-)
-from dispatcher.health.checks.redis_rights import check_rights
 from dispatcher.health.findings import Check, Finding, Setup, of_error, problem, skipped
 from dispatcher.health.hooks import checks
 from shared.config.settings import Settings
@@ -66,40 +31,50 @@ REDIS_SECONDS = 5.0
 MARKS = {"ok": "✓", "warning": "!", "problem": "✗", "skipped": "-"}
 
 
+def made_by(module: str, name: str) -> Callable[[Setup], Finding]:
+    """A function of `checks/`, whose module is imported when the check is made: `hmem status` and the alarms need only some."""
+
+    def run(setup: Setup) -> Finding:
+        found: Finding = getattr(import_module(f"dispatcher.health.checks.{module}"), name)(setup)
+        return found
+
+    return run
+
+
 #: Those of the core, in order of importance; features' follow.
 CHECKS: tuple[Check, ...] = (
-    Check("settings", check_secret),
-    Check("redis", check_redis),
-    Check("rights", check_rights, needs=("redis",)),
-    Check("eviction", check_eviction, needs=("redis",), alarm="problem"),
-    Check("persistence", check_persistence, needs=("redis",), alarm="warning"),
-    Check("restart", check_restart, needs=("redis",)),
-    Check("clock", check_clock, needs=("redis",)),
-    Check("expiry", check_expiry, needs=("redis",)),
-    Check("claude", check_claude),
-    Check("login", check_login, needs=("claude",)),
-    Check("dispatcher", check_dispatcher, needs=("redis",), status=True),
-    Check("dead letters", check_dead, needs=("redis",), morning=True),
-    Check("features", check_features, needs=("redis",)),
-    Check("bot", check_bot, needs=("redis",)),
-    Check("owners", check_owners, needs=("redis",)),
-    Check("isolation", check_isolation),
-    Check("state", check_state),
-    Check("directories", check_directories),
-    Check("disk", check_disk, alarm="problem", morning=True),
-    Check("formats", check_formats),
-    Check("release", check_release, status=True),
-    Check("pin", check_pin, alarm="problem", morning=True, status=True),
-    Check("embedder", check_embedder),
-    Check("vectors", check_vectors, needs=("release", "embedder")),
-    Check("store", check_store, needs=("redis", "state")),
-    Check("forgetting", check_forgetting),
-    Check("night", check_night, needs=("redis",), status=True),
-    Check("failed night", check_failed_night, needs=("redis",), alarm="problem"),
-    Check("night dir", check_night_directory),
-    Check("archive", check_archive),
-    Check("mirror", check_mirror, alarm="problem"),
-    Check("owner key", check_owner_key),
+    Check("settings", made_by("host", "check_secret")),
+    Check("redis", made_by("redis", "check_redis")),
+    Check("rights", made_by("redis_rights", "check_rights"), needs=("redis",)),
+    Check("eviction", made_by("redis", "check_eviction"), needs=("redis",), alarm="problem"),
+    Check("persistence", made_by("redis", "check_persistence"), needs=("redis",), alarm="warning"),
+    Check("restart", made_by("redis", "check_restart"), needs=("redis",)),
+    Check("clock", made_by("redis", "check_clock"), needs=("redis",)),
+    Check("expiry", made_by("redis", "check_expiry"), needs=("redis",)),
+    Check("claude", made_by("claude", "check_claude")),
+    Check("login", made_by("claude", "check_login"), needs=("claude",)),
+    Check("dispatcher", made_by("queue", "check_dispatcher"), needs=("redis",), status=True),
+    Check("dead letters", made_by("queue", "check_dead"), needs=("redis",), morning=True),
+    Check("features", made_by("queue", "check_features"), needs=("redis",)),
+    Check("bot", made_by("bot", "check_bot"), needs=("redis",)),
+    Check("owners", made_by("bot", "check_owners"), needs=("redis",)),
+    Check("isolation", made_by("isolation", "check_isolation")),
+    Check("state", made_by("host", "check_state")),
+    Check("directories", made_by("host", "check_directories")),
+    Check("disk", made_by("host", "check_disk"), alarm="problem", morning=True),
+    Check("formats", made_by("formats", "check_formats")),
+    Check("release", made_by("release", "check_release"), status=True),
+    Check("pin", made_by("release", "check_pin"), alarm="problem", morning=True, status=True),
+    Check("embedder", made_by("memory", "check_embedder")),
+    Check("vectors", made_by("memory", "check_vectors"), needs=("release", "embedder")),
+    Check("store", made_by("memory", "check_store"), needs=("redis", "state")),
+    Check("forgetting", made_by("memory", "check_forgetting")),
+    Check("night", made_by("night", "check_night"), needs=("redis",), status=True),
+    Check("failed night", made_by("night", "check_failed_night"), needs=("redis",), alarm="problem"),
+    Check("night dir", made_by("night", "check_night_directory")),
+    Check("archive", made_by("night", "check_archive")),
+    Check("mirror", made_by("night", "check_mirror"), alarm="problem"),
+    Check("owner key", made_by("night", "check_owner_key")),
 )
 
 

@@ -100,7 +100,7 @@ class Fault(IntEnum):
     DEAD_LETTERS = (
         46,
         "There are unanswered messages in the dead letters.",
-        "hmem dead list, then hmem dead retry or hmem dead drop.",
+        "hmem dead, then hmem dead --retry or hmem dead --drop.",
     )
 
     @property

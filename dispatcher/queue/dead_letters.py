@@ -109,7 +109,7 @@ class DeadLetter:
         try:
             Task.parse(self.content)
         except RecordRefused as error:
-            return f"it is not a task that could be answered ({error}). Check it (hmem dead list), then drop it"
+            return f"it is not a task that could be answered ({error}). Check it (hmem dead), then drop it"
         if len(self.content) > task_bytes:
             return f"it has {len(self.content)} bytes, and the limit is {task_bytes}. Raise TASK_BYTES"
         return None
@@ -156,7 +156,7 @@ class DeadLetters:
     def chosen(self, names: Sequence[str], *, every: bool) -> list[DeadLetter]:
         """All, or those whose ids begin with `names`; InvalidInput for an id that matches none or several."""
         if every == bool(names):
-            raise InvalidInput("Give the ids of dead letters (hmem dead list shows them), or --all.")
+            raise InvalidInput("Give the ids of dead letters (hmem dead shows them), or --all.")
         letters = list(self.all())
         return letters if every else list(dict.fromkeys(_named(letters, name) for name in names))
 
@@ -179,7 +179,7 @@ class DeadLetters:
         answer = int(self._retry(keys=names, args=arguments))
         if answer == 0:
             raise InvalidInput(
-                f"{letter.name} is no longer a dead letter: it was retried or dropped meanwhile. See hmem dead list."
+                f"{letter.name} is no longer a dead letter: it was retried or dropped meanwhile. See hmem dead."
             )
         if answer < 0:
             raise InvalidInput(
@@ -199,7 +199,7 @@ def _named(letters: Sequence[DeadLetter], name: str) -> DeadLetter:
     found = [one for one in letters if one.name.startswith(name.lower())] if len(name) >= FEWEST_DIGITS else []
     if len(found) != 1:
         which = "several dead letters" if found else "no dead letter"
-        raise InvalidInput(f"{name!r} matches {which}. hmem dead list shows the ids.")
+        raise InvalidInput(f"{name!r} matches {which}. hmem dead shows the ids.")
     return found[0]
 
 

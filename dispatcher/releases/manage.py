@@ -26,9 +26,7 @@ from shared.vectors.aliases import follow
 
 UNREADABLE = "unreadable"
 #: What a pin means; printed whenever one is set.
-PINNED_NIGHTS = (
-    "Until hmem release unpin, nights publish their releases without switching to them, and delete nothing from Redis."
-)
+PINNED_NIGHTS = "Until hmem release rollback --unpin, nights publish their releases without switching to them, and delete nothing from Redis."
 
 Say = Callable[[str], None]
 

@@ -204,7 +204,7 @@ def _released(summary: Mapping[str, Any]) -> str:
     if not summary["published"]:
         return "nothing new to release."
     if (pinned := summary.get("pinned")) is not None:
-        return f"published, but release {pinned} stays in use: it is pinned (hmem release unpin removes the pin)."
+        return f"published, but release {pinned} stays in use: it is pinned (hmem release rollback --unpin removes the pin)."
     moved = summary.get("moved")
     return f"released. {size_text(moved)} sent." if moved is not None else "released."
 

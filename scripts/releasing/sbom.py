@@ -18,7 +18,6 @@ from scripts.releasing.source import ReleaseRefused, Source
 
 #: The version of the format.
 SPEC = SchemaVersion.V1_6
-STATIC = Path("dispatcher/features/web/static")
 MODEL = Path("shared/models/all-MiniLM-L6-v2-int8")
 _ROW = re.compile(r"^\| `(\S+)` \| (\S+) (\S+) \| \[(\w+)\]\(.*\) \| `([0-9a-f]{64})` \|$", re.MULTILINE)
 
@@ -46,19 +45,20 @@ def _of_lock(source: Source, tree: Path, lock: Path) -> str:
 
 
 def shipped_scripts(tree: Path) -> list[dict[str, Any]]:
-    """The files of the owner's page that others wrote, from the table beside them."""
-    rows = _ROW.findall((tree / STATIC / "SOURCES.md").read_text(encoding="utf-8"))
+    """The files of features that others wrote, from the tables beside them."""
+    tables = sorted(tree.glob("dispatcher/features/*/static/SOURCES.md"))
     return [
         {
             "type": "file",
-            "bom-ref": f"{STATIC}/{file}",
+            "bom-ref": f"{table.parent.relative_to(tree)}/{file}",
             "name": f"{name}: {file}",
             "version": version,
             "purl": f"pkg:npm/{name}@{version}",
             "licenses": [{"license": {"id": licence}}],
-            "hashes": [_hash_of(tree / STATIC / file)],
+            "hashes": [_hash_of(table.parent / file)],
         }
-        for file, name, version, licence, _ in rows
+        for table in tables
+        for file, name, version, licence, _ in _ROW.findall(table.read_text(encoding="utf-8"))
     ]
 
 

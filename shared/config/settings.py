@@ -26,7 +26,7 @@ from shared.config import sources, values
 from shared.config.chat_settings import ChatSettings
 from shared.config.feature_settings import CONFIG, FeatureSettings, Part, feature_settings
 from shared.config.night_settings import NightSettings
-from shared.config.values import AbsolutePath, ClockTime, MemoryBackend
+from shared.config.values import AbsolutePath, BlankIsUnset, ClockTime, MemoryBackend
 from shared.errors import SettingsError
 
 #: Vector indexes that this version knows, the preferred one first.
@@ -45,7 +45,7 @@ class Settings(ChatSettings, NightSettings):
         description="the same Redis with its administrator's login; only hmem forget uses it, to rewrite Redis' files and empty its logs",
         repr=False,
     )
-    result_hmac_key: SecretStr | None = Field(
+    result_hmac_key: BlankIsUnset[SecretStr] = Field(
         None,
         description="key that signs results: the same as the bot's, at least 16 characters; required by hmem run and hmem ask",
     )
@@ -73,7 +73,7 @@ class Settings(ChatSettings, NightSettings):
         description="vector search; auto: the first index of the release; none: keyword search only; summary: no search, the whole summary",
     )
     qdrant_url: str | None = Field(None, description="the Qdrant server, such as http://127.0.0.1:6333", repr=False)
-    qdrant_api_key: SecretStr | None = Field(None, description="its API key, if it requires one")
+    qdrant_api_key: BlankIsUnset[SecretStr] = Field(None, description="its API key, if it requires one")
     redis_vectors_url: str | None = Field(
         None,
         description="the Redis 8 or newer that stores vectors; unset: REDIS_URL",
@@ -148,12 +148,9 @@ class Settings(ChatSettings, NightSettings):
     )
     session_ttl: int = Field(14_400, ge=1, description="lifetime of a Claude session after its last answer, in seconds")
     task_timeout: float = Field(
-        600.0, gt=0, description="time limit of one answer, in seconds; with h-cli's bot 280, since it waits 300"
-    )
-    stop_timeout: float = Field(
         600.0,
-        ge=0,
-        description="seconds that running answers get when hmem run is stopped, before they go back to the queue",
+        gt=0,
+        description="time limit of one answer, in seconds, also while hmem run stops; with h-cli's bot 280, since it waits 300",
     )
     task_bytes: int = Field(
         262_144,
@@ -186,7 +183,9 @@ class Settings(ChatSettings, NightSettings):
         description="size of a conversation, in tokens of 4 characters, above which it is summarised and a new session begins",
     )
 
-    telegram_bot_token: SecretStr | None = Field(None, description="the token of @BotFather; hmem telegram needs it")
+    telegram_bot_token: BlankIsUnset[SecretStr] = Field(
+        None, description="the token of @BotFather; hmem telegram needs it"
+    )
     telegram_api_url: str = Field("https://api.telegram.org", description="the Bot API server")
     allowed_chats: str = Field(
         "", description="ids of the chats that the bot answers, comma-separated (groups are negative); empty: none"
@@ -207,7 +206,6 @@ class Settings(ChatSettings, NightSettings):
         "18:00", description="when a chat is reminded of a goal on the day before its deadline, in CHAT_TIMEZONE"
     )
     log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="lowest level that is logged")
-    hmem_crash_at: str | None = Field(None, description="for tests: the point at which the process kills itself")
     log_json: bool = Field(False, description="log lines as JSON")
 
     def of(self, part: type[Part]) -> Part:
@@ -245,11 +243,6 @@ class Settings(ChatSettings, NightSettings):
     @classmethod
     def _known_database(cls, value: str | None) -> str | None:
         return values.database_url(value)
-
-    @field_validator("result_hmac_key", "telegram_bot_token", "qdrant_api_key", mode="before")
-    @classmethod
-    def _blank_is_none(cls, value: Any) -> Any:
-        return None if isinstance(value, str) and not value.strip() else value
 
     @field_validator("redis_url", "redis_admin_url", "redis_vectors_url")
     @classmethod

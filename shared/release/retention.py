@@ -53,7 +53,7 @@ def read_pin(memory_dir: Path) -> Pin | None:
     except (ValueError, KeyError, TypeError) as error:
         raise ReleaseRefused(
             f"The pin {path} is damaged ({error!r}), so nothing is switched. "
-            "Remove it (hmem release unpin), or set it again (hmem release rollback RUN)."
+            "Remove it (hmem release rollback --unpin), or set it again (hmem release rollback RUN)."
         ) from error
 
 

@@ -182,11 +182,9 @@ def start(
     """
     from shared.config import credentials
     from shared.config.settings import load_settings
-    from shared.system import faults
 
     credentials.begin_as(part, *children)
     settings = _with_key_file(load_settings())
-    faults.arm(settings)
     if directory:
         _go_on_as_owner_of(getattr(settings, directory), settings, spanning=bool(children))
     if formats:

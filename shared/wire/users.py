@@ -258,7 +258,7 @@ OWNER = User(
         writes("HDEL", keys.APPROVALS_OPEN, why="… questions about tools"),
         writes("DEL", APPROVAL, why="… their answers"),
         writes("LREM", keys.APPROVALS, why="… and their records"),
-        writes("RPUSH", keys.TAGS, why="`hmem dead retry` returns tags to the dispatcher (tasks go to the queue, as with `hmem ask`)"),
+        writes("RPUSH", keys.TAGS, why="`hmem dead --retry` returns tags to the dispatcher (tasks go to the queue, as with `hmem ask`)"),
         writes("DEL", DONE, ATTEMPTS, CANCEL, why="… and clears that the task was tried or cancelled"),
         both("HSETNX", keys.BOT_WAITING, why="… and has the bot deliver the late answer"),
     ),

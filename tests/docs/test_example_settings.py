@@ -34,7 +34,7 @@ def test_the_example_settings_hold_every_setting_with_its_default(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     lines = example_lines()
-    assert set(lines) == set(setting_names()) - {"HMEM_CRASH_AT"}
+    assert set(lines) == set(setting_names())
     path = tmp_path / "hmem.toml"
     monkeypatch.setenv("HMEM_CONFIG", str(path))
     for name, (line, is_default) in lines.items():

@@ -28,10 +28,10 @@ SERVICES: dict[str, Any] = COMPOSE["services"]
 
 def test_stopping_leaves_time_for_the_running_answers() -> None:
     unit = settings_of(SYSTEMD / "hmem-dispatcher.service")
-    longest = Settings.model_fields["stop_timeout"].default
+    longest = Settings.model_fields["task_timeout"].default
     assert float(unit["TimeoutStopSec"][0]) > longest + 10
     assert float(SERVICES["dispatcher"]["stop_grace_period"].rstrip("s")) > longest + 10
-    assert "STOP_TIMEOUT" not in SERVICES["dispatcher"]["environment"]
+    assert "TASK_TIMEOUT" not in SERVICES["dispatcher"]["environment"]
 
 
 def parser(half: str) -> Any:

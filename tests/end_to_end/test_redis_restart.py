@@ -12,12 +12,12 @@ import pytest
 from redis import Redis
 from redis.asyncio import Redis as AsyncRedis
 
-from dispatcher.features.approvals.approvals import Approvals
 from dispatcher.health.checks.redis import check_restart
 from dispatcher.health.findings import Setup
 from dispatcher.memory.tombstones import Forgotten
 from dispatcher.queue.tasks import TaskQueue
 from shared.config.settings import load_settings
+from shared.hooks import feature_names
 from shared.turns.records import ROLES, Tombstone, loads_object
 from shared.turns.signed.approvals import ToolDecision, ToolQuestion
 from shared.wire.acl import DEFAULT, renewed
@@ -171,6 +171,8 @@ async def heartbeat(url: str) -> None:
 
 
 async def record_of_a_tool(url: str) -> None:
+    from dispatcher.features.approvals.approvals import Approvals
+
     async with AsyncRedis.from_url(url) as client:
         approvals = Approvals(load_settings(result_hmac_key=SECRET), client)
         question = ToolQuestion("9912", "1", "t1", "Bash", "ls", 5e9)
@@ -178,4 +180,4 @@ async def record_of_a_tool(url: str) -> None:
 
 
 #: Those that are sent by MULTI and EXEC.
-TRANSACTIONS = (heartbeat, record_of_a_tool)
+TRANSACTIONS = (heartbeat, *((record_of_a_tool,) if "approvals" in feature_names() else ()))

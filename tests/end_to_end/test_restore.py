@@ -24,7 +24,7 @@ CHAT, GROUP = "9912", "-100123"
 READ = [
     ["memory", "list", CHAT], ["memory", "list", CHAT, "--json"], ["memory", "list", "--", GROUP],
     ["history", CHAT, "--since", "2001-01-01"], ["history", "--since", "2001-01-01", "--", GROUP],
-    ["search", CHAT, "boiler code"], ["context", CHAT, "what is the boiler code?"], ["summary", CHAT],
+    ["search", CHAT, "boiler code"], ["context", CHAT, "what is the boiler code?"], ["history", CHAT, "--summary"],
 ]  # fmt: skip
 
 

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from dispatcher.features.media.tests.talk import CHAT, CLAUDE, Talk
 from tests.engines.models.setup import apt_program, models_python, packaged
 from tests.support.day.telegram_bot import staged
 from tests.support.machine import wait_for
+from tests.support.talk import CHAT, CLAUDE, Talk
 from tests.support.world import REPOSITORY, Dispatcher
 
 pytestmark = pytest.mark.engines

@@ -120,7 +120,7 @@ class NightPart:
         if self.done():
             return None
         if self.pinned and (self.later or not self.archive_here):
-            return "a pinned release contains it; run hmem release unpin, then a night, then hmem forget --resume"
+            return "a pinned release contains it; run hmem release rollback --unpin, then a night, then hmem forget --resume"
         if not self.archive_here:
             return NOT_HERE
         if self.later:

@@ -8,12 +8,12 @@ import typer
 
 from dispatcher.cli.arguments import Json
 from dispatcher.releases import manage
-from shared.errors import ReleaseRefused
+from shared.errors import InvalidInput, ReleaseRefused
 from shared.system.command import application, print_json, start
 from shared.text.format import size_text, time_text
 from shared.text.times import moment
 
-app = application("The releases on this host: list, verify, rollback, unpin, prune.")
+app = application("The releases on this host: list, verify, rollback, prune.")
 
 #: These commands write the releases' directory; run by root, they act as its owner.
 WRITES = "hmem_memory_dir"
@@ -70,8 +70,17 @@ def verify(
 
 
 @app.command()
-def rollback(run: Run = None, json: Json = False) -> None:
-    """Go back to the release before the current one, or to RUN, and stay there until `hmem release unpin`."""
+def rollback(
+    run: Run = None,
+    unpin: Annotated[bool, typer.Option("--unpin", help="End a rollback: the next night switches again.")] = False,
+    json: Json = False,
+) -> None:
+    """Go back to the release before the current one, or to RUN, and stay there until `hmem release rollback --unpin`."""
+    if unpin:
+        if run is not None:
+            raise InvalidInput("--unpin ends whatever rollback there is. Leave RUN out.")
+        _unpin(json=json)
+        return
     now, before = manage.roll_back(start(directory=WRITES), run, lambda line: typer.echo(line, err=True))
     if json:
         print_json({"current": now, "before": before, "pinned": now, "note": manage.PINNED_NIGHTS})
@@ -80,9 +89,7 @@ def rollback(run: Run = None, json: Json = False) -> None:
     typer.echo(f"Release {now} is current{was}, and pinned. {manage.PINNED_NIGHTS}")
 
 
-@app.command()
-def unpin(json: Json = False) -> None:
-    """Remove the pin of a rollback: the next night switches again."""
+def _unpin(*, json: bool) -> None:
     lifted, run = manage.unpin(start(directory=WRITES).hmem_memory_dir)
     if json:
         print_json({"unpinned": lifted, "run": run})

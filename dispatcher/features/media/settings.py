@@ -5,7 +5,7 @@ from __future__ import annotations
 from pydantic import Field, SecretStr, field_validator
 
 from shared.config.feature_settings import FeatureSettings
-from shared.config.values import http_url
+from shared.config.values import BlankIsUnset, http_url
 
 
 class MediaSettings(FeatureSettings):
@@ -14,13 +14,13 @@ class MediaSettings(FeatureSettings):
         description="keep the files of messages themselves for ever: in the archive, in its mirror and in exports, until they are forgotten",
     )
 
-    transcribe_url: str | None = Field(
+    transcribe_url: BlankIsUnset[str] = Field(
         None,
         description="a server that transcribes recordings as OpenAI's /v1/audio/transcriptions does, such as http://127.0.0.1:8000; unset: none",
         repr=False,
     )
-    transcribe_key: SecretStr | None = Field(None, description="its API key, if it requires one")
-    transcribe_model: str | None = Field(
+    transcribe_key: BlankIsUnset[SecretStr] = Field(None, description="its API key, if it requires one")
+    transcribe_model: BlankIsUnset[str] = Field(
         None,
         pattern=r"^[A-Za-z0-9/][A-Za-z0-9._/-]{0,199}$",
         description="the model; with TRANSCRIBE_URL the server's (unset: whisper-1), without it one of faster-whisper on this host, such as small",
@@ -31,11 +31,6 @@ class MediaSettings(FeatureSettings):
         False,
         description="send what Claude makes in the chat's directory, by Bash or a tool of an MCP server (the CLI's Write may not write there)",
     )
-
-    @field_validator("transcribe_url", "transcribe_key", "transcribe_model", mode="before")
-    @classmethod
-    def _unset_if_blank(cls, value: object) -> object:
-        return None if isinstance(value, str) and not value.strip() else value
 
     @field_validator("transcribe_url")
     @classmethod

@@ -26,7 +26,6 @@ from dispatcher.features.web.requests.access import Access, Grant, Session, TooM
 from dispatcher.features.web.requests.asked import Asked, NotShown
 from dispatcher.features.web.requests.guard import BODY_BYTES, UPLOAD_PATH, Guard
 from dispatcher.features.web.requests.uploads import store_upload
-from dispatcher.features.web.settings import WebSettings
 from shared.config.settings import Settings
 from shared.config.values import named_chats
 from shared.errors import InvalidInput
@@ -183,8 +182,8 @@ async def _defect(request: Request, error: Exception) -> Response:
     return _error(500, "This page failed by a defect of the program. Its log has the details; please report it.")
 
 
-def grants_of(settings: Settings, *, read_only: bool) -> list[Grant]:
-    """Those of the printed links: the owner's, and one for a look."""
-    chats = named_chats(settings.of(WebSettings).web_chats) or None
-    look = Grant(chats, read_only=True)
-    return [look] if read_only else [Grant(chats), look]
+def grants_of(chats: str, *, read_only: bool) -> list[Grant]:
+    """Those of the printed links: the owner's, and one for a look; `chats`: the only ones that they show."""
+    shown = named_chats(chats) or None
+    look = Grant(shown, read_only=True)
+    return [look] if read_only else [Grant(shown), look]

@@ -16,7 +16,7 @@ app = application()
 @app.command()
 def web(
     listen: Annotated[str, typer.Option(help="Address and port instead of WEB_LISTEN.")] = "",
-    chats: Annotated[str, typer.Option(help="Show only these chats, comma-separated, instead of WEB_CHATS.")] = "",
+    chats: Annotated[str, typer.Option(help="Show only these chats, comma-separated.")] = "",
     read_only: Annotated[bool, typer.Option("--read-only", help="Print only a link for a look.")] = False,
     open_: Annotated[bool, typer.Option("--open", help="Open the link in a browser.")] = False,
 ) -> None:
@@ -29,5 +29,5 @@ def web(
         except ValueError as error:
             raise InvalidInput(f"{option}: {error}.") from error
     settings = start(children=("night",))
-    changes = {name: value for name, value in (("web_listen", listen), ("web_chats", chats)) if value}
-    serve(settings.changed(**changes), read_only=read_only, open_browser=open_)
+    changes = {"web_listen": listen} if listen else {}
+    serve(settings.changed(**changes), chats, read_only=read_only, open_browser=open_)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import html
 import ipaddress
 import socket
-import ssl
 import sys
 import tempfile
 import threading
@@ -56,7 +55,7 @@ class Prepared:
         self.reader.close()
 
 
-def prepare(settings: Settings, *, read_only: bool = False) -> Prepared:
+def prepare(settings: Settings, chats: str = "", *, read_only: bool = False) -> Prepared:
     """SettingsError if the address may not, or cannot, be listened on."""
     import uvicorn
     from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
@@ -65,9 +64,8 @@ def prepare(settings: Settings, *, read_only: bool = False) -> Prepared:
     host, port = listen_address(own.web_listen)
     secure = _checked(settings, host)
     listener = _listener(host, port)
-    scheme = "https" if own.web_tls_cert else "http"
-    bound = f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
-    access, reader = Access(grants_of(settings, read_only=read_only)), Reader(settings)
+    bound = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+    access, reader = Access(grants_of(chats, read_only=read_only)), Reader(settings)
     origins = _origins(settings, bound, host)
     served = PageServices(settings, access, reader, Jobs(settings), port, secure)
     app: ASGIApp = application(served, PAGES, [origin.partition("://")[2] for origin in origins], origins)
@@ -76,12 +74,12 @@ def prepare(settings: Settings, *, read_only: bool = False) -> Prepared:
         app = OnlyFrom(behind, own.web_proxy)
     base = origin_of(own.web_origin or bound)
     links = [f"{base}/enter?token={token}" for token, _ in access.tokens]
-    return Prepared(uvicorn.Server(_config(app, settings)), listener, reader, access, links)
+    return Prepared(uvicorn.Server(_config(app)), listener, reader, access, links)
 
 
-def serve(settings: Settings, *, read_only: bool, open_browser: bool) -> None:
+def serve(settings: Settings, chats: str, *, read_only: bool, open_browser: bool) -> None:
     """Print the links, and serve until it is stopped."""
-    with closing(prepare(settings, read_only=read_only)) as prepared:
+    with closing(prepare(settings, chats, read_only=read_only)) as prepared:
         _print_links(prepared.links, prepared.access)
         if open_browser:
             threading.Thread(target=_open_browser, args=(prepared,), daemon=True).start()
@@ -100,10 +98,9 @@ def _open_browser(prepared: Prepared) -> None:
         time.sleep(OPENING_SECONDS)
 
 
-def _config(app: ASGIApp, settings: Settings) -> uvicorn.Config:
+def _config(app: ASGIApp) -> uvicorn.Config:
     import uvicorn
 
-    own = settings.of(WebSettings)
     return uvicorn.Config(
         app,
         access_log=False,  # the address of the first request has the token
@@ -111,61 +108,28 @@ def _config(app: ASGIApp, settings: Settings) -> uvicorn.Config:
         log_level="warning",
         server_header=False,
         proxy_headers=False,  # they are read where the proxy is checked
-        ssl_certfile=own.web_tls_cert,
-        ssl_keyfile=own.web_tls_key,
         timeout_graceful_shutdown=STOP_SECONDS,
         ws="none",
     )
 
 
 def _checked(settings: Settings, host: str) -> bool:
-    """Whether browsers come by TLS. SettingsError for an address from which others could read along."""
+    """Whether browsers come by TLS, through a proxy. SettingsError for an address from which others could read along."""
     own = settings.of(WebSettings)
-    _check_certificate(settings)
-    tls, proxied = bool(own.web_tls_cert), bool(own.web_proxy)
     if own.web_origin and not own.web_origin.startswith("https://"):
         raise SettingsError(
             "WEB_ORIGIN has to begin with https://: without TLS anybody on the way could read the page."
         )
-    if proxied and not own.web_origin:
-        raise SettingsError("WEB_PROXY needs WEB_ORIGIN, how browsers reach the page. Set both, or neither.")
-    if own.web_origin and not (proxied or tls):
+    if bool(own.web_proxy) != bool(own.web_origin):
         raise SettingsError(
-            "WEB_ORIGIN needs WEB_PROXY, the proxy that has TLS, or WEB_TLS_CERT and WEB_TLS_KEY. Set one of them."
+            "WEB_ORIGIN, how browsers reach the page, and WEB_PROXY, the proxy that has TLS, belong together. Set both, or neither."
         )
-    if tls and not own.web_origin and _is_wildcard(host):
-        raise SettingsError(
-            f"At {host} it is not known under which name browsers come. Set WEB_ORIGIN, such as https://memory.example.org:8765."
-        )
-    if not (tls or proxied or _is_loopback(host)):
+    if not (own.web_proxy or _is_loopback(host)):
         raise SettingsError(
             f"{host} can be reached from other hosts, and without TLS anybody on the way could read the page. Listen on 127.0.0.1 and use "
-            "ssh -L 8765:127.0.0.1:8765, or set WEB_TLS_CERT and WEB_TLS_KEY, or WEB_ORIGIN and WEB_PROXY."
+            "ssh -L 8765:127.0.0.1:8765, or set WEB_ORIGIN and WEB_PROXY, for a proxy that has TLS."
         )
-    return tls or proxied
-
-
-def _check_certificate(settings: Settings) -> None:
-    """SettingsError unless there is neither, or a certificate with its key."""
-    own = settings.of(WebSettings)
-    if (own.web_tls_cert is None) != (own.web_tls_key is None):
-        raise SettingsError("WEB_TLS_CERT and WEB_TLS_KEY belong together. Set both, or neither.")
-    for path in filter(None, (own.web_tls_cert, own.web_tls_key)):
-        if not path.is_file():
-            raise SettingsError(f"{path} is not a file. Set WEB_TLS_CERT and WEB_TLS_KEY to a certificate and its key.")
-    if own.web_tls_cert and own.web_tls_key:
-        try:
-            ssl.create_default_context(ssl.Purpose.CLIENT_AUTH).load_cert_chain(own.web_tls_cert, own.web_tls_key)
-        except OSError as error:  # ssl.SSLError is one
-            raise SettingsError(
-                f"{own.web_tls_cert} and {own.web_tls_key} are not a certificate and its key in PEM form ({error.strerror or error}). "
-                "Set WEB_TLS_CERT to the certificate and WEB_TLS_KEY to its private key."
-            ) from error
-
-
-def _is_wildcard(host: str) -> bool:
-    """All addresses of this host."""
-    return host in ("0.0.0.0", "::")  # noqa: S104 - it is refused
+    return bool(own.web_proxy)
 
 
 def _is_loopback(host: str) -> bool:
@@ -196,11 +160,11 @@ def _listener(host: str, port: int) -> socket.socket:
 
 def _origins(settings: Settings, bound: str, host: str) -> list[str]:
     """As what browsers may know this page: where it listens, the names of loopback if that is there, and what WEB_ORIGIN says."""
-    scheme, port = bound.partition("://")[0], bound.rpartition(":")[2]
+    port = bound.rpartition(":")[2]
     names = ["127.0.0.1", "localhost", "[::1]"] if _is_loopback(host) else []
     written = [
         bound,
-        *(f"{scheme}://{name}:{port}" for name in names),
+        *(f"http://{name}:{port}" for name in names),
         *filter(None, [settings.of(WebSettings).web_origin]),
     ]
     return list(dict.fromkeys(map(origin_of, written)))
@@ -213,6 +177,6 @@ def _print_links(links: list[str], access: Access) -> None:
             f"{link}\n" if link == links[0] else f"For a look, without the right to change anything: {link}\n"
         )
         if link == links[0] and grant.chats is not None:
-            sys.stderr.write(f"Only these chats are shown: {', '.join(sorted(grant.chats))} (WEB_CHATS).\n")
+            sys.stderr.write(f"Only these chats are shown: {', '.join(sorted(grant.chats))} (--chats).\n")
     sys.stderr.write("The links work until this program ends (Ctrl-C). Whoever has one reads what it shows.\n")
     sys.stdout.flush()

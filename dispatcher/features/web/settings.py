@@ -6,26 +6,17 @@ from pydantic import Field, field_validator
 
 from shared.config import values
 from shared.config.feature_settings import FeatureSettings
-from shared.config.values import AbsolutePath, listen_address
+from shared.config.values import BlankIsUnset, listen_address
 
 
 class WebSettings(FeatureSettings):
     web_listen: str = Field("127.0.0.1:8765", description="address and port of the owner's page (hmem web)")
-    web_chats: str = Field("", description="chats that the owner's page shows, comma-separated; empty: all")
-    web_tls_cert: AbsolutePath | None = Field(None, description="certificate of the owner's page, for other addresses")
-    web_tls_key: AbsolutePath | None = Field(None, description="its private key")
-    web_origin: str | None = Field(
+    web_origin: BlankIsUnset[str] = Field(
         None, description="with a proxy that has TLS: how browsers reach the page, such as https://memory.example.org"
     )
     web_proxy: str = Field(
         "", description="IP address of that proxy, from which alone the page may then be asked, such as 127.0.0.1"
     )
-
-    @field_validator("web_chats")
-    @classmethod
-    def _web_chats(cls, value: str) -> str:
-        values.named_chats(value)
-        return value
 
     @field_validator("web_proxy")
     @classmethod
@@ -37,11 +28,6 @@ class WebSettings(FeatureSettings):
     def _web_listens(cls, value: str) -> str:
         listen_address(value)
         return value.strip()
-
-    @field_validator("web_origin", mode="before")
-    @classmethod
-    def _unset_if_blank(cls, value: object) -> object:
-        return None if isinstance(value, str) and not value.strip() else value
 
     @field_validator("web_origin")
     @classmethod

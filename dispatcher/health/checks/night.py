@@ -21,7 +21,6 @@ from shared.config.values import names_a_host
 from shared.errors import ArchiveDamaged, MemoryStale, MirrorFailed, SettingsError
 from shared.system.archive_folder import cannot_write, look, unwritable
 from shared.system.command import KEY_FILE
-from shared.system.keys.owner_key import WITHOUT_COPY, key_file, trusted_key
 from shared.wire import keys
 
 LOOK_AT_NIGHT = "Check hmem-night status and its log, then run hmem-night run."
@@ -112,6 +111,8 @@ def _mirror_lags(setup: Setup) -> bool:
 
 def check_owner_key(setup: Setup) -> Finding:
     """If the night trusts an owner's key, the owner still has it."""
+    from shared.system.keys.owner_key import WITHOUT_COPY, key_file, trusted_key  # which `hmem status` need not load
+
     settings = setup.settings
     try:
         if settings.owner_public_key or trusted_key(settings) is None:

@@ -34,7 +34,7 @@ def check_dead(setup: Setup) -> Finding:
     return problem(
         Fault.DEAD_LETTERS,
         f"{several} unanswered in the dead letters: they could not be read, or a dispatcher crashed while answering.",
-        "List them with hmem dead list, then use hmem dead retry or hmem dead drop.",
+        "List them with hmem dead, then use hmem dead --retry ID or hmem dead --drop ID.",
     )
 
 

@@ -9,7 +9,7 @@ from typing import Protocol
 from dispatcher.installation.journal import InstallationJournal
 from dispatcher.installation.layout import BINARIES, Layout
 
-#: Seconds that the dispatcher may take to finish its answers (STOP_TIMEOUT and a little), and the others.
+#: Seconds that the dispatcher may take to finish its answers (TASK_TIMEOUT and a little), and the others.
 DISPATCHER_STOPS, OTHERS_STOP = 660, 30
 
 

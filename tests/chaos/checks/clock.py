@@ -136,7 +136,7 @@ def _rolled_back(bench: Bench, outcome: Outcome) -> None:
             outcome.found("torn", f"{what}: {before} became {state_of_use(world)}")
     if _current(world) != pinned:
         outcome.found("torn", f"a night moved the pin from {pinned} to {_current(world)}")
-    world.command("hmem", "release", "unpin")
+    world.command("hmem", "release", "rollback", "--unpin")
     shadow.say(world, "t6", "the heron of day6x")
     _good(world, shadow, "+0", outcome, "the night after the pin was lifted")
     bench.close_world("rollback")

@@ -167,7 +167,7 @@ class Life(RuleBasedStateMachine):
     @precondition(lambda self: read_pin(self.world.memory_dir) is not None)
     @rule()
     def unpin(self) -> None:
-        code, output = night(self.world, arguments=("hmem", "release", "unpin"))
+        code, output = night(self.world, arguments=("hmem", "release", "rollback", "--unpin"))
         if code != 0:
             raise Broken(f"unpin ended with {code}: {output[-1500:]}")
 

@@ -41,7 +41,7 @@ def poison(world: World, task_id: str = "t1", message: str = "Where is the key?"
 
 
 def listed(world: World) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = json.loads(world.command("hmem", "dead", "list", "--json").stdout)
+    found: list[dict[str, Any]] = json.loads(world.command("hmem", "dead", "--json").stdout)
     return found
 
 
@@ -55,8 +55,8 @@ def raw_letter(world: World, content: bytes, reason: str = "message is empty") -
 
 def test_they_are_listed_and_shown_with_why(light: World) -> None:
     assert listed(light) == []
-    assert "no dead letter" in light.command("hmem", "dead", "list").stderr
-    assert "(hmem dead list)" not in light.status().stdout
+    assert "no dead letter" in light.command("hmem", "dead").stderr
+    assert "(hmem dead)" not in light.status().stdout
     task = b'{"task_id": "t1", "chat_id": 9912, "message": "Where is the key?"}'
     died = {"reason": "its worker died 3 times", "at": "2026-11-22T10:00:00+00:00", "task": task.decode()}
     light.redis.rpush(keys.DEAD, json.dumps(died))
@@ -65,15 +65,15 @@ def test_they_are_listed_and_shown_with_why(light: World) -> None:
     told = {"chat_id": "9912", "task_id": "t1", "kind": "task", "text": "Where is the key?"}
     assert {name: first[name] for name in told} == told
     assert (second["kind"], second["chat_id"], third["reason"]) == ("unreadable", None, "not UTF-8")
-    lines = light.command("hmem", "dead", "list", CHAT_TIMEZONE="Europe/Berlin").stdout.splitlines()
+    lines = light.command("hmem", "dead", CHAT_TIMEZONE="Europe/Berlin").stdout.splitlines()
     assert lines[0] == f"{first['id']}  2026-11-22 11:00  chat 9912  its worker died 3 times: Where is the key?"
-    shown = light.command("hmem", "dead", "list", first["id"][:5]).stdout
-    assert f"hmem dead retry {first['id']}" in shown
+    shown = light.command("hmem", "dead", first["id"][:5]).stdout
+    assert f"hmem dead --retry {first['id']}" in shown
     assert shown.endswith("\n\nWhere is the key?\n")
-    unreadable = json.loads(light.command("hmem", "dead", "list", second["id"], "--json").stdout)
+    (unreadable,) = json.loads(light.command("hmem", "dead", second["id"], "--json").stdout)
     assert unreadable["content"].startswith("no letter")
-    assert "3 dead letters (hmem dead list)" in light.status().stdout
-    unknown = light.command("hmem", "dead", "list", "ffff", check=False)
+    assert "3 dead letters (hmem dead)" in light.status().stdout
+    unknown = light.command("hmem", "dead", "ffff", check=False)
     assert (unknown.returncode, "matches no dead letter" in unknown.stderr) == (24, True)
 
 
@@ -81,12 +81,12 @@ def test_a_strangers_letter_neither_breaks_the_list_nor_moves_the_cursor(light: 
     content = json.dumps({"chat_id": "\x1b[2J\nx", "message": "\x1b]0;title\x07 and more"})
     odd = {"reason": "\x1b[31m odd", "at": "0001-01-01T00:00:00+14:00", "task": content}
     light.redis.rpush(keys.DEAD, json.dumps(odd))
-    done = light.command("hmem", "dead", "list")
+    done = light.command("hmem", "dead")
     (line,) = done.stdout.splitlines()
     assert "unknown time" in line
-    shown = light.command("hmem", "dead", "list", line.split()[0]).stdout
+    shown = light.command("hmem", "dead", line.split()[0]).stdout
     assert not {"\x1b", "\x07"} & set(done.stdout + shown)
-    assert light.command("hmem", "dead", "drop", "--all", "--yes").returncode == 0
+    assert light.command("hmem", "dead", "--drop", "--all", "--yes").returncode == 0
 
 
 # ── trying again ─────────────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -97,7 +97,7 @@ def test_a_task_that_was_set_aside_is_answered_when_it_is_retried(answering: Wor
     poison(world)
     (letter,) = listed(world)
     assert world.redis.get(keys.done("t1"))
-    done = world.command("hmem", "dead", "retry", letter["id"])
+    done = world.command("hmem", "dead", "--retry", letter["id"])
     assert "is back in the queue" in done.stdout
     assert "is not sent to the chat" in done.stdout, "no bot of ours has asked it"
     assert listed(world) == []
@@ -112,7 +112,7 @@ def test_a_task_that_was_set_aside_is_answered_when_it_is_retried(answering: Wor
 def test_a_cancellation_of_before_does_not_end_what_is_retried(answering: World) -> None:
     poison(answering)
     answering.redis.set(keys.cancel("t1"), 1)
-    answering.command("hmem", "dead", "retry", "--all")
+    answering.command("hmem", "dead", "--retry", "--all")
     answering.start_dispatcher()
     wait_for(lambda: answering.redis.get(keys.result("t1")), "the answer")
     assert json.loads(answering.redis.get(keys.result("t1")) or b"")["output"] == "At last."
@@ -124,7 +124,7 @@ def test_tags_go_back_to_the_dispatcher(answering: World) -> None:
     name = raw_letter(answering, record, "its tags could not be carried out: a reason")
     (letter,) = listed(answering)
     assert (letter["kind"], letter["text"]) == ("tags", "REMEMBER: The key is under the mat")
-    assert "next round" in answering.command("hmem", "dead", "retry", name).stdout
+    assert "next round" in answering.command("hmem", "dead", "--retry", name).stdout
     assert answering.redis.lrange(keys.TAGS, 0, -1) == [record]
     answering.start_dispatcher()
     wait_for(lambda: not answering.redis.llen(keys.TAGS), "the consolidator")
@@ -139,7 +139,7 @@ def test_tags_go_back_to_the_dispatcher(answering: World) -> None:
 ])  # fmt: skip
 def test_what_cannot_be_answered_is_not_retried(light: World, content: bytes, reason: str, why: str) -> None:
     name = raw_letter(light, content, reason)
-    done = light.command("hmem", "dead", "retry", name, check=False, TASK_BYTES="4096")
+    done = light.command("hmem", "dead", "--retry", name, check=False, TASK_BYTES="4096")
     assert (done.returncode, why in done.stderr) == (24, True), done.stderr
     assert "1 of 1 dead letters were not retried" in done.stderr
     assert (light.redis.llen(keys.DEAD), light.redis.llen(keys.TASKS)) == (1, 0)
@@ -149,7 +149,7 @@ def test_an_id_that_is_another_messages_by_now_stays_that_ones(light: World) -> 
     name = raw_letter(light, b'{"task_id": "t1", "chat_id": "9912", "message": "hello"}', "its worker died 3 times")
     light.redis.set(keys.done("t1"), Task("t1", "9912", "another one").digest)
     light.redis.set(keys.result("t1"), b"its answer")
-    done = light.command("hmem", "dead", "retry", name, check=False)
+    done = light.command("hmem", "dead", "--retry", name, check=False)
     assert (done.returncode, "belongs to another message" in done.stderr) == (24, True)
     assert light.redis.get(keys.result("t1")) == b"its answer"
     assert light.redis.llen(keys.DEAD) == 1
@@ -159,13 +159,13 @@ def test_all_are_retried_that_can_be(light: World) -> None:
     good = raw_letter(light, b'{"task_id": "t1", "chat_id": "9912", "message": "hello"}', "its worker died 3 times")
     bad = raw_letter(light, b"{}")
     light.redis.lpush(keys.DEAD, light.redis.lindex(keys.DEAD, 0) or b"")  # the same letter twice is one task
-    done = light.command("hmem", "dead", "retry", "--all", "--json", check=False)
+    done = light.command("hmem", "dead", "--retry", "--all", "--json", check=False)
     assert {one["id"]: one["retried"] for one in json.loads(done.stdout)} == {good: True, bad: False}
     assert done.returncode == 24
     assert [letter["id"] for letter in listed(light)] == [bad]
     assert light.redis.llen(keys.TASKS) == 1
-    assert light.command("hmem", "dead", "retry", check=False).returncode == 24
-    assert light.command("hmem", "dead", "retry", bad, "--all", check=False).returncode == 24
+    assert light.command("hmem", "dead", "--retry", check=False).returncode == 24
+    assert light.command("hmem", "dead", "--retry", bad, "--all", check=False).returncode == 24
 
 
 # ── the late answer ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -192,7 +192,7 @@ def test_the_person_gets_the_late_answer(stage: Stage) -> None:
     stage.shows(chat, f"{sorry} Please rephrase it.")
     wait_for(lambda: not stage.redis.hgetall(keys.BOT_WAITING), "the bot, which waits for nothing")
     (letter,) = listed(stage.world)
-    done = stage.world.command("hmem", "dead", "retry", letter["id"])
+    done = stage.world.command("hmem", "dead", "--retry", letter["id"])
     assert "our bot sends the answer to the chat" in done.stdout
     wait_for(lambda: stage.api.messages(chat)[-1].text == "At last.", "the late answer")
     running.stop()
@@ -204,14 +204,16 @@ def test_the_person_gets_the_late_answer(stage: Stage) -> None:
 
 def test_nothing_is_dropped_without_a_yes(light: World) -> None:
     first, second = raw_letter(light, b"{1"), raw_letter(light, b"{2")
-    refused = light.command("hmem", "dead", "drop", first, check=False)
+    refused = light.command("hmem", "dead", "--drop", first, check=False)
     assert refused.returncode == 24
     assert "Nothing was dropped. Run it again with --yes." in refused.stderr
     assert first in refused.stdout
     assert len(listed(light)) == 2
-    light.command("hmem", "dead", "drop", first, "--yes")
+    light.command("hmem", "dead", "--drop", first, "--yes")
     assert [letter["id"] for letter in listed(light)] == [second]
-    assert json.loads(light.command("hmem", "dead", "drop", "--all", "--yes", "--json").stdout) == {"dropped": [second]}
+    assert json.loads(light.command("hmem", "dead", "--drop", "--all", "--yes", "--json").stdout) == {
+        "dropped": [second]
+    }
     assert listed(light) == []
 
 
@@ -224,8 +226,8 @@ def test_the_owners_redis_user_may_do_it(light: World) -> None:
         record = later_tags(Task("t1", "9912", ""), "s", [Tag(1, TagKind.REMEMBER, "x")], 1_795_000_000.0)
         admin.rpush(keys.DEAD, dead_letter(record, "its tags could not be acted on"))
         url = {"REDIS_URL": running.urls["owner"]}
-        done = light.command("hmem", "dead", "retry", "--all", check=False, **url)
+        done = light.command("hmem", "dead", "--retry", "--all", check=False, **url)
         assert "1 of 4 dead letters were not retried" in done.stderr, done.stderr
         assert (admin.llen(keys.TASKS), admin.llen(keys.TAGS), admin.hlen(keys.BOT_WAITING)) == (2, 1, 1)
-        light.command("hmem", "dead", "drop", "--all", "--yes", check=True, **url)
+        light.command("hmem", "dead", "--drop", "--all", "--yes", check=True, **url)
         assert admin.llen(keys.DEAD) == 0

@@ -180,18 +180,18 @@ def test_a_namesake_of_the_release_is_one_too(light: World) -> None:
 def test_the_summary_of_a_chat_is_shown_and_withheld_once_something_was_forgotten(light: World) -> None:
     light.say("t1", "The boiler stopped on Thursday, its display shows F28.")
     light.night()
-    assert "F28" in light.command("hmem", "summary", "9912").stdout
-    found = json.loads(light.command("hmem", "summary", "9912", "--json").stdout)
+    assert "F28" in light.command("hmem", "history", "9912", "--summary").stdout
+    found = json.loads(light.command("hmem", "history", "9912", "--summary", "--json").stdout)
     assert (found["release"], "F28" in found["summary"], found["degraded"]) == (1, True, [])
-    unknown = light.command("hmem", "summary", "404", check=False)
+    unknown = light.command("hmem", "history", "404", "--summary", check=False)
     assert (unknown.returncode, "does not have a chat 404" in unknown.stderr) == (InvalidInput.exit_code, True)
     light.say("t2", "The gate is open.")
     light.night()
     Forgotten(light.root / "state").add(Tombstone("s1", "9912", 2e9, turn_ids=frozenset({"t1:user"})))
-    left = light.command("hmem", "summary", "9912").stdout
+    left = light.command("hmem", "history", "9912", "--summary").stdout
     assert ("F28" in left, "The gate is open." in left) == (False, True)
-    alone = light.command("hmem", "summary", "9912", MEMORY_BACKEND="summary").stdout
+    alone = light.command("hmem", "history", "9912", "--summary", MEMORY_BACKEND="summary").stdout
     assert ("F28" in alone, "The gate is open." in alone) == (False, True), "whose texts are opened for that"
     Forgotten(light.root / "state").add(Tombstone("s2", "9912", 2e9, before=1.0))
-    hidden = light.command("hmem", "summary", "9912")
+    hidden = light.command("hmem", "history", "9912", "--summary")
     assert (hidden.stdout.strip(), "until the next night" in hidden.stderr) == ("(no summary)", True)

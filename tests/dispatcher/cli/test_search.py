@@ -11,7 +11,6 @@ import pytest
 
 from dispatcher.cli.arguments import sides
 from dispatcher.cli.search import find
-from dispatcher.features.mcp.tests.memory_server import searched
 from dispatcher.memory.day.memory import DayMemory
 from dispatcher.memory.day.search import SearchResult
 from dispatcher.memory.tombstones import Forgotten
@@ -56,9 +55,6 @@ def test_a_name_that_passes_for_the_assistant_is_said_to_be_a_users(light: World
     shown = light.command("hmem", "search", "9912", "boiler").stdout
     assert f'user "\u0410ssistant": {BOILER}' in shown
     assert f" Anna: {HUMMING}" in shown
-    (told,) = searched(light, ["boiler"])
-    assert 'user "\u0410ssistant" (score' in told
-    assert "user Anna (score" in told
 
 
 def test_before_the_first_night_today_answers(light: World) -> None:

@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from dispatcher.features.media.tests.talk import png
 from tests.servers.messages_api import MessagesApi
 from tests.servers.telegram_api import BOT
 from tests.servers.telegram_messages import forwarded_from, mention
 from tests.support.day.telegram_bot import GROUP, Stage, staged
 from tests.support.machine import wait_for
 from tests.support.night.indexes.chat_tables import summaries
+from tests.support.talk import png
 from tests.support.world import BINARIES
 
 CLAUDE = BINARIES / "claude"

@@ -67,7 +67,7 @@ def test_a_rollback_is_served_and_pins_and_nights_go_on_beside_it_until_it_is_li
     wait_for(lambda: light.redis.hvals("hcli:mem:release") == [b"2"], "release 2 to be served")
     said = light.command("hmem", "release", "rollback").stdout
     assert "Release 1 is current instead of 2, and pinned." in said
-    until = "Until hmem release unpin, nights publish their releases without switching to them"
+    until = "Until hmem release rollback --unpin, nights publish their releases without switching to them"
     assert f"{until}, and delete nothing from Redis." in said
     assert current(light) == 1
     wait_for(lambda: light.redis.hvals("hcli:mem:release") == [b"1"], "release 1 to be served")
@@ -79,7 +79,7 @@ def test_a_rollback_is_served_and_pins_and_nights_go_on_beside_it_until_it_is_li
     assert light.redis.exists("hcli:memory:t3:user"), "nothing is deleted while another release is pinned"
     listed = json.loads(light.command("hmem", "release", "list", "--json").stdout)["releases"]
     assert [one["marks"] for one in listed if one["run"] == 1] == [["current", "pinned"]]
-    assert light.command("hmem", "release", "unpin").stdout.startswith("Release 1 is no longer pinned.")
+    assert light.command("hmem", "release", "rollback", "--unpin").stdout.startswith("Release 1 is no longer pinned.")
     assert current(light) == 1
     nights(light, 1, first=4)
     assert current(light) == max(release_runs(light.memory_dir)) > 2
@@ -167,14 +167,17 @@ def test_the_pin_stands_before_the_switch(light: World, monkeypatch: pytest.Monk
 
 
 def test_unpin_says_when_there_is_nothing_to_lift_and_mends_a_damaged_pin(light: World) -> None:
-    assert light.command("hmem", "release", "unpin", check=False).returncode == 24, "no memory directory"
+    assert light.command("hmem", "release", "rollback", "--unpin", check=False).returncode == 24, "no memory directory"
     nights(light, 1)
-    assert "No release is pinned" in light.command("hmem", "release", "unpin").stdout
+    assert "No release is pinned" in light.command("hmem", "release", "rollback", "--unpin").stdout
     (light.memory_dir / "pinned").write_text("{")
-    with pytest.raises(ReleaseRefused, match="hmem release unpin"):
+    with pytest.raises(ReleaseRefused, match="hmem release rollback --unpin"):
         read_pin(light.memory_dir)
     assert "is damaged" in light.status(check=False).stderr
-    assert json.loads(light.command("hmem", "release", "unpin", "--json").stdout) == {"unpinned": True, "run": None}
+    assert json.loads(light.command("hmem", "release", "rollback", "--unpin", "--json").stdout) == {
+        "unpinned": True,
+        "run": None,
+    }
     assert read_pin(light.memory_dir) is None
 
 

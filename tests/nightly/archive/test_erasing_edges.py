@@ -119,7 +119,10 @@ def test_an_imported_summary_does_not_outlive_a_forgetting(light: World) -> None
     with stage(imports_dir(light.settings()), "jsonl") as staging:
         staging.add(Candidate("jsonl", 0, text=WrittenText("k", "m", "d", "9912", "a summary that names the walrus")))
     light.say("b", "new words")
-    assert in_child(lambda: light.night(hmem_crash_at="export:before-commit")) == -signal.SIGKILL
+    assert (
+        light.command("hmem-night", "run", check=False, HMEM_CRASH_AT="export:before-commit").returncode
+        == -signal.SIGKILL
+    )
     stone(light)
     light.night()
     light.night()
@@ -130,7 +133,10 @@ def test_a_night_that_was_killed_while_it_erased_is_searched_all_the_same(light:
     talk(light)
     (light.night_dir / "notes.txt").write_text(SECRET)
     stone(light)
-    assert in_child(lambda: light.night(hmem_crash_at="erase:segment-rewritten")) == -signal.SIGKILL
+    assert (
+        light.command("hmem-night", "run", check=False, HMEM_CRASH_AT="erase:segment-rewritten").returncode
+        == -signal.SIGKILL
+    )
     assert light.night()[0]["still_found"] == [str(light.night_dir / "notes.txt")]
     (light.night_dir / "notes.txt").unlink()
     assert places(light, "pelican7731") == []
@@ -189,8 +195,8 @@ def test_a_pin_is_named_where_it_cannot_be_lifted_now(light: World) -> None:
     light.night()
     light.command("hmem", "release", "rollback", "1")
     done = hmem(light, "forget", "--chat=9912", "--yes", "--later", "--json")
-    assert "hmem release unpin" in orjson.loads(done.stdout)[0]["pending"][0]
-    light.command("hmem", "release", "unpin")
+    assert "hmem release rollback --unpin" in orjson.loads(done.stdout)[0]["pending"][0]
+    light.command("hmem", "release", "rollback", "--unpin")
     light.night()
     assert hmem(light, "forget", "--resume").returncode == 0
 

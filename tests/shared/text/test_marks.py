@@ -14,7 +14,6 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from dispatcher.answering.commands.explanation import why_record
-from dispatcher.features.mcp.tools import ToolAnswer, answer
 from dispatcher.memory import session_summary as summaries
 from dispatcher.memory.session_history import HistoryEntry
 from dispatcher.prompt.budget import compose
@@ -198,8 +197,6 @@ WAYS: dict[str, Callable[[str], str]] = {
     "recent": lambda text: of_context(recent=[HistoryEntry("user", text, NOW)]),
     "earlier": lambda text: of_context(earlier=f"- anna: {text}\n{text}"),
     "facts": lambda text: of_context(facts=f"- {text}\n{text}"),
-    "tools": lambda text: RECORD.findall(answer("title", ToolAnswer([text, f"1. {text}"]), ""))[0][1],
-    "tools' notes": lambda text: answer("title", ToolAnswer([], [text]), "nothing"),
     "session for a model": lambda text: session_summary(said(text))[1],
     "night for a model": lambda text: of_the_night(said(text))[1],
 }

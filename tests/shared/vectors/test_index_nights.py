@@ -66,7 +66,7 @@ def test_days_and_nights(indexed: Indexed) -> None:
         assert indexed.on_server() == [indexed.served(1), indexed.served(2)], "one for each release"
     world.command("hmem", "release", "rollback")
     assert [hit["turn_ids"] for hit in indexed.search("who looks after insects?")["hits"]] == [["t1:user"]]
-    world.command("hmem", "release", "unpin")
+    world.command("hmem", "release", "rollback", "--unpin")
     receipt = world.command("hmem", "forget", "--turn", "t1:user", "--yes").stdout
     assert ": complete." in receipt
     assert (f"backups of the vector server {name}" in receipt) == (name in SERVED), "what only its owner can do"

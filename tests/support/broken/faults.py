@@ -123,7 +123,7 @@ FAULTS: tuple[Fault, ...] = (
         Answer(0, "last failure +night 3 stopped at embed"),
     ),
     Fault(
-        "a dead letter", breaking.dead_letter, Doctor("dead letters", 46, "1 message is unanswered in the dead letters", "hmem dead list"),
+        "a dead letter", breaking.dead_letter, Doctor("dead letters", 46, "1 message is unanswered in the dead letters", "hmem dead"),
         Answer(0, "1 dead letters"),
     ),
     Fault(

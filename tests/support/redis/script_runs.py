@@ -70,20 +70,6 @@ def join(*before: str, invitation: str = "") -> ScriptRun:
     return of_bot("join", *given, before=before)
 
 
-def alarm(lasts: int, *before: str, cause: str = "c") -> ScriptRun:
-    return of_dispatcher("features/digest/alarm", "redis", 1000, lasts, "message", 500, 60, cause, before=before)
-
-
-def once(*before: str, only: str = "") -> ScriptRun:
-    given = ("report", "2026-11-28", "2026-11-29", "message", only, "other", "value")
-    names = ("hcli:mem:morning", "hcli:mem:outbox")
-    return of_dispatcher("features/digest/once_a_day", *given, before=before, names=names)
-
-
-def known(**more: object) -> str:
-    return f"HSET hcli:mem:alarms redis '{json.dumps({'since': 1, 'sent': 900, 'cause': 'c'} | more)}'"
-
-
 def flush(*before: str) -> ScriptRun:
     names = ("hcli:mem:night:owner", *(f"hcli:memory:t{number}:user" for number in (1, 2, 3)))
     return ScriptRun("nightly/steps/flush", "night", ("7 here", *("string", "said") * 3), (OWNED, *before), names)
@@ -182,17 +168,6 @@ RUNS = [
     of_bot("say_once", "field", "record", HOUR),
     of_bot("say_once", "field", "record", HOUR, names=("hcli:mem:bot:waiting", "hcli:mem:bot:seen:album-1")),
     of_bot("update_waiting", TASK, "record", before=("HSET hcli:mem:bot:waiting t1 before",)),
-    # what dispatchers tell by themselves
-    alarm(1),
-    alarm(1, known(well=950)),
-    alarm(1, known(), cause="another"),
-    alarm(0, known()),
-    alarm(0, known(well=1)),
-    once(),
-    once("HSET hcli:mem:morning report 2026-11-27", only="1"),
-    of_dispatcher("features/digest/once_a_day", CHAT, "2026-11-28", "2026-11-29", "digest", "1",
-                  before=("HSET hcli:mem:digests 9912 2026-11-27",), names=("hcli:mem:digests", "hcli:mem:outbox")),
-    ScriptRun("dispatcher/features/digest/turn", "dispatcher", ("report-until", 1000, 60)),
     # files of messages
     put("ZADD hcli:mem:media 5000 9:cd34 10 9:old"),
     put("ZADD hcli:mem:media 5000 9:cd34", most=10),

@@ -89,9 +89,11 @@ def test_what_needs_the_owner(settings: Settings, redis: Redis, light: World) ->
     assert needs[-1].startswith(
         "• Night 43 stopped at embed, 3.0 hours ago: Ollama does not answer. Start it; check hmem-night status"
     )
-    assert any(line.startswith("• Release 5 is pinned since") and "hmem release unpin" in line for line in needs)
+    assert any(
+        line.startswith("• Release 5 is pinned since") and "hmem release rollback --unpin" in line for line in needs
+    )
     letters = "• 2 messages are unanswered in the dead letters"
-    assert any(line.startswith(letters) and "hmem dead list" in line for line in needs)
+    assert any(line.startswith(letters) and "hmem dead" in line for line in needs)
 
 
 def test_it_is_sent_once_a_day_from_report_at_on_whoever_looks(settings: Settings, redis: Redis) -> None:

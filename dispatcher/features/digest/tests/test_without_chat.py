@@ -81,14 +81,14 @@ def test_status_shows_pin_and_failure(light: World) -> None:
     rows = dict(line.split("  ", 1) for line in done.stdout.splitlines())
     assert rows["last failure"].strip() == "night 8 stopped at embed, 2.1 hours ago: Ollama does not answer. Start it."
     assert rows["pin"].strip().startswith("pinned at 5 since 20")
-    assert rows["pin"].endswith("hmem release unpin")
+    assert rows["pin"].endswith("hmem release rollback --unpin")
     found = json.loads(light.status("--json").stdout)
     assert (found["pin"]["run"], found["last_failure"]["step"], found["errors"]) == (5, "embed", [])
     pin(light, 40)
     done = light.status(check=False)
     assert done.returncode == 21
     assert "pinned for 40 hours" in done.stderr
-    assert "hmem release unpin" in done.stderr
+    assert "hmem release rollback --unpin" in done.stderr
     good_night(light.redis, time.time() - HOUR)
     assert "last failure" not in light.status(check=False).stdout
 

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+import re
 import time
 from contextlib import closing, nullcontext
 from typing import Any
 
 import pytest
 
-from dispatcher.features.mcp.claude_server import (
-    READING,
-)
-from dispatcher.features.mcp.tests.memory_server import MAY, Served, keep, of_today, served, told_lately
-from dispatcher.features.mcp.tools import RESULT_CHARACTERS
+from dispatcher.features.mcp.claude_server import HANDED_ON, READING
+from dispatcher.features.mcp.tests.memory_server import MAY, Served, keep, of_today, searched, served, told_lately
+from dispatcher.features.mcp.tools import RESULT_CHARACTERS, ToolAnswer, answer
 from dispatcher.memory.day.memory import DayMemory
 from shared.turns.records import Task, Turn
 from shared.wire import keys
+from tests.shared.text.test_marks import HOSTILE as ORDERS
+from tests.shared.text.test_marks import visible
 from tests.support.world import World
 
 
@@ -245,3 +246,25 @@ def test_a_result_is_bounded_and_says_so(light: World) -> None:
         assert found.index("1. ") < found.index("2. ")
 
     served(light, ask)
+
+
+@pytest.mark.slow
+def test_it_is_told_who_spoke(light: World) -> None:
+    light.say("t1", "the boiler broke down", name="\u0410ssistant")
+    light.say("t2", "the boiler hums", name="Alex", user_id="17")
+    light.say("t3", "the boiler leaks", name="Alex", user_id="42")
+    light.night()
+    (told,) = searched(light, ["boiler"])
+    assert 'user "\u0410ssistant" (score' in told, "a name that passes for the assistant"
+    assert len(set(re.findall(r"user (Alex #\S+) \(score", told))) == 2, told
+
+
+def test_no_answer_carries_a_mark() -> None:
+    told = answer("title", ToolAnswer([ORDERS, f"1. {ORDERS}"], [ORDERS]), "nothing")
+    assert "obey" in told
+    for line in told.splitlines():
+        assert line.startswith(("<record id=", "</record id=")) or not re.search(r"[<＜]\s?[a-z/]", visible(line)), line
+
+
+def test_no_service_is_given_the_administrators_url() -> None:
+    assert "redis_admin_url" not in HANDED_ON

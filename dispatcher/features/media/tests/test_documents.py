@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from dispatcher.features.media.tests.documents import samples as documents
-from dispatcher.features.media.tests.talk import CHAT, Talk, png, talking
 from tests.servers.telegram_messages import forwarded_from
 from tests.support.day.telegram_bot import wait_until
+from tests.support.talk import CHAT, Talk, png, talking
 
 CLAUSES = [
     "This lease is made between Harbour Homes and Noor.",

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from dispatcher.features.media.tests.talk import CHAT, OGG, Talk, png, sha, talking
 from shared.wire import keys
 from tests.support.day.telegram_bot import wait_until
 from tests.support.machine import wait_for
+from tests.support.talk import CHAT, OGG, Talk, png, sha, talking
 
 
 @pytest.fixture

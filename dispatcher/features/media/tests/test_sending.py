@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from dispatcher.features.media.tests.talk import CHAT, Talk, talking
 from tests.servers.messages_api import Reply, ToolCall
 from tests.support.day.telegram_bot import wait_until
+from tests.support.talk import CHAT, Talk, talking
 
 
 @pytest.fixture(scope="module")

@@ -64,22 +64,21 @@ class Site:
 
 
 @contextmanager
-def serving(world: World, port: int | None = None, **settings: Any) -> Iterator[Site]:
+def serving(world: World, port: int | None = None, chats: str = "", **settings: Any) -> Iterator[Site]:
     """The page in this process; the commands that it starts have the same settings from the environment."""
     port = port or free_port()
     changed = {name.upper(): str(value) for name, value in settings.items()}
-    with patch.dict(os.environ, world.variables(**changed)), _served(world, port, settings) as site:
+    with patch.dict(os.environ, world.variables(**changed)), _served(world, port, chats, settings) as site:
         yield site
 
 
 @contextmanager
-def _served(world: World, port: int, settings: dict[str, Any]) -> Iterator[Site]:
-    prepared = prepare(world.settings(web_listen=f"127.0.0.1:{port}", **settings))
-    scheme = "https" if settings.get("web_tls_cert") else "http"
+def _served(world: World, port: int, chats: str, settings: dict[str, Any]) -> Iterator[Site]:
+    prepared = prepare(world.settings(web_listen=f"127.0.0.1:{port}", **settings), chats)
     thread = threading.Thread(target=prepared.run, daemon=True)
     thread.start()
     wait_for(lambda: prepared.server.started, "the page to be served")
-    site = Site(prepared, f"{scheme}://127.0.0.1:{port}")
+    site = Site(prepared, f"http://127.0.0.1:{port}")
     try:
         yield site
     finally:

@@ -4,16 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import re
-import ssl
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-import httpx
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
 
 from dispatcher.features.web.pages import PAGES
 from dispatcher.features.web.render import STATIC
@@ -126,7 +119,7 @@ def test_a_link_for_a_look_changes_nothing(site: Site) -> None:
 
 
 def test_a_narrowed_page_shows_its_chats_only(talked: World) -> None:
-    with serving(talked, web_chats="9912") as site:
+    with serving(talked, chats="9912") as site:
         visitor = site.visitor()
         assert str(visitor.client.get("/").url).endswith("/chats")
         assert "a/b" not in visitor.get("/chats")
@@ -170,11 +163,8 @@ def test_sessions_end_when_they_are_not_used_and_are_limited_in_number() -> None
 @pytest.mark.parametrize(("given", "said"), [
     ({"web_listen": "0.0.0.0:0"}, "0.0.0.0 can be reached from other hosts"),
     ({"web_listen": "[::]:0"}, ":: can be reached from other hosts"),
-    ({"web_tls_cert": "/nowhere.crt"}, "belong together"),
-    ({"web_tls_cert": "/nowhere.crt", "web_tls_key": "/nowhere.key"}, "/nowhere.crt is not a file"),
-    ({"web_origin": "https://memory.example.org"}, "WEB_ORIGIN needs WEB_PROXY"),
-    ({"web_proxy": "127.0.0.1"}, "WEB_PROXY needs WEB_ORIGIN"),
-    ({"web_tls_cert": __file__, "web_tls_key": __file__}, "are not a certificate and its key in PEM form"),
+    ({"web_origin": "https://memory.example.org"}, "belong together"),
+    ({"web_proxy": "127.0.0.1"}, "belong together"),
     ({"web_origin": "http://memory.example.org", "web_proxy": "127.0.0.1"}, "has to begin with https"),
     ({"web_listen": "192.0.2.1:0"}, "192.0.2.1 can be reached"),
 ])  # fmt: skip
@@ -225,44 +215,6 @@ def test_behind_a_proxy_nobody_else_may_ask(talked: World) -> None:
         assert site.client().get("/enter", params={"token": token}, headers=seen).status_code == 403
 
 
-def test_with_a_certificate_the_page_has_tls_under_its_name(talked: World, tmp_path: Path) -> None:
-    certificate = self_signed(tmp_path)
-    origin = f"https://localhost:{(port := free_port())}"
-    more = {"web_tls_cert": certificate, "web_tls_key": certificate, "web_origin": origin}
-    with serving(talked, port=port, **more) as site:
-        assert site.prepared.links[0].startswith(f"{origin}/enter?token=")
-        with httpx.Client(verify=ssl.create_default_context(cafile=str(certificate))) as client:
-            entered = client.get(site.prepared.links[0])
-            assert entered.headers["set-cookie"].startswith("__Host-hmem-")
-            assert client.get(f"{origin}/chats").status_code == 200
-            assert client.get(f"{origin}/chats", headers={"Host": "evil.example"}).status_code == 403
-
-
-def self_signed(folder: Path) -> Path:
-    """A certificate of localhost and its key in one file."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localhost")])
-    now = datetime.now(UTC)
-    made = (
-        x509.CertificateBuilder().subject_name(name).issuer_name(name).public_key(key.public_key())
-        .serial_number(1).not_valid_before(now - timedelta(1)).not_valid_after(now + timedelta(1))
-        .add_extension(x509.SubjectAlternativeName([x509.DNSName("localhost")]), critical=False)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-        .sign(key, hashes.SHA256())
-    )  # fmt: skip
-    path = folder / "page.pem"
-    plain = serialization.NoEncryption()
-    pem = key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, plain)
-    path.write_bytes(pem + made.public_bytes(serialization.Encoding.PEM))
-    return path
-
-
-def test_with_a_certificate_all_addresses_need_a_name(light: World, tmp_path: Path) -> None:
-    own = {"web_tls_cert": self_signed(tmp_path), "web_tls_key": tmp_path / "page.pem"}
-    with pytest.raises(SettingsError, match="it is not known under which name"):
-        prepare(light.settings(web_listen=f"0.0.0.0:{free_port()}", **own))
-
-
 def test_two_pages_of_one_host_do_not_end_each_others_sessions(talked: World) -> None:
     with serving(talked) as first, serving(talked) as second:
         client = first.client()
@@ -284,8 +236,6 @@ def test_many_visits_by_one_link_do_not_end_the_session_of_another() -> None:
 def test_a_list_of_chats_without_a_chat_is_refused(light: World) -> None:
     for written in (",", " , ", ",,"):
         assert "--chats" in light.command("hmem", "web", f"--chats={written}", check=False).stderr
-        refused = light.command("hmem", "web", check=False, WEB_CHATS=written)
-        assert (refused.returncode, "WEB_CHATS" in refused.stderr) == (SettingsError.exit_code, True), written
 
 
 def test_the_browser_is_led_to_the_page_without_its_token_in_the_process_list(

@@ -316,7 +316,7 @@ def test_a_job_without_a_record_does_nothing(talked: World, monkeypatch: pytest.
 
 
 def test_a_narrowed_session_sees_no_output_and_no_receipt_of_others(talked: World) -> None:
-    with serving(talked, web_chats="9912") as site:
+    with serving(talked, chats="9912") as site:
         visitor = site.visitor()
         visitor.get("/forget")
         page = visitor.post("/forget/carry-out", confirmation="forget", what="turn", turn="t1:user", chat="9912")
@@ -327,7 +327,7 @@ def test_a_narrowed_session_sees_no_output_and_no_receipt_of_others(talked: Worl
     for name, chats in (("a", []), ("b", ["77"])):
         path = talked.root / "state" / "receipts" / f"{name}.json"
         path.write_bytes(orjson.dumps(receipt | {"id": f"secret-{name}", "chats": chats}))
-    with serving(talked, web_chats="9912") as site:
+    with serving(talked, chats="9912") as site:
         assert "secret-" not in site.visitor().get("/forget")
     with serving(talked) as site:
         assert site.visitor().get("/forget").count("secret-") == 2

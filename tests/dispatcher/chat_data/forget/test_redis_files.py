@@ -151,9 +151,3 @@ def test_replicas_are_named(spoken: World, guarded: Guarded, tmp_path: Path) -> 
         (one,) = rewritten(spoken, guarded, guarded.urls["admin"]).stays
         assert one["what"].endswith("of its replicas")
         replica.terminate()
-
-
-def test_no_service_is_given_the_administrators_url(tmp_path: Path) -> None:
-    from dispatcher.features.mcp.claude_server import HANDED_ON
-
-    assert "redis_admin_url" not in HANDED_ON

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import json
 import time
-from contextlib import nullcontext
+from contextlib import closing, nullcontext
 from typing import Any
 
 import pytest
 
 from dispatcher.chat_data.forget.layers.store import StoreLayer
-from dispatcher.features.mcp.tools import ChatMemory
 from dispatcher.memory.day.memory import DayMemory
 from dispatcher.memory.session_history import conversation_of
 from dispatcher.memory.tombstones import FORGOTTEN, Forgotten, erases
+from shared.hooks import feature_names
 from shared.turns.records import Task, Tombstone, dumps
 from tests.dispatcher.chat_data.forget.test_every_layer import content_of
 from tests.support.day.forgetting_world import CANARIES, CHAT, OTHERS, hmem, result_of
@@ -60,9 +60,12 @@ def test_a_redis_from_before_brings_nothing_back(light: World, mode: str, kind: 
     requests = len(talk.requests())
 
     seen = hmem(light, "context", CHAT, "what did I say?", "--json").stdout
-    memory = ChatMemory(light.settings(), CHAT)
-    recent = memory.recent(10)
-    memory.close()
+    recent = ""
+    if "mcp" in feature_names():
+        from dispatcher.features.mcp.tools import ChatMemory
+
+        with closing(ChatMemory(light.settings(), CHAT)) as memory:
+            recent = memory.recent(10)
     running = light.start_dispatcher()
     replies = [talk.reply(one) for one in queued]
     answer = talk.asked("what did I say?")

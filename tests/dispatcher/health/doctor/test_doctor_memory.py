@@ -140,7 +140,7 @@ def test_a_pinned_release(host: World) -> None:
     found = looks(host, "pin")
     assert (found.state, found.code) == ("warning", 0)
     assert "Release 1 is pinned since 20" in found.sentence
-    assert "hmem release unpin" in found.fix
+    assert "hmem release rollback --unpin" in found.fix
     late = looks(host, "pin", now=lambda: time.time() + 40 * 3600)
     assert (late.state, late.code) == ("problem", 21)
     assert late.sentence.startswith("Release 1 has been pinned for 40 hours")

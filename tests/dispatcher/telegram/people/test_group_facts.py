@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from dispatcher.features.media.tests.talk import Talk, talking
 from tests.servers.messages_api import Reply
 from tests.support.day.telegram_bot import GROUP, Stage, say
+from tests.support.talk import Talk, talking
 
 ANN, BOB = ({"id": number, "is_bot": False, "first_name": name} for number, name in ((8, "Ann"), (9, "Bob")))
 

@@ -6,7 +6,7 @@ import os
 import signal
 from pathlib import Path
 
-from tests.dispatcher.telegram.buttons.approvals.asking import asking, pressed_again
+from dispatcher.features.approvals.tests.asking import asking, pressed_again
 from tests.support.day.telegram_bot import wait_until
 
 

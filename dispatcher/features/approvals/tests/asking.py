@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any, cast
 from uuid import uuid4
 
-from dispatcher.features.media.tests.talk import Talk, talking
 from shared.system.files import safe_name
 from tests.servers.messages_api import Reply, ToolCall, tool_results
 from tests.servers.telegram_messages import Shown, mention
 from tests.support.day.telegram_bot import GROUP, wait_until
+from tests.support.talk import Talk, talking
 
 OWNER, BOB = {"id": 77, "is_bot": False, "first_name": "Olga"}, {"id": 8, "is_bot": False, "first_name": "Bob"}
 RUN = re.compile(r"run: (.+?)(?:\\n|\"|$)")
