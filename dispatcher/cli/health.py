@@ -23,11 +23,12 @@ app = application()
 @app.command()
 def status(json: Json = False) -> None:
     """Queue, dispatchers, release, pin, last night and last failure. Exit code 42 or 43 when no dispatcher answers, 21 when memory is stale."""
+    settings = start(logs=False)
+    client = connect(settings)  # ahead of all that imports redis: it keeps redis from loading OpenTelemetry
     from dispatcher.health.doctor import examine
     from dispatcher.health.status import read_status
 
-    settings = start(logs=False)
-    found = read_status(settings, connect(settings))
+    found = read_status(settings, client)
     faults = [one for one in examine(settings, lambda check: check.status) if one.state == "problem"]
     errors = [(one.code, f"{one.sentence} {one.fix}") for one in faults]
     if found.index_error:
