@@ -73,9 +73,10 @@ def redis_rights() -> Mapping[str, Sequence[Any]] | None:
 class Hooks:
     """The implementations of some plugins (name, module or object), asked in the order of their names."""
 
-    def __init__(self, plugins: Iterable[tuple[str, object]]) -> None:
+    def __init__(self, plugins: Iterable[tuple[str, object]], specifications: Sequence[str] = SPECIFICATIONS) -> None:
+        """`specifications`: modules that have them."""
         self._manager = pluggy.PluginManager(PROJECT)
-        for module in (__name__, *SPECIFICATIONS):
+        for module in (__name__, *specifications):
             self._manager.add_hookspecs(import_module(module))
         for name, plugin in plugins:
             self._manager.register(plugin, name)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -21,7 +21,8 @@ from nightly.archive.incoming.tombstones import imported, judge
 from nightly.archive.recomputing import recomputed
 from nightly.archive.segments import RawRecord, parse_turn
 from nightly.imports.candidates import ReadCandidate, Wanted, files_of
-from nightly.imports.formats import FORMATS, Source
+from nightly.imports.formats import format_named
+from nightly.imports.hooks import Source
 from nightly.imports.import_filter import ImportCounts
 from nightly.imports.staging import StagedImport, Staging, adopt, classify_by_file, open_filter, stage, staged_files
 from nightly.night.folder import RESULT, imports_dir, nights_dir
@@ -50,15 +51,13 @@ Agreed = Callable[[list[dict[str, Any]]], bool]
 
 @dataclass(frozen=True)
 class Request:
-    """The request from the command line."""
+    """The request from the command line. `options`: those of the format, by name."""
 
     source: str
     paths: list[Path]
     wanted: Wanted
-    bot: str | None = None
+    options: Mapping[str, str] = field(default_factory=dict)
     with_tombstones: bool = False
-    only: str | None = None
-    dates: str | None = None
 
 
 @dataclass
@@ -213,13 +212,13 @@ def _reading(
     settings: Settings, request: Request, staging: Staging, findings: ImportFindings
 ) -> Iterator[tuple[str, int, int]]:
     """Stage everything in the files, in order; yields (what is read, bytes read, total bytes)."""
-    format_ = FORMATS[request.source]
+    format_ = format_named(request.source)
     if request.wanted.chat is None and not format_.of_a_chat:
         raise InvalidInput(
             f"An export of {request.source} names no chat of the bot's. Name the chat that it belongs to with --chat ID; nothing was imported."
         )
     files = files_of(request.paths, format_.pattern)
-    read = format_.reader(Source(files, request.wanted, settings, request.bot, request.only, request.dates))
+    read = format_.reader(Source(files, request.wanted, settings, request.options))
     sizes = [path.stat().st_size if path.is_file() else 0 for path in files]
     what = f"{len(files)} files" if len(files) > 1 else files[0].name
     for unit, path in enumerate(files):

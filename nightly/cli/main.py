@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from nightly.cli.arguments import Json
-from nightly.cli.backfill import app as backfill_app
+from nightly.cli.backfill import backfill
 from nightly.cli.export import export_archive
 from shared.errors import InvalidInput, SettingsError
 from shared.system.command import application, end_with, print_json, run_command, start_night
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 #: Commands that the schedule runs → what people call one.
 WORDS = {"run": "night", "capture": "capture"}
 app = application(__doc__)
-app.add_typer(backfill_app, name="backfill")
+app.command("backfill")(backfill)
 app.command("export-archive")(export_archive)
 
 

@@ -16,7 +16,7 @@ from dispatcher.memory.dates.user_dates import deadline_of
 from dispatcher.memory.relevance import relevance
 from dispatcher.memory.typed.tags import TagKind
 from dispatcher.telegram.commands.answers import MENU
-from nightly.imports.formats import FORMATS
+from nightly.imports.formats import formats
 from nightly.pipeline import step_names
 from scripts.generate_docs import all_commands
 from shared.config.settings import INDEXES, Settings, load_settings
@@ -82,7 +82,7 @@ FEATURES: dict[str, Callable[[], bool]] = {
     "importance": lambda: score(importance=5) > score(importance=1),
     "access count": lambda: score(access_count=9) > score(),
     "duplicates": lambda: has("dispatcher.memory.typed.memories", "Remembering.add", "Addition"),
-    "re-embedding": lambda: {"--reembed", "--model"} <= options("hmem-night backfill archive"),
+    "re-embedding": lambda: {"--reembed", "--model"} <= options("hmem-night backfill"),
     "tags": lambda: {"REMEMBER", "GOAL", "DONE", "FORGET", "PREFERENCE"} <= set(TagKind),
     "free words in DEADLINE": lambda: NOW < deadline_of("next friday", NOW, ZoneInfo("UTC")).at < NOW + 9 * DAY,
     "free words in DONE and FORGET": lambda: has("dispatcher.memory.typed.memories", "Remembering.match"),
@@ -97,8 +97,7 @@ FEATURES: dict[str, Callable[[], bool]] = {
     ),
     "/new and resume": lambda: "new" in MENU and {"resume", "replay"} <= set(get_args(Settings.model_fields["session_mode"].annotation)),
     "import of memories": lambda: "hmem memory import" in COMMANDS,
-    "backfills": lambda: {f"hmem-night backfill {one}" for one in ("chunks", "audit", "telegram", "jsonl", "archive")} <= set(COMMANDS),
-    "formats": lambda: {"chunks", "audit", "telegram", "jsonl"} <= set(FORMATS),
+    "backfills": lambda: "hmem-night backfill" in COMMANDS and {"chunks", "audit", "telegram", "jsonl"} <= set(formats()),
     "hcli:stats": lambda: keys.stats("2026-11-28") == "hcli:stats:2026-11-28",
     "warning of turns that expire": lambda: "expiry" in {one.name for one in CHECKS},
     "two keys an exchange": lambda: [keys.turn("t", role) for role in ("user", "asst")] == ["hcli:memory:t:user", "hcli:memory:t:asst"],

@@ -15,11 +15,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
+from nightly.imports.hooks import ImportFormat
 from nightly.imports.json_stream import JsonStream
 from nightly.imports.readers.conversations import Assistant, Conversation, Node, ShownMessage, identity_of, title_of
+from shared.hooks import hook
 from shared.turns.records import RecordRefused, timestamp_of
 
 SOURCE = "chatgpt"
@@ -135,3 +137,9 @@ CHATGPT = Assistant(
     _members,
     "it has no mapping of messages, so it is no conversation of ChatGPT's export",
 )
+
+
+@hook
+def import_formats() -> Sequence[ImportFormat]:
+    what = "ChatGPT's data export (ZIP or conversations.json)"
+    return [ImportFormat("chatgpt", what, CHATGPT.reader, options=("only",))]

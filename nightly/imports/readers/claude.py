@@ -16,11 +16,13 @@ conversation is the branch of `current_leaf_message_uuid`, or of the last messag
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
+from nightly.imports.hooks import ImportFormat
 from nightly.imports.json_stream import JsonStream
 from nightly.imports.readers.conversations import Assistant, Conversation, Node, ShownMessage, identity_of, title_of
+from shared.hooks import hook
 from shared.wire.ids import moment_of
 
 SOURCE = "claude"
@@ -111,3 +113,9 @@ CLAUDE = Assistant(
     _members,
     "it has no chat_messages, so it is no conversation of Claude's export",
 )
+
+
+@hook
+def import_formats() -> Sequence[ImportFormat]:
+    what = "Claude's data export (ZIP or conversations.json)"
+    return [ImportFormat("claude", what, CLAUDE.reader, options=("only",))]

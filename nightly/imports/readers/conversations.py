@@ -18,6 +18,7 @@ from zoneinfo import ZoneInfo
 from nightly.imports.candidates import ReadCandidate, Wanted, made_up_id, read_turn
 from nightly.imports.containers.members import Member, MemberStream
 from nightly.imports.containers.opening import Export, opened_export
+from nightly.imports.hooks import Reader, Source
 from nightly.imports.json_stream import JsonStream
 from shared.text.format import one_line, shorten
 from shared.turns.message_origin import Origin
@@ -74,13 +75,16 @@ Members = Callable[[Conversation, JsonStream, str, str, Any], Iterator[Node]]
 
 @dataclass(frozen=True)
 class Assistant:
-    """How one assistant writes its export. `source`: as in FORMATS. `prefix`: of the ids. `lacking`: what is said of an object without messages."""
+    """How one assistant writes its export. `source`: the format's name. `prefix`: of the ids. `lacking`: said of an object without messages."""
 
     source: str
     prefix: str
     patterns: tuple[str, ...]
     members: Members
     lacking: str
+
+    def reader(self, source: Source) -> Reader:
+        return lambda path, unit: self.read(path, unit, source.wanted, source.zone, source.options.get("only"))
 
     def read(self, path: Path, unit: int, wanted: Wanted, zone: ZoneInfo, only: str | None) -> Iterator[ReadCandidate]:
         """`only`: the title of the conversations that are wanted; None: all."""

@@ -6,7 +6,7 @@ which must match. The difference: only a bare turn has `content` or `role`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,8 @@ import orjson
 
 from nightly.archive.segments import RawRecord, WrittenText
 from nightly.imports.candidates import VERBATIM, Candidate, ReadCandidate, Wanted, lines_of, taken_or_left
+from nightly.imports.hooks import ImportFormat, Reader, Source
+from shared.hooks import hook
 from shared.turns.records import ROLES, RecordRefused, Tombstone, Turn, dumps, loads_object, task_id_of
 from shared.wire import keys
 
@@ -75,3 +77,12 @@ def _raw(record: dict[str, Any]) -> RawRecord:
     if not raw.key.startswith(keys.MEMORY_PREFIX.encode()):
         raise RecordRefused("the key is not that of a turn")
     return raw
+
+
+@hook
+def import_formats() -> Sequence[ImportFormat]:
+    def reader(source: Source) -> Reader:
+        return lambda path, unit: read(path, unit, source.wanted)
+
+    what = "turns as JSON lines (hmem-night export-archive)"
+    return [ImportFormat("jsonl", what, reader, "*.jsonl", options=("with-tombstones", "yes"), of_a_chat=True)]

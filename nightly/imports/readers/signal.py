@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -35,9 +35,11 @@ from zoneinfo import ZoneInfo
 from nightly.imports.candidates import ReadCandidate, Wanted, made_up_id, read_turn
 from nightly.imports.containers.members import Member
 from nightly.imports.containers.opening import Export, opened_export
+from nightly.imports.hooks import ImportFormat, Reader, Source
 from nightly.imports.readers.conversations import OTHER_CONVERSATION, plain
 from nightly.imports.repetitions import Repetitions
 from shared.errors import InvalidInput
+from shared.hooks import hook
 from shared.text.format import one_line, shorten
 from shared.turns.message_origin import Origin
 from shared.turns.records import RecordRefused, Turn, loads_object, timestamp_of
@@ -342,3 +344,13 @@ def _pointer(message: dict[str, Any]) -> dict[str, str] | None:
 
 def _object(value: Any) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
+
+
+@hook
+def import_formats() -> Sequence[ImportFormat]:
+    def reader(source: Source) -> Reader:
+        bot, only = source.options.get("bot"), source.options.get("only")
+        return lambda path, unit: read(path, unit, source.wanted, source.zone, bot, only)
+
+    what = "Signal's chats (main.jsonl, or sigexport's data.json or chat.md; ZIP of them)"
+    return [ImportFormat("signal", what, reader, options=("bot", "only"))]

@@ -11,7 +11,7 @@ messages. A reply may be to any message before it, so what a reply shows of one 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from datetime import datetime
@@ -21,9 +21,11 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from nightly.imports.candidates import ReadCandidate, Wanted, made_up_id, open_input, read_turn
+from nightly.imports.hooks import ImportFormat, Reader, Source
 from nightly.imports.readers.telegram_file import Account, TelegramChat, TelegramFile, plain, sender_of
 from nightly.night.scratch import scratch_database
 from shared.errors import InvalidInput
+from shared.hooks import hook
 from shared.turns.message_origin import Origin
 from shared.turns.records import RecordRefused, Turn, dumps, loads_object, timestamp_of
 
@@ -334,3 +336,14 @@ def _time(message: dict[str, Any], zone: ZoneInfo) -> float:
         if isinstance(error, RecordRefused):
             raise
         raise RecordRefused("the date is not valid") from error
+
+
+@hook
+def import_formats() -> Sequence[ImportFormat]:
+    def reader(source: Source) -> Reader:
+        secret = source.settings.telegram_bot_token
+        token = secret.get_secret_value().partition(":")[0] if secret else None
+        return lambda path, unit: read(path, unit, source.wanted, source.zone, source.options.get("bot"), token)
+
+    what = "Telegram Desktop's export (result.json)"
+    return [ImportFormat("telegram", what, reader, "result.json", options=("bot",), of_a_chat=True)]

@@ -19,7 +19,7 @@ or with another name for a person, has the same ids.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path, PurePosixPath
@@ -28,11 +28,13 @@ from zoneinfo import ZoneInfo
 from nightly.imports.candidates import ReadCandidate, Wanted, made_up_id, read_turn
 from nightly.imports.containers.members import MOST_TEXT_BYTES, Member
 from nightly.imports.containers.opening import Export, opened_export
+from nightly.imports.hooks import ImportFormat, Reader, Source
 from nightly.imports.readers.whatsapp_text.dates import ORDERS, Dates, dates_of
 from nightly.imports.readers.whatsapp_text.lines import MARKS, Head, head_of
 from nightly.imports.readers.whatsapp_text.media import not_said, split_media
 from nightly.imports.repetitions import Repetitions
 from shared.errors import InvalidInput
+from shared.hooks import hook
 from shared.turns.message_origin import Origin
 from shared.turns.records import RecordRefused, Turn
 
@@ -182,3 +184,14 @@ def _at_the_top(members: list[Member]) -> list[Member]:
     """The files beside each other at the top, or in the folder that holds everything."""
     depths = [len(PurePosixPath(one.name).parts) for one in members]
     return [one for one, depth in zip(members, depths, strict=True) if depth == min(depths)]
+
+
+@hook
+def import_formats() -> Sequence[ImportFormat]:
+    def reader(source: Source) -> Reader:
+        bot, dates = source.options.get("bot"), source.options.get("dates")
+        if dates is not None and dates not in ORDERS:
+            raise InvalidInput(f"--dates {dates} is no order. Write dmy, mdy or ymd.")
+        return lambda path, unit: read(path, unit, source.wanted, source.zone, bot, dates)
+
+    return [ImportFormat("whatsapp", "WhatsApp's exported chat (ZIP or text)", reader, options=("bot", "dates"))]

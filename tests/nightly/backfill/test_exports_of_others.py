@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from nightly.imports.formats import FORMATS
+from nightly.imports.formats import formats
 from shared.errors import InvalidInput
 from shared.turns.records import Tombstone
 from tests.nightly.backfill.test_import_files import archived, backfill, fates, lines_in_archive, plan, report
@@ -78,7 +78,7 @@ MAKERS: dict[str, Callable[[Path, bool], Path]] = {
 
 
 def test_each_format_has_a_test() -> None:
-    assert set(MAKERS) == {name for name, one in FORMATS.items() if not one.of_a_chat}
+    assert set(MAKERS) == {name for name, one in formats().items() if not one.of_a_chat}
 
 
 @pytest.mark.parametrize("source", MAKERS)

@@ -53,8 +53,7 @@ def file_of(world: World, source: str) -> list[str]:
 
 
 def backfill(world: World, *arguments: str, check: bool = True, **more: str) -> subprocess.CompletedProcess[str]:
-    group = () if arguments[0] in ("jsonl", "chunks", "audit", "telegram") else ("from",)
-    return world.command("hmem-night", "backfill", *group, *arguments, check=check, **more)
+    return world.command("hmem-night", "backfill", *arguments, check=check, **more)
 
 
 def report(world: World, *arguments: str) -> dict[str, Any]:

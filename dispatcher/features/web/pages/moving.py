@@ -5,8 +5,10 @@ from __future__ import annotations
 import shutil
 import tempfile
 import zipfile
+from dataclasses import dataclass
 from pathlib import Path
 
+import orjson
 from starlette.background import BackgroundTask
 from starlette.responses import FileResponse, Response
 
@@ -15,33 +17,29 @@ from dispatcher.chat_data.forget.layers.files import EXPORTS
 from dispatcher.features.web.requests.asked import Asked, go_to
 from dispatcher.features.web.requests.uploads import uploaded
 from dispatcher.releases.night_command import NightCommandFailed, night_is_here, read_lines
+from shared.config.settings import Settings
 from shared.errors import InvalidInput
 from shared.system.files import make_dir, safe_name
 
-SOURCES = {
-    "telegram": "Telegram Desktop's export (result.json)",
-    "jsonl": "turns as JSON lines (hmem-night export-archive)",
-    "chunks": "h-cli's session files (chunk_….txt)",
-    "audit": "h-cli's audit log",
-    "chatgpt": "ChatGPT's data export (ZIP or conversations.json)",
-    "claude": "Claude's data export (ZIP or conversations.json)",
-    "whatsapp": "WhatsApp's exported chat (ZIP or text)",
-    "signal": "Signal's chats (main.jsonl, or sigexport's data.json or chat.md; ZIP of them)",
-    "openclaw": "OpenClaw's memory (ZIP of the workspace, or MEMORY.md)",
-    "basic-memory": "Basic Memory's notes (ZIP of them, or one)",
-    "mem0": "Mem0's memories (JSON, or OpenMemory's ZIP)",
-}
-#: Those with a command of their own.
-OURS = ("telegram", "jsonl", "chunks", "audit")
-#: Further options of a source, each a field of the form.
-OPTIONS = {
-    "telegram": ("bot",),
-    "chatgpt": ("only",),
-    "claude": ("only",),
-    "mem0": ("only",),
-    "whatsapp": ("bot", "dates"),
-    "signal": ("bot", "only"),
-}
+#: Options that the form has.
+FIELDS = ("bot", "only", "dates")
+
+
+@dataclass(frozen=True)
+class _Format:
+    """`options`: each a field of the form."""
+
+    name: str
+    what: str
+    options: tuple[str, ...]
+
+
+def _formats(settings: Settings) -> dict[str, _Format]:
+    """What the night's command reads; none where the night is on another host."""
+    if not night_is_here(settings):
+        return {}
+    found = orjson.loads(b"".join(read_lines(settings, "backfill", "--json")))
+    return {one["name"]: _Format(one["name"], one["what"], tuple(one["options"])) for one in found}
 
 
 def export(asked: Asked) -> Response:
@@ -66,7 +64,7 @@ def page(asked: Asked) -> Response:
     return asked.page(
         "import.html",
         "Import",
-        sources=SOURCES,
+        sources=_formats(asked.settings),
         here=night_is_here(asked.settings),
         uploaded=uploaded(asked.settings, asked.value("file")) if asked.value("file") else None,
         file=asked.value("file"),
@@ -83,12 +81,11 @@ def upload(asked: Asked) -> Response:
 
 
 def _arguments(asked: Asked) -> list[str]:
-    source = asked.value("source")
-    if source not in SOURCES:
+    source = _formats(asked.settings).get(asked.value("source"))
+    if source is None:
         raise InvalidInput("Choose what kind of file it is.")
-    command = [source] if source in OURS else ["from", source]
-    arguments = ["backfill", *command, str(uploaded(asked.settings, asked.value("file")))]
-    for name in ("chat", "since", "until", *OPTIONS.get(source, ())):
+    arguments = ["backfill", source.name, str(uploaded(asked.settings, asked.value("file")))]
+    for name in ("chat", "since", "until", *(one for one in source.options if one in FIELDS)):
         if value := asked.value(name).strip():
             arguments.append(f"--{name}={value}")
     return arguments
@@ -103,7 +100,7 @@ def plan(asked: Asked) -> Response:
     return asked.page(
         "import.html",
         "Import: dry run",
-        sources=SOURCES,
+        sources=_formats(asked.settings),
         here=True,
         uploaded=uploaded(asked.settings, asked.value("file")),
         file=asked.value("file"),

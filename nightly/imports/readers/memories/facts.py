@@ -17,7 +17,7 @@ from shared.turns.records import RecordRefused, Turn, timestamp_of
 
 @dataclass
 class ImportedFacts:
-    """The facts of one import. `source`: as in FORMATS; `program`: as a line names it."""
+    """The facts of one import. `source`: the name of the format; `program`: as a line names it."""
 
     source: str
     program: str

@@ -1,0 +1,50 @@
+"""What a module of `nightly/imports/readers/` adds: the formats that it reads (shared/hooks.py)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from zoneinfo import ZoneInfo
+
+from nightly.imports.candidates import ReadCandidate, Wanted
+from shared.config.settings import Settings
+from shared.hooks import specification
+
+#: Reads one file, given with its number in the import.
+Reader = Callable[[Path, int], Iterator[ReadCandidate]]
+
+
+@dataclass(frozen=True)
+class Source:
+    """What a reader is made for. `options`: those of the format that were given, by name."""
+
+    files: list[Path]
+    wanted: Wanted
+    settings: Settings
+    options: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def zone(self) -> ZoneInfo:
+        return self.settings.timezone
+
+
+@dataclass(frozen=True)
+class ImportFormat:
+    """`what`: what the files are, for people; `options`: names of the options of `hmem-night backfill` that it takes.
+
+    `pattern`: of the files in a directory; None: the reader takes what was named as it is, a directory or a ZIP archive, too. `of_a_chat`: whether
+    the files, or the bot's settings, say which chats of ours they belong to; otherwise --chat must.
+    """
+
+    name: str
+    what: str
+    reader: Callable[[Source], Reader]
+    pattern: str | None = None
+    options: tuple[str, ...] = ()
+    of_a_chat: bool = False
+
+
+@specification(fails="closed")
+def import_formats() -> Sequence[ImportFormat] | None:
+    """The formats that this module reads."""
