@@ -28,6 +28,7 @@ from scripts.benchmarks.meaning import meaning
 from scripts.benchmarks.prompt import prompt
 from scripts.benchmarks.start import start
 from scripts.benchmarks.stream import stream
+from scripts.benchmarks.walks import walks
 from scripts.benchmarks.world import BINARIES, describe_machine, hmem, load_turns, own_world
 
 app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, add_completion=False, help=__doc__)
@@ -37,6 +38,7 @@ app.command()(meaning)
 app.command()(prompt)
 app.command()(start)
 app.command()(stream)
+app.command()(walks)
 Set = Annotated[Path, typer.Option("--set", help="Folder with turns.jsonl.", exists=True, file_okay=False)]
 
 
