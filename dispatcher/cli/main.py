@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -113,9 +113,19 @@ def run(
     """The dispatcher, in the foreground."""
     if check:
         from dispatcher.cli.arguments import connect
-        from dispatcher.health.leases import running_dispatchers
+        from shared.errors import NoDispatcher
+        from shared.wire import keys
+        from shared.wire.values import shown
 
-        alive = running_dispatchers(connect(start("dispatcher", logs=False)))
+        client: Any = connect(
+            start("dispatcher", logs=False)
+        )  # a dispatcher's Redis user may read the leases, and no release
+        names = client.smembers(keys.WORKERS)
+        alive = sorted(shown(raw) for raw in names if client.exists(keys.lease(raw.decode("utf-8", "replace"))))
+        if not alive:
+            raise NoDispatcher(
+                "No dispatcher renews its lease in Redis, so messages wait. Start hmem run and check its log."
+            )
         typer.echo(f"The dispatcher runs: {', '.join(alive)}.")
         return
     import asyncio
@@ -181,11 +191,19 @@ def telegram(
 
     if check:
         from dispatcher.cli.arguments import connect
-        from dispatcher.health.leases import NO_BOT, NO_BOT_CODE, running_bot
+        from dispatcher.health.findings import Fault
+        from shared.wire import keys
+        from shared.wire.values import shown
 
-        holder = running_bot(connect(start("bot", logs=False)))
-        typer.echo(f"The bot runs: {holder}." if holder else NO_BOT, err=not holder)
-        raise typer.Exit(0 if holder else NO_BOT_CODE)
+        holder = connect(start("bot", logs=False)).get(keys.BOT_OWNER)
+        if not isinstance(holder, bytes):
+            typer.echo(
+                "No bot holds the lease in Redis, so no messages are received. Start hmem telegram and check its log.",
+                err=True,
+            )
+            raise typer.Exit(int(Fault.BOT_NOT_RUNNING))
+        typer.echo(f"The bot runs: {shown(holder)}.")
+        return
     settings = start("bot")
     from dispatcher.telegram.bot import serve
 

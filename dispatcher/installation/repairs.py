@@ -1,7 +1,7 @@
 """`hmem doctor --fix`: what can be repaired without a risk to anything that is stored. Each repair is a sentence first, and is done only after that.
 
-Safe means: permissions are only taken away from others; directories are only created; Redis is only made to keep more; a lease only gets an end,
-which its living holder moves; programs of `hmem init` are only started.
+Safe means: permissions are only taken away from others; directories are only created; Redis is only made to keep more;
+programs of `hmem init` are only started.
 """
 
 from __future__ import annotations
@@ -30,7 +30,6 @@ from shared.config.sources import secrets_in_file, settings_file
 from shared.errors import HmemError
 from shared.system.files import make_dir
 from shared.system.privileges import as_owner_of
-from shared.wire import keys
 from shared.wire.client import asking_once, open_redis
 
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
@@ -119,16 +118,6 @@ def _redis(settings: Settings) -> Iterator[Repair]:
             if now is not None and now != wanted:
                 sentence = f"Redis has {name} {now}, and could lose turns: set it to {wanted}, and write that to its settings file."
                 yield Repair(sentence, _set(url, name, wanted))
-    yield from _leases(settings.redis_url)
-
-
-def _leases(url: str) -> Iterator[Repair]:
-    with suppress(RedisError, ValueError), closing(open_redis(url, asking_once(5.0))) as client:
-        for key, what in ((keys.NIGHT_OWNER, "night"), (keys.BOT_OWNER, "bot")):
-            if client.ttl(key) == -1:
-                seconds = keys.NIGHT_LEASE_TTL_SECONDS
-                sentence = f"{key} in Redis never ends, so no {what} can start: let it end in {seconds} s, unless it is renewed."
-                yield Repair(sentence, _expire(url, key))
 
 
 def _set(url: str, name: str, value: str) -> Callable[[], None]:
@@ -136,14 +125,6 @@ def _set(url: str, name: str, value: str) -> Callable[[], None]:
         with closing(open_redis(url, asking_once(5.0))) as client:
             client.config_set(name, value)
             client.config_rewrite()
-
-    return carry_out
-
-
-def _expire(url: str, key: str) -> Callable[[], None]:
-    def carry_out() -> None:
-        with closing(open_redis(url, asking_once(5.0))) as client:
-            client.expire(key, keys.NIGHT_LEASE_TTL_SECONDS)
 
     return carry_out
 

@@ -28,6 +28,7 @@ from scripts.benchmarks.meaning import meaning
 from scripts.benchmarks.prompt import prompt
 from scripts.benchmarks.start import start
 from scripts.benchmarks.stream import stream
+from scripts.benchmarks.walks import walks
 from scripts.benchmarks.world import BINARIES, describe_machine, hmem, load_turns, own_world
 
 app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, add_completion=False, help=__doc__)
@@ -37,6 +38,7 @@ app.command()(meaning)
 app.command()(prompt)
 app.command()(start)
 app.command()(stream)
+app.command()(walks)
 Set = Annotated[Path, typer.Option("--set", help="Folder with turns.jsonl.", exists=True, file_okay=False)]
 
 
@@ -188,21 +190,6 @@ def _dispatcher(environment: dict[str, str]) -> Iterator[subprocess.Popen[bytes]
 
 
 @app.command()
-def copy_forward(
-    existing: int = 20_000,
-    new: int = 1_000,
-    chats: int = 20,
-    touched: Annotated[int, typer.Option(help="Number of chats that get new vectors; 0: all.")] = 0,
-    rounds: int = 5,
-) -> None:
-    """A vector index that is added to a copy of the last night's, against one that is built from scratch."""
-    from scripts.benchmarks.build import compare
-
-    describe_machine()
-    compare(existing, new, chats, touched or chats, rounds)
-
-
-@app.command()
 def growth(
     turns: Annotated[str, typer.Option(help="Sizes of the history, in turns.")] = "1e4,1e5",
     new: Annotated[int, typer.Option(help="New turns of the night.")] = 1_000,
@@ -241,21 +228,6 @@ def peaks(
     describe_machine()
     for size in turns.split(","):
         show(measure(int(float(size)), chat_turns))
-
-
-@app.command()
-def redis(
-    chats: str = "20,1000,1",
-    vectors: int = 100_000,
-    ways: str = "exact,int8,graph,filter-exact,filter",
-    limit: float = 240.0,
-    url: Annotated[str | None, typer.Option(help="A Redis 8 that is emptied; default: one of its own.")] = None,
-) -> None:
-    """Ways to store the vectors of many chats in the vector sets of Redis 8: rounding, graphs and filters; LIMIT seconds for storing."""
-    from scripts.benchmarks.indexes import on_redis
-
-    describe_machine()
-    on_redis.compare([int(number) for number in chats.split(",")], vectors, ways.split(","), limit, url)
 
 
 @app.command()
@@ -320,15 +292,6 @@ def page(chats: int = 10_000, chat_turns: int = 10, large: int = 100_000, rounds
 
     describe_machine()
     measure(chats, chat_turns, large, rounds)
-
-
-@app.command()
-def typed() -> None:
-    """The thresholds of typed memories, on invented data with the shipped model."""
-    from scripts.benchmarks.typed import measure
-
-    describe_machine()
-    measure()
 
 
 if __name__ == "__main__":

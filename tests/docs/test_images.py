@@ -31,7 +31,7 @@ def test_stopping_leaves_time_for_the_running_answers() -> None:
     longest = Settings.model_fields["task_timeout"].default
     assert float(unit["TimeoutStopSec"][0]) > longest + 10
     assert float(SERVICES["dispatcher"]["stop_grace_period"].rstrip("s")) > longest + 10
-    assert "TASK_TIMEOUT" not in SERVICES["dispatcher"]["environment"]
+    assert SERVICES["dispatcher"]["environment"]["TASK_TIMEOUT"] == f"${{TASK_TIMEOUT:-{longest:.0f}}}"
 
 
 def parser(half: str) -> Any:

@@ -13,7 +13,7 @@ import pytest
 from tests.engines.models.setup import apt_program, models_python, packaged
 from tests.support.day.telegram_bot import staged
 from tests.support.machine import wait_for
-from tests.support.talk import CHAT, CLAUDE, Talk
+from tests.support.processes.talk import CHAT, CLAUDE, Talk
 from tests.support.world import REPOSITORY, Dispatcher
 
 pytestmark = pytest.mark.engines

@@ -16,13 +16,13 @@ import orjson
 import pytest
 from redis import Redis
 
-from scripts.benchmarks.indexes import on_redis, report
+from scripts.benchmarks.indexes import report
 from scripts.benchmarks.indexes.corpus import MOST_EMBEDDED, CorpusMaker, sentences
 from scripts.benchmarks.indexes.measure import Bench, K, Plan, Row, recall
 from shared.config.settings import load_settings
 from shared.embedding.open import open_embedder
 from shared.errors import InvalidInput
-from tests.servers.redis8 import redis8_server, redis8_settings
+from tests.servers.redis8 import redis8_settings
 from tests.support.machine import wait_for
 from tests.support.world import REPOSITORY, World
 
@@ -130,16 +130,6 @@ def test_a_server_is_left_as_it_was(redis_server: Redis) -> None:
     assert (row.moved_bytes, row.moved_at_least, row.bytes) == (2 * 384 * 4, True, None)
     assert row.recall == 1.0
     assert sorted(redis_server.keys()) == before
-
-
-def test_ways_to_store_vectors_on_redis_are_compared() -> None:
-    made = on_redis.made_up(3, 300)
-    with redis8_server() as server, Redis.from_url(server.url, protocol=2) as client:
-        figures = {name: on_redis.measure(client, way, made, 60) for name, way in on_redis.WAYS.items()}
-        assert client.dbsize() == 0
-    assert {one.vectors for one in figures.values()} == {300}
-    assert figures["exact"].recall == 1.0
-    assert figures["int8"].bytes_each < figures["exact"].bytes_each < figures["filter"].bytes_each
 
 
 def test_the_redis_of_the_queue_is_not_filled(redis_url: str) -> None:

@@ -15,7 +15,7 @@ app = application()
 
 @app.command()
 def web(
-    listen: Annotated[str, typer.Option(help="Address and port instead of WEB_LISTEN.")] = "",
+    listen: Annotated[str, typer.Option(help="Address and port of the page.")] = "127.0.0.1:8765",
     chats: Annotated[str, typer.Option(help="Show only these chats, comma-separated.")] = "",
     read_only: Annotated[bool, typer.Option("--read-only", help="Print only a link for a look.")] = False,
     open_: Annotated[bool, typer.Option("--open", help="Open the link in a browser.")] = False,
@@ -29,5 +29,4 @@ def web(
         except ValueError as error:
             raise InvalidInput(f"{option}: {error}.") from error
     settings = start(children=("night",))
-    changes = {"web_listen": listen} if listen else {}
-    serve(settings.changed(**changes), chats, read_only=read_only, open_browser=open_)
+    serve(settings, listen, chats, read_only=read_only, open_browser=open_)

@@ -55,13 +55,13 @@ class Prepared:
         self.reader.close()
 
 
-def prepare(settings: Settings, chats: str = "", *, read_only: bool = False) -> Prepared:
+def prepare(settings: Settings, listen: str, chats: str = "", *, read_only: bool = False) -> Prepared:
     """SettingsError if the address may not, or cannot, be listened on."""
     import uvicorn
     from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
     own = settings.of(WebSettings)
-    host, port = listen_address(own.web_listen)
+    host, port = listen_address(listen)
     secure = _checked(settings, host)
     listener = _listener(host, port)
     bound = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
@@ -77,9 +77,9 @@ def prepare(settings: Settings, chats: str = "", *, read_only: bool = False) -> 
     return Prepared(uvicorn.Server(_config(app)), listener, reader, access, links)
 
 
-def serve(settings: Settings, chats: str, *, read_only: bool, open_browser: bool) -> None:
+def serve(settings: Settings, listen: str, chats: str, *, read_only: bool, open_browser: bool) -> None:
     """Print the links, and serve until it is stopped."""
-    with closing(prepare(settings, chats, read_only=read_only)) as prepared:
+    with closing(prepare(settings, listen, chats, read_only=read_only)) as prepared:
         _print_links(prepared.links, prepared.access)
         if open_browser:
             threading.Thread(target=_open_browser, args=(prepared,), daemon=True).start()
@@ -151,7 +151,7 @@ def _listener(host: str, port: int) -> socket.socket:
             raise
     except OSError as error:
         raise SettingsError(
-            f"WEB_LISTEN: cannot listen on {host}:{port}: {error.strerror or error}. Set another port (--listen 127.0.0.1:8766), "
+            f"--listen: cannot listen on {host}:{port}: {error.strerror or error}. Set another port (--listen 127.0.0.1:8766), "
             "or stop the program that has it."
         ) from error
     made.set_inheritable(False)  # a job must not keep the port

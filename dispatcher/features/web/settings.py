@@ -6,11 +6,10 @@ from pydantic import Field, field_validator
 
 from shared.config import values
 from shared.config.feature_settings import FeatureSettings
-from shared.config.values import BlankIsUnset, listen_address
+from shared.config.values import BlankIsUnset
 
 
 class WebSettings(FeatureSettings):
-    web_listen: str = Field("127.0.0.1:8765", description="address and port of the owner's page (hmem web)")
     web_origin: BlankIsUnset[str] = Field(
         None, description="with a proxy that has TLS: how browsers reach the page, such as https://memory.example.org"
     )
@@ -22,12 +21,6 @@ class WebSettings(FeatureSettings):
     @classmethod
     def _web_proxy(cls, value: str) -> str:
         return values.ip_address(value)
-
-    @field_validator("web_listen")
-    @classmethod
-    def _web_listens(cls, value: str) -> str:
-        listen_address(value)
-        return value.strip()
 
     @field_validator("web_origin")
     @classmethod

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import re
 import secrets
+from contextlib import suppress
 from pathlib import Path
 
-from dispatcher.installation.init import machine
+from dispatcher.installation import environment
 from dispatcher.installation.init.context import InitContext
 from dispatcher.installation.init.telegram_bot import prove_token, wait_for_hello
 from dispatcher.installation.layout import refuse_strange
@@ -16,7 +18,6 @@ from shared.errors import InstallationIncomplete, SettingsError
 from shared.system.keys.signing_key import signing_key
 
 DEFAULT_NIGHT = "03:00"
-NO_MIRROR = "none"
 
 
 def ask_everything(installation: InitContext) -> None:
@@ -24,8 +25,6 @@ def ask_everything(installation: InitContext) -> None:
     installation.settings()  # what is given must be right before anything is asked
     ask_bot(installation)
     ask_night(installation)
-    ask_embedder(installation)
-    ask_mirror(installation)
     values = installation.values
     values.setdefault("RESULT_HMAC_KEY", new_key())
     signing_key(installation.settings(), "hmem run refuses to start")
@@ -39,6 +38,10 @@ def ask_everything(installation: InitContext) -> None:
             raise InstallationIncomplete(
                 f"{name} is {values[name]}, but hmem init uses {path}. Unset it; to have the data on another disk, mount that there."
             )
+    if not values.get("ARCHIVE_MIRROR"):
+        installation.notes.append(
+            "The archive of all conversations is on one disk. Set ARCHIVE_MIRROR to another disk or host when you have one (docs/install.md)."
+        )
     refuse_strange(*values.get("ARCHIVE_MIRROR", "").split(":")[-1:])
     installation.settings()
 
@@ -93,7 +96,7 @@ def _ask_chat(installation: InitContext, bot: str) -> None:
 def ask_night(installation: InitContext) -> None:
     """When the night runs, and by the clock of which time zone."""
     values = installation.values
-    zone = values.get("CHAT_TIMEZONE") or machine.time_zone()
+    zone = values.get("CHAT_TIMEZONE") or _time_zone()
     if given := values.get("NIGHT_CRON"):
         if installation.layout.kind == "three-users" and not re.fullmatch(r"\d{1,2} \d{1,2} \* \* \*", given):
             raise InstallationIncomplete(
@@ -118,46 +121,12 @@ def ask_night(installation: InitContext) -> None:
     values.update(found)
 
 
-def ask_embedder(installation: InitContext) -> None:
-    """Asked only where there is a choice."""
-    if "EMBEDDER" in installation.values:
-        return
-    choices = {choice.name: choice for choice in machine.embedders(installation.settings())}
-    if len(choices) == 1:
-        return
-    installation.terminal.explain("What finds passages by their meaning:")
-    for choice in choices.values():
-        installation.terminal.explain(f"  {choice.name}: {choice.sentence}")
-
-    def checked(answer: str) -> str:
-        if answer not in choices:
-            raise ValueError(f"Write one of {', '.join(choices)}")
-        return answer
-
-    installation.values.update(choices[installation.terminal.ask("Embedding model", "shipped", checked)].values)
-
-
-def ask_mirror(installation: InitContext) -> None:
-    """Asked only where another disk is there."""
-    if "ARCHIVE_MIRROR" in installation.values:
-        return
-    disk = machine.other_disk(installation.settings(), for_accounts=installation.layout.day_user is not None)
-    if disk is None:
-        installation.notes.append(
-            "The archive of all conversations is on one disk. Set ARCHIVE_MIRROR to another disk or host when you have one (docs/install.md)."
-        )
-        return
-
-    def checked(answer: str) -> str:
-        if answer == NO_MIRROR:
-            return answer
-        if not Path(answer).is_absolute():
-            raise ValueError("Write a path that begins with /, or none")
-        return answer
-
-    installation.terminal.explain(
-        "A second copy of the archive survives the loss of this disk. Its directory on another one, or none:"
-    )
-    answer = installation.terminal.ask("Mirror", str(disk / "hmem-archive"), checked)
-    if answer != NO_MIRROR:
-        installation.values["ARCHIVE_MIRROR"] = answer
+def _time_zone() -> str:
+    """This system's zone by its IANA name; UTC if it has none."""
+    link = os.path.realpath("/etc/localtime").partition("/zoneinfo/")[2]
+    with suppress(OSError):
+        link = Path("/etc/timezone").read_text(encoding="utf-8").strip() or link
+    for name in filter(None, (environment.variable("TZ").lstrip(":"), link)):
+        with suppress(ValueError):
+            return value_checks.known_zone(name)
+    return "UTC"

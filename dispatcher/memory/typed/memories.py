@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from shared.embedding.models import Vectors
     from shared.turns.records import Tombstone
 
-#: Figures from scripts/benchmarks/typed.py: 40 invented memories of one person, with the shipped model.
+#: Figures of 40 invented memories of one person, with the shipped model.
 #:
 #: The likeness (shared/embedding/known_models.py) of memory and message from which a memory is shown. With all-MiniLM-L6-v2, of 40 messages that
 #: one memory is relevant to, 72 % show it; of 40 without a relevant memory, 23 % show one. 0.20: 82 and 57 %; 0.30: 50 and 12 %; 0.35: 38 and 7 %.

@@ -11,7 +11,6 @@ import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -217,17 +216,6 @@ class Deaf(Still):
                 await self.release.wait()
 
 
-class Blocking(Still):
-    """Its third claim holds the whole event loop for a while."""
-
-    claims = 0
-
-    async def claim(self, token: str, running: int) -> None:
-        self.claims += 1
-        if self.claims == 3:
-            time.sleep(1.5)
-
-
 def worker(light: World, monkeypatch: pytest.MonkeyPatch, systemd: Systemd, queue: object | None = None) -> Worker:
     for name, value in systemd.variables.items():
         monkeypatch.setenv(name, value)
@@ -272,18 +260,6 @@ def test_a_claim_loop_that_hangs_is_not_fed(light: World, monkeypatch: pytest.Mo
             await until(lambda: systemd.count("WATCHDOG=1", hung), "a sign of life once it turns again")
 
     asyncio.run(hang())
-
-
-@pytest.mark.slow
-def test_an_event_loop_that_hangs_is_not_fed(light: World, monkeypatch: pytest.MonkeyPatch, systemd: Systemd) -> None:
-    async def hang() -> None:
-        queue = Blocking()
-        async with at_work(worker(light, monkeypatch, systemd, queue)):
-            await until(lambda: queue.claims > 3, "the end of the hang")
-
-    asyncio.run(hang())
-    moments = [moment for moment, message in systemd.heard if message == "WATCHDOG=1"]
-    assert max(after - before for before, after in pairwise(moments)) > 1.4
 
 
 @pytest.mark.slow

@@ -6,13 +6,11 @@ import re
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
-from dispatcher.installation.init import machine
 from dispatcher.installation.init.context import InitContext
-from dispatcher.installation.init.questions import ask_bot, ask_embedder, ask_everything, ask_mirror, ask_night
+from dispatcher.installation.init.questions import ask_bot, ask_everything, ask_night
 from dispatcher.installation.layout import of_host
 from shared.errors import HmemError, InstallationIncomplete, SettingsError
 from tests.servers.telegram_api import TOKEN, TelegramApi
@@ -32,7 +30,6 @@ def api() -> Iterator[TelegramApi]:
 @pytest.fixture(autouse=True)
 def _nothing_of_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TZ", "Europe/Berlin")
-    monkeypatch.setattr(machine, "other_disk", lambda _settings, **_how: None)
 
 
 def told_code(terminal: ScriptedTerminal) -> str:
@@ -186,66 +183,9 @@ def test_a_wrong_setting_is_said_before_anything_is_asked(tmp_path: Path) -> Non
     assert terminal.asked == []
 
 
-def test_ollamas_models_are_offered_where_it_has_some(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    chosen = machine.EmbedderChoice("bge-m3", "100 languages", {"EMBEDDER": "ollama", "EMBED_MODEL": "bge-m3"})
-    shipped = machine.EmbedderChoice("shipped", "here", {"EMBEDDER": "local"})
-    monkeypatch.setattr(machine, "embedders", lambda _settings: [shipped, chosen])
-    terminal = ScriptedTerminal("a better one", "bge-m3")
-    installation = installation_in(tmp_path, terminal)
-    ask_embedder(installation)
-    assert installation.values == {"EMBEDDER": "ollama", "EMBED_MODEL": "bge-m3"}
-    assert "Write one of shipped, bge-m3" in terminal.text
-
-
-def test_another_disk_is_offered_for_the_mirror(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(machine, "other_disk", lambda _settings, **_how: Path("/mnt/second"))
-    for answer, expected in (("", "/mnt/second/hmem-archive"), ("none", None), ("/srv/copy", "/srv/copy")):
-        installation = installation_in(tmp_path, ScriptedTerminal(answer))
-        ask_mirror(installation)
-        assert installation.values.get("ARCHIVE_MIRROR") == expected
-
-
 def test_a_terminal_that_closes_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from dispatcher.installation.init.terminal import Terminal
 
     with Path("/dev/null").open() as nothing, pytest.raises(InstallationIncomplete, match="terminal was closed"):
         monkeypatch.setattr("sys.stdin", nothing)
         ask_night(installation_in(tmp_path, Terminal(unattended=False)))
-
-
-@pytest.mark.parametrize(
-    ("mounts", "expected"),
-    [
-        ("/dev/sda1 {root} ext4 rw 0 0\n", None),
-        ("/dev/sdb1 /boot ext4 rw 0 0\n", None),
-        ("tmpfs /dev/shm tmpfs rw 0 0\n", None),
-        ("/dev/sdb1 /dev/shm ext4 ro 0 0\n", None),
-    ],
-)
-def test_only_another_disk_that_can_be_written_is_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mounts: str, expected: Path | None
-) -> None:
-    monkeypatch.undo()
-    table = tmp_path / "mounts"
-    table.write_text(mounts.format(root=tmp_path))
-    settings = installation_in(tmp_path, ScriptedTerminal(), {"HMEM_NIGHT_DIR": str(tmp_path)}).settings()
-    assert machine.other_disk(settings, table) == expected
-
-
-def test_a_disk_that_the_accounts_cannot_reach_is_not_offered_to_them(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The night's account enters no home and no directory that is closed to others; whoever installs for himself does."""
-    monkeypatch.undo()
-    closed = tmp_path / "closed"
-    closed.mkdir(mode=0o700)
-    free = {Path("/root"): 9 << 30, closed: 8 << 30, Path("/usr"): 7 << 30}
-    table = tmp_path / "mounts"
-    table.write_text("".join(f"/dev/sd{number} {place} ext4 rw 0 0\n" for number, place in enumerate(free)))
-    monkeypatch.setattr(machine, "_device", lambda path: list(free).index(path) if path in free else -1)
-    monkeypatch.setattr("shutil.disk_usage", lambda path: SimpleNamespace(free=free[path]))
-    monkeypatch.setattr("os.access", lambda *_: True)
-    monkeypatch.setattr(machine, "_NOT_FOR_DATA", ())
-    settings = installation_in(tmp_path, ScriptedTerminal(), {"HMEM_NIGHT_DIR": str(tmp_path)}).settings()
-    assert machine.other_disk(settings, table, for_accounts=True) == Path("/usr")
-    assert machine.other_disk(settings, table) == Path("/root")

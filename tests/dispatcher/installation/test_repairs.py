@@ -11,7 +11,6 @@ import pytest
 from redis import Redis
 
 from shared.errors import InvalidInput
-from shared.wire import keys
 from tests.support.machine import answers, free_port, wait_for
 from tests.support.world import BINARIES
 
@@ -120,17 +119,6 @@ def test_a_directory_that_becomes_a_link_before_the_answer_changes_nothing_of_ro
     with pytest.raises(OSError):
         _close(state, state / "chats")
     assert roots.stat().st_mode & 0o777 == 0o700
-
-
-def test_a_lease_that_never_ends_gets_an_end(host: Host, lax_redis: Redis) -> None:
-    leases = (keys.NIGHT_OWNER, keys.BOT_OWNER)
-    for key in leases:
-        lax_redis.set(key, "somebody")
-    done = host.doctor("--fix", "--yes")
-    for key in leases:
-        assert f"{key} in Redis never ends" in done.stderr
-        assert 0 < int(lax_redis.ttl(key)) <= keys.NIGHT_LEASE_TTL_SECONDS
-    assert "never ends" not in host.doctor("--fix", "--yes").stderr
 
 
 def test_a_missing_directory_is_created_for_the_one_who_is_not_root(host: Host) -> None:

@@ -16,7 +16,7 @@ from tests.servers.telegram_messages import forwarded_from, mention
 from tests.support.day.telegram_bot import GROUP, Stage, staged
 from tests.support.machine import wait_for
 from tests.support.night.indexes.chat_tables import summaries
-from tests.support.talk import png
+from tests.support.processes.talk import png
 from tests.support.world import BINARIES
 
 CLAUDE = BINARIES / "claude"

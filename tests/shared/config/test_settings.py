@@ -133,7 +133,6 @@ WRONG = {
     "REPORT_CHAT": ["ada", "9912,9913"],
     "REPORT_AT": ["8", "24:00"],
     "HEARTBEAT_URL": ["hc-ping.com/x", "ftp://hc-ping.com/x"],
-    "WEB_LISTEN": ["8765:127.0.0.1", "127.0.0.1:0"],
     "WEB_ORIGIN": ["memory.example.org"],
     "NIGHT_INDEXES": ["faiss", "chroma,faiss"],
     "ALLOWED_CHATS": ["ada"],

@@ -15,7 +15,7 @@ from shared.system.files import safe_name
 from tests.servers.messages_api import Reply, ToolCall, tool_results
 from tests.servers.telegram_messages import Shown, mention
 from tests.support.day.telegram_bot import GROUP, wait_until
-from tests.support.talk import Talk, talking
+from tests.support.processes.talk import Talk, talking
 
 OWNER, BOB = {"id": 77, "is_bot": False, "first_name": "Olga"}, {"id": 8, "is_bot": False, "first_name": "Bob"}
 RUN = re.compile(r"run: (.+?)(?:\\n|\"|$)")

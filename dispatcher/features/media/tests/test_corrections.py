@@ -10,7 +10,7 @@ import pytest
 from dispatcher.telegram.incoming.corrected import is_alike
 from shared.turns.records import dumps
 from tests.support.machine import wait_for
-from tests.support.talk import CHAT, OGG, Talk, talking
+from tests.support.processes.talk import CHAT, OGG, Talk, talking
 
 RIGHT = "The boiler shows F29, not F28."
 

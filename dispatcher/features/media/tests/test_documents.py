@@ -12,7 +12,7 @@ import pytest
 from dispatcher.features.media.tests.documents import samples as documents
 from tests.servers.telegram_messages import forwarded_from
 from tests.support.day.telegram_bot import wait_until
-from tests.support.talk import CHAT, Talk, png, talking
+from tests.support.processes.talk import CHAT, Talk, png, talking
 
 CLAUSES = [
     "This lease is made between Harbour Homes and Noor.",

@@ -12,7 +12,7 @@ import pytest
 from shared.wire import keys
 from tests.support.day.telegram_bot import wait_until
 from tests.support.machine import wait_for
-from tests.support.talk import CHAT, OGG, Talk, png, sha, talking
+from tests.support.processes.talk import CHAT, OGG, Talk, png, sha, talking
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ import pytest
 from dispatcher.features.media import claude_sessions
 from dispatcher.features.media.claude_sessions import FOLDER, NO_PICTURE, ClaudeSessions, without_media
 from tests.support.machine import wait_for
-from tests.support.talk import CHAT, Talk, png, talking
+from tests.support.processes.talk import CHAT, Talk, png, talking
 from tests.support.world import World
 
 PICTURES = [png(40, 64), png(41, 64)]

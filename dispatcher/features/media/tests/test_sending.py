@@ -12,7 +12,7 @@ import pytest
 
 from tests.servers.messages_api import Reply, ToolCall
 from tests.support.day.telegram_bot import wait_until
-from tests.support.talk import CHAT, Talk, talking
+from tests.support.processes.talk import CHAT, Talk, talking
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from dispatcher.features.media.tests.test_sending import documents, will_write
 from tests.support.day.telegram_bot import wait_until
-from tests.support.talk import CHAT, talking
+from tests.support.processes.talk import CHAT, talking
 
 
 def test_a_dispatcher_that_dies_before_it_has_answered_sends_all_that_was_made(redis_url: str, tmp_path: Path) -> None:

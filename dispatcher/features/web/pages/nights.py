@@ -143,4 +143,4 @@ def use_release(asked: Asked) -> Response:
 
 
 def unpin(asked: Asked) -> Response:
-    return go_to(f"/jobs/{asked.jobs.day('Remove the pin', 'release', 'release', 'unpin')}")
+    return go_to(f"/jobs/{asked.jobs.day('Remove the pin', 'release', 'release', 'rollback', '--unpin')}")

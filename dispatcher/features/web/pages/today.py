@@ -13,6 +13,7 @@ from starlette.responses import Response
 from dispatcher.features.web.requests.asked import Asked, go_to
 from dispatcher.health.checks.host import our_directories
 from dispatcher.health.doctor import examine
+from dispatcher.health.findings import Finding
 from dispatcher.health.status import read_status
 from shared.config.settings import Settings
 from shared.errors import HmemError
@@ -26,9 +27,10 @@ def page(asked: Asked) -> Response:
     if asked.in_part:  # the checks take some seconds, so they come after the rest
         findings = list(examine(asked.settings))
         return asked.part("findings.html", findings=_worst_first(findings))
-    status, error = None, None
+    status, error, faults = None, None, list[Finding]()
     try:
         status = read_status(asked.settings, asked.reader.redis)
+        faults = [one for one in examine(asked.settings, lambda check: check.status) if one.state == "problem"]
     except (HmemError, RedisError, OSError) as failed:
         error = f"The state cannot be read. {translate(failed) or failed}"
     return asked.page(
@@ -36,6 +38,7 @@ def page(asked: Asked) -> Response:
         "Today",
         status=200,
         state=status,
+        faults=faults,
         error=error,
         disks=disks(asked.settings),
         next_night=next_night(asked.settings),

@@ -74,7 +74,7 @@ def serving(world: World, port: int | None = None, chats: str = "", **settings: 
 
 @contextmanager
 def _served(world: World, port: int, chats: str, settings: dict[str, Any]) -> Iterator[Site]:
-    prepared = prepare(world.settings(web_listen=f"127.0.0.1:{port}", **settings), chats)
+    prepared = prepare(world.settings(**settings), f"127.0.0.1:{port}", chats)
     thread = threading.Thread(target=prepared.run, daemon=True)
     thread.start()
     wait_for(lambda: prepared.server.started, "the page to be served")

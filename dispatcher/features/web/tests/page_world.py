@@ -144,7 +144,7 @@ def page_over(world: World, *, read_only: bool = False, **settings: Any) -> Iter
     port = free_port()
     changed = {name.upper(): str(value) for name, value in settings.items()}
     with patch.dict(os.environ, world.variables(**changed)):
-        prepared = prepare(world.settings(web_listen=f"127.0.0.1:{port}", **settings), read_only=read_only)
+        prepared = prepare(world.settings(**settings), f"127.0.0.1:{port}", read_only=read_only)
         thread = threading.Thread(target=prepared.run, daemon=True)
         thread.start()
         try:

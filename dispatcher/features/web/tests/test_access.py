@@ -161,22 +161,22 @@ def test_sessions_end_when_they_are_not_used_and_are_limited_in_number() -> None
 
 
 @pytest.mark.parametrize(("given", "said"), [
-    ({"web_listen": "0.0.0.0:0"}, "0.0.0.0 can be reached from other hosts"),
-    ({"web_listen": "[::]:0"}, ":: can be reached from other hosts"),
+    ({"listen": "0.0.0.0:0"}, "0.0.0.0 can be reached from other hosts"),
+    ({"listen": "[::]:0"}, ":: can be reached from other hosts"),
     ({"web_origin": "https://memory.example.org"}, "belong together"),
     ({"web_proxy": "127.0.0.1"}, "belong together"),
     ({"web_origin": "http://memory.example.org", "web_proxy": "127.0.0.1"}, "has to begin with https"),
-    ({"web_listen": "192.0.2.1:0"}, "192.0.2.1 can be reached"),
+    ({"listen": "192.0.2.1:0"}, "192.0.2.1 can be reached"),
 ])  # fmt: skip
 def test_an_address_that_others_could_read_is_refused(light: World, given: dict[str, str], said: str) -> None:
-    listen = given.get("web_listen", "127.0.0.1:0").replace(":0", f":{free_port()}")
+    listen = given.pop("listen", "127.0.0.1:0").replace(":0", f":{free_port()}")
     with pytest.raises(SettingsError, match=re.escape(said)):
-        prepare(light.settings(**{**given, "web_listen": listen}))
+        prepare(light.settings(**given), listen)
 
 
 def test_a_port_that_is_taken_is_named(site: Site, talked: World) -> None:
     with pytest.raises(SettingsError, match=r"cannot listen on 127\.0\.0\.1.*Set another port"):
-        prepare(talked.settings(web_listen=site.base.partition("//")[2]))
+        prepare(talked.settings(), site.base.partition("//")[2])
 
 
 def test_behind_a_proxy_its_name_is_ours_and_the_cookie_needs_tls(talked: World) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from tests.servers.messages_api import Reply
 from tests.support.day.telegram_bot import GROUP, Stage, say
-from tests.support.talk import Talk, talking
+from tests.support.processes.talk import Talk, talking
 
 ANN, BOB = ({"id": number, "is_bot": False, "first_name": name} for number, name in ((8, "Ann"), (9, "Bob")))
 

@@ -8,7 +8,7 @@ from dispatcher.telegram.incoming.arrivals import ATTEMPTS
 from shared.wire import keys
 from tests.support.day.telegram_bot import CHAT, staged
 from tests.support.machine import wait_for
-from tests.support.talk import png
+from tests.support.processes.talk import png
 
 GUEST = 5151
 CY = {"id": GUEST, "is_bot": False, "first_name": "Cy"}
