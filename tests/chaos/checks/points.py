@@ -91,7 +91,9 @@ def die_at(stage: Stage, points: tuple[str, ...]) -> Outcome | None:
             raise AssertionError(f"{' then '.join(points)}: a night ended with {code}:\n{output[-2000:]}")
         outcome.faults += 1
         outcome.add(judge(world, shadow))
-        shadow.say(world, f"after{number}", f"said after death number{number}a")
+        photo, task = PHOTO + bytes([number]), f"after{number}"
+        keep(world, task, photo)
+        shadow.say(world, task, f"said after death number{number}a", extra={"media": [entry(photo)]})
         shadow.say(world, "t0", f"and rewritten after it, number{number}b")
     undisturbed(world)
     outcome.add(judge(world, shadow, at_rest=True))
