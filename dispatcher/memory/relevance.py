@@ -64,7 +64,8 @@ _ENDING = re.compile(r"(?:ing|ed|es|s|e|d)$")
 
 def coverage(message: str, text: str) -> float:
     """Share (0 to 1) of a message's content words that are in a text, ignoring endings; 0 for a message without any."""
-    return _share(_content(message), text)
+    asked = content_roots(message)
+    return len(asked & text_roots(text)) / len(asked) if asked else 0.0
 
 
 def text_roots(text: str) -> set[str]:
@@ -74,16 +75,7 @@ def text_roots(text: str) -> set[str]:
 
 def content_roots(message: str) -> set[str]:
     """A message's content words, without endings."""
-    return _content(message)
-
-
-def _content(message: str) -> set[str]:
-    """A message's content words, without endings."""
     return {_root(word) for word in query_words(message) if word not in QUESTION_WORDS}
-
-
-def _share(asked: set[str], text: str) -> float:
-    return len(asked.intersection(map(_root, spoken(text).split(" ")))) / len(asked) if asked else 0.0
 
 
 #: A text of at most so many words that contains a memory's numbers repeats it, whatever its other words are ("It is 4711").
@@ -97,7 +89,7 @@ def says_again(memory: str, text: str) -> bool:
 
     A text with other numbers and none of the memory's says something else.
     """
-    asked = _content(memory)
+    asked = content_roots(memory)
     words = {_root(word) for word in query_words(text)}
     numbers = {word for word in asked if any(character.isdigit() for character in word)}
     if numbers and numbers <= words:

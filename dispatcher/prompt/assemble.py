@@ -8,9 +8,8 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from dispatcher.memory.day.context import ContextRequest, DayContext
-from dispatcher.prompt.budget import compose, hits_for
+from dispatcher.prompt.budget import PromptInput, compose, hits_for
 from dispatcher.prompt.context import Context
-from dispatcher.prompt.prompt_input import PromptInput
 from dispatcher.prompt.summary_part import is_verbatim, without_sentences
 from shared.config.settings import Settings
 from shared.errors import HmemError

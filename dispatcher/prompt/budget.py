@@ -8,19 +8,24 @@ their own length. Recalled lines get the rest, and are put under each day, the n
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
 from functools import cache
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 from zoneinfo import ZoneInfo
 
 from dispatcher.memory.session_history import history_lines
 from dispatcher.prompt.context import Context
-from dispatcher.prompt.prompt_input import PromptInput
 from dispatcher.prompt.recalled_part import fill, line_of, newest_first
 from dispatcher.prompt.render import PromptPart, render
 from dispatcher.prompt.summary_part import cut_summary, places_in
 from shared.search.types import Hit
 from shared.text.format import CHARACTERS_PER_TOKEN, fitting
 from shared.text.marks import harmless
+
+if TYPE_CHECKING:
+    from dispatcher.memory.session_history import HistoryEntry
+    from shared.search.types import Recalled
+    from shared.turns.speakers import Speaker
 
 #: The parts in their order, and their shares of the budget if each uses all it can get.
 SHARES: Mapping[str, float] = {"profile": 0.12, "summary": 0.12, "recent": 0.19, "facts": 0.16, "recalled": 0.41}
@@ -35,6 +40,49 @@ RECALLED_TITLE = TITLES["recalled"]
 #: The budget determines how many hits are requested: one per TOKENS_PER_HIT tokens, but at least FEWEST_HITS. That is over twice what fits (of short
 #: turns 19 into 1,000 tokens, 37 into 2,000), since those that do not fit are skipped. A fixed 150: .2 more at 2,000 tokens, 50 % more time at 1,500.
 TOKENS_PER_HIT, FEWEST_HITS = 16, 30
+
+
+@dataclass(frozen=True)
+class PromptInput:
+    """What `compose` fits into `budget` tokens.
+
+    `hits` are those worth injecting, best first (None: all that were recalled), `no_recall_reason` is why none is, and `no_recall_plain` the
+    same for the chat; `decision_reason`: what was decided, and by which evidence; `by_time`: hits are injected because of their time; `searched`:
+    turns were looked up. `message`: what long passages are cut to the matching sentences of ("": they stay whole). `recent` is None if a session has
+    the conversation; `profile` is what holds for who asks, `earlier` sums up earlier sessions, `facts` are memories that bear on this message.
+    `summary_at` is ISO 8601 in the zone.
+    """
+
+    recalled: Recalled
+    summary: str = ""
+    _: KW_ONLY
+    budget: int
+    zone: ZoneInfo
+    run: int | None  # of the release
+    hits: Sequence[Hit] | None = None
+    no_recall_reason: str | None = None
+    no_recall_plain: str | None = None
+    decision_reason: str | None = None
+    by_time: bool = False
+    searched: bool = True
+    message: str = ""
+    recent: Sequence[HistoryEntry] | None = None
+    profile: str = ""
+    earlier: str = ""
+    facts: str = ""
+    summary_at: str | None = None
+
+    @property
+    def injected(self) -> list[Hit]:
+        """The hits to inject, best first."""
+        if self.no_recall_reason:
+            return []
+        return list(self.recalled.hits if self.hits is None else self.hits)
+
+    @property
+    def speakers(self) -> tuple[Speaker, ...]:
+        """Everyone in the chat."""
+        return self.recalled.speakers
 
 
 def hits_for(budget: int) -> int:

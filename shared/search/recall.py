@@ -106,17 +106,7 @@ class OpenRelease:
 
     def without_vectors(self, why: str) -> None:
         """Never open them: from now on every lookup reports `why`."""
-        self._replace_backend(NullBackend(why))
-
-    def search_with(self, backend: MemoryBackend) -> None:
-        """Use these vectors instead of the release's own, and no notes, whose vectors are the release's: for measurements."""
-        self._replace_backend(backend)
-        notes, self._notes = self._notes, None
-        if notes:
-            notes.close()
-
-    def _replace_backend(self, backend: MemoryBackend) -> None:
-        replaced, self._backend = self._backend, backend
+        replaced, self._backend = self._backend, NullBackend(why)
         replaced.close()
 
     def close(self) -> None:

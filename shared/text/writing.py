@@ -55,7 +55,6 @@ _STACKING = "\u1039\u17d2"
 
 _RUN = re.compile(f"[{UNSPACED}]+")
 _CHARACTER = re.compile(f"[^{MARKS}](?:[{_STACKING}].|[{MARKS}])*|[{MARKS}]+")
-_ONE_CHARACTER = re.compile(f"[{UNSPACED}][{MARKS}]*")
 #: Combining marks in a row that no text of any language exceeds (UAX #15, stream-safe format), and what may be more of them.
 MOST_MARKS = 30
 _MANY_MARKS = re.compile(rf"[^\w\s\x00-\x7f]{{{MOST_MARKS + 1},}}")
@@ -113,11 +112,6 @@ def pairs(run: str) -> Iterator[str]:
         yield run
     for one, other in pairwise(characters):
         yield one + other
-
-
-def is_one_character(term: str) -> bool:
-    """Whether a term is a single character of what is written without blanks: it stands within pairs."""
-    return not term.isascii() and _ONE_CHARACTER.fullmatch(term) is not None
 
 
 def is_unspaced(word: str) -> bool:

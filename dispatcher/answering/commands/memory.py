@@ -156,7 +156,7 @@ class MemoryCommands:
         )
 
     async def _add(self, task: Task, request: MemoryRequest, now: float) -> CommandReply:
-        outcome = await asyncio.to_thread(self._day.requests.add, task, request.text, now)
+        outcome = await asyncio.to_thread(self._day.acting.add, task, request.text, now)
         return CommandReply(outcome.say, bool(outcome.forgotten))
 
     async def _edit(self, task: Task, request: MemoryRequest, now: float) -> CommandReply:
@@ -167,7 +167,9 @@ class MemoryCommands:
             return CommandReply(refusal)
         back = keyboard(row_of((tr("‹ Back"), f"/memory show {number}")))
         if request.text:
-            outcome = await asyncio.to_thread(self._day.requests.correct, task, number, request.text, now)
+            outcome = await asyncio.to_thread(
+                self._day.acting.correct, task, number, request.text, now, f"{task.task_id}:user"
+            )
             return CommandReply(outcome.say, buttons=keyboard(row_of((tr("Show all"), "/memory"))))
         if entry is None or not entry.valid:
             return CommandReply(tr(REPLACED if entry else NO_ENTRY).format(number=number))
@@ -179,7 +181,7 @@ class MemoryCommands:
         entry = await asyncio.to_thread(self._day.requests.entry, task.chat_id, request.number, now)
         if entry and (refusal := self._refusal(COMPLETING, task, entry, shared_too=True)):
             return CommandReply(refusal)
-        outcome = await asyncio.to_thread(self._day.requests.done, task, request.number, now)
+        outcome = await asyncio.to_thread(self._day.acting.done, task, request.number, now)
         return CommandReply(outcome.say, buttons=keyboard(row_of((tr("Show all"), "/memory"))))
 
     async def _forget(self, task: Task, request: MemoryRequest, now: float) -> CommandReply:

@@ -6,8 +6,11 @@ release is searched.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import threading
+import time
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import cached_property
 from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
@@ -15,7 +18,6 @@ from zoneinfo import ZoneInfo
 import structlog
 
 from dispatcher.memory.day.context import ContextReader, ContextRequest, DayContext, in_time
-from dispatcher.memory.day.questions import Questions
 from dispatcher.memory.day.requests import MemoryRequests
 from dispatcher.memory.day.stores import DayStores
 from dispatcher.memory.day.upkeep import DayUpkeep
@@ -53,6 +55,50 @@ ZoneOf = Callable[[str], ZoneInfo]
 NOBODY = "0"
 #: How many turns are checked for repetitions when a memory is forgotten.
 REPETITIONS = 200
+
+
+#: Seconds without a question from which on nobody is about to ask: from a full queue the next one comes within some milliseconds.
+QUIET_SECONDS = 0.1
+
+
+class Questions:
+    """The questions whose memory is being read: the day's turns get their vectors in between, so that no question waits for the model or a core.
+
+    Thread-safe.
+    """
+
+    def __init__(self) -> None:
+        self._being_read = 0
+        self._last = -QUIET_SECONDS
+        self._changed = threading.Condition()
+
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """While a question's memory is read, from the claim's first look into memory to the finished prompt."""
+        with self._changed:
+            self._being_read += 1
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._being_read -= 1
+                self._last = time.monotonic()
+                self._changed.notify_all()
+
+    def wait_until_quiet(self, seconds: float) -> bool:
+        """Wait until no memory has been read for QUIET_SECONDS; False if that takes longer than `seconds`."""
+        ends = time.monotonic() + seconds
+        with self._changed:
+            while (wait := self._quiet_in()) > 0:
+                left = ends - time.monotonic()
+                if left <= 0:
+                    return False
+                self._changed.wait(min(wait, left))
+        return True
+
+    def _quiet_in(self) -> float:
+        """Seconds until it is quiet if nobody asks; while somebody does, as many as it takes at least."""
+        return QUIET_SECONDS if self._being_read else self._last + QUIET_SECONDS - time.monotonic()
 
 
 class DayMemory:

@@ -63,9 +63,7 @@ class MemoryRequests:
         from dispatcher.memory.typed.text import listing
 
         known = self._remembering.of_chat(chat_id)
-        every = {one.memory_id: one for one in known.every}
-        newer = {memory_id: every[by] for memory_id, by in known.superseded.items()}
-        return listing(known.shown, now, self._zone_of(chat_id), newer)
+        return listing(known.shown, now, self._zone_of(chat_id), known.successors)
 
     def page(self, chat_id: str, number: int, now: float) -> MemoryPage:
         """A page of that list."""
@@ -85,18 +83,6 @@ class MemoryRequests:
         turns = self._texts.read(chat_id, sources_of(memory)).values()
         sources = sorted((one for one in turns if not self._forgotten.covers(one)), key=lambda turn: turn.timestamp)
         return memory_entry(known, memory, sources, now, self._zone_of(chat_id))
-
-    def add(self, task: Task, text: str, now: float) -> Outcome:
-        """`/memory add`."""
-        return self._acting.add(task, text, now)
-
-    def correct(self, task: Task, number: int, text: str, now: float) -> Outcome:
-        """`/memory edit N TEXT`: a new memory with this text replaces the old one."""
-        return self._acting.correct(task, number, text, now, source_turn=f"{task.task_id}:user")
-
-    def done(self, task: Task, number: int, now: float) -> Outcome:
-        """`/memory done N`."""
-        return self._acting.done(task, number, now)
 
     def made_of(self, chat_id: str, turn_ids: Collection[str] | None) -> list[Memory]:
         """The memories that come from these turns and no others; of None all."""

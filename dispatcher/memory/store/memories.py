@@ -21,6 +21,7 @@ from dispatcher.memory.store.rows import (
     enter,
     forget_if_empty,
     hold,
+    in_batches,
     json_list,
     json_text,
     own,
@@ -28,7 +29,7 @@ from dispatcher.memory.store.rows import (
     unchanged,
     without_vector,
 )
-from dispatcher.memory.store.tables import BATCH, chats, memories
+from dispatcher.memory.store.tables import chats, memories
 from shared.errors import InvalidInput
 from shared.text.format import storable
 from shared.turns.events import EventChange, EventKind
@@ -163,15 +164,7 @@ class Memories:
 
     def every(self) -> Iterator[Memory]:
         """All memories of all chats; for `hmem forget` and its scan."""
-        last = 0
-        while True:
-            query = sa.select(*_LIGHT).where(memories.c.memory_id > last).order_by(memories.c.memory_id).limit(BATCH)
-            with self._database.reading() as connection:
-                rows = connection.execute(query).all()
-            if not rows:
-                return
-            yield from map(_memory, rows)
-            last = rows[-1].memory_id
+        return map(_memory, in_batches(self._database, _LIGHT, memories.c.memory_id, 0))
 
     def touch(self, chat_id: str, ids: Iterable[int], now: float) -> int:
         """Record that these were used; returns how many exist."""
@@ -206,48 +199,33 @@ class Memories:
         }
         if source_turn is not None:
             values["source_turn"] = source_turn
-        with self._database.joined(connection) as own_connection:
-            change(own_connection, chat_id, _CHANGES)
-            return self._update(own_connection, chat_id, [memories.c.memory_id == memory_id], values) > 0
+        return self._change(chat_id, memories.c.memory_id == memory_id, values, connection) > 0
 
     def set_wordings(
         self, chat_id: str, memory_id: int, wordings: Sequence[str], *, connection: Connection | None = None
     ) -> bool:
         """Set its other wordings. Returns whether the memory exists."""
-        with self._database.joined(connection) as own_connection:
-            change(own_connection, chat_id, _CHANGES)
-            values = {"wordings": _wordings(list(map(storable, wordings)))}
-            return self._update(own_connection, chat_id, [memories.c.memory_id == memory_id], values) > 0
+        values = {"wordings": _wordings(list(map(storable, wordings)))}
+        return self._change(chat_id, memories.c.memory_id == memory_id, values, connection) > 0
 
     def set_sources(
         self, chat_id: str, memory_id: int, turns: str | None, *, connection: Connection | None = None
     ) -> bool:
         """Set the ids of the turns it comes from, separated by spaces. Returns whether the memory exists."""
-        with self._database.joined(connection) as own_connection:
-            change(own_connection, chat_id, _CHANGES)
-            values = {"source_turn": clean(turns)}
-            return self._update(own_connection, chat_id, [memories.c.memory_id == memory_id], values) > 0
+        values = {"source_turn": clean(turns)}
+        return self._change(chat_id, memories.c.memory_id == memory_id, values, connection) > 0
 
     def supersede(
         self, chat_id: str, memory_id: int, by: int, now: float, *, connection: Connection | None = None
     ) -> bool:
         """Record that a newer memory (its id) replaces this one. Returns whether this memory exists and is not the newer one itself."""
-        with self._database.joined(connection) as own_connection:
-            change(own_connection, chat_id, _CHANGES)
-            values = {"superseded_by": by, "superseded_at": now}
-            return (
-                by != memory_id
-                and self._update(
-                    own_connection, chat_id, [memories.c.memory_id == memory_id], values, EventChange.REPLACED
-                )
-                > 0
-            )
+        values = {"superseded_by": by, "superseded_at": now}
+        where = sa.and_(memories.c.memory_id == memory_id, memories.c.memory_id != by)
+        return self._change(chat_id, where, values, connection, EventChange.REPLACED) > 0
 
     def inherit(self, chat_id: str, old: int, new: int, *, connection: Connection | None = None) -> int:
         """Make `new` the successor of all memories that `old` has superseded (ids); returns how many."""
-        with self._database.joined(connection) as own_connection:
-            change(own_connection, chat_id, _CHANGES)
-            return self._update(own_connection, chat_id, [memories.c.superseded_by == old], {"superseded_by": new})
+        return self._change(chat_id, memories.c.superseded_by == old, {"superseded_by": new}, connection)
 
     def complete(
         self, chat_id: str, memory_id: int, now: float, *, connection: Connection | None = None
@@ -264,12 +242,15 @@ class Memories:
     def delete(self, chat_id: str, memory_id: int, *, connection: Connection | None = None) -> Memory | None:
         """Remove a memory; returns it, or None if the chat has no such memory. What it had superseded gets its own successor, if any."""
         with self._database.joined(connection) as own_connection:
+            change(own_connection, chat_id, _CHANGES)  # first: of two that delete it one finds nothing
             found = self._one(chat_id, memories.c.memory_id == memory_id, own_connection)
-            if found and self._remove(own_connection, chat_id, [memories.c.memory_id == memory_id]):
+            if found:
+                own_connection.execute(sa.delete(memories).where(memories.c.memory_id == memory_id))
+                note_changes(own_connection, EventKind.MEMORY, chat_id, [(found.uid, found.number)], EventChange.HIDDEN)
+                forget_if_empty(own_connection, chat_id)
                 values = {"superseded_by": found.superseded_by, "superseded_at": found.superseded_at}
                 self._update(own_connection, chat_id, [memories.c.superseded_by == memory_id], values)
-                return found
-            return None
+            return found
 
     def needing_embedding(self, model: str, limit: int) -> Found:
         """Memories of any chat that `model` has not embedded, those without any vector first. Only for consolidation."""
@@ -287,9 +268,7 @@ class Memories:
     ) -> bool:
         """Set a memory's vector; None means that this model cannot embed it. Returns whether the memory exists."""
         values = {"embedding": embedding, "embedding_model": model}
-        with self._database.joined(connection) as own_connection:
-            change(own_connection, chat_id, _CHANGES)
-            return self._update(own_connection, chat_id, [memories.c.memory_id == memory_id], values, None) > 0
+        return self._change(chat_id, memories.c.memory_id == memory_id, values, connection, None) > 0
 
     def due(self, until: float, limit: int) -> Found:
         """Open goals of any chat with a deadline up to `until` and no reminder yet, the most urgent first. Only for reminders."""
@@ -322,6 +301,19 @@ class Memories:
         with self._database.joined(connection, writes=False) as own_connection:
             return next((_memory(row) for row in own(own_connection.execute(query), chat_id)), None)
 
+    def _change(
+        self,
+        chat_id: str,
+        where: ColumnElement[bool],
+        values: dict[str, Any],
+        connection: Connection | None,
+        what: EventChange | None = EventChange.CHANGED,
+    ) -> int:
+        """`_update` in the caller's transaction, if there is one, with the chat's counter of changes."""
+        with self._database.joined(connection) as joined:
+            change(joined, chat_id, _CHANGES)
+            return self._update(joined, chat_id, [where], values, what)
+
     def _update(
         self,
         connection: Connection,
@@ -337,15 +329,6 @@ class Memories:
         if what:
             note_changes(connection, EventKind.MEMORY, chat_id, changed, what)
         return len(changed)
-
-    def _remove(self, connection: Connection, chat_id: str, where: Sequence[ColumnElement[bool]]) -> int:
-        where = [memories.c.chat_id == checked_chat(chat_id), *where]
-        change(connection, chat_id, _CHANGES)
-        statement = sa.delete(memories).where(*where).returning(memories.c.uid, memories.c.number)
-        removed = [(row.uid, row.number) for row in connection.execute(statement)]
-        note_changes(connection, EventKind.MEMORY, chat_id, removed, EventChange.HIDDEN)
-        forget_if_empty(connection, chat_id)
-        return len(removed)
 
 
 _TYPES = {str(one): one for one in MemoryType}

@@ -51,6 +51,20 @@ def batches(ids: Iterable[Any]) -> Iterator[list[Any]]:
         yield listed[first : first + BATCH]
 
 
+def in_batches(
+    database: Database, columns: Sequence[Any], key: Column[Any], start: Any, *where: ColumnElement[bool]
+) -> Iterator[Row[Any]]:
+    """All rows in the order of a unique key after `start`, some in each transaction."""
+    while True:
+        query = sa.select(*columns).where(key > start, *where).order_by(key).limit(BATCH)
+        with database.reading() as connection:
+            rows = connection.execute(query).all()
+        if not rows:
+            return
+        yield from rows
+        start = getattr(rows[-1], key.name)
+
+
 def clean(text: str | None) -> str | None:
     return None if text is None else storable(text)
 

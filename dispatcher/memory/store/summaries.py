@@ -16,6 +16,7 @@ from dispatcher.memory.store.rows import (
     change,
     checked_chat,
     enter,
+    in_batches,
     insert,
     json_list,
     json_text,
@@ -23,7 +24,7 @@ from dispatcher.memory.store.rows import (
     remove_rows,
     without_vector,
 )
-from dispatcher.memory.store.tables import BATCH, summaries
+from dispatcher.memory.store.tables import summaries
 from shared.text.format import storable
 
 Tier = Literal["medium", "long"]
@@ -83,15 +84,7 @@ class Summaries:
 
     def every(self) -> Iterator[SessionSummary]:
         """All summaries of all chats; for `hmem forget` and its scan."""
-        last = ""
-        while True:
-            query = sa.select(summaries).where(summaries.c.summary_id > last).order_by(summaries.c.summary_id)
-            with self._database.reading() as connection:
-                rows = connection.execute(query.limit(BATCH)).all()
-            if not rows:
-                return
-            yield from map(_summary, rows)
-            last = rows[-1].summary_id
+        return map(_summary, in_batches(self._database, [*summaries.c], summaries.c.summary_id, ""))
 
     def due(self, keep: int, before: float) -> dict[str, set[str]]:
         """Medium summaries that are to become long, by chat: all but the newest `keep`, and those that ended before `before`. For consolidation."""

@@ -19,6 +19,7 @@ from dispatcher.memory.store.rows import (
     checked_chat,
     clean,
     enter,
+    in_batches,
     inserting,
     json_object,
     json_text,
@@ -179,15 +180,8 @@ class Turns:
     def every(self, chat_id: str | None = None) -> Iterator[StoredTurn]:
         """All turns, of one chat or of all, in the order they were stored; for `hmem forget` and its scan."""
         where = [] if chat_id is None else [turns.c.chat_id == checked_chat(chat_id)]
-        last = 0
-        while True:
-            query = sa.select(*_COLUMNS, turns.c.turn_no).where(turns.c.turn_no > last, *where)
-            with self._database.reading() as connection:
-                rows = connection.execute(query.order_by(turns.c.turn_no).limit(BATCH)).all()
-            if not rows:
-                return
-            yield from (_stored(row[:-1]) for row in rows)
-            last = rows[-1].turn_no
+        rows = in_batches(self._database, [*_COLUMNS, turns.c.turn_no], turns.c.turn_no, 0, *where)
+        return (_stored(row[:-1]) for row in rows)
 
     def remove(self, chat_id: str, turn_ids: Iterable[str]) -> int:
         """Remove turns by id; returns how many."""

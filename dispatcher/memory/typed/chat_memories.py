@@ -10,7 +10,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from dispatcher.memory.relevance import content_roots, text_roots
-from dispatcher.memory.typed.text import CachedMemories
 
 if TYPE_CHECKING:
     from dispatcher.memory.store.memories import Memory
@@ -62,9 +61,7 @@ class ChatMemories:
     @cached_property
     def memories(self) -> Sequence[Memory]:
         """The valid ones, in the order they were created."""
-        return CachedMemories(
-            one for one in self.every if one.memory_id not in self.hidden and one.memory_id not in self.superseded
-        )
+        return [one for one in self.shown if one.memory_id not in self.superseded]
 
     @cached_property
     def shown(self) -> Sequence[Memory]:
@@ -89,10 +86,15 @@ class ChatMemories:
         return {one: found for one in by if (found := newer(one)) is not None}
 
     @cached_property
+    def successors(self) -> dict[int, Memory]:
+        """Memory id → the memory that took its place."""
+        every = {one.memory_id: one for one in self.every}
+        return {one: every[by] for one, by in self.superseded.items()}
+
+    @property
     def superseded_numbers(self) -> dict[int, int]:
         """Memory id → the number, as people know it, of its successor."""
-        numbers = {one.memory_id: one.number for one in self.every}
-        return {one: numbers[by] for one, by in self.superseded.items()}
+        return {one: by.number for one, by in self.successors.items()}
 
     @cached_property
     def index(self) -> MemoryWords:

@@ -62,7 +62,7 @@ class MemoryEntry:
 
 def memory_page(known: ChatMemories, page: int, now: float, zone: ZoneInfo) -> MemoryPage:
     """A page of the list; the nearest one there is. A list of one page shows its empty headings, too."""
-    newer, labels = _newer(known), speaker_labels(known.shown)
+    newer, labels = known.successors, speaker_labels(known.shown)
     entries = _entries(known.shown, now, newer)
     pages = max(1, -(-len(entries) // PER_PAGE))
     page = min(max(1, page), pages)
@@ -84,7 +84,7 @@ def memory_entry(
     known: ChatMemories, memory: Memory, sources: Sequence[Turn], now: float, zone: ZoneInfo
 ) -> MemoryEntry:
     """`sources`: the messages that it comes from, as far as they are known."""
-    newer = _newer(known)
+    newer = known.successors
     order = [one.memory_id for _, one in _entries(known.shown, now, newer)]
     page = order.index(memory.memory_id) // PER_PAGE + 1 if memory.memory_id in order else 1
     lines = [
@@ -112,11 +112,6 @@ def _wordings(memory: Memory) -> list[str]:
     if not memory.wordings:
         return []
     return [tr("Also phrased as: {texts}").format(texts="; ".join(map(one_line, memory.wordings)))]
-
-
-def _newer(known: ChatMemories) -> Mapping[int, Memory]:
-    every = {one.memory_id: one for one in known.every}
-    return {memory_id: every[by] for memory_id, by in known.superseded.items()}
 
 
 def _entries(memories: Sequence[Memory], now: float, newer: Mapping[int, Memory]) -> list[tuple[str, Memory]]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import date, datetime
-from functools import cached_property
 from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
@@ -32,23 +31,11 @@ NEAR_SECONDS = 36 * 3600.0
 CACHED_TEXTS = 50_000
 
 
-class CachedMemories(list["Memory"]):
-    """Memories that no longer change, in the order of every prompt."""
-
-    @cached_property
-    def order(self) -> dict[str, list[Memory]]:
-        return _ordered(self)
-
-
 def prompt_order(memories: Sequence[Memory]) -> dict[str, list[Memory]]:
     """Headings with their memories, the most important first, because a text that is cut loses its end.
 
     Preferences and facts: by importance, then newest first. Goals: by deadline; those without one come last, by priority.
     """
-    return memories.order if isinstance(memories, CachedMemories) else _ordered(memories)
-
-
-def _ordered(memories: Sequence[Memory]) -> dict[str, list[Memory]]:
     weighed = sorted(memories, key=lambda memory: (-memory.importance, -memory.created, memory.number))
     goals = sorted(
         (memory for memory in weighed if memory.type == "goal"),

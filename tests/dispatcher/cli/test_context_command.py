@@ -78,7 +78,7 @@ def test_in_a_group_it_shows_what_somebody_would_be_given(light: World, tmp_path
     with closing(DayMemory(light.settings(), nullcontext)) as day:
         day.open()
         for user, name, text in (("8", "Ann", "likes coffee"), ("9", "Bob", "likes tea"), ("10", "Bob", "likes milk")):
-            day.requests.add(Task(f"t{user}", "-100", "", user, name=name), text, time.time())
+            day.acting.add(Task(f"t{user}", "-100", "", user, name=name), text, time.time())
 
     def asked(*who: str) -> str:
         done = light.command("hmem", "context", *who, "--json", "--", "-100", "hello", check=False)

@@ -14,9 +14,8 @@ import pytest
 from dispatcher.memory.session_history import HistoryEntry
 from dispatcher.memory.tombstones import Forgotten
 from dispatcher.prompt.assemble import PromptRequest
-from dispatcher.prompt.budget import compose
+from dispatcher.prompt.budget import PromptInput, compose
 from dispatcher.prompt.context import Context
-from dispatcher.prompt.prompt_input import PromptInput
 from shared.config.settings import load_settings
 from shared.ranking.injection import Evidence, read_message
 from shared.search.types import Query, Recalled

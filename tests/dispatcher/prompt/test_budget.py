@@ -8,8 +8,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from dispatcher.memory.session_history import HistoryEntry
-from dispatcher.prompt.budget import SHARES, compose, shared_out
-from dispatcher.prompt.prompt_input import PromptInput
+from dispatcher.prompt.budget import SHARES, PromptInput, compose, shared_out
 from shared.search.types import Hit, Recalled
 from shared.text.format import CHARACTERS_PER_TOKEN, day_text
 from tests.support.day.prompts import NOW, PROPERTY, RECORD, SUMMARY, UTC, composed, hit, odd_text, said

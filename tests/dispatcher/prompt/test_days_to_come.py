@@ -24,7 +24,7 @@ def test_what_is_due_then_comes_with_a_question_about_days_to_come(light: World)
         told = [(f"The {room} was painted by the same people as the house of the {room}s", 0) for room in ROOMS.split()]
         told += [("the dentist sees Lena on Thursday 12 November 2026 at 8:20", 40), ("the plumber comes on Friday 20 November 2026", 0)]  # fmt: skip
         for number, (note, days) in enumerate(told):
-            day.requests.add(Task(f"t{number}", "9", ""), note, monday - days * 86_400)
+            day.acting.add(Task(f"t{number}", "9", ""), note, monday - days * 86_400)
         thursday = datetime(2026, 11, 12, 7, tzinfo=BERLIN).timestamp()
         day.schedules.add(
             Schedule("9", ScheduleKind.REMINDER, "put out the bin", BERLIN.key, thursday, monday, "7", "Bob")

@@ -10,9 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dispatcher.prompt.assemble import PromptRequest
-from dispatcher.prompt.budget import compose
+from dispatcher.prompt.budget import PromptInput, compose
 from dispatcher.prompt.context import Context
-from dispatcher.prompt.prompt_input import PromptInput
 from dispatcher.prompt.recalled_part import EXCERPT, LONG_PASSAGE, excerpt
 from shared.ranking.injection import Decision
 from shared.search.choosing import chosen

@@ -10,9 +10,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from dispatcher.prompt.budget import RECALLED_TITLE, TITLES, compose
+from dispatcher.prompt.budget import RECALLED_TITLE, TITLES, PromptInput, compose
 from dispatcher.prompt.context import Context
-from dispatcher.prompt.prompt_input import PromptInput
 from dispatcher.prompt.recalled_part import QUESTION_CHARACTERS, SHORT_ANSWER_CHARACTERS
 from dispatcher.prompt.render import PromptPart, render, render_message
 from shared.search.types import Hit, Recalled

@@ -23,7 +23,6 @@ from shared.search.recall import OpenRelease
 from shared.search.types import Query
 from shared.turns.chunk import Chunk
 from shared.turns.records import Tombstone
-from shared.vectors.base import NullBackend
 from tests.nightly.steps.test_news import step
 from tests.servers.ollama_api import DIGEST, OllamaApi
 from tests.support.machine import free_port
@@ -310,15 +309,6 @@ def test_windows_hold_every_turn_once_and_stay_while_the_chat_goes_on(turns: lis
         assert all(later - earlier <= 4 * 3600 for earlier, later in pairwise(times))
     earlier = list(windows_of(chunks[:cut]))
     assert windows[: len(earlier[:-1])] == earlier[:-1], "only the last may change"
-
-
-def test_other_vectors_are_measured_without_the_notes_of_the_release(noted: World) -> None:
-    noted.night()
-    query = Query("9912", "What is the occupation of Noor?", 3)
-    with closing(OpenRelease(noted.settings(), (noted.memory_dir / "current").resolve())) as release:
-        assert release.recall(query).hits
-        release.search_with(NullBackend("for comparison"))
-        assert not release.recall(query).hits
 
 
 def test_what_is_enough_to_inject_is_judged_by_the_turns_own_vectors(world: World, ollama: OllamaApi) -> None:

@@ -25,10 +25,9 @@ from shared.ranking.evidence import best_cosine
 from shared.ranking.injection import Decision, Evidence, decide, may_be_foreign, read_message
 from shared.ranking.question import query_words
 from shared.release.manifest import current_release
-from shared.search.choosing import chosen, most_telling, only_asks, repeats
+from shared.search.choosing import FIRST, FIRST_OF_A_TIME, chosen, most_telling, only_asks, repeats
 from shared.search.recall import OpenRelease
 from shared.search.types import Hit, Query
-from shared.search.worth import FIRST, FIRST_OF_A_TIME
 from shared.text.dates.named_times import spans
 from shared.text.words.function_words import language_of
 from shared.turns.chunk import Chunk

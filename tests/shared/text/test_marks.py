@@ -16,9 +16,8 @@ from hypothesis import strategies as st
 from dispatcher.answering.commands.explanation import why_record
 from dispatcher.memory import session_summary as summaries
 from dispatcher.memory.session_history import HistoryEntry
-from dispatcher.prompt.budget import compose
+from dispatcher.prompt.budget import PromptInput, compose
 from dispatcher.prompt.context import Context
-from dispatcher.prompt.prompt_input import PromptInput
 from nightly.steps import summarise
 from shared.config.settings import load_settings
 from shared.ranking.extractive_summary import summarise as extract

@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from dispatcher.memory.day.memory import DayMemory
-from dispatcher.prompt.budget import compose
-from dispatcher.prompt.prompt_input import PromptInput
+from dispatcher.prompt.budget import PromptInput, compose
 from shared.ranking.extractive_summary import summarise
 from shared.search.lexical import LexicalIndex, build
 from shared.turns.chunking import chunks_of

@@ -95,7 +95,7 @@ def test_hmem_forget_waits_for_whoever_stands_there_and_goes_on(light: World, mo
     archive_part.NightPart(light.settings(), light.redis, [])._wait_for_readers()
 
 
-@pytest.mark.parametrize("value", ["99999999999999999", "9223372036854775807", "1000000000", "-7", "abc", "1.5"])
+@pytest.mark.parametrize("value", ["99999999999999999", "-7", "abc"])
 def test_a_counter_that_counts_no_nights_is_named_and_leaves_nothing_behind(light: World, value: str) -> None:
     light.say("t1", "The boiler code is 4711.")
     light.night()
@@ -118,7 +118,7 @@ def test_no_counter_brings_the_runs_near_their_end(light: World) -> None:
     assert new_run(settings, 4 + MOST_AHEAD, None, 0) == 3
 
 
-@pytest.mark.parametrize("owner", [b"x", b"", b"1", b"\xff\xfe", b"\x1b[2J " * 100])
+@pytest.mark.parametrize("owner", [b"", b"\x1b[2J\xff " * 100])
 def test_a_lease_that_is_no_nights_is_named(light: World, owner: bytes) -> None:
     light.redis.set(keys.NIGHT_OWNER, owner)
     with pytest.raises(NightRunning, match="redis-cli DEL hcli:mem:night:owner") as refused:

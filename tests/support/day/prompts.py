@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 from dispatcher.memory.day.memory import DayMemory
 from dispatcher.memory.session_history import HistoryEntry
 from dispatcher.prompt.assemble import PromptRequest, assemble
-from dispatcher.prompt.budget import compose
+from dispatcher.prompt.budget import PromptInput, compose
 from dispatcher.prompt.context import Context
-from dispatcher.prompt.prompt_input import PromptInput
 from shared.config.settings import Settings
 from shared.search.recall import OpenRelease
 from shared.search.types import Hit, Recalled

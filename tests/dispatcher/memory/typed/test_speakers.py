@@ -126,7 +126,7 @@ def test_the_context_of_an_answer_depends_on_who_asks(light: World) -> None:
     day = DayMemory(light.settings(embedding_backend="none"), nullcontext)
     day.open()
     for user, name, text in (("8", "Ann", "The user likes coffee"), ("9", "Bob", "The user likes tea")):
-        day.requests.add(Task(f"t{user}", GROUP, "", user, name=name), text, NOW)
+        day.acting.add(Task(f"t{user}", GROUP, "", user, name=name), text, NOW)
         day.upkeep.store_turns([Turn(f"l{user}", "user", GROUP, f"my locker is {user}{user}", NOW, name, user_id=user)])
     noted = day_text(NOW, BERLIN)
     for user, name, own, other in (("8", "Ann", "coffee", "tea"), ("9", "Bob", "tea", "coffee")):

@@ -27,9 +27,8 @@ from dispatcher.memory.typed.text import (
     prompt_order,
 )
 from dispatcher.prompt.assemble import PromptRequest, assemble
-from dispatcher.prompt.budget import compose
+from dispatcher.prompt.budget import PromptInput, compose
 from dispatcher.prompt.context import Context
-from dispatcher.prompt.prompt_input import PromptInput
 from shared.config.settings import load_settings
 from shared.search.types import Recalled
 from shared.text.format import CHARACTERS_PER_TOKEN
