@@ -187,6 +187,6 @@ def telegram(
         typer.echo(f"The bot runs: {holder}." if holder else NO_BOT, err=not holder)
         raise typer.Exit(0 if holder else NO_BOT_CODE)
     settings = start("bot")
-    from dispatcher.telegram.bot import serve
+    from dispatcher.bots.telegram.bot import serve
 
     asyncio.run(serve(settings))

@@ -11,10 +11,10 @@ from pathlib import Path
 import orjson
 import pytest
 
+from dispatcher.bots.telegram.state import BotState
+from dispatcher.bots.telegram.state import connect as connect_bot
 from dispatcher.health.checks import formats as checks
 from dispatcher.memory.store.tables import VERSION_TABLE
-from dispatcher.telegram.state import BotState
-from dispatcher.telegram.state import connect as connect_bot
 from nightly.archive.segments import ERASED_FORMAT
 from nightly.archive.verification import verify
 from nightly.imports.staging import StagedImport, StagedUnreadable
