@@ -26,10 +26,9 @@ COMMANDS = (
     CommandEntry("run", "dispatcher.cli.main", "The dispatcher, in the foreground."),
     CommandEntry("telegram", "dispatcher.cli.main", "The Telegram bot, in the foreground."),
     CommandEntry(
-        "ask",
-        "dispatcher.cli.ask",
-        "Enqueue a message as the bot would, wait, and print the answer. Exit code 69 if the "
-        "dispatcher could not answer.",
+        "talk",
+        "dispatcher.cli.talk",
+        "Talk to Claude in the terminal, with the memory of a chat: a conversation until Ctrl-D, or one message from --say or standard input.",
     ),
     CommandEntry(
         "search",

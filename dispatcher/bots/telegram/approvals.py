@@ -1,7 +1,4 @@
-"""What the bot reads and writes in Redis of questions whether Claude may use a tool (dispatcher/features/approvals/ asks them).
-
-A question is signed by the dispatcher, its answer by the bot. An answer is written once: who comes second has no effect.
-"""
+"""What this bot notes of questions whether Claude may use a tool: which message asks one."""
 
 from __future__ import annotations
 
@@ -9,51 +6,16 @@ from collections.abc import Awaitable
 from contextlib import suppress
 from typing import cast
 
-import structlog
-from redis.asyncio import Redis
-
 from dispatcher.bots.telegram.waiting import Waiting
-from shared.turns.records import RecordRefused
-from shared.turns.signed.approvals import ToolDecision, ToolQuestion, is_approval_id
+from dispatcher.bots.tool_questions import ToolQuestions
 from shared.wire import keys
-
-log = structlog.get_logger()
 
 #: What the buttons have as their commands, with the id of the question; they are none that can be typed.
 ALLOW, DENY = "allow", "deny"
 
 
-class ApprovalState:
+class ApprovalState(ToolQuestions):
     """One per bot. Everything may be repeated."""
-
-    def __init__(self, redis: Redis, secret: str) -> None:
-        self._redis, self._secret = redis, secret
-        self._warned = set[str]()
-
-    async def questions(self) -> dict[str, ToolQuestion]:
-        """Id → question, of those that were asked and not taken back. What the dispatcher has not signed is ignored."""
-        found = await cast(Awaitable[dict[bytes, bytes]], self._redis.hgetall(keys.APPROVALS_OPEN))
-        questions = dict[str, ToolQuestion]()
-        for name, raw in found.items():
-            approval_id = name.decode("utf-8", "replace")
-            try:
-                questions[approval_id] = ToolQuestion.verified(self._secret, approval_id, raw)
-            except RecordRefused as error:
-                self._warn(approval_id, "a question about a tool is not signed by the dispatcher and is ignored", error)
-        return questions
-
-    async def open(self, approval_id: str) -> ToolQuestion | None:
-        """The question of this id, if there is one without an end."""
-        question = (await self.questions()).get(approval_id) if is_approval_id(approval_id) else None
-        return question if question and not question.verdict else None
-
-    async def answer(self, approval_id: str, decision: ToolDecision) -> bool:
-        """Whether this is the decision that counts."""
-        raw = decision.to_json(self._secret, approval_id)
-        return bool(await self._redis.set(keys.approval(approval_id), raw, nx=True, ex=keys.APPROVAL_TTL_SECONDS))
-
-    async def answered(self, approval_id: str) -> bool:
-        return bool(await self._redis.exists(keys.approval(approval_id)))
 
     async def drop(self, approval_id: str) -> None:
         """The chat knows how it ended."""
@@ -74,8 +36,3 @@ class ApprovalState:
             raw = found.get(task_id.encode())
             return Waiting.parse(raw) if raw else None
         return None
-
-    def _warn(self, name: str, what: str, error: Exception) -> None:
-        if name not in self._warned:
-            self._warned.add(name)
-            log.error(what, approval=name, reason=str(error))

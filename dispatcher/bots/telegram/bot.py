@@ -125,7 +125,7 @@ class Bot:
             raise error
 
     async def _work(self) -> None:
-        await until_redis_answers(self._state.refuse_newer)
+        await until_redis_answers(self._state.lease.refuse_newer)
         while True:
             me = await self._who_we_are()
             await self._take_lease(me)
@@ -137,7 +137,7 @@ class Bot:
 
     async def _who_we_are(self) -> User:
         """As Telegram said it at an earlier start: then no request stands between a start and the first poll."""
-        noted = await until_redis_answers(lambda: self._state.noted(self._own_name))
+        noted = await until_redis_answers(lambda: self._state.updates.noted(self._own_name))
         try:
             me = User.model_validate_json(noted or b"")
         except ValueError:  # nothing is noted
@@ -147,7 +147,9 @@ class Bot:
 
     async def _ask_who_we_are(self) -> User:
         me = await until_telegram_answers(self._telegram.me)
-        await until_redis_answers(lambda: self._state.note_for_later(self._own_name, me.model_dump_json().encode()))
+        await until_redis_answers(
+            lambda: self._state.updates.note_for_later(self._own_name, me.model_dump_json().encode())
+        )
         return me
 
     def _parts(self, me: User) -> list[Coroutine[Any, Any, None]]:
@@ -167,11 +169,11 @@ class Bot:
 
     async def _take_lease(self, me: User) -> None:
         logged = False
-        while not await until_redis_answers(lambda: self._state.own(self._process)):
+        while not await until_redis_answers(lambda: self._state.lease.own(self._process)):
             if not logged:
                 log.warning("another process is already the bot of this Redis; waiting for it to end", bot=me.username)
             logged = True
-            if not await self._freed(await until_redis_answers(self._state.owner)):
+            if not await self._freed(await until_redis_answers(self._state.lease.owner)):
                 await asyncio.sleep(TAKE_SECONDS)
 
     async def _freed(self, holder: str) -> bool:
@@ -179,7 +181,7 @@ class Bot:
         died = died_here(holder)
         if died:
             log.warning("that process has died; taking over", process=holder)
-            await until_redis_answers(lambda: self._state.disown(holder))
+            await until_redis_answers(lambda: self._state.lease.disown(holder))
         return died
 
     async def _while_owner(self, me: User) -> None:
@@ -199,7 +201,7 @@ class Bot:
         """Ends when another process holds the lease."""
         while True:
             await asyncio.sleep(RENEW_SECONDS)
-            if not await until_redis_answers(lambda: self._state.own(self._process)):
+            if not await until_redis_answers(lambda: self._state.lease.own(self._process)):
                 log.error("another process took over the lease of the bot; this one stops")
                 return
 
@@ -213,6 +215,6 @@ class Bot:
 
     async def _give_back(self) -> None:
         try:
-            await self._state.disown(self._process)
+            await self._state.lease.disown(self._process)
         except redis.RedisError as error:
             log.warning("the lease of the bot could not be released; it expires by itself", error=str(error))

@@ -14,15 +14,16 @@ from typing import Any, cast
 import structlog
 from redis import ResponseError
 from redis.asyncio import Redis
+from redis.commands.core import AsyncScript
 
+from dispatcher.bots.answers import Answers
 from dispatcher.bots.telegram.waiting import Mark, Waiting
 from dispatcher.queue.scripts import script_text
 from shared.config.settings import Settings
 from shared.system.formats import refuse_newer_redis
 from shared.text.translations import language_of, later, speaking, tr
 from shared.turns.records import RecordRefused, Task, dumps, loads_object, with_text
-from shared.turns.signed.partial import PARTIAL_BYTES, PartialAnswer
-from shared.turns.signed.results import RESULT_BYTES, Result
+from shared.turns.signed.results import Result
 from shared.wire import keys
 from shared.wire.client import BOT, open_async_redis
 
@@ -40,32 +41,71 @@ def digest(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
-class BotState:
-    """The bot's state in Redis, and every change of it."""
+class Queue:
+    """The queue of the dispatcher, and who serves it."""
 
     def __init__(self, settings: Settings, redis: Redis, secret: str) -> None:
-        self._settings, self._redis, self._secret = settings, redis, secret
-        self.chat_queue_limit = settings.chat_queue_limit
-        names = (
-            "intake",
-            "edit",
-            "cancel",
-            "delivered",
-            "update_waiting",
-            "say_once",
-            "outbox",
-            "bot_lease",
-            "new",
-            "arrive",
-        )
-        self._scripts = {name: redis.register_script(script_text(f"bots/telegram/{name}")) for name in names} | {
-            "queued": redis.register_script(script_text("queue/queued"))
-        }
-        self._junk = set[str]()  # tasks whose unsigned result was logged
+        self._most, self._redis, self._secret = settings.task_bytes, redis, secret
+        (self._cancel,) = _scripts(redis, "cancel")
+        self._queued = redis.register_script(script_text("queue/queued"))
         self._taken_back = set[str]()  # tasks that we have answered ourselves
         self.answered_by_another = False  # the last answer came while no dispatcher of ours was there
 
-    # Intake.
+    async def queued(self) -> list[tuple[bytes, Task]]:
+        """Tasks in the queue, with their bytes; the dispatcher refuses invalid and too large ones, so they are left out."""
+        found = []
+        for raw in await _run(self._queued, [keys.TASKS], [0, -1, self._most]):
+            try:
+                found.append((raw, Task.parse(raw)))
+            except RecordRefused:
+                continue
+        return found
+
+    async def cancel_queued(self, raw: bytes, task: Task) -> bool:
+        """Take a task out of the queue and answer it, in its own language; False if a dispatcher has it by now."""
+        with speaking(task.language):
+            text = tr(CANCELLED)
+        result = Result.sign(self._secret, task.task_id, text, datetime.now(UTC).isoformat(), error=True).to_json()
+        self._taken_back.add(task.task_id)
+        names = [keys.TASKS, keys.result(task.task_id)]
+        return bool(await _run(self._cancel, names, [raw, result, keys.RESULT_TTL_SECONDS]))
+
+    async def cancel_running(self, task_id: str) -> None:
+        await self._redis.set(keys.cancel(task_id), "1", ex=keys.CANCEL_TTL_SECONDS)
+
+    async def queue_length(self) -> int:
+        return int(await self._redis.llen(keys.TASKS))
+
+    async def dispatchers(self) -> tuple[int, int]:
+        """Our dispatchers: how many are alive, and how many have died or do not answer. Another program's is not visible here."""
+        workers = await cast(Awaitable[dict[bytes, bytes]], self._redis.hgetall(keys.RELEASE))
+        leases = [keys.lease(worker.decode("utf-8", "replace")) for worker in workers]
+        living = int(await self._redis.exists(*leases)) if leases else 0
+        return living, len(leases) - living
+
+    async def unattended(self, task_ids: set[str]) -> set[str]:
+        """Those of these tasks that are still queued while no dispatcher of ours is alive. (A task that h-cli's has taken is no longer queued.)"""
+        if (await self.dispatchers())[0]:
+            return set()
+        return {task.task_id for _, task in await self.queued()} & task_ids
+
+    async def note_who_answers(self, task_ids: set[str]) -> None:
+        """These tasks have new answers: note whether another program's dispatcher gave them."""
+        if task_ids - self._taken_back:
+            self.answered_by_another = sum(await self.dispatchers()) == 0
+        self._taken_back -= task_ids
+
+    async def last_night(self) -> bytes | None:
+        return cast(bytes | None, await self._redis.get(keys.NIGHT_LAST))
+
+
+class Updates:
+    """What is noted of updates and messages that came in: none is taken twice, none is lost."""
+
+    def __init__(self, settings: Settings, redis: Redis, queue: Queue) -> None:
+        self._settings, self._redis, self._queue = settings, redis, queue
+        self.chat_queue_limit = settings.chat_queue_limit
+        self._intake, self._arrive, self._say_once, self._edit = _scripts(redis, "intake", "arrive", "say_once", "edit")
 
     async def taken(self, task_id: str) -> bool:
         """Whether this update was taken before."""
@@ -88,13 +128,13 @@ class BotState:
         limits = [self._settings.queue_limit, self._settings.chat_queue_limit, keys.BOT_SEEN_TTL_SECONDS]
         refused = [f"full-{record.chat}", refusal.to_json()] if refusal else ["", ""]
         more = [mark.to_json(), *refused, arriving]
-        return int(await self._run("intake", names, [task_id, record.to_json(), task, *limits, *more]))
+        return int(await _run(self._intake, names, [task_id, record.to_json(), task, *limits, *more]))
 
     async def say(self, update: str, record: Waiting, arriving: bytes = b"") -> None:
         """One of the bot's own messages in reply to an update, once. `arriving`: as in `take`."""
         seen = keys.bot_seen(update)
-        await self._run(
-            "intake",
+        await _run(
+            self._intake,
             [keys.BOT_WAITING, seen, keys.TASKS, keys.pending(record.chat), seen, keys.BOT_ARRIVING],
             [update, record.to_json(), "", 0, 0, keys.BOT_SEEN_TTL_SECONDS, "", "", "", arriving],
         )
@@ -107,14 +147,14 @@ class BotState:
     async def arrive(self, task_id: str, update: str, before: bytes, after: bytes) -> int:
         """Store one of them with the update that brought it: 1 stored, 0 that update was taken before, -1 it has changed meanwhile."""
         names = [keys.BOT_ARRIVING, keys.bot_seen(update)]
-        return int(await self._run("arrive", names, [task_id, before, after, keys.BOT_SEEN_TTL_SECONDS]))
+        return int(await _run(self._arrive, names, [task_id, before, after, keys.BOT_SEEN_TTL_SECONDS]))
 
     async def drop_arriving(self, task_id: str) -> None:
         await self._redis.hdel(keys.BOT_ARRIVING, task_id)
 
     async def tell(self, field: str, record: Waiting, mark: str, seconds: int) -> bool:
         """One of the bot's own messages, once for as long as the mark lasts."""
-        return bool(await self._run("say_once", [keys.BOT_WAITING, mark], [field, record.to_json(), seconds]))
+        return bool(await _run(self._say_once, [keys.BOT_WAITING, mark], [field, record.to_json(), seconds]))
 
     async def mark(self, mark: str, seconds: int) -> None:
         """Set a mark: `tell` sends nothing under it for this many seconds."""
@@ -136,14 +176,14 @@ class BotState:
 
     async def edited(self, update: str, message: str, mark: Mark, text: str, user: int, notice: Waiting) -> int:
         """Take the new text of a message, edited by `user`: 1 it is in the queue, 2 the chat is told that the earlier text counts, 0 nothing."""
-        found = next((raw for raw, task in await self.queued() if task.task_id == mark.task), b"")
+        found = next((raw for raw, task in await self._queue.queued() if task.task_id == mark.task), b"")
         new = dumps(with_text(loads_object(found), text) | {"user_id": user}) if found else b""
         if len(new) > self._settings.task_bytes:
             found, new = b"", b""
         changed = Mark(mark.task, digest(text), mark.told)
         return int(
-            await self._run(
-                "edit",
+            await _run(
+                self._edit,
                 [keys.TASKS, keys.BOT_WAITING, keys.bot_seen(update), keys.bot_seen(message)],
                 [
                     update,
@@ -157,32 +197,49 @@ class BotState:
             )
         )
 
-    # Commands.
 
-    async def queued(self) -> list[tuple[bytes, Task]]:
-        """Tasks in the queue, with their bytes; the dispatcher refuses invalid and too large ones, so they are left out."""
-        found = []
-        for raw in await self._run("queued", [keys.TASKS], [0, -1, self._settings.task_bytes]):
+class Deliveries:
+    """What is to be sent, and how much of it has been."""
+
+    def __init__(self, redis: Redis) -> None:
+        self._redis = redis
+        self._update_waiting, self._delivered, self._outbox = _scripts(redis, "update_waiting", "delivered", "outbox")
+
+    async def waiting(self) -> dict[str, Waiting]:
+        """Everything that is to be delivered, oldest first. An unreadable record is logged and removed: it could never be delivered."""
+        found: dict[str, Waiting] = {}
+        for name, raw in (await cast(Awaitable[dict[bytes, bytes]], self._redis.hgetall(keys.BOT_WAITING))).items():
             try:
-                found.append((raw, Task.parse(raw)))
-            except RecordRefused:
-                continue
-        return found
+                found[name.decode("utf-8")] = Waiting.parse(raw)
+            except (ValueError, TypeError) as error:
+                log.error("a waiting record cannot be read and is removed", record=name, error=str(error))
+                await self._redis.hdel(keys.BOT_WAITING, cast(str, name))
+        return dict(sorted(found.items(), key=lambda one: (one[1].at, one[0])))
 
-    async def cancel_queued(self, raw: bytes, task: Task) -> bool:
-        """Take a task out of the queue and answer it, in its own language; False if a dispatcher has it by now."""
-        with speaking(task.language):
-            text = tr(CANCELLED)
-        result = Result.sign(self._secret, task.task_id, text, datetime.now(UTC).isoformat(), error=True).to_json()
-        self._taken_back.add(task.task_id)
-        names = [keys.TASKS, keys.result(task.task_id)]
-        return bool(await self._run("cancel", names, [raw, result, keys.RESULT_TTL_SECONDS]))
+    async def note(self, name: str, record: Waiting) -> None:
+        await _run(self._update_waiting, [keys.BOT_WAITING], [name, record.to_json()])
 
-    async def cancel_running(self, task_id: str) -> None:
-        await self._redis.set(keys.cancel(task_id), "1", ex=keys.CANCEL_TTL_SECONDS)
+    async def delivered(self, name: str, record: Waiting, result: bytes = b"") -> None:
+        await _run(self._delivered, [keys.BOT_WAITING, keys.result(name), keys.pending(record.chat)], [name, result])
+
+    async def outbox_head(self) -> bytes | None:
+        heads = await cast(Awaitable[list[bytes]], self._redis.lrange(keys.OUTBOX, 0, 0))
+        return heads[0] if heads else None
+
+    async def take_from_outbox(self, raw: bytes, record: Waiting | None) -> None:
+        field = f"outbox-{hashlib.sha256(raw).hexdigest()[:32]}"
+        await _run(self._outbox, [keys.OUTBOX, keys.BOT_WAITING], [raw, field, record.to_json() if record else b""])
+
+
+class Chats:
+    """What a chat has chosen."""
+
+    def __init__(self, redis: Redis) -> None:
+        self._redis = redis
+        (self._new,) = _scripts(redis, "new")
 
     async def end_conversation(self, chat: str) -> None:
-        await self._run("new", [keys.session(chat), keys.bot_new(chat)], [keys.HISTORY_TTL_SECONDS])
+        await _run(self._new, [keys.session(chat), keys.bot_new(chat)], [keys.HISTORY_TTL_SECONDS])
 
     async def model(self, chat: str) -> str | None:
         raw = cast(bytes | None, await self._redis.get(keys.bot_model(chat)))
@@ -203,112 +260,13 @@ class BotState:
         """Its own, or None for English again: written as empty, so that the archive is told."""
         await self._redis.hset(keys.chat_settings(chat), "language", language or "")
 
-    async def queue_length(self) -> int:
-        return int(await self._redis.llen(keys.TASKS))
 
-    async def dispatchers(self) -> tuple[int, int]:
-        """Our dispatchers: how many are alive, and how many have died or do not answer. Another program's is not visible here."""
-        workers = await cast(Awaitable[dict[bytes, bytes]], self._redis.hgetall(keys.RELEASE))
-        leases = [keys.lease(worker.decode("utf-8", "replace")) for worker in workers]
-        living = int(await self._redis.exists(*leases)) if leases else 0
-        return living, len(leases) - living
+class Lease:
+    """One bot per Redis."""
 
-    async def unattended(self, task_ids: set[str]) -> set[str]:
-        """Those of these tasks that are still queued while no dispatcher of ours is alive. (A task that h-cli's has taken is no longer queued.)"""
-        if (await self.dispatchers())[0]:
-            return set()
-        return {task.task_id for _, task in await self.queued()} & task_ids
-
-    async def note_who_answers(self, task_ids: set[str]) -> None:
-        """These tasks have new answers: note whether another program's dispatcher gave them."""
-        if not task_ids - self._taken_back:
-            return
-        self.answered_by_another = sum(await self.dispatchers()) == 0
-
-    async def last_night(self) -> bytes | None:
-        return cast(bytes | None, await self._redis.get(keys.NIGHT_LAST))
-
-    # Delivery.
-
-    async def waiting(self) -> dict[str, Waiting]:
-        """Everything that is to be delivered, oldest first. An unreadable record is logged and removed: it could never be delivered."""
-        found: dict[str, Waiting] = {}
-        for name, raw in (await cast(Awaitable[dict[bytes, bytes]], self._redis.hgetall(keys.BOT_WAITING))).items():
-            try:
-                found[name.decode("utf-8")] = Waiting.parse(raw)
-            except (ValueError, TypeError) as error:
-                log.error("a waiting record cannot be read and is removed", record=name, error=str(error))
-                await self._redis.hdel(keys.BOT_WAITING, cast(str, name))
-        return dict(sorted(found.items(), key=lambda one: (one[1].at, one[0])))
-
-    async def results(self, task_ids: list[str]) -> tuple[dict[str, bytes], set[str]]:
-        """The signed results; and the tasks whose key has something else, which is not fetched if it is too large."""
-        results, junk = dict[str, bytes](), set[str]()
-        async with self._redis.pipeline(transaction=False) as pipe:
-            for one in task_ids:
-                pipe.strlen(keys.result(one))
-            sizes = await pipe.execute(raise_on_error=False) if task_ids else []
-        for one, size in zip(task_ids, sizes, strict=True):
-            if size == 0:
-                continue
-            try:
-                if raw := await self._result(one, size):
-                    results[one] = raw
-            except RecordRefused as error:
-                junk.add(one)
-                self._log_junk(one, str(error))
-        return results, junk
-
-    async def _result(self, task_id: str, size: object) -> bytes | None:
-        """RecordRefused for a value that is not signed for this task."""
-        if isinstance(size, ResponseError):
-            if not str(size).startswith("WRONGTYPE"):
-                raise size
-            raise RecordRefused("a key of another type")
-        if isinstance(size, int) and size > RESULT_BYTES:
-            raise RecordRefused(f"{size} bytes are more than an answer can have")
-        raw = cast(bytes | None, await self._redis.get(keys.result(task_id)))
-        if raw:
-            Result.verified(self._secret, task_id, raw)
-        return raw
-
-    def verified(self, task_id: str, raw: bytes) -> Result:
-        """A result of `results`: without its buttons, if another program wrote those."""
-        return Result.verified(self._secret, task_id, raw)
-
-    async def partials(self, task_ids: list[str]) -> dict[str, bytes]:
-        """What is written of these answers, unverified: at most the size that one can have, whatever is stored there."""
-        async with self._redis.pipeline(transaction=False) as pipe:
-            for one in task_ids:
-                pipe.getrange(keys.partial(one), 0, PARTIAL_BYTES)
-            found = await pipe.execute(raise_on_error=False) if task_ids else []
-        return {one: raw for one, raw in zip(task_ids, found, strict=True) if isinstance(raw, bytes) and raw}
-
-    def verified_partial(self, task_id: str, raw: bytes) -> PartialAnswer:
-        """RecordRefused for what the dispatcher has not signed for this task."""
-        return PartialAnswer.verified(self._secret, task_id, raw)
-
-    def _log_junk(self, task_id: str, reason: str) -> None:
-        if task_id not in self._junk:
-            self._junk.add(task_id)
-            log.error("a result is not signed by the dispatcher and is ignored", task=task_id, reason=reason)
-
-    async def note(self, name: str, record: Waiting) -> None:
-        await self._run("update_waiting", [keys.BOT_WAITING], [name, record.to_json()])
-
-    async def delivered(self, name: str, record: Waiting, result: bytes = b"") -> None:
-        self._taken_back.discard(name)
-        await self._run("delivered", [keys.BOT_WAITING, keys.result(name), keys.pending(record.chat)], [name, result])
-
-    async def outbox_head(self) -> bytes | None:
-        heads = await cast(Awaitable[list[bytes]], self._redis.lrange(keys.OUTBOX, 0, 0))
-        return heads[0] if heads else None
-
-    async def take_from_outbox(self, raw: bytes, record: Waiting | None) -> None:
-        field = f"outbox-{hashlib.sha256(raw).hexdigest()[:32]}"
-        await self._run("outbox", [keys.OUTBOX, keys.BOT_WAITING], [raw, field, record.to_json() if record else b""])
-
-    # One bot per Redis.
+    def __init__(self, redis: Redis) -> None:
+        self._redis = redis
+        (self._bot_lease,) = _scripts(redis, "bot_lease")
 
     async def refuse_newer(self) -> None:
         """FormatNewer if a newer program wrote our keys."""
@@ -321,14 +279,28 @@ class BotState:
 
     async def own(self, process: str) -> bool:
         """Take or renew the lease of the bot; whether this process has it."""
-        return bool(await self._run("bot_lease", [keys.BOT_OWNER], [process, keys.BOT_OWNER_TTL_SECONDS]))
+        return bool(await _run(self._bot_lease, [keys.BOT_OWNER], [process, keys.BOT_OWNER_TTL_SECONDS]))
 
     async def owner(self) -> str:
         """The process that has the lease; "" if none has."""
         return (cast(bytes | None, await self._redis.get(keys.BOT_OWNER)) or b"").decode("utf-8", "replace")
 
     async def disown(self, process: str) -> None:
-        await self._run("bot_lease", [keys.BOT_OWNER], [process, 0])
+        await _run(self._bot_lease, [keys.BOT_OWNER], [process, 0])
 
-    async def _run(self, script: str, names: list[str], arguments: list[Any]) -> Any:
-        return await self._scripts[script](keys=names, args=arguments)
+
+class BotState:
+    """The bot's state in Redis, by subject."""
+
+    def __init__(self, settings: Settings, redis: Redis, secret: str) -> None:
+        self.queue = Queue(settings, redis, secret)
+        self.updates, self.deliveries = Updates(settings, redis, self.queue), Deliveries(redis)
+        self.chats, self.lease, self.answers = Chats(redis), Lease(redis), Answers(redis, secret)
+
+
+def _scripts(redis: Redis, *names: str) -> list[AsyncScript]:
+    return [redis.register_script(script_text(f"bots/telegram/{name}")) for name in names]
+
+
+async def _run(script: AsyncScript, names: list[str], arguments: list[Any]) -> Any:
+    return await cast(Awaitable[Any], script(keys=names, args=arguments))

@@ -122,26 +122,26 @@ class Commands:
                 names=_languages()
             )
         if wanted:
-            await self._state.choose_language(chat, chosen)
-        chosen = await self._state.language(chat)
+            await self._state.chats.choose_language(chat, chosen)
+        chosen = await self._state.chats.language(chat)
         with speaking(chosen or incoming.language):
             text = tr("My own messages here are in {language}. To change that, send /language with one of {names}.")
             text = text.format(language=LANGUAGES[current_language()], names=_languages())
         return BotAnswer(text, _choice("language", (*LANGUAGES, "default"), chosen or "default") if may else ())
 
     async def _new(self, chat: str) -> str:
-        await self._state.end_conversation(chat)
+        await self._state.chats.end_conversation(chat)
         return tr(NEW)
 
     async def _status(self, chat: str) -> str:
-        queued = await self._state.queue_length()
+        queued = await self._state.queue.queue_length()
         unanswered = await self._unanswered()
         here = sum(one.chat == chat for one in unanswered.values())
         counts = tr("Queued: {queued}, waiting in this chat: {here}.").format(queued=queued, here=here)
-        living, gone = await self._state.dispatchers()
-        night = night_text(await self._state.last_night(), time.time())
+        living, gone = await self._state.queue.dispatchers()
+        night = night_text(await self._state.queue.last_night(), time.time())
         taken = len(unanswered) - queued
-        work = dispatcher_text(living, gone, queued, taken, by_another=self._state.answered_by_another)
+        work = dispatcher_text(living, gone, queued, taken, by_another=self._state.queue.answered_by_another)
         return f"{work} {counts}\n{night}"
 
     async def _cancel(self, chat: str, user: str | None) -> str:
@@ -152,13 +152,13 @@ class Commands:
             return unlimited or (user is not None and whose == user)
 
         taken_back, asked = 0, 0
-        for raw, task in await self._state.queued():
+        for raw, task in await self._state.queue.queued():
             if task.chat_id == chat and may(task.user_id):
-                taken_back += await self._state.cancel_queued(raw, task)
+                taken_back += await self._state.queue.cancel_queued(raw, task)
         left = {name: one for name, one in (await self._unanswered()).items() if one.chat == chat}
         for task_id, one in left.items():
             if may(one.user):
-                await self._state.cancel_running(task_id)
+                await self._state.queue.cancel_running(task_id)
                 asked += 1
         text = cancel_text(taken_back, asked)
         return (
@@ -176,25 +176,25 @@ class Commands:
             return tr(ANSWERED)
         if not (self._rights.unlimited(chat, user) or (user is not None and one.user == user)):
             return self._rights.refusal("cancel the messages of others", chat, user)
-        for raw, task in await self._state.queued():
-            if task.task_id == task_id and await self._state.cancel_queued(raw, task):
+        for raw, task in await self._state.queue.queued():
+            if task.task_id == task_id and await self._state.queue.cancel_queued(raw, task):
                 return tr(CANCELLED)
-        await self._state.cancel_running(task_id)
+        await self._state.queue.cancel_running(task_id)
         return tr(STOPPING)
 
     async def _unanswered(self) -> dict[str, Waiting]:
         """Deliveries whose result has not arrived yet."""
-        found = [name for name, one in (await self._state.waiting()).items() if one.text is None]
-        answered, _ = await self._state.results(found)
+        found = [name for name, one in (await self._state.deliveries.waiting()).items() if one.text is None]
+        answered, _ = await self._state.answers.results(found)
         # Read again: the bot may have taken a result meanwhile, whose key is gone then.
-        left = await self._state.waiting() if found else {}
+        left = await self._state.deliveries.waiting() if found else {}
         return {name: one for name, one in left.items() if one.text is None and name in found and name not in answered}
 
     async def _model(self, incoming: IncomingMessage, wanted: str, *, may: bool) -> BotAnswer | str:
         chat = str(incoming.chat)
         names = ", ".join((*MODELS, "default"))
         if not wanted:
-            chosen = await self._state.model(chat) or "default"
+            chosen = await self._state.chats.model(chat) or "default"
             text = tr("The model here is {chosen}. To change it, send /model with one of {names}.").format(
                 chosen=chosen, names=names
             )
@@ -202,7 +202,7 @@ class Commands:
         if wanted not in (*MODELS, "default"):
             unknown = tr("I do not know a model of that name. Choose one of {names}, for example /model {first}.")
             return unknown.format(names=names, first=MODELS[0])
-        await self._state.choose_model(chat, None if wanted == "default" else wanted)
+        await self._state.chats.choose_model(chat, None if wanted == "default" else wanted)
         text = tr("The model here is {wanted} from the next message on.").format(wanted=wanted)
         return BotAnswer(text, _choice("model", (*MODELS, "default"), wanted))
 

@@ -130,12 +130,12 @@ class GuestCommands:
 
     async def _end_questions(self, chat: str) -> None:
         """What the guest has asked is not answered any more."""
-        for raw, task in await self._state.queued():
+        for raw, task in await self._state.queue.queued():
             if task.chat_id == chat:
-                await self._state.cancel_queued(raw, task)
-        for task_id, one in (await self._state.waiting()).items():
+                await self._state.queue.cancel_queued(raw, task)
+        for task_id, one in (await self._state.deliveries.waiting()).items():
             if one.chat == chat and one.text is None:
-                await self._state.cancel_running(task_id)
+                await self._state.queue.cancel_running(task_id)
 
 
 def _name(guest: Guest) -> str:

@@ -72,10 +72,10 @@ class Arrivals:
             first = next(
                 (task_id for task_id, one in own.items() if arriving.album and one.album == arriving.album), ""
             )
-            if not first and len(own) >= self._state.chat_queue_limit:
+            if not first and len(own) >= self._state.updates.chat_queue_limit:
                 return False
             before, whole = (found[first][0], own[first].with_picture(arriving)) if first else (b"", arriving)
-            if await self._state.arrive(first or update, update, before, whole.to_json()) >= 0:
+            if await self._state.updates.arrive(first or update, update, before, whole.to_json()) >= 0:
                 self._wake.set()
                 return True
 
@@ -95,18 +95,18 @@ class Arrivals:
             if found is None:
                 return False
             name, raw, one = found
-            if await self._state.arrive(name, update, raw, one.with_caption(text).to_json()) >= 0:
+            if await self._state.updates.arrive(name, update, raw, one.with_caption(text).to_json()) >= 0:
                 return True
 
     async def all(self) -> dict[str, tuple[bytes, Arriving]]:
         """In their order. One that cannot be read is logged and removed: it could never be fetched."""
         found = {}
-        for name, raw in (await self._state.arriving()).items():
+        for name, raw in (await self._state.updates.arriving()).items():
             try:
                 found[name] = (raw, Arriving.parse(raw))
             except (ValueError, TypeError) as error:
                 log.error("an arriving message cannot be read and is removed", task=name, error=type(error).__name__)
-                await self._state.drop_arriving(name)
+                await self._state.updates.drop_arriving(name)
         return dict(sorted(found.items(), key=lambda one: one[1][1].order))
 
     async def run(self) -> None:
@@ -175,7 +175,7 @@ class Arrivals:
             notice = Waiting(record.chat, time.time(), record.thread, record.reply_to, text=sentence)
             mark = keys.bot_seen(f"{task_id}-media")
             await until_redis_answers(
-                lambda: self._state.tell(f"{task_id}-media", notice, mark, keys.BOT_SEEN_TTL_SECONDS)
+                lambda: self._state.updates.tell(f"{task_id}-media", notice, mark, keys.BOT_SEEN_TTL_SECONDS)
             )
         await self._queue(task_id, raw, one, record, media)
         crash_point("telegram:after-arrival")
@@ -185,7 +185,7 @@ class Arrivals:
     ) -> None:
         task = dumps(one.task | ({"media": media} if media else {}))
         if not await until_redis_answers(lambda: self._allowed.has(int(one.chat))):
-            await until_redis_answers(lambda: self._state.drop_arriving(task_id))
+            await until_redis_answers(lambda: self._state.updates.drop_arriving(task_id))
             return
         if len(task) > self._task_bytes:
             await self._say(task_id, record, tr(answers.TOO_LONG), raw)
@@ -193,13 +193,13 @@ class Arrivals:
         refusal = Waiting(record.chat, record.at, record.thread, record.reply_to, text=tr(answers.BUSY))
         mark = Mark(task_id, digest(one.text))
         taken = await until_redis_answers(
-            lambda: self._state.take(task_id, record, task, one.label, mark, refusal, raw)
+            lambda: self._state.updates.take(task_id, record, task, one.label, mark, refusal, raw)
         )
         log.info("a message with files was received", task=task_id, chat=one.chat, files=len(media), outcome=taken)
 
     async def _say(self, task_id: str, record: Waiting, text: str, raw: bytes) -> None:
         said = Waiting(record.chat, record.at, record.thread, record.reply_to, text=text, user=record.user)
-        await until_redis_answers(lambda: self._state.say(task_id, said, raw))
+        await until_redis_answers(lambda: self._state.updates.say(task_id, said, raw))
 
     async def _fetched(self, file: FileToFetch) -> Media:
         """The file in the store; FileNotRead with a sentence."""

@@ -106,7 +106,7 @@ class Intake:
     async def handle(self, number: int, update: dict[str, Any]) -> None:
         """One update; may be repeated."""
         task_id = f"tg-{self._me.id}-{number}"
-        if await self._state.taken(task_id):
+        if await self._state.updates.taken(task_id):
             return
         if (press := update.get("callback_query")) is not None:
             await self._pressed.handle(task_id, CallbackQuery.model_validate(press))
@@ -124,7 +124,7 @@ class Intake:
         incoming = read_message(message, self._me) or await self._of_album(message)
         if incoming is None:
             return
-        with speaking(await self._state.language(str(incoming.chat)) or incoming.language):
+        with speaking(await self._state.chats.language(str(incoming.chat)) or incoming.language):
             await self._read(task_id, message, incoming, edited=edited)
 
     async def _read(self, task_id: str, message: Message, incoming: IncomingMessage, *, edited: bool) -> None:
@@ -202,7 +202,9 @@ class Intake:
             return
         with speaking(message.from_user.language_code if message.from_user else None):
             record = Waiting(str(chat), time.time(), text=commands.stranger(chat))
-        if await self._state.tell(f"stranger-{chat}", record, keys.bot_told(str(chat)), keys.BOT_TOLD_TTL_SECONDS):
+        if await self._state.updates.tell(
+            f"stranger-{chat}", record, keys.bot_told(str(chat)), keys.BOT_TOLD_TTL_SECONDS
+        ):
             log.warning("a stranger was refused: ALLOWED_CHATS does not contain this chat", chat=chat)
 
     async def _command(self, task_id: str, incoming: IncomingMessage) -> None:
@@ -216,11 +218,11 @@ class Intake:
             await self._say_at_once(task_id, incoming, answer.text)
         elif answer is not None:
             record = _record(incoming, answer.text)
-            await self._state.say(task_id, replace(record, buttons=keyboard_json(answer.buttons) or None))
+            await self._state.updates.say(task_id, replace(record, buttons=keyboard_json(answer.buttons) or None))
 
     async def _say_at_once(self, task_id: str, incoming: IncomingMessage, text: str) -> None:
         """Once at most: a code that did not arrive expires, and the owner asks for another one."""
-        await self._state.mark(keys.bot_seen(task_id), keys.BOT_SEEN_TTL_SECONDS)
+        await self._state.updates.mark(keys.bot_seen(task_id), keys.BOT_SEEN_TTL_SECONDS)
         try:
             await self._telegram.send(incoming.chat, MessagePart(text), thread=incoming.thread)
         except TelegramError as error:
@@ -243,10 +245,10 @@ class Intake:
             await self._arrive(task_id, incoming, text)
             return
         if incoming.album is not None:  # its other pictures belong to this caption
-            await self._state.mark(_album(incoming), keys.BOT_SEEN_TTL_SECONDS)
+            await self._state.updates.mark(_album(incoming), keys.BOT_SEEN_TTL_SECONDS)
         mark = Mark(task_id, digest(text))
         refusal = Waiting(record.chat, record.at, incoming.thread, incoming.message, text=tr(commands.BUSY))
-        taken = await self._state.take(task_id, record, task, incoming.label, mark, refusal)
+        taken = await self._state.updates.take(task_id, record, task, incoming.label, mark, refusal)
         log.info(
             "a message was received",
             task=task_id,
@@ -256,8 +258,8 @@ class Intake:
         crash_point("telegram:after-intake")
 
     async def _task(self, task_id: str, incoming: IncomingMessage, text: str) -> dict[str, Any]:
-        task = task_of(incoming, task_id, text, await self._state.model(str(incoming.chat)))
-        mark = await self._state.mark_of(incoming.corrects) if incoming.corrects else None
+        task = task_of(incoming, task_id, text, await self._state.chats.model(str(incoming.chat)))
+        mark = await self._state.updates.mark_of(incoming.corrects) if incoming.corrects else None
         return task | {"corrects": mark.task} if mark and mark.user in (None, incoming.own_id) else task
 
     async def _cannot_read(self, task_id: str, incoming: IncomingMessage) -> None:
@@ -265,10 +267,10 @@ class Intake:
             await self._say(task_id, incoming, tr(commands.ONLY_TEXT))
         elif incoming.captioned or incoming.album not in self._captioned:  # each of its pictures comes as a message
             record = _record(incoming, tr(commands.ONLY_TEXT))
-            await self._state.tell(task_id, record, _album(incoming), keys.BOT_SEEN_TTL_SECONDS)
+            await self._state.updates.tell(task_id, record, _album(incoming), keys.BOT_SEEN_TTL_SECONDS)
 
     async def _edit(self, task_id: str, incoming: IncomingMessage) -> None:
-        mark = await self._state.mark_of(incoming.label)
+        mark = await self._state.updates.mark_of(incoming.label)
         text = f"/{incoming.command} {incoming.text}".strip() if incoming.kind == "command" else ""
         text = text or await self._meant(incoming)
         if text and await self._arrivals.edit(task_id, incoming.label, text):
@@ -276,11 +278,11 @@ class Intake:
         if mark is None or not text or digest(text) == mark.digest:
             return
         notice = Waiting(str(incoming.chat), time.time(), incoming.thread, incoming.message, text=tr(commands.EDITED))
-        outcome = await self._state.edited(task_id, incoming.label, mark, text, incoming.user, notice)
+        outcome = await self._state.updates.edited(task_id, incoming.label, mark, text, incoming.user, notice)
         log.info("a message was edited", task=mark.task, outcome=("too late", "replaced", "too late")[outcome])
 
     async def _say(self, task_id: str, incoming: IncomingMessage, text: str) -> None:
-        await self._state.say(task_id, _record(incoming, text))
+        await self._state.updates.say(task_id, _record(incoming, text))
 
 
 def _answered_at_once(text: str) -> bool | None:

@@ -81,7 +81,7 @@ class Pressed:
 
     async def handle(self, task_id: str, press: CallbackQuery) -> None:
         """One press; may be repeated."""
-        chosen = await self._state.language(str(press.message.chat.id)) if press.message else None
+        chosen = await self._state.chats.language(str(press.message.chat.id)) if press.message else None
         with speaking(chosen or press.from_user.language_code):
             await self._handle(task_id, press)
 
@@ -127,13 +127,13 @@ class Pressed:
             answer = await self._commands.answer(incoming)
             if answer is not None and not answer.secret:
                 buttons = keyboard_json(answer.buttons) or None
-                await self._state.say(task_id, replace(record, text=answer.text, buttons=buttons))
+                await self._state.updates.say(task_id, replace(record, text=answer.text, buttons=buttons))
             return ""
         text = f"/{incoming.command} {incoming.text}".strip()
-        model = await self._state.model(chat) if incoming.command == "retry" else None
+        model = await self._state.chats.model(chat) if incoming.command == "retry" else None
         task = dumps(task_of(incoming, task_id, text, model))
         mark = Mark(task_id, digest(text))
-        taken = await self._state.take(task_id, record, task, f"press-{press.id}", mark, None)
+        taken = await self._state.updates.take(task_id, record, task, f"press-{press.id}", mark, None)
         return tr(NOT_NOW) if taken < 0 else ""
 
     async def _answer_after(self, seconds: float, press_id: str) -> None:

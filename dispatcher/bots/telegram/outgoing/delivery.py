@@ -141,11 +141,11 @@ class Delivery:
     async def _look(self) -> None:
         await self._empty_outbox()
         busy = set(self._chats)  # before reading: what a chat's delivery does meanwhile is not visible below
-        waiting = await self._state.waiting()
+        waiting = await self._state.deliveries.waiting()
         open_ones = {name: one for name, one in waiting.items() if one.text is None}
-        results, junk = await self._state.results(list(open_ones))
+        results, junk = await self._state.answers.results(list(open_ones))
         if new := results.keys() - self._answered:
-            await self._state.note_who_answers(new)
+            await self._state.queue.note_who_answers(new)
         self._answered = set(results)
         if self._partials:
             self._partials.follow(open_ones, results.keys())
@@ -168,7 +168,7 @@ class Delivery:
         if not names or time.monotonic() - self._attendance_at < ATTENDANCE_SECONDS:
             return set()
         self._attendance_at = time.monotonic()
-        return await self._state.unattended(names)
+        return await self._state.queue.unattended(names)
 
     def _drafted(self, record: Waiting) -> bool:
         return self._partials is not None and self._partials.drafts(record)
@@ -228,7 +228,7 @@ class Delivery:
             parts = plain_parts(record.text)
             await self._show(job, parts)
         elif job.result is not None:
-            result = self._state.verified(job.name, job.result)
+            result = self._state.answers.verified(job.name, job.result)
             parts = await asyncio.to_thread(parts_of, result.output)
             await self._show(job, parts or plain_parts(tr(EMPTY_ANSWER)), result)
         elif _expired(record):
@@ -291,13 +291,13 @@ class Delivery:
         """Of an answer that shows what was heard: which task it belongs to, so that a reply to it can correct that."""
         if job.result is not None and record.placeholder and parts[0].text.startswith(HEARD_MARK):
             label, mark = f"{record.target}-{record.placeholder}", Mark(job.name, "", user=record.user)
-            await until_redis_answers(lambda: self._state.mark_answer(label, mark))
+            await until_redis_answers(lambda: self._state.updates.mark_answer(label, mark))
 
     async def _end(self, job: Job) -> None:
-        await until_redis_answers(lambda: self._state.delivered(job.name, job.record, job.result or b""))
+        await until_redis_answers(lambda: self._state.deliveries.delivered(job.name, job.record, job.result or b""))
 
     async def _note(self, name: str, record: Waiting) -> None:
-        await until_redis_answers(lambda: self._state.note(name, record))
+        await until_redis_answers(lambda: self._state.deliveries.note(name, record))
 
     # Sending.
 
@@ -338,11 +338,11 @@ class Delivery:
     async def _empty_outbox(self) -> None:
         """Unsolicited messages become waiting records, so that an unreachable chat does not hold up the others."""
         for _ in range(OUTBOX_BATCH):
-            raw = await self._state.outbox_head()
+            raw = await self._state.deliveries.outbox_head()
             if raw is None:
                 return
             record = await self._outbox_record(raw)
-            await self._state.take_from_outbox(raw, record)
+            await self._state.deliveries.take_from_outbox(raw, record)
 
     async def _outbox_record(self, raw: bytes) -> Waiting | None:
         try:

@@ -17,7 +17,7 @@ async def set_menus(telegram: Telegram, state: BotState, bot: int) -> None:
     """Set the menus of this bot unless they were set as they are now. One that Telegram refuses is logged, and tried again at the next start."""
     wanted = menus()
     name, mark = f"menus-{bot}", digest(dumps(wanted).decode())
-    if await until_redis_answers(lambda: state.noted(name)) == mark.encode():
+    if await until_redis_answers(lambda: state.updates.noted(name)) == mark.encode():
         return
     refused = False
     for language, commands in wanted.items():
@@ -29,4 +29,4 @@ async def set_menus(telegram: Telegram, state: BotState, bot: int) -> None:
                 "Telegram refused the menu of commands; they work without it", language=language, error=str(error)
             )
     if not refused:
-        await until_redis_answers(lambda: state.note_for_later(name, mark.encode()))
+        await until_redis_answers(lambda: state.updates.note_for_later(name, mark.encode()))

@@ -143,7 +143,7 @@ class Partials:
     async def _look(self) -> float:
         """Show what is new; returns the seconds until the next look."""
         try:
-            found = await self._state.partials(list(self._followed))
+            found = await self._state.answers.partials(list(self._followed))
             for name, raw in found.items():
                 if (one := self._followed.get(name)) and raw != one.raw:
                     self._read(one, raw)
@@ -158,7 +158,7 @@ class Partials:
     def _read(self, one: _Followed, raw: bytes) -> None:
         one.raw = raw
         try:
-            partial = self._state.verified_partial(one.name, raw)
+            partial = self._state.answers.verified_partial(one.name, raw)
         except RecordRefused as error:
             log.warning(
                 "a partial answer is not signed by the dispatcher and is ignored", task=one.name, reason=str(error)

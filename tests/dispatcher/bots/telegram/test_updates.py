@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from dispatcher.queue.chat_commands import dispatcher_commands
 from shared.turns.records import Task
 from tests.dispatcher.bots.telegram.conftest import one_bot
 from tests.servers.telegram_api import BOT
@@ -118,7 +119,7 @@ def test_the_menu_is_registered(stage: Stage) -> None:
     wait_for(lambda: len(stage.api.called("setMyCommands")) == 6, "the menus")
     given = [one.params for one in stage.api.called("setMyCommands")]
     menus = {one.get("language_code"): json.loads(one["commands"]) for one in given}
-    names = "help new memory forget why retry remind every timezone usage status language cancel model digest".split()
+    names = ["help", "new", *dispatcher_commands(), "status", "language", "cancel", "model"]
     assert set(menus) == {None, "de", "es", "fr", "pt", "ru"}
     assert all([one["command"] for one in menu] == names for menu in menus.values())
 
