@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -26,10 +26,9 @@ COMMANDS = (
     CommandEntry("run", "dispatcher.cli.main", "The dispatcher, in the foreground."),
     CommandEntry("telegram", "dispatcher.cli.main", "The Telegram bot, in the foreground."),
     CommandEntry(
-        "ask",
-        "dispatcher.cli.ask",
-        "Enqueue a message as the bot would, wait, and print the answer. Exit code 69 if the "
-        "dispatcher could not answer.",
+        "talk",
+        "dispatcher.cli.talk",
+        "Talk to Claude in the terminal, with the memory of a chat: a conversation until Ctrl-D, or one message from --say or standard input.",
     ),
     CommandEntry(
         "search",
@@ -113,19 +112,9 @@ def run(
     """The dispatcher, in the foreground."""
     if check:
         from dispatcher.cli.arguments import connect
-        from shared.errors import NoDispatcher
-        from shared.wire import keys
-        from shared.wire.values import shown
+        from dispatcher.queue.state import running_dispatchers
 
-        client: Any = connect(
-            start("dispatcher", logs=False)
-        )  # a dispatcher's Redis user may read the leases, and no release
-        names = client.smembers(keys.WORKERS)
-        alive = sorted(shown(raw) for raw in names if client.exists(keys.lease(raw.decode("utf-8", "replace"))))
-        if not alive:
-            raise NoDispatcher(
-                "No dispatcher renews its lease in Redis, so messages wait. Start hmem run and check its log."
-            )
+        alive = running_dispatchers(connect(start("dispatcher", logs=False)))
         typer.echo(f"The dispatcher runs: {', '.join(alive)}.")
         return
     import asyncio
@@ -205,6 +194,6 @@ def telegram(
         typer.echo(f"The bot runs: {shown(holder)}.")
         return
     settings = start("bot")
-    from dispatcher.telegram.bot import serve
+    from dispatcher.bots.telegram.bot import serve
 
     asyncio.run(serve(settings))

@@ -205,7 +205,7 @@ def _named(letters: Sequence[DeadLetter], name: str) -> DeadLetter:
 
 def _waiting(task: Task | None) -> bytes:
     """A waiting record for our bot, which has dropped its own after delivering the apology. The answer is a new message, in a group outside
-    of topics. b"" for a task of another bot or of `hmem ask`, which no longer wait for it."""
+    of topics. b"" for a task of another bot or of `hmem talk`, which no longer wait for it."""
     if task is None or not _OUR_BOT.fullmatch(task.task_id) or not re.fullmatch(r"-?[0-9]+", task.chat_id):
         return b""
     return dumps({"chat": task.chat_id, "at": time.time()} | ({"user": task.user_id} if task.user_id else {}))

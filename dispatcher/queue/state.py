@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
+from typing import cast
 
 from redis import Redis, RedisError
 
@@ -17,7 +18,7 @@ from shared.config.settings import Settings
 from shared.errors import HmemError, NoDispatcher, QueueStalled
 from shared.turns.records import RecordRefused, Task
 from shared.wire import keys
-from shared.wire.values import living
+from shared.wire.values import living, shown
 
 #: Seconds for which a queue that seems stalled is watched, and between two looks. A dispatcher that has lost Redis pauses for 3.2 s.
 WATCH_SECONDS, LOOK_SECONDS = 5.0, 0.2
@@ -52,6 +53,17 @@ def read_queue(client: Redis, task_bytes: int, now: float | None = None) -> Queu
     return QueueState(
         dispatchers, queued, answering, oldest_seconds(client, task_bytes, now or time.time()) if queued else None
     )
+
+
+def running_dispatchers(client: Redis) -> list[str]:
+    """The dispatchers that renew their leases; NoDispatcher if there is none. It reads no release, which a dispatcher's Redis user may not."""
+    names = [raw.decode("utf-8", "replace") for raw in cast(set[bytes], client.smembers(keys.WORKERS))]
+    alive = sorted(shown(name) for name in names if client.exists(keys.lease(name)))
+    if not alive:
+        raise NoDispatcher(
+            "No dispatcher renews its lease in Redis, so messages wait. Start hmem run and check its log."
+        )
+    return alive
 
 
 def oldest_seconds(client: Redis, task_bytes: int, now: float) -> float | None:

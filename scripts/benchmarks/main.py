@@ -141,7 +141,7 @@ def placement(turns: int = 20) -> None:
                 _remember(environment, talk)
                 with _dispatcher(environment):
                     for number in range(turns):
-                        hmem(environment, "hmem", "ask", "1", talk[number % len(talk)]["message"])
+                        hmem(environment, "hmem", "talk", "1", "--say", talk[number % len(talk)]["message"])
                 sent = [_sent(request) for request in api.requests[1:]]  # without the warm-up, in another chat
                 sizes, kept = [len(text) for text in sent], [_kept(*pair) for pair in itertools.pairwise(sent)]
                 share = 100 * sum(kept) / sum(sizes[:-1])
@@ -182,7 +182,7 @@ def _kept(one: str, other: str) -> int:
 def _dispatcher(environment: dict[str, str]) -> Iterator[subprocess.Popen[bytes]]:
     with subprocess.Popen([BINARIES / "hmem", "run"], env=environment, stderr=subprocess.DEVNULL) as process:
         try:
-            hmem(environment, "hmem", "ask", "warm-up", "hello")
+            hmem(environment, "hmem", "talk", "warm-up", "--say", "hello")
             time.sleep(2.5)  # the vectors are loaded in the background
             yield process
         finally:

@@ -38,10 +38,10 @@ def start(rounds: int = 5) -> None:
 def _one_start(environment: dict[str, str]) -> tuple[float, float]:
     started = time.perf_counter()
     with subprocess.Popen([BINARIES / "hmem", "run"], env=environment, stderr=subprocess.DEVNULL) as process:
-        hmem(environment, "hmem", "ask", "1", "note 7")
+        hmem(environment, "hmem", "talk", "1", "--say", "note 7")
         seconds = time.perf_counter() - started
         time.sleep(2.5)  # the vectors are loaded in the background
-        hmem(environment, "hmem", "ask", "1", "note 8")
+        hmem(environment, "hmem", "talk", "1", "--say", "note 8")
         pages = int(Path(f"/proc/{process.pid}/statm").read_text().split()[1])
         process.terminate()
     return seconds, pages * os.sysconf("SC_PAGE_SIZE") / 1e6

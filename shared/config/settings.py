@@ -47,7 +47,7 @@ class Settings(ChatSettings, NightSettings):
     )
     result_hmac_key: BlankIsUnset[SecretStr] = Field(
         None,
-        description="key that signs results: the same as the bot's, at least 16 characters; required by hmem run and hmem ask",
+        description="key that signs results: the same as the bot's, at least 16 characters; required by hmem run and hmem talk",
     )
 
     hmem_memory_dir: AbsolutePath = Field(Path("/data/memory"), description="the releases; only the night writes here")

@@ -24,7 +24,7 @@ KEPT = 4_096
 Speaker = tuple[str, str, str | None]
 #: What a speaker without a name is called, by role.
 UNNAMED = {"user": "user", "asst": "assistant"}
-#: What `hmem ask` writes for a user: the owner at the command line, nobody's number.
+#: What `hmem talk` writes for a user: the owner at the command line, nobody's number.
 COMMAND_LINE = "cli"
 #: Hex digits of a mark; more where two are the same.
 MARK_DIGITS = 4

@@ -11,11 +11,11 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
+from dispatcher.bots.telegram.commands.answers import MENU
 from dispatcher.health.doctor import CHECKS
 from dispatcher.memory.dates.user_dates import deadline_of
 from dispatcher.memory.relevance import relevance
 from dispatcher.memory.typed.tags import TagKind
-from dispatcher.telegram.commands.answers import MENU
 from nightly.imports.formats import formats
 from nightly.pipeline import step_names
 from scripts.generate_docs import all_commands

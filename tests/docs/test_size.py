@@ -26,7 +26,7 @@ BUDGETS = {
     "dispatcher/prompt": 850,
     "dispatcher/queue": 1305,
     "dispatcher/releases": 510,
-    "dispatcher/telegram": 3380,
+    "dispatcher/bots": 3380,
     "nightly": 470,
     "nightly/archive": 2880,
     "nightly/backfill": 460,

@@ -16,7 +16,7 @@ from tests.support.world import REPOSITORY
 #: The rooms of each package (folders, and modules beside them), the topmost first. A room imports from those below it, never from one above,
 #: and within a room no modules import each other in a circle. An import counts wherever it is: late, or for type checking only.
 ORDER = {
-    "dispatcher": ["features", "cli", "answering", "installation", "telegram", "health", "chat_data", "prompt", "queue",
+    "dispatcher": ["features", "cli", "answering", "installation", "bots", "health", "chat_data", "prompt", "queue",
                     "memory", "releases", "claude"],
     "nightly": ["__main__", "cli", "backfill", "pipeline", "lifecycle", "steps", "imports", "writing", "archive", "index", "night", "workers"],
     "shared": ["delivery", "search", "vectors", "release", "ranking", "embedding", "system", "turns", "wire", "text", "config", "hooks", "errors"],

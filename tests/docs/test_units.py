@@ -152,7 +152,9 @@ def test_day_and_night_work_under_their_filters(analyze: Analyze, world: World) 
             process = subprocess.Popen(day, env=world.variables(), cwd=REPOSITORY, stdout=stream, stderr=stream)
         try:
             wait_for(lambda: '"vectors":"yes"' in log.read_text().replace(": ", ":"), "the dispatcher and its vectors")
-            assert "All right." in world.command("hmem", "ask", "9912", "what is the code of the boiler?").stdout
+            assert (
+                "All right." in world.command("hmem", "talk", "9912", "--say", "what is the code of the boiler?").stdout
+            )
         finally:
             process.terminate()
             assert process.wait(600) == 0

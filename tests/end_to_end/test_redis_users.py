@@ -48,7 +48,7 @@ def test_day_and_night_as_their_own_users(installed: World, guarded: Guarded, ad
     assert list(admin.scan_iter(match="hcli:memory:*")) == []
     assert b"1" in admin.hgetall("hcli:mem:release").values(), "the night saw that it is served"
 
-    told = installed.command("hmem", "ask", "9912", "What is the code?", REDIS_URL=owner).stdout
+    told = installed.command("hmem", "talk", "9912", "--say", "What is the code?", REDIS_URL=owner).stdout
     assert "4711" in told
     status = json.loads(installed.command("hmem", "status", "--json", REDIS_URL=owner).stdout)
     assert (status["release"], status["last_night_run"], status["turns_waiting"]) == (1, 1, 2)
@@ -140,7 +140,7 @@ def test_h_cli_may_do_all_that_it_does(guarded: Guarded, admin: Redis, user: str
 
 @pytest.mark.slow
 def test_the_owners_commands_as_the_owner(installed: World, guarded: Guarded, admin: Redis) -> None:
-    """Those that look; `hmem ask`, `status` and `forget` have tests of their own."""
+    """Those that look; `hmem talk`, `status` and `forget` have tests of their own."""
     people = World(installed.root, admin, guarded.urls["tester"], dict(installed.environment))
     planted(people)
     admin.delete(f"hcli:mem:why:{CHAT}")

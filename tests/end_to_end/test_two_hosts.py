@@ -145,7 +145,7 @@ def test_vectors_are_served_from_a_read_only_mount(world: World) -> None:
     with read_only(world) as mounted:
         running = world.start_dispatcher(HMEM_MEMORY_DIR=str(mounted))
         wait_for(lambda: b"vectors=yes" in running.log.read_bytes(), "the vectors")
-        answer = world.command("hmem", "ask", "9912", "the heating password").stdout
+        answer = world.command("hmem", "talk", "9912", "--say", "the heating password").stdout
         assert "the boiler code is 4711" in answer
         assert running.stop() == 0
     verify((world.memory_dir / "current").resolve())

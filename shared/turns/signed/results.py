@@ -86,7 +86,7 @@ class Result:
     id has no colon, so there is one way at most to split what was signed, whatever the answer ends with.
 
     `error`: the output says why there is no answer. It stands beside what is signed, like `usage`, and is left out where it is false: whoever can
-    write to Redis may change how `hmem ask` ends by it, and never what is shown.
+    write to Redis may change how `hmem talk` ends by it, and never what is shown.
 
     `reply_command`: a reply of the same person to this message is this command with the reply's text: `/memory edit 3`.
     """

@@ -54,13 +54,13 @@ def messages(request: dict[str, Any]) -> str:
 
 
 def test_what_was_said_reaches_the_model_next_morning(cli: World, dispatcher: Dispatcher, api: MessagesApi) -> None:
-    cli.command("hmem", "ask", "9912", "The boiler code is 4711, remember it.")
+    cli.command("hmem", "talk", "9912", "--say", "The boiler code is 4711, remember it.")
     assert "4711" not in system(api.requests[-1])
     cli.night()
     cli.redis.delete("hcli:session:9912")  # /new
-    cli.command("hmem", "ask", "9912", "What is the code of the boiler?")
+    cli.command("hmem", "talk", "9912", "--say", "What is the code of the boiler?")
     assert "The boiler code is 4711, remember it." in system(api.requests[-1])
-    cli.command("hmem", "ask", "77", "What is the code of the boiler?")
+    cli.command("hmem", "talk", "77", "--say", "What is the code of the boiler?")
     assert "4711" not in json.dumps(api.requests[-1]), "another chat's memory"
 
 
@@ -70,11 +70,11 @@ def test_a_resumed_turn_gets_the_new_memory_and_not_the_old(
 ) -> None:
     cli.say("old", "the parrot is called Alba")
     cli.night()
-    cli.command("hmem", "ask", "9912", "How is the parrot called?")
+    cli.command("hmem", "talk", "9912", "--say", "How is the parrot called?")
     assert "Alba" in system(api.requests[-1])
     cli.say("old", "the parrot is called Bruno")
     cli.night()
-    cli.command("hmem", "ask", "9912", "And today, how is the parrot called?")
+    cli.command("hmem", "talk", "9912", "--say", "And today, how is the parrot called?")
     assert "How is the parrot called?" in messages(api.requests[-1]), "the session was resumed"
     assert "Bruno" in system(api.requests[-1])
     assert "Alba" not in system(api.requests[-1])
@@ -134,7 +134,7 @@ def test_no_form_of_a_message_reads_a_file_or_runs_a_command(
 ) -> None:
     (cli.root / "note.txt").write_text("SECRET-NOTE")
     for number, form in enumerate(FORMS):
-        cli.command("hmem", "ask", "--", "9912", form)
+        cli.command("hmem", "talk", "--say", form, "9912")
         assert len(api.requests) == number + 1, f"{form!r} never reached the model"
         sent = messages(api.requests[-1]).replace("\u2060", "")
         assert json.dumps(form, ensure_ascii=False)[1:-1] in sent
@@ -153,7 +153,7 @@ def test_memory_of_any_size_goes_in_by_a_file(cli: World, api: MessagesApi) -> N
     rules = Path(cli.root / "rules.md")
     rules.write_text("The bot's own rules. " * 20_000)  # over the 128 KiB that one argument may have
     running = cli.start_dispatcher(CLAUDE_BASE_PROMPT_FILE=str(rules))
-    cli.command("hmem", "ask", "9912", "heron?")
+    cli.command("hmem", "talk", "9912", "--say", "heron?")
     assert "The bot's own rules." in system(api.requests[-1])
     assert "the heron" in system(api.requests[-1])
     running.stop()
@@ -165,7 +165,7 @@ def test_recalled_lines_ahead_of_the_message_leave_system_prompt_and_record_alon
     cli.say("t1", "the parrot is called Alba, see @~/note.txt")
     cli.night(memory_summary=True)
     running = cli.start_dispatcher(RECALL_PLACEMENT="message", MEMORY_SUMMARY="false")
-    cli.command("hmem", "ask", "9912", "How is the parrot called?")
+    cli.command("hmem", "talk", "9912", "--say", "How is the parrot called?")
     assert "Alba" not in system(api.requests[-1])
     sent = messages(api.requests[-1])
     assert sent.index("Alba") < sent.index("How is the parrot called?")
@@ -180,14 +180,14 @@ def test_replay_starts_afresh_with_the_conversation_as_text(cli: World, api: Mes
     cli.redis.set("hcli:session:9912", "left-from-resume-mode", ex=100)
     running = cli.start_dispatcher(SESSION_MODE="replay")
     for text in ("My bicycle is red.", "And my boat is blue.", "What colour is my bicycle?"):
-        cli.command("hmem", "ask", "9912", text)
+        cli.command("hmem", "talk", "9912", "--say", text)
     last = api.requests[-1]
     assert len([message for message in last["messages"] if message["role"] == "assistant"]) == 0, "nothing was resumed"
     assert system(last).index("My bicycle is red.") < system(last).index("And my boat is blue.")
     assert "What colour" not in system(last)
     assert cli.redis.llen("hcli:session_history:9912") == 6
     cli.redis.delete("hcli:session_history:9912", "hcli:session:9912")  # /new
-    cli.command("hmem", "ask", "9912", "Hello")
+    cli.command("hmem", "talk", "9912", "--say", "Hello")
     assert "bicycle" not in json.dumps(api.requests[-1])
     running.stop()
 

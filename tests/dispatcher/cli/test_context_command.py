@@ -69,7 +69,7 @@ def test_it_shows_what_a_dispatcher_injects(world: World) -> None:
     asked = "what is the boiler code, and what is the cat called?"
     shown = json.loads(world.command("hmem", "context", "9912", asked, "--json", MEMORY_DEADLINE_MS="1").stdout)["text"]
     world.start_dispatcher(MEMORY_DEADLINE_MS="10000")
-    given = world.command("hmem", "ask", "9912", asked).stdout
+    given = world.command("hmem", "talk", "9912", "--say", asked).stdout
     assert "Mimi" in shown
     assert shown in given
 

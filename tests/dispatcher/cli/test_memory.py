@@ -136,12 +136,12 @@ def test_why_tells_what_the_last_answer_was_given(light: World) -> None:
     assert memory(light, "why", "9912", "--json").strip() == "null"
     dispatcher = light.start_dispatcher()
     memory(light, "add", "9912", "The garage code is 7731")
-    light.command("hmem", "ask", "9912", "hello")
+    light.command("hmem", "talk", "9912", "--say", "hello")
     assert "For my last answer I was given" in memory(light, "why", "9912")
     record = json.loads(memory(light, "why", "9912", "--json"))
     assert "profile" in [part["name"] for part in record["parts"]]
-    assert light.command("hmem", "ask", "9912", "/memory").stdout == memory(light, "list", "9912")
-    assert light.command("hmem", "ask", "9912", "/memory why").stdout == memory(light, "why", "9912")
+    assert light.command("hmem", "talk", "9912", "--say", "/memory").stdout == memory(light, "list", "9912")
+    assert light.command("hmem", "talk", "9912", "--say", "/memory why").stdout == memory(light, "why", "9912")
     assert dispatcher.stop() == 0
 
 

@@ -36,7 +36,7 @@ def test_what_is_known_is_said_and_no_more() -> None:
     when = "Tuesday 24 November 2026, 14:05 (Europe/Berlin)."
     assert header() == f"{when} The words of the user{ENDS}\n\nhello"
     assert header(user_id=7) == f"{when} The words of the user (user id 7){ENDS}\n\nhello", "h-cli's bot"
-    assert header(user_id="cli") == header(), "hmem ask"
+    assert header(user_id="cli") == header(), "hmem talk"
     anns = f"Private chat, {when} The words of Ann (user id 8){ENDS}\n\nhello"
     assert header(name="Ann", user_id=8, chat_type="private") == anns
 

@@ -209,7 +209,7 @@ def test_the_base_prompt_may_be_replaced_or_left_out(redis_url: str, tmp_path: P
                 CLAUDE_BIN=str(CLAUDE), ANTHROPIC_BASE_URL=model.url, ANTHROPIC_API_KEY="test", CLAUDE_BASE_PROMPT_FILE=str(rules),
                 CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC="1", MEMORY_MCP="off",
             )  # fmt: skip
-            stage.world.command("hmem", "ask", "77", "hello")
+            stage.world.command("hmem", "talk", "77", "--say", "hello")
             running.stop()
             assert "You take part in a Telegram chat" not in system(model.requests[-1])
             assert ("pirate" in system(model.requests[-1])) == bool(text)

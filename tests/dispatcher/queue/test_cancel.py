@@ -92,7 +92,7 @@ def test_an_answer_that_its_bot_no_longer_waits_for_is_ended(light: World, bot: 
 
 @pytest.mark.slow
 def test_whoever_notes_no_waiting_is_answered_all_the_same(light: World, bot: Bot) -> None:
-    """`hmem ask`, and bots without such a list, or with a key of another type in its place."""
+    """`hmem talk`, and bots without such a list, or with a key of another type in its place."""
     gate = light.root / "gate"
     running = light.start_dispatcher(CLAUDE_BIN=script(light, f"while [ ! -e {gate} ]; do sleep 0.05; done; {SAY} ok"))
     light.enqueue("unlisted", "hello", chat_id=1)

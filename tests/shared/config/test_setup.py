@@ -209,7 +209,7 @@ def test_the_dispatcher_starts_without_importing_chroma(world: World) -> None:
     world.command("hmem-night", "run")
     assert load_settings().indexes == ("sqlite",)
     dispatcher = world.start_dispatcher(PYTHONPROFILEIMPORTTIME="1", PYTHONPATH=str(REPOSITORY))
-    assert world.command("hmem", "ask", "9912", "what is the code?").returncode == 0
+    assert world.command("hmem", "talk", "9912", "--say", "what is the code?").returncode == 0
     dispatcher.stop()
     imported = {
         line.rpartition("|")[2].strip()

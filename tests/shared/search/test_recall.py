@@ -228,7 +228,7 @@ def test_a_dispatcher_without_the_texts_says_why_and_gives_the_summary(light: Wo
     talk(light, a="the boiler broke down on Monday", b="the engineer came to mend the boiler")
     shutil.rmtree(light.memory_dir / "current" / LEXICAL)
     dispatcher = light.start_dispatcher()
-    answer = light.command("hmem", "ask", "9912", "what is wrong with the boiler?").stdout
+    answer = light.command("hmem", "talk", "9912", "--say", "what is wrong with the boiler?").stdout
     assert "Summary of earlier conversations" in answer
     dispatcher.stop()
     log = dispatcher.log.read_text()

@@ -25,7 +25,7 @@ OF_A_PROCESS = {"environ", "memory", "descriptors", "standard input", "root", "d
 
 def ask(world: Installation) -> dict[str, Any]:
     """One answer of the spying CLI; what it reports."""
-    world.as_root(str(BINARIES / "hmem"), "ask", "9912", "hello", "--timeout", "60")
+    world.as_root(str(BINARIES / "hmem"), "talk", "9912", "--say", "hello", "--timeout", "60")
     found: dict[str, Any] = json.loads((world.root / "home" / "report.json").read_text())
     return found
 

@@ -73,7 +73,7 @@ class Installation(World):
 
     def ask(self, seconds: float = PATIENCE) -> Said:
         """What a person gets who writes in the chat."""
-        return self.says("hmem", "ask", CHAT, QUESTION, "--timeout", f"{seconds:g}")
+        return self.says("hmem", "talk", CHAT, "--say", QUESTION, "--timeout", f"{seconds:g}")
 
     def start(self) -> bool:
         """Start the dispatcher; whether it runs."""

@@ -38,7 +38,7 @@ def of_dispatcher(script: str, *given: object, before: tuple[str, ...] = (), nam
 
 
 def of_bot(script: str, *given: object, before: tuple[str, ...] = (), names: tuple[str, ...] = ()) -> ScriptRun:
-    return ScriptRun(f"dispatcher/telegram/{script}", "bot", given, before, names)
+    return ScriptRun(f"dispatcher/bots/telegram/{script}", "bot", given, before, names)
 
 
 def finish(*before: str, stays: str = "", **more: object) -> ScriptRun:

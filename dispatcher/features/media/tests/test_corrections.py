@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from dispatcher.telegram.incoming.corrected import is_alike
+from dispatcher.bots.telegram.incoming.corrected import is_alike
 from shared.turns.records import dumps
 from tests.support.machine import wait_for
 from tests.support.processes.talk import CHAT, OGG, Talk, talking

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.dispatcher.bots.telegram.media.test_plain_words import poll
 from tests.dispatcher.claude.test_disarming import COMMANDS, FILES
-from tests.dispatcher.telegram.media.test_plain_words import poll
 from tests.support.processes.talk import CHAT, OGG, Talk, png, talking
 
 #: Marks of our own prompt and tags, as somebody would write them who wants to speak in our name.

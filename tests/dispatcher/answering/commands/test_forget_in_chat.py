@@ -14,7 +14,7 @@ from tests.support.world import World
 
 
 def ask(world: World, message: str) -> str:
-    return world.command("hmem", "ask", "9912", message).stdout.rstrip("\n")
+    return world.command("hmem", "talk", "9912", "--say", message).stdout.rstrip("\n")
 
 
 def selected(world: World, kind: str, words: str = "", waiting: list[Turn] | None = None) -> ChatSelection:

@@ -86,7 +86,7 @@ def test_why_is_told_in_sentences() -> None:
 
 
 def ask(world: World, message: str, chat: str = "9912") -> str:
-    return world.command("hmem", "ask", chat, message).stdout.rstrip("\n")
+    return world.command("hmem", "talk", chat, "--say", message).stdout.rstrip("\n")
 
 
 def requests(world: World) -> list[dict[str, str]]:

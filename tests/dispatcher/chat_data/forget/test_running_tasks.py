@@ -144,10 +144,10 @@ def test_what_the_real_cli_keeps(light: World) -> None:
         }  # fmt: skip
         (light.root / "tmp").mkdir()
         running = light.start_dispatcher()
-        light.command("hmem", "ask", "a_b", CANARIES[0])
-        light.command("hmem", "ask", "a-b", OTHERS[0])
+        light.command("hmem", "talk", "a_b", "--say", CANARIES[0])
+        light.command("hmem", "talk", "a-b", "--say", OTHERS[0])
         light.command("hmem", "memory", "add", "a_b", CANARIES[0])
-        light.command("hmem", "ask", "a_b", "and again")
+        light.command("hmem", "talk", "a_b", "--say", "and again")
         assert running.stop() == 0
     kept = [path for path in (light.root / ".claude" / "projects").rglob("*.jsonl") if OTHERS[0] in path.read_text()]
     assert len(kept) == 1

@@ -152,7 +152,7 @@ def test_the_real_cli_gives_the_model_the_code_of_each_request(light: World, mod
         light.environment |= {"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1", "TASK_TIMEOUT": "60"}
         running = light.start_dispatcher(SESSION_MODE=mode, RECALL_PLACEMENT=placement)
         for number in range(3):
-            assert light.command("hmem", "ask", CHAT, f"message {number}").stdout.strip() == "Kept."
+            assert light.command("hmem", "talk", CHAT, "--say", f"message {number}").stdout.strip() == "Kept."
             assert len(kept(light)) == (number + 1 if mode == "resume" else 1)
         assert len({tag_code(request) for request in api.requests}) == 3
         assert running.stop() == 0

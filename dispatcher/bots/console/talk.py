@@ -1,0 +1,145 @@
+"""`hmem talk`: pushes a message as any bot does, shows the answer while it is written, and asks whether Claude may use a tool."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from datetime import UTC, datetime
+from types import TracebackType
+from uuid import uuid4
+
+import typer
+from redis.asyncio import Redis
+from rich.console import Console
+from rich.live import Live
+from rich.text import Text
+
+from dispatcher.bots.answers import Answers
+from dispatcher.bots.tool_questions import ToolQuestions
+from dispatcher.queue.state import running_dispatchers
+from shared.config.settings import Settings
+from shared.errors import AnswerTimeout, ForgedResult, InvalidInput, NoDispatcher
+from shared.system.keys.signing_key import signing_key
+from shared.turns.records import RecordRefused, dumps
+from shared.turns.signed.approvals import ToolDecision
+from shared.turns.signed.results import Result
+from shared.wire import keys
+from shared.wire.client import COMMAND, open_async_redis, open_redis
+
+POLL_SECONDS = 0.1
+#: Who writes, as a task has it.
+USER = "cli"
+
+
+class Terminal:
+    """Where an answer grows: its last lines, which are gone when it is there. Nothing where nobody looks."""
+
+    def __init__(self, wanted: bool) -> None:
+        self._live = Live(console=Console(), transient=True) if wanted else None
+
+    def __enter__(self) -> Terminal:
+        if self._live:
+            self._live.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._live:
+            self._live.stop()
+
+    def show(self, text: str) -> None:
+        if self._live:
+            lines = "\n".join(visible(text).splitlines()[-max(1, self._live.console.height - 2) :])
+            self._live.update(Text(lines or "…"))
+
+    def allows(self, question: str) -> bool | None:
+        """What is typed in answer; None where nobody can be asked."""
+        if not self._live:
+            return None
+        self._live.stop()
+        try:
+            return input(f"{visible(question)}\nAllow it this once? [y/N] ").strip().lower() in ("y", "yes")
+        except EOFError:
+            return False
+        finally:
+            self._live.start()
+
+
+class Conversation:
+    """One chat, as a terminal has it. `look`: somebody looks at the terminal."""
+
+    def __init__(self, settings: Settings, chat_id: str, *, look: bool) -> None:
+        self._secret = signing_key(settings, "no answer could be verified")
+        self._settings, self._chat_id, self._look = settings, chat_id, look
+
+    def say(self, message: str, seconds: float) -> Result:
+        """The verified answer. AnswerTimeout if none came, ForgedResult if only unsigned ones came, InvalidInput for a message that is too long."""
+        task_id = f"cli-{uuid4()}"
+        task = {"task_id": task_id, "message": message, "chat_id": self._chat_id, "user_id": USER}
+        raw = dumps(task | {"submitted_at": datetime.now(UTC).isoformat()})
+        if len(raw) > self._settings.task_bytes:
+            most = self._settings.task_bytes
+            raise InvalidInput(
+                f"The message is too long: {len(raw)} bytes, and the limit is {most} (TASK_BYTES). Shorten it."
+            )
+        self._push(raw)
+        with Terminal(self._look) as terminal:
+            return asyncio.run(self._answer(task_id, seconds, terminal))
+
+    def _push(self, raw: bytes) -> None:
+        with open_redis(self._settings.redis_url, COMMAND) as client:
+            client.rpush(keys.TASKS, raw)
+            try:
+                running_dispatchers(client)
+            except NoDispatcher as error:  # another program's may answer
+                typer.echo(f"note: {error}", err=True)
+
+    async def _answer(self, task_id: str, seconds: float, terminal: Terminal) -> Result:
+        async with open_async_redis(self._settings.redis_url, COMMAND) as redis:
+            answers, junk = Answers(redis, self._secret), dict[str, str]()
+            deadline = time.monotonic() + seconds
+            while time.monotonic() < deadline:
+                results, junk = await answers.results([task_id])
+                if task_id in results:
+                    await redis.delete(keys.result(task_id))
+                    return answers.verified(task_id, results[task_id])
+                if self._look:
+                    await self._meanwhile(redis, answers, task_id, terminal)
+                await asyncio.sleep(POLL_SECONDS)
+        if junk:
+            raise ForgedResult(
+                f"The result that came within {seconds:g} s is not signed by the dispatcher ({junk[task_id]}). Set the same RESULT_HMAC_KEY on "
+                "both sides; if it is the same, another program writes to Redis."
+            )
+        raise AnswerTimeout(
+            f"No answer within {seconds:g} s. Is the dispatcher running (hmem run)? The message stays queued."
+        )
+
+    async def _meanwhile(self, redis: Redis, answers: Answers, task_id: str, terminal: Terminal) -> None:
+        """Show what is written, and have tools allowed or denied."""
+        for one, raw in (await answers.partials([task_id])).items():
+            try:
+                partial = answers.verified_partial(one, raw)
+            except RecordRefused:
+                continue
+            doing = (
+                f"Using {partial.tool}…"
+                if partial.doing == "tool"
+                else "Thinking…"
+                if partial.doing == "thinking"
+                else ""
+            )
+            terminal.show(f"{partial.text}\n{doing}".strip())
+        questions = ToolQuestions(redis, self._secret)
+        for approval_id, asked in (await questions.questions()).items():
+            if asked.task_id != task_id or asked.verdict or await questions.answered(approval_id):
+                continue
+            allowed = terminal.allows(f"Claude wants to use {asked.tool}:\n{asked.text}")
+            decision = ToolDecision("allowed" if allowed else "denied", asked.chat_id, USER, "the terminal")
+            await questions.answer(approval_id, decision)
+
+
+def visible(text: str) -> str:
+    """Without characters that a terminal would obey."""
+    return "".join(one if one.isprintable() or one in "\n\t" else "\N{REPLACEMENT CHARACTER}" for one in text)

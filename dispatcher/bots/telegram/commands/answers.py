@@ -1,0 +1,270 @@
+"""What the bot answers by itself: /start, /help, /new, /status, /cancel, /stop, /model, /language, and its fixed replies."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import structlog
+
+from dispatcher.bots.telegram.commands.bot_answer import BotAnswer
+from dispatcher.bots.telegram.guests.commands import OWNERS_HELP, GuestCommands
+from dispatcher.bots.telegram.incoming.updates import IncomingMessage
+from dispatcher.bots.telegram.state import CANCELLED, BotState
+from dispatcher.bots.telegram.waiting import Waiting
+from dispatcher.queue.chat_commands import dispatcher_commands
+from dispatcher.queue.rights import Rights
+from shared.text.translations import LANGUAGES, current_language, language_of, later, noted_language, speaking, tr
+from shared.turns.records import MODELS, RecordRefused, loads_object
+from shared.turns.signed.results import Keyboard, keyboard, row_of
+
+log = structlog.get_logger()
+
+#: What the bot answers by itself, as Telegram shows it in the menu.
+MENU = {
+    "help": later("what I can do"),
+    "new": later("start a new conversation"),
+    "status": later("whether I am running"),
+    "language": later("the language in which I write my own messages"),
+    "cancel": later("cancel messages that are not answered yet"),
+    "model": later("choose the model"),
+}
+GROUPS = later(
+    "In a group I answer when you mention my name, reply to me or send a command. There, only an owner may use /new, change the model or the "
+    "language, switch the digest, have something forgotten or cancel the messages of others."
+)
+FILES = later(
+    "Besides text I read pictures, documents and recordings, as far as my owner has set that up. To correct what I heard, reply to the recording."
+)
+START = later("Write to me and I answer. I remember what you say here, also in later conversations.")
+NEW = later("I started a new conversation. I still remember the earlier ones.")
+UNKNOWN = later("I do not know this command. /help lists the commands that I know.")
+ONLY_TEXT = later("I cannot read a message of this kind, so I did not look at this. Please write what you want to say.")
+EMPTY = later("This message contains no question. Please write one.")
+BUSY = later(
+    "Too many messages are waiting for an answer, so I did not accept this one, and I will not accept more until some are answered. "
+    "Please send them again then."
+)
+TOO_LONG = later("This message is too long, so I did not accept it. Please split it into several shorter messages.")
+EDITED = later(
+    "I had already taken the earlier text, so I did not read the change. Please send the new text as a message."
+)
+STOPPING = later("I stop as soon as I can.")
+ANSWERED = later("That message is answered already, so there is nothing to stop.")
+
+
+def menu() -> dict[str, str]:
+    """Command → what it does, in the order in which Telegram shows them."""
+    return {"help": MENU["help"], "new": MENU["new"]} | dispatcher_commands() | MENU
+
+
+def menus() -> dict[str, dict[str, str]]:
+    """Language → command → what it does."""
+    found = {}
+    for language in LANGUAGES:
+        with speaking(language):
+            found[language] = {name: tr(what) for name, what in menu().items()}
+    return found
+
+
+def help_text(*, owner: bool) -> str:
+    commands = "\n".join(f"/{name} - {tr(what)}" for name, what in menu().items())
+    return "\n\n".join([tr(START), commands, tr(GROUPS), tr(FILES), *([tr(OWNERS_HELP)] if owner else [])])
+
+
+def stranger(chat: int) -> str:
+    return tr(
+        "I only answer in chats that my owner has allowed, and this is not one of them. If you know the owner, ask them to allow chat id {chat}."
+    ).format(chat=chat)
+
+
+class Commands:
+    """Answers to commands; None for an unknown command."""
+
+    def __init__(self, state: BotState, rights: Rights, guests: GuestCommands) -> None:
+        self.guests = guests
+        self._state, self._rights = state, rights
+
+    async def answer(self, incoming: IncomingMessage) -> BotAnswer | None:
+        answer = await self._answer(incoming)
+        return BotAnswer(answer) if isinstance(answer, str) else answer
+
+    async def _answer(self, incoming: IncomingMessage) -> BotAnswer | str | None:
+        chat, user = str(incoming.chat), incoming.own_id
+        if incoming.command in ("start", "help"):
+            return help_text(owner=self._rights.counts_all(chat, user))
+        if incoming.command in ("invite", "guests"):
+            return await self.guests.answer(incoming)
+        if incoming.command == "new":
+            return self._rights.refusal("start a new conversation", chat, user) or await self._new(chat)
+        if incoming.command == "status":
+            return await self._status(chat)
+        if incoming.command == "cancel":
+            return await self._cancel(chat, user)
+        if incoming.command == "stop":
+            return await self.stop(chat, user, incoming.text.strip())
+        choices = {
+            "model": ("change the model", self._model),
+            "language": ("change the language", self._language),
+        }
+        if choice := choices.get(incoming.command):
+            what, choose = choice
+            wanted = incoming.text.strip().lower()
+            refusal = self._rights.refusal(what, chat, user)
+            return refusal if refusal and wanted else await choose(incoming, wanted, may=not refusal)
+        return None
+
+    async def _language(self, incoming: IncomingMessage, wanted: str, *, may: bool) -> BotAnswer | str:
+        """`default`: each sender's, as their Telegram says."""
+        chat, chosen = str(incoming.chat), language_of(wanted)
+        if wanted and not chosen and wanted != "default":
+            return tr("I do not speak this language. Choose one of {names}, for example /language de.").format(
+                names=_languages()
+            )
+        if wanted:
+            await self._state.chats.choose_language(chat, chosen)
+        chosen = await self._state.chats.language(chat)
+        with speaking(chosen or incoming.language):
+            text = tr("My own messages here are in {language}. To change that, send /language with one of {names}.")
+            text = text.format(language=LANGUAGES[current_language()], names=_languages())
+        return BotAnswer(text, _choice("language", (*LANGUAGES, "default"), chosen or "default") if may else ())
+
+    async def _new(self, chat: str) -> str:
+        await self._state.chats.end_conversation(chat)
+        return tr(NEW)
+
+    async def _status(self, chat: str) -> str:
+        queued = await self._state.queue.queue_length()
+        unanswered = await self._unanswered()
+        here = sum(one.chat == chat for one in unanswered.values())
+        counts = tr("Queued: {queued}, waiting in this chat: {here}.").format(queued=queued, here=here)
+        living, gone = await self._state.queue.dispatchers()
+        night = night_text(await self._state.queue.last_night(), time.time())
+        taken = len(unanswered) - queued
+        work = dispatcher_text(living, gone, queued, taken, by_another=self._state.queue.answered_by_another)
+        return f"{work} {counts}\n{night}"
+
+    async def _cancel(self, chat: str, user: str | None) -> str:
+        """Answers queued tasks itself and asks the dispatcher to stop the running ones. A member of a group can cancel only their own."""
+        unlimited = self._rights.unlimited(chat, user)
+
+        def may(whose: str | None) -> bool:
+            return unlimited or (user is not None and whose == user)
+
+        taken_back, asked = 0, 0
+        for raw, task in await self._state.queue.queued():
+            if task.chat_id == chat and may(task.user_id):
+                taken_back += await self._state.queue.cancel_queued(raw, task)
+        left = {name: one for name, one in (await self._unanswered()).items() if one.chat == chat}
+        for task_id, one in left.items():
+            if may(one.user):
+                await self._state.queue.cancel_running(task_id)
+                asked += 1
+        text = cancel_text(taken_back, asked)
+        return (
+            text
+            if asked == len(left)
+            else f"{text} {self._rights.refusal('cancel the messages of others', chat, user)}"
+        )
+
+    async def stop(self, chat: str, user: str | None, task_id: str) -> str:
+        """Cancel one message; without an id as `/cancel`."""
+        if not task_id:
+            return await self._cancel(chat, user)
+        one = (await self._unanswered()).get(task_id)
+        if one is None or one.chat != chat:
+            return tr(ANSWERED)
+        if not (self._rights.unlimited(chat, user) or (user is not None and one.user == user)):
+            return self._rights.refusal("cancel the messages of others", chat, user)
+        for raw, task in await self._state.queue.queued():
+            if task.task_id == task_id and await self._state.queue.cancel_queued(raw, task):
+                return tr(CANCELLED)
+        await self._state.queue.cancel_running(task_id)
+        return tr(STOPPING)
+
+    async def _unanswered(self) -> dict[str, Waiting]:
+        """Deliveries whose result has not arrived yet."""
+        found = [name for name, one in (await self._state.deliveries.waiting()).items() if one.text is None]
+        answered, _ = await self._state.answers.results(found)
+        # Read again: the bot may have taken a result meanwhile, whose key is gone then.
+        left = await self._state.deliveries.waiting() if found else {}
+        return {name: one for name, one in left.items() if one.text is None and name in found and name not in answered}
+
+    async def _model(self, incoming: IncomingMessage, wanted: str, *, may: bool) -> BotAnswer | str:
+        chat = str(incoming.chat)
+        names = ", ".join((*MODELS, "default"))
+        if not wanted:
+            chosen = await self._state.chats.model(chat) or "default"
+            text = tr("The model here is {chosen}. To change it, send /model with one of {names}.").format(
+                chosen=chosen, names=names
+            )
+            return BotAnswer(text, _choice("model", (*MODELS, "default"), chosen) if may else ())
+        if wanted not in (*MODELS, "default"):
+            unknown = tr("I do not know a model of that name. Choose one of {names}, for example /model {first}.")
+            return unknown.format(names=names, first=MODELS[0])
+        await self._state.chats.choose_model(chat, None if wanted == "default" else wanted)
+        text = tr("The model here is {wanted} from the next message on.").format(wanted=wanted)
+        return BotAnswer(text, _choice("model", (*MODELS, "default"), wanted))
+
+
+def _languages() -> str:
+    return ", ".join((*LANGUAGES, "default"))
+
+
+def _choice(command: str, values: tuple[str, ...], chosen: str) -> Keyboard:
+    """A row of buttons, the chosen one marked."""
+    return keyboard(row_of(*((f"✓ {one}" if one == chosen else one, f"/{command} {one}") for one in values)))
+
+
+def cancel_text(taken_back: int, asked: int) -> str:
+    if not (taken_back or asked):
+        return tr("You have no messages waiting, so there is nothing to cancel.")
+    lines = []
+    if taken_back:
+        lines.append(tr("Cancelled before processing: {count}.").format(count=taken_back))
+    if asked:
+        lines.append(tr("In progress and asked to stop: {count}.").format(count=asked))
+    return " ".join(lines)
+
+
+def dispatcher_text(living: int, gone: int, queued: int, taken: int, *, by_another: bool) -> str:
+    """Which dispatcher is running. Another program's, such as h-cli's, is visible only by the messages that it has taken or answered."""
+    if living:
+        return tr("The dispatcher is running.")
+    if taken > 0 and not gone:
+        return tr("A dispatcher other than hcli-memory's is running.")
+    if queued or taken > 0:
+        return tr("No dispatcher is running, so answers will be delayed.")
+    if by_another:
+        return tr("A dispatcher other than hcli-memory's gave the last answer.")
+    return tr(
+        "No hcli-memory dispatcher is running. I can see another program's dispatcher only when it takes a message."
+    )
+
+
+def night_text(raw: bytes | None, now: float) -> str:
+    try:
+        hours = max(0.0, now - float(loads_object(raw)["finished_at"])) / 3600 if raw else None
+    except (RecordRefused, KeyError, TypeError, ValueError):
+        hours = None
+    if hours is None:
+        return tr("Memory has not been updated yet: no night has run.")
+    return tr("Memory was last updated {hours} hours ago.").format(hours=round(hours))
+
+
+def task_of(incoming: IncomingMessage, task_id: str, text: str, model: str | None) -> dict[str, Any]:
+    """The task as the wire contract defines it."""
+    task: dict[str, Any] = {
+        "task_id": task_id,
+        "message": text,
+        "chat_id": incoming.chat,
+        "user_id": incoming.user,
+        "submitted_at": incoming.said_at,
+    }
+    if model in MODELS:
+        task["model"] = model
+    if incoming.name:
+        task["name"] = incoming.name
+    if language := noted_language():
+        task["language"] = language
+    return task | incoming.origin.to_json()

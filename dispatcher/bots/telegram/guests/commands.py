@@ -1,0 +1,149 @@
+"""`/invite` and `/guests`, for owners: codes for strangers, groups that are allowed, and who is a guest."""
+
+from __future__ import annotations
+
+import re
+import time
+from dataclasses import replace
+from zoneinfo import ZoneInfo
+
+import structlog
+
+from dispatcher.bots.telegram.commands.bot_answer import BotAnswer
+from dispatcher.bots.telegram.guests.allowed import AllowedChats
+from dispatcher.bots.telegram.guests.invitations import Invitations, seconds_of
+from dispatcher.bots.telegram.incoming.updates import IncomingMessage
+from dispatcher.bots.telegram.state import BotState
+from dispatcher.queue.chat.guests import Guest
+from dispatcher.queue.rights import Rights
+from shared.text.format import day_text, time_text
+from shared.text.translations import later, tr
+from shared.turns.signed.results import Button, Keyboard, keyboard, row_of
+from shared.turns.speakers import label
+
+log = structlog.get_logger()
+
+#: Guests on a page of the list.
+PER_PAGE = 8
+OWNERS_ONLY = later("Only an owner may do this, and only in a private chat with me.")
+USAGE = later(
+    "/invite makes a code for one person, which works once and for a day; /invite 7d (or 12h, 30m; at most 30d) says for how long. In a group, "
+    "/invite here allows the group."
+)
+INVITED = later(
+    "With this code one person becomes a guest, once and until {until} ({zone}). Send them the link, or have them send me the code:\n\n"
+    "{code}\n\n{link}"
+)
+HERE = later("I answer in this group from now on. /guests in our private chat shows and removes it.")
+HERE_ALREADY = later("I answer in this group already.")
+NO_GUESTS = later("There are no guests. /invite makes a code for one.")
+REMOVED = later(
+    "{name} is no longer a guest and is refused from now on. What I remember of this chat stays until you erase it: hmem forget --chat={chat}"
+)
+GROUP_LINE = later("• {name} (group {chat}), since {day}, invited by {by}")
+PERSON_LINE = later("• {name} (user id {chat}), since {day}, invited by {by}")
+NO_SUCH = later("There is no such guest any more.")
+#: What an owner reads below /help.
+OWNERS_HELP = later(
+    "For owners:\n/invite - a code that makes a person a guest; in a group, /invite here\n/guests - who is a guest, and remove one"
+)
+_REMOVE = re.compile(r"remove (-?[0-9]{1,19})\Z")
+_PAGE = re.compile(r"page ([0-9]{1,4})\Z")
+
+
+class GuestCommands:
+    """One per bot. `bot`: its user name, for the link."""
+
+    def __init__(
+        self,
+        allowed: AllowedChats,
+        invitations: Invitations,
+        state: BotState,
+        rights: Rights,
+        bot: str,
+        zone: ZoneInfo,
+    ) -> None:
+        self._allowed, self._invitations, self._state, self._rights = allowed, invitations, state, rights
+        self._bot, self._zone = bot, zone
+
+    async def answer(self, incoming: IncomingMessage) -> BotAnswer:
+        """Of `/invite` and `/guests`."""
+        if incoming.command == "invite" and not incoming.private:
+            return BotAnswer(await self.here(incoming) or tr(USAGE))
+        if not self._rights.counts_all(str(incoming.chat), incoming.own_id):
+            return BotAnswer(tr(OWNERS_ONLY))
+        if incoming.command == "invite":
+            return await self._invite(incoming)
+        return await self._guests(incoming.text.strip())
+
+    async def here(self, incoming: IncomingMessage) -> str | None:
+        """`/invite here` of an owner in a group: what is said; None for anybody else, and for any other text."""
+        if incoming.private or incoming.command != "invite" or incoming.text.strip().lower() != "here":
+            return None
+        if not self._rights.unlimited(str(incoming.chat), incoming.own_id):
+            return None
+        if await self._allowed.has(incoming.chat):
+            return tr(HERE_ALREADY)
+        name = incoming.chat_title or tr("a group")
+        await self._invitations.allow(Guest(str(incoming.chat), name, time.time(), incoming.own_id or ""))
+        log.info("an owner has allowed a group", chat=incoming.chat)
+        return tr(HERE)
+
+    async def _invite(self, incoming: IncomingMessage) -> BotAnswer:
+        seconds = seconds_of(incoming.text.strip())
+        if seconds is None:
+            return BotAnswer(tr(USAGE))
+        until = time_text(time.time() + seconds, self._zone)
+        code = await self._invitations.make(incoming.own_id or str(incoming.chat), seconds)
+        link = f"https://t.me/{self._bot}?start={code}"
+        return BotAnswer(tr(INVITED).format(until=until, zone=self._zone.key, code=code, link=link), secret=True)
+
+    async def _guests(self, text: str) -> BotAnswer:
+        if found := _REMOVE.match(text):
+            return await self._remove(found[1])
+        page = _PAGE.match(text)
+        return await self._list(int(page[1]) if page else 1)
+
+    async def _list(self, page: int, said: str = "") -> BotAnswer:
+        guests = await self._allowed.guests()
+        pages = max(1, -(-len(guests) // PER_PAGE))
+        page = min(max(1, page), pages)
+        some = guests[(page - 1) * PER_PAGE : page * PER_PAGE]
+        lines = [self._line(one) for one in some] or [tr(NO_GUESTS)]
+        lines += [tr("Page {page} of {pages}.").format(page=page, pages=pages)] if pages > 1 else []
+        return BotAnswer("\n".join([*([said, ""] if said else []), *lines]), _buttons(some, page, pages))
+
+    def _line(self, guest: Guest) -> str:
+        text = tr(GROUP_LINE) if guest.chat.startswith("-") else tr(PERSON_LINE)
+        return text.format(
+            name=_name(guest), chat=guest.chat, day=day_text(guest.since, self._zone), by=guest.by or "-"
+        )
+
+    async def _remove(self, chat: str) -> BotAnswer:
+        guest = next((one for one in await self._allowed.guests() if one.chat == chat), None)
+        if guest is None:
+            return await self._list(1, tr(NO_SUCH))
+        await self._invitations.allow(replace(guest, removed=time.time()))
+        await self._end_questions(chat)
+        log.info("an owner has removed a guest", chat=chat)
+        return await self._list(1, tr(REMOVED).format(name=_name(guest), chat=chat))
+
+    async def _end_questions(self, chat: str) -> None:
+        """What the guest has asked is not answered any more."""
+        for raw, task in await self._state.queue.queued():
+            if task.chat_id == chat:
+                await self._state.queue.cancel_queued(raw, task)
+        for task_id, one in (await self._state.deliveries.waiting()).items():
+            if one.chat == chat and one.text is None:
+                await self._state.queue.cancel_running(task_id)
+
+
+def _name(guest: Guest) -> str:
+    return label("user", guest.name)
+
+
+def _buttons(some: list[Guest], page: int, pages: int) -> Keyboard:
+    rows = [(Button(tr("Remove {name}").format(name=_name(one))[:64], f"/guests remove {one.chat}"),) for one in some]
+    before = [(tr("‹ Back"), f"/guests page {page - 1}")] if page > 1 else []
+    after = [(tr("More ›"), f"/guests page {page + 1}")] if page < pages else []
+    return keyboard(*rows, row_of(*before, *after))

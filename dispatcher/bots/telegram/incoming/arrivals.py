@@ -1,0 +1,238 @@
+"""Fetches the files of messages and queues their tasks, chat by chat in order; of what cannot be fetched the sender is told in a sentence.
+
+    Intake ─ arriving (Redis) ─ for each chat: wait for the rest of an album ─ download ─ store by hash ─ one script: task queued, arriving gone
+
+A crash in between loses nothing: what is among the arriving messages is fetched again, and the same bytes have the same hash.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from typing import Any
+
+import structlog
+
+from dispatcher.bots.telegram.client import FileGone, FileTooLarge, Flood, Telegram, TelegramError, Unauthorized
+from dispatcher.bots.telegram.commands import answers
+from dispatcher.bots.telegram.guests.allowed import AllowedChats
+from dispatcher.bots.telegram.incoming.arriving import Arriving
+from dispatcher.bots.telegram.incoming.media_kinds import FileToFetch
+from dispatcher.bots.telegram.retry import until_redis_answers
+from dispatcher.bots.telegram.state import BotState, digest
+from dispatcher.bots.telegram.waiting import Mark, Waiting
+from shared.config.settings import Settings
+from shared.system.faults import crash_point
+from shared.text.translations import later, speaking, tr
+from shared.turns.media import Media
+from shared.turns.records import dumps
+from shared.wire import keys
+from shared.wire.media.store import MediaRefused, MediaStore
+
+log = structlog.get_logger()
+
+#: Attempts to fetch a file, the seconds before the second one (they double), and the longest pause.
+ATTEMPTS, FIRST_PAUSE, LONGEST_PAUSE = 6, 0.5, 10.0
+#: Seconds between two removals of old files.
+SWEEP_SECONDS = 3_600.0
+
+TOO_LARGE = later("This file is too large for me: I read files of up to {most} MB. Please send a smaller one.")
+GONE = later("Telegram does not have this file any more, so I could not read it. Please send it again.")
+NOT_FETCHED = later("I could not fetch this file from Telegram, so I did not read it. Please send it again later.")
+
+
+class FileNotRead(Exception):
+    """The text is a sentence for the sender."""
+
+
+class Arrivals:
+    """One per bot. `arrived` is called when there is something new to deliver."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        telegram: Telegram,
+        state: BotState,
+        store: MediaStore,
+        allowed: AllowedChats,
+        arrived: Callable[[], None],
+    ) -> None:
+        self._allowed = allowed
+        self._most, self._task_bytes = settings.media_bytes, settings.task_bytes
+        self._telegram, self._state, self._store, self._arrived = telegram, state, store, arrived
+        self._wake = asyncio.Event()
+        self._chats: dict[str, asyncio.Task[None]] = {}
+
+    async def store(self, update: str, arriving: Arriving) -> bool:
+        """A message of an update, or one more picture of an album; False if too much of this chat is waiting."""
+        while True:
+            found = await self.all()
+            own = {task_id: one for task_id, (_, one) in found.items() if one.chat == arriving.chat}
+            first = next(
+                (task_id for task_id, one in own.items() if arriving.album and one.album == arriving.album), ""
+            )
+            if not first and len(own) >= self._state.updates.chat_queue_limit:
+                return False
+            before, whole = (found[first][0], own[first].with_picture(arriving)) if first else (b"", arriving)
+            if await self._state.updates.arrive(first or update, update, before, whole.to_json()) >= 0:
+                self._wake.set()
+                return True
+
+    async def waits(self, chat: int) -> bool:
+        """Whether messages of this chat are arriving: what comes now has to wait behind them."""
+        return any(one.chat == str(chat) for _, one in (await self.all()).values())
+
+    async def has_album(self, chat: int, album: str) -> bool:
+        return any(one.chat == str(chat) and one.album == album for _, one in (await self.all()).values())
+
+    async def edit(self, update: str, label: str, text: str) -> bool:
+        """Change the caption of a message whose files are still arriving; False if there is none of that label."""
+        while True:
+            found = next(
+                ((name, raw, one) for name, (raw, one) in (await self.all()).items() if one.label == label), None
+            )
+            if found is None:
+                return False
+            name, raw, one = found
+            if await self._state.updates.arrive(name, update, raw, one.with_caption(text).to_json()) >= 0:
+                return True
+
+    async def all(self) -> dict[str, tuple[bytes, Arriving]]:
+        """In their order. One that cannot be read is logged and removed: it could never be fetched."""
+        found = {}
+        for name, raw in (await self._state.updates.arriving()).items():
+            try:
+                found[name] = (raw, Arriving.parse(raw))
+            except (ValueError, TypeError) as error:
+                log.error("an arriving message cannot be read and is removed", task=name, error=type(error).__name__)
+                await self._state.updates.drop_arriving(name)
+        return dict(sorted(found.items(), key=lambda one: one[1][1].order))
+
+    async def run(self) -> None:
+        """Runs until cancelled, which may happen at any moment."""
+        swept = float("-inf")
+        try:
+            while True:
+                self._wake.clear()
+                for _, one in (await until_redis_answers(self.all)).values():
+                    if one.chat not in self._chats:
+                        self._start(one.chat)
+                if time.monotonic() - swept > SWEEP_SECONDS:
+                    swept = time.monotonic()
+                    await until_redis_answers(self._store.remove_old)
+                try:
+                    async with asyncio.timeout(SWEEP_SECONDS):
+                        await self._wake.wait()
+                except TimeoutError:
+                    continue
+        finally:
+            for task in self._chats.values():
+                task.cancel()
+            await asyncio.gather(*self._chats.values(), return_exceptions=True)
+
+    def _start(self, chat: str) -> None:
+        task = self._chats[chat] = asyncio.create_task(self._chat(chat))
+
+        def ended(_: object) -> None:
+            self._chats.pop(chat, None)
+            self._wake.set()  # something may have come while it ended
+
+        task.add_done_callback(ended)
+
+    async def _chat(self, chat: str) -> None:
+        """One after the other, until nothing of the chat is arriving."""
+        while True:
+            found = await until_redis_answers(self.all)
+            head = next(((name, raw, one) for name, (raw, one) in found.items() if one.chat == chat), None)
+            if head is None:
+                return
+            name, raw, one = head
+            if (left := one.due - time.time()) > 0:
+                await asyncio.sleep(min(left, 5.0))
+                continue
+            await self._deliver(name, raw, one)
+            self._arrived()
+
+    async def _deliver(self, task_id: str, raw: bytes, one: Arriving) -> None:
+        record = Waiting.parse(dumps(one.record))
+        with speaking(record.language):
+            await self._fetch_all(task_id, raw, one, record)
+
+    async def _fetch_all(self, task_id: str, raw: bytes, one: Arriving, record: Waiting) -> None:
+        media, sentences = list[dict[str, Any]](), list[str]()
+        for file in one.files:
+            try:
+                media.append((await self._fetched(file)).to_json())
+            except FileNotRead as error:
+                sentences.append(str(error))
+        crash_point("telegram:media-stored")
+        sentence = " ".join(dict.fromkeys(sentences))
+        if sentence and not media:
+            await self._say(task_id, record, sentence, raw)
+            return
+        if sentence:
+            notice = Waiting(record.chat, time.time(), record.thread, record.reply_to, text=sentence)
+            mark = keys.bot_seen(f"{task_id}-media")
+            await until_redis_answers(
+                lambda: self._state.updates.tell(f"{task_id}-media", notice, mark, keys.BOT_SEEN_TTL_SECONDS)
+            )
+        await self._queue(task_id, raw, one, record, media)
+        crash_point("telegram:after-arrival")
+
+    async def _queue(
+        self, task_id: str, raw: bytes, one: Arriving, record: Waiting, media: list[dict[str, Any]]
+    ) -> None:
+        task = dumps(one.task | ({"media": media} if media else {}))
+        if not await until_redis_answers(lambda: self._allowed.has(int(one.chat))):
+            await until_redis_answers(lambda: self._state.updates.drop_arriving(task_id))
+            return
+        if len(task) > self._task_bytes:
+            await self._say(task_id, record, tr(answers.TOO_LONG), raw)
+            return
+        refusal = Waiting(record.chat, record.at, record.thread, record.reply_to, text=tr(answers.BUSY))
+        mark = Mark(task_id, digest(one.text))
+        taken = await until_redis_answers(
+            lambda: self._state.updates.take(task_id, record, task, one.label, mark, refusal, raw)
+        )
+        log.info("a message with files was received", task=task_id, chat=one.chat, files=len(media), outcome=taken)
+
+    async def _say(self, task_id: str, record: Waiting, text: str, raw: bytes) -> None:
+        said = Waiting(record.chat, record.at, record.thread, record.reply_to, text=text, user=record.user)
+        await until_redis_answers(lambda: self._state.updates.say(task_id, said, raw))
+
+    async def _fetched(self, file: FileToFetch) -> Media:
+        """The file in the store; FileNotRead with a sentence."""
+        if file.size > self._most:
+            raise FileNotRead(self._too_large())
+        try:
+            content = await self._download(file)
+            sha256 = await until_redis_answers(lambda: self._store.put(content))
+        except FileTooLarge:
+            raise FileNotRead(self._too_large()) from None
+        except FileGone:
+            raise FileNotRead(tr(GONE)) from None
+        except TelegramError as error:
+            log.error("a file could not be fetched", kind=file.kind, error=str(error))
+            raise FileNotRead(tr(NOT_FETCHED)) from None
+        except MediaRefused as error:
+            raise FileNotRead(str(error)) from None
+        return Media(file.kind, sha256, len(content), file.mime, file.name, file.seconds)
+
+    async def _download(self, file: FileToFetch) -> bytes:
+        pause = FIRST_PAUSE
+        for attempt in range(1, ATTEMPTS + 1):
+            try:
+                return await self._telegram.download(file.file_id, self._most)
+            except (FileGone, FileTooLarge, Unauthorized):
+                raise
+            except TelegramError as error:
+                if attempt == ATTEMPTS:
+                    raise
+                log.warning("a file is fetched again", kind=file.kind, error=str(error), again_in=pause)
+                await asyncio.sleep(error.seconds if isinstance(error, Flood) else pause)
+                pause = min(LONGEST_PAUSE, 2 * pause)
+        raise AssertionError("the last attempt raises")
+
+    def _too_large(self) -> str:
+        return tr(TOO_LARGE).format(most=f"{self._most / 1_000_000:g}")

@@ -1,0 +1,306 @@
+"""The bot's state in Redis. Every change of state is one Lua script (in lua/) and may be repeated.
+
+`hcli:mem:bot:waiting` has for each task where its answer goes and how much of it has been sent. The bot's own messages (replies to commands,
+the outbox, notices) wait there too, with their text: so they survive a crash and only their own chat can hold them up.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Awaitable
+from datetime import UTC, datetime
+from typing import Any, cast
+
+import structlog
+from redis import ResponseError
+from redis.asyncio import Redis
+from redis.commands.core import AsyncScript
+
+from dispatcher.bots.answers import Answers
+from dispatcher.bots.telegram.waiting import Mark, Waiting
+from dispatcher.queue.scripts import script_text
+from shared.config.settings import Settings
+from shared.system.formats import refuse_newer_redis
+from shared.text.translations import language_of, later, speaking, tr
+from shared.turns.records import RecordRefused, Task, dumps, loads_object, with_text
+from shared.turns.signed.results import Result
+from shared.wire import keys
+from shared.wire.client import BOT, open_async_redis
+
+log = structlog.get_logger()
+
+#: The answer to a message that was taken back.
+CANCELLED = later("Cancelled.")
+
+
+def connect(settings: Settings) -> Redis:
+    return open_async_redis(settings.redis_url, BOT)
+
+
+def digest(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+
+
+class Queue:
+    """The queue of the dispatcher, and who serves it."""
+
+    def __init__(self, settings: Settings, redis: Redis, secret: str) -> None:
+        self._most, self._redis, self._secret = settings.task_bytes, redis, secret
+        (self._cancel,) = _scripts(redis, "cancel")
+        self._queued = redis.register_script(script_text("queue/queued"))
+        self._taken_back = set[str]()  # tasks that we have answered ourselves
+        self.answered_by_another = False  # the last answer came while no dispatcher of ours was there
+
+    async def queued(self) -> list[tuple[bytes, Task]]:
+        """Tasks in the queue, with their bytes; the dispatcher refuses invalid and too large ones, so they are left out."""
+        found = []
+        for raw in await _run(self._queued, [keys.TASKS], [0, -1, self._most]):
+            try:
+                found.append((raw, Task.parse(raw)))
+            except RecordRefused:
+                continue
+        return found
+
+    async def cancel_queued(self, raw: bytes, task: Task) -> bool:
+        """Take a task out of the queue and answer it, in its own language; False if a dispatcher has it by now."""
+        with speaking(task.language):
+            text = tr(CANCELLED)
+        result = Result.sign(self._secret, task.task_id, text, datetime.now(UTC).isoformat(), error=True).to_json()
+        self._taken_back.add(task.task_id)
+        names = [keys.TASKS, keys.result(task.task_id)]
+        return bool(await _run(self._cancel, names, [raw, result, keys.RESULT_TTL_SECONDS]))
+
+    async def cancel_running(self, task_id: str) -> None:
+        await self._redis.set(keys.cancel(task_id), "1", ex=keys.CANCEL_TTL_SECONDS)
+
+    async def queue_length(self) -> int:
+        return int(await self._redis.llen(keys.TASKS))
+
+    async def dispatchers(self) -> tuple[int, int]:
+        """Our dispatchers: how many are alive, and how many have died or do not answer. Another program's is not visible here."""
+        workers = await cast(Awaitable[dict[bytes, bytes]], self._redis.hgetall(keys.RELEASE))
+        leases = [keys.lease(worker.decode("utf-8", "replace")) for worker in workers]
+        living = int(await self._redis.exists(*leases)) if leases else 0
+        return living, len(leases) - living
+
+    async def unattended(self, task_ids: set[str]) -> set[str]:
+        """Those of these tasks that are still queued while no dispatcher of ours is alive. (A task that h-cli's has taken is no longer queued.)"""
+        if (await self.dispatchers())[0]:
+            return set()
+        return {task.task_id for _, task in await self.queued()} & task_ids
+
+    async def note_who_answers(self, task_ids: set[str]) -> None:
+        """These tasks have new answers: note whether another program's dispatcher gave them."""
+        if task_ids - self._taken_back:
+            self.answered_by_another = sum(await self.dispatchers()) == 0
+        self._taken_back -= task_ids
+
+    async def last_night(self) -> bytes | None:
+        return cast(bytes | None, await self._redis.get(keys.NIGHT_LAST))
+
+
+class Updates:
+    """What is noted of updates and messages that came in: none is taken twice, none is lost."""
+
+    def __init__(self, settings: Settings, redis: Redis, queue: Queue) -> None:
+        self._settings, self._redis, self._queue = settings, redis, queue
+        self.chat_queue_limit = settings.chat_queue_limit
+        self._intake, self._arrive, self._say_once, self._edit = _scripts(redis, "intake", "arrive", "say_once", "edit")
+
+    async def taken(self, task_id: str) -> bool:
+        """Whether this update was taken before."""
+        return bool(await self._redis.exists(keys.bot_seen(task_id)))
+
+    async def take(
+        self,
+        task_id: str,
+        record: Waiting,
+        task: bytes,
+        message: str,
+        mark: Mark,
+        refusal: Waiting | None,
+        arriving: bytes = b"",
+    ) -> int:
+        """Queue a task, unless too much is waiting (then -1, and the chat is told by `refusal`) or it was taken before (0). `arriving`: what
+        stands among the arriving messages (0 if that has changed)."""
+        seen, message_seen = keys.bot_seen(task_id), keys.bot_seen(message)
+        names = [keys.BOT_WAITING, seen, keys.TASKS, keys.pending(record.chat), message_seen, keys.BOT_ARRIVING]
+        limits = [self._settings.queue_limit, self._settings.chat_queue_limit, keys.BOT_SEEN_TTL_SECONDS]
+        refused = [f"full-{record.chat}", refusal.to_json()] if refusal else ["", ""]
+        more = [mark.to_json(), *refused, arriving]
+        return int(await _run(self._intake, names, [task_id, record.to_json(), task, *limits, *more]))
+
+    async def say(self, update: str, record: Waiting, arriving: bytes = b"") -> None:
+        """One of the bot's own messages in reply to an update, once. `arriving`: as in `take`."""
+        seen = keys.bot_seen(update)
+        await _run(
+            self._intake,
+            [keys.BOT_WAITING, seen, keys.TASKS, keys.pending(record.chat), seen, keys.BOT_ARRIVING],
+            [update, record.to_json(), "", 0, 0, keys.BOT_SEEN_TTL_SECONDS, "", "", "", arriving],
+        )
+
+    async def arriving(self) -> dict[str, bytes]:
+        """Task id → messages whose files are being fetched (arriving.py)."""
+        found = await cast(Awaitable[dict[bytes, bytes]], self._redis.hgetall(keys.BOT_ARRIVING))
+        return {name.decode("utf-8", "replace"): raw for name, raw in found.items()}
+
+    async def arrive(self, task_id: str, update: str, before: bytes, after: bytes) -> int:
+        """Store one of them with the update that brought it: 1 stored, 0 that update was taken before, -1 it has changed meanwhile."""
+        names = [keys.BOT_ARRIVING, keys.bot_seen(update)]
+        return int(await _run(self._arrive, names, [task_id, before, after, keys.BOT_SEEN_TTL_SECONDS]))
+
+    async def drop_arriving(self, task_id: str) -> None:
+        await self._redis.hdel(keys.BOT_ARRIVING, task_id)
+
+    async def tell(self, field: str, record: Waiting, mark: str, seconds: int) -> bool:
+        """One of the bot's own messages, once for as long as the mark lasts."""
+        return bool(await _run(self._say_once, [keys.BOT_WAITING, mark], [field, record.to_json(), seconds]))
+
+    async def mark(self, mark: str, seconds: int) -> None:
+        """Set a mark: `tell` sends nothing under it for this many seconds."""
+        await self._redis.set(mark, "1", ex=seconds)
+
+    async def noted(self, name: str) -> bytes | None:
+        """What `note_for_later` noted under this name within the last two days."""
+        return cast(bytes | None, await self._redis.get(keys.bot_seen(name)))
+
+    async def note_for_later(self, name: str, value: bytes) -> None:
+        await self._redis.set(keys.bot_seen(name), value, ex=keys.BOT_SEEN_TTL_SECONDS)
+
+    async def mark_answer(self, message: str, mark: Mark) -> None:
+        await self._redis.set(keys.bot_seen(message), mark.to_json(), ex=keys.BOT_SEEN_TTL_SECONDS)
+
+    async def mark_of(self, message: str) -> Mark | None:
+        raw = cast(bytes | None, await self._redis.get(keys.bot_seen(message)))
+        return Mark.parse(raw) if raw else None
+
+    async def edited(self, update: str, message: str, mark: Mark, text: str, user: int, notice: Waiting) -> int:
+        """Take the new text of a message, edited by `user`: 1 it is in the queue, 2 the chat is told that the earlier text counts, 0 nothing."""
+        found = next((raw for raw, task in await self._queue.queued() if task.task_id == mark.task), b"")
+        new = dumps(with_text(loads_object(found), text) | {"user_id": user}) if found else b""
+        if len(new) > self._settings.task_bytes:
+            found, new = b"", b""
+        changed = Mark(mark.task, digest(text), mark.told)
+        return int(
+            await _run(
+                self._edit,
+                [keys.TASKS, keys.BOT_WAITING, keys.bot_seen(update), keys.bot_seen(message)],
+                [
+                    update,
+                    found,
+                    new,
+                    changed.to_json(),
+                    b"" if mark.told else notice.to_json(),
+                    Mark(mark.task, changed.digest, told=True).to_json(),
+                    keys.BOT_SEEN_TTL_SECONDS,
+                ],
+            )
+        )
+
+
+class Deliveries:
+    """What is to be sent, and how much of it has been."""
+
+    def __init__(self, redis: Redis) -> None:
+        self._redis = redis
+        self._update_waiting, self._delivered, self._outbox = _scripts(redis, "update_waiting", "delivered", "outbox")
+
+    async def waiting(self) -> dict[str, Waiting]:
+        """Everything that is to be delivered, oldest first. An unreadable record is logged and removed: it could never be delivered."""
+        found: dict[str, Waiting] = {}
+        for name, raw in (await cast(Awaitable[dict[bytes, bytes]], self._redis.hgetall(keys.BOT_WAITING))).items():
+            try:
+                found[name.decode("utf-8")] = Waiting.parse(raw)
+            except (ValueError, TypeError) as error:
+                log.error("a waiting record cannot be read and is removed", record=name, error=str(error))
+                await self._redis.hdel(keys.BOT_WAITING, cast(str, name))
+        return dict(sorted(found.items(), key=lambda one: (one[1].at, one[0])))
+
+    async def note(self, name: str, record: Waiting) -> None:
+        await _run(self._update_waiting, [keys.BOT_WAITING], [name, record.to_json()])
+
+    async def delivered(self, name: str, record: Waiting, result: bytes = b"") -> None:
+        await _run(self._delivered, [keys.BOT_WAITING, keys.result(name), keys.pending(record.chat)], [name, result])
+
+    async def outbox_head(self) -> bytes | None:
+        heads = await cast(Awaitable[list[bytes]], self._redis.lrange(keys.OUTBOX, 0, 0))
+        return heads[0] if heads else None
+
+    async def take_from_outbox(self, raw: bytes, record: Waiting | None) -> None:
+        field = f"outbox-{hashlib.sha256(raw).hexdigest()[:32]}"
+        await _run(self._outbox, [keys.OUTBOX, keys.BOT_WAITING], [raw, field, record.to_json() if record else b""])
+
+
+class Chats:
+    """What a chat has chosen."""
+
+    def __init__(self, redis: Redis) -> None:
+        self._redis = redis
+        (self._new,) = _scripts(redis, "new")
+
+    async def end_conversation(self, chat: str) -> None:
+        await _run(self._new, [keys.session(chat), keys.bot_new(chat)], [keys.HISTORY_TTL_SECONDS])
+
+    async def model(self, chat: str) -> str | None:
+        raw = cast(bytes | None, await self._redis.get(keys.bot_model(chat)))
+        return raw.decode("utf-8", "replace") if raw else None
+
+    async def choose_model(self, chat: str, model: str | None) -> None:
+        if model is None:
+            await self._redis.delete(keys.bot_model(chat))
+        else:
+            await self._redis.set(keys.bot_model(chat), model)
+
+    async def language(self, chat: str) -> str | None:
+        """The language that a chat has chosen; None if it has chosen none."""
+        raw = await cast(Awaitable[bytes | None], self._redis.hget(keys.chat_settings(chat), "language"))
+        return language_of(raw.decode("utf-8", "replace")) if raw else None
+
+    async def choose_language(self, chat: str, language: str | None) -> None:
+        """Its own, or None for English again: written as empty, so that the archive is told."""
+        await self._redis.hset(keys.chat_settings(chat), "language", language or "")
+
+
+class Lease:
+    """One bot per Redis."""
+
+    def __init__(self, redis: Redis) -> None:
+        self._redis = redis
+        (self._bot_lease,) = _scripts(redis, "bot_lease")
+
+    async def refuse_newer(self) -> None:
+        """FormatNewer if a newer program wrote our keys."""
+        try:
+            raw = cast(bytes | None, await self._redis.get(keys.FORMAT))
+        except ResponseError as error:  # another program wrote the key
+            log.warning("the format of the keys in Redis is not checked", error=str(error), todo="hmem doctor")
+        else:
+            refuse_newer_redis(raw)
+
+    async def own(self, process: str) -> bool:
+        """Take or renew the lease of the bot; whether this process has it."""
+        return bool(await _run(self._bot_lease, [keys.BOT_OWNER], [process, keys.BOT_OWNER_TTL_SECONDS]))
+
+    async def owner(self) -> str:
+        """The process that has the lease; "" if none has."""
+        return (cast(bytes | None, await self._redis.get(keys.BOT_OWNER)) or b"").decode("utf-8", "replace")
+
+    async def disown(self, process: str) -> None:
+        await _run(self._bot_lease, [keys.BOT_OWNER], [process, 0])
+
+
+class BotState:
+    """The bot's state in Redis, by subject."""
+
+    def __init__(self, settings: Settings, redis: Redis, secret: str) -> None:
+        self.queue = Queue(settings, redis, secret)
+        self.updates, self.deliveries = Updates(settings, redis, self.queue), Deliveries(redis)
+        self.chats, self.lease, self.answers = Chats(redis), Lease(redis), Answers(redis, secret)
+
+
+def _scripts(redis: Redis, *names: str) -> list[AsyncScript]:
+    return [redis.register_script(script_text(f"bots/telegram/{name}")) for name in names]
+
+
+async def _run(script: AsyncScript, names: list[str], arguments: list[Any]) -> Any:
+    return await cast(Awaitable[Any], script(keys=names, args=arguments))

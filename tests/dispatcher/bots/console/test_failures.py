@@ -1,0 +1,50 @@
+"""A failed answer is a failure of `hmem talk`, too: an exit code of its own, and `error` in what scripts read."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from shared.turns.signed.results import Result
+from tests.support.machine import script
+from tests.support.world import SECRET, World
+
+FAILING = "#!/bin/sh\necho 'API Error: 500 overloaded' >&2\nexit 1\n"
+
+
+def test_a_failed_answer_ends_with_its_own_code(light: World) -> None:
+    light.start_dispatcher(CLAUDE_BIN=str(script(light.root / "claude", FAILING)))
+    done = light.command("hmem", "talk", "9912", "--say", "are you there?", check=False)
+    assert (done.returncode, done.stdout) == (69, "")
+    assert done.stderr.startswith("AnswerFailed: Sorry, I could not answer that: ")
+    done = light.command("hmem", "talk", "9912", "--say", "and now?", "--json", check=False)
+    answer = json.loads(done.stdout)
+    assert (done.returncode, answer["error"]) == (69, True)
+    assert "could not answer" in answer["output"]
+
+
+def test_what_is_refused_or_forgotten_is_no_answer(light: World) -> None:
+    light.redis.rpush("hcli:tasks", json.dumps({"task_id": "t1", "chat_id": "9912", "message": 7}))
+    light.start_dispatcher()
+    assert light.command("hmem", "talk", "9912", "--say", "first the other one").returncode == 0
+    result = json.loads(light.redis.get("hcli:results:t1") or b"{}")
+    assert result["error"] is True
+    assert "error" not in result["output"]
+
+
+@pytest.mark.parametrize(
+    ("field", "error"), [({}, False), ({"error": True}, True), ({"error": "yes"}, False), ({"error": None}, False)]
+)
+def test_the_field_changes_neither_the_answer_nor_its_signature(field: dict[str, object], error: bool) -> None:
+    """h-cli's dispatcher writes none, h-cli's bot reads none; whoever puts one there changes only how `hmem talk` ends."""
+    signed = Result.sign(SECRET, "t1", "yes", "2026-01-01T00:00:00+00:00")
+    assert b"error" not in signed.to_json()
+    read = Result.verified(SECRET, "t1", json.dumps(json.loads(signed.to_json()) | field).encode())
+    assert (read.output, read.error) == ("yes", error)
+
+
+def test_nothing_is_not_asked(light: World) -> None:
+    done = light.command("hmem", "talk", "9912", "--say", " ", check=False)
+    assert (done.returncode, "The message is empty" in done.stderr) == (24, True)
+    assert not light.redis.exists("hcli:tasks")

@@ -1,0 +1,256 @@
+"""Buttons: of this chat, of this person, for a while; a press is a command of its person."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dispatcher.bots.telegram.incoming.presses import Presses
+from shared.config.settings import Settings
+from shared.turns.records import dumps, loads_object
+from shared.turns.signed.results import Button, Result, keyboard_of
+from tests.dispatcher.bots.telegram.conftest import one_bot
+from tests.servers.telegram_api import BOT
+from tests.servers.telegram_messages import forwarded_from, mention
+from tests.support.day.telegram_bot import GROUP, Stage, toasts, wait_until
+from tests.support.world import SECRET
+
+stage = one_bot()
+
+
+CHAT = 9951
+ADA, BOB = {"id": CHAT, "is_bot": False, "first_name": "Ada"}, {"id": 8, "is_bot": False, "first_name": "Bob"}
+FORGET = Button("Forget", "/memory forget 12")
+
+
+def with_buttons(stage: Stage, task_id: str, output: str, *buttons: Button, secret: str = SECRET) -> None:
+    result = Result.sign(SECRET, task_id, output, "2026-11-26T08:00:00+00:00", buttons=(buttons,))
+    forged = Result.sign(secret, task_id, output, "2026-11-26T08:00:00+00:00", buttons=(buttons,))
+    raw = loads_object(result.to_json()) | {"buttons_hmac": forged.buttons_signature}
+    stage.redis.set(f"hcli:results:{task_id}", dumps(raw), ex=600)
+
+
+@pytest.mark.parametrize("command", ["/memory forget 12", "/new", "/remind done 7", f"/a {'x' * 35}"])
+def test_the_data_of_a_button_fits_and_comes_back(command: str) -> None:
+    presses = Presses(SECRET)
+    data = presses.data(Button("x", command), -1001234567890123, "123456789")
+    assert len(data.encode()) <= 64
+    assert presses.command(data, -1001234567890123, "123456789") == command
+    assert presses.command(data, -1001234567890124, "123456789") is None
+    assert presses.command(data, -1001234567890123, "123456780") is None
+    assert presses.command(data.replace(command[-1], "y"), -1001234567890123, "123456789") in (None, command)
+    assert Presses("another secret of 16").command(data, -1001234567890123, "123456789") is None
+
+
+def test_buttons_of_another_form_are_left_out() -> None:
+    junk = [{"label": label, "command": command} for label, command in (("y", "rm"), ("z", "/x\n"), ("", "/x"))]
+    assert keyboard_of([[{"label": "x"}, *junk], 3, [4]]) == ()
+    assert keyboard_of([[{"label": "Forget", "command": "/memory forget 12"}]]) == ((FORGET,),)
+
+
+def test_a_press_is_a_command_of_its_person_and_its_answer_replaces_the_message(stage: Stage) -> None:
+    with_buttons(stage, stage.ask(CHAT, "what do you know?", user=ADA), "12: tea", FORGET)
+    stage.shows(CHAT, "12: tea")
+    stage.api.press(CHAT, "Forget", ADA)
+    task = stage.pop()
+    assert (task["message"], task["user_id"], task["chat_id"]) == ("/memory forget 12", CHAT, CHAT)
+    stage.answer(task["task_id"], "Forgotten: tea")
+    stage.shows(CHAT, "Forgotten: tea")
+    stage.quiet()
+    assert not stage.api.messages(CHAT)[-1].buttons
+    assert stage.api.called("answerCallbackQuery")
+
+
+def test_in_a_group_only_who_asked_may_press(stage: Stage) -> None:
+    with_buttons(stage, stage.ask(GROUP, "/memory@memory_bot", user=ADA), "12: tea", FORGET)
+    stage.shows(GROUP, "12: tea")
+    before = len(stage.api.called("answerCallbackQuery"))
+    stage.api.press(GROUP, "Forget", BOB)
+    wait_until(lambda: len(stage.api.called("answerCallbackQuery")) > before, lambda: "the refusal")
+    assert "somebody else" in stage.api.called("answerCallbackQuery")[-1].params["text"]
+    stage.api.press(GROUP, "Forget", ADA)
+    assert stage.pop()["message"] == "/memory forget 12"
+    assert not stage.queued()
+
+
+def test_buttons_with_a_wrong_signature_are_not_shown(stage: Stage) -> None:
+    chat = stage.new_chat()
+    with_buttons(stage, stage.ask(chat, "hello"), "hi", FORGET, secret="somebody else's secret")
+    stage.shows(chat, "hi")
+    assert not stage.api.messages(chat)[-1].buttons
+
+
+# What is pressed at the wrong time, too often, or was never made by us.
+
+
+def presses(stage: Stage, chat: int, label: str, **more: Any) -> str:
+    """Press; what is shown for a moment."""
+    before = len(toasts(stage))
+    stage.api.press(chat, label, **more)
+    wait_until(lambda: len(toasts(stage)) > before, lambda: "an answer to the press")
+    return toasts(stage)[before]
+
+
+def with_a_list(stage: Stage, *buttons: Button) -> tuple[int, dict[str, Any]]:
+    """A new chat in which a message has these buttons, and nothing else waits; the chat, and its person."""
+    chat = stage.new_chat()
+    ada = ADA | {"id": chat}
+    stage.redis.delete("hcli:mem:bot:waiting")
+    with_buttons(stage, stage.ask(chat, "/memory", user=ada), "list", *buttons)
+    wait_until(lambda: stage.api.texts(chat)[-1] == "list", lambda: str(stage.api.texts(chat)))
+    stage.quiet()
+    return chat, ada
+
+
+def test_a_double_press_counts_once(stage: Stage) -> None:
+    chat, ada = with_a_list(stage, FORGET)
+    assert [presses(stage, chat, "Forget", user=ada) for _ in range(3)] == ["", *["I am already doing this."] * 2]
+    assert stage.pop()["message"] == "/memory forget 12"
+    assert not stage.queued()
+    stage.redis.delete("hcli:mem:bot:waiting")
+
+
+def test_a_press_after_a_restart_and_of_a_message_that_is_gone(stage: Stage) -> None:
+    chat, ada = with_a_list(stage, FORGET)
+    stage.close()
+    message = stage.api.messages(chat)[-1]
+    stage.api.press(chat, "Forget", ada)
+    stage.api.delete(chat, message.id)
+    stage.bot_again()
+    stage.answer(stage.pop()["task_id"], "Forgotten.")
+    stage.shows(chat, "Forgotten.")  # as a new message, since the pressed one was deleted
+    stage.quiet()
+
+
+def test_a_press_of_a_message_whose_content_telegram_no_longer_tells(stage: Stage) -> None:
+    chat, ada = with_a_list(stage, FORGET)
+    assert presses(stage, chat, "Forget", user=ada, inaccessible=True) == ""
+    stage.answer(stage.pop()["task_id"], "Forgotten.")
+    stage.shows(chat, "list", "Forgotten.")
+    stage.quiet()
+
+
+def test_expired_and_forged_presses_change_nothing(stage: Stage) -> None:
+    chat, ada = with_a_list(stage, FORGET)
+    old = Presses(SECRET).data(FORGET, chat, str(chat), valid_seconds=-1)
+    assert "expired" in presses(stage, chat, "Forget", user=ada, data=old)
+    others = Presses(SECRET).data(FORGET, chat, "8")
+    for data in (others, "", "x", "a.b.c", "\U0001f642" * 16, old.replace("forget", "xorget"), "A" * 64):
+        assert "somebody else" in presses(stage, chat, "Forget", user=ada, data=data)
+    assert not stage.queued()
+    assert stage.api.texts(chat) == ["list"]
+
+
+def test_a_press_is_refused_while_the_queue_is_full_and_works_later(stage: Stage) -> None:
+    chat, ada = with_a_list(stage, FORGET, Button("Edit", "/memory edit 12"))
+    for _ in range(Settings.model_fields["chat_queue_limit"].default):
+        stage.api.say(chat, "wait", ada)
+    limit = Settings.model_fields["chat_queue_limit"].default
+    wait_until(lambda: len(stage.queued()) == limit, lambda: f"{len(stage.queued())} of {limit}")
+    assert "Please press the button again later" in presses(stage, chat, "Forget", user=ada)
+    assert not any("Too many messages" in text for text in stage.api.texts(chat)), "nothing is said in the chat"
+    stage.redis.delete("hcli:tasks", "hcli:mem:bot:waiting", f"hcli:pending:{chat}")
+    assert presses(stage, chat, "Edit", user=ada) == ""
+    assert stage.pop()["message"] == "/memory edit 12"
+    stage.redis.delete("hcli:mem:bot:waiting")
+
+
+def test_a_press_is_answered_in_time_though_redis_is_not(stage: Stage) -> None:
+    chat, ada = with_a_list(stage, FORGET)
+    stage.redis.client_pause(6_000, all=True)
+    began = time.monotonic()
+    assert presses(stage, chat, "Forget", user=ada) == ""
+    answered = time.monotonic() - began
+    assert stage.pop()["message"] == "/memory forget 12"
+    assert time.monotonic() - began > answered, "it was carried out after the answer"
+    assert len([one for one in stage.api.called("answerCallbackQuery") if one.at > began]) == 1
+    stage.redis.delete("hcli:mem:bot:waiting")
+
+
+@given(st.text(max_size=64), st.integers(), st.text(max_size=20))
+def test_no_data_that_we_did_not_make_is_a_command(data: str, chat: int, user: str) -> None:
+    assert Presses(SECRET).command(data, chat, user) is None
+
+
+@given(st.integers(0, 60), st.characters(), st.integers(0, 1))
+def test_no_change_of_our_data_is_a_command(at: int, character: str, longer: int) -> None:
+    data = Presses(SECRET).data(FORGET, CHAT, "7")
+    changed = data[:at] + character + data[at + 1 - longer :]
+    found = Presses(SECRET).command(changed, CHAT, "7")
+    assert found is None or (found == FORGET.command and changed == data)
+
+
+_PLAIN = st.none() | st.text() | st.integers()
+_FIELDS = st.sampled_from(["label", "command"])
+
+
+@given(st.lists(st.recursive(_PLAIN, lambda inner: st.lists(inner) | st.dictionaries(_FIELDS, inner))))
+def test_any_record_of_buttons_is_read_or_left_out(record: list[Any]) -> None:
+    for row in keyboard_of(record):
+        for one in row:
+            assert one.label.strip()
+            assert one.command.startswith("/")
+            assert len(Presses(SECRET).data(one, -1001234567890123, "123456789").encode()) <= 64
+
+
+def test_a_reply_command_is_signed_with_the_buttons() -> None:
+    made = Result.sign(SECRET, "t-1", "x", "2026-11-26T08:00:00+00:00", reply_command="/memory edit 3")
+    assert Result.verified(SECRET, "t-1", made.to_json()).reply_command == "/memory edit 3"
+    others: list[Any] = ["/memory edit 4", "rm", 3]
+    for changed in ({"buttons_hmac": "x"}, *({"reply_command": other} for other in others)):
+        raw = dumps(loads_object(made.to_json()) | changed)
+        assert Result.verified(SECRET, "t-1", raw).reply_command == ""
+
+
+def test_no_more_buttons_than_a_message_may_have() -> None:
+    row = [{"label": "x", "command": "/new"}] * 12
+    assert [len(one) for one in keyboard_of([row] * 9)] == [8] * 5
+    assert keyboard_of([[]] * 1_000 + [row[:1]]) == ((Button("x", "/new"),),)
+
+
+def test_an_answer_is_shown_though_telegram_refuses_its_buttons(stage: Stage) -> None:
+    chat = stage.new_chat()
+    task = stage.ask(chat, "hello")
+    stage.api.fail("editMessageText", 400, "Bad Request: BUTTON_DATA_INVALID", chat=chat)
+    stage.api.fail("sendMessage", 400, "Bad Request: BUTTON_DATA_INVALID", chat=chat, times=2)
+    with_buttons(stage, task, "hi there", FORGET)
+    wait_until(lambda: stage.api.texts(chat)[-1] == "hi there", lambda: str(stage.api.texts(chat)))
+    assert not stage.api.messages(chat)[-1].buttons
+
+
+def asks_for_a_text(stage: Stage, chat: int, user: dict[str, Any]) -> int:
+    """A message that asks for the new text of entry 3; its id."""
+    task = stage.ask(chat, "/memory edit 3" if chat > 0 else "/memory@memory_bot edit 3", user=user)
+    made = Result.sign(SECRET, task, "Reply to this", "2026-11-26T08:00:00+00:00", reply_command="/memory edit 3")
+    stage.redis.set(f"hcli:results:{task}", made.to_json(), ex=600)
+    wait_until(lambda: stage.api.texts(chat)[-1] == "Reply to this", lambda: str(stage.api.texts(chat)))
+    stage.quiet()
+    return [one.id for one in stage.api.messages(chat) if one.by_bot][-1]
+
+
+def test_a_reply_completes_the_command_also_when_it_is_edited(stage: Stage) -> None:
+    chat = stage.new_chat()
+    ada = ADA | {"id": chat}
+    stage.redis.delete("hcli:mem:bot:waiting")
+    asked = asks_for_a_text(stage, chat, ada)
+    stage.api.reply(chat, asked, "tee", ada)
+    wait_until(lambda: bool(stage.queued()), lambda: "the reply")
+    message = stage.api.newest(chat)
+    original = {"message_id": asked, "date": 1, "chat": {"id": chat, "type": "private"}, "from": BOT, "text": "x"}
+    stage.confirmed(stage.api.edit(chat, message, "tea", ada, reply_to_message=original))
+    assert stage.pop()["message"] == "/memory edit 3 tea"
+    stage.redis.delete("hcli:mem:bot:waiting")
+
+
+def test_a_forward_or_somebody_elses_reply_completes_nothing(stage: Stage) -> None:
+    stage.redis.delete("hcli:mem:bot:waiting")
+    asked = asks_for_a_text(stage, GROUP, ADA)
+    forward: dict[str, Any] = {"forward_origin": forwarded_from({"id": 9, "is_bot": False, "first_name": "Eve"})}
+    for user, more in ((BOB, dict[str, Any]()), (ADA, forward)):
+        stage.api.reply(GROUP, asked, "@memory_bot tea", user, entities=mention("@memory_bot tea"), **more)
+        assert "edit 3" not in stage.pop()["message"]
+    stage.redis.delete("hcli:mem:bot:waiting")

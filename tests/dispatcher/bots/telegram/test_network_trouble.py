@@ -1,0 +1,239 @@
+"""Telegram in trouble: floods, lost connections, conflicts, blocked and moved chats, answers that cannot be read; and too much to do."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import Counter
+from datetime import UTC, datetime
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from dispatcher.bots.telegram.incoming.poll_pause import LONGEST_SECONDS, PollPause
+from shared.turns.signed.results import Result, keyboard, row_of
+from shared.wire import keys
+from tests.dispatcher.bots.telegram.conftest import one_bot
+from tests.support.day.telegram_bot import GROUP, Stage, wait_until
+from tests.support.machine import wait_for
+from tests.support.world import SECRET
+
+stage = one_bot(CHAT_QUEUE_LIMIT="3", QUEUE_LIMIT="5")
+
+
+@pytest.fixture
+def chat(stage: Stage) -> int:
+    stage.api.heal()
+    stage.redis.delete("hcli:tasks")
+    return stage.new_chat()
+
+
+def log_of(stage: Stage) -> str:
+    return "".join(path.read_text() for path in stage.world.root.glob("bot-*.log"))
+
+
+@pytest.mark.slow
+def test_a_chat_that_is_to_wait_holds_up_no_other(stage: Stage, chat: int) -> None:
+    other = stage.new_chat()
+    slow, quick = stage.ask(chat, "x"), stage.ask(other, "y")
+    stage.api.flood("editMessageText", 3, chat=chat)
+    began = time.monotonic()
+    stage.answer(slow, "slow")
+    wait_for(lambda: stage.api.called("editMessageText", chat), "the first try")
+    stage.answer(quick, "quick")
+    stage.shows(other, "quick")
+    stage.shows(chat, "slow")
+    first, second = stage.api.called("editMessageText", chat)
+    assert (first.status, second.status) == (429, 200)
+    assert second.at - first.at >= 3
+    assert time.monotonic() - began >= 3
+    stage.quiet()
+
+
+@pytest.mark.parametrize(("drop", "times"), [("before", 2), ("after", 1), ("", 3)])
+def test_lost_connections_and_broken_servers_are_tried_again(stage: Stage, chat: int, drop: str, times: int) -> None:
+    task = stage.ask(chat, "x")
+    stage.api.fail("editMessageText", 502, "Bad Gateway", chat=chat, times=times, drop=drop)
+    stage.answer(task, "here")
+    stage.shows(chat, "here")
+    stage.quiet()
+    assert len(stage.api.called("editMessageText", chat)) == times + 1
+
+
+@pytest.mark.slow
+def test_a_conflict_is_named_and_polling_goes_on(stage: Stage, chat: int) -> None:
+    stage.api.fail("getUpdates", 409, "Conflict: terminated by other getUpdates request")
+    stage.confirmed(stage.api.say(chat, "wakes the poll that waits"))
+    wait_for(lambda: "another process polls with this token" in log_of(stage), "the sentence")
+    stage.answer(stage.pop()["task_id"], "still here")
+    stage.shows(chat, "still here")
+    stage.answer(stage.ask(chat, "and now?"), "again")
+    stage.shows(chat, "still here", "again")
+    stage.quiet()
+
+
+@pytest.mark.parametrize(
+    "refusal", [(403, "Forbidden: bot was blocked by the user"), (400, "Bad Request: chat not found")]
+)
+def test_a_chat_that_is_gone_is_given_up(stage: Stage, chat: int, refusal: tuple[int, str]) -> None:
+    task = stage.ask(chat, "x")
+    for method in ("editMessageText", "sendMessage"):
+        stage.api.fail(method, *refusal, chat=chat, times=9)
+    stage.answer(task, "nobody sees it")
+    stage.quiet()
+    assert not stage.redis.exists(f"hcli:results:{task}", f"hcli:pending:{chat}")
+    assert "a delivery was abandoned" in log_of(stage)
+
+
+def test_a_group_that_became_another_chat_gets_its_answer_there(stage: Stage, chat: int) -> None:
+    old, new = GROUP - 3, GROUP - 4
+    task = stage.ask(old, "/memory")
+    for method in ("editMessageText", "sendMessage"):
+        stage.api.fail(method, 400, "Bad Request: group chat was upgraded to a supergroup chat", chat=old, times=9,
+                       parameters={"migrate_to_chat_id": new})  # fmt: skip
+    stage.answer(task, "moved along")
+    stage.shows(new, "moved along")
+    stage.quiet()
+    assert "add it to ALLOWED_CHATS" in log_of(stage)
+    assert not stage.redis.exists(f"hcli:pending:{old}")
+
+
+def test_too_much_is_refused_and_said_once(stage: Stage, chat: int) -> None:
+    stage.redis.rpush(f"hcli:pending:{chat}", *(f"left by another bot {number}" for number in range(5)))
+    for number in range(3):
+        stage.api.say(chat, f"m{number}")
+    stage.shows(chat, "…", "…", "…")
+    stage.api.say(chat, "one too many")
+    wait_until(lambda: "Too many messages" in str(stage.api.texts(chat)), lambda: str(stage.api.texts(chat)))
+    shown = {one.id: one.text for one in stage.api.messages(chat)}
+    (refusal,) = [one for one in stage.api.messages(chat) if one.text.startswith("Too many messages")]
+    assert shown[refusal.reply_to or 0] == "one too many"
+    other = stage.new_chat()
+    for text in ("fits", "fits too", "the queue is full"):
+        stage.api.say(other, text)
+    wait_until(lambda: "Too many messages" in str(stage.api.texts(other)), lambda: str(stage.api.texts(other)))
+    assert [task["message"] for task in stage.queued()] == ["m0", "m1", "m2", "fits", "fits too"]
+    for task in stage.queued():
+        stage.answer(task["task_id"], "done")
+    stage.quiet()
+
+
+# Answers that cannot be read.
+
+
+def ok(result: Any) -> bytes:
+    return json.dumps({"ok": True, "result": result}).encode()
+
+
+def taken(_: Any) -> bytes:
+    """Telegram did it, and says nothing more."""
+    return b'{"ok": true}'
+
+
+#: What comes in place of the sent message's fields; and whether its id is still there.
+UNREADABLE = {
+    "a date in words": (lambda sent: ok(sent | {"date": "soon"}), True),
+    "bytes that are no UTF-8": (lambda sent: ok(sent | {"text": "@"}).replace(b"@", b"\xff"), True),
+    "a description that is a number": (lambda sent: ok(sent).replace(b"{", b'{"description": 5, ', 1), True),
+    "an id in words": (lambda sent: ok(sent | {"message_id": "x"}), False),
+    "no fields": (lambda _: ok(True), False),
+    "null": (lambda _: ok(None), False),
+    "nothing": (taken, False),
+    "the end missing": (lambda sent: ok(sent)[:30], False),
+    "ok at the end": (lambda _: b'{"result": [], "ok": true}', False),
+}
+
+
+@pytest.mark.parametrize("what", UNREADABLE)
+def test_a_message_that_telegram_took_is_not_sent_again(stage: Stage, chat: int, what: str) -> None:
+    reply, has_id = UNREADABLE[what]
+    stage.api.fail("sendMessage", 200, chat=chat, reply=reply)
+    task = stage.ask(chat, "x")
+    stage.answer(task, "here")
+    stage.shows(chat, *(["here"] if has_id else ["…", "here"]))
+    stage.quiet()
+    assert len(stage.api.called("sendMessage", chat)) == (1 if has_id else 2)
+    assert not [one for one in stage.api.called("editMessageText", chat) if not int(one.params["message_id"])]
+
+
+def signed(stage: Stage, task: str, output: str) -> None:
+    """An answer with the row of buttons that only the newest one keeps."""
+    row = keyboard(row_of(("Retry", f"/retry {task}")))
+    result = Result.sign(SECRET, task, output, datetime.now(UTC).isoformat(), buttons=row)
+    stage.redis.set(keys.result(task), result.to_json(), ex=600)
+
+
+def test_nothing_that_telegram_did_is_done_again(stage: Stage, chat: int) -> None:
+    """Each method that has an effect, with an answer of which only `ok` can be read."""
+    signed(stage, stage.ask(chat, "first"), "answer with buttons")
+    stage.quiet()
+    before = len(stage.api.calls)
+    for method in ("editMessageText", "editMessageReplyMarkup", "answerCallbackQuery"):
+        stage.api.fail(method, 200, times=99, reply=taken)
+    stage.api.press(chat, "Retry")
+    signed(stage, stage.pop()["task_id"], "newest")
+    stage.quiet()
+    stage.api.fail("sendMessage", 200, times=99, reply=taken)
+    stage.answer(stage.ask(chat, "and now?"), "a " * 3000)
+    stage.quiet()
+    texts, calls = stage.api.texts(chat), Counter(one.method for one in stage.api.calls[before:])
+    assert texts[:2] == ["answer with buttons", "newest"]
+    assert sorted(text[:3] for text in texts[2:]) == ["a a", "a a", "…"]
+    assert (calls["editMessageReplyMarkup"], calls["answerCallbackQuery"]) == (1, 1)
+
+
+@pytest.mark.parametrize("page", [b"<html>Please sign in</html>", b"", b'{"ok": "maybe"}', b'{"ok": false}', b"[]"])
+def test_what_is_no_answer_of_telegrams_is_no_delivery(stage: Stage, chat: int, page: bytes) -> None:
+    """For instance the page of a proxy, with status 200: nothing was delivered, so it is sent until it is."""
+    for method in ("sendMessage", "editMessageText"):
+        stage.api.fail(method, 200, chat=chat, times=2, drop="before", reply=lambda _: page)
+    stage.answer(stage.ask(chat, "x"), "here")
+    stage.shows(chat, "here")
+    stage.quiet()
+    assert len(stage.api.called("sendMessage", chat)) == 3
+    assert len(stage.api.called("editMessageText", chat)) == 3
+
+
+def test_a_fault_without_a_description_stops_nobody(stage: Stage, chat: int) -> None:
+    for method in ("getUpdates", "sendMessage"):
+        stage.api.fail(method, 500, drop="before", reply=lambda _: b'{"ok": false}')
+    stage.confirmed(stage.api.say(chat, "wakes the poll"))
+    stage.answer(stage.ask(chat, "x"), "here")
+    wait_until(lambda: "here" in stage.api.texts(chat), lambda: str(stage.api.texts(chat)))
+
+
+# Polls that are not held.
+
+
+def test_a_server_that_answers_polls_at_once_is_asked_less_and_less(stage: Stage, chat: int) -> None:
+    stage.api.impatient = True
+    stage.confirmed(stage.api.say(chat, "wakes the poll"))
+    began = len(stage.api.called("getUpdates"))
+    wait_for(lambda: len(stage.api.called("getUpdates")) > began + 6, "a few polls")
+    stage.answer(stage.ask(chat, "x"), "still here")
+    stage.api.impatient = False
+    wait_until(lambda: "still here" in stage.api.texts(chat), lambda: str(stage.api.texts(chat)))
+    polls = [one.at for one in stage.api.called("getUpdates")[began : began + 7]]
+    waited = [second - first for first, second in pairwise(polls)]
+    assert sum(waited) > 3, "six polls for the same updates"
+    assert waited[-1] > 1
+
+
+def test_only_a_poll_that_brought_nothing_new_too_soon_is_followed_by_a_pause() -> None:
+    pause = PollPause()
+    assert pause.before(None) == 0
+    pause.answered(0.01, 50)
+    assert pause.before(7) == 0, "there was an update"
+    pauses = []
+    for _ in range(10):
+        pause.answered(0.01, 50)
+        pauses.append(pause.before(7))
+    assert pauses == sorted(pauses)
+    assert 0 < pauses[0] < pauses[1] < pauses[-1] == LONGEST_SECONDS
+    pause.answered(0.01, 50)
+    assert pause.before(8) == 0, "a new update ends it"
+    pause.answered(0.01, 50)
+    assert pause.before(8) == pauses[0], "and the next pause is short again"
+    pause.answered(50, 50)
+    assert pause.before(8) == 0, "the poll was held"

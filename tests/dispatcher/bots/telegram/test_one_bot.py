@@ -1,0 +1,284 @@
+"""Bots with a Redis and a Telegram of their own: two for one token, a wrong token, and either server gone."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.dispatcher.answering.test_redis_outages import OwnRedis
+from tests.servers.loopback import Answering, Loopback
+from tests.servers.telegram_api import TOKEN, TelegramApi
+from tests.servers.telegram_messages import mention
+from tests.support.day.telegram_bot import ALLOWED, GROUP, Bot, Stage, keys_of, wait_until
+from tests.support.machine import wait_for
+from tests.support.world import World
+
+
+@pytest.mark.slow
+def test_a_second_bot_waits_until_the_first_one_ends_whatever_its_token(stage: Stage) -> None:
+    """Both would bring answers from one queue."""
+    chat = stage.new_chat()
+    first = stage.bot()
+    with TelegramApi() as other:
+        foreign, second = Bot(stage.world, other, wait=False), stage.bot(wait=False)
+        for waits in (foreign, second):
+            wait_for(lambda bot=waits: bot.said("another process is already the bot of this Redis"), "the sentence")  # type: ignore[misc]
+        stage.answer(stage.ask(chat, "one"), "from the first")
+        stage.shows(chat, "from the first")
+        assert not other.called("getUpdates")
+        assert foreign.stop() == 0
+    assert first.stop() == 0
+    wait_for(lambda: second.said("bot started"), "the second bot")
+    stage.answer(stage.ask(chat, "two"), "from the second")
+    stage.shows(chat, "from the first", "from the second")
+    assert not first.said("another process polls")
+    assert not second.said("another process polls")
+    assert second.stop() == 0
+
+
+@pytest.mark.parametrize(("more", "words"), [
+    ({"TELEGRAM_BOT_TOKEN": ""}, "TELEGRAM_BOT_TOKEN is not set"),
+    ({"TELEGRAM_BOT_TOKEN": "no-token-secret"}, "is not a bot token"),
+    ({"TELEGRAM_BOT_TOKEN": "1:unknown-secret"}, "does not know this TELEGRAM_BOT_TOKEN"),
+    ({"RESULT_HMAC_KEY": ""}, "RESULT_HMAC_KEY is not set"),
+])  # fmt: skip
+def test_a_wrong_setting_ends_the_bot_with_a_sentence(stage: Stage, more: dict[str, str], words: str) -> None:
+    bot = stage.bot(wait=False, **more)
+    assert bot.died() == 10
+    assert bot.said(words)
+    assert not bot.said("secret")
+    assert not bot.said("Traceback")
+
+
+def test_a_stray_404_is_tried_again(stage: Stage) -> None:
+    chat, bot = stage.new_chat(), stage.bot()
+    stage.api.fail("getUpdates", 404, "Not Found")
+    stage.answer(stage.ask(chat, "one"), "still there")
+    stage.shows(chat, "still there")
+    assert bot.stop() == 0
+
+
+def test_a_token_that_is_revoked_ends_the_bot(stage: Stage) -> None:
+    bot = stage.bot()
+    stage.api.unauthorized = True
+    stage.api.say(stage.new_chat(), "wakes the poll")
+    assert bot.died() == 10
+    assert bot.said("does not know this TELEGRAM_BOT_TOKEN")
+    assert not bot.said(TOKEN)
+
+
+def test_an_unreachable_telegram_is_waited_for_and_the_token_stays_out_of_the_log(stage: Stage) -> None:
+    bot = stage.bot(wait=False, TELEGRAM_API_URL="http://127.0.0.1:1")
+    wait_for(lambda: bot.said("Telegram does not accept a request now"), "the sentence")
+    assert bot.code is None
+    assert bot.stop() == 0
+    assert not bot.said(TOKEN)
+    assert not bot.said(TOKEN.partition(":")[2])
+
+
+# The start.
+
+MENUS = "hcli:mem:bot:seen:menus-*"
+
+
+def test_no_request_but_the_first_poll_is_waited_for(stage: Stage) -> None:
+    """Once the bot knows its own name."""
+    chat = stage.new_chat()
+    assert stage.bot().stop() == 0
+    for method in ("getMe", "setMyCommands", "deleteWebhook"):
+        stage.api.flood(method, 3600, times=99)
+    bot = stage.bot()
+    stage.answer(stage.ask(chat, "one"), "an answer")
+    stage.shows(chat, "an answer")
+    wait_for(lambda: any(one.status == 429 for one in stage.api.called("getMe")), "the request that is refused")
+    assert bot.stop() == 0
+
+
+@pytest.mark.parametrize("refusal", [
+    (429, {"parameters": {"retry_after": 3600}}), (400, {}), (403, {}), (404, {}), (500, {}),
+    (200, {"drop": "before", "reply": lambda _: b"<html>"}),
+])  # fmt: skip
+def test_a_bot_whose_menu_is_refused_answers(stage: Stage, refusal: tuple[int, dict[str, Any]]) -> None:
+    chat, (status, more) = stage.new_chat(), refusal
+    stage.api.fail("setMyCommands", status, times=99, **more)
+    bot = stage.bot()
+    wait_for(lambda: stage.api.called("setMyCommands"), "the menu to be refused")
+    stage.answer(stage.ask(chat, "one"), "an answer")
+    stage.shows(chat, "an answer")
+    assert bot.stop() == 0
+
+
+def test_the_menu_is_set_after_the_time_that_telegram_asks_for_and_only_if_it_is_new(stage: Stage) -> None:
+    stage.api.flood("setMyCommands", 2)
+    bot = stage.bot()
+    wait_for(lambda: keys_of(stage.redis, MENUS), "the menus")
+    first, second, *others = stage.api.called("setMyCommands")
+    assert (first.status, second.status, len(others)) == (429, 200, 5)
+    assert second.at - first.at >= 2
+    assert bot.stop() == 0
+    again = stage.bot()
+    wait_for(lambda: len(stage.api.called("getMe")) >= 3, "what follows the start")
+    stage.answer(stage.ask(stage.new_chat(), "one"), "an answer")
+    stage.quiet()
+    assert again.stop() == 0
+    assert len(stage.api.called("setMyCommands")) == 7, "they were set before"
+    (mark,) = keys_of(stage.redis, MENUS)
+    stage.redis.set(mark, "of an earlier version")
+    stage.bot()
+    wait_for(lambda: len(stage.api.called("setMyCommands")) == 13, "the new menus")
+
+
+def test_a_menu_that_was_refused_is_tried_again_at_the_next_start(stage: Stage) -> None:
+    stage.api.fail("setMyCommands", 400, "Bad Request: wrong language_code")
+    bot = stage.bot()
+    wait_for(lambda: len(stage.api.called("setMyCommands")) == 6, "the other menus")
+    assert bot.said("Telegram refused the menu of commands")
+    assert bot.stop() == 0
+    stage.bot()
+    wait_for(lambda: len(stage.api.called("setMyCommands")) == 12, "all of them")
+
+
+def test_a_webhook_is_deleted(stage: Stage) -> None:
+    chat = stage.new_chat()
+    stage.api.webhook = True
+    stage.api.flood("deleteWebhook", 1)
+    bot = stage.bot()
+    stage.answer(stage.ask(chat, "one"), "an answer")
+    stage.shows(chat, "an answer")
+    assert not stage.api.webhook
+    assert bot.said("a webhook is set")
+    assert bot.stop() == 0
+    assert not bot.said("another process polls with this token")
+
+
+def test_a_new_name_of_the_bot_counts_soon(stage: Stage) -> None:
+    assert stage.bot().stop() == 0
+    renamed = lambda me: json.dumps({"ok": True, "result": me | {"username": "renamed_bot"}}).encode()  # noqa: E731
+    stage.api.fail("getMe", 200, times=99, reply=renamed)
+    bot = stage.bot()
+    wait_for(lambda: bot.said("the bot has another name at Telegram now"), "the new name")
+    stage.api.say(GROUP, "@renamed_bot hello", entities=mention("@renamed_bot hello", "@renamed_bot"))
+    assert stage.pop()["message"] == "hello"
+    assert bot.stop() == 0
+
+
+def test_aiograms_types_are_built_when_they_are_used() -> None:
+    """Building all of them took most of the bot's start; and each of them can be built."""
+    program = """
+import dispatcher.bots.telegram.bot
+import aiogram.methods, aiogram.types
+from pydantic import BaseModel
+all_of_them = [vars(module)[name] for module in (aiogram.types, aiogram.methods) for name in module.__all__]
+models = [one for one in all_of_them if isinstance(one, type) and issubclass(one, BaseModel)]
+built = sum(one.__pydantic_complete__ for one in models if one.__module__.startswith("aiogram.types"))
+for one in models:
+    one.__pydantic_validator__.title, one.__pydantic_serializer__.to_python
+print(len(models), built, all(one.__pydantic_complete__ for one in models))
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    models, built, whole = done.stdout.split() or [done.stderr]
+    assert int(models) > 300
+    assert int(built) < 100
+    assert whole == "True"
+
+
+@contextmanager
+def in_container(stage: Stage, root: Path, number: str) -> Iterator[tuple[Path, int]]:
+    """A bot in namespaces of its own that look like Docker's container of this id, with `init: true`: its log, and their creator. All is killed."""
+    place = root / "containers" / (number * 64)
+    place.mkdir(parents=True, exist_ok=True)
+    name, init, log = place / "hostname", place / "docker-init", place / f"{time.monotonic_ns()}.log"
+    name.write_text(f"{socket.gethostname()}\n")
+    init.write_text('#!/bin/sh\n"$@"\n')
+    init.chmod(0o755)
+    inside = f"mount --bind {name} /etc/hostname && exec {init} hmem telegram"
+    command = [*OWN_NAMESPACES, "--kill-child", "--mount-proc", "sh", "-c", inside]
+    environment = Bot.settings(stage.world, stage.api)
+    with log.open("w") as out, subprocess.Popen(command, env=environment, stdout=out, stderr=out) as process:
+        try:
+            yield log, process.pid
+        finally:
+            process.kill()
+
+
+OWN_NAMESPACES = ("unshare", "--map-root-user", "--mount", "--pid", "--fork")
+
+
+@pytest.mark.slow
+def test_a_bot_whose_container_is_started_again_waits_for_no_lease(stage: Stage, tmp_path: Path) -> None:
+    """Only the kernel knows Docker here: its init is the first process, and the file of the host's name is the container's."""
+    if subprocess.run([*OWN_NAMESPACES, "true"], check=False).returncode:
+        pytest.skip("this user may make no namespaces")
+    with in_container(stage, tmp_path, "a") as (log, creator):
+        wait_for(lambda: "bot started" in log.read_text(), log.read_text)
+        first = os.open(f"/proc/{creator}/ns/pid_for_children", os.O_RDONLY)  # keeps its number from the next one
+    with in_container(stage, tmp_path, "b") as (another, _):
+        wait_for(lambda: "another process is already the bot" in another.read_text(), another.read_text)
+        with in_container(stage, tmp_path, "a") as (log, _):
+            wait_for(lambda: "bot started" in log.read_text(), log.read_text)
+            assert "that process has died; taking over" in log.read_text()
+        assert "has died" not in another.read_text(), "of another container nothing is known"
+    os.close(first)
+
+
+class Redirecting(Answering, BaseHTTPRequestHandler):
+    """A server in front of Telegram that sends everybody back to where they came from."""
+
+    def do_POST(self) -> None:
+        self._body()
+        self._send_bytes(307, b"", "text/plain", {"Location": self.path})
+
+
+def test_an_error_that_names_the_address_is_logged_without_the_token(stage: Stage) -> None:
+    with Loopback(Redirecting) as server:
+        bot = stage.bot(wait=False, TELEGRAM_API_URL=server.url)
+        wait_for(lambda: bot.said("bot(token)/getMe"), "the address")
+        assert not bot.said(TOKEN)
+        assert bot.stop() == 0
+
+
+@pytest.mark.slow
+def test_while_redis_is_away_nothing_is_confirmed_and_nothing_lost(tmp_path: Path) -> None:
+    server = OwnRedis(tmp_path)
+    world = World(tmp_path, server.client, f"redis://127.0.0.1:{server.port}/0")
+    with TelegramApi() as api:
+        stage = Stage(world, api)
+        chat = stage.new_chat()
+        bot = Bot(world, api)
+        try:
+            task = stage.ask(chat, "before")
+            server.kill()
+            update = api.say(chat, "while it is away")
+            wait_for(lambda: bot.said("Redis does not answer, trying again"), "the sentence")
+            assert api.offset <= update
+            server.start()
+            assert stage.pop()["message"] == "while it is away"
+            stage.confirmed(update)
+            stage.answer(task, "first")
+            stage.answer(f"tg-4242-{update}", "second")
+            stage.shows(chat, "first", "second")
+            assert bot.stop() == 0
+        finally:
+            bot.stop(signal.SIGKILL)
+            server.client.close()
+            server.kill()
+
+
+def test_allowed_chats_may_be_empty(stage: Stage) -> None:
+    bot = stage.bot(ALLOWED_CHATS="")
+    stage.confirmed(stage.api.say(ALLOWED[0], "hello"))
+    wait_until(lambda: stage.api.texts(ALLOWED[0]), lambda: "the sentence for strangers")
+    assert bot.said("ALLOWED_CHATS is empty")
+    assert stage.queued() == []

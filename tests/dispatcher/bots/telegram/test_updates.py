@@ -1,0 +1,306 @@
+"""What the bot hears and what it does not: groups, commands, edits, pictures, strangers, and input that means it ill."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from dispatcher.queue.chat_commands import dispatcher_commands
+from shared.turns.records import Task
+from tests.dispatcher.bots.telegram.conftest import one_bot
+from tests.servers.telegram_api import BOT
+from tests.servers.telegram_messages import mention
+from tests.support.day.telegram_bot import GROUP, Stage, says, wait_until
+from tests.support.machine import wait_for
+
+PERSON = {"id": 8, "is_bot": False, "first_name": "Bea"}
+STRANGERS_GROUP = -555
+
+
+stage = one_bot(OWNERS="7")
+
+
+@pytest.fixture
+def chat(stage: Stage) -> int:
+    stage.redis.delete("hcli:tasks")
+    return stage.new_chat()
+
+
+@pytest.fixture
+def group(stage: Stage) -> int:
+    stage.redis.delete("hcli:tasks")
+    return GROUP - stage.new_chat() % 20
+
+
+def silent(stage: Stage, chat: int, update: int) -> None:
+    """The update is confirmed and left nothing behind."""
+    stage.confirmed(update)
+    stage.quiet()
+    assert stage.queued() == []
+    assert not stage.api.called("sendMessage", chat)
+
+
+# Groups.
+
+
+@pytest.mark.parametrize("chatter", [
+    {"text": "hello all"},
+    {"text": "@other_bot help", "entities": [{"type": "mention", "offset": 0, "length": 10}]},
+    {"text": "/help@other_bot"},
+    {"text": "/unknown"},
+    {"text": "me again", "user": BOT | {"id": 99}, "entities": []},
+    {"text": "from the channel", "sender_chat": {"id": -1009, "type": "channel", "title": "News"}},
+    {"text": "in a topic of the bot's", "reply_to_message": {"message_id": 1, "date": 1, "chat": {"id": GROUP, "type": "supergroup"},
+     "from": BOT, "forum_topic_created": {"name": "t", "icon_color": 1}}},
+    {"text": None, "photo": [{"file_id": "f", "file_unique_id": "u", "width": 1, "height": 1}]},
+    {"text": None, "new_chat_title": "New title"},
+])  # fmt: skip
+def test_what_is_not_said_to_the_bot_is_not_heard(stage: Stage, group: int, chatter: dict[str, Any]) -> None:
+    stage.redis.delete("hcli:tasks")
+    before = len(stage.api.called("sendMessage", group))
+    stage.confirmed(stage.api.say(group, **chatter))
+    stage.quiet()
+    assert stage.queued() == []
+    assert len(stage.api.called("sendMessage", group)) == before
+
+
+@pytest.mark.parametrize(("said", "heard"), [
+    ("@memory_bot: what now?", "what now?"),
+    ("what now, @Memory_Bot?", "what now, ?"),
+    ("🦊🦊 @memory_bot what?", "🦊🦊 what?"),
+    ("‏@memory_bot مرحبا", "‏ مرحبا"),
+])  # fmt: skip
+def test_the_bots_name_is_taken_out(stage: Stage, group: int, said: str, heard: str) -> None:
+    name = next(word for word in ("@memory_bot", "@Memory_Bot") if word in said)
+    task = stage.api.say(group, said, entities=mention(said, name))
+    found = stage.pop()
+    assert Task.parse(json.dumps(found).encode()).message == heard
+    assert found["task_id"] == f"tg-4242-{task}"
+    stage.answer(found["task_id"], "yes")
+    stage.quiet()
+
+
+def test_a_reply_to_the_bot_and_an_administrator_in_the_groups_name_are_heard(stage: Stage, group: int) -> None:
+    earlier = {"message_id": 1, "date": 1, "chat": {"id": group, "type": "supergroup"}, "from": BOT, "text": "x"}
+    anonymous = {"id": 1087968824, "is_bot": True, "first_name": "Group"}
+    own_name = {"id": group, "type": "supergroup", "title": "The‮ group"}
+    stage.api.say(group, "and then?", user=anonymous, reply_to_message=earlier, sender_chat=own_name)
+    task = stage.pop()
+    assert (task["message"], task["name"], task["user_id"]) == ("and then?", "The group", group)
+    stage.answer(task["task_id"], "x")
+    stage.quiet()
+
+
+def test_a_mention_without_a_question_is_asked_back(stage: Stage, group: int) -> None:
+    stage.api.say(group, "@memory_bot", entities=mention("@memory_bot"))
+    says(stage, group, "This message contains no question")
+    stage.api.say(group, "/help@memory_bot")
+    says(stage, group, "/memory - what I remember")
+    assert stage.api.messages(group)[-1].reply_to == stage.api.messages(group)[-2].id
+
+
+# Commands.
+
+
+@pytest.mark.parametrize(("command", "words"), [
+    ("/start", "I remember"), ("/help", "/cancel - cancel messages"), ("/nonsense", "/help lists"), ("/etc/passwd", "/help lists"),
+    ("/cancel", "nothing to cancel"), ("/model", "default"), ("/model gpt", "Choose one of opus"), ("/status", "Queued: 0"),
+])  # fmt: skip
+def test_commands_are_answered_by_the_bot(stage: Stage, chat: int, command: str, words: str) -> None:
+    stage.api.say(chat, command)
+    says(stage, chat, words)
+    assert stage.queued() == []
+
+
+def test_the_menu_is_registered(stage: Stage) -> None:
+    wait_for(lambda: len(stage.api.called("setMyCommands")) == 6, "the menus")
+    given = [one.params for one in stage.api.called("setMyCommands")]
+    menus = {one.get("language_code"): json.loads(one["commands"]) for one in given}
+    names = ["help", "new", *dispatcher_commands(), "status", "language", "cancel", "model"]
+    assert set(menus) == {None, "de", "es", "fr", "pt", "ru"}
+    assert all([one["command"] for one in menu] == names for menu in menus.values())
+
+
+def test_new_ends_the_conversation_and_memory_is_a_task(stage: Stage, chat: int) -> None:
+    for name in ("session", "session_history", "session_size"):
+        stage.redis.set(f"hcli:{name}:{chat}", "x")
+    stage.api.say(chat, "/new")
+    says(stage, chat, "I started a new conversation")
+    assert not stage.redis.exists(f"hcli:session:{chat}")
+    kept = stage.redis.exists(f"hcli:session_history:{chat}", f"hcli:session_size:{chat}")
+    assert kept == 2, "the dispatcher's to end"
+    assert 0 < stage.redis.ttl(f"hcli:mem:bot:new:{chat}") <= 86_400
+    stage.api.say(chat, "/memory@memory_bot  forget 3")
+    task = stage.pop()
+    assert task["message"] == "/memory forget 3"
+    stage.answer(task["task_id"], "Forgotten.")
+    says(stage, chat, "Forgotten.")
+
+
+def test_cancel_takes_back_what_is_queued_and_asks_what_runs_to_stop(stage: Stage, chat: int) -> None:
+    running = stage.ask(chat, "runs")
+    other = stage.redis.rpush("hcli:tasks", json.dumps({"task_id": "other", "message": "x", "chat_id": 1}))
+    queued = f"tg-4242-{stage.api.say(chat, 'queued')}"
+    stage.placeholder_of(queued)
+    stage.api.say(chat, "/cancel")
+    wait_until(lambda: "Cancelled before processing" in str(stage.api.texts(chat)), lambda: str(stage.api.texts(chat)))
+    text = next(one for one in stage.api.texts(chat) if "Cancelled before processing" in one)
+    assert text == "Cancelled before processing: 1. In progress and asked to stop: 1."
+    wait_until(lambda: stage.api.texts(chat)[1] == "Cancelled.", lambda: str(stage.api.texts(chat)))
+    assert (other, [one["task_id"] for one in stage.queued()]) == (1, ["other"])
+    assert 0 < stage.redis.ttl(f"hcli:mem:cancel:{running}") <= 3600
+    assert not stage.redis.exists(f"hcli:mem:cancel:{queued}")
+    stage.answer(running, "Cancelled.")
+    stage.shows(chat, "Cancelled.", "Cancelled.", text)
+    stage.quiet()
+
+
+def test_status_in_words(stage: Stage, chat: int) -> None:
+    stage.redis.hset("hcli:mem:release", "w", 3)
+    stage.redis.set("hcli:mem:lease:w", "1")
+    stage.redis.set("hcli:mem:night:last", json.dumps({"run": 3, "finished_at": datetime.now(UTC).timestamp() - 7200}))
+    waiting = stage.ask(chat, "x")
+    stage.api.say(chat, "/status")
+    wait_until(lambda: "2 hours ago" in str(stage.api.texts(chat)), lambda: str(stage.api.texts(chat)))
+    assert "The dispatcher is running. Queued: 0, waiting in this chat: 1." in stage.api.texts(chat)[-1]
+    stage.answer(waiting, "x")
+    stage.quiet()
+
+
+def test_status_where_no_dispatcher_of_ours_is_at_work(stage: Stage, chat: int) -> None:
+    """Of another program's only its work is seen: what it takes, and what it answers."""
+    stage.redis.delete("hcli:mem:release", *stage.redis.keys("hcli:mem:lease:*"))
+
+    def status() -> str:
+        before = len(stage.api.texts(chat))
+        stage.api.say(chat, "/status")
+        wait_until(lambda: "Queued:" in "".join(stage.api.texts(chat)[before:]), lambda: str(stage.api.texts(chat)))
+        return stage.api.texts(chat)[-1].partition(" Queued:")[0]
+
+    stage.api.say(chat, "to be taken back")
+    wait_for(stage.queued, "the task")
+    assert status() == "No dispatcher is running, so answers will be delayed."
+    stage.api.say(chat, "/cancel")
+    wait_until(lambda: "Cancelled before processing: 1." in stage.api.texts(chat), lambda: str(stage.api.texts(chat)))
+    stage.quiet()
+    unknown = "No hcli-memory dispatcher is running. I can see another program's dispatcher only"
+    assert status().startswith(unknown), "the bot's own answer tells nothing"
+    taken = stage.ask(chat, "x")
+    assert status() == "A dispatcher other than hcli-memory's is running."
+    stage.redis.hset("hcli:mem:release", "dead", 1)
+    assert status() == "No dispatcher is running, so answers will be delayed.", "ours holds it, and has died"
+    stage.redis.delete("hcli:mem:release")
+    stage.answer(taken, "y")
+    stage.quiet()
+    assert status() == "A dispatcher other than hcli-memory's gave the last answer."
+    stage.redis.hset("hcli:mem:release", "w", 3)
+    stage.redis.set("hcli:mem:lease:w", "1")
+    assert status() == "The dispatcher is running."
+
+
+# Edits.
+
+
+def test_an_edit_reaches_the_task_while_it_is_queued(stage: Stage, chat: int) -> None:
+    update = stage.api.say(chat, "waht?")
+    wait_for(stage.queued, "the task")
+    stage.placeholder_of(f"tg-4242-{update}")
+    stage.api.edit(chat, stage.api.messages(chat)[0].id, "what?")
+    wait_until(lambda: [one["message"] for one in stage.queued()] == ["what?"], lambda: str(stage.queued()))
+    task = stage.pop()
+    assert task["task_id"] == f"tg-4242-{update}"
+    stage.answer(task["task_id"], "that")
+    stage.shows(chat, "that")
+
+
+def test_an_edit_that_comes_too_late_is_said_once(stage: Stage, chat: int) -> None:
+    task = stage.ask(chat, "first")
+    asked = stage.api.messages(chat)[0].id
+    stage.confirmed(stage.api.edit(chat, asked, "first"))  # nothing changed: a preview was added
+    stage.api.edit(chat, asked, "second")
+    wait_until(lambda: "earlier text" in str(stage.api.texts(chat)), lambda: str(stage.api.texts(chat)))
+    stage.answer(task, "answered")
+    stage.quiet()
+    stage.confirmed(stage.api.edit(chat, asked, "third"))
+    stage.quiet()
+    assert len(stage.api.texts(chat)) == 2
+    assert stage.api.messages(chat)[-1].reply_to == asked
+    stage.confirmed(stage.api.edit(chat, 999_999, "of a message that nobody knows"))
+    assert stage.queued() == []
+
+
+# What is no text.
+
+
+def test_what_is_no_text_is_answered_with_a_sentence(stage: Stage, chat: int) -> None:
+    film = {"file_id": "f", "file_unique_id": "u", "width": 1, "height": 1, "duration": 1}  # and no picture of it
+    stage.api.say(chat, None, video=film)
+    says(stage, chat, "of this kind, so I did not look")
+    stage.api.say(chat, None, story={"id": 1, "chat": {"id": chat, "type": "private"}})
+    stage.quiet()
+    for _ in range(3):
+        last = stage.api.say(chat, None, video=film, media_group_id="album")
+    stage.confirmed(last)
+    stage.quiet()
+    assert len(stage.api.texts(chat)) == 3, "one sentence for an album"
+    assert "of this kind, so I did not look" in stage.api.texts(chat)[-1]
+    pinned = {"message_id": 1, "date": 0, "chat": {"id": chat, "type": "private"}}
+    stage.confirmed(stage.api.say(chat, None, pinned_message=pinned))
+    stage.quiet()
+    assert len(stage.api.texts(chat)) == 3, "a notice of Telegram's own"
+
+
+# Strangers, and those who mean it ill.
+
+
+def test_a_stranger_is_told_once_a_day_and_leaves_no_task(stage: Stage, chat: int) -> None:
+    for text in ("hello", "/start", "let me in"):
+        last = stage.api.say(5, text)
+    stage.confirmed(last)
+    wait_until(lambda: stage.api.texts(5), lambda: "the sentence")
+    stage.quiet()
+    (text,) = stage.api.texts(5)
+    assert "chat id 5" in text
+    assert 86_000 < stage.redis.ttl("hcli:mem:bot:told:5") <= 86_400
+    silent(stage, STRANGERS_GROUP, stage.api.say(STRANGERS_GROUP, "@memory_bot hi", entities=mention("@memory_bot hi")))
+    assert not [key for key in stage.redis.scan_iter(match="hcli:*5*") if b"pending:5" in key or b"pending:-5" in key]
+
+
+IN_A_CHAT = {"chat": {"id": 9901, "type": "private"}, "from": PERSON}
+HOSTILE: list[dict[str, Any]] = [
+    {"message": "no message"},
+    {"message": None},
+    {"message": {"message_id": 1}},
+    {"message": {"message_id": "x" * 10, "date": -(10**30), "chat": {"id": 10**40, "type": "private"}}},
+    {"message": {"message_id": 1, "date": 0, "chat": {"id": -(2**62), "type": "strange"}, "text": "x"}},
+    {"edited_message": {"message_id": 2, "date": 0, "chat": {"id": 9901, "type": "private"}}},
+    {"edited_channel_post": {}},
+    {"message": IN_A_CHAT | {"message_id": 4, "date": 0, "caption": "x", "media_group_id": [1]}},
+    {"message": IN_A_CHAT | {"message_id": 3, "date": 10**17, "text": "late"}},
+]
+
+
+def test_updates_that_cannot_be_read_are_left_behind(stage: Stage, chat: int) -> None:
+    for update in HOSTILE:
+        last = stage.api.update(update)
+    stage.api.say(chat, "still there?")
+    task = stage.pop()
+    assert task["message"] == "still there?"
+    stage.confirmed(last)
+    stage.answer(task["task_id"], "yes")
+    stage.quiet()
+
+
+@pytest.mark.parametrize("text", ["a\x00b", "‮reversed", "\ud800 alone", "x" * 4096, "{{7*7}}", "\n\n@\n"])
+def test_any_text_is_taken_as_it_is(stage: Stage, chat: int, text: str) -> None:
+    person = PERSON | {"first_name": "\ud83d", "last_name": "‮\x00evil\n"}
+    stage.api.say(chat, text, user=person)
+    task = stage.pop()
+    assert task["message"] == text.replace("\ud800", "�").strip()
+    assert task["name"] == "� evil"
+    stage.answer(task["task_id"], f"you said {text}")
+    wait_until(lambda: "you said" in str(stage.api.texts(chat)), lambda: str(stage.api.texts(chat)))
+    stage.quiet()
