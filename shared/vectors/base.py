@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -12,7 +12,8 @@ from shared.errors import SettingsError
 from shared.ranking.question import Match
 
 if TYPE_CHECKING:
-    from shared.embedding.models import Vectors
+    from shared.config.settings import Settings
+    from shared.embedding.models import EmbeddingIdentity, Vectors
     from shared.release.parts import Earlier
 
 
@@ -174,3 +175,11 @@ def refuse_without_library(index: str) -> None:
     """SettingsError unless it is there."""
     if how := how_to_install(index):
         raise SettingsError(f"NIGHT_INDEXES names {index}, which is not installed. Change it, or {how}.")
+
+
+@dataclass(frozen=True)
+class VectorIndex:
+    """What `shared/vectors/<name>/index.py` defines as INDEX: the builder for the release of a run, and the backend of a release."""
+
+    builder: Callable[[Settings, int], Builder]
+    backend: Callable[[Settings, Path, EmbeddingIdentity | None], MemoryBackend]

@@ -1,13 +1,14 @@
-"""Which index is built and which is searched. Libraries of one are imported when it is used, never because another one exists."""
+"""Which index is built and which is searched. Each is a folder beside this module, which is imported when it is used, and nowhere else by name."""
 
 from __future__ import annotations
 
+from importlib import import_module
 from pathlib import Path
+from typing import cast
 
 from shared.config.settings import INDEXES, Settings
 from shared.release.manifest import Manifest
-from shared.vectors.base import Builder, MemoryBackend, NullBackend, ServedBuilder
-from shared.vectors.searching import AskingBackend
+from shared.vectors.base import Builder, MemoryBackend, NullBackend, ServedBuilder, VectorIndex
 
 #: Indexes that are on a server.
 SERVED = ("qdrant", "redis")
@@ -15,30 +16,12 @@ SERVED = ("qdrant", "redis")
 
 def builder_of(name: str, settings: Settings, run: int) -> Builder:
     """The builder of one of settings.INDEXES, for the release of this run."""
-    if name in SERVED:
-        return served_builder_of(name, settings, run)
-    if name == "chroma":
-        from shared.vectors.chroma import ChromaBuilder
-
-        return ChromaBuilder()
-    if name == "lancedb":
-        from shared.vectors.lancedb.index import LanceBuilder
-
-        return LanceBuilder()
-    from shared.vectors.sqlite.index import SqliteBuilder
-
-    return SqliteBuilder(run)
+    return _index(name).builder(settings, run)
 
 
 def served_builder_of(name: str, settings: Settings, run: int) -> ServedBuilder:
     """The same, of one of SERVED."""
-    if name == "qdrant":
-        from shared.vectors.qdrant.index import QdrantBuilder
-
-        return QdrantBuilder(settings, run)
-    from shared.vectors.redis.index import RedisBuilder
-
-    return RedisBuilder(settings, run)
+    return cast(ServedBuilder, builder_of(name, settings, run))
 
 
 def backend_of(settings: Settings, path: Path, manifest: Manifest) -> MemoryBackend:
@@ -51,7 +34,7 @@ def backend_of(settings: Settings, path: Path, manifest: Manifest) -> MemoryBack
         return NullBackend(f"release {manifest.run} was built without a vector index")
     wanted = INDEXES if settings.memory_backend == "auto" else (settings.memory_backend,)
     chosen = next(name for name in wanted if name in manifest.indexes)
-    return _backend(chosen)(settings, path, manifest.embedding)
+    return _index(chosen).backend(settings, path, manifest.embedding)
 
 
 def misfit(settings: Settings, manifest: Manifest) -> str | None:
@@ -70,23 +53,6 @@ def misfit(settings: Settings, manifest: Manifest) -> str | None:
     )
 
 
-def _backend(name: str) -> type[AskingBackend]:
-    if name == "chroma":
-        from shared.vectors.chroma import ChromaBackend
-
-        return ChromaBackend
-    if name == "lancedb":
-        from shared.vectors.lancedb.index import LanceBackend
-
-        return LanceBackend
-    if name == "qdrant":
-        from shared.vectors.qdrant.index import QdrantBackend
-
-        return QdrantBackend
-    if name == "redis":
-        from shared.vectors.redis.index import RedisBackend
-
-        return RedisBackend
-    from shared.vectors.sqlite.index import SqliteBackend
-
-    return SqliteBackend
+def _index(name: str) -> VectorIndex:
+    found: VectorIndex = import_module(f"shared.vectors.{name}.index").INDEX
+    return found

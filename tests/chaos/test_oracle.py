@@ -165,7 +165,7 @@ def test_an_older_release_in_use_is_right_until_at_rest(light: World, shadow: Sh
 
 
 def test_a_vector_too_few_or_too_many_is_found(world: World) -> None:
-    from shared.vectors import chroma
+    from shared.vectors.chroma import index as chroma
 
     world.environment["NIGHT_INDEXES"] = "chroma"
     shadow = Shadow()

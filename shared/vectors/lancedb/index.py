@@ -29,7 +29,7 @@ from shared.ranking.question import Match
 from shared.release.manifest import LANCEDB, verify
 from shared.release.parts import Earlier
 from shared.system.files import PrivateDir, make_dir
-from shared.vectors.base import Checked, Corpus, refuse_without_library
+from shared.vectors.base import Checked, Corpus, VectorIndex, refuse_without_library
 from shared.vectors.lancedb.tables import (
     BLOCK_ROWS,
     CHATS,
@@ -315,3 +315,6 @@ class LanceBackend(AskingBackend):
         if self._view is not None:
             self._view.remove()
             self._view = None
+
+
+INDEX = VectorIndex(lambda _, __: LanceBuilder(), LanceBackend)

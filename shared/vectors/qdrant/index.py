@@ -30,7 +30,7 @@ from shared.errors import IndexServerUnavailable, ReleaseRefused, SettingsError
 from shared.ranking.question import Match
 from shared.release.parts import Earlier
 from shared.vectors import on_server
-from shared.vectors.base import Checked, Corpus, refuse_without_library
+from shared.vectors.base import Checked, Corpus, VectorIndex, refuse_without_library
 from shared.vectors.on_server import SELF_CHECK_EVERY, Served, ServedBackend, is_left_over, read_served
 from shared.vectors.qdrant.server import NoAnswer, SharedClient, answered, client_of, patiently
 
@@ -387,3 +387,6 @@ class QdrantBackend(ServedBackend):
         shared, self._shared, self._served = self._shared, None, None
         if shared is not None:
             shared.close()
+
+
+INDEX = VectorIndex(QdrantBuilder, QdrantBackend)

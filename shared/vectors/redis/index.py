@@ -21,7 +21,7 @@ from shared.embedding.models import EmbeddingIdentity
 from shared.errors import ReleaseRefused
 from shared.ranking.question import Match
 from shared.release.parts import Earlier
-from shared.vectors.base import Checked, Corpus
+from shared.vectors.base import Checked, Corpus, VectorIndex
 from shared.vectors.on_server import (
     DAY_SECONDS,
     NIGHT_SECONDS,
@@ -203,3 +203,6 @@ def _check_searches(client: redis.Redis, name: str, corpus: Corpus) -> None:
         best = patiently(partial(sets.scored, client, name, chat_id, vectors[row], 1))
         if not best or best[0].score < SAME:
             raise ReleaseRefused(f"Redis does not find the vector of chunk {ids[row]}. Run the night again.")
+
+
+INDEX = VectorIndex(RedisBuilder, RedisBackend)

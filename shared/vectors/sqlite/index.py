@@ -22,7 +22,7 @@ from shared.ranking.question import Match
 from shared.release.integrity import check_database, damage_named
 from shared.release.manifest import VECTORS, prove_folder, read_manifest
 from shared.release.parts import Earlier, begin, new_part, part_files
-from shared.vectors.base import Checked, Corpus
+from shared.vectors.base import Checked, Corpus, VectorIndex
 from shared.vectors.searching import AskingBackend
 from shared.vectors.sqlite.chats import ChatVectors
 from shared.vectors.sqlite.files import (
@@ -156,3 +156,6 @@ class SqliteBackend(AskingBackend):
         if self._file is not None:
             self._file.close()
             self._file = None
+
+
+INDEX = VectorIndex(lambda _, run: SqliteBuilder(run), SqliteBackend)

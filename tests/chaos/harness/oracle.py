@@ -318,7 +318,7 @@ def _judge_vectors(world: World, path: Path, manifest: Manifest, chunks: list[Ch
 
 def vector_rows(world: World, path: Path) -> list[tuple[str, str, list[float]]]:
     """(chat, chunk id, vector) of all rows of a release's Chroma index, read in a private copy."""
-    from shared.vectors import chroma
+    from shared.vectors.chroma import index as chroma
 
     view = chroma.open_view(path, world.root / "views")
     client = chroma._client(view.path)

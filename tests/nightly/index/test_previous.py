@@ -16,8 +16,8 @@ from nightly.index import keeping, previous
 from nightly.steps import build
 from shared.release.manifest import CHROMA, LEXICAL, VECTORS
 from shared.turns.chunk import Chunk
-from shared.vectors import chroma
-from shared.vectors.chroma import ChromaBuilder
+from shared.vectors.chroma import index as chroma
+from shared.vectors.chroma.index import ChromaBuilder
 from shared.vectors.sqlite.files import VectorFile
 from tests.support.night.builds import DIMENSIONS, Nights, said, talk
 

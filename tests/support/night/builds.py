@@ -21,8 +21,8 @@ from shared.config.settings import load_settings
 from shared.release.manifest import CHROMA
 from shared.system.files import make_dir
 from shared.turns.chunk import Chunk
-from shared.vectors import chroma
 from shared.vectors.base import Corpus
+from shared.vectors.chroma import index as chroma
 from tests.support.night.index_world import DIMENSIONS as DIMENSIONS
 from tests.support.night.index_world import vector_of
 

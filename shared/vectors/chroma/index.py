@@ -26,7 +26,7 @@ from shared.release.integrity import check_database, damage_named, open_closed, 
 from shared.release.manifest import CHROMA, verify
 from shared.release.parts import Earlier
 from shared.system.files import PrivateDir, make_dir
-from shared.vectors.base import Checked, Corpus, refuse_without_library
+from shared.vectors.base import Checked, Corpus, VectorIndex, refuse_without_library
 from shared.vectors.searching import AskingBackend
 
 if TYPE_CHECKING:
@@ -276,3 +276,6 @@ class ChromaBackend(AskingBackend):
         if self._view is not None:
             self._view.remove()
             self._view = None
+
+
+INDEX = VectorIndex(lambda _, __: ChromaBuilder(), ChromaBackend)
