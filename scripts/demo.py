@@ -30,10 +30,9 @@ from rich.text import Text
 
 from dispatcher.answering.results import APOLOGY
 from dispatcher.prompt.budget import RECALLED_TITLE
-from scripts.demo_host import ANSWER_SECONDS, BIN, SAMPLE, STAND_IN, DemoFailed, Host, Message, temporary_host
+from scripts.demo_host import BIN, SAMPLE, STAND_IN, DemoFailed, Host, Message, tail, temporary_host
 from shared.text.format import one_line, shorten
 from shared.turns.records import RecordRefused
-from shared.turns.signed.results import Result
 
 DAYS = 2
 WIDTH = 100
@@ -41,9 +40,6 @@ WIDTH = 100
 SHOWN_CHARACTERS = 110
 #: Hits shown for a question; a hit with the evidence is shown at any rank.
 SHOWN_HITS = 3
-
-#: How long the real CLI may take for an answer.
-LIVE_ANSWER_SECONDS = 300.0
 
 CLAUDE_MISSING = (
     "--live requires the Claude CLI, but there is no `claude` on PATH. "
@@ -148,7 +144,7 @@ class Demo:
         arguments = ("context", "--json", "--", str(question.chat_id), question.message)
         self._host.end_session(question.chat_id)
         context = json.loads(self._host.command("hmem", *arguments))
-        result, seconds = self._ask(f"demo-ask-{number}", question)
+        result, seconds = self._ask(question)
         self._console.print()
         self._say(f"{number}. {question.name} (chat {question.chat_id}): {question.message}", "bold")
         self._console.print(Padding(hits_table(context, question.expects, self._first_day), (0, 0, 0, 3), expand=False))
@@ -156,7 +152,7 @@ class Demo:
         if self._claude:
             self._claude_says(result, seconds)
             return question.expects in context["text"]
-        given = result.output.partition("\n\n")[2]
+        given = result["output"].partition("\n\n")[2]
         if context["text"] not in given:  # the rules for tags precede it, this request's code follows it
             self._say("The stand-in was given a different text: see the dispatcher's log (--keep).", "yellow", 3)
         if number == 1:
@@ -164,25 +160,27 @@ class Demo:
             self._console.print(Padding(in_full(given, question.expects), (0, 0, 0, 3), expand=False))
         return question.expects in given
 
-    def _ask(self, task_id: str, question: Message) -> tuple[Result, float]:
+    def _ask(self, question: Message) -> tuple[dict[str, Any], float]:
         """The answer and the seconds it took, in a new session, so that all knowledge comes from memory."""
         self._host.end_session(question.chat_id)
         started = time.monotonic()
         with self._console.status("Asking"):
-            self._host.enqueue(task_id, question, datetime.now(UTC))
-            result = self._host.collect(task_id, LIVE_ANSWER_SECONDS if self._claude else ANSWER_SECONDS)
-        return result, time.monotonic() - started
+            arguments = ("talk", "--json", "--say", question.message, "--", str(question.chat_id))
+            output = self._host.command("hmem", *arguments, check=False)
+        if not output:
+            raise DemoFailed(f"hmem talk printed no answer. Its log ends:\n{tail(self._host.log('hmem'))}")
+        return json.loads(output), time.monotonic() - started
 
-    def _claude_says(self, result: Result, seconds: float) -> None:
+    def _claude_says(self, result: dict[str, Any], seconds: float) -> None:
         before = APOLOGY.partition("{reason}")[0]
-        if result.output.startswith(before):
-            reason = result.output.removeprefix(before)
+        if result["output"].startswith(before):
+            reason = result["output"].removeprefix(before)
             raise DemoFailed(
                 f"Claude did not answer: {reason} Try `claude -p hello`; if it requires a login, run `claude`."
             )
-        cost = (result.usage or {}).get("cost_usd")
+        cost = (result["usage"] or {}).get("cost_usd")
         self._say(f"Claude, in {seconds:.1f} s" + (f" for ${cost:.4f}:" if cost else ":"), "dim", 3)
-        self._say(result.output, "cyan", 3)
+        self._say(result["output"], "cyan", 3)
 
 
 def hits_table(context: dict[str, Any], expects: str, first_day: datetime) -> Table:

@@ -9,7 +9,6 @@ from dispatcher.answering.commands.command import CommandReply
 from dispatcher.answering.commands.explanation import why_record
 from dispatcher.answering.turn import TurnInProgress
 from dispatcher.claude.reply import TRY_AGAIN, Answer, spent
-from dispatcher.memory.store.whose import in_group
 from dispatcher.memory.tombstones import FORGOTTEN
 from dispatcher.queue.existing_values import is_signed
 from dispatcher.queue.tasks import Finished
@@ -39,7 +38,7 @@ class ResultBuilder:
 
     def __init__(self, settings: Settings) -> None:
         self._secret = signing_key(settings, "no answer could be signed")
-        self._session_ttl, self._has_row = settings.session_ttl, settings.buttons
+        self._session_ttl = settings.session_ttl
 
     def sign(
         self,
@@ -160,7 +159,7 @@ class ResultBuilder:
 
     def _row(self, task: Task, answer: Answer) -> Keyboard:
         """The buttons below an answer in a private chat. In a group they would be in everybody's way, and only one person could press them."""
-        if not self._has_row or in_group(task.chat_id):
+        if task.in_group:
             return ()
         why = [] if answer.error is not None else [(tr("Why?"), f"/why {task.task_id}")]
         return keyboard(row_of(*why, (tr("Retry"), f"/retry {task.task_id}")))

@@ -16,13 +16,14 @@ import typer
 from dispatcher.cli.arguments import Chat, Json, connect, given_chat
 from dispatcher.memory.dates.fact_dates import ends
 from dispatcher.memory.day.requests import owner_task
-from dispatcher.memory.store.whose import in_group, without_speaker
+from dispatcher.memory.store.whose import without_speaker
 from dispatcher.memory.typed.judging import as_json
 from shared.config.settings import Settings
 from shared.config.values import is_person
 from shared.errors import HmemError, InvalidInput, SettingsError
 from shared.system.command import application, print_json, start
 from shared.text.format import one_line, shorten
+from shared.turns.message_origin import is_group
 from shared.turns.records import RecordRefused, loads_object
 from shared.wire import keys
 
@@ -187,7 +188,7 @@ def _import(day: DayMemory, chat_id: str, batch: list[Imported]) -> int:
     from dispatcher.memory.store.memories import MemoryType
 
     made = []
-    batch = batch if in_group(chat_id) else [replace(one, more=without_speaker(one.more)) for one in batch]
+    batch = batch if is_group(chat_id) else [replace(one, more=without_speaker(one.more)) for one in batch]
     for kind in MemoryType:
         for user in dict.fromkeys(one.more.get("user_id") for one in batch):
             some = [one for one in batch if one.kind == kind and one.more.get("user_id") == user]

@@ -28,11 +28,11 @@ def talk(
 
     Exit code 69 if the dispatcher could not answer the one message.
     """
-    from dispatcher.bots.console.talk import Conversation, visible
+    from dispatcher.bots.console.talk import ConsoleBot, visible
 
     settings, chat_id = start(), given_chat(chat)
     typed = say is None and sys.stdin.isatty()
-    conversation = Conversation(settings, chat_id, look=sys.stdout.isatty() and sys.stdin.isatty() and not json)
+    conversation = ConsoleBot(settings, chat_id, look=sys.stdout.isatty() and sys.stdin.isatty() and not json)
     while typed:
         try:
             text = input("> ")

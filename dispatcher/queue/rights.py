@@ -6,7 +6,6 @@ docs/telegram.md has the table. The bot checks the rights for its commands, the 
 
 from __future__ import annotations
 
-from dispatcher.memory.store.whose import in_group
 from shared.config.settings import Settings
 from shared.config.values import is_person
 from shared.text.translations import later, tr
@@ -48,21 +47,21 @@ class Rights:
         self._owners = settings.owner_ids
         self._private_chats = {str(chat) for chat in settings.allowed if chat > 0}
 
-    def unlimited(self, chat_id: str, user: str | None) -> bool:
+    def unlimited(self, in_group: bool, user: str | None) -> bool:
         """Whether this person may do anything that concerns this chat."""
-        return not in_group(chat_id) or user in self._owners
+        return not in_group or user in self._owners
 
-    def refusal(self, what: str, chat_id: str, user: str | None) -> str:
+    def refusal(self, what: str, in_group: bool, user: str | None) -> str:
         """Why this person may not do in this chat what only an owner may do in a group; "" if they may."""
-        if self.unlimited(chat_id, user):
+        if self.unlimited(in_group, user):
             return ""
         sentence = REFUSALS.get(what) or f"In a group only an owner may {what}."
         return f"{tr(sentence)} {_how(user)}"
 
-    def counts_all(self, chat_id: str, user: str | None) -> bool:
+    def counts_all(self, chat_id: str, in_group: bool, user: str | None) -> bool:
         """Whether this person is shown the figures of all chats here: an owner in a private chat. Without OWNERS, the person of the only private
         chat is assumed to be the owner."""
-        if in_group(chat_id):
+        if in_group:
             return False
         return user in self._owners or (not self._owners and self._private_chats == {chat_id})
 

@@ -16,10 +16,6 @@ class ChatSettings(BaseModel):
         True,
         description="show an answer while it is written: in private chats as a draft, elsewhere by edits; false: only when it is complete",
     )
-    buttons: bool = Field(
-        True,
-        description="Why? and Retry below the newest answer in a private chat, Stop below a placeholder; lists and questions always have buttons",
-    )
     media_dir: AbsolutePath | None = Field(
         None,
         description="folder for the files of messages that bot and dispatcher share (mode 2770, a group of both); unset: in Redis, for a day",

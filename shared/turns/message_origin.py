@@ -96,6 +96,11 @@ class Attachment:
         return cls(kind, _text(value.get("name"), FILE_NAME_CHARACTERS)) if isinstance(value, dict) and kind else None
 
 
+def is_group(chat_id: str, chat_type: str | None = None) -> bool:
+    """Whether a chat is a group. Bots of h-cli do not say so: they number groups below zero, which counts where no type is known."""
+    return chat_type == "group" if chat_type else chat_id.startswith("-")
+
+
 @dataclass(frozen=True)
 class Origin:
     """All of it; `NOWHERE` where nothing is known."""

@@ -21,7 +21,7 @@ from typing import Any
 
 from shared.text.translations import language_of
 from shared.turns.media import Media, media_of, media_words, with_media
-from shared.turns.message_origin import NOWHERE, Origin
+from shared.turns.message_origin import NOWHERE, Origin, is_group
 from shared.turns.speakers import UNNAMED
 from shared.wire import keys
 from shared.wire.ids import CHAT_ID_LENGTH, TASK_ID, chat_id_of, moment_of, task_id_of, timestamp_of, user_id_of
@@ -84,6 +84,10 @@ class Task:
 
     def __post_init__(self) -> None:
         _make_well_formed(self, "message", "name")
+
+    @property
+    def in_group(self) -> bool:
+        return is_group(self.chat_id, self.origin.chat_type)
 
     @property
     def said(self) -> str:

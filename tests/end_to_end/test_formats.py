@@ -11,7 +11,7 @@ from pathlib import Path
 import orjson
 import pytest
 
-from dispatcher.bots.telegram.state import Lease
+from dispatcher.bots.telegram.state import BotLease
 from dispatcher.bots.telegram.state import connect as connect_bot
 from dispatcher.health.checks import formats as checks
 from dispatcher.memory.store.tables import VERSION_TABLE
@@ -101,7 +101,7 @@ def test_the_bot_refuses_redis_of_a_newer_program(light: World) -> None:
     async def look() -> None:
         client = connect_bot(light.settings())
         try:
-            await Lease(client).refuse_newer()
+            await BotLease(client).refuse_newer()
         finally:
             await client.aclose()
 

@@ -9,7 +9,6 @@ from dispatcher.answering.commands.command import ChatCommand, CommandReply
 from dispatcher.answering.commands.explanation import why_text
 from dispatcher.answering.retry import keep_trying
 from dispatcher.memory.day.memory import DayMemory
-from dispatcher.memory.store.whose import in_group
 from dispatcher.queue.chat.records import ChatRecords
 from shared.text.translations import later, tr
 from shared.turns.records import Task, Turn
@@ -79,7 +78,7 @@ class RetryCommand:
 
 def _may(task: Task, turn: Turn) -> bool:
     """In a group only one's own message: it will be stored as said by who asks again."""
-    return not in_group(task.chat_id) or (turn.user_id is not None and turn.user_id == task.user_id)
+    return not task.in_group or (turn.user_id is not None and turn.user_id == task.user_id)
 
 
 def _again(task: Task, turn: Turn) -> Task:

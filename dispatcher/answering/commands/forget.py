@@ -101,7 +101,7 @@ class ForgetCommands:
         self._queue, self._records, self._day, self._rights = queue, records, day, rights
 
     async def reply_to(self, task: Task, text: str, now: float) -> CommandReply:
-        if refusal := self._rights.refusal(FORGETTING, task.chat_id, task.user_id):
+        if refusal := self._rights.refusal(FORGETTING, task.in_group, task.user_id):
             return CommandReply(refusal)
         command = parse(text)
         if command.name == "explain":

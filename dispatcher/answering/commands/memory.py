@@ -209,4 +209,4 @@ class MemoryCommands:
         """Why this person may not do this with an entry; "" for their own, and with `shared_too` for the whole chat's."""
         own = entry is not None and entry.user_id is not None and entry.user_id == task.user_id
         shared = entry is not None and entry.user_id is None and shared_too
-        return "" if own or shared else self._rights.refusal(what, task.chat_id, task.user_id)
+        return "" if own or shared else self._rights.refusal(what, task.in_group, task.user_id)

@@ -26,7 +26,7 @@ class TimeZoneCommand:
     async def reply_to(self, task: Task, text: str, now: float) -> CommandReply:
         if not text:
             return CommandReply("\n".join([await self._shown(task, now), tr(ZONE_USAGE)]))
-        if refusal := self._rights.refusal(CHANGING_ZONE, task.chat_id, task.user_id):
+        if refusal := self._rights.refusal(CHANGING_ZONE, task.in_group, task.user_id):
             return CommandReply(refusal)
         zone = None if text.lower() == "default" else zone_named(text)
         if zone is None and text.lower() != "default":

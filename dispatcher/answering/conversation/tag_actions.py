@@ -40,7 +40,7 @@ class TagActions:
         if not parsed.tags:
             return
         acting = [tag for tag in parsed.tags if tag.kind is not tags.TagKind.PICTURE]
-        refusal = self._rights.refusal(FORGETTING_OTHERS, task.chat_id, task.user_id)
+        refusal = self._rights.refusal(FORGETTING_OTHERS, task.in_group, task.user_id)
         given = (task, turn.session, acting, turn.answered_at, refusal)
         notes = list[str]()
         try:

@@ -31,13 +31,13 @@ POLL_SECONDS = 0.1
 USER = "cli"
 
 
-class Terminal:
+class LiveAnswer:
     """Where an answer grows: its last lines, which are gone when it is there. Nothing where nobody looks."""
 
     def __init__(self, wanted: bool) -> None:
         self._live = Live(console=Console(), transient=True) if wanted else None
 
-    def __enter__(self) -> Terminal:
+    def __enter__(self) -> LiveAnswer:
         if self._live:
             self._live.start()
         return self
@@ -66,7 +66,7 @@ class Terminal:
             self._live.start()
 
 
-class Conversation:
+class ConsoleBot:
     """One chat, as a terminal has it. `look`: somebody looks at the terminal."""
 
     def __init__(self, settings: Settings, chat_id: str, *, look: bool) -> None:
@@ -84,7 +84,7 @@ class Conversation:
                 f"The message is too long: {len(raw)} bytes, and the limit is {most} (TASK_BYTES). Shorten it."
             )
         self._push(raw)
-        with Terminal(self._look) as terminal:
+        with LiveAnswer(self._look) as terminal:
             return asyncio.run(self._answer(task_id, seconds, terminal))
 
     def _push(self, raw: bytes) -> None:
@@ -95,7 +95,7 @@ class Conversation:
             except NoDispatcher as error:  # another program's may answer
                 typer.echo(f"note: {error}", err=True)
 
-    async def _answer(self, task_id: str, seconds: float, terminal: Terminal) -> Result:
+    async def _answer(self, task_id: str, seconds: float, terminal: LiveAnswer) -> Result:
         async with open_async_redis(self._settings.redis_url, COMMAND) as redis:
             answers, junk = Answers(redis, self._secret), dict[str, str]()
             deadline = time.monotonic() + seconds
@@ -116,7 +116,7 @@ class Conversation:
             f"No answer within {seconds:g} s. Is the dispatcher running (hmem run)? The message stays queued."
         )
 
-    async def _meanwhile(self, redis: Redis, answers: Answers, task_id: str, terminal: Terminal) -> None:
+    async def _meanwhile(self, redis: Redis, answers: Answers, task_id: str, terminal: LiveAnswer) -> None:
         """Show what is written, and have tools allowed or denied."""
         for one, raw in (await answers.partials([task_id])).items():
             try:

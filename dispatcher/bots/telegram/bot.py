@@ -98,7 +98,7 @@ class Bot:
         self._process = process_name()
         self._own_name = f"me-{telegram.account}"
         self._presses, self._marks = Presses(secret), marks
-        keyboards = Keyboards(telegram, marks, self._presses, stops=settings.buttons)
+        keyboards = Keyboards(telegram, marks, self._presses)
         self._partials = Partials(telegram, state, keyboards) if settings.stream else None
         self._approvals = approvals
         self._questions = ApprovalQuestions(telegram, approvals, self._presses, allowed)

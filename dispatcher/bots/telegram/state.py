@@ -261,7 +261,7 @@ class Chats:
         await self._redis.hset(keys.chat_settings(chat), "language", language or "")
 
 
-class Lease:
+class BotLease:
     """One bot per Redis."""
 
     def __init__(self, redis: Redis) -> None:
@@ -295,7 +295,7 @@ class BotState:
     def __init__(self, settings: Settings, redis: Redis, secret: str) -> None:
         self.queue = Queue(settings, redis, secret)
         self.updates, self.deliveries = Updates(settings, redis, self.queue), Deliveries(redis)
-        self.chats, self.lease, self.answers = Chats(redis), Lease(redis), Answers(redis, secret)
+        self.chats, self.lease, self.answers = Chats(redis), BotLease(redis), Answers(redis, secret)
 
 
 def _scripts(redis: Redis, *names: str) -> list[AsyncScript]:

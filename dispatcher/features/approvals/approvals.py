@@ -24,7 +24,6 @@ from redis.exceptions import RedisError
 from dispatcher.answering.turn import ForClaude, TurnInProgress
 from dispatcher.features.approvals.server import APPROVER, approval_server
 from dispatcher.features.approvals.settings import ApprovalSettings
-from dispatcher.memory.store.whose import in_group
 from shared.config.settings import Settings
 from shared.config.tools import ChatTools
 from shared.hooks import hook
@@ -82,7 +81,7 @@ class Approvals:
             if asked > MOST_QUESTIONS:
                 log.warning("a tool is denied: too many questions for one answer", tool=tool)
                 return TOO_MANY.format(tool=tool)
-            if not (task.user_id or self._owners or not in_group(task.chat_id)):
+            if not (task.user_id or self._owners or not task.in_group):
                 return NO_PERSON.format(tool=tool)
             if (shown := shown_input(given)) is None:
                 await _Asking(self, task, tool, given, "").denied()

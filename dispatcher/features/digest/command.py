@@ -30,7 +30,7 @@ class DigestCommand:
     async def reply_to(self, task: Task, text: str, now: float) -> CommandReply:
         """Switched on, the first one comes at the next REPORT_AT; switching on twice changes nothing."""
         chat, wanted = task.chat_id, text.strip().lower()
-        refusal = self._rights.refusal("switch the digest on or off", chat, task.user_id)
+        refusal = self._rights.refusal("switch the digest on or off", task.in_group, task.user_id)
         if refusal and wanted:
             return CommandReply(refusal, error=True)
         if wanted not in ("", "on", "off"):

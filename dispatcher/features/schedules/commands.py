@@ -61,7 +61,7 @@ class ScheduleCommands:
     async def reply_to(self, task: Task, text: str, now: float) -> CommandReply:
         if not self._day.wanted:
             return CommandReply(tr(NO_STORE))
-        if text and self._owners_only and (refusal := self._rights.refusal(ASKING, task.chat_id, task.user_id)):
+        if text and self._owners_only and (refusal := self._rights.refusal(ASKING, task.in_group, task.user_id)):
             return CommandReply(refusal)
         try:
             return await asyncio.to_thread(self._reply, task, text, now)
@@ -111,7 +111,7 @@ class ScheduleCommands:
         until = self._until(task, given["until"], now) if verb == "snooze" else None
         if one is not None and one.kind is self._schedule_kind:
             mine = one.user_id is None or one.user_id == task.user_id
-            refusal = self._rights.refusal(CHANGING_SCHEDULES, task.chat_id, task.user_id)
+            refusal = self._rights.refusal(CHANGING_SCHEDULES, task.in_group, task.user_id)
             if refusal and not mine:
                 return CommandReply(refusal)
         else:

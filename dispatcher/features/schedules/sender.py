@@ -25,6 +25,7 @@ from dispatcher.queue.chat.zones import chosen_language
 from dispatcher.queue.scripts import script_text
 from shared.system.faults import crash_point
 from shared.text.translations import later, speaking, tr
+from shared.turns.message_origin import is_group
 from shared.turns.records import dumps
 from shared.turns.signed.results import Button, keyboard_json
 from shared.wire import keys
@@ -104,7 +105,7 @@ class ScheduleSender:
         task |= {"user_id": one.user_id} if one.user_id else {}
         task |= {"name": one.name} if one.name else {}
         task |= {"language": language} if language else {}
-        task |= {"chat_type": "group" if chat_id.startswith("-") else "private"}
+        task |= {"chat_type": "group" if is_group(chat_id) else "private"}
         waiting = {"chat": chat_id, "at": now} | ({"user": one.user_id} if one.user_id else {})
         waiting |= {"language": language} if language else {}
         refusal = {

@@ -34,7 +34,7 @@ class UsageCommand:
 
     async def reply_to(self, task: Task, text: str, now: float) -> CommandReply:  # noqa: ARG002
         here, everywhere = await self._usage.days(task.chat_id, now, MONTH)
-        sees_all = self._rights.counts_all(task.chat_id, task.user_id)
+        sees_all = self._rights.counts_all(task.chat_id, task.in_group, task.user_id)
         parts = [_table(tr("This chat:"), here)]
         if sees_all:
             parts.append(_table(tr("All chats:"), everywhere))

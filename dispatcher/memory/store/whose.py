@@ -18,14 +18,9 @@ if TYPE_CHECKING:
 
 def speaker_of(task: Task) -> dict[str, str | None]:
     """The fields of a memory that say who said it; none in a private chat, and for who writes in the name of a group or a channel."""
-    if not in_group(task.chat_id) or task.user_id is None or not is_person(task.user_id):
+    if not task.in_group or task.user_id is None or not is_person(task.user_id):
         return {}
     return {"user_id": task.user_id, "name": task.name}
-
-
-def in_group(chat_id: str) -> bool:
-    """Whether a chat is a group: Telegram numbers them below zero."""
-    return chat_id.startswith("-")
 
 
 def without_speaker(fields: Mapping[str, Any]) -> dict[str, Any]:

@@ -19,7 +19,7 @@ import orjson
 
 from dispatcher.memory.dates.fact_dates import ends
 from dispatcher.memory.relevance import coverage
-from dispatcher.memory.store.whose import in_group, is_own, is_own_or_shared, speaker_of
+from dispatcher.memory.store.whose import is_own, is_own_or_shared, speaker_of
 from dispatcher.memory.typed.judging import Draft, store_drafts
 from dispatcher.memory.typed.memories import GroundMoved
 from dispatcher.memory.typed.sentences import (
@@ -260,7 +260,7 @@ class Acting:
     def _match(self, task: Task, text: str, kinds: Collection[str] | None, *, all_too: bool) -> MemoryMatch:
         """What the person means: their own and the chat's first; those of others only if `all_too`."""
         of_theirs = partial(is_own_or_shared, user=task.user_id)
-        match = self._remembering.match(task.chat_id, text, kinds, of_theirs if in_group(task.chat_id) else None)
+        match = self._remembering.match(task.chat_id, text, kinds, of_theirs if task.in_group else None)
         return self._remembering.match(task.chat_id, text, kinds) if all_too and not match.memories else match
 
     def _completing(self, task: Task, tag: Tag, now: float, *, all_too: bool) -> Effect:

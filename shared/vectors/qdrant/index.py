@@ -29,6 +29,7 @@ from shared.embedding.models import EmbeddingIdentity
 from shared.errors import IndexServerUnavailable, ReleaseRefused, SettingsError
 from shared.ranking.question import Match
 from shared.release.parts import Earlier
+from shared.turns.message_origin import is_group
 from shared.vectors import on_server
 from shared.vectors.base import Checked, Corpus, VectorIndex, refuse_without_library
 from shared.vectors.on_server import SELF_CHECK_EVERY, Served, ServedBackend, is_left_over, read_served
@@ -83,10 +84,10 @@ def point_id(chat_id: str, chunk_id: str) -> str:
 
 
 def channel_of(chat_id: str) -> str:
-    """As Telegram numbers chats: `private` above zero, `group` below; `other` for what is no number."""
+    """`group` or `private`, by a number of the wire; `other` for what is no number."""
     if not re.fullmatch(r"-?[0-9]+", chat_id, re.ASCII):
         return "other"
-    return "group" if chat_id.startswith("-") else "private"
+    return "group" if is_group(chat_id) else "private"
 
 
 def payload_of(chat_id: str, chunk_id: str, said_at: float | None) -> dict[str, Any]:

@@ -12,6 +12,7 @@ import pytest
 from dispatcher.queue.rights import Rights
 from shared.turns.records import loads_object
 from tests.servers.telegram_messages import mention
+from tests.support.day import hcli_bot
 from tests.support.day.talking import CLAUDE
 from tests.support.day.telegram_bot import GROUP, Stage, says, staged, wait_until
 from tests.support.machine import wait_for
@@ -147,14 +148,14 @@ def test_an_edited_text_is_its_editors(stage: Stage, group: int) -> None:
 ])  # fmt: skip
 def test_the_counters_of_all_chats_are_the_owners(light: World, owners: str, chats: str, chat: str, user: str | None, may: bool) -> None:  # fmt: skip
     rights = Rights(light.settings(owners=owners, allowed_chats=chats))
-    assert rights.counts_all(chat, user) is may
+    assert rights.counts_all(chat, chat.startswith("-"), user) is may
 
 
 @pytest.mark.parametrize(
     "user", [None, "", "0", "-100123", "1087968824", "136817688", "777000", "cli", "9" * 5000, "٧"]
 )
 def test_only_a_persons_own_number_is_offered_for_owners(light: World, user: str | None) -> None:
-    said = Rights(light.settings(owners="7")).refusal("x", "-100", user)
+    said = Rights(light.settings(owners="7")).refusal("x", True, user)
     assert said.endswith("write as yourself.")
     assert user is None or len(user) < 4 or user not in said
 
@@ -234,3 +235,11 @@ def test_a_members_wish_that_waits_reaches_only_what_they_said(light: World) -> 
     (kept,) = [json.loads(raw) for raw in light.redis.lrange("hcli:mem:tags", 0, -1)]
     assert ([tag["kind"] for tag in kept["tags"]], kept["user_id"]) == (["FORGET", "REMEMBER"], "8")
     assert kept["refusal"].startswith("In a group only an owner may"), "it reaches only what this member said"
+
+
+def test_a_chat_is_a_group_by_its_type_whatever_its_id(light: World, bot: hcli_bot.Bot) -> None:
+    light.start_dispatcher(OWNERS="7")
+    refused = "In a group only an owner may change the time zone."
+    assert refused in bot.ask("/timezone Europe/Berlin", "room", chat_type="group", user_id=8)
+    assert refused not in bot.ask("/timezone Europe/Berlin", "room", chat_type="private", user_id=8)
+    assert refused in bot.ask("/timezone Europe/Berlin", "-100123", user_id=8), "h-cli's bot gives no type"

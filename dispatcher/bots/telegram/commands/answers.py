@@ -90,19 +90,19 @@ class Commands:
         return BotAnswer(answer) if isinstance(answer, str) else answer
 
     async def _answer(self, incoming: IncomingMessage) -> BotAnswer | str | None:
-        chat, user = str(incoming.chat), incoming.own_id
+        chat, group, user = str(incoming.chat), not incoming.private, incoming.own_id
         if incoming.command in ("start", "help"):
-            return help_text(owner=self._rights.counts_all(chat, user))
+            return help_text(owner=self._rights.counts_all(chat, group, user))
         if incoming.command in ("invite", "guests"):
             return await self.guests.answer(incoming)
         if incoming.command == "new":
-            return self._rights.refusal("start a new conversation", chat, user) or await self._new(chat)
+            return self._rights.refusal("start a new conversation", group, user) or await self._new(chat)
         if incoming.command == "status":
             return await self._status(chat)
         if incoming.command == "cancel":
-            return await self._cancel(chat, user)
+            return await self._cancel(chat, group, user)
         if incoming.command == "stop":
-            return await self.stop(chat, user, incoming.text.strip())
+            return await self.stop(incoming)
         choices = {
             "model": ("change the model", self._model),
             "language": ("change the language", self._language),
@@ -110,7 +110,7 @@ class Commands:
         if choice := choices.get(incoming.command):
             what, choose = choice
             wanted = incoming.text.strip().lower()
-            refusal = self._rights.refusal(what, chat, user)
+            refusal = self._rights.refusal(what, group, user)
             return refusal if refusal and wanted else await choose(incoming, wanted, may=not refusal)
         return None
 
@@ -144,9 +144,9 @@ class Commands:
         work = dispatcher_text(living, gone, queued, taken, by_another=self._state.queue.answered_by_another)
         return f"{work} {counts}\n{night}"
 
-    async def _cancel(self, chat: str, user: str | None) -> str:
+    async def _cancel(self, chat: str, group: bool, user: str | None) -> str:
         """Answers queued tasks itself and asks the dispatcher to stop the running ones. A member of a group can cancel only their own."""
-        unlimited = self._rights.unlimited(chat, user)
+        unlimited = self._rights.unlimited(group, user)
 
         def may(whose: str | None) -> bool:
             return unlimited or (user is not None and whose == user)
@@ -164,18 +164,20 @@ class Commands:
         return (
             text
             if asked == len(left)
-            else f"{text} {self._rights.refusal('cancel the messages of others', chat, user)}"
+            else f"{text} {self._rights.refusal('cancel the messages of others', group, user)}"
         )
 
-    async def stop(self, chat: str, user: str | None, task_id: str) -> str:
+    async def stop(self, incoming: IncomingMessage) -> str:
         """Cancel one message; without an id as `/cancel`."""
+        chat, group, user = str(incoming.chat), not incoming.private, incoming.own_id
+        task_id = incoming.text.strip()
         if not task_id:
-            return await self._cancel(chat, user)
+            return await self._cancel(chat, group, user)
         one = (await self._unanswered()).get(task_id)
         if one is None or one.chat != chat:
             return tr(ANSWERED)
-        if not (self._rights.unlimited(chat, user) or (user is not None and one.user == user)):
-            return self._rights.refusal("cancel the messages of others", chat, user)
+        if not (self._rights.unlimited(group, user) or (user is not None and one.user == user)):
+            return self._rights.refusal("cancel the messages of others", group, user)
         for raw, task in await self._state.queue.queued():
             if task.task_id == task_id and await self._state.queue.cancel_queued(raw, task):
                 return tr(CANCELLED)

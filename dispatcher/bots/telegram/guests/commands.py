@@ -18,6 +18,7 @@ from dispatcher.queue.chat.guests import Guest
 from dispatcher.queue.rights import Rights
 from shared.text.format import day_text, time_text
 from shared.text.translations import later, tr
+from shared.turns.message_origin import is_group
 from shared.turns.signed.results import Button, Keyboard, keyboard, row_of
 from shared.turns.speakers import label
 
@@ -70,7 +71,7 @@ class GuestCommands:
         """Of `/invite` and `/guests`."""
         if incoming.command == "invite" and not incoming.private:
             return BotAnswer(await self.here(incoming) or tr(USAGE))
-        if not self._rights.counts_all(str(incoming.chat), incoming.own_id):
+        if not self._rights.counts_all(str(incoming.chat), not incoming.private, incoming.own_id):
             return BotAnswer(tr(OWNERS_ONLY))
         if incoming.command == "invite":
             return await self._invite(incoming)
@@ -80,7 +81,7 @@ class GuestCommands:
         """`/invite here` of an owner in a group: what is said; None for anybody else, and for any other text."""
         if incoming.private or incoming.command != "invite" or incoming.text.strip().lower() != "here":
             return None
-        if not self._rights.unlimited(str(incoming.chat), incoming.own_id):
+        if not self._rights.unlimited(not incoming.private, incoming.own_id):
             return None
         if await self._allowed.has(incoming.chat):
             return tr(HERE_ALREADY)
@@ -114,7 +115,7 @@ class GuestCommands:
         return BotAnswer("\n".join([*([said, ""] if said else []), *lines]), _buttons(some, page, pages))
 
     def _line(self, guest: Guest) -> str:
-        text = tr(GROUP_LINE) if guest.chat.startswith("-") else tr(PERSON_LINE)
+        text = tr(GROUP_LINE) if is_group(guest.chat) else tr(PERSON_LINE)
         return text.format(
             name=_name(guest), chat=guest.chat, day=day_text(guest.since, self._zone), by=guest.by or "-"
         )

@@ -61,7 +61,7 @@ class Invitations:
         key, now = keys.invite(hashed(code)), time.time()
         raw = cast(bytes | None, await self._redis.get(key))
         by = _inviter(raw)
-        by = by if self._rights.counts_all(by, by) else ""  # who is no owner any more invites nobody
+        by = by if self._rights.counts_all(by, False, by) else ""  # who is no owner any more invites nobody
         guest = Guest(str(chat), name, now, by)
         told = tr(JOINED).format(name=label("user", name), chat=chat)
         return int(

@@ -110,7 +110,7 @@ class Pressed:
         """Its answer replaces the message that was pressed, or is a message of its own; returns what is shown for a moment."""
         chat, user = str(incoming.chat), incoming.own_id
         if incoming.command == "stop":
-            return await self._commands.stop(chat, user, incoming.text)
+            return await self._commands.stop(incoming)
         apart = incoming.command in APART
         reply_to = incoming.message or None if apart else None
         record = Waiting(

@@ -69,6 +69,8 @@ class ApprovalQuestions:
             return REDIS_DOWN_SECONDS
         self._later = {name: at for name, at in self._later.items() if name in found}
         for name, question in found.items():
+            if not _chat(question):  # another bot's, such as the terminal's
+                continue
             if name not in self._doing and self._later.get(name, 0.0) <= time.monotonic():
                 task = self._doing[name] = asyncio.create_task(self._do(name, question))
                 task.add_done_callback(lambda _, name=name: self._doing.pop(name, None))  # type: ignore[misc]

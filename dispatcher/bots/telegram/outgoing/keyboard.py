@@ -20,10 +20,10 @@ STOP = later("Stop")
 
 
 class Keyboards:
-    """One per bot. `stops`: whether placeholders have `Stop` (the setting BUTTONS)."""
+    """One per bot."""
 
-    def __init__(self, telegram: Telegram, marks: ChatMarks, presses: Presses, *, stops: bool) -> None:
-        self._telegram, self._marks, self._presses, self._stops = telegram, marks, presses, stops
+    def __init__(self, telegram: Telegram, marks: ChatMarks, presses: Presses) -> None:
+        self._telegram, self._marks, self._presses = telegram, marks, presses
 
     def below(self, record: Waiting, buttons: Keyboard) -> ButtonRows:
         """The buttons of a result as Telegram takes them."""
@@ -32,7 +32,7 @@ class Keyboards:
 
     def stop(self, task_id: str, record: Waiting) -> ButtonRows:
         """Below the placeholder of an answer; a command is answered at once, and the message that was pressed is no placeholder."""
-        if not self._stops or record.command:
+        if record.command:
             return []
         return self.below(record, keyboard(row_of((tr(STOP), f"/stop {task_id}"))))
 

@@ -21,7 +21,7 @@ FORMS = [form for form in FILES + COMMANDS + MARKS if "\x00" not in form]
 
 @pytest.fixture(scope="module")
 def talk(redis_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Talk]:
-    with talking(redis_url, tmp_path_factory.mktemp("hostile"), BUTTONS="false") as made:
+    with talking(redis_url, tmp_path_factory.mktemp("hostile")) as made:
         home = made.stage.world.root
         (home / "note.txt").write_text("SECRET-file\n")
         for name, text in {
