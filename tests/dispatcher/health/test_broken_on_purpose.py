@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from dispatcher.health.doctor import every_check
 from tests.support.broken.breaking import Unmakeable
 from tests.support.broken.faults import FAULTS, Answer, Fault
 from tests.support.broken.installation import ANSWER, Installation, Said, after_nights, empty_installation, installation
@@ -54,6 +55,7 @@ QUICK = {
 
 @pytest.mark.parametrize("fault", [
     pytest.param(fault, marks=() if fault.name in QUICK else pytest.mark.slow, id=fault.name.replace(" ", "-")) for fault in FAULTS
+    if fault.doctor.check in {check.name for check in every_check()}  # a feature may be taken out
 ])  # fmt: skip
 def test_what_is_broken_is_named_with_what_to_do(fault: Fault, host: Installation) -> None:
     try:

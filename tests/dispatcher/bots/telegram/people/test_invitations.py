@@ -133,6 +133,7 @@ def test_a_removed_guest_is_refused_at_once_and_their_memory_stays(stage: Stage,
 
 
 def test_a_removed_guest_gets_nothing_from_the_outbox_or_schedules(stage: Stage, stranger: int) -> None:
+    pytest.importorskip("dispatcher.features.schedules", reason="without the feature")
     say(stage, stranger, invite(stage), WELCOME)
     say(stage, stranger, "/every day 8:00 what is new?", "Question 1")
     stage.redis.hset(keys.GUESTS, str(stranger), b'{"name": "x", "since": 1, "by": "1", "removed": 2}')

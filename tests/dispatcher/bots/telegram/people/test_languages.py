@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from dispatcher.bots.telegram.commands.answers import stranger
 from shared.text.translations import speaking, tr
 from shared.wire import keys
@@ -24,6 +26,7 @@ def told(stage: Stage, chat: int, text: str, user: dict[str, object] | None = UW
 
 
 def test_bot_and_dispatcher_speak_as_the_senders_telegram_or_as_the_chat_chose(stage: Stage) -> None:
+    pytest.importorskip("dispatcher.features.usage", reason="without the feature")
     chat = 9912
     told(stage, chat, "/new")
     with speaking("de"):
