@@ -15,44 +15,44 @@ from tests.support.world import REPOSITORY
 #: Room → the most lines of code that it may have. A room that has shrunk by more than LEEWAY gets a smaller budget.
 BUDGETS = {
     "dispatcher": 0,
-    "dispatcher/answering": 3155,
+    "dispatcher/answering": 1855,
+    "dispatcher/bots": 3500,
     "dispatcher/chat_data": 2565,
-    "dispatcher/claude": 1165,
-    "dispatcher/cli": 1480,
-    "dispatcher/features": 2550,
-    "dispatcher/health": 2520,
-    "dispatcher/installation": 2230,
-    "dispatcher/memory": 6575,
-    "dispatcher/prompt": 850,
-    "dispatcher/queue": 1305,
-    "dispatcher/releases": 510,
-    "dispatcher/bots": 3380,
-    "nightly": 470,
+    "dispatcher/claude": 835,
+    "dispatcher/cli": 1425,
+    "dispatcher/features": 5730,
+    "dispatcher/health": 1555,
+    "dispatcher/installation": 2115,
+    "dispatcher/memory": 6265,
+    "dispatcher/prompt": 865,
+    "dispatcher/queue": 1195,
+    "dispatcher/releases": 505,
+    "nightly": 465,
     "nightly/archive": 2880,
     "nightly/backfill": 460,
-    "nightly/cli": 860,
-    "nightly/imports": 3160,
+    "nightly/cli": 815,
+    "nightly/imports": 3225,
     "nightly/index": 1265,
     "nightly/night": 830,
     "nightly/steps": 1025,
     "nightly/writing": 375,
-    "scripts": 4440,
-    "shared": 145,
-    "shared/config": 1055,
+    "scripts": 3800,
+    "shared": 160,
+    "shared/config": 970,
     "shared/delivery": 810,
     "shared/embedding": 985,
-    "shared/ranking": 940,
+    "shared/ranking": 840,
     "shared/release": 830,
-    "shared/search": 1680,
-    "shared/system": 1295,
-    "shared/text": 1500,
-    "shared/turns": 1175,
-    "shared/vectors": 2145,
-    "shared/wire": 1130,
-    "tests": 51000,
+    "shared/search": 1670,
+    "shared/system": 1285,
+    "shared/text": 1585,
+    "shared/turns": 1180,
+    "shared/vectors": 2130,
+    "shared/wire": 1105,
+    "tests": 50905,
 }
 LEEWAY = 0.05
-SETTINGS, COMMANDS, EXIT_CODES = 90, 48, 32
+SETTINGS, COMMANDS, EXIT_CODES = 82, 39, 26
 
 
 def code_lines(path: Path) -> int:
@@ -81,7 +81,7 @@ def test_no_room_grows_and_budgets_follow_the_rooms_down() -> None:
 
 def test_the_whole_is_within_its_budget() -> None:
     product = sum(lines for room, lines in BUDGETS.items() if room not in ("scripts", "tests"))
-    assert product <= 54_000
+    assert product <= 53_300
 
 
 def test_settings_commands_and_exit_codes_are_few() -> None:
