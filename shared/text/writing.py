@@ -64,6 +64,8 @@ _COMPATIBLE = re.compile("[\uff01-\uffee\ufb00-\ufb06\u3300-\u33ff]+")
 _POINTS = re.compile(
     "[\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\u0610-\u061a\u0640\u064b-\u065f\u0670\u06d6-\u06dc\u06df-\u06e8\u06ea-\u06ed]"
 )
+#: What may be a code point without a character, which FTS5 takes for a letter, and Python does not.
+_NO_LETTER = re.compile(r"[^\w\s\x00-\x7f]")
 #: Letters that no decomposition folds.
 _FOLDED = str.maketrans(
     {"ß": "ss", "ẞ": "ss", "ı": "i", "æ": "ae", "Æ": "Ae", "œ": "oe", "Œ": "Oe", "ø": "o", "Ø": "O", "đ": "d", "Đ": "D",
@@ -93,10 +95,12 @@ def indexable(text: str) -> str:
 def spaced(text: str) -> str:
     """The text with what is written without blanks as pairs of characters, with a blank between; the same again if it is given that.
 
-    Characters are composed (NFC), full-width forms are ordinary ones, and Hebrew and Arabic points are left out.
+    Characters are composed (NFC), full-width forms are ordinary ones, and Hebrew and Arabic points are left out. A code point that is not assigned,
+    or for private use, is a blank.
     """
     if text.isascii():
         return text
+    text = _NO_LETTER.sub(lambda found: " " if unicodedata.category(found[0]) in ("Cn", "Co") else found[0], text)
     text = _COMPATIBLE.sub(lambda found: normalized("NFKC", found[0]), normalized("NFC", text))
     return _RUN.sub(_paired, _POINTS.sub("", text))
 

@@ -182,7 +182,7 @@ EXPECTED = {
     ("hcli:memory:t:user", "unlink"): {"night"},
     ("hcli:results:t", "get"): {"bot", "hcli-bot", "dispatcher", "owner"},
     ("hcli:results:t", "set"): {"bot", "hcli-bot", "dispatcher", "hcli-dispatcher", "owner"},
-    ("hcli:results:t", "del"): {"bot", "hcli-bot", "owner"}, ("hcli:results:t", "getdel"): {"owner"},
+    ("hcli:results:t", "del"): {"bot", "hcli-bot", "owner"}, ("hcli:results:t", "getdel"): set(),
     ("hcli:mem:tombstones", "rpush"): {"dispatcher", "owner"}, ("hcli:mem:tombstones", "lrange"): {"night", "owner"},
     ("hcli:mem:tombstones", "lrem"): set(), ("hcli:mem:tombstones", "del"): set(), ("hcli:mem:tombstones", "ltrim"): set(),
     ("hcli:mem:night:owner", "set"): {"night"}, ("hcli:mem:night:owner", "get"): {"night", "owner"},

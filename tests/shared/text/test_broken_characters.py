@@ -143,3 +143,10 @@ def test_one_text_without_a_vector_costs_no_other_its_own(world: World, monkeypa
     (night,) = world.night()
     assert night["not_embedded"] == {"the model has no vector for it (RuntimeError)": 1}
     assert "breaks the model" in world.command("hmem", "search", "7", "breaks").stdout
+
+
+def test_code_points_without_a_character_stop_no_release(light: World) -> None:
+    """FTS5 takes them for letters and Python does not, so words beside them were in no question: the trial refused each release."""
+    light.say("t1", "Q1\U000b5f54xF\U00050010?uF\ue000b\x0b" + "word " * 300)
+    light.night()
+    assert (light.root / "memory" / "current").exists()

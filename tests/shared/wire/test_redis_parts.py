@@ -41,7 +41,7 @@ def test_doctor_judges_each_user_by_its_own_rows(user: str, installed: World, gu
 
     assert rights().state == "ok"
     before = installed.redis.dbsize()
-    changed = {"owner": "getdel", "bot": "lset", "dispatcher": "hset", "night": "incrby"}[user]
+    changed = {"owner": "getrange", "bot": "lset", "dispatcher": "hset", "night": "incrby"}[user]
     saved = next(line for line in map(_text, installed.redis.acl_list()) if line.startswith(f"user {user} "))
     without = re.sub(rf" \+{changed}\b", "", saved).split()[2:]
     try:
