@@ -91,7 +91,7 @@ def check_report_chat(setup: Setup) -> Finding:
     )
 
 
-CHECKS: Sequence[Check] = (
+DIGEST_CHECKS: Sequence[Check] = (
     Check("missed night", check_missed_night, needs=("redis",), alarm="warning"),
     Check("answers", check_answers, needs=("redis",), alarm="warning"),
     Check("report chat", check_report_chat, needs=("redis",)),

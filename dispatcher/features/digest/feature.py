@@ -46,9 +46,9 @@ def menu() -> Mapping[str, str]:
 
 @hook
 def checks() -> Sequence[Check]:
-    from dispatcher.features.digest.checks import CHECKS
+    from dispatcher.features.digest.checks import DIGEST_CHECKS
 
-    return CHECKS
+    return DIGEST_CHECKS
 
 
 @hook

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from nightly.archive.segments import RawRecord
 from nightly.imports.candidates import ReadCandidate, Wanted
-from nightly.imports.readers import hcli_audit_log, hcli_sessions, jsonl, telegram
+from nightly.imports.readers import jsonl, telegram
+from nightly.imports.readers.hcli import audit_log, sessions
 from shared.errors import InvalidInput
 from shared.turns.records import Turn
 from tests.nightly.imports.exports.builders import left, turns
@@ -109,7 +110,7 @@ def test_any_turns_come_back_from_json_lines(tmp_path: Path, given_turns: list[t
 
 
 def read_chunks(path: Path, wanted: Wanted = ALL) -> list[ReadCandidate]:
-    return list(hcli_sessions.read(path, 0, wanted))
+    return list(sessions.read(path, 0, wanted))
 
 
 @pytest.mark.parametrize("crlf", [False, True])
@@ -177,7 +178,7 @@ def test_any_turns_come_back_from_a_session_file(tmp_path: Path, blocks: list[tu
 def read_audit(folder: Path, entries: list[dict[str, Any] | str], wanted: Wanted) -> list[ReadCandidate]:
     lines = [entry if isinstance(entry, str) else json.dumps(entry) for entry in entries]
     path = write(folder / "audit.log", "\n".join(lines).encode())
-    return list(hcli_audit_log.Log([path], wanted).read(path, 0))
+    return list(audit_log.Log([path], wanted).read(path, 0))
 
 
 def test_an_audit_log(tmp_path: Path) -> None:

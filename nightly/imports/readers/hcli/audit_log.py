@@ -10,15 +10,13 @@ from __future__ import annotations
 import contextlib
 import re
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
 
 from nightly.imports.candidates import ReadCandidate, Wanted, lines_of, read_turn
-from nightly.imports.hooks import ImportFormat, Reader, Source
 from shared.errors import InvalidInput
-from shared.hooks import hook
 from shared.text.times import moment
 from shared.turns.records import RecordRefused, Turn, chat_id_of, loads_object, task_id_of, timestamp_of, user_id_of
 
@@ -115,11 +113,3 @@ def _time(record: dict[str, Any]) -> float:
         if isinstance(error, RecordRefused):
             raise
         raise RecordRefused("the timestamp is not a valid time") from error
-
-
-@hook
-def import_formats() -> Sequence[ImportFormat]:
-    def reader(source: Source) -> Reader:
-        return Log(source.files, source.wanted).read
-
-    return [ImportFormat("audit", "h-cli's audit log", reader, "*.jsonl", of_a_chat=True)]

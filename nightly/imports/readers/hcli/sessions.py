@@ -13,15 +13,13 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
 from nightly.imports.candidates import BOM, ReadCandidate, Wanted, made_up_id, open_input, read_turn
-from nightly.imports.hooks import ImportFormat, Reader, Source
 from shared.errors import InvalidInput
-from shared.hooks import hook
 from shared.turns.records import RecordRefused, Turn, chat_id_of
 
 SOURCE = "chunks"
@@ -148,11 +146,3 @@ def _turn(chat_id: str, block: Block, equal: Counter[str]) -> Turn | None:
     equal[same] += 1
     task_id = same if equal[same] == 1 else made_up_id("chunk", chat_id, moment, role, content, equal[same])
     return Turn(task_id, role, chat_id, content, moment)
-
-
-@hook
-def import_formats() -> Sequence[ImportFormat]:
-    def reader(source: Source) -> Reader:
-        return lambda path, unit: read(path, unit, source.wanted)
-
-    return [ImportFormat("chunks", "h-cli's session files (chunk_….txt)", reader, "chunk_*.txt", of_a_chat=True)]
