@@ -167,7 +167,7 @@ def test_through_the_dispatcher(talked: World) -> None:
             "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1", "CLAUDE_MCP_CONFIG": str(own),
         }  # fmt: skip
         running_dispatcher = talked.start_dispatcher()
-        answer = talked.command("hmem", "talk", "--", "-9912", "What is the code?").stdout
+        answer = talked.command("hmem", "talk", "-9912", "--say", "What is the code?").stdout
         assert running_dispatcher.stop() == 0
     assert answer.strip() == "The code is 8812."
     text, failed = model.told(0)
