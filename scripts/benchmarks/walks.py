@@ -58,9 +58,9 @@ def walks() -> None:
         typer.echo(f"{'walk':10} {'files':>6} {'functions':>10} {'calls':>9} {'processes':>10}")
         with _dispatcher(environment) as process:
             for words in ("the boiler code is 4711", "the landlord is Mr Bauer"):
-                _run(environment, "hmem", "ask", CHAT, words)
+                _run(environment, "hmem", "talk", CHAT, "--say", words)
             _drained(process, into)
-            _run({**environment, "PYTHONPATH": str(ROOT)}, "hmem", "ask", CHAT, "what is the boiler code?")
+            _run({**environment, "PYTHONPATH": str(ROOT)}, "hmem", "talk", CHAT, "--say", "what is the boiler code?")
             process.send_signal(signal.SIGUSR1)
             time.sleep(1)
             _print("message", into)
