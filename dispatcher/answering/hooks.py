@@ -71,12 +71,12 @@ async def prepare(turn: TurnInProgress) -> ForQuestion | None:
     """Before Claude is asked: what the feature adds to the question. Ended if the message is cancelled."""
 
 
-@specification(fails="open")
+@specification(fails="closed")
 def beside_claude(
     turn: TurnInProgress, session: str, tools: ChatTools, folder: Path
 ) -> AbstractAsyncContextManager[ForClaude] | None:
-    """What runs while Claude writes, in this session and with these tools; `folder` is private. If it raises, Claude is asked without it: tools
-    that are asked for then do not run."""
+    """What runs while Claude writes, in this session and with these tools; `folder` is private. If it raises,
+    Claude is not asked, and the chat is told; what the answer can do without is for the feature to catch."""
 
 
 @specification(fails="open")

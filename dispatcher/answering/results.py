@@ -118,23 +118,23 @@ class ResultBuilder:
 
     def refused_question(self, turn: TurnInProgress) -> Finished:
         """For a message of which nothing could be read: the sentence, and the session is left unchanged."""
-        return self._unanswered(turn.asked, turn.claimed_at, turn.refusal, "error", errors="1")
+        return self._unanswered(turn.unanswered, turn.claimed_at, turn.refusal, "error", errors="1")
 
     def declined(self, turn: TurnInProgress, sentence: str) -> Finished:
         """For a message that a feature declines: it is stored, and the session is left unchanged."""
-        return self._unanswered(turn.asked, turn.claimed_at, sentence, "declined")
+        return self._unanswered(turn.unanswered, turn.claimed_at, sentence, "declined")
 
     def cancelled(self, turn: TurnInProgress) -> Finished:
         """An existing session can be resumed, whatever the CLI had written of this message; a new one may not exist, so it is not stored."""
         begun = turn.begun
-        finished = self._unanswered(turn.asked, turn.claimed_at, tr(CANCELLED), "cancelled")
+        finished = self._unanswered(turn.unanswered, turn.claimed_at, tr(CANCELLED), "cancelled")
         return replace(finished, session_was=begun.session or NO_SESSION, session=begun.session if begun.resume else "")
 
     def not_again(self, turn: TurnInProgress) -> Finished:
         """For a task that is already done (the script detects that), or that killed its worker too often."""
         deaths = turn.begun.deaths
         output = tr(POISON).format(count=deaths)
-        finished = self._unanswered(turn.asked, turn.claimed_at, output, "dead_lettered", errors="1")
+        finished = self._unanswered(turn.unanswered, turn.claimed_at, output, "dead_lettered", errors="1")
         return replace(finished, dead_reason=f"its worker died {deaths} times")
 
     def forgotten(self, task: Task) -> Finished:

@@ -67,6 +67,7 @@ class TurnInProgress:
     tombstones: Sequence[Tombstone]  # the chat's
     asked: Task  # what Claude is asked: with /retry an earlier message, with a recording its words
     begun: Begun = field(init=False)
+    unread: Task | None = None  # `asked` before features read it
 
     # What goes to Claude.
     code: str = field(default_factory=new_code)  # only tags with it are orders
@@ -95,8 +96,9 @@ class TurnInProgress:
 
     def prepare(self, found: ForQuestion) -> None:
         """Take over what a feature adds to the question."""
+        self.unread = self.unread or self.asked
         if found.message is not None:
-            self.asked = replace(self.asked, message=found.message)
+            self._replace(message=found.message)
         self._remember(found.media)
         self.blocks += found.blocks
         self.lines += found.lines
@@ -112,5 +114,16 @@ class TurnInProgress:
         self.files += found.files
 
     def _remember(self, media: tuple[Media, ...] | None) -> None:
-        if media is not None:
-            self.asked = replace(self.asked, media=media)
+        if media is not None and media != self.asked.media:
+            self._replace(media=media)
+
+    def _replace(self, **changes: Any) -> None:
+        """With what is kept of lone surrogates, which a copy loses."""
+        said = {name: text for name, text in self.asked.as_said.items() if name not in changes}
+        self.asked = replace(self.asked, **changes)
+        self.asked.as_said.update(said)
+
+    @property
+    def unanswered(self) -> Task:
+        """What is stored of a message without an answer: as it came, without what features have read in its files."""
+        return self.unread or self.asked

@@ -15,6 +15,8 @@ from shared.system.command import print_json, start_night
 
 #: Not a format of files: the archive of this host.
 ARCHIVE, OF_ARCHIVE = "archive", ("reembed", "model", "accept")
+#: What every format of files takes.
+OF_FILES = ("since", "until", "chat")
 
 
 Form = Annotated[
@@ -84,11 +86,12 @@ def backfill(
         _list_formats(json=json)
         return
     every = {
+        "since": since, "until": until, "chat": chat,
         "bot": bot, "only": only, "dates": dates, "with-tombstones": with_tombstones, "yes": yes,
         "reembed": reembed, "model": model, "accept": accept,
     }  # fmt: skip
     given = {name: value for name, value in every.items() if value not in (None, False)}
-    takes = {ARCHIVE: OF_ARCHIVE} | {name: one.options for name, one in formats().items()}
+    takes = {ARCHIVE: OF_ARCHIVE} | {name: (*OF_FILES, *one.options) for name, one in formats().items()}
     for name in given:
         if name not in takes.get(form, every):
             others = ", ".join(one for one, options in takes.items() if name in options)
@@ -103,7 +106,7 @@ def backfill(
         raise InvalidInput(f"No file was named: hmem-night backfill {form} FILE.")
     if form != "jsonl" and Path("-") in files:
         raise InvalidInput(f"Only backfill jsonl reads standard input. Name a file for backfill {form}.")
-    options = {name: value for name, value in given.items() if isinstance(value, str)}
+    options = {name: value for name, value in given.items() if isinstance(value, str) and name not in OF_FILES}
     _import(form, files, (since, until, chat), options, tombstones=(with_tombstones, yes), dry_run=dry_run, json=json)
 
 

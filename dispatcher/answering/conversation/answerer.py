@@ -101,7 +101,7 @@ class ConversationAnswerer:
         if turn.answer.session_lost and resume:
             log.warning("the session cannot be resumed, trying a new one", reason=turn.answer.error)
             fresh = str(uuid4())
-            history = await keep_trying(lambda: self._queue.recent(turn.asked, turn.tombstones))
+            history = await keep_trying(lambda: self._queue.recent(turn.asked, self._contexts.tombstones(turn.task)))
             turn.context = await self._contexts.of(turn.asked, history, None)
             turn.answer = await self._claude.ask(turn, fresh, resume=False)
             turn.session = fresh if turn.answer.error is None else session

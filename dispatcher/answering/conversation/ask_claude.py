@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import cast
 from uuid import uuid4
 from zoneinfo import ZoneInfo
 
@@ -84,7 +85,10 @@ class ClaudeCaller:
                 request = await self._with_features(stack, turn, request)
                 report = await stack.enter_async_context(self._reporting(task, turn.code))
                 answer = await self._claude.ask(request, report)
-            seconds, failed = time.perf_counter() - began, answer.error is not None
+            failed = answer.error is not None and not (
+                resume and answer.session_lost
+            )  # else a new session is tried at once
+            seconds = time.perf_counter() - began
             self._hooks.ask(claude_called, seconds=seconds, model=task.model, failed=failed)
             return answer
         finally:
@@ -110,7 +114,7 @@ class ClaudeCaller:
             beside_claude,
             turn=turn,
             session=request.session,
-            tools=request.tools or ChatTools(),
+            tools=cast(ChatTools, request.tools),
             folder=self._prompts.path,
         )
         return replace(

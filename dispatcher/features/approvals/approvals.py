@@ -13,7 +13,7 @@ import contextlib
 import secrets
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any, cast
 
@@ -26,6 +26,7 @@ from dispatcher.features.approvals.server import APPROVER, approval_server
 from dispatcher.features.approvals.settings import ApprovalSettings
 from shared.config.settings import Settings
 from shared.config.tools import ChatTools
+from shared.errors import HmemError
 from shared.hooks import hook
 from shared.system.keys.signing_key import signing_key
 from shared.turns.records import RecordRefused, Task, dumps, loads_object, well_formed
@@ -97,8 +98,14 @@ class Approvals:
         if not tools.asked:
             yield ForClaude()
             return
-        async with approval_server(self.of(turn.asked, tools), folder) as config:
-            yield ForClaude((config,), approver=APPROVER)
+        async with AsyncExitStack() as stack:
+            beside = ForClaude()
+            try:
+                config = await stack.enter_async_context(approval_server(self.of(turn.asked, tools), folder))
+                beside = ForClaude((config,), approver=APPROVER)
+            except (HmemError, OSError) as error:
+                log.error("answering without the tools that are asked for", reason=str(error))
+            yield beside
 
     # What one question does.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from datetime import time as clock
@@ -24,6 +25,8 @@ LATE_SECONDS = 3_600.0
 ERROR_SECONDS = 900.0
 #: In HMEM_STATE_DIR: when a dispatcher first ran here, for installations that never had a night.
 FIRST_RUN = "first-run"
+#: Where that cannot be read, this process counts.
+STARTED = time.time()
 
 
 def check_missed_night(setup: Setup) -> Finding:
@@ -33,8 +36,8 @@ def check_missed_night(setup: Setup) -> Finding:
     today = datetime.fromtimestamp(now, zone).date()
     days = [today - timedelta(back) for back in range(4)]
     limits = [limit for day in days if (limit := instant(day, report_at, zone) + LATE_SECONDS) <= now]
-    last = good[1] if good else first_run(setup.settings.hmem_state_dir)
-    if last is None or (last > limits[1] and now - last <= STALE_HOURS * 3600):
+    last = good[1] if good else running_since(setup.settings.hmem_state_dir)
+    if last > limits[1] and now - last <= STALE_HOURS * 3600:
         return ok(f"Night {good[0]} ended well at {time_text(good[1], zone)}." if good else "A night is not due yet.")
     said = (
         f"the last one (run {good[0]}) ended at {time_text(last, zone)}"
@@ -54,6 +57,12 @@ def first_run(state: Path) -> float | None:
         return mark.stat().st_mtime
     except OSError:
         return None
+
+
+def running_since(state: Path) -> float:
+    """When a dispatcher first ran here; the start of this process where that cannot be read."""
+    first = first_run(state)
+    return STARTED if first is None else first
 
 
 def check_answers(setup: Setup) -> Finding:

@@ -24,7 +24,7 @@ from redis.asyncio import Redis as AsyncRedis
 from dispatcher.answering.commands.command import Handler
 from dispatcher.answering.hooks import Core
 from dispatcher.features.digest import keys as own
-from dispatcher.features.digest.checks import FIRST_RUN, first_run
+from dispatcher.features.digest.checks import FIRST_RUN, first_run, running_since
 from dispatcher.features.digest.outgoing import AGAIN_SECONDS, Outgoing, due
 from dispatcher.features.digest.settings import DigestSettings
 from dispatcher.health.findings import Setup
@@ -161,8 +161,8 @@ def send_report(setup: Setup) -> bool:
     settings, own, now, outgoing = setup.settings, setup.settings.of(DigestSettings), setup.now(), Outgoing(setup.redis)
     day = datetime.fromtimestamp(now, settings.timezone).date()
     at = instant(day, clock.fromisoformat(own.report_at), settings.timezone)
-    began = first_run(settings.hmem_state_dir)
-    if now < at or began is None or began > at or not due(outgoing.noted("report"), day):
+    began = running_since(settings.hmem_state_dir)
+    if now < at or began > at or not due(outgoing.noted("report"), day):
         return False
     from dispatcher.features.digest.alarms import problems
     from dispatcher.features.digest.report import Morning, report_text

@@ -13,9 +13,11 @@ import subprocess
 import sys
 import threading
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager, closing, suppress
 from pathlib import Path
 from uuid import uuid4
+
+import structlog
 
 from dispatcher.answering.turn import ForClaude, TurnInProgress
 from dispatcher.claude.client import cli_environment
@@ -23,9 +25,12 @@ from dispatcher.claude.relay.relayed import config_of, listen
 from dispatcher.features.mcp.settings import McpSettings
 from shared.config.credentials import DESCRIPTOR, VARIABLE, by_pipe
 from shared.config.settings import Settings
+from shared.errors import HmemError
 from shared.hooks import hook
 from shared.system.files import write_atomic
 from shared.turns.records import chat_id_of
+
+log = structlog.get_logger()
 
 #: The server's name: Claude knows its tools as mcp__memory__memory_search and so on.
 SERVER = "memory"
@@ -74,11 +79,14 @@ class MemoryTools:
     @hook
     @asynccontextmanager
     async def beside_claude(self, turn: TurnInProgress, folder: Path) -> AsyncIterator[ForClaude]:
-        server = MemoryServer(self._settings, turn.asked.chat_id, folder)
         try:
+            server = MemoryServer(self._settings, turn.asked.chat_id, folder)
+        except (HmemError, OSError) as error:
+            log.error("answering without memory tools", reason=str(error))
+            yield ForClaude()
+            return
+        with closing(server):
             yield ForClaude((server.config,), allowed_tools(self._settings))
-        finally:
-            server.close()
 
 
 class MemoryServer:

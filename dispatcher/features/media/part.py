@@ -19,7 +19,7 @@ from dispatcher.features.media.claude_sessions import ClaudeSessions
 from dispatcher.features.media.corrections import Corrections, corrected, header_line
 from dispatcher.features.media.documents.conversion import DocumentReader
 from dispatcher.features.media.made_files import INSTRUCTIONS, Made, MadeFiles
-from dispatcher.features.media.reading import MediaReader, Read, with_shown
+from dispatcher.features.media.reading import NOT_THERE, MediaReader, Read, with_shown
 from dispatcher.features.media.settings import MediaSettings
 from dispatcher.features.media.transcription import open_transcriber
 from dispatcher.memory.typed import tags
@@ -27,6 +27,7 @@ from dispatcher.queue.chat.zones import chosen_language
 from dispatcher.queue.tasks import Counters, Finished
 from shared.hooks import hook
 from shared.system.faults import crash_point
+from shared.text.translations import tr
 from shared.turns.media import Media
 from shared.turns.records import Turn
 from shared.wire import keys
@@ -66,7 +67,11 @@ class MediaPart:
             return ForQuestion(lines=[header_line(earlier)], corrected=corrected(earlier, task.said))
         if not task.media:
             return None
-        read = await self._reader.read(task)
+        try:
+            read = await self._reader.read(task)
+        except (ResponseError, OSError) as error:  # a key of another type, a full disk
+            log.error("the files of a message could not be read", reason=str(error))
+            return ForQuestion(refusal=tr(NOT_THERE))
         turn.notes[PICTURES] = read.pictures
         return prepared(read)
 

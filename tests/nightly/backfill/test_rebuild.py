@@ -153,6 +153,7 @@ def test_nothing_to_embed_with(light: World, more: dict[str, str]) -> None:
 
 def test_wrong_words_are_said_before_anything_is_done(light: World) -> None:
     cases = {("--model", NOMIC): InvalidInput.exit_code, ("--reembed", "--model", "gpt-4"): SettingsError.exit_code}
+    cases |= {("--chat", "9912"): InvalidInput.exit_code}
     for arguments, code in cases.items():
         assert light.command("hmem-night", "backfill", "archive", *arguments, check=False).returncode == code
     assert not light.night_dir.exists()

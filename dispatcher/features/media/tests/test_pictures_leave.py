@@ -60,6 +60,15 @@ def listed(talk: Talk) -> list[Path]:
     return sorted((talk.stage.world.root / "state" / FOLDER).glob("*"))
 
 
+def test_without_the_list_claude_gets_no_picture(talk: Talk) -> None:
+    """A picture that is not listed would stay in Claude's files."""
+    (talk.stage.world.root / "state" / FOLDER).write_text("in the way")
+    files = [talk.stage.api.files.photo(one) | {"media_group_id": "a"} for one in PICTURES]
+    talk.stage.api.album(CHAT, files)
+    wait_for(lambda: any("a file could not be written" in one for one in talk.stage.api.texts(CHAT)), "the reason")
+    assert not talk.model.requests
+
+
 def test_a_follow_up_sees_the_picture_and_after_new_it_is_gone(talk: Talk) -> None:
     send_both(talk)
     assert places(talk) == {".claude", "temporary"}, "the test finds what the CLI stores"
