@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import pkgutil
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from functools import cache
 from importlib import import_module
@@ -113,6 +113,18 @@ class Hooks:
             except Exception as error:  # noqa: BLE001 - whatever a feature raises
                 _note_failure(name, spec, error)
         return found
+
+    async def run(self, spec: Callable[P, Coroutine[Any, Any, None] | None], *_: P.args, **arguments: P.kwargs) -> None:
+        """Run the coroutines that the implementations return side by side, until it is cancelled; one that fails ends alone."""
+        import asyncio
+
+        async def noted(name: str, coroutine: Coroutine[Any, Any, None]) -> None:
+            try:
+                await coroutine
+            except Exception as error:  # noqa: BLE001 - whatever a feature raises
+                _note_failure(name, spec, error)
+
+        await asyncio.gather(*(noted(name, one) for name, one in self._each(spec, arguments) if one is not None))
 
     def parts(self, spec: Callable[P, object | None], *_: P.args, **arguments: P.kwargs) -> Hooks:
         """The objects that these implementations return, as plugins themselves."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator
 from typing import cast
 
 import redis
@@ -55,14 +55,6 @@ def connect(settings: Settings) -> Redis:
     return open_async_redis(settings.redis_url, DISPATCHER)
 
 
-async def _logged(coroutine: Coroutine[None, None, None]) -> None:
-    """What a feature runs in the background: a failure ends it, and nothing else."""
-    try:
-        await coroutine
-    except Exception:
-        log.exception("a feature's background task failed, and has ended")
-
-
 class Worker:
     """One dispatcher process."""
 
@@ -100,7 +92,7 @@ class Worker:
             asyncio.create_task(helper)
             for helper in (
                 self._feed_watchdog(),
-                *map(_logged, self._parts.hooks.ask(background)),
+                self._parts.hooks.run(background),
             )
         ]
         log.info("dispatcher started", worker=self._queue.worker)

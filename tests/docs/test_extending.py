@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import subprocess
 import sys
@@ -9,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from dispatcher.answering.hooks import chat_commands, counters
+from dispatcher.answering.hooks import background, chat_commands, counters
 from dispatcher.health import doctor
 from dispatcher.queue.tasks import TaskQueue
 from shared.hooks import Hooks, failures, hook
@@ -68,3 +69,22 @@ def test_a_feature_that_raises_fails_open_or_closed_as_the_hook_says(light: Worl
     found = {one.name: one for one in doctor.examine(light.settings())}["features"]
     assert found.state == "warning"
     assert "broken: 1×, most recently in counters: ValueError: broken" in found.sentence
+
+
+def test_what_runs_in_the_background_fails_alone_and_is_noted() -> None:
+    ran = []
+
+    class Fails:
+        @hook
+        async def background(self) -> None:
+            raise ValueError("away")
+
+    class Runs:
+        @hook
+        async def background(self) -> None:
+            await asyncio.sleep(0)
+            ran.append("to its end")
+
+    asyncio.run(Hooks([("fails", Fails()), ("runs", Runs())]).run(background))
+    assert ran == ["to its end"]
+    assert "background: ValueError: away" in failures.pop("fails")

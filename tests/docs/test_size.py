@@ -15,7 +15,7 @@ from tests.support.world import REPOSITORY
 #: Room → the most lines of code that it may have. A room that has shrunk by more than LEEWAY gets a smaller budget.
 BUDGETS = {
     "dispatcher": 0,
-    "dispatcher/answering": 1865,
+    "dispatcher/answering": 1860,
     "dispatcher/bots": 3500,
     "dispatcher/chat_data": 2565,
     "dispatcher/claude": 835,
@@ -37,7 +37,7 @@ BUDGETS = {
     "nightly/steps": 1025,
     "nightly/writing": 375,
     "scripts": 3800,
-    "shared": 160,
+    "shared": 170,
     "shared/config": 970,
     "shared/delivery": 810,
     "shared/embedding": 985,
@@ -49,7 +49,7 @@ BUDGETS = {
     "shared/turns": 1180,
     "shared/vectors": 2130,
     "shared/wire": 1105,
-    "tests": 50935,
+    "tests": 50950,
 }
 LEEWAY = 0.05
 SETTINGS, COMMANDS, EXIT_CODES = 82, 39, 26

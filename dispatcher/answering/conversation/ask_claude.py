@@ -9,7 +9,6 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import cast
 from uuid import uuid4
 from zoneinfo import ZoneInfo
 
@@ -68,6 +67,7 @@ class ClaudeCaller:
     async def ask(self, turn: TurnInProgress, session: str, *, resume: bool) -> Answer:
         """The answer to the turn's message in this session."""
         task = turn.asked
+        tools = await self._tools_of(task.chat_id)
         prompt_file, message = await self._prompt(turn)
         try:
             request = ClaudeRequest(
@@ -78,11 +78,11 @@ class ClaudeCaller:
                 self._directory(task),
                 prompt_file,
                 blocks=tuple(turn.blocks),
-                tools=await self._tools_of(task.chat_id),
+                tools=tools,
             )
             began = time.perf_counter()
             async with AsyncExitStack() as stack:
-                request = await self._with_features(stack, turn, request)
+                request = await self._with_features(stack, turn, request, tools)
                 report = await stack.enter_async_context(self._reporting(task, turn.code))
                 answer = await self._claude.ask(request, report)
             failed = answer.error is not None and not (
@@ -106,7 +106,7 @@ class ClaudeCaller:
         return self._write_prompt(system), message
 
     async def _with_features(
-        self, stack: AsyncExitStack, turn: TurnInProgress, request: ClaudeRequest
+        self, stack: AsyncExitStack, turn: TurnInProgress, request: ClaudeRequest, tools: ChatTools
     ) -> ClaudeRequest:
         """The request with what features run beside the call."""
         found = await self._hooks.enter(
@@ -114,7 +114,7 @@ class ClaudeCaller:
             beside_claude,
             turn=turn,
             session=request.session,
-            tools=cast(ChatTools, request.tools),
+            tools=tools,
             folder=self._prompts.path,
         )
         return replace(
