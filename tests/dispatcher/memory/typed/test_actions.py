@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from dispatcher.memory.typed.judging import Draft
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -15,8 +16,8 @@ from dispatcher.memory.day.later_tags import later_tags, parse_later
 from dispatcher.memory.embedder import DayEmbedder
 from dispatcher.memory.store.database import Database
 from dispatcher.memory.store.memories import Memories, Memory, MemoryType
-from dispatcher.memory.typed.actions import LONGEST_ID, Acting, Outcome, tombstone_id
-from dispatcher.memory.typed.judging import Draft
+from dispatcher.memory.typed.acting_on_tags import TagActing
+from dispatcher.memory.typed.actions import LONGEST_ID, Outcome, tombstone_id
 from dispatcher.memory.typed.tags import Tag, TagKind, parse
 from shared.config.settings import load_settings
 from shared.turns.records import RecordRefused, Task, Tombstone, loads_object
@@ -198,7 +199,7 @@ def test_what_changes_between_plan_and_write_is_planned_anew(host: Host, embedde
             other.answer("[REMEMBER CODE: The garage door code is 7731]", "t5")
         return []
 
-    acting = Acting(host.memories, host.actions, host.kept, host.forgotten, lambda _: BERLIN, repeating)
+    acting = TagActing(host.memories, host.actions, host.kept, host.forgotten, lambda _: BERLIN, repeating)
     assert acting.forget(Task("t2", SAID, ""), 1, NOW).forgotten == (
         "t1:user", "t1:asst", "t5:user", "t5:asst", "t2:user", "t2:asst",
     )  # fmt: skip
