@@ -192,7 +192,6 @@ class Acting:
         known = self._remembering.of_chat(task.chat_id)
         name = tombstone_id(memory, task.task_id, number)
         gone = self._hidden(task, memory, memory.texts if detail is None else detail[:1], name, brings_news)
-        tombstone = Tombstone(name, task.chat_id, now, turn_ids=frozenset(gone.turns))
         others = [one for one in known.every if one is not memory and not set(gone.turns).isdisjoint(sources_of(one))]
         rest = self._remembering.remaining(memory, detail[1], gone.sources_left(memory)) if detail else None
         replaced = [one for one in known.shown if one.superseded_by == memory.memory_id]
@@ -201,7 +200,8 @@ class Acting:
 
         def effect(connection: Connection) -> Outcome:
             self._remembering.check(task.chat_id, stored, connection)
-            self._forgotten.add(tombstone)
+            if gone.turns:
+                self._forgotten.add(Tombstone(name, task.chat_id, now, turn_ids=frozenset(gone.turns)))
             if rest:
                 new = self._memories.add(task.chat_id, rest, connection=connection)
                 self._memories.inherit(task.chat_id, memory.memory_id, new.memory_id, connection=connection)

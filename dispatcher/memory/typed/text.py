@@ -154,7 +154,8 @@ def _when(memory: Memory, now: float, zone: ZoneInfo) -> str:
         near = _NEAR.search(day)
         return " (over)" if memory.deadline < now else near[0] if near else ""
     if memory.type == "fact":
-        return f" (was on {day})" if memory.deadline < now else f" (on {day})"
+        until = "until" if memory.category == "until" else "on"
+        return f" (was {until} {day})" if memory.deadline < now else f" ({until} {day})"
     return f" (OVERDUE since {day})" if memory.deadline < now else f" (by {day})"
 
 

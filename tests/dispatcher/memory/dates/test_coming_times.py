@@ -84,7 +84,10 @@ def test_a_span_begins_and_ends() -> None:
 
 
 @settings(max_examples=100, deadline=None)
-@given(st.text(max_size=120) | st.from_regex(r"(in|next|end of|am|le|к) [0-9]{0,4}[./:]?[0-9]{0,12} ?(day|may|h|uhr)?", fullmatch=True))
+@given(
+    st.text(max_size=120)
+    | st.from_regex(r"(in|next|end of|am|le|к) [0-9]{0,4}[./:]?[0-9]{0,12} ?(day|may|h|uhr)?", fullmatch=True)
+)
 def test_any_text_is_read_or_not(text: str) -> None:
     found = read_coming(text, NOW, BERLIN)
     assert found is None or abs(found.at - NOW) <= FARTHEST
