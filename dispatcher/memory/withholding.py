@@ -184,11 +184,15 @@ def says(texts: Sequence[str], part: str, *, strictly: bool) -> bool:
 
 
 def telling_words(text: str) -> frozenset[str]:
-    """The distinctive words of a text: its numbers, else its names but the one that it begins with, else all content words."""
-    details, roots = details_of(text), content_roots(text)
-    numbers = {word for word in roots if any(character.isdigit() for character in word)}
-    names = content_roots(" ".join(word for word in details.words[1:] if word in details.names))
-    return frozenset(numbers or names or roots)
+    """What a text says of its subject, by its last words: its numbers, else the last name that it does not begin with, else the last content word."""
+    details = details_of(text)
+    if numbers := {word for word in content_roots(text) if any(character.isdigit() for character in word)}:
+        return frozenset(numbers)
+    names = [word for word in details.words[1:] if word in details.names]
+    last = next(
+        (roots for word in reversed(names or details.words) if (roots := content_roots(word))), frozenset[str]()
+    )
+    return frozenset(last)
 
 
 def parts(text: str) -> list[str]:
