@@ -49,8 +49,9 @@ def deadline_of(text: str, now: float, zone: ZoneInfo) -> Deadline:
     if found is not None and found.at > now:
         return Deadline(found.at, one_line(text))
     quoted = shorten(one_line(text), QUOTED)
-    if found is not None:
-        raise InvalidInput(tr(PAST).format(text=quoted, day=day_shown(found.at, now, zone), forms=tr(AHEAD)))
+    past = found.at if found else (span := _named(text, now, zone)) and span[0]
+    if past is not None and past <= now:
+        raise InvalidInput(tr(PAST).format(text=quoted, day=day_shown(past, now, zone), forms=tr(AHEAD)))
     raise InvalidInput(tr(AMBIGUOUS if ambiguous(text) else UNKNOWN).format(text=quoted, forms=tr(AHEAD)))
 
 

@@ -70,7 +70,9 @@ def told(day: DayMemory, question: str) -> str:
 
 
 def act(day: DayMemory, answer: str, task: str, message: str = "") -> list[str]:
-    return day.requests.act(Task(task, CHAT, message), "s", tags_of(answer, "CODE").tags, time.time()).sentences
+    shown = frozenset(one.number for one in day.memories.list(CHAT))
+    tags = tags_of(answer, "CODE").tags
+    return day.requests.act(Task(task, CHAT, message), "s", tags, time.time(), shown=shown).sentences
 
 
 @pytest.fixture

@@ -42,7 +42,8 @@ MEANT = """
 2026-12-31 = by the end of the year | Ende des Jahres | к концу года
 2020-12-01 = 1 December 2020
 """
-REFUSED = ["12/01/2026", "30 February", "Friday 26 November", "tomorrow 25:00", "soon", "", "a", "5", "99:99", "in 9999999999 years", "8 eggs"]  # fmt: skip
+REFUSED = ["12/01/2026", "30 February", "Friday 26 November", "tomorrow 25:00", "soon", "", "a", "5", "99:99", "in 9999999999 years",
+           "8 eggs"]  # fmt: skip
 
 
 def said(text: str) -> str | None:

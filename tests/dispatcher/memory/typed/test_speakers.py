@@ -39,7 +39,7 @@ def test_facts_of_two_people_that_conflict_both_stay(host: Host) -> None:
     (told,) = said(host, "8", "[REMEMBER CODE: The user lives in Nice | REPLACES: 1]", "t3")
     assert told == "Noted; this replaces: The user lives in Paris"
     assert shown(host) == [("9", "The user lives in Lyon"), ("8", "The user lives in Nice")]
-    said(host, "9", "[REMEMBER CODE: The user lives in Nice]", "t4")
+    said(host, "9", "[REMEMBER CODE: The user lives in Nice | REPLACES: 2]", "t4")
     assert sorted(shown(host), key=str) == [("8", "The user lives in Nice"), ("9", "The user lives in Nice")]
     said(
         host,
