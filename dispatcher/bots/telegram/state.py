@@ -27,9 +27,12 @@ from shared.turns.records import RecordRefused, Task, dumps, loads_object, with_
 from shared.turns.signed.results import Result, reply_command_of
 from shared.wire import keys
 from shared.wire.client import BOT, open_async_redis
+from shared.wire.ids import MAIN_BOT
 
 log = structlog.get_logger()
 
+#: What the core has it send: only what is for its chats.
+OUTBOX = keys.outbox(MAIN_BOT)
 #: The answer to a message that was taken back.
 CANCELLED = later("Cancelled.")
 #: Within so many seconds a second press of the same button is taken for a double press.
@@ -208,12 +211,12 @@ class Deliveries:
         await _run(self._delivered, [keys.BOT_WAITING, keys.result(name), keys.pending(record.chat)], [name, result])
 
     async def outbox_head(self) -> bytes | None:
-        heads = await cast(Awaitable[list[bytes]], self._redis.lrange(keys.OUTBOX, 0, 0))
+        heads = await cast(Awaitable[list[bytes]], self._redis.lrange(OUTBOX, 0, 0))
         return heads[0] if heads else None
 
     async def take_from_outbox(self, raw: bytes, record: Waiting | None) -> None:
         field = f"outbox-{hashlib.sha256(raw).hexdigest()[:32]}"
-        await _run(self._outbox, [keys.OUTBOX, keys.BOT_WAITING], [raw, field, record.to_json() if record else b""])
+        await _run(self._outbox, [OUTBOX, keys.BOT_WAITING], [raw, field, record.to_json() if record else b""])
 
 
 class Chats:
