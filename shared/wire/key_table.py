@@ -66,10 +66,10 @@ KEYS: tuple[Key, ...] = (
     Key("hcli:mem:bot:seen:{task_id}", "string",
         "this update was processed; under <chat>-<message>: JSON {task, digest, told}, for its edits; under album-…: its notice was sent; under "
         "press-…: this button was just pressed; under reply-…: the command that a reply is; under row-…: the message with the buttons of the answer; "
-        "under approval-…: the message that asks about a tool; under me-…: who the bot is at Telegram; under menus-…: which menus were set",
+        "under approval-…: the message that asks about a tool; under me-…: who the bot is, by its own account; under menus-…: which menus were set",
         "bot, owner", "bot", "2 days"),
     Key("hcli:mem:bot:arriving", "hash",
-        "task id → JSON of a message whose files are being fetched, or that came after such a one: its task and which files of Telegram it names",
+        "task id → JSON of a message whose files are being fetched, or that came after such a one: its task and which files it names",
         "bot, owner", "bot", "none"),
     Key("hcli:mem:media", "sorted set", "size:SHA-256 of each file below → when it expires (POSIX seconds)",
         "bot, dispatcher, owner", "bot, dispatcher", "none"),
@@ -90,7 +90,7 @@ KEYS: tuple[Key, ...] = (
     Key("hcli:mem:invite:{hash}", "string",
         "under the SHA-256 of an invitation's code, which is stored nowhere: JSON {by, at}", "bot, owner", "bot", "24 h, or as /invite says"),
     Key("hcli:mem:bot:tries:{chat_id}", "string", "how many wrong codes this stranger has sent", "bot", "bot", "1 h"),
-    Key("hcli:mem:outbox", "list",
+    Key("hcli:mem:outbox:{bot}", "list",
         "messages for the bot to send without a question: JSON {id, chat_id, text, created_at}; "
         "digest: it repeats what was said; buttons: below it, for user_id", "bot, dispatcher, owner", "bot, dispatcher", "none"),
     Key("hcli:mem:reminded:{memory}", "string",

@@ -20,7 +20,6 @@ TOMBSTONES = "hcli:mem:tombstones"
 FORGOTTEN = "hcli:mem:forgotten"
 CHATS = "hcli:mem:chats"
 TAGS = "hcli:mem:tags"
-OUTBOX = "hcli:mem:outbox"
 GUESTS = "hcli:mem:guests"
 SERVED = "hcli:mem:served"
 BOT_WAITING = "hcli:mem:bot:waiting"
@@ -72,6 +71,10 @@ DEAD_LENGTH = 10_000
 UNCONSOLIDATED_LENGTH = 1_000
 SERVED_LENGTH = 1_000
 APPROVALS_LENGTH = 1_000
+
+
+def outbox(bot: str) -> str:
+    return f"hcli:mem:outbox:{bot}"
 
 
 def result(task_id: str) -> str:

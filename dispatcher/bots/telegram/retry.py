@@ -9,7 +9,7 @@ import redis
 import structlog
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type, wait_random_exponential
 
-from dispatcher.bots.telegram.client import Flood, PolledElsewhere, TelegramError, Unauthorized, Unreachable
+from dispatcher.bots.telegram.errors import Flood, PolledElsewhere, TelegramError, Unauthorized, Unreachable
 
 log = structlog.get_logger()
 

@@ -10,25 +10,25 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import structlog
 
-from dispatcher.bots.telegram.client import FileGone, FileTooLarge, Flood, Telegram, TelegramError, Unauthorized
 from dispatcher.bots.telegram.commands import answers
-from dispatcher.bots.telegram.guests.allowed import AllowedChats
+from dispatcher.bots.telegram.core import BotCore
+from dispatcher.bots.telegram.errors import FileGone, FileTooLarge, Flood, TelegramError, Unauthorized
 from dispatcher.bots.telegram.incoming.arriving import Arriving
 from dispatcher.bots.telegram.incoming.media_kinds import FileToFetch
 from dispatcher.bots.telegram.retry import until_redis_answers
-from dispatcher.bots.telegram.state import BotState, digest
+from dispatcher.bots.telegram.state import digest
 from dispatcher.bots.telegram.waiting import Mark, Waiting
-from shared.config.settings import Settings
 from shared.system.faults import crash_point
 from shared.text.translations import later, speaking, tr
 from shared.turns.media import Media
 from shared.turns.records import dumps
 from shared.wire import keys
-from shared.wire.media.store import MediaRefused, MediaStore
+from shared.wire.media.store import MediaRefused
 
 log = structlog.get_logger()
 
@@ -49,19 +49,10 @@ class FileNotRead(Exception):
 class Arrivals:
     """One per bot. `arrived` is called when there is something new to deliver."""
 
-    def __init__(
-        self,
-        settings: Settings,
-        telegram: Telegram,
-        state: BotState,
-        store: MediaStore,
-        allowed: AllowedChats,
-        arrived: Callable[[], None],
-    ) -> None:
-        self._allowed = allowed
-        self._most, self._task_bytes = settings.media_bytes, settings.task_bytes
-        self._telegram, self._state, self._store, self._arrived = telegram, state, store, arrived
-        self._wake = asyncio.Event()
+    def __init__(self, core: BotCore, arrived: Callable[[], None]) -> None:
+        self._allowed, self._most, self._task_bytes = core.allowed, core.settings.media_bytes, core.settings.task_bytes
+        self._telegram, self._state, self._store, self._arrived = core.telegram, core.state, core.media, arrived
+        self._wake, self.begun = asyncio.Event(), asyncio.Event()
         self._chats: dict[str, asyncio.Task[None]] = {}
 
     async def store(self, update: str, arriving: Arriving) -> bool:
@@ -110,7 +101,8 @@ class Arrivals:
         return dict(sorted(found.items(), key=lambda one: one[1][1].order))
 
     async def run(self) -> None:
-        """Runs until cancelled, which may happen at any moment."""
+        """Runs until cancelled, which may happen at any moment; fetches nothing until `begun`."""
+        await self.begun.wait()
         swept = float("-inf")
         try:
             while True:
@@ -172,7 +164,7 @@ class Arrivals:
             await self._say(task_id, record, sentence, raw)
             return
         if sentence:
-            notice = Waiting(record.chat, time.time(), record.thread, record.reply_to, text=sentence)
+            notice = replace(record, at=time.time(), text=sentence)
             mark = keys.bot_seen(f"{task_id}-media")
             await until_redis_answers(
                 lambda: self._state.updates.tell(f"{task_id}-media", notice, mark, keys.BOT_SEEN_TTL_SECONDS)
@@ -190,7 +182,7 @@ class Arrivals:
         if len(task) > self._task_bytes:
             await self._say(task_id, record, tr(answers.TOO_LONG), raw)
             return
-        refusal = Waiting(record.chat, record.at, record.thread, record.reply_to, text=tr(answers.BUSY))
+        refusal = replace(record, text=tr(answers.BUSY))
         mark = Mark(task_id, digest(one.text))
         taken = await until_redis_answers(
             lambda: self._state.updates.take(task_id, record, task, one.label, mark, refusal, raw)
@@ -198,8 +190,7 @@ class Arrivals:
         log.info("a message with files was received", task=task_id, chat=one.chat, files=len(media), outcome=taken)
 
     async def _say(self, task_id: str, record: Waiting, text: str, raw: bytes) -> None:
-        said = Waiting(record.chat, record.at, record.thread, record.reply_to, text=text, user=record.user)
-        await until_redis_answers(lambda: self._state.updates.say(task_id, said, raw))
+        await until_redis_answers(lambda: self._state.updates.say(task_id, replace(record, text=text), raw))
 
     async def _fetched(self, file: FileToFetch) -> Media:
         """The file in the store; FileNotRead with a sentence."""

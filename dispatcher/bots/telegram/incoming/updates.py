@@ -5,17 +5,23 @@ In a group the bot is addressed by its name, by a reply to one of its messages, 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import time
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Literal
 
-from aiogram.types import Message, MessageEntity, User
+from aiogram.types import CallbackQuery, InaccessibleMessage, Message, MessageEntity, User
 
 from dispatcher.bots.telegram.incoming.corrected import corrected_label
 from dispatcher.bots.telegram.incoming.origins import UNREADABLE, origin_of, shown_name
 from dispatcher.bots.telegram.incoming.plain_words import words_of
-from shared.text.translations import language_of
+from dispatcher.bots.telegram.waiting import Waiting
+from shared.text.translations import language_of, noted_language
 from shared.turns.message_origin import NOWHERE, Origin
+from shared.turns.signed.results import Keyboard, keyboard_json
+
+#: Commands whose answer to a press is a message of its own: the pressed message is an answer of Claude's, and stays.
+APART = frozenset({"retry", "why"})
 
 
 @dataclass(frozen=True)
@@ -23,9 +29,11 @@ class IncomingMessage:
     """A message to the bot. `text` is without the bot's name; of anything but text it is the caption, of a command (`command`, in lower case) what
     follows it."""
 
+    task_id: str  # of its task, if it becomes one: made of the update's number, so the same update has the same
     chat: int
     private: bool
     message: int
+    label: str  # identifies the message among all chats
     thread: int | None
     user: int
     name: str
@@ -40,6 +48,13 @@ class IncomingMessage:
     replied: int | None = None  # the bot's message to which it replies
     language: str | None = None  # of the sender's Telegram, if we speak it
     chat_title: str = ""  # of a group
+    pressed: bool = False  # a button, which has this command
+    reply_to: int | None = None
+    replaces: int | None = None  # the bot's message in whose place the answer comes
+
+    @property
+    def group(self) -> bool:
+        return not self.private
 
     @property
     def own_id(self) -> str | None:
@@ -47,12 +62,30 @@ class IncomingMessage:
         return str(self.user) if self.user else None
 
     @property
-    def label(self) -> str:
-        """Identifies the message among all chats."""
-        return f"{self.chat}-{self.message}"
+    def spoken(self) -> str:
+        """A command with what follows it, as it was written; any other text."""
+        return f"/{self.command} {self.text}".strip() if self.kind == "command" else self.text
+
+    def delivery(self, text: str | None = None, buttons: Keyboard = ()) -> Waiting:
+        """Where the answer goes: one of the bot's own (`text`), or that of its task."""
+        return Waiting(
+            str(self.chat),
+            time.time(),
+            self.thread,
+            self.reply_to,
+            self.replaces,
+            text=text,
+            user=self.own_id,
+            language=noted_language(),
+            buttons=keyboard_json(buttons) or None,
+        )
+
+    def notice(self, text: str) -> Waiting:
+        """A message that is no answer: a reply, in a private chat too."""
+        return replace(self.delivery(text), reply_to=self.message)
 
 
-def read_message(message: Message, me: User, *, belongs: bool = False) -> IncomingMessage | None:
+def read_message(message: Message, me: User, task_id: str, *, belongs: bool = False) -> IncomingMessage | None:
     """None for a message that is not addressed to the bot. `belongs`: it is part of an album that is."""
     private = message.chat.type == "private"
     if not (private or message.chat.type in ("group", "supergroup")) or not _by_a_person(message):
@@ -66,11 +99,39 @@ def read_message(message: Message, me: User, *, belongs: bool = False) -> Incomi
     if not (private or command or belongs or _addressed(message, me)):
         return None
     if command:
-        return _incoming(message, me, "command", text=_after_first_word(text), command=command)
+        return _incoming(message, me, task_id, "command", text=_after_first_word(text), command=command)
     words = text if forwarded else _without_name(text, entities, me)
     if message.text is None and not words.strip():
-        return _incoming(message, me, "unreadable") if message.content_type in UNREADABLE else None
-    return _incoming(message, me, "text", text=words.strip())
+        return _incoming(message, me, task_id, "unreadable") if message.content_type in UNREADABLE else None
+    return _incoming(message, me, task_id, "text", text=words.strip())
+
+
+def read_press(
+    press: CallbackQuery, pressed: Message | InaccessibleMessage, command: str, task_id: str
+) -> IncomingMessage:
+    """The command of a button as its person would have written it."""
+    name, _, text = command.removeprefix("/").partition(" ")
+    message = pressed if isinstance(pressed, Message) else None
+    number, private = message.message_id if message else 0, pressed.chat.type == "private"
+    return IncomingMessage(
+        task_id=task_id,
+        chat=pressed.chat.id,
+        private=private,
+        message=number,
+        label=f"press-{press.id}",
+        thread=message.message_thread_id if message and message.is_topic_message else None,
+        user=press.from_user.id,
+        name=shown_name(press.from_user),
+        said_at=datetime.now(UTC).isoformat(),
+        kind="command",
+        text=text,
+        command=name,
+        origin=Origin("private" if private else "group"),
+        language=language_of(press.from_user.language_code),
+        pressed=True,
+        reply_to=number or None if name in APART else None,
+        replaces=None if name in APART else number or None,
+    )
 
 
 def _words(message: Message) -> tuple[str, list[MessageEntity]]:
@@ -88,13 +149,23 @@ def _after_first_word(text: str) -> str:
 
 
 def _incoming(
-    message: Message, me: User, kind: Literal["text", "command", "unreadable"], *, text: str = "", command: str = ""
+    message: Message,
+    me: User,
+    task_id: str,
+    kind: Literal["text", "command", "unreadable"],
+    *,
+    text: str = "",
+    command: str = "",
 ) -> IncomingMessage:
     speaker, replied = message.sender_chat or message.from_user, message.reply_to_message
+    private = message.chat.type == "private"
     return IncomingMessage(
+        task_id=task_id,
         chat=message.chat.id,
-        private=message.chat.type == "private",
+        private=private,
         message=message.message_id,
+        label=f"{message.chat.id}-{message.message_id}",
+        reply_to=None if private else message.message_id,
         thread=message.message_thread_id if message.is_topic_message else None,
         user=speaker.id if speaker else 0,
         name=shown_name(speaker),

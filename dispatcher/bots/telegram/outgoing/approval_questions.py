@@ -15,7 +15,8 @@ import redis
 import structlog
 
 from dispatcher.bots.telegram.approvals import ALLOW, DENY, ApprovalState
-from dispatcher.bots.telegram.client import Flood, Telegram, TelegramError, Unreachable
+from dispatcher.bots.telegram.client import Telegram
+from dispatcher.bots.telegram.errors import Flood, TelegramError, Unreachable
 from dispatcher.bots.telegram.guests.allowed import AllowedChats
 from dispatcher.bots.telegram.incoming.presses import Presses
 from dispatcher.bots.telegram.outgoing.rendering import MessagePart, units

@@ -133,7 +133,7 @@ def berlin(world: World) -> Iterator[DayMemory]:
 
 
 def outbox(world: World) -> list[str]:
-    raws: Any = world.redis.lrange("hcli:mem:outbox", 0, -1)
+    raws: Any = world.redis.lrange("hcli:mem:outbox:main", 0, -1)
     return [json.loads(raw)["text"] for raw in raws]
 
 
