@@ -17,25 +17,16 @@ KEYS = (
         ALARMS,
         "hash",
         "alarm → JSON {since, sent, well}: since when it lasts, when the owner was last told, since when all is well",
-        "dispatcher",
-        "dispatcher",
         "none",
     ),
     Key(
         MORNING,
         "hash",
         "report → day of the last morning report; heartbeat → night that HEARTBEAT_URL was told of; …-until: the dispatcher that does it now",
-        "dispatcher",
-        "dispatcher",
         "none",
     ),
     Key(
-        CLAUDE_ERRORS,
-        "hash",
-        "first, last → times of the errors since Claude's last answer, in POSIX seconds",
-        "dispatcher",
-        "dispatcher",
-        "none",
+        CLAUDE_ERRORS, "hash", "first, last → times of the errors since Claude's last answer, in POSIX seconds", "none"
     ),
 )
 RIGHTS: dict[str, Sequence[Right]] = {

@@ -15,8 +15,6 @@ KEYS = (
         "hcli:mem:scheduled:{day}:{chat_id}",
         "string",
         "how many scheduled questions the chat has asked on a day in its zone",
-        "dispatcher, owner",
-        "dispatcher",
         "2 days",
     ),
 )

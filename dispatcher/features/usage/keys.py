@@ -18,8 +18,6 @@ KEYS = (
         "hcli:mem:stats:{day}:{chat_id}",
         "hash",
         "counters of a chat on a day in CHAT_TIMEZONE; chat 0, which does not exist, has those of all chats",
-        "dispatcher, owner",
-        "dispatcher",
         "32 d",
     ),
 )
