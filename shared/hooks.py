@@ -36,8 +36,8 @@ _specification = pluggy.HookspecMarker(PROJECT)
 #: Packages whose folders are features, and modules with further specifications.
 FEATURES = ("dispatcher.features",)
 SPECIFICATIONS = (
-    "dispatcher.cli.hooks", "dispatcher.queue.chat_commands", "dispatcher.answering.hooks", "dispatcher.chat_data.forget.hooks",
-    "dispatcher.health.hooks",
+    "dispatcher.cli.hooks", "dispatcher.queue.chat_commands", "dispatcher.queue.admission", "dispatcher.answering.hooks",
+    "dispatcher.bots.hooks", "dispatcher.chat_data.forget.hooks", "dispatcher.health.hooks",
 )  # fmt: skip
 
 #: Feature → how often it has raised in this process, and its most recent error. The dispatcher writes them to Redis, and `hmem doctor` shows them.
@@ -68,6 +68,11 @@ def redis_keys() -> Sequence[Any] | None:
 @specification(fails="closed")
 def redis_rights() -> Mapping[str, Sequence[Any]] | None:
     """User of Redis → what it may do with these keys (`shared.wire.rights.Right`); `redis-users.acl` is made from it."""
+
+
+@specification(fails="closed")
+def tables_of_chats() -> Mapping[str, Any] | None:
+    """What it is called in the archive → a table of the feature (`shared.wire.key_table.TableOfChats`)."""
 
 
 class Hooks:

@@ -15,14 +15,13 @@ from typing import Any
 import redis
 import structlog
 from aiogram.types import User
+from redis.asyncio import Redis
 
+from dispatcher.bots.hooks import BotCore, telegram_bot
 from dispatcher.bots.telegram.approvals import ApprovalState
 from dispatcher.bots.telegram.chat_marks import ChatMarks
 from dispatcher.bots.telegram.client import Telegram, Unauthorized
 from dispatcher.bots.telegram.commands.answers import Commands
-from dispatcher.bots.telegram.guests.allowed import AllowedChats
-from dispatcher.bots.telegram.guests.commands import GuestCommands
-from dispatcher.bots.telegram.guests.invitations import Invitations
 from dispatcher.bots.telegram.incoming.approval_presses import ApprovalPresses
 from dispatcher.bots.telegram.incoming.arrivals import Arrivals
 from dispatcher.bots.telegram.incoming.intake import Intake
@@ -36,9 +35,11 @@ from dispatcher.bots.telegram.outgoing.partials import Partials
 from dispatcher.bots.telegram.outgoing.sent_files import SentFiles
 from dispatcher.bots.telegram.retry import until_redis_answers, until_telegram_answers
 from dispatcher.bots.telegram.state import BotState, connect
+from dispatcher.queue.admission import AllowedChats
 from dispatcher.queue.rights import Rights
 from shared.config.settings import Settings
 from shared.errors import SettingsError
+from shared.hooks import features
 from shared.system.keys.signing_key import signing_key
 from shared.system.processes import died_here, process_name
 from shared.wire.media.open import open_media
@@ -62,11 +63,8 @@ async def serve(settings: Settings) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
     media, marks = open_media(settings, client), ChatMarks(client)
-    allowed, invitations = AllowedChats(settings.allowed, client), Invitations(client, Rights(settings))
     approvals = ApprovalState(client, secret)
-    bot = Bot(
-        settings, telegram, BotState(settings, client, secret), marks, media, approvals, secret, allowed, invitations
-    )
+    bot = Bot(settings, telegram, client, BotState(settings, client, secret), marks, media, approvals, secret)
     try:
         await bot.run(stop)
     except Unauthorized:
@@ -84,16 +82,15 @@ class Bot:
         self,
         settings: Settings,
         telegram: Telegram,
+        client: Redis,
         state: BotState,
         marks: ChatMarks,
         media: MediaStore,
         approvals: ApprovalState,
         secret: str,
-        allowed: AllowedChats,
-        invitations: Invitations,
     ) -> None:
-        self._allowed, self._invitations = allowed, invitations
-        self._settings, self._telegram, self._state = settings, telegram, state
+        self._allowed = allowed = AllowedChats(settings.allowed, client)
+        self._settings, self._telegram, self._redis, self._state = settings, telegram, client, state
         self._media = media
         self._process = process_name()
         self._own_name = f"me-{telegram.account}"
@@ -107,7 +104,7 @@ class Bot:
 
     async def run(self, stop: asyncio.Event) -> None:
         if not self._settings.allowed:
-            log.warning("ALLOWED_CHATS is empty, so the bot answers guests only; write to the bot to learn a chat's id")
+            log.warning("ALLOWED_CHATS is empty; write to the bot to learn a chat's id")
         elif min(self._settings.allowed) < 0 and not self._settings.owner_ids:
             log.warning(
                 "OWNERS is empty, so no one has an owner's rights in groups; the bot shows people their number when it refuses them"
@@ -154,15 +151,15 @@ class Bot:
 
     def _parts(self, me: User) -> list[Coroutine[Any, Any, None]]:
         """What runs while this process is the bot."""
-        settings, rights, zone = self._settings, Rights(self._settings), self._settings.timezone
-        guests = GuestCommands(self._allowed, self._invitations, self._state, rights, me.username or "", zone)
-        commands = Commands(self._state, rights, guests)
+        settings, rights = self._settings, Rights(self._settings)
+        hooks = features().parts(telegram_bot, core=BotCore(settings, self._redis, self._state, rights, me))
+        commands = Commands(self._state, rights, hooks)
         answers = ApprovalPresses(settings, self._approvals, self._presses)
         pressed = Pressed(self._allowed, self._telegram, self._state, commands, self._presses, answers, self._marks, me)
         arrivals = Arrivals(settings, self._telegram, self._state, self._media, self._allowed, self._delivery.wake)
         intake = Intake(
             settings, self._telegram, self._state, self._marks, commands, pressed, arrivals, me, self._delivery.wake,
-            self._allowed, self._invitations,
+            self._allowed, hooks,
         )  # fmt: skip
         parts = [intake.run(), arrivals.run(), self._delivery.run(), self._questions.run(), self._renew()]
         return [*parts, self._catch_up(me), *([self._partials.run()] if self._partials else [])]

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from dispatcher.features.digest.part import DigestPart
     from dispatcher.features.digest.settings import DigestSettings
     from dispatcher.health.findings import Check
-    from shared.wire.key_table import Key
+    from shared.wire.key_table import Key, TableOfChats
     from shared.wire.rights import Right
 
 
@@ -35,6 +35,13 @@ def redis_rights() -> Mapping[str, Sequence[Right]]:
     from dispatcher.features.digest.keys import RIGHTS
 
     return RIGHTS
+
+
+@hook
+def tables_of_chats() -> Mapping[str, TableOfChats]:
+    from dispatcher.features.digest.keys import CHAT_TABLES
+
+    return CHAT_TABLES
 
 
 @hook

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 from typing import Any
 
 import structlog
 
+from dispatcher.bots.hooks import bot_commands, owners_help
 from dispatcher.bots.telegram.commands.bot_answer import BotAnswer
-from dispatcher.bots.telegram.guests.commands import OWNERS_HELP, GuestCommands
 from dispatcher.bots.telegram.incoming.updates import IncomingMessage
 from dispatcher.bots.telegram.state import CANCELLED, BotState
 from dispatcher.bots.telegram.waiting import Waiting
 from dispatcher.queue.chat_commands import dispatcher_commands
 from dispatcher.queue.rights import Rights
+from shared.hooks import Hooks
 from shared.text.translations import LANGUAGES, current_language, language_of, later, noted_language, speaking, tr
 from shared.turns.records import MODELS, RecordRefused, loads_object
 from shared.turns.signed.results import Keyboard, keyboard, row_of
@@ -67,9 +69,9 @@ def menus() -> dict[str, dict[str, str]]:
     return found
 
 
-def help_text(*, owner: bool) -> str:
+def help_text(more: Iterable[str]) -> str:
     commands = "\n".join(f"/{name} - {tr(what)}" for name, what in menu().items())
-    return "\n\n".join([tr(START), commands, tr(GROUPS), tr(FILES), *([tr(OWNERS_HELP)] if owner else [])])
+    return "\n\n".join([tr(START), commands, tr(GROUPS), tr(FILES), *more])
 
 
 def stranger(chat: int) -> str:
@@ -81,9 +83,9 @@ def stranger(chat: int) -> str:
 class Commands:
     """Answers to commands; None for an unknown command."""
 
-    def __init__(self, state: BotState, rights: Rights, guests: GuestCommands) -> None:
-        self.guests = guests
-        self._state, self._rights = state, rights
+    def __init__(self, state: BotState, rights: Rights, hooks: Hooks) -> None:
+        self._state, self._rights, self._hooks = state, rights, hooks
+        self._features = {name: answer for found in hooks.ask(bot_commands) for name, answer in found.items()}
 
     async def answer(self, incoming: IncomingMessage) -> BotAnswer | None:
         answer = await self._answer(incoming)
@@ -92,9 +94,10 @@ class Commands:
     async def _answer(self, incoming: IncomingMessage) -> BotAnswer | str | None:
         chat, group, user = str(incoming.chat), not incoming.private, incoming.own_id
         if incoming.command in ("start", "help"):
-            return help_text(owner=self._rights.counts_all(chat, group, user))
-        if incoming.command in ("invite", "guests"):
-            return await self.guests.answer(incoming)
+            owner = self._rights.counts_all(chat, group, user)
+            return help_text(self._hooks.ask(owners_help) if owner else ())
+        if of_feature := self._features.get(incoming.command):
+            return await of_feature(incoming)
         if incoming.command == "new":
             return self._rights.refusal("start a new conversation", group, user) or await self._new(chat)
         if incoming.command == "status":

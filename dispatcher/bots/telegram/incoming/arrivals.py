@@ -16,12 +16,12 @@ import structlog
 
 from dispatcher.bots.telegram.client import FileGone, FileTooLarge, Flood, Telegram, TelegramError, Unauthorized
 from dispatcher.bots.telegram.commands import answers
-from dispatcher.bots.telegram.guests.allowed import AllowedChats
 from dispatcher.bots.telegram.incoming.arriving import Arriving
 from dispatcher.bots.telegram.incoming.media_kinds import FileToFetch
 from dispatcher.bots.telegram.retry import until_redis_answers
 from dispatcher.bots.telegram.state import BotState, digest
 from dispatcher.bots.telegram.waiting import Mark, Waiting
+from dispatcher.queue.admission import AllowedChats
 from shared.config.settings import Settings
 from shared.system.faults import crash_point
 from shared.text.translations import later, speaking, tr

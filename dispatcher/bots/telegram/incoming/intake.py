@@ -19,13 +19,12 @@ from typing import Any
 import structlog
 from aiogram.types import CallbackQuery, Message, User
 
+from dispatcher.bots.hooks import stranger_wrote
 from dispatcher.bots.telegram.chat_marks import ChatMarks
 from dispatcher.bots.telegram.client import Telegram, TelegramError, WebhookSet
 from dispatcher.bots.telegram.commands import answers as commands
 from dispatcher.bots.telegram.commands.answers import Commands, task_of
 from dispatcher.bots.telegram.commands.bot_answer import BotAnswer
-from dispatcher.bots.telegram.guests.allowed import AllowedChats
-from dispatcher.bots.telegram.guests.invitations import Invitations, code_in
 from dispatcher.bots.telegram.incoming.arrivals import Arrivals
 from dispatcher.bots.telegram.incoming.arriving import Arriving, named
 from dispatcher.bots.telegram.incoming.media_kinds import FileToFetch, file_of
@@ -36,8 +35,10 @@ from dispatcher.bots.telegram.outgoing.rendering import MessagePart
 from dispatcher.bots.telegram.retry import until_redis_answers, until_telegram_answers
 from dispatcher.bots.telegram.state import BotState, digest
 from dispatcher.bots.telegram.waiting import Mark, Waiting
+from dispatcher.queue.admission import AllowedChats
 from dispatcher.queue.chat_commands import dispatcher_commands
 from shared.config.settings import Settings
+from shared.hooks import Hooks
 from shared.system.faults import crash_point
 from shared.text.translations import noted_language, speaking, tr
 from shared.turns.records import dumps, loads_object
@@ -62,11 +63,11 @@ class Intake:
         me: User,
         arrived: Callable[[], None],
         allowed: AllowedChats,
-        invitations: Invitations,
+        hooks: Hooks,
     ) -> None:
         self._task_bytes = settings.task_bytes
         self._allowed, self._telegram, self._state, self._commands = allowed, telegram, state, commands
-        self._invitations = invitations
+        self._hooks = hooks
         self._marks, self._pressed, self._arrivals, self._me, self._arrived = marks, pressed, arrivals, me, arrived
         self._strangers: set[int] = set()  # groups that were logged
         self._captioned: set[str] = set()  # albums whose caption came in the same batch of updates
@@ -118,7 +119,7 @@ class Intake:
     async def _message(self, task_id: str, raw: dict[str, Any], *, edited: bool) -> None:
         message = Message.model_validate(raw)
         if not await self._allowed.has(message.chat.id):
-            if not await self._invited(task_id, message, edited):
+            if not await self._known_to_a_feature(task_id, message, edited):
                 await self._refuse_stranger(message, edited)
             return
         incoming = read_message(message, self._me) or await self._of_album(message)
@@ -167,29 +168,16 @@ class Intake:
             await self._say(task_id, incoming, tr(commands.BUSY))
         crash_point("telegram:after-intake")
 
-    async def _invited(self, task_id: str, message: Message, edited: bool) -> bool:
-        """Whether it was a code of a stranger, or an owner who allows this group."""
+    async def _known_to_a_feature(self, task_id: str, message: Message, edited: bool) -> bool:
+        """Whether a feature has taken it, such as an invitation's code."""
         incoming = None if edited or message.forward_origin is not None else read_message(message, self._me)
         if incoming is None:
             return False
         with speaking(incoming.language):
-            return await self._joined(task_id, incoming)
-
-    async def _joined(self, task_id: str, incoming: IncomingMessage) -> bool:
-        if not incoming.private:
-            said = await self._commands.guests.here(incoming)
-            if said:
-                await self._say(task_id, incoming, said)
-            return said is not None
-        code = code_in(incoming.command, incoming.text.strip())
-        if code is None:
-            return False
-        outcome = await self._invitations.join(task_id, incoming.chat, incoming.name, code)
-        log.info(
-            "a stranger sent a code", chat=incoming.chat, outcome={1: "guest", 0: "not valid"}.get(outcome, "silence")
-        )
-        crash_point("telegram:joined")
-        return True
+            said = await self._hooks.ask_async(stranger_wrote, update=task_id, incoming=incoming)
+            for one in filter(None, said):
+                await self._say(task_id, incoming, one)
+        return bool(said)
 
     async def _refuse_stranger(self, message: Message, edited: bool) -> None:
         chat = message.chat.id

@@ -16,13 +16,13 @@ from aiogram.types import CallbackQuery, Message, User
 from dispatcher.bots.telegram.chat_marks import ChatMarks
 from dispatcher.bots.telegram.client import Telegram, TelegramError
 from dispatcher.bots.telegram.commands.answers import Commands, task_of
-from dispatcher.bots.telegram.guests.allowed import AllowedChats
 from dispatcher.bots.telegram.incoming.approval_presses import ApprovalPresses
 from dispatcher.bots.telegram.incoming.origins import shown_name
 from dispatcher.bots.telegram.incoming.presses import Presses
 from dispatcher.bots.telegram.incoming.updates import IncomingMessage
 from dispatcher.bots.telegram.state import BotState, digest
 from dispatcher.bots.telegram.waiting import Mark, Waiting
+from dispatcher.queue.admission import AllowedChats
 from dispatcher.queue.chat_commands import dispatcher_commands
 from shared.system.faults import crash_point
 from shared.text.translations import language_of, later, noted_language, speaking, tr

@@ -36,7 +36,6 @@ from typing import Any
 import structlog
 
 from dispatcher.bots.telegram.client import NO_ID, ButtonRows, Gone, Moved, Refused, Telegram, TelegramError
-from dispatcher.bots.telegram.guests.allowed import AllowedChats
 from dispatcher.bots.telegram.outgoing.keyboard import Keyboards
 from dispatcher.bots.telegram.outgoing.partials import PLACEHOLDER, Partials
 from dispatcher.bots.telegram.outgoing.rendering import MessagePart, parts_of, plain_parts
@@ -44,6 +43,7 @@ from dispatcher.bots.telegram.outgoing.sent_files import SentFiles
 from dispatcher.bots.telegram.retry import until_redis_answers, until_telegram_takes_it
 from dispatcher.bots.telegram.state import BotState
 from dispatcher.bots.telegram.waiting import Mark, Waiting
+from dispatcher.queue.admission import AllowedChats
 from shared.system.faults import crash_point
 from shared.text.translations import later, speaking, tr
 from shared.turns.media import HEARD_MARK
