@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from shared.hooks import features, redis_keys, tables_of_chats
+from shared.hooks import feature_modules
 
 
 @dataclass(frozen=True)
@@ -150,9 +150,10 @@ KEYS: tuple[Key, ...] = (
 
 def all_keys() -> tuple[Key, ...]:
     """The keys of the core and of the features."""
-    return (*KEYS, *(key for keys in features().ask(redis_keys) for key in keys))
+    return (*KEYS, *(key for module in feature_modules("keys") for key in module.KEYS))
 
 
 def chat_tables() -> dict[str, TableOfChats]:
     """What it is called in the archive → the table."""
-    return {name: table for found in features().ask(tables_of_chats) for name, table in found.items()}
+    found = [getattr(module, "CHAT_TABLES", {}) for module in feature_modules("keys")]
+    return {name: table for tables in found for name, table in tables.items()}

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
 
-from shared.hooks import features, redis_rights
+from shared.hooks import feature_modules
 from shared.wire import keys
 from shared.wire.rights import User, both, reads, without_keys, writes
 
@@ -284,7 +284,7 @@ CORE = (HEALTH, BOT, HCLI_BOT, DISPATCHER, HCLI_DISPATCHER, NIGHT, OWNER, ADMIN)
 @cache
 def users() -> tuple[User, ...]:
     """The users, with what the features require."""
-    more = features().ask(redis_rights)
+    more = [module.RIGHTS for module in feature_modules("keys")]
     return tuple(
         replace(user, rights=(*user.rights, *(right for one in more for right in one.get(user.name, ()))))
         for user in CORE

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING
 
 from shared.hooks import hook
@@ -15,29 +15,6 @@ if TYPE_CHECKING:
     from dispatcher.chat_data.forget.layers.redis_entries import RedisEntry, RedisReader
     from dispatcher.chat_data.forget.request import Scope
     from dispatcher.features.guests.commands import GuestCommands
-    from shared.wire.key_table import Key, TableOfChats
-    from shared.wire.rights import Right
-
-
-@hook
-def redis_keys() -> Sequence[Key]:
-    from dispatcher.features.guests.keys import KEYS
-
-    return KEYS
-
-
-@hook
-def redis_rights() -> Mapping[str, Sequence[Right]]:
-    from dispatcher.features.guests.keys import RIGHTS
-
-    return RIGHTS
-
-
-@hook
-def tables_of_chats() -> Mapping[str, TableOfChats]:
-    from dispatcher.features.guests.keys import CHAT_TABLES
-
-    return CHAT_TABLES
 
 
 @hook
