@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
 
-from shared.hooks import features, redis_rights
+from shared.hooks import feature_modules
 from shared.wire import keys
 from shared.wire.ids import MAIN_BOT
 from shared.wire.rights import User, both, reads, without_keys, writes
@@ -27,7 +27,6 @@ TEACH, PARTIAL, SELECTION = keys.teach("*"), keys.partial("*"), keys.SELECTION_P
 OF_CHAT = keys.chat_settings("*")
 EVENTS, OUTBOXES = keys.EVENT_PREFIX + "*", keys.outbox("*")
 MEDIA_FILES, KEPT_FILES = keys.media("*"), f"{keys.KEPT}:*"
-INVITES, TRIES = keys.invite("*"), keys.bot_tries("*")
 
 _SCRIPTS = without_keys(
     "SCRIPT|LOAD",
@@ -59,9 +58,6 @@ BOT = User(
         both("HGET HSET", OF_CHAT, why="`/language`"),
         both("GET SET DEL", keys.BOT_OWNER, why="one Redis, one bot: the lease"),
         writes("SET", TOLD, why="informs a stranger once that the bot is private"),
-        both("HGET HGETALL HSET", keys.GUESTS, why="whom it answers beside ALLOWED_CHATS; `/invite`, `/guests`"),
-        both("GET SET DEL", INVITES, why="`/invite`, and who comes with a code"),
-        both("GET INCR EXPIRE", TRIES, why="counts a stranger's wrong codes"),
         reads("LRANGE LINDEX", keys.outbox(MAIN_BOT), why="looks for messages to deliver"),
         both("LPOP", keys.outbox(MAIN_BOT), why="removes what it delivers"),
         both("HGETALL HDEL", keys.APPROVALS_OPEN, why="questions whether Claude may use a tool; removes those that ended"),
@@ -132,8 +128,7 @@ DISPATCHER = User(
             why="claims a message; puts back what a dead dispatcher had claimed; truncates one that is too large; queues a scheduled question",
         ),
         both("HSETNX", keys.BOT_WAITING, why="has the bot deliver the answer to a scheduled question"),
-        reads("HGET HGETALL", keys.GUESTS, why="asks no question of a removed guest; `hmem doctor`"),
-        both("HGET HSET", OF_CHAT, why="`/timezone`"),
+        both("HGET HSET", OF_CHAT, why="`/timezone`; what the chat may have"),
         both("HSET HDEL HGET HGETALL HLEN HEXISTS DEL", INFLIGHT, why="claimed and unfinished tasks, its own and those of dead dispatchers"),
         both("HSET HDEL HGET HGETALL HEXISTS", keys.BUSY, why="which chats are being answered"),
         both("SADD SREM SMEMBERS", keys.WORKERS, why="finds dispatchers that died"),
@@ -205,7 +200,7 @@ NIGHT = User(
         writes("UNLINK", TURNS, why="deletes turns that are archived and served; Redis cannot tell this script from a plain `UNLINK`"),
         reads("GET MGET TYPE DUMP", EVENTS, why="archives events, and compares each again before it is deleted"),
         writes("UNLINK", EVENTS, why="deletes events that are archived"),
-        reads("HGETALL", OF_CHAT, keys.GUESTS, keys.DIGESTS, why="archives what chats have set, and who is a guest"),
+        reads("HGETALL", OF_CHAT, why="archives what chats have set"),
         both("HGETALL HDEL TYPE", keys.KEPT, why="which files are to be kept for ever"),
         reads("GET TYPE", KEPT_FILES, why="archives them; compares each again before it is deleted"),
         writes("UNLINK", KEPT_FILES, why="deletes files that are verified in the archive, and those of no turn"),
@@ -253,11 +248,8 @@ OWNER = User(
         writes("ZREM", keys.MEDIA, why="… from their list"),
         writes("DEL", KEPT_FILES, why="… and the kept files of what is covered"),
         writes("HDEL", keys.KEPT, why="… from their list"),
-        writes("HDEL", keys.DIGESTS, why="… and ends the digest of a whole chat"),
         writes("DEL", OF_CHAT, why="… and removes what a whole chat has set"),
-        writes("HDEL", keys.GUESTS, why="… and that it was a guest"),
-        writes("HSETNX", keys.GUESTS, keys.DIGESTS, OF_CHAT, why="`hmem restore`"),
-        writes("DEL", INVITES, why="… and its owner's open invitations"),
+        writes("HSETNX", OF_CHAT, why="`hmem restore`"),
         writes("HDEL", keys.APPROVALS_OPEN, why="… questions about tools"),
         writes("DEL", APPROVAL, why="… their answers"),
         writes("LREM", keys.APPROVALS, why="… and their records"),
@@ -293,7 +285,7 @@ CORE = (HEALTH, BOT, HCLI_BOT, DISPATCHER, HCLI_DISPATCHER, NIGHT, OWNER, ADMIN)
 @cache
 def users() -> tuple[User, ...]:
     """The users, with what the features require."""
-    more = features().ask(redis_rights)
+    more = [module.RIGHTS for module in feature_modules("keys")]
     return tuple(
         replace(user, rights=(*user.rights, *(right for one in more for right in one.get(user.name, ()))))
         for user in CORE

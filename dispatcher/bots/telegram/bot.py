@@ -14,12 +14,10 @@ import redis
 import structlog
 from aiogram.types import User
 
+from dispatcher.bots.hooks import telegram_bot
 from dispatcher.bots.telegram.client import Telegram
-from dispatcher.bots.telegram.commands.answers import Commands
 from dispatcher.bots.telegram.core import BotCore
 from dispatcher.bots.telegram.errors import Unauthorized
-from dispatcher.bots.telegram.guests.commands import GuestCommands
-from dispatcher.bots.telegram.guests.invitations import Invitations
 from dispatcher.bots.telegram.incoming.arrivals import Arrivals
 from dispatcher.bots.telegram.incoming.intake import Intake
 from dispatcher.bots.telegram.incoming.routes import Routes
@@ -30,6 +28,7 @@ from dispatcher.bots.telegram.retry import until_redis_answers, until_telegram_a
 from dispatcher.bots.telegram.state import connect
 from shared.config.settings import Settings
 from shared.errors import SettingsError
+from shared.hooks import features
 from shared.system.processes import died_here, process_name
 
 log = structlog.get_logger()
@@ -68,7 +67,7 @@ class Bot:
 
     async def run(self, stop: asyncio.Event) -> None:
         if not self._settings.allowed:
-            log.warning("ALLOWED_CHATS is empty, so the bot answers guests only; write to the bot to learn a chat's id")
+            log.warning("ALLOWED_CHATS is empty; write to the bot to learn a chat's id")
         elif min(self._settings.allowed) < 0 and not self._settings.owner_ids:
             log.warning(
                 "OWNERS is empty, so no one has an owner's rights in groups; the bot shows people their number when it refuses them"
@@ -131,12 +130,9 @@ class Bot:
     async def _while_owner(self, me: User) -> None:
         """Run until the lease is lost, the bot has another name, or one of the parts ends with an error."""
         core, self._core.me = self._core, me
-        delivery, invitations = Delivery(core), Invitations(core.redis, core.rights)
-        guests = GuestCommands(
-            core.allowed, invitations, core.state, core.rights, me.username or "", core.settings.timezone
-        )
-        commands, arrivals = Commands(core.state, core.rights, guests), Arrivals(core, delivery.wake)
-        intake = Intake(core, Routes(core, commands, arrivals), arrivals, delivery.wake)
+        delivery, hooks = Delivery(core), features().parts(telegram_bot, core=core)
+        arrivals = Arrivals(core, delivery.wake)
+        intake = Intake(core, Routes(core, hooks, arrivals), arrivals, delivery.wake)
         questions = ApprovalQuestions(core.telegram, core.approvals, core.presses, core.allowed)
         running = (intake.run(), arrivals.run(), *delivery.parts(), questions.run(), self._renew(), self._catch_up(me))
         parts = [asyncio.create_task(part) for part in running]

@@ -7,9 +7,9 @@ from redis.asyncio import Redis
 
 from dispatcher.bots.telegram.approvals import ApprovalState
 from dispatcher.bots.telegram.client import Telegram
-from dispatcher.bots.telegram.guests.allowed import AllowedChats
 from dispatcher.bots.telegram.incoming.presses import Presses
 from dispatcher.bots.telegram.state import BotState
+from dispatcher.queue.admission import AllowedChats
 from dispatcher.queue.rights import Rights
 from shared.config.settings import Settings
 from shared.system.keys.signing_key import signing_key

@@ -11,14 +11,6 @@ from shared.system.command import CommandEntry
 if TYPE_CHECKING:
     from dispatcher.answering.hooks import Core
     from dispatcher.features.approvals.approvals import Approvals
-    from dispatcher.features.approvals.settings import ApprovalSettings
-
-
-@hook
-def settings() -> type[ApprovalSettings]:
-    from dispatcher.features.approvals.settings import ApprovalSettings
-
-    return ApprovalSettings
 
 
 @hook

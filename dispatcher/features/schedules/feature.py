@@ -10,30 +10,6 @@ from shared.hooks import hook
 if TYPE_CHECKING:
     from dispatcher.answering.hooks import Core
     from dispatcher.features.schedules.part import SchedulesPart
-    from dispatcher.features.schedules.settings import ScheduleSettings
-    from shared.wire.key_table import Key
-    from shared.wire.rights import Right
-
-
-@hook
-def settings() -> type[ScheduleSettings]:
-    from dispatcher.features.schedules.settings import ScheduleSettings
-
-    return ScheduleSettings
-
-
-@hook
-def redis_keys() -> Sequence[Key]:
-    from dispatcher.features.schedules.keys import KEYS
-
-    return KEYS
-
-
-@hook
-def redis_rights() -> Mapping[str, Sequence[Right]]:
-    from dispatcher.features.schedules.keys import RIGHTS
-
-    return RIGHTS
 
 
 @hook

@@ -9,14 +9,7 @@ from shared.hooks import hook
 from shared.system.command import CommandEntry
 
 if TYPE_CHECKING:
-    from dispatcher.features.web.settings import WebSettings
-
-
-@hook
-def settings() -> type[WebSettings]:
-    from dispatcher.features.web.settings import WebSettings
-
-    return WebSettings
+    pass
 
 
 @hook

@@ -17,10 +17,10 @@ import structlog
 from dispatcher.bots.telegram.approvals import ALLOW, DENY, ApprovalState
 from dispatcher.bots.telegram.client import Telegram
 from dispatcher.bots.telegram.errors import Flood, TelegramError, Unreachable
-from dispatcher.bots.telegram.guests.allowed import AllowedChats
 from dispatcher.bots.telegram.incoming.presses import Presses
 from dispatcher.bots.telegram.outgoing.rendering import MessagePart, units
 from dispatcher.bots.telegram.waiting import Waiting
+from dispatcher.queue.admission import AllowedChats
 from shared.text.translations import later, speaking, tr
 from shared.turns.signed.approvals import ToolQuestion
 from shared.turns.signed.results import Button
