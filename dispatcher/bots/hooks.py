@@ -2,31 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from shared.hooks import specification
 
 if TYPE_CHECKING:
-    from aiogram.types import User
+    from aiogram.types import CallbackQuery, User
     from redis.asyncio import Redis
 
+    from dispatcher.bots.telegram.client import Telegram
     from dispatcher.bots.telegram.commands.bot_answer import BotAnswer
+    from dispatcher.bots.telegram.incoming.presses import Presses
     from dispatcher.bots.telegram.incoming.updates import IncomingMessage
     from dispatcher.bots.telegram.state import BotState
+    from dispatcher.queue.admission import AllowedChats
     from dispatcher.queue.rights import Rights
     from shared.config.settings import Settings
 
 
 @dataclass(frozen=True)
 class BotCore:
-    """What the bot has. `me`: itself, as Telegram knows it."""
+    """What the bot has. `secret` signs what goes to the dispatcher; `me`: itself, as Telegram knows it."""
 
     settings: Settings
     redis: Redis
+    secret: str
+    telegram: Telegram
     state: BotState
+    allowed: AllowedChats
     rights: Rights
+    presses: Presses
     me: User
 
 
@@ -49,3 +56,19 @@ def owners_help() -> str | None:
 async def stranger_wrote(update: str, incoming: IncomingMessage) -> str | None:
     """A message came from a chat that is not answered: what it is told, "" for nothing; None if this is nobody whom the feature knows.
     It may be called again for an update."""
+
+
+@specification(fails="closed")
+async def pressed(press: CallbackQuery, chat: int) -> str | None:
+    """A button was pressed in a chat that is answered: what is shown for a moment; None for a button that is not the feature's. Whoever made it
+    has signed it for its chat and person (`Presses`), and checks that. It may be called again for a press."""
+
+
+@specification(fails="closed")
+def bot_background() -> Coroutine[None, None, None] | None:
+    """What runs while this process is the bot, until it is cancelled."""
+
+
+@specification(fails="open")
+async def terminal_waits(redis: Redis, secret: str, task_id: str, ask: Callable[[str], bool | None]) -> None:
+    """`hmem talk` waits for the answer to this task, and somebody looks; called several times a second. `ask`: a question, yes or no."""

@@ -17,17 +17,14 @@ import structlog
 from aiogram.types import User
 from redis.asyncio import Redis
 
-from dispatcher.bots.hooks import BotCore, telegram_bot
-from dispatcher.bots.telegram.approvals import ApprovalState
+from dispatcher.bots.hooks import BotCore, bot_background, telegram_bot
 from dispatcher.bots.telegram.chat_marks import ChatMarks
 from dispatcher.bots.telegram.client import Telegram, Unauthorized
 from dispatcher.bots.telegram.commands.answers import Commands
-from dispatcher.bots.telegram.incoming.approval_presses import ApprovalPresses
 from dispatcher.bots.telegram.incoming.arrivals import Arrivals
 from dispatcher.bots.telegram.incoming.intake import Intake
 from dispatcher.bots.telegram.incoming.pressed import Pressed
 from dispatcher.bots.telegram.incoming.presses import Presses
-from dispatcher.bots.telegram.outgoing.approval_questions import ApprovalQuestions
 from dispatcher.bots.telegram.outgoing.delivery import Delivery
 from dispatcher.bots.telegram.outgoing.keyboard import Keyboards
 from dispatcher.bots.telegram.outgoing.menus import set_menus
@@ -39,7 +36,7 @@ from dispatcher.queue.admission import AllowedChats
 from dispatcher.queue.rights import Rights
 from shared.config.settings import Settings
 from shared.errors import SettingsError
-from shared.hooks import features
+from shared.hooks import Hooks, features
 from shared.system.keys.signing_key import signing_key
 from shared.system.processes import died_here, process_name
 from shared.wire.media.open import open_media
@@ -63,8 +60,7 @@ async def serve(settings: Settings) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
     media, marks = open_media(settings, client), ChatMarks(client)
-    approvals = ApprovalState(client, secret)
-    bot = Bot(settings, telegram, client, BotState(settings, client, secret), marks, media, approvals, secret)
+    bot = Bot(settings, telegram, client, BotState(settings, client, secret), marks, media, secret)
     try:
         await bot.run(stop)
     except Unauthorized:
@@ -86,7 +82,6 @@ class Bot:
         state: BotState,
         marks: ChatMarks,
         media: MediaStore,
-        approvals: ApprovalState,
         secret: str,
     ) -> None:
         self._allowed = allowed = AllowedChats(settings.allowed, client)
@@ -94,11 +89,9 @@ class Bot:
         self._media = media
         self._process = process_name()
         self._own_name = f"me-{telegram.account}"
-        self._presses, self._marks = Presses(secret), marks
+        self._secret, self._presses, self._marks = secret, Presses(secret), marks
         keyboards = Keyboards(telegram, marks, self._presses)
         self._partials = Partials(telegram, state, keyboards) if settings.stream else None
-        self._approvals = approvals
-        self._questions = ApprovalQuestions(telegram, approvals, self._presses, allowed)
         files = SentFiles(telegram, media)
         self._delivery = Delivery(telegram, state, allowed, keyboards, files, self._partials)
 
@@ -152,17 +145,24 @@ class Bot:
     def _parts(self, me: User) -> list[Coroutine[Any, Any, None]]:
         """What runs while this process is the bot."""
         settings, rights = self._settings, Rights(self._settings)
-        hooks = features().parts(telegram_bot, core=BotCore(settings, self._redis, self._state, rights, me))
+        core = BotCore(
+            settings, self._redis, self._secret, self._telegram, self._state, self._allowed, rights, self._presses, me
+        )
+        hooks = features().parts(telegram_bot, core=core)
         commands = Commands(self._state, rights, hooks)
-        answers = ApprovalPresses(settings, self._approvals, self._presses)
-        pressed = Pressed(self._allowed, self._telegram, self._state, commands, self._presses, answers, self._marks, me)
+        pressed = Pressed(self._allowed, self._telegram, self._state, commands, self._presses, hooks, self._marks, me)
         arrivals = Arrivals(settings, self._telegram, self._state, self._media, self._allowed, self._delivery.wake)
         intake = Intake(
             settings, self._telegram, self._state, self._marks, commands, pressed, arrivals, me, self._delivery.wake,
             self._allowed, hooks,
         )  # fmt: skip
-        parts = [intake.run(), arrivals.run(), self._delivery.run(), self._questions.run(), self._renew()]
+        parts = [intake.run(), arrivals.run(), self._delivery.run(), self._features(hooks), self._renew()]
         return [*parts, self._catch_up(me), *([self._partials.run()] if self._partials else [])]
+
+    async def _features(self, hooks: Hooks) -> None:
+        """What features run; none of it ends the bot when it has ended."""
+        await hooks.run(bot_background)
+        await asyncio.Event().wait()
 
     async def _take_lease(self, me: User) -> None:
         logged = False

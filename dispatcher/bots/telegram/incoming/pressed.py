@@ -13,10 +13,10 @@ from typing import Any
 import structlog
 from aiogram.types import CallbackQuery, Message, User
 
+from dispatcher.bots.hooks import pressed
 from dispatcher.bots.telegram.chat_marks import ChatMarks
 from dispatcher.bots.telegram.client import Telegram, TelegramError
 from dispatcher.bots.telegram.commands.answers import Commands, task_of
-from dispatcher.bots.telegram.incoming.approval_presses import ApprovalPresses
 from dispatcher.bots.telegram.incoming.origins import shown_name
 from dispatcher.bots.telegram.incoming.presses import Presses
 from dispatcher.bots.telegram.incoming.updates import IncomingMessage
@@ -24,6 +24,7 @@ from dispatcher.bots.telegram.state import BotState, digest
 from dispatcher.bots.telegram.waiting import Mark, Waiting
 from dispatcher.queue.admission import AllowedChats
 from dispatcher.queue.chat_commands import dispatcher_commands
+from shared.hooks import Hooks
 from shared.system.faults import crash_point
 from shared.text.translations import language_of, later, noted_language, speaking, tr
 from shared.turns.message_origin import Origin
@@ -54,13 +55,13 @@ class Pressed:
         state: BotState,
         commands: Commands,
         presses: Presses,
-        approvals: ApprovalPresses,
+        hooks: Hooks,
         marks: ChatMarks,
         me: User,
     ) -> None:
         self._allowed, self._telegram, self._state = allowed, telegram, state
         self._commands, self._presses, self._marks, self._me = commands, presses, marks, me
-        self._approvals = approvals
+        self._hooks = hooks
         self._answered = set[str]()  # presses of the update that is being processed
 
     @contextlib.asynccontextmanager
@@ -90,8 +91,8 @@ class Pressed:
         if message is None or not await self._allowed.has(message.chat.id):
             await self._answer(press.id, tr(NOT_YOURS))
             return
-        if (told := await self._approvals.pressed(press, message.chat.id)) is not None:
-            await self._answer(press.id, told)
+        if told := await self._hooks.ask_async(pressed, press=press, chat=message.chat.id):
+            await self._answer(press.id, told[0])
             return
         command = self._presses.command(data, message.chat.id, str(press.from_user.id))
         if not command:
