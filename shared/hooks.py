@@ -63,7 +63,7 @@ class Hooks:
     def __init__(self, plugins: Iterable[tuple[str, object]], specifications: Sequence[str] = SPECIFICATIONS) -> None:
         """`specifications`: modules that have them."""
         self._manager = pluggy.PluginManager(PROJECT)
-        for module in (__name__, *specifications):
+        for module in specifications:
             self._manager.add_hookspecs(import_module(module))
         for name, plugin in plugins:
             self._manager.register(plugin, name)

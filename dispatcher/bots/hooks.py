@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import TYPE_CHECKING
 
 from shared.hooks import specification
 
 if TYPE_CHECKING:
+    from aiogram.types import CallbackQuery
+    from redis.asyncio import Redis
+
     from dispatcher.bots.telegram.commands.bot_answer import BotAnswer
     from dispatcher.bots.telegram.core import BotCore
     from dispatcher.bots.telegram.incoming.updates import IncomingMessage
@@ -32,3 +35,19 @@ def owners_help() -> str | None:
 async def stranger_wrote(update: str, incoming: IncomingMessage) -> str | None:
     """A message came from a chat that is not answered: what it is told, "" for nothing; None if this is nobody whom the feature knows.
     It may be called again for an update."""
+
+
+@specification(fails="closed")
+async def pressed(press: CallbackQuery, chat: int) -> str | None:
+    """A button was pressed in a chat that is answered: what is shown for a moment; None for a button that is not the feature's. Whoever made it
+    has signed it for its chat and person (`Presses`), and checks that. It may be called again for a press."""
+
+
+@specification(fails="closed")
+def bot_background() -> Coroutine[None, None, None] | None:
+    """What runs while this process is the bot, until it is cancelled."""
+
+
+@specification(fails="open")
+async def terminal_waits(redis: Redis, secret: str, task_id: str, ask: Callable[[str], bool | None]) -> None:
+    """`hmem talk` waits for the answer to this task, and somebody looks; called several times a second. `ask`: a question, yes or no."""

@@ -31,8 +31,6 @@ NIGHT_RUN = "hcli:mem:night:run"
 NIGHT_LAST = "hcli:mem:night:last"
 NIGHT_FAILED = "hcli:mem:night:failed"
 NIGHT_REPORT = "hcli:mem:night:report"
-APPROVALS_OPEN = "hcli:mem:approvals:open"
-APPROVALS = "hcli:mem:approvals"
 FEATURES = "hcli:mem:features"
 
 SELECTION_PREFIX = "hcli:mem:selection:"
@@ -59,7 +57,6 @@ BOT_SEEN_TTL_SECONDS = 2 * 86_400
 BOT_OWNER_TTL_SECONDS = 30
 SELECTION_TTL_SECONDS = 600
 BOT_TOLD_TTL_SECONDS = 86_400
-APPROVAL_TTL_SECONDS = 3_600
 FEATURES_TTL_SECONDS = 7 * 86_400
 
 #: Lengths of bounded lists.
@@ -67,7 +64,6 @@ HISTORY_LENGTH = 100
 DEAD_LENGTH = 10_000
 UNCONSOLIDATED_LENGTH = 1_000
 SERVED_LENGTH = 1_000
-APPROVALS_LENGTH = 1_000
 
 
 def outbox(bot: str) -> str:
@@ -181,10 +177,6 @@ def media(sha256: str) -> str:
 
 def kept(task_id: str, sha256: str) -> str:
     return f"{KEPT}:{task_id}:{sha256}"
-
-
-def approval(approval_id: str) -> str:
-    return f"hcli:mem:approval:{approval_id}"
 
 
 def bot_told(chat_id: str) -> str:

@@ -13,13 +13,12 @@ from functools import cache
 
 from shared.hooks import feature_modules
 from shared.wire import keys
-from shared.wire.ids import MAIN_BOT
 from shared.wire.rights import User, both, reads, without_keys, writes
 
 TURNS = keys.MEMORY_PREFIX + "*"
 RESULTS, PENDING, STATS, CANCEL = keys.result("*"), keys.pending("*"), keys.stats("*"), keys.cancel("*")
 SESSION, HISTORY, SIZE = keys.session("*"), keys.history("*"), keys.size("*")
-SPENT, WHY, APPROVAL, CONVERSATION = keys.spent("*"), keys.why("*"), keys.approval("*"), tuple(keys.conversation("*"))
+SPENT, WHY, CONVERSATION = keys.spent("*"), keys.why("*"), tuple(keys.conversation("*"))
 INFLIGHT, LEASE, ATTEMPTS, DONE = keys.inflight("*"), keys.lease("*"), keys.attempts("*"), keys.done("*")
 UNCONSOLIDATED, CONSOLIDATING, REMINDED = keys.unconsolidated("*"), keys.consolidating("*"), keys.reminded("*")
 SEEN, TOLD, MODEL, NEW = keys.bot_seen("*"), keys.bot_told("*"), keys.bot_model("*"), keys.bot_new("*")
@@ -58,10 +57,8 @@ BOT = User(
         both("HGET HSET", OF_CHAT, why="`/language`"),
         both("GET SET DEL", keys.BOT_OWNER, why="one Redis, one bot: the lease"),
         writes("SET", TOLD, why="informs a stranger once that the bot is private"),
-        reads("LRANGE LINDEX", keys.outbox(MAIN_BOT), why="looks for messages to deliver"),
-        both("LPOP", keys.outbox(MAIN_BOT), why="removes what it delivers"),
-        both("HGETALL HDEL", keys.APPROVALS_OPEN, why="questions whether Claude may use a tool; removes those that ended"),
-        both("EXISTS SET", APPROVAL, why="what a person answered to one, once"),
+        reads("LRANGE LINDEX", OUTBOXES, why="looks for messages to deliver"),
+        both("LPOP", OUTBOXES, why="removes what it delivers"),
         reads("HGETALL", keys.RELEASE, why="`/status`: whether there is a dispatcher"),
         reads("EXISTS", LEASE, why="`/status`: whether it is running"),
         reads("GET", keys.NIGHT_LAST, why="`/status`: time of the last good night"),
@@ -178,9 +175,6 @@ DISPATCHER = User(
         reads("LLEN LINDEX", OUTBOXES, why="metrics; finds messages that no bot fetches, and digests to take back"),
         writes("LREM", OUTBOXES, why="drops them after some days"),
         writes("SET", REMINDED, why="reminds once, and asks a scheduled question once"),
-        both("HSET HGETALL HDEL", keys.APPROVALS_OPEN, why="asks whether Claude may use a tool, and says how that ended"),
-        both("GET SET", APPROVAL, why="what was answered; decides itself when nobody does"),
-        writes("RPUSH LTRIM", keys.APPROVALS, why="the record of these decisions"),
         writes("HSET HDEL", keys.RELEASE, why="publishes which release it serves"),
         reads("GET", keys.NIGHT_LAST, keys.NIGHT_FAILED, why="logs that a night was missed, and why"),
         reads("GET", keys.NIGHT_REPORT, why="what the last nights did; `hmem doctor`"),
@@ -230,7 +224,6 @@ OWNER = User(
         ),
         writes("RPUSH", keys.TASKS, why="`hmem talk`"),
         reads("GETRANGE", PARTIAL, why="`hmem talk` shows the answer while it is written"),
-        writes("SET", APPROVAL, why="… and what was answered to a question about a tool, once"),
         writes("DEL", RESULTS, why="… and removes the answer that it has fetched"),
         writes("RPUSH", keys.TOMBSTONES, why="`hmem forget`, `hmem memory forget`"),
         writes("SET DEL", EVENTS, why="… and what is left of its memories, for the archive"),
@@ -250,9 +243,6 @@ OWNER = User(
         writes("HDEL", keys.KEPT, why="… from their list"),
         writes("DEL", OF_CHAT, why="… and removes what a whole chat has set"),
         writes("HSETNX", OF_CHAT, why="`hmem restore`"),
-        writes("HDEL", keys.APPROVALS_OPEN, why="… questions about tools"),
-        writes("DEL", APPROVAL, why="… their answers"),
-        writes("LREM", keys.APPROVALS, why="… and their records"),
         writes("RPUSH", keys.TAGS, why="`hmem dead --retry` returns tags to the dispatcher (tasks go to the queue, as with `hmem talk`)"),
         writes("DEL", DONE, ATTEMPTS, CANCEL, why="… and clears that the task was tried or cancelled"),
         both("HSETNX", keys.BOT_WAITING, why="… and has the bot deliver the late answer"),

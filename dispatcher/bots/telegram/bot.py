@@ -14,21 +14,20 @@ import redis
 import structlog
 from aiogram.types import User
 
-from dispatcher.bots.hooks import telegram_bot
+from dispatcher.bots.hooks import bot_background, telegram_bot
 from dispatcher.bots.telegram.client import Telegram
 from dispatcher.bots.telegram.core import BotCore
 from dispatcher.bots.telegram.errors import Unauthorized
 from dispatcher.bots.telegram.incoming.arrivals import Arrivals
 from dispatcher.bots.telegram.incoming.intake import Intake
 from dispatcher.bots.telegram.incoming.routes import Routes
-from dispatcher.bots.telegram.outgoing.approval_questions import ApprovalQuestions
 from dispatcher.bots.telegram.outgoing.delivery import Delivery
 from dispatcher.bots.telegram.outgoing.menus import set_menus
 from dispatcher.bots.telegram.retry import until_redis_answers, until_telegram_answers
 from dispatcher.bots.telegram.state import connect
 from shared.config.settings import Settings
 from shared.errors import SettingsError
-from shared.hooks import features
+from shared.hooks import Hooks, features
 from shared.system.processes import died_here, process_name
 
 log = structlog.get_logger()
@@ -110,6 +109,11 @@ class Bot:
         await until_redis_answers(lambda: self._state.marks.note(self._own_name, me.model_dump_json().encode()))
         return me
 
+    async def _features(self, hooks: Hooks) -> None:
+        """What features run; none of it ends the bot when it has ended."""
+        await hooks.run(bot_background)
+        await asyncio.Event().wait()
+
     async def _take_lease(self, me: User) -> None:
         logged = False
         while not await until_redis_answers(lambda: self._state.lease.own(self._process)):
@@ -133,8 +137,14 @@ class Bot:
         delivery, hooks = Delivery(core), features().parts(telegram_bot, core=core)
         arrivals = Arrivals(core, delivery.wake)
         intake = Intake(core, Routes(core, hooks, arrivals), arrivals, delivery.wake)
-        questions = ApprovalQuestions(core.telegram, core.approvals, core.presses, core.allowed)
-        running = (intake.run(), arrivals.run(), *delivery.parts(), questions.run(), self._renew(), self._catch_up(me))
+        running = (
+            intake.run(),
+            arrivals.run(),
+            *delivery.parts(),
+            self._features(hooks),
+            self._renew(),
+            self._catch_up(me),
+        )
         parts = [asyncio.create_task(part) for part in running]
         try:
             done, _ = await asyncio.wait(parts, return_when=asyncio.FIRST_COMPLETED)

@@ -18,13 +18,12 @@ from aiogram import Dispatcher, F
 from aiogram.filters import MagicData
 from aiogram.types import CallbackQuery, Message, TelegramObject
 
-from dispatcher.bots.hooks import stranger_wrote
+from dispatcher.bots.hooks import pressed, stranger_wrote
 from dispatcher.bots.telegram.commands import answers
 from dispatcher.bots.telegram.commands.answers import Commands
 from dispatcher.bots.telegram.commands.bot_answer import BotAnswer
 from dispatcher.bots.telegram.core import BotCore
 from dispatcher.bots.telegram.errors import TelegramError
-from dispatcher.bots.telegram.incoming.approval_presses import ApprovalPresses
 from dispatcher.bots.telegram.incoming.arrivals import Arrivals
 from dispatcher.bots.telegram.incoming.arriving import Arriving, named
 from dispatcher.bots.telegram.incoming.media_kinds import FileToFetch, file_of
@@ -59,7 +58,6 @@ class Routes(Dispatcher):
         super().__init__(disable_fsm=True)
         self._core, self._state, self._hooks, self._arrivals = core, core.state, hooks, arrivals
         self._commands = commands = Commands(core, hooks)
-        self._approvals = ApprovalPresses(core.settings, core.approvals, core.presses)
         self._strangers = set[int]()  # groups that were logged
         self.message.outer_middleware(self._hear)
         self.edited_message.outer_middleware(self._hear)
@@ -106,8 +104,8 @@ class Routes(Dispatcher):
         message, person = press.message, str(press.from_user.id)
         if message is None or not await self._core.allowed.has(message.chat.id):
             return tr(NOT_YOURS)
-        if (told := await self._approvals.pressed(press, message.chat.id)) is not None:
-            return told
+        if told := await self._hooks.ask_async(pressed, press=press, chat=message.chat.id):
+            return told[0]
         command = self._core.presses.command(press.data or "", message.chat.id, person)
         if not command:
             log.warning("a press was refused", chat=message.chat.id, expired=command == "")

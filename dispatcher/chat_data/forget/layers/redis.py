@@ -50,7 +50,6 @@ class RedisLayer:
         yield from self._outbox(scope)
         yield from self._bot_words(scope)
         yield from self._arriving(scope)
-        yield from self._approvals(scope)
         for found in features().ask(redis_entries, scope=scope, reader=self._reader):
             yield from found
         if scope.whole_chat is not None:
@@ -179,21 +178,6 @@ class RedisLayer:
             task, at = dumps(record.get("task")), number_of(record.get("at"))
             if _covers_task(scope, task, at):
                 yield RedisEntry("redis: bot", keys.BOT_ARRIVING.encode(), raw, "field", _words(task), name)
-
-    def _approvals(self, scope: Scope) -> Iterator[RedisEntry]:
-        """Which tools were asked for, with their inputs: their records, open questions and answers. The scan does not search for their words, which
-        are Claude's: nothing of them is left."""
-        for raw in self._reader.entries(keys.APPROVALS):
-            record = record_of(raw)
-            chat_id, at, text = str(record.get("chat_id", "")), number_of(record.get("at")), _text(raw)
-            if scope.covers_text(chat_id, str(record.get("task_id", "")), at, text):
-                yield RedisEntry("redis: approvals", keys.APPROVALS.encode(), raw, "entry")
-        for name, raw in self._reader.fields(keys.APPROVALS_OPEN):
-            if record_of(raw).get("chat_id") in (*scope.chats, None) or scope.asked.holds(_text(raw)):
-                yield RedisEntry("redis: approvals", keys.APPROVALS_OPEN.encode(), raw, "field", name=name)
-        for key, raw in self._reader.scan(keys.approval("*")):
-            if record_of(raw).get("chat_id") in (*scope.chats, None):
-                yield RedisEntry("redis: approvals", key, b"", "key")
 
     def _answered(self, task_id: str) -> bool:
         """Whether the task is done and the bot has taken its answer: nothing more will come."""

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from dispatcher.features.approvals.signed import ToolDecision, ToolQuestion
 from dispatcher.features.approvals.tests.asking import BOB, GROUP, OWNER, Asking, asking, person, pressed_again
-from shared.turns.signed.approvals import ToolDecision, ToolQuestion
 from tests.support.day.telegram_bot import wait_until
 from tests.support.world import SECRET
 
