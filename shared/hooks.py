@@ -6,7 +6,8 @@ feature is not there. Hooks return what they contribute; the core does the writi
 
 - `settings` has a subclass of `FeatureSettings`, whose fields are settings like all others; `Settings.of(…)` has their values;
 - `keys` has KEYS (`shared.wire.key_table.Key`, each beginning with "hcli:mem:"), RIGHTS (user of Redis → `shared.wire.rights.Right`), and perhaps
-  CHAT_TABLES (what it is called in the archive → `shared.wire.key_table.TableOfChats`).
+  CHAT_KEYS (patterns with `{chat_id}`, of keys that are forgotten with a whole chat) and CHAT_TABLES (what it is called in the archive →
+  `shared.wire.key_table.TableOfChats`).
 
 A specification says what happens when an implementation of it raises:
 

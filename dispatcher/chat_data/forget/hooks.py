@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from shared.hooks import specification
@@ -13,10 +13,5 @@ if TYPE_CHECKING:
 
 
 @specification(fails="closed")
-def keys_of_chat(chat_id: str) -> Sequence[str] | None:
-    """Patterns of keys in Redis that go when a whole chat is forgotten. `chat_id` is escaped for a pattern."""
-
-
-@specification(fails="closed")
 def redis_entries(scope: Scope, reader: RedisReader) -> Iterable[RedisEntry] | None:
-    """What a scope covers of the feature's values in Redis, beside whole keys of a chat and its tables of chats."""
+    """What a scope covers of the feature's values in Redis, beside CHAT_KEYS and CHAT_TABLES (shared/hooks.py)."""

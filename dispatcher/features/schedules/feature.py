@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from shared.hooks import hook
@@ -10,13 +10,6 @@ from shared.hooks import hook
 if TYPE_CHECKING:
     from dispatcher.answering.hooks import Core
     from dispatcher.features.schedules.part import SchedulesPart
-
-
-@hook
-def keys_of_chat(chat_id: str) -> Sequence[str]:
-    from dispatcher.features.schedules.keys import asked
-
-    return [asked("????-??-??", chat_id)]
 
 
 @hook

@@ -14,13 +14,6 @@ if TYPE_CHECKING:
 
 
 @hook
-def keys_of_chat(chat_id: str) -> Sequence[str]:
-    from dispatcher.features.usage.keys import of_day
-
-    return [of_day("????-??-??", chat_id)[0]]
-
-
-@hook
 def commands() -> Sequence[CommandEntry]:
     summary = "Messages, tokens and cost of each chat in the last days, most expensive first; and what DAILY_LIMIT allows it a day."
     return [CommandEntry("usage", "dispatcher.features.usage.command", summary)]

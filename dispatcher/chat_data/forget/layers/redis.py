@@ -14,12 +14,12 @@ from typing import Any
 
 from redis import Redis
 
-from dispatcher.chat_data.forget.hooks import keys_of_chat, redis_entries
+from dispatcher.chat_data.forget.hooks import redis_entries
 from dispatcher.chat_data.forget.layers.redis_entries import AT_ONCE, RedisEntry, RedisReader, number_of, record_of
 from dispatcher.chat_data.forget.request import Scope
 from dispatcher.memory.tombstones import FORGOTTEN
 from dispatcher.queue.scripts import script_text
-from shared.hooks import features
+from shared.hooks import feature_modules, features
 from shared.text.translations import in_every_language
 from shared.turns.events import Event
 from shared.turns.message_origin import Origin
@@ -202,12 +202,11 @@ class RedisLayer:
                 yield RedisEntry("redis: teaching", key.encode(), entry, "entry", (text,))
 
     def _counters(self, chat_id: str) -> Iterator[RedisEntry]:
-        """The chat's counters, and keys of features."""
-        escaped = _escaped(chat_id)
-        contributed = features().ask(keys_of_chat, chat_id=escaped)
-        for pattern in (one for some in contributed for one in some):
-            for name in self._redis.scan_iter(match=pattern, count=1000):
-                yield RedisEntry("redis: counters", name, b"", "key")
+        """Whole keys of the chat that features have."""
+        for module in feature_modules("keys"):
+            for pattern in getattr(module, "CHAT_KEYS", ()):
+                for name in self._redis.scan_iter(match=pattern.format(chat_id=_escaped(chat_id)), count=1000):
+                    yield RedisEntry("redis: counters", name, b"", "key")
 
     def _chosen(self, chat_id: str) -> Iterator[RedisEntry]:
         """What the chat has set for itself."""
@@ -217,7 +216,7 @@ class RedisLayer:
         for what, table in chat_tables().items():
             value = dict(self._reader.fields(table.key)).get(chat_id.encode())
             if value is not None:
-                yield RedisEntry(f"redis: {what}", table.key.encode(), value, "field", name=chat_id.encode())
+                yield RedisEntry(f"redis: {what}s", table.key.encode(), value, "field", name=chat_id.encode())
 
     def _unconsolidated(self, scope: Scope, chat_id: str) -> Iterator[RedisEntry]:
         """Ids of covered turns, and of turns that no longer exist."""
