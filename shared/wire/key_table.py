@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
-from shared.hooks import features, redis_keys
+from shared.hooks import feature_modules
 
 
 @dataclass(frozen=True)
@@ -13,6 +15,18 @@ class Key:
     type: str
     content: str
     expiry: str
+
+
+@dataclass(frozen=True)
+class TableOfChats:
+    """A hash with a field for each chat, of what belongs to the chat's settings: it is archived, put back, and forgotten with them.
+
+    `archived`: what the archive has of a value (RecordRefused: nothing); `restored`: the value that is put back where there is none.
+    """
+
+    key: str
+    archived: Callable[[bytes], Any]
+    restored: Callable[[Any], bytes]
 
 
 # fmt: off
@@ -62,23 +76,12 @@ KEYS: tuple[Key, ...] = (
     Key("hcli:mem:bot:new:{chat_id}", "string", "/new: the dispatcher ends the conversation before it answers again", "24 h"),
     Key("hcli:mem:bot:owner", "string", "the bot process that serves this Redis", "30 s"),
     Key("hcli:mem:bot:told:{chat_id}", "string", "this stranger was told that the bot is private", "24 h"),
-    Key("hcli:mem:guests", "hash",
-        "chat id → JSON {name, since, by, removed}: chats that an owner has allowed from a chat, beside ALLOWED_CHATS", "none"),
-    Key("hcli:mem:invite:{hash}", "string",
-        "under the SHA-256 of an invitation's code, which is stored nowhere: JSON {by, at}", "24 h, or as /invite says"),
-    Key("hcli:mem:bot:tries:{chat_id}", "string", "how many wrong codes this stranger has sent", "1 h"),
     Key("hcli:mem:outbox:{bot}", "list",
         "messages for the bot to send without a question: JSON {id, chat_id, text, created_at}; "
         "digest: it repeats what was said; buttons: below it, for user_id", "none"),
     Key("hcli:mem:reminded:{memory}", "string",
         "this memory's (id and time of creation) reminder is in the outbox; schedule-…: this occurrence was sent or asked", "30 days"),
-    Key("hcli:mem:chat:{chat_id}", "hash", "what a chat has set for itself: timezone, language", "none"),
-    Key("hcli:mem:approvals:open", "hash",
-        "id → signed JSON of a question whether Claude may use a tool, and how it ended: {chat_id, user_id, task_id, tool, text, ends, verdict, "
-        "who, hmac}", "none"),
-    Key("hcli:mem:approval:{id}", "string", "its decision, signed: {verdict, chat_id, user_id, name, hmac}; the first one counts", "1 h"),
-    Key("hcli:mem:approvals", "list",
-        "newest 1,000 such decisions: {at, id, chat_id, user_id, task_id, tool, input_sha256, input, decision, by, name}", "none"),
+    Key("hcli:mem:chat:{chat_id}", "hash", "what a chat has set for itself: timezone, language; access: what it may have, if that is less", "none"),
     Key("hcli:mem:release", "hash", "worker → run of the release it serves, 0 for none", "none"),
     Key("hcli:mem:tombstones", "list", "tombstone JSON: which turns to forget", "none"),
     Key("hcli:mem:forgotten", "string",
@@ -93,7 +96,6 @@ KEYS: tuple[Key, ...] = (
     Key("hcli:mem:night:last", "string", "JSON of the last good night", "none"),
     Key("hcli:mem:night:failed", "string", "JSON of the failure after the last good night: run, step, error, exit_code, at", "none"),
     Key("hcli:mem:night:report", "string", "JSON of the last 14 nights, for the morning report", "14 days"),
-    Key("hcli:mem:digests", "hash", "chat id → day of its last digest, for each chat that wants one", "none"),
     Key("hcli:mem:features", "hash", "feature → how often it has failed, and its most recent error", "7 days"),
     Key("hcli:mem:format", "string",
         "JSON {format, program, release}: the format of our keys, the version of the dispatcher that wrote it, the format of releases that it reads",
@@ -110,4 +112,10 @@ KEYS: tuple[Key, ...] = (
 
 def all_keys() -> tuple[Key, ...]:
     """The keys of the core and of the features."""
-    return (*KEYS, *(key for keys in features().ask(redis_keys) for key in keys))
+    return (*KEYS, *(key for module in feature_modules("keys") for key in module.KEYS))
+
+
+def chat_tables() -> dict[str, TableOfChats]:
+    """What it is called in the archive → the table."""
+    found = [getattr(module, "CHAT_TABLES", {}) for module in feature_modules("keys")]
+    return {name: table for tables in found for name, table in tables.items()}

@@ -19,7 +19,6 @@ from dispatcher.queue.tasks import TaskQueue
 from shared.config.settings import load_settings
 from shared.hooks import feature_names
 from shared.turns.records import ROLES, Tombstone, loads_object
-from shared.turns.signed.approvals import ToolDecision, ToolQuestion
 from shared.wire.acl import DEFAULT, renewed
 from tests.servers.redis8 import program
 from tests.support.day.hcli_bot import Bot
@@ -172,6 +171,7 @@ async def heartbeat(url: str) -> None:
 
 async def record_of_a_tool(url: str) -> None:
     from dispatcher.features.approvals.approvals import Approvals
+    from dispatcher.features.approvals.signed import ToolDecision, ToolQuestion
 
     async with AsyncRedis.from_url(url) as client:
         approvals = Approvals(load_settings(result_hmac_key=SECRET), client)

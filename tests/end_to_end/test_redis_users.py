@@ -202,7 +202,7 @@ REFUSED = {
     "hcli-bot": ["GET hcli:memory:t:user", "SET hcli:session:9912 x", "SCAN 0", "RPUSH hcli:mem:tombstones x", "EVALSHA x 0", "SCRIPT LOAD return"],
     "hcli-dispatcher": ["DEL hcli:memory:t:user", "GET hcli:results:t", "HGETALL hcli:mem:inflight:w", "LPUSH hcli:tasks x", "EVALSHA x 0"],
     "bot": ["RPOP hcli:pending:9912", "MGET hcli:memory:t:user",
-            "RPUSH hcli:mem:outbox:main x", "LPOP hcli:mem:outbox:discord", "GET hcli:mem:why:9912", "DEL hcli:tasks", "EVAL 0 0"],
+            "RPUSH hcli:mem:outbox:main x", "GET hcli:mem:why:9912", "DEL hcli:tasks", "EVAL 0 0"],
     "dispatcher": ["UNLINK hcli:memory:t:user", "RENAME hcli:memory:t:user hcli:tasks", "DEL hcli:mem:tombstones", "LPOP hcli:mem:outbox:main"],
     "night": ["SET hcli:memory:t:user x", "GET hcli:results:t", "RPUSH hcli:tasks x", "RPUSH hcli:mem:tombstones x", "SET hcli:mem:lease:w 1"],
     "owner": ["SET hcli:memory:t:user x", "DEL hcli:tasks", "LREM hcli:mem:tombstones 1 x", "CONFIG GET *", "EVAL 0 0", "BGREWRITEAOF", "ACL LOG"],

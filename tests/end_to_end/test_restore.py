@@ -32,13 +32,13 @@ READ = [
 
 @pytest.fixture
 def lived_in(begun: Callable[[Live], World]) -> World:
-    """Two nights and part of a day: turns, memories that were replaced, done, hidden; reminders, languages, a guest."""
+    """Two nights and part of a day: turns, memories that were replaced, done, hidden; reminders, languages."""
     return begun(_live)
 
 
 def _live(light: World) -> None:
     light.environment |= {"CONSOLIDATION_INTERVAL": "0.2", "CLAUDE_BIN": script(light, f"{SAY} Noted.")}
-    light.redis.hset(keys.GUESTS, "77", b'{"name":"Lena","since":1.0,"by":"1"}')
+    light.redis.hset(keys.chat_settings("77"), "language", "fr")
     dispatcher, bot = light.start_dispatcher(), Bot(light.redis)
     bot.ask("the boiler code is pelican7731", CHAT)
     bot.ask("/timezone Europe/Lisbon", CHAT)
@@ -90,9 +90,8 @@ def test_everything_that_a_person_would_miss_comes_back(lived_in: World, tmp_pat
     assert "Brought " in done.stderr
     assert "It goes up to " in done.stderr
     assert said(host) == before
-    assert (
-        host.redis.hget(keys.GUESTS, "77") and host.redis.hget(keys.chat_settings(CHAT), "timezone") == b"Europe/Lisbon"
-    )
+    assert host.redis.hget(keys.chat_settings("77"), "language") == b"fr"
+    assert host.redis.hget(keys.chat_settings(CHAT), "timezone") == b"Europe/Lisbon"
     again = json.loads(host.command("hmem", "restore", str(copy), "--json").stdout)
     assert (again["memory"], again["schedule"], again["chat"]) == (0, 0, 0)
     assert said(host) == before

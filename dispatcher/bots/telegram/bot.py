@@ -14,22 +14,20 @@ import redis
 import structlog
 from aiogram.types import User
 
+from dispatcher.bots.hooks import bot_background, telegram_bot
 from dispatcher.bots.telegram.client import Telegram
-from dispatcher.bots.telegram.commands.answers import Commands
 from dispatcher.bots.telegram.core import BotCore
 from dispatcher.bots.telegram.errors import Unauthorized
-from dispatcher.bots.telegram.guests.commands import GuestCommands
-from dispatcher.bots.telegram.guests.invitations import Invitations
 from dispatcher.bots.telegram.incoming.arrivals import Arrivals
 from dispatcher.bots.telegram.incoming.intake import Intake
 from dispatcher.bots.telegram.incoming.routes import Routes
-from dispatcher.bots.telegram.outgoing.approval_questions import ApprovalQuestions
 from dispatcher.bots.telegram.outgoing.delivery import Delivery
 from dispatcher.bots.telegram.outgoing.menus import set_menus
 from dispatcher.bots.telegram.retry import until_redis_answers, until_telegram_answers
 from dispatcher.bots.telegram.state import connect
 from shared.config.settings import Settings
 from shared.errors import SettingsError
+from shared.hooks import Hooks, features
 from shared.system.processes import died_here, process_name
 
 log = structlog.get_logger()
@@ -68,7 +66,7 @@ class Bot:
 
     async def run(self, stop: asyncio.Event) -> None:
         if not self._settings.allowed:
-            log.warning("ALLOWED_CHATS is empty, so the bot answers guests only; write to the bot to learn a chat's id")
+            log.warning("ALLOWED_CHATS is empty; write to the bot to learn a chat's id")
         elif min(self._settings.allowed) < 0 and not self._settings.owner_ids:
             log.warning(
                 "OWNERS is empty, so no one has an owner's rights in groups; the bot shows people their number when it refuses them"
@@ -111,6 +109,11 @@ class Bot:
         await until_redis_answers(lambda: self._state.marks.note(self._own_name, me.model_dump_json().encode()))
         return me
 
+    async def _features(self, hooks: Hooks) -> None:
+        """What features run; none of it ends the bot when it has ended."""
+        await hooks.run(bot_background)
+        await asyncio.Event().wait()
+
     async def _take_lease(self, me: User) -> None:
         logged = False
         while not await until_redis_answers(lambda: self._state.lease.own(self._process)):
@@ -131,14 +134,17 @@ class Bot:
     async def _while_owner(self, me: User) -> None:
         """Run until the lease is lost, the bot has another name, or one of the parts ends with an error."""
         core, self._core.me = self._core, me
-        delivery, invitations = Delivery(core), Invitations(core.redis, core.rights)
-        guests = GuestCommands(
-            core.allowed, invitations, core.state, core.rights, me.username or "", core.settings.timezone
+        delivery, hooks = Delivery(core), features().parts(telegram_bot, core=core)
+        arrivals = Arrivals(core, delivery.wake)
+        intake = Intake(core, Routes(core, hooks, arrivals), arrivals, delivery.wake)
+        running = (
+            intake.run(),
+            arrivals.run(),
+            *delivery.parts(),
+            self._features(hooks),
+            self._renew(),
+            self._catch_up(me),
         )
-        commands, arrivals = Commands(core.state, core.rights, guests), Arrivals(core, delivery.wake)
-        intake = Intake(core, Routes(core, commands, arrivals), arrivals, delivery.wake)
-        questions = ApprovalQuestions(core.telegram, core.approvals, core.presses, core.allowed)
-        running = (intake.run(), arrivals.run(), *delivery.parts(), questions.run(), self._renew(), self._catch_up(me))
         parts = [asyncio.create_task(part) for part in running]
         try:
             done, _ = await asyncio.wait(parts, return_when=asyncio.FIRST_COMPLETED)

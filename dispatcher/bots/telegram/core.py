@@ -5,11 +5,10 @@ from __future__ import annotations
 from aiogram.types import User
 from redis.asyncio import Redis
 
-from dispatcher.bots.telegram.approvals import ApprovalState
 from dispatcher.bots.telegram.client import Telegram
-from dispatcher.bots.telegram.guests.allowed import AllowedChats
 from dispatcher.bots.telegram.incoming.presses import Presses
 from dispatcher.bots.telegram.state import BotState
+from dispatcher.queue.admission import AllowedChats
 from dispatcher.queue.rights import Rights
 from shared.config.settings import Settings
 from shared.system.keys.signing_key import signing_key
@@ -23,7 +22,7 @@ class BotCore:
         secret = signing_key(settings, "no answer could be verified")
         self.settings, self.telegram, self.redis = settings, telegram, redis
         self.state = BotState(settings, redis, secret)
-        self.presses, self.approvals = Presses(secret), ApprovalState(redis, secret)
+        self.secret, self.presses = secret, Presses(secret)
         self.allowed, self.rights = AllowedChats(settings.allowed, redis), Rights(settings)
         self.media = open_media(settings, redis)
         self.me: User  # as Telegram knows the bot: set before anything is done

@@ -123,7 +123,7 @@ class Updates:
         record: Waiting,
         task: bytes,
         message: str,
-        mark: Mark,
+        mark: Mark | None,
         refusal: Waiting | None,
         arriving: bytes = b"",
     ) -> int:
@@ -133,17 +133,12 @@ class Updates:
         names = [keys.BOT_WAITING, seen, keys.TASKS, keys.pending(record.chat), message_seen, keys.BOT_ARRIVING]
         limits = [self._settings.queue_limit, self._settings.chat_queue_limit, keys.BOT_SEEN_TTL_SECONDS]
         refused = [f"full-{record.chat}", refusal.to_json()] if refusal else ["", ""]
-        more = [mark.to_json(), *refused, arriving]
+        more = [mark.to_json() if mark else b"", *refused, arriving]
         return int(await _run(self._intake, names, [task_id, record.to_json(), task, *limits, *more]))
 
     async def say(self, update: str, record: Waiting, arriving: bytes = b"") -> None:
         """One of the bot's own messages in reply to an update, once. `arriving`: as in `take`."""
-        seen = keys.bot_seen(update)
-        await _run(
-            self._intake,
-            [keys.BOT_WAITING, seen, keys.TASKS, keys.pending(record.chat), seen, keys.BOT_ARRIVING],
-            [update, record.to_json(), "", 0, 0, keys.BOT_SEEN_TTL_SECONDS, "", "", "", arriving],
-        )
+        await self.take(update, record, b"", update, None, None, arriving)
 
     async def arriving(self) -> dict[str, bytes]:
         """Task id → messages whose files are being fetched (arriving.py)."""

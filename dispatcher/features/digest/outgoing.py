@@ -43,7 +43,7 @@ class Outgoing:
     def digest(self, chat: str, text: str | None, day: date, now: float) -> bool:
         """Send a chat's digest of a day, if it has not been switched off meanwhile; None: there is nothing to say today."""
         message = _message(f"digest-{day}-{chat}", chat, text, now, digest=True) if text else b""
-        return bool(self._once(chat, keys.DIGESTS, chat, day, message, True))
+        return bool(self._once(chat, own.DIGESTS, chat, day, message, True))
 
     def noted(self, field: str) -> str:
         """What was noted under a field; "" for nothing."""
@@ -61,7 +61,7 @@ class Outgoing:
 
     def wanted_digests(self) -> dict[str, str]:
         """Chat id → day of its last digest."""
-        found: Mapping[bytes, bytes] = self._redis.hgetall(keys.DIGESTS)
+        found: Mapping[bytes, bytes] = self._redis.hgetall(own.DIGESTS)
         return {chat.decode("utf-8", "replace"): day.decode("utf-8", "replace") for chat, day in found.items()}
 
     def _once(

@@ -20,7 +20,7 @@ from redis import Redis
 
 from dispatcher.features.schedules import keys as schedule_keys
 from dispatcher.memory.typed.scheduling import due_text
-from dispatcher.queue.chat.guests import is_removed
+from dispatcher.queue.chat.access import is_closed
 from dispatcher.queue.chat.zones import chosen_language
 from dispatcher.queue.scripts import script_text
 from shared.system.faults import crash_point
@@ -71,8 +71,8 @@ class ScheduleSender:
             moment = one.waits_for
             if moment is None:
                 continue
-            if one.chat_id not in self._allowed and is_removed(self._client, one.chat_id):
-                log.info("a removed guest's schedule is not carried out", chat=one.chat_id)
+            if one.chat_id not in self._allowed and is_closed(self._client, one.chat_id):
+                log.info("a schedule of a chat that was removed is not carried out", chat=one.chat_id)
                 self._day.schedules.advance(one, now)
                 continue
             send = self._send_reminder if one.kind is ScheduleKind.REMINDER else self._ask_question

@@ -28,6 +28,7 @@ RIGHTS: dict[str, Sequence[Right]] = {
     ),
     "owner": (writes("DEL", PATTERN, why="`hmem forget`: a whole chat's counters"),),
 }
+CHAT_KEYS = (PREFIX + "????-??-??:{chat_id}",)
 
 
 def of_day(day: str, chat_id: str) -> list[str]:

@@ -71,7 +71,6 @@ def plant_redis(world: World, chat: str, texts: list[str]) -> None:
     redis.set(f"hcli:session_size:{chat}", "10")
     redis.rpush(f"hcli:mem:why:{chat}", dumps({"hits": [{"text": texts[0]}]}))
     redis.hset(f"hcli:mem:spent:{chat}", "session", f"session-{chat}")
-    redis.hset("hcli:mem:digests", chat, "2026-11-21")
     for day in ("2026-11-21", "2026-11-22"):
         redis.hset(f"hcli:mem:stats:{day}:{chat}", "tasks", 3)
 

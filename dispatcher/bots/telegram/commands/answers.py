@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 
 import structlog
 
+from dispatcher.bots.hooks import bot_commands, owners_help
 from dispatcher.bots.telegram.commands.bot_answer import BotAnswer
-from dispatcher.bots.telegram.guests.commands import OWNERS_HELP, GuestCommands
+from dispatcher.bots.telegram.core import BotCore
 from dispatcher.bots.telegram.incoming.updates import IncomingMessage
-from dispatcher.bots.telegram.state import CANCELLED, BotState
+from dispatcher.bots.telegram.state import CANCELLED
 from dispatcher.bots.telegram.waiting import Waiting
 from dispatcher.queue.chat_commands import dispatcher_commands
-from dispatcher.queue.rights import Rights
+from shared.hooks import Hooks
 from shared.text.translations import LANGUAGES, current_language, language_of, later, speaking, tr
 from shared.turns.records import MODELS, RecordRefused, loads_object
 from shared.turns.signed.results import Keyboard, keyboard, row_of
@@ -67,9 +68,9 @@ def menus() -> dict[str, dict[str, str]]:
     return found
 
 
-def help_text(*, owner: bool) -> str:
+def help_text(more: Iterable[str]) -> str:
     commands = "\n".join(f"/{name} - {tr(what)}" for name, what in menu().items())
-    return "\n\n".join([tr(START), commands, tr(GROUPS), tr(FILES), *([tr(OWNERS_HELP)] if owner else [])])
+    return "\n\n".join([tr(START), commands, tr(GROUPS), tr(FILES), *more])
 
 
 def stranger(chat: int) -> str:
@@ -81,14 +82,13 @@ def stranger(chat: int) -> str:
 class Commands:
     """Answers to the commands called `names`."""
 
-    def __init__(self, state: BotState, rights: Rights, guests: GuestCommands) -> None:
-        self.guests = guests
-        self._state, self._rights = state, rights
+    def __init__(self, core: BotCore, hooks: Hooks) -> None:
+        self._state, self._rights, self._hooks = core.state, core.rights, hooks
         self._answers: dict[str, Callable[[IncomingMessage], Awaitable[BotAnswer | str]]] = {
             **dict.fromkeys(("start", "help"), self._help),
-            **dict.fromkeys(("invite", "guests"), guests.answer),
             "new": self._new, "status": self._status, "cancel": self._cancel, "stop": self._stop,
             **dict.fromkeys(("model", "language"), self._choose),
+            **{name: answer for found in hooks.ask(bot_commands) for name, answer in found.items()},
         }  # fmt: skip
         self.names = frozenset(self._answers)
 
@@ -96,7 +96,8 @@ class Commands:
         return await self._answers[incoming.command](incoming)
 
     async def _help(self, incoming: IncomingMessage) -> str:
-        return help_text(owner=self._rights.counts_all(str(incoming.chat), incoming.group, incoming.own_id))
+        owner = self._rights.counts_all(str(incoming.chat), incoming.group, incoming.own_id)
+        return help_text(self._hooks.ask(owners_help) if owner else ())
 
     async def _choose(self, incoming: IncomingMessage) -> BotAnswer | str:
         """Of everybody without a choice, and of those who may with one."""

@@ -17,10 +17,10 @@ import structlog
 
 from dispatcher.bots.telegram.commands import answers
 from dispatcher.bots.telegram.core import BotCore
-from dispatcher.bots.telegram.errors import FileGone, FileTooLarge, Flood, TelegramError, Unauthorized
+from dispatcher.bots.telegram.errors import FileGone, FileTooLarge, TelegramError
 from dispatcher.bots.telegram.incoming.arriving import Arriving
 from dispatcher.bots.telegram.incoming.media_kinds import FileToFetch
-from dispatcher.bots.telegram.retry import until_redis_answers
+from dispatcher.bots.telegram.retry import until_redis_answers, until_telegram_takes_it
 from dispatcher.bots.telegram.state import digest
 from dispatcher.bots.telegram.waiting import Mark, Waiting
 from shared.system.faults import crash_point
@@ -32,8 +32,8 @@ from shared.wire.media.store import MediaRefused
 
 log = structlog.get_logger()
 
-#: Attempts to fetch a file, the seconds before the second one (they double), and the longest pause.
-ATTEMPTS, FIRST_PAUSE, LONGEST_PAUSE = 6, 0.5, 10.0
+#: Attempts to fetch a file: within about a quarter of a minute.
+ATTEMPTS = 8
 #: Seconds between two removals of old files.
 SWEEP_SECONDS = 3_600.0
 
@@ -197,7 +197,7 @@ class Arrivals:
         if file.size > self._most:
             raise FileNotRead(self._too_large())
         try:
-            content = await self._download(file)
+            content = await until_telegram_takes_it(lambda: self._telegram.download(file.file_id, self._most), ATTEMPTS)
             sha256 = await until_redis_answers(lambda: self._store.put(content))
         except FileTooLarge:
             raise FileNotRead(self._too_large()) from None
@@ -209,21 +209,6 @@ class Arrivals:
         except MediaRefused as error:
             raise FileNotRead(str(error)) from None
         return Media(file.kind, sha256, len(content), file.mime, file.name, file.seconds)
-
-    async def _download(self, file: FileToFetch) -> bytes:
-        pause = FIRST_PAUSE
-        for attempt in range(1, ATTEMPTS + 1):
-            try:
-                return await self._telegram.download(file.file_id, self._most)
-            except (FileGone, FileTooLarge, Unauthorized):
-                raise
-            except TelegramError as error:
-                if attempt == ATTEMPTS:
-                    raise
-                log.warning("a file is fetched again", kind=file.kind, error=str(error), again_in=pause)
-                await asyncio.sleep(error.seconds if isinstance(error, Flood) else pause)
-                pause = min(LONGEST_PAUSE, 2 * pause)
-        raise AssertionError("the last attempt raises")
 
     def _too_large(self) -> str:
         return tr(TOO_LARGE).format(most=f"{self._most / 1_000_000:g}")

@@ -18,13 +18,12 @@ from aiogram import Dispatcher, F
 from aiogram.filters import MagicData
 from aiogram.types import CallbackQuery, Message, TelegramObject
 
+from dispatcher.bots.hooks import pressed, stranger_wrote
 from dispatcher.bots.telegram.commands import answers
 from dispatcher.bots.telegram.commands.answers import Commands
 from dispatcher.bots.telegram.commands.bot_answer import BotAnswer
 from dispatcher.bots.telegram.core import BotCore
 from dispatcher.bots.telegram.errors import TelegramError
-from dispatcher.bots.telegram.guests.invitations import Invitations, code_in
-from dispatcher.bots.telegram.incoming.approval_presses import ApprovalPresses
 from dispatcher.bots.telegram.incoming.arrivals import Arrivals
 from dispatcher.bots.telegram.incoming.arriving import Arriving, named
 from dispatcher.bots.telegram.incoming.media_kinds import FileToFetch, file_of
@@ -34,6 +33,7 @@ from dispatcher.bots.telegram.outgoing.rendering import MessagePart
 from dispatcher.bots.telegram.state import digest
 from dispatcher.bots.telegram.waiting import Mark, Waiting
 from dispatcher.queue.chat_commands import dispatcher_commands
+from shared.hooks import Hooks
 from shared.system.faults import crash_point
 from shared.text.translations import later, noted_language, speaking, tr
 from shared.turns.records import MODELS, dumps, loads_object
@@ -54,13 +54,10 @@ Handler = Callable[[TelegramObject, dict[str, Any]], Awaitable[Any]]
 class Routes(Dispatcher):
     """One per bot. An update comes with `task_id`, with `captioned`, the albums whose caption came with it, and with `answer_press`."""
 
-    def __init__(self, core: BotCore, commands: Commands, arrivals: Arrivals) -> None:
+    def __init__(self, core: BotCore, hooks: Hooks, arrivals: Arrivals) -> None:
         super().__init__(disable_fsm=True)
-        self._core, self._state, self._commands, self._arrivals = core, core.state, commands, arrivals
-        self._invitations, self._approvals = (
-            Invitations(core.redis, core.rights),
-            ApprovalPresses(core.settings, core.approvals, core.presses),
-        )
+        self._core, self._state, self._hooks, self._arrivals = core, core.state, hooks, arrivals
+        self._commands = commands = Commands(core, hooks)
         self._strangers = set[int]()  # groups that were logged
         self.message.outer_middleware(self._hear)
         self.edited_message.outer_middleware(self._hear)
@@ -82,7 +79,7 @@ class Routes(Dispatcher):
         message = cast(Message, event)
         task_id, edited = data["task_id"], data["event_update"].edited_message is not None
         if not await self._core.allowed.has(message.chat.id):
-            if edited or message.forward_origin is not None or not await self._invited(task_id, message):
+            if edited or message.forward_origin is not None or not await self._taken_by_feature(message, task_id):
                 await self._refuse_stranger(message, edited=edited)
             return
         incoming = read_message(message, self._core.me, task_id) or await self._of_album(message, task_id)
@@ -107,8 +104,8 @@ class Routes(Dispatcher):
         message, person = press.message, str(press.from_user.id)
         if message is None or not await self._core.allowed.has(message.chat.id):
             return tr(NOT_YOURS)
-        if (told := await self._approvals.pressed(press, message.chat.id)) is not None:
-            return told
+        if told := await self._hooks.ask_async(pressed, press=press, chat=message.chat.id):
+            return told[0]
         command = self._core.presses.command(press.data or "", message.chat.id, person)
         if not command:
             log.warning("a press was refused", chat=message.chat.id, expired=command == "")
@@ -125,24 +122,16 @@ class Routes(Dispatcher):
             return None
         return read_message(message, self._core.me, task_id, belongs=True)
 
-    async def _invited(self, task_id: str, message: Message) -> bool:
-        """Whether it was a code of a stranger, or an owner who allows this group."""
+    async def _taken_by_feature(self, message: Message, task_id: str) -> bool:
+        """Whether a feature knows this stranger, or what they sent, such as the code of an invitation."""
         incoming = read_message(message, self._core.me, task_id)
         if incoming is None:
             return False
         with speaking(incoming.language):
-            if not incoming.private:
-                said = await self._commands.guests.here(incoming)
-                await self._say(incoming, said)
-                return said is not None
-            code = code_in(incoming.command, incoming.text.strip())
-            if code is None:
-                return False
-            outcome = await self._invitations.join(task_id, incoming.chat, incoming.name, code)
-            told = {1: "guest", 0: "not valid"}.get(outcome, "silence")
-            log.info("a stranger sent a code", chat=incoming.chat, outcome=told)
-            crash_point("telegram:joined")
-            return True
+            said = await self._hooks.ask_async(stranger_wrote, update=task_id, incoming=incoming)
+            for one in filter(None, said):
+                await self._say(incoming, one)
+        return bool(said)
 
     async def _refuse_stranger(self, message: Message, *, edited: bool) -> None:
         chat, sender = message.chat.id, message.from_user

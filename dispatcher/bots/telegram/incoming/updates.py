@@ -20,6 +20,7 @@ from shared.text.translations import language_of, noted_language
 from shared.turns.message_origin import NOWHERE, Origin
 from shared.turns.signed.results import Keyboard, keyboard_json
 
+Kind = Literal["text", "command", "unreadable"]
 #: Commands whose answer to a press is a message of its own: the pressed message is an answer of Claude's, and stays.
 APART = frozenset({"retry", "why"})
 
@@ -38,7 +39,7 @@ class IncomingMessage:
     user: int
     name: str
     said_at: str  # ISO 8601, UTC
-    kind: Literal["text", "command", "unreadable"]
+    kind: Kind
     text: str = ""
     command: str = ""
     album: str | None = None
@@ -87,8 +88,40 @@ class IncomingMessage:
 
 def read_message(message: Message, me: User, task_id: str, *, belongs: bool = False) -> IncomingMessage | None:
     """None for a message that is not addressed to the bot. `belongs`: it is part of an album that is."""
+    meaning = _meaning(message, me, belongs) if _by_a_person(message) else None
+    if meaning is None:
+        return None
+    kind, text, command = meaning
+    speaker, replied = message.sender_chat or message.from_user, message.reply_to_message
     private = message.chat.type == "private"
-    if not (private or message.chat.type in ("group", "supergroup")) or not _by_a_person(message):
+    return IncomingMessage(
+        task_id=task_id,
+        chat=message.chat.id,
+        private=private,
+        message=message.message_id,
+        label=f"{message.chat.id}-{message.message_id}",
+        reply_to=None if private else message.message_id,
+        thread=message.message_thread_id if message.is_topic_message else None,
+        user=speaker.id if speaker else 0,
+        name=shown_name(speaker),
+        said_at=datetime.fromtimestamp(message.date.timestamp(), UTC).isoformat(),
+        kind=kind,
+        text=text,
+        command=command,
+        album=message.media_group_id,
+        captioned=bool(message.caption),
+        corrects=corrected_label(message, text, me) if kind == "text" else "",
+        origin=origin_of(message, me),
+        chat_title=message.chat.title or "",
+        replied=replied.message_id if replied and replied.from_user and replied.from_user.id == me.id else None,
+        language=language_of(message.from_user.language_code) if message.from_user else None,
+    )
+
+
+def _meaning(message: Message, me: User, belongs: bool) -> tuple[Kind, str, str] | None:
+    """(kind, text, command) of a message to the bot."""
+    private = message.chat.type == "private"
+    if not (private or message.chat.type in ("group", "supergroup")):
         return None
     text, entities = _words(message)
     forwarded = message.forward_origin is not None
@@ -99,11 +132,11 @@ def read_message(message: Message, me: User, task_id: str, *, belongs: bool = Fa
     if not (private or command or belongs or _addressed(message, me)):
         return None
     if command:
-        return _incoming(message, me, task_id, "command", text=_after_first_word(text), command=command)
+        return "command", "".join(text.split(maxsplit=1)[1:]).strip(), command
     words = text if forwarded else _without_name(text, entities, me)
     if message.text is None and not words.strip():
-        return _incoming(message, me, task_id, "unreadable") if message.content_type in UNREADABLE else None
-    return _incoming(message, me, task_id, "text", text=words.strip())
+        return ("unreadable", "", "") if message.content_type in UNREADABLE else None
+    return "text", words.strip(), ""
 
 
 def read_press(
@@ -141,46 +174,6 @@ def _words(message: Message) -> tuple[str, list[MessageEntity]]:
     if (words := words_of(message)) is not None:
         return words, []
     return message.caption or "", message.caption_entities or []
-
-
-def _after_first_word(text: str) -> str:
-    words = text.split(maxsplit=1)
-    return words[1].strip() if len(words) > 1 else ""
-
-
-def _incoming(
-    message: Message,
-    me: User,
-    task_id: str,
-    kind: Literal["text", "command", "unreadable"],
-    *,
-    text: str = "",
-    command: str = "",
-) -> IncomingMessage:
-    speaker, replied = message.sender_chat or message.from_user, message.reply_to_message
-    private = message.chat.type == "private"
-    return IncomingMessage(
-        task_id=task_id,
-        chat=message.chat.id,
-        private=private,
-        message=message.message_id,
-        label=f"{message.chat.id}-{message.message_id}",
-        reply_to=None if private else message.message_id,
-        thread=message.message_thread_id if message.is_topic_message else None,
-        user=speaker.id if speaker else 0,
-        name=shown_name(speaker),
-        said_at=datetime.fromtimestamp(message.date.timestamp(), UTC).isoformat(),
-        kind=kind,
-        text=text,
-        command=command,
-        album=message.media_group_id,
-        captioned=bool(message.caption),
-        corrects=corrected_label(message, text, me) if kind == "text" else "",
-        origin=origin_of(message, me),
-        chat_title=message.chat.title or "",
-        replied=replied.message_id if replied and replied.from_user and replied.from_user.id == me.id else None,
-        language=language_of(message.from_user.language_code) if message.from_user else None,
-    )
 
 
 def _by_a_person(message: Message) -> bool:

@@ -8,7 +8,6 @@ from collections.abc import Iterator
 
 import pytest
 
-from shared.turns.signed.approvals import ToolQuestion
 from shared.turns.signed.results import RESULT_BYTES, Result
 from shared.wire import keys
 from shared.wire.ids import bot_of
@@ -258,15 +257,3 @@ def test_nothing_that_was_said_and_no_secret_is_in_the_log(stage: Stage, chat: i
     assert "a message was received" in text
     for words in ("private", "boiler", TOKEN, TOKEN.partition(":")[2]):
         assert words not in text
-
-
-def test_a_question_about_a_tool_is_left_to_the_bot_of_its_chat(stage: Stage) -> None:
-    names = {"console": "0" * 20, "5": "1" * 20}
-    for chat, name in names.items():
-        question = ToolQuestion(chat, "cli", "t", "Bash", "ls", time.time() + 60)
-        stage.redis.hset(keys.APPROVALS_OPEN, name, question.to_json(SECRET, name))
-    wait_for(
-        lambda: not stage.redis.hexists(keys.APPROVALS_OPEN, names["5"]), "the end of a chat's that is not allowed"
-    )
-    assert stage.redis.hexists(keys.APPROVALS_OPEN, names["console"])
-    stage.redis.hdel(keys.APPROVALS_OPEN, names["console"])

@@ -4,29 +4,41 @@
 
 A crash between sending and noting asks twice; both messages have the same effect, and the first keeps its buttons. What a tool would be given is
 shown in a block of its own, as it is: nothing in it becomes a link, and nothing can look like our own words.
+
+A press of Allow or Deny is decided here and not by a task: the chat's queue waits for the answer that asks. The button was signed for its chat, the
+person who asked Claude and the question's time; OWNERS may press it too. The first press counts, and what it decided is shown by the edit.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Awaitable
+from contextlib import suppress
+from typing import cast
 
 import redis
 import structlog
+from aiogram.types import CallbackQuery
 
-from dispatcher.bots.telegram.approvals import ALLOW, DENY, ApprovalState
-from dispatcher.bots.telegram.client import Telegram
+from dispatcher.bots.telegram.core import BotCore
 from dispatcher.bots.telegram.errors import Flood, TelegramError, Unreachable
-from dispatcher.bots.telegram.guests.allowed import AllowedChats
-from dispatcher.bots.telegram.incoming.presses import Presses
+from dispatcher.bots.telegram.incoming.origins import shown_name
 from dispatcher.bots.telegram.outgoing.rendering import MessagePart, units
 from dispatcher.bots.telegram.waiting import Waiting
+from dispatcher.features.approvals import keys as own
+from dispatcher.features.approvals.questions import ToolQuestions
+from dispatcher.features.approvals.signed import NAME_CHARACTERS, ToolDecision, ToolQuestion, Verdict
+from shared.hooks import hook
 from shared.text.translations import later, speaking, tr
-from shared.turns.signed.approvals import ToolQuestion
+from shared.turns.records import well_formed
 from shared.turns.signed.results import Button
+from shared.wire import keys
 
 log = structlog.get_logger()
 
+#: What the buttons have as their commands, with the id of the question; they are none that can be typed.
+ALLOW, DENY = "allow", "deny"
 #: Seconds between two looks, and after an error of Redis.
 LOOK_SECONDS, REDIS_DOWN_SECONDS = 0.3, 2.0
 #: Seconds after its time when a question is over even if no dispatcher says so: it may have died.
@@ -45,16 +57,72 @@ ENDED = {
 }
 
 
-class ApprovalQuestions:
+NOT_YOURS = later("Only the person who asked, or an owner, may answer this.")
+OVER = later("This question is over.")
+TAKEN = later("Your answer counts.")
+_VERDICTS: dict[str, Verdict] = {ALLOW: "allowed", DENY: "denied"}
+
+
+class ShownQuestions(ToolQuestions):
+    """What this bot notes of them: which message asks one. Everything may be repeated."""
+
+    async def drop(self, approval_id: str) -> None:
+        """The chat knows how it ended."""
+        await self._redis.hdel(own.OPEN, approval_id)
+
+    async def shown(self, approval_id: str) -> int | None:
+        """The message that asks it."""
+        raw = cast(bytes | None, await self._redis.get(keys.bot_seen(f"approval-{approval_id}")))
+        return int(raw) if raw and raw.isdigit() else None
+
+    async def note_shown(self, approval_id: str, message: int) -> None:
+        await self._redis.set(keys.bot_seen(f"approval-{approval_id}"), str(message), ex=keys.BOT_SEEN_TTL_SECONDS)
+
+    async def waiting(self, task_id: str) -> Waiting | None:
+        """Where the answer to this task goes: its topic, and the message that it replies to."""
+        raw = await cast(Awaitable[bytes | None], self._redis.hget(keys.BOT_WAITING, task_id))
+        with suppress(ValueError, TypeError):
+            return Waiting.parse(raw) if raw else None
+        return None
+
+
+class ApprovalMessages:
     """One per bot."""
 
-    def __init__(self, telegram: Telegram, state: ApprovalState, presses: Presses, allowed: AllowedChats) -> None:
-        self._telegram, self._state, self._presses, self._allowed = telegram, state, presses, allowed
+    def __init__(self, core: BotCore) -> None:
+        self._telegram, self._presses, self._allowed = core.telegram, core.presses, core.allowed
+        self._state, self._owners = ShownQuestions(core.redis, core.secret), core.settings.owner_ids
         self._doing: dict[str, asyncio.Task[None]] = {}  # by question: no chat holds up another
         self._later: dict[str, float] = {}  # when Telegram may be asked again about a question
 
-    async def run(self) -> None:
-        """Runs until cancelled."""
+    @hook
+    async def pressed(self, press: CallbackQuery, chat: int) -> str | None:
+        data = press.data or ""
+        word, _, approval_id = data.rpartition(".")[2].partition(" ")
+        if word not in _VERDICTS or not approval_id:
+            return None
+        question = await self._state.open(approval_id)
+        if question is None:
+            return tr(OVER)
+        person = str(press.from_user.id)
+        signed_for = question.user_id or (question.chat_id if chat > 0 else "")
+        command = self._presses.command(data, chat, signed_for)
+        if command is None or str(chat) != question.chat_id or not self._may(person, chat, question):
+            log.warning("a press about a tool was refused", chat=chat, approval=approval_id)
+            return tr(NOT_YOURS)
+        if not command or time.time() > question.ends:
+            return tr(OVER)
+        name = well_formed(shown_name(press.from_user))[:NAME_CHARACTERS]
+        decision = ToolDecision(_VERDICTS[word], question.chat_id, person, name)
+        return tr(TAKEN) if await self._state.answer(approval_id, decision) else tr(OVER)
+
+    def _may(self, person: str, chat: int, question: ToolQuestion) -> bool:
+        """In a private chat the person is the chat."""
+        asked = question.user_id or (question.chat_id if chat > 0 else None)
+        return person == asked or person in self._owners or (chat > 0 and person == question.chat_id)
+
+    @hook
+    async def bot_background(self) -> None:
         try:
             while True:
                 await asyncio.sleep(await self._look())

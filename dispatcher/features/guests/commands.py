@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import re
 import time
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
-from zoneinfo import ZoneInfo
 
 import structlog
 
 from dispatcher.bots.telegram.commands.bot_answer import BotAnswer
-from dispatcher.bots.telegram.guests.allowed import AllowedChats
-from dispatcher.bots.telegram.guests.invitations import Invitations, seconds_of
+from dispatcher.bots.telegram.core import BotCore
 from dispatcher.bots.telegram.incoming.updates import IncomingMessage
-from dispatcher.bots.telegram.state import BotState
-from dispatcher.queue.chat.guests import Guest
-from dispatcher.queue.rights import Rights
+from dispatcher.features.guests.invitations import Invitations, code_in, seconds_of
+from dispatcher.features.guests.records import Guest, is_guest
+from shared.hooks import hook
+from shared.system.faults import crash_point
 from shared.text.format import day_text, time_text
 from shared.text.translations import later, tr
 from shared.turns.message_origin import is_group
@@ -53,60 +53,74 @@ _PAGE = re.compile(r"page ([0-9]{1,4})\Z")
 
 
 class GuestCommands:
-    """One per bot. `bot`: its user name, for the link."""
+    """One per bot."""
 
-    def __init__(
-        self,
-        allowed: AllowedChats,
-        invitations: Invitations,
-        state: BotState,
-        rights: Rights,
-        bot: str,
-        zone: ZoneInfo,
-    ) -> None:
-        self._allowed, self._invitations, self._state, self._rights = allowed, invitations, state, rights
-        self._bot, self._zone = bot, zone
+    def __init__(self, core: BotCore) -> None:
+        self._core, self._state, self._rights = core, core.state, core.rights
+        self._invitations, self._zone = Invitations(core.redis, core.rights), core.settings.timezone
 
-    async def answer(self, incoming: IncomingMessage) -> BotAnswer:
-        """Of `/invite` and `/guests`."""
-        if incoming.command == "invite" and not incoming.private:
-            return BotAnswer(await self.here(incoming) or tr(USAGE))
-        if not self._rights.counts_all(str(incoming.chat), not incoming.private, incoming.own_id):
-            return BotAnswer(tr(OWNERS_ONLY))
-        if incoming.command == "invite":
-            return await self._invite(incoming)
-        return await self._guests(incoming.text.strip())
+    @hook
+    def bot_commands(self) -> Mapping[str, Callable[[IncomingMessage], Awaitable[BotAnswer]]]:
+        return {"invite": self._invite, "guests": self._guests}
 
-    async def here(self, incoming: IncomingMessage) -> str | None:
+    @hook
+    def owners_help(self) -> str:
+        return tr(OWNERS_HELP)
+
+    @hook
+    async def stranger_wrote(self, update: str, incoming: IncomingMessage) -> str | None:
+        """An owner who allows a group, or a code."""
+        if not incoming.private:
+            return await self._here(incoming) if incoming.command == "invite" else None
+        code = code_in(incoming.command, incoming.text.strip())
+        if code is None:
+            return None
+        outcome = await self._invitations.join(update, incoming.chat, incoming.name, code)
+        log.info(
+            "a stranger sent a code", chat=incoming.chat, outcome={1: "guest", 0: "not valid"}.get(outcome, "silence")
+        )
+        crash_point("telegram:joined")
+        return ""
+
+    async def _here(self, incoming: IncomingMessage) -> str | None:
         """`/invite here` of an owner in a group: what is said; None for anybody else, and for any other text."""
-        if incoming.private or incoming.command != "invite" or incoming.text.strip().lower() != "here":
+        if incoming.text.strip().lower() != "here" or not self._rights.unlimited(True, incoming.own_id):
             return None
-        if not self._rights.unlimited(not incoming.private, incoming.own_id):
-            return None
-        if await self._allowed.has(incoming.chat):
+        if incoming.chat in self._core.settings.allowed or await is_guest(incoming.chat, self._core.redis):
             return tr(HERE_ALREADY)
         name = incoming.chat_title or tr("a group")
-        await self._invitations.allow(Guest(str(incoming.chat), name, time.time(), incoming.own_id or ""))
+        await self._invitations.set(Guest(str(incoming.chat), name, time.time(), incoming.own_id or ""))
         log.info("an owner has allowed a group", chat=incoming.chat)
         return tr(HERE)
 
+    def _refusal(self, incoming: IncomingMessage) -> BotAnswer | None:
+        may = self._rights.counts_all(str(incoming.chat), not incoming.private, incoming.own_id)
+        return None if may else BotAnswer(tr(OWNERS_ONLY))
+
     async def _invite(self, incoming: IncomingMessage) -> BotAnswer:
+        if not incoming.private:
+            return BotAnswer(await self._here(incoming) or tr(USAGE))
+        if refusal := self._refusal(incoming):
+            return refusal
         seconds = seconds_of(incoming.text.strip())
         if seconds is None:
             return BotAnswer(tr(USAGE))
         until = time_text(time.time() + seconds, self._zone)
         code = await self._invitations.make(incoming.own_id or str(incoming.chat), seconds)
-        link = f"https://t.me/{self._bot}?start={code}"
+        link = f"https://t.me/{self._core.me.username}?start={code}"
         return BotAnswer(tr(INVITED).format(until=until, zone=self._zone.key, code=code, link=link), secret=True)
 
-    async def _guests(self, text: str) -> BotAnswer:
+    async def _guests(self, incoming: IncomingMessage) -> BotAnswer:
+        if refusal := self._refusal(incoming):
+            return refusal
+        text = incoming.text.strip()
         if found := _REMOVE.match(text):
             return await self._remove(found[1])
         page = _PAGE.match(text)
         return await self._list(int(page[1]) if page else 1)
 
     async def _list(self, page: int, said: str = "") -> BotAnswer:
-        guests = await self._allowed.guests()
+        guests = await self._invitations.guests()
         pages = max(1, -(-len(guests) // PER_PAGE))
         page = min(max(1, page), pages)
         some = guests[(page - 1) * PER_PAGE : page * PER_PAGE]
@@ -121,10 +135,10 @@ class GuestCommands:
         )
 
     async def _remove(self, chat: str) -> BotAnswer:
-        guest = next((one for one in await self._allowed.guests() if one.chat == chat), None)
+        guest = next((one for one in await self._invitations.guests() if one.chat == chat), None)
         if guest is None:
             return await self._list(1, tr(NO_SUCH))
-        await self._invitations.allow(replace(guest, removed=time.time()))
+        await self._invitations.set(replace(guest, removed=time.time()))
         await self._end_questions(chat)
         log.info("an owner has removed a guest", chat=chat)
         return await self._list(1, tr(REMOVED).format(name=_name(guest), chat=chat))

@@ -10,8 +10,10 @@ from typing import Any
 
 import pytest
 
-from dispatcher.bots.telegram.guests.invitations import MOST_TRIES, NOT_VALID, WELCOME, code_in, hashed, seconds_of
 from dispatcher.bots.telegram.incoming.presses import Presses
+from dispatcher.features.guests import keys as own
+from dispatcher.features.guests.invitations import MOST_TRIES, NOT_VALID, WELCOME, code_in, hashed, seconds_of
+from dispatcher.queue.chat.access import ACCESS, ChatAccess
 from shared.turns.signed.results import Button
 from shared.wire import keys
 from tests.dispatcher.bots.telegram.conftest import one_talk
@@ -65,7 +67,7 @@ def test_a_stranger_becomes_a_guest_by_the_link_and_talks(stage: Stage, stranger
     code = invite(stage)
     everything = b"".join(stage.redis.dump(key) or b"" for key in stage.redis.scan_iter())
     assert code.encode() not in everything, "Redis has only the hash"
-    assert 86_300 < int(stage.redis.ttl(keys.invite(sha256(code.encode()).hexdigest()))) <= 86_400
+    assert 86_300 < int(stage.redis.ttl(own.invite(sha256(code.encode()).hexdigest()))) <= 86_400
     assert last(stage, stranger).text != WELCOME
     say(stage, stranger, f"/start {code}", WELCOME)
     assert f"(user id {stranger}) has used an invitation of yours" in sees(stage, CHAT, "has used an invitation").text
@@ -81,25 +83,25 @@ def test_a_stranger_becomes_a_guest_by_the_link_and_talks(stage: Stage, stranger
 
 def test_the_code_alone_is_enough_and_works_once(stage: Stage, stranger: int) -> None:
     code = invite(stage, "/invite 7d")
-    assert int(stage.redis.ttl(keys.invite(hashed(code)))) > 6 * 86_400
+    assert int(stage.redis.ttl(own.invite(hashed(code)))) > 6 * 86_400
     say(stage, stranger, code, WELCOME)
     other = stranger + 1_000
     say(stage, other, code, NOT_VALID)
     say(stage, other, f"/start {code}", NOT_VALID)
-    assert not stage.redis.hexists(keys.GUESTS, str(other))
+    assert not stage.redis.hexists(own.GUESTS, str(other))
 
 
 def test_wrong_expired_and_used_codes_are_answered_alike_and_then_not_at_all(stage: Stage, stranger: int) -> None:
     expired = invite(stage, "/invite 1m")
-    stage.redis.delete(keys.invite(hashed(expired)))
+    stage.redis.delete(own.invite(hashed(expired)))
     good = invite(stage)
     for text in (f"/start {expired}", "/start x", "A" * 24, "/start wrong-code", expired):
         assert say(stage, stranger, text, NOT_VALID).text == NOT_VALID
-    assert stage.redis.get(keys.bot_tries(str(stranger))) == str(MOST_TRIES).encode()
+    assert stage.redis.get(own.tries(str(stranger))) == str(MOST_TRIES).encode()
     silent(stage, stranger, f"/start {good}")
     silent(stage, stranger, good)
-    assert 0 < int(stage.redis.ttl(keys.bot_tries(str(stranger)))) <= 3_600
-    stage.redis.delete(keys.bot_tries(str(stranger)))  # an hour later
+    assert 0 < int(stage.redis.ttl(own.tries(str(stranger)))) <= 3_600
+    stage.redis.delete(own.tries(str(stranger)))  # an hour later
     say(stage, stranger, good, WELCOME)
 
 
@@ -136,7 +138,9 @@ def test_a_removed_guest_gets_nothing_from_the_outbox_or_schedules(stage: Stage,
     pytest.importorskip("dispatcher.features.schedules", reason="without the feature")
     say(stage, stranger, invite(stage), WELCOME)
     say(stage, stranger, "/every day 8:00 what is new?", "Question 1")
-    stage.redis.hset(keys.GUESTS, str(stranger), b'{"name": "x", "since": 1, "by": "1", "removed": 2}')
+    assert stage.redis.hget(keys.chat_settings(str(stranger)), ACCESS) == ChatAccess.LIMITED.encode()
+    say(stage, CHAT, f"/guests remove {stranger}", "is no longer a guest")
+    assert stage.redis.hget(keys.chat_settings(str(stranger)), ACCESS) == ChatAccess.CLOSED.encode()
     from tests.support.day.talking import store
 
     with store(stage.world).begin() as connection:
@@ -157,7 +161,7 @@ def test_a_button_of_a_removed_guest_is_refused(stage: Stage, stranger: int) -> 
     say(stage, stranger, invite(stage), WELCOME)
     shown = say(stage, stranger, "/model", "The model here is")
     assert labels(shown)
-    stage.redis.hdel(keys.GUESTS, str(stranger))
+    stage.redis.hdel(own.GUESTS, str(stranger))
     stage.api.press(stranger, labels(shown)[0], {"id": stranger, "is_bot": False, "first_name": "Ada"})
     wait_until(lambda: "somebody else" in "".join(toasts(stage)[-1:]), lambda: str(toasts(stage)))
     longest = Presses(SECRET).data(Button("Remove", "/guests remove -1001234567890123"), CHAT, str(CHAT))
@@ -181,28 +185,28 @@ def test_an_owner_allows_a_group_from_the_group(stage: Stage) -> None:
 
 def test_a_long_list_has_pages(stage: Stage) -> None:
     for number in range(20):
-        stage.redis.hset(keys.GUESTS, str(70_000 + number), f'{{"name": "P{number}", "since": {number}, "by": "1"}}')
+        stage.redis.hset(own.GUESTS, str(70_000 + number), f'{{"name": "P{number}", "since": {number}, "by": "1"}}')
     first = say(stage, CHAT, "/guests", "Page 1 of")
     assert labels(first)[-1] == "More ›"
     assert "Page 2 of" in press(stage, CHAT, "More ›", "Page 2 of").text
     for number in range(20):
-        stage.redis.hdel(keys.GUESTS, str(70_000 + number))
+        stage.redis.hdel(own.GUESTS, str(70_000 + number))
 
 
 def test_what_others_wrote_under_the_key_allows_nobody(stage: Stage, stranger: int) -> None:
     for raw in (b"", b"[]", b"{}", b'{"since": "x"}', b'{"since": null}', b"\xff"):
-        stage.redis.hset(keys.GUESTS, str(stranger), raw)
+        stage.redis.hset(own.GUESTS, str(stranger), raw)
         stage.redis.delete(keys.bot_told(str(stranger)))
         assert REFUSED in say(stage, stranger, "hello", REFUSED).text
         say(stage, CHAT, "/guests", "")
-    stage.redis.hdel(keys.GUESTS, str(stranger))
+    stage.redis.hdel(own.GUESTS, str(stranger))
 
 
 def test_forgetting_the_chat_of_a_guest_ends_that_too(stage: Stage, stranger: int) -> None:
     say(stage, stranger, invite(stage), WELCOME)
     invite(stage)
     stage.world.command("hmem", "forget", f"--chat={stranger}", "--yes", "--later", check=False)
-    assert not stage.redis.hexists(keys.GUESTS, str(stranger))
+    assert not stage.redis.hexists(own.GUESTS, str(stranger))
     assert keys_of(stage.redis, "hcli:mem:invite:*"), "that one is the owner's"
     stage.world.command("hmem", "forget", f"--chat={CHAT}", "--yes", "--later", check=False)
     assert not keys_of(stage.redis, "hcli:mem:invite:*")

@@ -16,7 +16,9 @@ from typing import Any, cast
 from redis.asyncio import Redis
 
 from dispatcher.bots.telegram.waiting import Waiting
-from dispatcher.queue.chat.guests import Guest
+from dispatcher.features.guests import keys as own
+from dispatcher.features.guests.records import Guest, guests_of
+from dispatcher.queue.chat.access import ACCESS, ChatAccess
 from dispatcher.queue.rights import Rights
 from dispatcher.queue.scripts import script_text
 from shared.text.translations import later, tr
@@ -48,17 +50,17 @@ class Invitations:
 
     def __init__(self, redis: Redis, rights: Rights) -> None:
         self._redis, self._rights = redis, rights
-        self._join = redis.register_script(script_text("bots/telegram/join"))
+        self._join = redis.register_script(script_text("features/guests/join"))
 
     async def make(self, by: str, seconds: int) -> str:
         """A new code of this owner."""
         code = secrets.token_urlsafe(CODE_BYTES)
-        await self._redis.set(keys.invite(hashed(code)), dumps({"by": by, "at": time.time()}), ex=seconds)
+        await self._redis.set(own.invite(hashed(code)), dumps({"by": by, "at": time.time()}), ex=seconds)
         return code
 
     async def join(self, update: str, chat: int, name: str, code: str) -> int:
         """A stranger sends a code: 1 they are a guest now, 0 they are told that it is not valid, -1 nothing is said. May be repeated."""
-        key, now = keys.invite(hashed(code)), time.time()
+        key, now = own.invite(hashed(code)), time.time()
         raw = cast(bytes | None, await self._redis.get(key))
         by = _inviter(raw)
         by = by if self._rights.counts_all(by, False, by) else ""  # who is no owner any more invites nobody
@@ -68,7 +70,14 @@ class Invitations:
             await cast(
                 Awaitable[Any],
                 self._join(
-                    keys=[keys.BOT_WAITING, keys.bot_seen(update), key, keys.GUESTS, keys.bot_tries(str(chat))],
+                    keys=[
+                        keys.BOT_WAITING,
+                        keys.bot_seen(update),
+                        key,
+                        own.GUESTS,
+                        own.tries(str(chat)),
+                        keys.chat_settings(str(chat)),
+                    ],
                     args=[
                         update,
                         str(chat),
@@ -80,15 +89,23 @@ class Invitations:
                         Waiting(by or str(chat), now, text=told).to_json(),
                         keys.BOT_SEEN_TTL_SECONDS,
                         MOST_TRIES,
-                        keys.BOT_TRIES_TTL_SECONDS,
+                        own.TRIES_TTL_SECONDS,
+                        ACCESS,
+                        ChatAccess.LIMITED,
                     ],
                 ),
             )
         )
 
-    async def allow(self, guest: Guest) -> None:
-        """Allow a chat without a code."""
-        await self._redis.hset(keys.GUESTS, guest.chat, cast(str, guest.to_json()))
+    async def set(self, guest: Guest) -> None:
+        """Allow a chat without a code, or remove it. A crash in between leaves it with less than it may have; repeated, all is written."""
+        access = ChatAccess.LIMITED if guest.removed is None else ChatAccess.CLOSED
+        await self._redis.hset(keys.chat_settings(guest.chat), ACCESS, access)
+        await self._redis.hset(own.GUESTS, guest.chat, cast(str, guest.to_json()))
+
+    async def guests(self) -> list[Guest]:
+        """The newest first."""
+        return guests_of(await cast(Awaitable[dict[bytes, bytes]], self._redis.hgetall(own.GUESTS)))
 
 
 def code_in(command: str, text: str) -> str | None:
