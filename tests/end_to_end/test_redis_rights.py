@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from redis import Redis
 
-from shared.wire import keys, vector_rights
+from shared.wire import acl, keys
 from shared.wire import users as redis_users
 from shared.wire.key_table import all_keys
 from shared.wire.rights import User
@@ -224,9 +224,7 @@ def test_the_file_is_what_the_table_makes() -> None:
 
 def with_vectors() -> list[User]:
     """The users where the same Redis stores vectors."""
-    return [
-        replace(user, rights=(*user.rights, *vector_rights.VECTOR_RIGHTS.get(user.name, ()))) for user in every_user()
-    ]
+    return [replace(user, rights=(*user.rights, *acl.VECTOR_RIGHTS.get(user.name, ()))) for user in every_user()]
 
 
 def test_every_key_has_a_user_and_every_right_a_key() -> None:
@@ -243,7 +241,7 @@ def test_the_key_tables_name_those_who_may_write_and_read() -> None:
         pattern = re.sub(r"\{.*", "*", key.pattern)
         for column, letter, place in ((key.writer, "W", 3), (key.reader, "R", 4)):
             users = [user.name for user in with_vectors() if letter in redis_users.reach(user, pattern)]
-            if pattern == vector_rights.VECTOR_PARTS and letter == "W":
+            if pattern == acl.VECTOR_PARTS and letter == "W":
                 continue  # Redis 8.0 wants both for any command of vector sets; tests/shared/vectors/redis/test_rights.py says who may write
             may = ", ".join(name for name in users if (name, letter) != ("owner", "R")) or "none"
             assert (column, rows[key.pattern][place].strip()) == (may, may), (key.pattern, letter)

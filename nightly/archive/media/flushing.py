@@ -17,7 +17,7 @@ from nightly.archive.catalog import Catalog, open_catalog
 from nightly.archive.media.bring import ALREADY, ARCHIVED, DONE, FORGOTTEN, ORPHANED, VANISHED, MediaOutcome, outcomes
 from nightly.archive.media.erase import is_forgotten
 from nightly.archive.media.index import open_index
-from nightly.archive.media.mirroring import MediaMirror, bring_up_to_date
+from nightly.archive.media.mirroring import bring_up_to_date
 from nightly.archive.media.places import is_intact
 from nightly.archive.mirror import Mirror
 from nightly.archive.segments import Segment
@@ -31,9 +31,8 @@ def mirror_media(night: Night, mirror: Mirror) -> set[str]:
     """Bring the mirror up to date; the files of tonight that it has. MirrorFailed."""
     wanted = {one.path for one in outcomes(night.output("archive") / DONE) if one.outcome in (ARCHIVED, ALREADY)}
     with open_catalog(night) as catalog, open_index(night.settings.hmem_night_dir) as index:
-        there = MediaMirror(mirror, night.archive_dir)
         days = night.settings.scrub_days
-        return bring_up_to_date(there, index, days, wanted, lambda path: is_forgotten(catalog, path))
+        return bring_up_to_date(mirror, index, days, wanted, lambda path: is_forgotten(catalog, path))
 
 
 def flush_media(night: Night, mirrored: Collection[str] | None) -> dict[str, int]:
