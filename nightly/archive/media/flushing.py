@@ -11,8 +11,6 @@ from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any, cast
 
-import redis
-
 from nightly.archive.catalog import Catalog, open_catalog
 from nightly.archive.media.bring import ALREADY, ARCHIVED, DONE, FORGOTTEN, ORPHANED, VANISHED, MediaOutcome, outcomes
 from nightly.archive.media.erase import is_forgotten
@@ -22,7 +20,7 @@ from nightly.archive.media.places import is_intact
 from nightly.archive.mirror import Mirror
 from nightly.archive.segments import Segment
 from nightly.night.folder import Night
-from shared.errors import LeaseLost
+from nightly.night.lease import fenced
 from shared.system.faults import crash_point
 from shared.wire import keys
 
@@ -78,11 +76,5 @@ def _drop(night: Night, script: Callable[..., Any], one: MediaOutcome) -> bool:
     waiting = one.waiting
     names = [keys.NIGHT_OWNER, keys.KEPT, waiting.key, keys.turn(waiting.task_id, "user")]
     arguments = [night.lease.value, waiting.field, one.sha1, one.outcome]
-    try:
+    with fenced():
         return bool(cast(int, script(keys=names, args=arguments)))
-    except redis.ResponseError as error:
-        if "FENCED" in str(error):
-            raise LeaseLost(
-                "Another night took the lease before the flush; nothing more was deleted. Run the night again."
-            ) from error
-        raise

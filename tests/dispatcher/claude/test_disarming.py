@@ -173,6 +173,9 @@ def test_each_layer_alone_keeps_it_in_and_without_any_it_leaks(
         "as_plain_text": lambda text: text, "DENY_READING": "{}", "NO_COMMANDS": "--no-chrome", "NO_FILE_MENTIONS": {}, "NO_ATTACHMENTS": {},
     }  # fmt: skip
 
+    def switch_off(patch: pytest.MonkeyPatch, layer: str) -> None:
+        patch.setattr(environment if layer == "NO_FILE_MENTIONS" else claude, layer, off[layer])
+
     def leaks() -> bool:
         host.ask(host.question(message, mcp_config_files=given))
         return "SECRET" in json.dumps(host.api.requests[-1]["messages"])
@@ -181,10 +184,10 @@ def test_each_layer_alone_keeps_it_in_and_without_any_it_leaks(
         with monkeypatch.context() as patch:
             for layer in layers:
                 if layer != alone:
-                    patch.setattr(claude, layer, off[layer])
+                    switch_off(patch, layer)
             assert not leaks(), alone
     for layer in layers:
-        monkeypatch.setattr(claude, layer, off[layer])
+        switch_off(monkeypatch, layer)
     assert leaks(), "the test would see it"
 
 

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import base64
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import islice
 from typing import Any
 
 from redis import Redis, ResponseError
@@ -53,21 +55,14 @@ class RedisLayer:
 
     def find(self, scope: Scope) -> Iterator[RedisEntry]:
         """Everything covered, except tasks that are queued or in flight (tasks.py)."""
-        yield from self._turns(scope)
-        yield from self._events(scope)
-        yield from self._results(scope)
-        yield from self._partial_answers(scope)
-        yield from self._dead_letters(scope)
-        yield from self._tags(scope)
-        yield from self._outbox(scope)
-        yield from self._bot_words(scope)
-        yield from self._arriving(scope)
-        yield from self._approvals(scope)
+        for find in (
+            self._turns, self._events, self._results, self._partial_answers, self._dead_letters, self._tags, self._outbox, self._bot_words,
+            self._arriving, self._approvals,
+        ):  # fmt: skip
+            yield from find(scope)
         if scope.whole_chat is not None:
-            yield from self._counters(scope.whole_chat)
-            yield from self._digest(scope.whole_chat)
-            yield from self._chosen(scope.whole_chat)
-            yield from self._guest(scope.whole_chat)
+            for find_whole in (self._counters, self._digest, self._chosen, self._guest):
+                yield from find_whole(scope.whole_chat)
         for chat_id in scope.chats:
             yield from self._conversation(chat_id)
             yield from self._teaching(scope, chat_id)
@@ -76,23 +71,15 @@ class RedisLayer:
 
     def remove(self, found: Iterable[RedisEntry]) -> dict[str, int]:
         """Remove the entries; returns layer → how many."""
-        removed: dict[str, int] = {}
-        waiting: list[RedisEntry] = []
-        for entry in found:
-            waiting.append(entry)
-            if len(waiting) >= AT_ONCE:
-                self._remove(waiting, removed)
-                waiting = []
-        self._remove(waiting, removed)
-        return removed
-
-    def _remove(self, some: list[RedisEntry], removed: dict[str, int]) -> None:
-        by_value = [entry for entry in some if entry.how == "value"]
-        if by_value:
+        removed, left = Counter[str](), iter(found)
+        while some := list(islice(left, AT_ONCE)):
+            by_value = [entry for entry in some if entry.how == "value"]
             gone = self._erase(keys=[entry.key for entry in by_value], args=[entry.value for entry in by_value])
-            _add(removed, by_value, gone)
-        for entry in (one for one in some if one.how != "value"):
-            _add(removed, [entry], [self._removed(entry)])
+            for entry, number in zip(by_value, gone, strict=True):
+                removed[entry.layer] += int(number)
+            for entry in (one for one in some if one.how != "value"):
+                removed[entry.layer] += self._removed(entry)
+        return dict(removed)
 
     def _removed(self, entry: RedisEntry) -> int:
         if entry.how == "entry":
@@ -103,17 +90,9 @@ class RedisLayer:
 
     def scan(self, pattern: str) -> Iterator[tuple[bytes, bytes]]:
         """(key, value) of the strings under a pattern; keys of other types are skipped."""
-        found: list[bytes] = []
-        for key in self._redis.scan_iter(match=pattern, count=1000):
-            found.append(key)
-            if len(found) >= AT_ONCE:
-                yield from self._values(found)
-                found = []
-        yield from self._values(found)
-
-    def _values(self, names: list[bytes]) -> Iterator[tuple[bytes, bytes]]:
-        if names:
-            yield from ((key, raw) for key, raw in zip(names, self._redis.mget(names), strict=True) if raw is not None)
+        names = iter(self._redis.scan_iter(match=pattern, count=1000))
+        while some := list(islice(names, AT_ONCE)):
+            yield from ((key, raw) for key, raw in zip(some, self._redis.mget(some), strict=True) if raw is not None)
 
     def turns(self) -> Iterator[tuple[bytes, bytes]]:
         return self.scan(f"{keys.MEMORY_PREFIX}*")
@@ -256,9 +235,12 @@ class RedisLayer:
 
     def _digest(self, chat_id: str) -> Iterator[RedisEntry]:
         """That the chat wants a digest each morning."""
+        return self._field("redis: digests", keys.DIGESTS, chat_id)
+
+    def _field(self, layer: str, key: str, chat_id: str) -> Iterator[RedisEntry]:
         with suppress(ResponseError):
-            if (value := self._redis.hget(keys.DIGESTS, chat_id)) is not None:
-                yield RedisEntry("redis: digests", keys.DIGESTS.encode(), value, "field", name=chat_id.encode())
+            if (value := self._redis.hget(key, chat_id)) is not None:
+                yield RedisEntry(layer, key.encode(), value, "field", name=chat_id.encode())
 
     def _chosen(self, chat_id: str) -> Iterator[RedisEntry]:
         """What the chat has set for itself."""
@@ -269,9 +251,7 @@ class RedisLayer:
 
     def _guest(self, chat_id: str) -> Iterator[RedisEntry]:
         """That the chat is or was a guest's, and the open invitations of its owner."""
-        with suppress(ResponseError):
-            if (value := self._redis.hget(keys.GUESTS, chat_id)) is not None:
-                yield RedisEntry("redis: guests", keys.GUESTS.encode(), value, "field", name=chat_id.encode())
+        yield from self._field("redis: guests", keys.GUESTS, chat_id)
         for key, raw in self.scan(keys.invite("*")):
             if _record(raw).get("by") == chat_id:
                 yield RedisEntry("redis: invitations", key, b"", "key")
@@ -360,8 +340,3 @@ def _number(value: object) -> float | None:
 def _escaped(chat_id: str) -> str:
     """A chat id, escaped for a pattern of SCAN."""
     return re.sub(r"([\\*?\[\]^])", r"\\\1", chat_id)
-
-
-def _add(removed: dict[str, int], some: list[RedisEntry], numbers: Iterable[Any]) -> None:
-    for entry, number in zip(some, numbers, strict=True):
-        removed[entry.layer] = removed.get(entry.layer, 0) + int(number)
