@@ -53,10 +53,7 @@ Made = tuple[str, str | None, str | None]
 _BULLET = re.compile(r"^(?:[-*•]\s+|[-*•]$)")
 
 _TEMPLATES = Environment(
-    loader=PackageLoader("nightly.writing"),
-    undefined=StrictUndefined,
-    autoescape=False,
-    keep_trailing_newline=True,
+    loader=PackageLoader("nightly.writing"), undefined=StrictUndefined, autoescape=False, keep_trailing_newline=True
 )
 
 

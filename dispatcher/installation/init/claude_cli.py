@@ -91,13 +91,7 @@ def _install(installation: InitContext) -> None:
 def _npm(target: Path, remedy: str, how: dict[str, Any]) -> str:
     """npm in a virtual environment of its own, beside the CLI."""
     place = target / "npm"
-    run(
-        [sys.executable, "-m", "venv", str(place)],
-        "Making room for npm",
-        remedy,
-        seconds=DOWNLOAD_SECONDS,
-        **how,
-    )
+    run([sys.executable, "-m", "venv", str(place)], "Making room for npm", remedy, seconds=DOWNLOAD_SECONDS, **how)
     command = [str(place / "bin" / "python"), "-m", "pip", "install", "--disable-pip-version-check", NPM_PACKAGE]
     run(command, "Installing npm", remedy, seconds=DOWNLOAD_SECONDS, **how)
     return str(place / "bin" / "npm")

@@ -45,13 +45,7 @@ def install_packages(installation: InitContext) -> str:
     how: dict[str, Any] = {"env": environment.for_installers(DEBIAN_FRONTEND="noninteractive"), "umask": 0o022}
     with installation.terminal.busy(f"Installing {', '.join(missing)}"):
         if not _lists_are_there():
-            run(
-                [*root, "apt-get", "update"],
-                "Updating the package lists",
-                by_hand,
-                seconds=DOWNLOAD_SECONDS,
-                **how,
-            )
+            run([*root, "apt-get", "update"], "Updating the package lists", by_hand, seconds=DOWNLOAD_SECONDS, **how)
         run([*root, *command], f"Installing {', '.join(missing)}", by_hand, seconds=DOWNLOAD_SECONDS, **how)
     if new_redis:  # Debian starts it, and nobody uses that one: ours has a password, and other settings
         subprocess.run([*root, "systemctl", "disable", "--now", _REDIS_SERVICE], capture_output=True, check=False)
