@@ -76,9 +76,9 @@ def all_commands() -> dict[str, list[tuple[str, Any]]]:
 
 
 def leaves(command: Any, name: str) -> Iterator[tuple[str, Any]]:
-    """Every command that does something, by its full name; groups are opened."""
+    """Every command that does something and is not for programs alone, by its full name; groups are opened."""
     inner = getattr(command, "commands", None)
-    if inner is None:
+    if inner is None and not command.hidden:
         yield name, command
     for short, below in sorted((inner or {}).items()):
         yield from leaves(below, f"{name} {short}")

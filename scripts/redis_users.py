@@ -11,11 +11,10 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-from shared.wire.acl import acl, selector
+from shared.wire.acl import VECTOR_RIGHTS, acl, selector
 from shared.wire.key_table import Key, all_keys
 from shared.wire.rights import Right, User
 from shared.wire.users import reach, users
-from shared.wire.vector_rights import VECTOR_RIGHTS
 
 ACL = Path(__file__).parent.parent / "deploy" / "redis-users.acl"
 ACCESS = {"R": "reads", "W": "writes", "RW": "reads and writes"}
