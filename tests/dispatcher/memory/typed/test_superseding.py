@@ -9,8 +9,6 @@ import pytest
 
 from dispatcher.chat_data.forget.layers.store import StoreLayer
 from dispatcher.chat_data.forget.request import ForgetRequest, Scope
-from dispatcher.memory.dates.fact_dates import ends
-from dispatcher.memory.dates.reminders import when_text
 from dispatcher.memory.embedder import DayEmbedder
 from dispatcher.memory.store.memories import Memories, MemoryType
 from dispatcher.memory.typed.judging import store_drafts
@@ -144,41 +142,6 @@ def test_superseding_on_both_engines(stores: Stores) -> None:
     assert [one.superseded_by for one in memories.list("1")] == [None]
 
 
-#: Each day, and what happens on it.
-ONCE = """
-Thursday 21 January 2027 = The engineer comes on Thursday | Мастер придёт в четверг | Le plombier vient jeudi prochain |
-  El fontanero viene el jueves | Frau Morgen kommt am Donnerstag
-Wednesday 3 March 2027 = The user flies to Lisbon on 3 March | Annas Hochzeit ist am 3. März | La boda de Ana es el 3 de marzo de 2027
-Monday 1 February 2027, 10:00 = Dentist appointment on 2027-02-01 at 10:00
-Wednesday 5 May 2027 = The passport expires on 5 May 2027
-Saturday 16 January 2027 (tomorrow) = Anna arrives tomorrow
-Thursday 21 January 2027, 15:00 = Der Monteur kommt am Donnerstag um 15 Uhr
-Sunday 17 January 2027 = Annas Flug geht übermorgen | L'examen a lieu après-demain | El vuelo es pasado mañana
-Wednesday 3 March 2027, 15:00 = Le mariage d'Anna est le 3 mars à 15h
-"""
-#: A habit, something past, a name that sounds like a day.
-NEVER = """
-Der Monteur kommt jeden Donnerstag | Der Monteur kommt donnerstags | Der Monteur war am Donnerstag da, ein Termin | Le plombier vient le jeudi
-Le plombier vient chaque jeudi | El fontanero viene los jueves | El fontanero viene cada jueves | El autobús llega por la mañana
-Der Bus kommt am Morgen | The engineer comes every Thursday | The choir has its meeting on Thursdays | The user's birthday is on 3 March
-The engineer came on Thursday | The user plays chess on Thursday | The user was born on 3 March 1990 | The meeting is on Thursday or on Friday
-The user will learn Spanish | Herr Freitag kommt aus Hamburg | Herr Freitag kommt oft zu Besuch | Der Besuch von Frau Morgen ist wichtig
-Der Termin mit Frau Dr. Sonntag ist geheim | Anna kommt aus Bad Freitag | Ana viene de Domingo Santana | La boda de Domingo Santana es importante
-La cita con la señora Domingo es importante | Il vient de Lyon | Elle vient d'arriver lundi | L'entretien avec Monsieur Lundi est confidentiel
-Mr. Friday comes from Leeds | The meeting with Miss Friday is secret | Он приехал из Москвы в пятницу
-"""
-
-
-def test_only_what_happens_once_has_an_end() -> None:
-    for line_ in ONCE.replace("|\n", "|").strip().splitlines():
-        day, _, facts = line_.partition(" = ")
-        for fact in facts.split("|"):
-            at = ends(fact.strip(), NOW, BERLIN)
-            assert (at and when_text(at, NOW, BERLIN, "en")) == day, fact
-    for fact in NEVER.strip().replace("\n", "|").split("|"):
-        assert ends(fact.strip(), NOW, BERLIN) is None, fact
-
-
 def test_a_fact_is_told_with_its_date_and_as_past_when_it_has_passed(host: Host) -> None:
     host.answer("[REMEMBER CODE: The engineer comes on Thursday]", "t1")
     (fact,) = host.memories.list(SAID)
@@ -191,10 +154,3 @@ def test_a_fact_is_told_with_its_date_and_as_past_when_it_has_passed(host: Host)
         "Noted; this replaces: The engineer comes on Thursday"
     ], "another Thursday"
     assert line(host.kept.of_chat(SAID).memories[0], later, BERLIN).endswith("(on Thursday 28 January 2027)")
-
-
-def test_a_goals_priority_is_kept_and_shown(host: Host) -> None:
-    host.answer("[GOAL CODE: finish the tax return | DEADLINE: Friday | PRIORITY: 2]\n[GOAL CODE: swim]")
-    assert [one.priority for one in host.memories.list(SAID)] == [2, 0]
-    assert "[priority 2]" in shown(host)
-    assert shown(host).count("priority") == 1
