@@ -99,8 +99,9 @@ def test_what_has_no_sound_copy_is_named_and_the_rest_is_mended(light: World, mi
         assert files(archive(light))[name] == files(mirror)[name] == before[name]
 
 
-@pytest.mark.parametrize("side", ["archive", "mirror"])
-@pytest.mark.parametrize("how", ["empty", "cut", "link", "directory"])
+@pytest.mark.parametrize(
+    ("side", "how"), [("archive", "cut"), ("archive", "link"), ("mirror", "empty"), ("mirror", "directory")]
+)
 def test_every_kind_of_damage_is_mended(light: World, mirror: Path, side: str, how: str) -> None:
     two_nights(light)
     path = (mirror if side == "mirror" else archive(light)) / "seg-1.jsonl"

@@ -130,9 +130,7 @@ def test_since_until_and_chat(light: World) -> None:
     assert len(archived(light)) == 6
 
 
-@pytest.mark.parametrize(
-    "point", ["export:before-commit", "export:after-commit", "archive:segment-written", "flush:after-commit"]
-)
+@pytest.mark.parametrize("point", ["export:after-commit", "archive:segment-written"])
 def test_killed_and_run_again(light: World, point: str) -> None:
     arguments = file_of(light, "jsonl")
     light.say("day", "of the day", timestamp=NOON)

@@ -24,7 +24,7 @@ from shared.turns.records import RecordRefused
 from tests.support.night.old_history import ANN, BOT, NOON, bot_chat, message
 
 UTC_ZONE = ZoneInfo("UTC")
-SLOW = settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
+SLOW = settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
 
 
 class Members(list[tuple[str, Any]]):
