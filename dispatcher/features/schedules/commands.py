@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Callable
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 from dispatcher.answering.commands.command import CommandReply
@@ -13,6 +14,7 @@ from dispatcher.queue.rights import ASKING, CHANGING_SCHEDULES, Rights
 from shared.errors import InvalidInput
 from shared.text.format import one_line, shorten
 from shared.text.translations import later, tr
+from shared.text.translations.dates import long_date
 from shared.turns.records import Task
 from shared.turns.signed.results import BUTTONS_MOST, Button, Keyboard
 
@@ -35,6 +37,8 @@ EVERY_USAGE = later(
 NO_STORE = later("I cannot keep reminders: DAY_STORE_URL switches the day store off.")
 NO_QUESTIONS = later("SCHEDULE_LIMIT is 0, so I ask no scheduled questions.")
 ONCE = later("A reminder can be put off once: /remind snooze 3 1h, or /remind snooze 3 tomorrow 9:00.")
+#: The longest command that every bot's button can carry. Bytes.
+BUTTON_BYTES = 38
 _NUMBERED = re.compile(
     r"(?P<verb>done|delete|snooze)\s+(?P<number>[0-9]{1,9})(?:\s+(?P<until>.+))?", re.IGNORECASE | re.DOTALL
 )
@@ -75,7 +79,16 @@ class ScheduleCommands:
             return self._on_number(task, numbered, now)
         if text.lower() in ("help", "done", "delete", "snooze"):
             return CommandReply(self._usage)
-        return CommandReply(self._added(task, text, now))
+        return self._which_day(task, text, now) or CommandReply(self._added(task, text, now))
+
+    def _which_day(self, task: Task, text: str, now: float) -> CommandReply | None:
+        """A date that is one day in America and another in Europe is asked about, with a button for each."""
+        from dispatcher.memory.dates.coming_times import both_readings
+
+        today = datetime.fromtimestamp(now, self._day.zone_of(task.chat_id)).date()
+        buttons = [Button(long_date(day), f"{self._name} {said}") for day, said in both_readings(text, today)]
+        fit = buttons and all(len(one.command.encode()) <= BUTTON_BYTES for one in buttons)
+        return CommandReply(tr("Which day do you mean?"), buttons=(tuple(buttons),)) if fit else None
 
     def _added(self, task: Task, text: str, now: float) -> str:
         from dispatcher.memory.dates.schedule_dates import read_repeating, read_request

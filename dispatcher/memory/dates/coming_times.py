@@ -102,7 +102,7 @@ TYPED: Mapping[str, TypedPhrases] = {
     ),
 }  # fmt: skip
 _FIGURES = re.compile(r"(?P<first>\d{1,2})(?P<mark>[./])(?P<second>\d{1,2})(?:[./](?P<year>(?:19|20)\d\d)|\.)?")
-_SLASHES = re.compile(r"(?<!\d)(\d{1,2})/(\d{1,2})(?:/\d{2,4})?(?![\d/])")
+_SLASHES = re.compile(r"(?<!\d)(\d{1,2})/(\d{1,2})(?:/(?P<year>(?:\d\d){1,2}))?(?![\d/])")
 _HALF_HOUR = re.compile(
     "half an? hour|(?:eine[rm]? )?halben? stunde|une demi-heure|media hora|mezz['’]?ora|meia hora|полчаса"
 )
@@ -133,6 +133,19 @@ def ambiguous(text: str) -> bool:
     """Whether a date in slashes is one day in America and another one in Europe."""
     found = _SLASHES.search(text)
     return bool(found) and found[1] != found[2] and max(int(found[1]), int(found[2])) <= 12  # type: ignore[index]
+
+
+def both_readings(text: str, today: date) -> tuple[tuple[date, str], ...]:
+    """Of a text with such a date the two days that it may mean, each with the text in which it stands in ISO 8601; none of any other text."""
+    found = _SLASHES.search(text)
+    if not found or not ambiguous(text):
+        return ()
+    first, second, year = int(found[1]), int(found[2]), int(found["year"] or 0)
+    days = [
+        date(year + 2000 * (year < 100), month, day) if year else nearest_date(month, day, today)[0]
+        for month, day in ((second, first), (first, second))
+    ]
+    return tuple((day, f"{text[: found.start()]}{day}{text[found.end() :]}") for day in days)
 
 
 def take_clock(words: str, language: str) -> tuple[str, time | None, bool]:

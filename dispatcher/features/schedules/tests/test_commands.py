@@ -65,6 +65,17 @@ def test_a_reminder_is_set_listed_put_off_and_deleted(talk: Talk) -> None:
     assert dispatcher.stop() == 0
 
 
+def test_a_date_that_may_be_two_days_is_asked_about_with_two_buttons(talk: Talk) -> None:
+    talk.world.start_dispatcher()
+    asked = talk.send("/remind 12/01 9:00 tea")
+    assert talk.reply(asked) == "Which day do you mean?"
+    january, december = sorted(buttons(talk, asked), key=lambda one: one[13:])
+    assert re.fullmatch(r"/remind 20\d\d-01-12 9:00 tea", january)
+    assert re.fullmatch(r"/remind 20\d\d-12-01 9:00 tea", december)
+    assert "December" in talk.say(december)
+    assert "means one day in America" in talk.say("/remind 12/01 9:00 " + "tea " * 20), "no button carries that"
+
+
 def test_a_tag_sets_a_reminder_and_a_wrong_one_is_answered_with_a_sentence(talk: Talk) -> None:
     dispatcher = talk.world.start_dispatcher()
     answer = talk.say("Remind me of the bread.", "Gladly.\n[REMIND CODE: buy bread | WHEN: tomorrow 9:00]")
