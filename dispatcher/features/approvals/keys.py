@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from shared.wire import keys
 from shared.wire.key_table import Key
-from shared.wire.rights import Right, both, reads, writes
+from shared.wire.rights import both, reads, writes
 
 OPEN = "hcli:mem:approvals:open"
 RECORDS = "hcli:mem:approvals"
@@ -19,33 +17,15 @@ def decision(approval_id: str) -> str:
 
 
 KEYS = (
-    Key(
-        OPEN,
-        "hash",
-        "id → signed JSON of a question whether Claude may use a tool, and how it ended: {chat_id, user_id, task_id, tool, text, ends, verdict, "
-        "who, hmac}",
-        "bot, dispatcher, owner",
-        "bot, dispatcher",
-        "none",
-    ),
-    Key(
-        decision("{id}"),
-        "string",
-        "its decision, signed: {verdict, chat_id, user_id, name, hmac}; the first one counts",
-        "bot, dispatcher, owner",
-        "bot, dispatcher",
-        "1 h",
-    ),
-    Key(
-        RECORDS,
-        "list",
-        "newest 1,000 such decisions: {at, id, chat_id, user_id, task_id, tool, input_sha256, input, decision, by, name}",
-        "dispatcher, owner",
-        "none",
-        "none",
-    ),
-)
-RIGHTS: dict[str, Sequence[Right]] = {
+    Key(OPEN, "hash",
+        "id → signed JSON of a question whether Claude may use a tool, and how it ended: {chat_id, user_id, task_id, tool, text, ends, "
+        "verdict, who, hmac}", "bot, dispatcher, owner", "bot, dispatcher", "none"),
+    Key(decision("{id}"), "string",
+        "its decision, signed: {verdict, chat_id, user_id, name, hmac}; the first one counts", "bot, dispatcher, owner", "bot, dispatcher", "1 h"),
+    Key(RECORDS, "list", "newest 1,000 such decisions: {at, id, chat_id, user_id, task_id, tool, input_sha256, input, decision, by, name}",
+        "dispatcher, owner", "none", "none"),
+)  # fmt: skip
+RIGHTS = {
     "bot": (
         both("HGETALL HDEL", OPEN, why="questions whether Claude may use a tool; removes those that ended"),
         both("EXISTS SET", decision("*"), why="what a person answered to one, once"),
