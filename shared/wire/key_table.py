@@ -75,14 +75,14 @@ KEYS: tuple[Key, ...] = (
     Key("hcli:mem:cancel:{task_id}", "string", "this task is to be cancelled, even while it runs", "bot, owner", "dispatcher", "1 h"),
     Key("hcli:mem:partial:{task_id}", "string",
         "signed JSON of an answer that is being written: {chat_id, number, text, doing, tool, hmac}", "dispatcher, owner", "bot", "60 s"),
-    Key("hcli:mem:bot:waiting", "hash",
+    Key("hcli:mem:bot:waiting:{bot}", "hash",
         "task id → JSON: where its answer goes, who asked, and how much of it is delivered", "bot, dispatcher, owner", "bot, dispatcher", "none"),
     Key("hcli:mem:bot:seen:{task_id}", "string",
         "this update was processed; under <chat>-<message>: JSON {task, digest, told}, for its edits; under album-…: its notice was sent; under "
         "press-…: this button was just pressed; under reply-…: the command that a reply is; under row-…: the message with the buttons of the answer; "
         "under approval-…: the message that asks about a tool; under me-…: who the bot is, by its own account; under menus-…: which menus were set",
         "bot, owner", "bot", "2 days"),
-    Key("hcli:mem:bot:arriving", "hash",
+    Key("hcli:mem:bot:arriving:{bot}", "hash",
         "task id → JSON of a message whose files are being fetched, or that came after such a one: its task and which files it names",
         "bot, owner", "bot", "none"),
     Key("hcli:mem:media", "sorted set", "size:SHA-256 of each file below → when it expires (POSIX seconds)",
@@ -96,7 +96,7 @@ KEYS: tuple[Key, ...] = (
     Key("hcli:mem:bot:model:{chat_id}", "string", "the model that a chat chose", "bot", "bot", "none"),
     Key("hcli:mem:bot:new:{chat_id}", "string",
         "/new: the dispatcher ends the conversation before it answers again", "bot, dispatcher", "dispatcher", "24 h"),
-    Key("hcli:mem:bot:owner", "string", "the bot process that serves this Redis", "bot", "bot", "30 s"),
+    Key("hcli:mem:bot:owner:{bot}", "string", "the process that is this bot", "bot", "bot", "30 s"),
     Key("hcli:mem:bot:told:{chat_id}", "string", "this stranger was told that the bot is private", "bot", "none", "24 h"),
     Key("hcli:mem:outbox:{bot}", "list",
         "messages for the bot to send without a question: JSON {id, chat_id, text, created_at}; "

@@ -29,7 +29,7 @@ RIGHTS = {
     "bot": (
         both("HGETALL HDEL", OPEN, why="questions whether Claude may use a tool; removes those that ended"),
         both("EXISTS SET", decision("*"), why="what a person answered to one, once"),
-        reads("HGET", keys.BOT_WAITING, why="in which topic, and in reply to what, a question is asked"),
+        reads("HGET", keys.bot_waiting("*"), why="in which topic, and in reply to what, a question is asked"),
     ),
     "dispatcher": (
         both("HSET HGETALL HDEL", OPEN, why="asks whether Claude may use a tool, and says how that ended"),
