@@ -182,9 +182,10 @@ def telegram(
         from dispatcher.cli.arguments import connect
         from dispatcher.health.findings import Fault
         from shared.wire import keys
+        from shared.wire.ids import MAIN_BOT
         from shared.wire.values import shown
 
-        holder = connect(start("bot", logs=False)).get(keys.BOT_OWNER)
+        holder = connect(start("bot", logs=False)).get(keys.bot_owner(MAIN_BOT))
         if not isinstance(holder, bytes):
             typer.echo(
                 "No bot holds the lease in Redis, so no messages are received. Start hmem telegram and check its log.",

@@ -20,6 +20,7 @@ from shared.release.retention import Pin, read_pin
 from shared.turns.records import RecordRefused, Turn
 from shared.vectors.registry import misfit
 from shared.wire import keys
+from shared.wire.ids import MAIN_BOT
 from shared.wire.media.kept import waiting_files
 from shared.wire.values import living, shown
 
@@ -64,7 +65,7 @@ def read_status(settings: Settings, client: Redis, now: float | None = None) -> 
         queued=client.llen(keys.TASKS), dead_letters=client.llen(keys.DEAD), backend=settings.memory_backend
     )
     _read_workers(client, status)
-    status.bot = shown(cast(bytes | None, client.get(keys.BOT_OWNER)) or b"") or None
+    status.bot = shown(cast(bytes | None, client.get(keys.bot_owner(MAIN_BOT))) or b"") or None
     status.guests = len(chats_let_in(client))
     status.turns_waiting, oldest = turns_waiting(client)
     status.oldest_waiting_hours = None if oldest is None else (moment - oldest) / 3600

@@ -24,7 +24,7 @@ from dispatcher.queue.scripts import script_text
 from shared.errors import InvalidInput
 from shared.turns.records import RecordRefused, Task, dumps, loads_object
 from shared.wire import keys
-from shared.wire.ids import moment_of
+from shared.wire.ids import bot_of, moment_of
 
 #: Hex digits of a letter's name, and how many of them are enough to select it.
 NAME_DIGITS, FEWEST_DIGITS = 12, 4
@@ -165,14 +165,14 @@ class DeadLetters:
         if why := letter.why_not(self._task_bytes):
             raise InvalidInput(f"{letter.name} is not retried: {why}.")
         task, task_id = letter.task, letter.task_id or ""
-        waiting = _waiting(task)
+        waiting, bot = _waiting(task), keys.bot_waiting(bot_of(task.chat_id if task else ""))
         names = [
             keys.DEAD,
             keys.TASKS if task else keys.TAGS,
             keys.done(task_id),
             keys.attempts(task_id),
             keys.result(task_id),
-            keys.BOT_WAITING,
+            bot,
             keys.cancel(task_id),
         ]
         arguments: list[bytes | str] = [letter.raw, letter.content, task.digest if task else "", task_id, waiting]
@@ -187,7 +187,7 @@ class DeadLetters:
             )
         if task is None:
             return f"{BACK}: {TAGS_BACK}"
-        awaited = waiting or self._redis.hget(keys.BOT_WAITING, task_id) is not None
+        awaited = waiting or self._redis.hget(bot, task_id) is not None
         return f"{BACK}: {ANSWERED_THERE if awaited else ANSWERED_NOWHERE.format(key=keys.result(task_id))}"
 
     def drop(self, letter: DeadLetter) -> bool:

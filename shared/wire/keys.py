@@ -21,9 +21,6 @@ FORGOTTEN = "hcli:mem:forgotten"
 CHATS = "hcli:mem:chats"
 TAGS = "hcli:mem:tags"
 SERVED = "hcli:mem:served"
-BOT_WAITING = "hcli:mem:bot:waiting"
-BOT_OWNER = "hcli:mem:bot:owner"
-BOT_ARRIVING = "hcli:mem:bot:arriving"
 MEDIA = "hcli:mem:media"
 KEPT = "hcli:mem:kept"
 NIGHT_OWNER = "hcli:mem:night:owner"
@@ -64,6 +61,18 @@ HISTORY_LENGTH = 100
 DEAD_LENGTH = 10_000
 UNCONSOLIDATED_LENGTH = 1_000
 SERVED_LENGTH = 1_000
+
+
+def bot_waiting(bot: str) -> str:
+    return f"hcli:mem:bot:waiting:{bot}"
+
+
+def bot_arriving(bot: str) -> str:
+    return f"hcli:mem:bot:arriving:{bot}"
+
+
+def bot_owner(bot: str) -> str:
+    return f"hcli:mem:bot:owner:{bot}"
 
 
 def outbox(bot: str) -> str:

@@ -24,7 +24,8 @@ UNCONSOLIDATED, CONSOLIDATING, REMINDED = keys.unconsolidated("*"), keys.consoli
 SEEN, TOLD, MODEL, NEW = keys.bot_seen("*"), keys.bot_told("*"), keys.bot_model("*"), keys.bot_new("*")
 TEACH, PARTIAL, SELECTION = keys.teach("*"), keys.partial("*"), keys.SELECTION_PREFIX + "*"
 OF_CHAT = keys.chat_settings("*")
-EVENTS, OUTBOXES = keys.EVENT_PREFIX + "*", keys.outbox("*")
+EVENTS = keys.EVENT_PREFIX + "*"
+OUTBOXES, WAITING, ARRIVING = keys.outbox("*"), keys.bot_waiting("*"), keys.bot_arriving("*")
 MEDIA_FILES, KEPT_FILES = keys.media("*"), f"{keys.KEPT}:*"
 
 _SCRIPTS = without_keys(
@@ -48,14 +49,14 @@ BOT = User(
         writes("DEL", SESSION, why="`/new` ends the conversation"),
         writes("SET", NEW, why="has the dispatcher end it"),
         writes("SET", CANCEL, why="`/cancel` asks to end a running task"),
-        both("HSET HSETNX HDEL HEXISTS HGETALL", keys.BOT_WAITING, why="where each answer goes, and how much of it is delivered"),
+        both("HSET HSETNX HDEL HEXISTS HGETALL", WAITING, why="where each answer goes, and how much of it is delivered"),
         both("GET SET EXISTS", SEEN, why="processes no update twice; notices edits"),
-        both("HGET HSET HDEL HEXISTS HGETALL", keys.BOT_ARRIVING, why="messages whose files it still fetches, and those behind them"),
+        both("HGET HSET HDEL HEXISTS HGETALL", ARRIVING, why="messages whose files it still fetches, and those behind them"),
         both("ZADD ZRANGE ZREMRANGEBYSCORE", keys.MEDIA, why="how much the files in Redis take together"),
         both("SET GET", MEDIA_FILES, why="the files of messages, for the dispatcher; those that Claude made, to send them"),
         both("GET SET DEL", MODEL, why="`/model`"),
         both("HGET HSET", OF_CHAT, why="`/language`"),
-        both("GET SET DEL", keys.BOT_OWNER, why="one Redis, one bot: the lease"),
+        both("GET SET DEL", keys.bot_owner("*"), why="one process is the bot: the lease"),
         writes("SET", TOLD, why="informs a stranger once that the bot is private"),
         reads("LRANGE LINDEX", OUTBOXES, why="looks for messages to deliver"),
         both("LPOP", OUTBOXES, why="removes what it delivers"),
@@ -124,7 +125,7 @@ DISPATCHER = User(
             keys.TASKS,
             why="claims a message; puts back what a dead dispatcher had claimed; truncates one that is too large; queues a scheduled question",
         ),
-        both("HSETNX", keys.BOT_WAITING, why="has the bot deliver the answer to a scheduled question"),
+        both("HSETNX", WAITING, why="has the bot deliver the answer to a scheduled question"),
         both("HGET HSET", OF_CHAT, why="`/timezone`; what the chat may have"),
         both("HSET HDEL HGET HGETALL HLEN HEXISTS DEL", INFLIGHT, why="claimed and unfinished tasks, its own and those of dead dispatchers"),
         both("HSET HDEL HGET HGETALL HEXISTS", keys.BUSY, why="which chats are being answered"),
@@ -236,7 +237,7 @@ OWNER = User(
         writes("SET", RESULTS, DONE, why="… answers them, unread, so that no dispatcher does"),
         writes("SET", CANCEL, why="… ends those that are being answered"),
         writes("LREM", keys.DEAD, keys.TAGS, OUTBOXES, UNCONSOLIDATED, HISTORY, TEACH, why="… removes what is covered from the lists"),
-        writes("HDEL", keys.BOT_WAITING, keys.BOT_ARRIVING, why="… and from what the bot was to send, or to queue"),
+        writes("HDEL", WAITING, ARRIVING, why="… and from what the bot was to send, or to queue"),
         writes("DEL", MEDIA_FILES, why="… and the files of messages that no waiting message needs"),
         writes("ZREM", keys.MEDIA, why="… from their list"),
         writes("DEL", KEPT_FILES, why="… and the kept files of what is covered"),
@@ -245,7 +246,7 @@ OWNER = User(
         writes("HSETNX", OF_CHAT, why="`hmem restore`"),
         writes("RPUSH", keys.TAGS, why="`hmem dead --retry` returns tags to the dispatcher (tasks go to the queue, as with `hmem talk`)"),
         writes("DEL", DONE, ATTEMPTS, CANCEL, why="… and clears that the task was tried or cancelled"),
-        both("HSETNX", keys.BOT_WAITING, why="… and has the bot deliver the late answer"),
+        both("HSETNX", WAITING, why="… and has the bot deliver the late answer"),
     ),
     scripts=True,
 )  # fmt: skip

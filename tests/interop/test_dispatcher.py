@@ -38,7 +38,7 @@ def people(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Stage]:
 def test_fifty_exchanges(people: Stage) -> None:
     assert len(EXCHANGES) * len(CHATS) == 50
     side_by_side(*(lambda chat=chat: Person(people, chat).converses() for chat in CHATS))
-    wait_for(lambda: people.redis.hlen("hcli:mem:bot:waiting") == 0, "all to be delivered")
+    wait_for(lambda: people.redis.hlen("hcli:mem:bot:waiting:main") == 0, "all to be delivered")
     for chat in CHATS:
         assert "…" not in people.api.texts(chat), "each placeholder has become an answer"
     assert not people.redis.keys("hcli:pending:*")

@@ -1,6 +1,6 @@
 """The bot's state in Redis. Every change of state is one Lua script (in lua/) and may be repeated.
 
-`hcli:mem:bot:waiting` has for each task where its answer goes and how much of it has been sent. The bot's own messages (replies to commands,
+`hcli:mem:bot:waiting:main` has for each task where its answer goes and how much of it has been sent. The bot's own messages (replies to commands,
 the outbox, notices) wait there too, with their text: so they survive a crash and only their own chat can hold them up.
 """
 
@@ -31,8 +31,9 @@ from shared.wire.ids import MAIN_BOT
 
 log = structlog.get_logger()
 
-#: What the core has it send: only what is for its chats.
-OUTBOX = keys.outbox(MAIN_BOT)
+#: Where this bot's records are: another bot on the same Redis has its own.
+WAITING, ARRIVING = keys.bot_waiting(MAIN_BOT), keys.bot_arriving(MAIN_BOT)
+OUTBOX, OWNER = keys.outbox(MAIN_BOT), keys.bot_owner(MAIN_BOT)
 #: The answer to a message that was taken back.
 CANCELLED = later("Cancelled.")
 #: Within so many seconds a second press of the same button is taken for a double press.
@@ -130,7 +131,7 @@ class Updates:
         """Queue a task, unless too much is waiting (then -1, and the chat is told by `refusal`) or it was taken before (0). `arriving`: what
         stands among the arriving messages (0 if that has changed)."""
         seen, message_seen = keys.bot_seen(task_id), keys.bot_seen(message)
-        names = [keys.BOT_WAITING, seen, keys.TASKS, keys.pending(record.chat), message_seen, keys.BOT_ARRIVING]
+        names = [WAITING, seen, keys.TASKS, keys.pending(record.chat), message_seen, ARRIVING]
         limits = [self._settings.queue_limit, self._settings.chat_queue_limit, keys.BOT_SEEN_TTL_SECONDS]
         refused = [f"full-{record.chat}", refusal.to_json()] if refusal else ["", ""]
         more = [mark.to_json() if mark else b"", *refused, arriving]
@@ -142,20 +143,20 @@ class Updates:
 
     async def arriving(self) -> dict[str, bytes]:
         """Task id → messages whose files are being fetched (arriving.py)."""
-        found = await cast(Awaitable[dict[bytes, bytes]], self._redis.hgetall(keys.BOT_ARRIVING))
+        found = await cast(Awaitable[dict[bytes, bytes]], self._redis.hgetall(ARRIVING))
         return {name.decode("utf-8", "replace"): raw for name, raw in found.items()}
 
     async def arrive(self, task_id: str, update: str, before: bytes, after: bytes) -> int:
         """Store one of them with the update that brought it: 1 stored, 0 that update was taken before, -1 it has changed meanwhile."""
-        names = [keys.BOT_ARRIVING, keys.bot_seen(update)]
+        names = [ARRIVING, keys.bot_seen(update)]
         return int(await _run(self._arrive, names, [task_id, before, after, keys.BOT_SEEN_TTL_SECONDS]))
 
     async def drop_arriving(self, task_id: str) -> None:
-        await self._redis.hdel(keys.BOT_ARRIVING, task_id)
+        await self._redis.hdel(ARRIVING, task_id)
 
     async def tell(self, field: str, record: Waiting, mark: str, seconds: int) -> bool:
         """One of the bot's own messages, once for as long as the mark lasts."""
-        return bool(await _run(self._say_once, [keys.BOT_WAITING, mark], [field, record.to_json(), seconds]))
+        return bool(await _run(self._say_once, [WAITING, mark], [field, record.to_json(), seconds]))
 
     async def edited(self, update: str, message: str, mark: Mark, text: str, user: int, notice: Waiting) -> int:
         """Take the new text of a message, edited by `user`: 1 it is in the queue, 2 the chat is told that the earlier text counts, 0 nothing."""
@@ -167,7 +168,7 @@ class Updates:
         return int(
             await _run(
                 self._edit,
-                [keys.TASKS, keys.BOT_WAITING, keys.bot_seen(update), keys.bot_seen(message)],
+                [keys.TASKS, WAITING, keys.bot_seen(update), keys.bot_seen(message)],
                 [
                     update,
                     found,
@@ -191,19 +192,19 @@ class Deliveries:
     async def waiting(self) -> dict[str, Waiting]:
         """Everything that is to be delivered, oldest first. An unreadable record is logged and removed: it could never be delivered."""
         found: dict[str, Waiting] = {}
-        for name, raw in (await cast(Awaitable[dict[bytes, bytes]], self._redis.hgetall(keys.BOT_WAITING))).items():
+        for name, raw in (await cast(Awaitable[dict[bytes, bytes]], self._redis.hgetall(WAITING))).items():
             try:
                 found[name.decode("utf-8")] = Waiting.parse(raw)
             except (ValueError, TypeError) as error:
                 log.error("a waiting record cannot be read and is removed", record=name, error=str(error))
-                await self._redis.hdel(keys.BOT_WAITING, cast(str, name))
+                await self._redis.hdel(WAITING, cast(str, name))
         return dict(sorted(found.items(), key=lambda one: (one[1].at, one[0])))
 
     async def note(self, name: str, record: Waiting) -> None:
-        await _run(self._update_waiting, [keys.BOT_WAITING], [name, record.to_json()])
+        await _run(self._update_waiting, [WAITING], [name, record.to_json()])
 
     async def delivered(self, name: str, record: Waiting, result: bytes = b"") -> None:
-        await _run(self._delivered, [keys.BOT_WAITING, keys.result(name), keys.pending(record.chat)], [name, result])
+        await _run(self._delivered, [WAITING, keys.result(name), keys.pending(record.chat)], [name, result])
 
     async def outbox_head(self) -> bytes | None:
         heads = await cast(Awaitable[list[bytes]], self._redis.lrange(OUTBOX, 0, 0))
@@ -211,7 +212,7 @@ class Deliveries:
 
     async def take_from_outbox(self, raw: bytes, record: Waiting | None) -> None:
         field = f"outbox-{hashlib.sha256(raw).hexdigest()[:32]}"
-        await _run(self._outbox, [OUTBOX, keys.BOT_WAITING], [raw, field, record.to_json() if record else b""])
+        await _run(self._outbox, [OUTBOX, WAITING], [raw, field, record.to_json() if record else b""])
 
 
 class Chats:
@@ -307,14 +308,14 @@ class BotLease:
 
     async def own(self, process: str) -> bool:
         """Take or renew the lease of the bot; whether this process has it."""
-        return bool(await _run(self._bot_lease, [keys.BOT_OWNER], [process, keys.BOT_OWNER_TTL_SECONDS]))
+        return bool(await _run(self._bot_lease, [OWNER], [process, keys.BOT_OWNER_TTL_SECONDS]))
 
     async def owner(self) -> str:
         """The process that has the lease; "" if none has."""
-        return (cast(bytes | None, await self._redis.get(keys.BOT_OWNER)) or b"").decode("utf-8", "replace")
+        return (cast(bytes | None, await self._redis.get(OWNER)) or b"").decode("utf-8", "replace")
 
     async def disown(self, process: str) -> None:
-        await _run(self._bot_lease, [keys.BOT_OWNER], [process, 0])
+        await _run(self._bot_lease, [OWNER], [process, 0])
 
 
 class BotState:

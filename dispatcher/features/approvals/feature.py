@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from dispatcher.bots.telegram.core import BotCore
     from dispatcher.chat_data.forget.layers.redis_entries import RedisEntry, RedisReader
     from dispatcher.chat_data.forget.request import Scope
-    from dispatcher.features.approvals.approvals import Approvals
-    from dispatcher.features.approvals.telegram import ApprovalMessages
 
 
 @hook
@@ -26,14 +24,14 @@ def commands() -> Sequence[CommandEntry]:
 
 
 @hook
-def dispatcher(core: Core) -> Approvals:
+def dispatcher(core: Core) -> object:
     from dispatcher.features.approvals.approvals import Approvals
 
     return Approvals(core.settings, core.redis)
 
 
 @hook
-def telegram_bot(core: BotCore) -> ApprovalMessages:
+def telegram_bot(core: BotCore) -> object:
     from dispatcher.features.approvals.telegram import ApprovalMessages
 
     return ApprovalMessages(core)

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from shared.wire import keys
 from shared.wire.key_table import Key
-from shared.wire.rights import Right, both, reads, writes
+from shared.wire.rights import both, reads, writes
 
 OPEN = "hcli:mem:approvals:open"
 RECORDS = "hcli:mem:approvals"
@@ -19,31 +17,19 @@ def decision(approval_id: str) -> str:
 
 
 KEYS = (
-    Key(
-        OPEN,
-        "hash",
-        "id → signed JSON of a question whether Claude may use a tool, and how it ended: {chat_id, user_id, task_id, tool, text, ends, verdict, "
-        "who, hmac}",
-        "none",
-    ),
-    Key(
-        decision("{id}"),
-        "string",
-        "its decision, signed: {verdict, chat_id, user_id, name, hmac}; the first one counts",
-        "1 h",
-    ),
-    Key(
-        RECORDS,
-        "list",
-        "newest 1,000 such decisions: {at, id, chat_id, user_id, task_id, tool, input_sha256, input, decision, by, name}",
-        "none",
-    ),
-)
-RIGHTS: dict[str, Sequence[Right]] = {
+    Key(OPEN, "hash",
+        "id → signed JSON of a question whether Claude may use a tool, and how it ended: {chat_id, user_id, task_id, tool, text, ends, "
+        "verdict, who, hmac}", "none"),
+    Key(decision("{id}"), "string",
+        "its decision, signed: {verdict, chat_id, user_id, name, hmac}; the first one counts", "1 h"),
+    Key(RECORDS, "list", "newest 1,000 such decisions: {at, id, chat_id, user_id, task_id, tool, input_sha256, input, decision, by, name}",
+        "none"),
+)  # fmt: skip
+RIGHTS = {
     "bot": (
         both("HGETALL HDEL", OPEN, why="questions whether Claude may use a tool; removes those that ended"),
         both("EXISTS SET", decision("*"), why="what a person answered to one, once"),
-        reads("HGET", keys.BOT_WAITING, why="in which topic, and in reply to what, a question is asked"),
+        reads("HGET", keys.bot_waiting("*"), why="in which topic, and in reply to what, a question is asked"),
     ),
     "dispatcher": (
         both("HSET HGETALL HDEL", OPEN, why="asks whether Claude may use a tool, and says how that ended"),

@@ -25,6 +25,7 @@ from dispatcher.bots.telegram.core import BotCore
 from dispatcher.bots.telegram.errors import Flood, TelegramError, Unreachable
 from dispatcher.bots.telegram.incoming.origins import shown_name
 from dispatcher.bots.telegram.outgoing.rendering import MessagePart, units
+from dispatcher.bots.telegram.state import WAITING
 from dispatcher.bots.telegram.waiting import Waiting
 from dispatcher.features.approvals import keys as own
 from dispatcher.features.approvals.questions import ToolQuestions
@@ -80,7 +81,7 @@ class ShownQuestions(ToolQuestions):
 
     async def waiting(self, task_id: str) -> Waiting | None:
         """Where the answer to this task goes: its topic, and the message that it replies to."""
-        raw = await cast(Awaitable[bytes | None], self._redis.hget(keys.BOT_WAITING, task_id))
+        raw = await cast(Awaitable[bytes | None], self._redis.hget(WAITING, task_id))
         with suppress(ValueError, TypeError):
             return Waiting.parse(raw) if raw else None
         return None

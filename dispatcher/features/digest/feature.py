@@ -9,7 +9,6 @@ from shared.hooks import hook
 
 if TYPE_CHECKING:
     from dispatcher.answering.hooks import Core
-    from dispatcher.features.digest.part import DigestPart
     from dispatcher.health.findings import Check
 
 
@@ -28,7 +27,7 @@ def checks() -> Sequence[Check]:
 
 
 @hook
-def dispatcher(core: Core) -> DigestPart:
+def dispatcher(core: Core) -> object:
     from dispatcher.features.digest.part import DigestPart
 
     return DigestPart(core)

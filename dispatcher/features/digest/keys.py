@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from shared.wire.key_table import Key, TableOfChats
-from shared.wire.rights import Right, both, reads, writes
+from shared.wire.rights import both, reads, writes
 
 ALARMS = "hcli:mem:alarms"
 MORNING = "hcli:mem:morning"
@@ -14,29 +13,15 @@ CLAUDE_ERRORS = "hcli:mem:claude"
 DIGESTS = "hcli:mem:digests"
 
 KEYS = (
-    Key(
-        ALARMS,
-        "hash",
-        "alarm → JSON {since, sent, well}: since when it lasts, when the owner was last told, since when all is well",
-        "none",
-    ),
-    Key(
-        MORNING,
-        "hash",
+    Key(ALARMS, "hash", "alarm → JSON {since, sent, well}: since when it lasts, when the owner was last told, since when all is well",
+        "none"),
+    Key(MORNING, "hash",
         "report → day of the last morning report; heartbeat → night that HEARTBEAT_URL was told of; …-until: the dispatcher that does it now",
-        "none",
-    ),
-    Key(
-        CLAUDE_ERRORS, "hash", "first, last → times of the errors since Claude's last answer, in POSIX seconds", "none"
-    ),
-    Key(
-        DIGESTS,
-        "hash",
-        "chat id → day of its last digest, for each chat that wants one",
-        "none",
-    ),
-)
-RIGHTS: dict[str, Sequence[Right]] = {
+        "none"),
+    Key(CLAUDE_ERRORS, "hash", "first, last → times of the errors since Claude's last answer, in POSIX seconds", "none"),
+    Key(DIGESTS, "hash", "chat id → day of its last digest, for each chat that wants one", "none"),
+)  # fmt: skip
+RIGHTS = {
     "dispatcher": (
         both("HGET HSET HDEL", ALARMS, why="tells the owner of a fault once, then daily, and when all is well again"),
         both("HGET HSET HDEL", MORNING, why="one report a day, one heartbeat a night"),

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from dispatcher.bots.telegram.core import BotCore
     from dispatcher.chat_data.forget.layers.redis_entries import RedisEntry, RedisReader
     from dispatcher.chat_data.forget.request import Scope
-    from dispatcher.features.guests.commands import GuestCommands
 
 
 @hook
@@ -39,7 +38,7 @@ def admitted_chats(redis: Redis) -> Collection[int]:
 
 
 @hook
-def telegram_bot(core: BotCore) -> GuestCommands:
+def telegram_bot(core: BotCore) -> object:
     from dispatcher.features.guests.commands import GuestCommands
 
     return GuestCommands(core)

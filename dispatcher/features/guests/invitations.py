@@ -15,6 +15,7 @@ from typing import Any, cast
 
 from redis.asyncio import Redis
 
+from dispatcher.bots.telegram.state import WAITING
 from dispatcher.bots.telegram.waiting import Waiting
 from dispatcher.features.guests import keys as own
 from dispatcher.features.guests.records import Guest, guests_of
@@ -71,7 +72,7 @@ class Invitations:
                 Awaitable[Any],
                 self._join(
                     keys=[
-                        keys.BOT_WAITING,
+                        WAITING,
                         keys.bot_seen(update),
                         key,
                         own.GUESTS,

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from shared.turns.records import dumps, loads_object
 from shared.wire.key_table import Key, TableOfChats
-from shared.wire.rights import Right, both, reads, writes
+from shared.wire.rights import both, reads, writes
 
 GUESTS = "hcli:mem:guests"
 #: How long the wrong codes of a stranger count. Seconds.
@@ -22,21 +20,13 @@ def tries(chat_id: str) -> str:
 
 
 KEYS = (
-    Key(
-        GUESTS,
-        "hash",
-        "chat id → JSON {name, since, by, removed}: chats that an owner has allowed from a chat, beside ALLOWED_CHATS",
-        "none",
-    ),
-    Key(
-        invite("{hash}"),
-        "string",
-        "under the SHA-256 of an invitation's code, which is stored nowhere: JSON {by, at}",
-        "24 h, or as /invite says",
-    ),
+    Key(GUESTS, "hash", "chat id → JSON {name, since, by, removed}: chats that an owner has allowed from a chat, beside ALLOWED_CHATS",
+        "none"),
+    Key(invite("{hash}"), "string",
+        "under the SHA-256 of an invitation's code, which is stored nowhere: JSON {by, at}", "24 h, or as /invite says"),
     Key(tries("{chat_id}"), "string", "how many wrong codes this stranger has sent", "1 h"),
-)
-RIGHTS: dict[str, Sequence[Right]] = {
+)  # fmt: skip
+RIGHTS = {
     "bot": (
         both("HGET HGETALL HSET", GUESTS, why="whom it answers beside ALLOWED_CHATS; `/invite`, `/guests`"),
         both("GET SET DEL", invite("*"), why="`/invite`, and who comes with a code"),

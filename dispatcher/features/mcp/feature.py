@@ -10,11 +10,10 @@ from shared.system.command import CommandEntry
 
 if TYPE_CHECKING:
     from dispatcher.answering.hooks import Core
-    from dispatcher.features.mcp.claude_server import MemoryTools
 
 
 @hook
-def dispatcher(core: Core) -> MemoryTools | None:
+def dispatcher(core: Core) -> object:
     from dispatcher.features.mcp.settings import McpSettings
 
     if core.settings.of(McpSettings).memory_mcp == "off":

@@ -9,7 +9,6 @@ from shared.hooks import hook
 
 if TYPE_CHECKING:
     from dispatcher.answering.hooks import Core
-    from dispatcher.features.media.part import MediaPart
     from dispatcher.health.findings import Check
 
 
@@ -22,7 +21,7 @@ def checks() -> Sequence[Check]:
 
 
 @hook
-def dispatcher(core: Core) -> MediaPart:
+def dispatcher(core: Core) -> object:
     from dispatcher.features.media.part import MediaPart
 
     return MediaPart(core)

@@ -9,7 +9,6 @@ from shared.hooks import hook
 
 if TYPE_CHECKING:
     from dispatcher.answering.hooks import Core
-    from dispatcher.features.metrics.part import MetricsPart
     from dispatcher.health.findings import Check
 
 
@@ -22,7 +21,7 @@ def checks() -> Sequence[Check]:
 
 
 @hook
-def dispatcher(core: Core) -> MetricsPart | None:
+def dispatcher(core: Core) -> object:
     from dispatcher.features.metrics.settings import MetricsSettings
 
     if not core.settings.of(MetricsSettings).metrics_listen:

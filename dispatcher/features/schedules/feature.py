@@ -9,7 +9,6 @@ from shared.hooks import hook
 
 if TYPE_CHECKING:
     from dispatcher.answering.hooks import Core
-    from dispatcher.features.schedules.part import SchedulesPart
 
 
 @hook
@@ -23,7 +22,7 @@ def menu() -> Mapping[str, str]:
 
 
 @hook
-def dispatcher(core: Core) -> SchedulesPart:
+def dispatcher(core: Core) -> object:
     from dispatcher.features.schedules.part import SchedulesPart
 
     return SchedulesPart(core)

@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from shared.wire.key_table import Key
-from shared.wire.rights import Right, both, writes
+from shared.wire.rights import both, writes
 
 PREFIX = "hcli:mem:scheduled:"
 TTL_SECONDS = 2 * 86_400
 
 KEYS = (
-    Key(
-        "hcli:mem:scheduled:{day}:{chat_id}",
-        "string",
-        "how many scheduled questions the chat has asked on a day in its zone",
-        "2 days",
-    ),
-)
-RIGHTS: dict[str, Sequence[Right]] = {
+    Key("hcli:mem:scheduled:{day}:{chat_id}", "string",
+        "how many scheduled questions the chat has asked on a day in its zone", "2 days"),
+)  # fmt: skip
+RIGHTS = {
     "dispatcher": (both("INCR EXPIRE", f"{PREFIX}*", why="counts the scheduled questions of a chat's day"),),
     "owner": (writes("DEL", f"{PREFIX}*", why="`hmem forget`: a whole chat's counters"),),
 }

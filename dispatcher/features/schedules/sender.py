@@ -123,7 +123,7 @@ class ScheduleSender:
             keys=[
                 keys.reminded(f"schedule-{name}"),
                 keys.TASKS,
-                keys.BOT_WAITING,
+                keys.bot_waiting(bot_of(chat_id)),
                 schedule_keys.asked(day, chat_id),
                 keys.outbox(bot_of(chat_id)),
             ],

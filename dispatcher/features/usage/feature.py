@@ -10,7 +10,6 @@ from shared.system.command import CommandEntry
 
 if TYPE_CHECKING:
     from dispatcher.answering.hooks import Core
-    from dispatcher.features.usage.part import UsagePart
 
 
 @hook
@@ -27,7 +26,7 @@ def menu() -> Mapping[str, str]:
 
 
 @hook
-def dispatcher(core: Core) -> UsagePart:
+def dispatcher(core: Core) -> object:
     from dispatcher.features.usage.part import UsagePart
 
     return UsagePart(core)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from shared.wire.key_table import Key
-from shared.wire.rights import Right, both, reads, writes
+from shared.wire.rights import both, reads, writes
 
 PREFIX = "hcli:mem:stats:"
 PATTERN = f"{PREFIX}*"
@@ -14,14 +12,11 @@ EVERY_CHAT = "0"
 TTL_SECONDS = 32 * 86_400
 
 KEYS = (
-    Key(
-        "hcli:mem:stats:{day}:{chat_id}",
-        "hash",
+    Key("hcli:mem:stats:{day}:{chat_id}", "hash",
         "counters of a chat on a day in CHAT_TIMEZONE; chat 0, which does not exist, has those of all chats",
-        "32 d",
-    ),
-)
-RIGHTS: dict[str, Sequence[Right]] = {
+        "32 d"),
+)  # fmt: skip
+RIGHTS = {
     "dispatcher": (
         both("HINCRBY HINCRBYFLOAT EXPIRE", PATTERN, why="counters of each chat"),
         reads("HGETALL", PATTERN, why="`/usage`, and whether a chat has reached DAILY_LIMIT"),

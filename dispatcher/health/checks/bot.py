@@ -8,12 +8,13 @@ from dispatcher.health.findings import Fault, Finding, Setup, ok, problem, warni
 from dispatcher.queue.admission import chats_let_in
 from shared.turns.message_origin import is_group
 from shared.wire import keys
+from shared.wire.ids import MAIN_BOT
 from shared.wire.values import shown
 
 
 def check_bot(setup: Setup) -> Finding:
     """A bot receives messages."""
-    holder = cast(bytes | None, setup.redis.get(keys.BOT_OWNER))
+    holder = cast(bytes | None, setup.redis.get(keys.bot_owner(MAIN_BOT)))
     if setup.settings.telegram_bot_token is None:
         if holder:
             return ok(

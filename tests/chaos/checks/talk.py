@@ -263,7 +263,7 @@ def queued(world: World) -> int:
 def at_rest(world: World) -> bool:
     """Nothing queued, in flight, or on its way to a chat."""
     try:
-        busy = [world.redis.llen("hcli:tasks"), world.redis.hlen("hcli:mem:bot:waiting")]
+        busy = [world.redis.llen("hcli:tasks"), world.redis.hlen("hcli:mem:bot:waiting:main")]
         busy += [world.redis.hlen(key) for key in world.redis.scan_iter(match="hcli:mem:inflight:*", count=1000)]
         return not any(busy)
     except RedisError:

@@ -102,7 +102,7 @@ def test_a_task_that_was_set_aside_is_answered_when_it_is_retried(answering: Wor
     assert "is not sent to the chat" in done.stdout, "no bot of ours has asked it"
     assert listed(world) == []
     assert not world.redis.exists(keys.done("t1"), keys.attempts("t1"), keys.result("t1"))
-    assert world.redis.hgetall(keys.BOT_WAITING) == {}
+    assert world.redis.hgetall(keys.bot_waiting("main")) == {}
     world.start_dispatcher()
     wait_for(lambda: world.redis.get(keys.result("t1")), "the answer")
     assert json.loads(world.redis.get(keys.result("t1")) or b"")["output"] == "At last."
@@ -155,7 +155,7 @@ def test_the_person_gets_the_late_answer(stage: Stage) -> None:
     running = stage.world.start_dispatcher()
     sorry = "Sorry, this message crashed my process 3 times, so I no longer try to answer it."
     stage.shows(chat, f"{sorry} Please rephrase it.")
-    wait_for(lambda: not stage.redis.hgetall(keys.BOT_WAITING), "the bot, which waits for nothing")
+    wait_for(lambda: not stage.redis.hgetall(keys.bot_waiting("main")), "the bot, which waits for nothing")
     (letter,) = listed(stage.world)
     done = stage.world.command("hmem", "dead", "--retry", letter["id"])
     assert "our bot sends the answer to the chat" in done.stdout
@@ -193,6 +193,6 @@ def test_the_owners_redis_user_may_do_it(light: World) -> None:
         url = {"REDIS_URL": running.urls["owner"]}
         done = light.command("hmem", "dead", "--retry", "--all", check=False, **url)
         assert "1 of 4 dead letters were not retried" in done.stderr, done.stderr
-        assert (admin.llen(keys.TASKS), admin.llen(keys.TAGS), admin.hlen(keys.BOT_WAITING)) == (2, 1, 1)
+        assert (admin.llen(keys.TASKS), admin.llen(keys.TAGS), admin.hlen(keys.bot_waiting("main"))) == (2, 1, 1)
         light.command("hmem", "dead", "--drop", "--all", "--yes", check=True, **url)
         assert admin.llen(keys.DEAD) == 0

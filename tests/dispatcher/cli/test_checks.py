@@ -31,7 +31,7 @@ def check(guarded: Guarded, user: str, *command: str, home: Path) -> tuple[int, 
 def test_the_bot_is_running_while_it_holds_its_lease(guarded: Guarded, tmp_path: Path) -> None:
     code, said = check(guarded, "bot", "telegram", home=tmp_path)
     assert (code, "no messages are received" in said) == (41, True)
-    guarded.client("tester").set(keys.BOT_OWNER, "bot-of-host\x1b[2J", ex=30)
+    guarded.client("tester").set(keys.bot_owner("main"), "bot-of-host\x1b[2J", ex=30)
     code, said = check(guarded, "bot", "telegram", home=tmp_path)
     assert (code, said.startswith("The bot runs: bot-of-host")) == (0, True)
     assert "\x1b" not in said

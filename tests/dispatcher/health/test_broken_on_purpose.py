@@ -90,7 +90,7 @@ def test_a_sound_installation_is_green_with_whichever_bot(host: Installation) ->
     """h-cli's bot sets no key of its own; ours holds a lease."""
     assert host.start()
     green(asked(host))
-    host.redis.set("hcli:mem:bot:owner", "a bot of ours")
+    host.redis.set("hcli:mem:bot:owner:main", "a bot of ours")
     host.environment |= {"TELEGRAM_BOT_TOKEN": "1:secret", "ALLOWED_CHATS": "9912"}
     green(asked(host))
 

@@ -35,7 +35,7 @@ def stage(redis_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 
 @pytest.fixture
 def group(stage: Stage) -> int:
-    stage.redis.delete("hcli:tasks", "hcli:mem:bot:waiting")
+    stage.redis.delete("hcli:tasks", "hcli:mem:bot:waiting:main")
     return GROUP - stage.new_chat() % 20
 
 
@@ -100,7 +100,7 @@ def test_a_member_cancels_his_own_and_an_owner_everybodys(stage: Stage, group: i
         "hcli:tasks", unknown, json.dumps({"task_id": "nobodys", "message": "x", "chat_id": group, "user_id": 0})
     )
     before = json.dumps({"chat": str(group), "at": 1e10, "placeholder": 1})  # as an earlier version kept it
-    stage.redis.hset("hcli:mem:bot:waiting", "from-before", before)
+    stage.redis.hset("hcli:mem:bot:waiting:main", "from-before", before)
 
     def left() -> list[str]:
         return [str(one["task_id"]) for one in stage.queued()]

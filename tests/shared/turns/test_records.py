@@ -27,6 +27,8 @@ from shared.turns.records import (
     turn_key,
 )
 from shared.turns.signed.results import Result
+from shared.wire import keys
+from shared.wire.ids import bot_of
 
 PROPERTY = settings(max_examples=60, deadline=None)
 TASK: dict[str, Any] = {"task_id": "t1", "chat_id": 7, "message": "hello"}
@@ -282,3 +284,11 @@ def test_a_record_with_arbitrary_values_is_read_or_refused(odd: dict[str, Any], 
 def test_a_signature_of_any_characters_is_refused_not_raised() -> None:
     forged = Result("hello", "2026-01-01T00:00:00+00:00", "\u00e9\ud800")
     assert not forged.verify("key", "t1")
+
+
+@pytest.mark.parametrize(("chat", "bot"), [
+    ("9912", "main"), ("-1001234", "main"), ("discord:815", "discord"), ("discord:", "main"), ("Odd:1", "main"), ("a b:1", "main"), (":1", "main"),
+])  # fmt: skip
+def test_a_chat_is_with_one_bot(chat: str, bot: str) -> None:
+    assert bot_of(chat) == bot
+    assert keys.outbox(bot_of(chat)) == f"hcli:mem:outbox:{bot}"

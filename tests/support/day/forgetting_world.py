@@ -61,7 +61,7 @@ def plant_redis(world: World, chat: str, texts: list[str]) -> None:
         tags = {"task_id": task, "chat_id": chat, "session": "", "said_at": now, "tags": [tag]}
         redis.rpush("hcli:mem:tags", dumps(tags))
         redis.rpush("hcli:mem:outbox:main", dumps({"id": task, "chat_id": chat, "text": text, "created_at": now}))
-        redis.hset("hcli:mem:bot:waiting", f"words-{task}", dumps({"chat": chat, "at": now, "text": text}))
+        redis.hset("hcli:mem:bot:waiting:main", f"words-{task}", dumps({"chat": chat, "at": now, "text": text}))
         redis.rpush(f"hcli:session_history:{chat}", dumps({"role": "user", "content": text, "timestamp": now}))
         redis.rpush(f"hcli:teach:{chat}:turns", dumps({"role": "user", "content": text}))
         world.enqueue(f"queued-{chat}-{number}", text, chat_id=chat)

@@ -111,7 +111,7 @@ class Stage:
 
     def placeholder_of(self, task_id: str) -> None:
         """Until the task's placeholder is noted."""
-        waiting = "hcli:mem:bot:waiting"
+        waiting = "hcli:mem:bot:waiting:main"
         wait_for(lambda: b'"placeholder"' in (self.redis.hget(waiting, task_id) or b""), "the placeholder")
 
     # The dispatcher's side.
@@ -149,7 +149,7 @@ class Stage:
 
     def quiet(self) -> None:
         """Until nothing is waiting for delivery."""
-        waiting = "hcli:mem:bot:waiting"
+        waiting = "hcli:mem:bot:waiting:main"
         wait_until(lambda: not self.redis.hlen(waiting), lambda: f"deliveries: {self.redis.hgetall(waiting)}")
 
     def confirmed(self, update: int) -> None:

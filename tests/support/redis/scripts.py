@@ -18,7 +18,7 @@ from dispatcher.queue.scripts import AHEAD, script_text
 from tests.support.world import REPOSITORY
 
 #: What stands for the ids in the keys that a script's header names.
-IDS = {"task": "t1", "corrected task": "t0", "chat": "9912", "worker": "w", "day": "2026-11-28", "update": "u1", "message": "9912-1",
+IDS = {"bot": "main", "task": "t1", "corrected task": "t0", "chat": "9912", "worker": "w", "day": "2026-11-28", "update": "u1", "message": "9912-1",
        "edit": "e1", "id": "r1", "occurrence": "schedule-1", "hash of the code": "c0de", "sha256": "ab12", "run": "7"}  # fmt: skip
 #: Stands for itself in `before`: more than a queue may take before it is read entry by entry.
 HUGE = "y" * 9_000_000

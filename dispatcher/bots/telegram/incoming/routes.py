@@ -216,7 +216,7 @@ class Routes(Dispatcher):
         outcome = {1: "queued", -1: "refused"}.get(taken, "known")
         log.info("a message was received", task=incoming.task_id, chat=incoming.chat, outcome=outcome)
         crash_point("telegram:after-intake")
-        return BotAnswer(tr(NOT_NOW), brief=True) if incoming.pressed and taken < 0 else None
+        return _busy(incoming) if incoming.pressed and taken < 0 else None  # else the refusal says it
 
     async def _arrive(
         self, incoming: IncomingMessage, task: dict[str, Any], delivery: Waiting, files: tuple[FileToFetch, ...] = ()
@@ -227,7 +227,7 @@ class Routes(Dispatcher):
         arriving = Arriving(order, delivery.chat, time.time(), incoming.label, task, record, files, incoming.album)
         stored = await self._arrivals.store(incoming.task_id, arriving)
         crash_point("telegram:after-intake")
-        return None if stored else tr(answers.BUSY)
+        return None if stored else _busy(incoming)
 
     async def _meant(self, incoming: IncomingMessage) -> str:
         """The text; of a reply to a message that asks for a text, the command that it completes."""
@@ -260,6 +260,10 @@ async def _file(message: Message, incoming: IncomingMessage) -> dict[str, FileTo
     """Whether a file came with it."""
     file = file_of(message) if incoming.kind != "command" else None
     return {"file": file} if file else False
+
+
+def _busy(incoming: IncomingMessage) -> Answer:
+    return BotAnswer(tr(NOT_NOW), brief=True) if incoming.pressed else tr(answers.BUSY)
 
 
 async def _unknown(_: Message, incoming: IncomingMessage) -> Answer:

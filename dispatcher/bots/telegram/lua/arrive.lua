@@ -1,5 +1,5 @@
 -- Store an update whose files are still to be fetched, or one picture more of an album, or an edited caption. Repeating it changes nothing.
--- KEYS  1 hcli:mem:bot:arriving  2 hcli:mem:bot:seen:<update>
+-- KEYS  1 hcli:mem:bot:arriving:<bot>  2 hcli:mem:bot:seen:<update>
 -- ARGV  1 task id of the message (of an album: of its first)  2 what stands there now, "" for nothing  3 what is to stand there
 --       4 expiry of the mark in seconds
 -- Returns 1 stored, 0 this update was taken before, -1 something else stands there by now.

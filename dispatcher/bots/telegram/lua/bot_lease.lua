@@ -1,5 +1,5 @@
 -- Take, renew or release the lease of the bot of this Redis.
--- KEYS  1 hcli:mem:bot:owner
+-- KEYS  1 hcli:mem:bot:owner:<bot>
 -- ARGV  1 process  2 expiry in seconds, 0 to release it
 -- Returns 1 if this process holds the lease (or held it, when releasing).
 local holder = redis.call('GET', KEYS[1])

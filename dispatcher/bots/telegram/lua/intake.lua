@@ -1,6 +1,6 @@
 -- Take one update: queue its task if it has one, and store where its answer goes. An update that was taken before changes nothing.
--- KEYS  1 hcli:mem:bot:waiting  2 hcli:mem:bot:seen:<task>  3 hcli:tasks  4 hcli:pending:<chat>  5 hcli:mem:bot:seen:<message>
---       6 hcli:mem:bot:arriving
+-- KEYS  1 hcli:mem:bot:waiting:<bot>  2 hcli:mem:bot:seen:<task>  3 hcli:tasks  4 hcli:pending:<chat>  5 hcli:mem:bot:seen:<message>
+--       6 hcli:mem:bot:arriving:<bot>
 -- ARGV  1 task id  2 waiting record  3 task JSON, "" for one of the bot's own messages  4 queue limit  5 limit of the chat
 --       6 expiry of the marks in seconds  7 mark of the message  8 field of the refusal, "" for none  9 record of the refusal
 --       10 what stood among the arriving messages under this task, "" for an update that comes from Telegram now

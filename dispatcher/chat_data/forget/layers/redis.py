@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from datetime import datetime
 from typing import Any
@@ -26,6 +26,7 @@ from shared.turns.message_origin import Origin
 from shared.turns.records import RecordRefused, Task, Turn, dumps
 from shared.turns.signed.results import Result
 from shared.wire import keys
+from shared.wire.ids import bot_names
 from shared.wire.key_table import chat_tables
 
 _TEXTS = re.compile(rb'"(?:content|message|command|text|output)"\s*:\s*"((?:[^"\\]|\\.)*)')
@@ -148,18 +149,18 @@ class RedisLayer:
                 yield RedisEntry("redis: tags", keys.TAGS.encode(), raw, "entry", tuple(texts))
 
     def _outbox(self, scope: Scope) -> Iterator[RedisEntry]:
-        for key in self._redis.scan_iter(match=keys.outbox("*"), count=1000):
+        for key in map(keys.outbox, bot_names()):
             for raw in self._reader.entries(key):
                 record = record_of(raw)
                 text, at = str(record.get("text", "")), number_of(record.get("created_at"))
                 chat_id = str(record.get("chat_id", ""))
                 if scope.covers_text(chat_id, "", at, text) or _is_digest_of(record, chat_id, scope):
                     texts = () if record.get("digest") is True else (text,)
-                    yield RedisEntry("redis: outbox", key, raw, "entry", texts)
+                    yield RedisEntry("redis: outbox", key.encode(), raw, "entry", texts)
 
     def _bot_words(self, scope: Scope) -> Iterator[RedisEntry]:
         """Texts of the bot, and the addresses of answers that will no longer come."""
-        for name, raw in self._reader.fields(keys.BOT_WAITING):
+        for key, name, raw in self._fields(keys.bot_waiting):
             record = record_of(raw)
             text, at = record.get("text"), number_of(record.get("at"))
             task_id = name.decode("utf-8", "replace")
@@ -169,15 +170,19 @@ class RedisLayer:
                 continue
             if text or self._answered(task_id):
                 texts = (str(text),) if text and record.get("digest") is not True else ()
-                yield RedisEntry("redis: bot", keys.BOT_WAITING.encode(), raw, "field", texts, name)
+                yield RedisEntry("redis: bot", key.encode(), raw, "field", texts, name)
+
+    def _fields(self, key_of: Callable[[str], str]) -> Iterator[tuple[str, bytes, bytes]]:
+        """(key, name, value) in such a hash of each of our bots."""
+        return ((key, *field) for key in map(key_of, bot_names()) for field in self._reader.fields(key))
 
     def _arriving(self, scope: Scope) -> Iterator[RedisEntry]:
         """Messages whose files the bot is fetching."""
-        for name, raw in self._reader.fields(keys.BOT_ARRIVING):
+        for key, name, raw in self._fields(keys.bot_arriving):
             record = record_of(raw)
             task, at = dumps(record.get("task")), number_of(record.get("at"))
             if _covers_task(scope, task, at):
-                yield RedisEntry("redis: bot", keys.BOT_ARRIVING.encode(), raw, "field", _words(task), name)
+                yield RedisEntry("redis: bot", key.encode(), raw, "field", _words(task), name)
 
     def _answered(self, task_id: str) -> bool:
         """Whether the task is done and the bot has taken its answer: nothing more will come."""

@@ -1,5 +1,5 @@
 -- Take a code that a stranger sent: once, whoever else sends it at the same time. An update that was taken before changes nothing.
--- KEYS  1 hcli:mem:bot:waiting  2 hcli:mem:bot:seen:<update>  3 hcli:mem:invite:<hash of the code>  4 hcli:mem:guests
+-- KEYS  1 hcli:mem:bot:waiting:<bot>  2 hcli:mem:bot:seen:<update>  3 hcli:mem:invite:<hash of the code>  4 hcli:mem:guests
 --       5 hcli:mem:bot:tries:<chat>  6 hcli:mem:chat:<chat>
 -- ARGV  1 update  2 chat  3 the invitation as it was read, "" for none  4 record of the guest  5 what the guest is told
 --       6 what a stranger with any other code is told  7 field and 8 record of what the owner is told

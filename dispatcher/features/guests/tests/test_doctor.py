@@ -8,7 +8,7 @@ from tests.support.world import World
 
 def test_guests_count_as_allowed_chats(light: World) -> None:
     light.environment |= {"TELEGRAM_BOT_TOKEN": "1:secret", "ALLOWED_CHATS": ""}
-    light.redis.set("hcli:mem:bot:owner", "box-7-abc")
+    light.redis.set("hcli:mem:bot:owner:main", "box-7-abc")
     light.redis.hset("hcli:mem:guests", "5151", b'{"name": "Gil", "since": 1, "by": "9912"}')
     light.redis.hset("hcli:mem:guests", "6161", b'{"name": "Eve", "since": 1, "by": "9912", "removed": 2}')
     assert "1 chats are allowed, 1 of them as guests" in looks(light, "bot").sentence

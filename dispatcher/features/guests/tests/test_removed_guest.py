@@ -23,12 +23,12 @@ def test_nothing_is_answered_any_more(redis_url: str, tmp_path: Path) -> None:
         task = stage.pop()
         stage.redis.hset(own.GUESTS, str(GUEST), b'{"name": "Cy", "since": 1.0, "by": "9912", "removed": 2.0}')
         stage.answer(task["task_id"], "it is 4711")
-        wait_for(lambda: stage.redis.hlen(keys.BOT_WAITING) == 0, "the end of the delivery")
+        wait_for(lambda: stage.redis.hlen(keys.bot_waiting("main")) == 0, "the end of the delivery")
         stage.confirmed(stage.api.say(GUEST, None, CY, **stage.api.files.photo(png(1))))
         stage.quiet()
         assert not any("4711" in one for one in stage.api.texts(GUEST))
         assert stage.queued() == []
-        assert stage.redis.hlen(keys.BOT_ARRIVING) == 0
+        assert stage.redis.hlen(keys.bot_arriving("main")) == 0
 
 
 def test_a_picture_that_is_being_fetched_reaches_no_queue(redis_url: str, tmp_path: Path) -> None:
@@ -42,5 +42,5 @@ def test_a_picture_that_is_being_fetched_reaches_no_queue(redis_url: str, tmp_pa
         wait_for(lambda: f"files/{file_id}" in stage.api.files.fetched, "the first try")
         stage.redis.hset(own.GUESTS, str(GUEST), b'{"name": "Cy", "since": 1.0, "by": "9912", "removed": 2.0}')
         stage.api.files.broken[file_id] = 0
-        wait_for(lambda: stage.redis.hlen(keys.BOT_ARRIVING) == 0, "the end of the arrival")
+        wait_for(lambda: stage.redis.hlen(keys.bot_arriving("main")) == 0, "the end of the arrival")
         assert stage.queued() == []

@@ -143,7 +143,7 @@ def test_six_reminders_over_the_changes_of_the_clocks_and_a_restart(stage: Stage
             sent = sum(
                 json.loads(raw)["chat_id"] == str(chat) for raw in stage.redis.lrange("hcli:mem:outbox:main", 0, -1)
             )
-            if sent or stage.redis.hlen("hcli:mem:bot:waiting") or len(stage.api.texts(chat)) > len(came):
+            if sent or stage.redis.hlen("hcli:mem:bot:waiting:main") or len(stage.api.texts(chat)) > len(came):
                 wait_for(lambda: not stage.redis.llen("hcli:mem:outbox:main"), "the bot to fetch it")
                 stage.quiet()
                 new = stage.api.texts(chat)[len(came) :]
@@ -226,7 +226,7 @@ def test_scheduled_questions_are_tasks_up_to_the_limit_of_the_day(light: World, 
     assert [(one["message"], one["scheduled"], one["user_id"]) for one in tasks] == [
         ("What is new at 9?", True, "7"), ("What is new at 10?", True, "7"),
     ]  # fmt: skip
-    assert all(light.redis.hexists("hcli:mem:bot:waiting", one["task_id"]) for one in tasks)
+    assert all(light.redis.hexists("hcli:mem:bot:waiting:main", one["task_id"]) for one in tasks)
     (told,) = outbox(light)
     assert "this chat may ask 2 a day (SCHEDULE_LIMIT)" in told["text"]
     clock.now = at("2026-11-27 09:00")

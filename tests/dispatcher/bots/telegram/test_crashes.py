@@ -115,5 +115,5 @@ def test_a_stop_ends_the_delivery_under_way_and_loses_nothing(stage: Stage, chat
     stage.answer(task, "the answer")
     wait_for(lambda: stage.api.texts(chat) == ["the answer"], "the edit")
     assert bot.stop() == 0
-    assert stage.redis.hlen("hcli:mem:bot:waiting") == 0, "what was begun was ended"
-    assert not stage.redis.exists("hcli:mem:bot:owner"), "the next bot need not wait"
+    assert stage.redis.hlen("hcli:mem:bot:waiting:main") == 0, "what was begun was ended"
+    assert not stage.redis.exists("hcli:mem:bot:owner:main"), "the next bot need not wait"

@@ -63,8 +63,8 @@ def test_who_waits_for_nobody_is_told_and_answered_later(stage: Stage, chat: int
     task_id = f"tg-4242-{update}"
     stage.shows(chat, "…")
     stage.placeholder_of(task_id)
-    record = json.loads(stage.redis.hget("hcli:mem:bot:waiting", task_id) or b"")
-    stage.redis.hset("hcli:mem:bot:waiting", task_id, json.dumps(record | {"at": record["at"] - 100}))
+    record = json.loads(stage.redis.hget("hcli:mem:bot:waiting:main", task_id) or b"")
+    stage.redis.hset("hcli:mem:bot:waiting:main", task_id, json.dumps(record | {"at": record["at"] - 100}))
     told = "No dispatcher is running at the moment"
     wait_until(lambda: told in str(stage.api.texts(chat)), lambda: f"the word: {stage.api.texts(chat)}")
     assert stage.pop()["task_id"] == task_id, "it is still queued"
@@ -180,7 +180,7 @@ def test_ready_answers_come_in_the_order_of_the_questions(stage: Stage, chat: in
 def test_a_question_without_an_answer_for_two_days_is_given_up(stage: Stage, chat: int) -> None:
     record = {"chat": str(chat), "at": time.time() - 49 * 3600, "parts_sent": 0, "of a later version": 1}
     stage.redis.rpush(f"hcli:pending:{chat}", "tg-4242-1")
-    stage.redis.hset("hcli:mem:bot:waiting", mapping={"tg-4242-1": json.dumps(record), "odd": b"no record"})
+    stage.redis.hset("hcli:mem:bot:waiting:main", mapping={"tg-4242-1": json.dumps(record), "odd": b"no record"})
     wait_until(lambda: "within two days" in str(stage.api.texts(chat)), lambda: str(stage.api.texts(chat)))
     stage.quiet()
     assert not stage.redis.exists(f"hcli:pending:{chat}")

@@ -38,7 +38,7 @@ def group(stage: Stage) -> Iterator[int]:
 
 def _clean(stage: Stage, chat: int) -> Iterator[int]:
     yield chat
-    stage.redis.delete("hcli:tasks", "hcli:mem:bot:waiting")
+    stage.redis.delete("hcli:tasks", "hcli:mem:bot:waiting:main")
 
 
 def taken(stage: Stage) -> dict[str, Any]:

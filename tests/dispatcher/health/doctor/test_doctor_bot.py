@@ -13,7 +13,7 @@ TOKEN = {"TELEGRAM_BOT_TOKEN": "1:secret", "ALLOWED_CHATS": "9912"}
 @pytest.mark.slow
 def test_a_bot_that_runs_and_one_that_answers_no_one(host: World) -> None:
     assert looks(host, "bot").state == "ok", "without a token another bot is expected"
-    host.redis.set("hcli:mem:bot:owner", "box-7-abc")
+    host.redis.set("hcli:mem:bot:owner:main", "box-7-abc")
     host.environment |= TOKEN
     assert (looks(host, "bot").state, "box-7-abc" in looks(host, "bot").sentence) == ("ok", True)
     assert "box-7-abc" in host.status().stdout
@@ -23,7 +23,7 @@ def test_a_bot_that_runs_and_one_that_answers_no_one(host: World) -> None:
 
 def test_a_bot_whose_token_only_its_own_file_has_is_as_it_should_be(host: World) -> None:
     """As hmem init sets up three users: what is said is no difference that somebody would have to remove."""
-    host.redis.set("hcli:mem:bot:owner", "box-7-abc\x1b[2J")
+    host.redis.set("hcli:mem:bot:owner:main", "box-7-abc\x1b[2J")
     found = looks(host, "bot")
     assert (found.state, found.fix) == ("ok", "")
     assert found.sentence.startswith("The bot runs: box-7-abc")

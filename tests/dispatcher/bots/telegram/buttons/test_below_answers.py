@@ -92,7 +92,7 @@ def test_stop_ends_this_answer_and_no_other(stage: Stage, chat: int) -> None:
     try:
         stage.api.say(chat, "think long", person(chat))
         wait_until(lambda: stage.api.texts(chat) == ["…"], lambda: "the placeholder")
-        stage.placeholder_of(sorted(stage.redis.hkeys("hcli:mem:bot:waiting"))[0].decode())  # type: ignore[union-attr]
+        stage.placeholder_of(sorted(stage.redis.hkeys("hcli:mem:bot:waiting:main"))[0].decode())  # type: ignore[union-attr]
         assert labels(last(stage, chat)) == ["Stop"]
         stage.api.say(chat, "and this after it", person(chat))
         wait_until(lambda: len(stage.queued()) == 1, lambda: "the second message")

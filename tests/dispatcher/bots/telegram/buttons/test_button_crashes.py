@@ -68,7 +68,7 @@ def test_the_row_of_the_answer_before_is_removed_also_after_a_death(redis_url: s
         hold.touch()
         stage.api.say(chat, "two", person(chat))
         wait_until(lambda: stage.api.texts(chat)[1:] == ["…"], lambda: str(stage.api.texts(chat)))
-        waiting: Any = stage.redis.hkeys("hcli:mem:bot:waiting")
+        waiting: Any = stage.redis.hkeys("hcli:mem:bot:waiting:main")
         stage.placeholder_of(waiting[0].decode())
         stage.close()
         hold.unlink()

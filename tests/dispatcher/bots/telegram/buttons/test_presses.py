@@ -93,7 +93,7 @@ def with_a_list(stage: Stage, *buttons: Button) -> tuple[int, dict[str, Any]]:
     """A new chat in which a message has these buttons, and nothing else waits; the chat, and its person."""
     chat = stage.new_chat()
     ada = ADA | {"id": chat}
-    stage.redis.delete("hcli:mem:bot:waiting")
+    stage.redis.delete("hcli:mem:bot:waiting:main")
     with_buttons(stage, stage.ask(chat, "/memory", user=ada), "list", *buttons)
     wait_until(lambda: stage.api.texts(chat)[-1] == "list", lambda: str(stage.api.texts(chat)))
     stage.quiet()
@@ -105,7 +105,7 @@ def test_a_double_press_counts_once(stage: Stage) -> None:
     assert [presses(stage, chat, "Forget", user=ada) for _ in range(3)] == ["", *["I am already doing this."] * 2]
     assert stage.pop()["message"] == "/memory forget 12"
     assert not stage.queued()
-    stage.redis.delete("hcli:mem:bot:waiting")
+    stage.redis.delete("hcli:mem:bot:waiting:main")
 
 
 def test_a_press_after_a_restart_and_of_a_message_that_is_gone(stage: Stage) -> None:
@@ -139,10 +139,10 @@ def test_a_press_is_refused_while_the_queue_is_full_and_works_later(stage: Stage
     wait_until(lambda: len(stage.queued()) == limit, lambda: f"{len(stage.queued())} of {limit}")
     assert "Please press the button again later" in presses(stage, chat, "Forget", user=ada)
     assert not any("Too many messages" in text for text in stage.api.texts(chat)), "nothing is said in the chat"
-    stage.redis.delete("hcli:tasks", "hcli:mem:bot:waiting", f"hcli:pending:{chat}")
+    stage.redis.delete("hcli:tasks", "hcli:mem:bot:waiting:main", f"hcli:pending:{chat}")
     assert presses(stage, chat, "Edit", user=ada) == ""
     assert stage.pop()["message"] == "/memory edit 12"
-    stage.redis.delete("hcli:mem:bot:waiting")
+    stage.redis.delete("hcli:mem:bot:waiting:main")
 
 
 def test_a_press_is_answered_in_time_though_redis_is_not(stage: Stage) -> None:
@@ -154,7 +154,7 @@ def test_a_press_is_answered_in_time_though_redis_is_not(stage: Stage) -> None:
     assert stage.pop()["message"] == "/memory forget 12"
     assert time.monotonic() - began > answered, "it was carried out after the answer"
     assert len([one for one in stage.api.called("answerCallbackQuery") if one.at > began]) == 1
-    stage.redis.delete("hcli:mem:bot:waiting")
+    stage.redis.delete("hcli:mem:bot:waiting:main")
 
 
 @given(st.text(max_size=64), st.integers(), st.text(max_size=20))
@@ -202,7 +202,7 @@ def asks_for_a_text(stage: Stage, chat: int, user: dict[str, Any]) -> int:
 def test_a_reply_completes_the_command_also_when_it_is_edited(stage: Stage) -> None:
     chat = stage.new_chat()
     ada = ADA | {"id": chat}
-    stage.redis.delete("hcli:mem:bot:waiting")
+    stage.redis.delete("hcli:mem:bot:waiting:main")
     asked = asks_for_a_text(stage, chat, ada)
     stage.api.reply(chat, asked, "tee", ada)
     wait_until(lambda: bool(stage.queued()), lambda: "the reply")
@@ -210,14 +210,14 @@ def test_a_reply_completes_the_command_also_when_it_is_edited(stage: Stage) -> N
     original = {"message_id": asked, "date": 1, "chat": {"id": chat, "type": "private"}, "from": BOT, "text": "x"}
     stage.confirmed(stage.api.edit(chat, message, "tea", ada, reply_to_message=original))
     assert stage.pop()["message"] == "/memory edit 3 tea"
-    stage.redis.delete("hcli:mem:bot:waiting")
+    stage.redis.delete("hcli:mem:bot:waiting:main")
 
 
 def test_a_forward_or_somebody_elses_reply_completes_nothing(stage: Stage) -> None:
-    stage.redis.delete("hcli:mem:bot:waiting")
+    stage.redis.delete("hcli:mem:bot:waiting:main")
     asked = asks_for_a_text(stage, GROUP, ADA)
     forward: dict[str, Any] = {"forward_origin": forwarded_from({"id": 9, "is_bot": False, "first_name": "Eve"})}
     for user, more in ((BOB, dict[str, Any]()), (ADA, forward)):
         stage.api.reply(GROUP, asked, "@memory_bot tea", user, entities=mention("@memory_bot tea"), **more)
         assert "edit 3" not in stage.pop()["message"]
-    stage.redis.delete("hcli:mem:bot:waiting")
+    stage.redis.delete("hcli:mem:bot:waiting:main")

@@ -25,8 +25,8 @@ stage = one_bot(MEDIA_BYTES="100000")
 def chat(stage: Stage) -> Iterator[int]:
     chat = stage.new_chat()
     yield chat
-    stage.redis.delete("hcli:tasks", "hcli:mem:bot:waiting")
-    assert stage.redis.hlen(keys.BOT_ARRIVING) == 0
+    stage.redis.delete("hcli:tasks", "hcli:mem:bot:waiting:main")
+    assert stage.redis.hlen(keys.bot_arriving("main")) == 0
 
 
 def digest(content: bytes) -> str:

@@ -17,7 +17,7 @@ from tests.support.machine import wait_for
 from tests.support.world import SECRET
 
 ON = {"STREAM": "true"}
-WAITING = "hcli:mem:bot:waiting"
+WAITING = "hcli:mem:bot:waiting:main"
 
 
 def asked(stage: Stage, chat: int, text: str = "tell me") -> str:
