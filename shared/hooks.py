@@ -140,7 +140,8 @@ def features() -> Hooks:
 def feature_names(package: str = FEATURES[0]) -> list[str]:
     """The folders of features in a package, sorted; none where the package is not there."""
     place = find_spec(package)
-    return sorted(one.name for one in pkgutil.iter_modules(place.submodule_search_locations if place else []))
+    found = pkgutil.iter_modules(place.submodule_search_locations if place else [])
+    return sorted(one.name for one in found if one.ispkg)
 
 
 @cache

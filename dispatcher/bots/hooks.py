@@ -3,38 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from shared.hooks import specification
 
 if TYPE_CHECKING:
-    from aiogram.types import CallbackQuery, User
+    from aiogram.types import CallbackQuery
     from redis.asyncio import Redis
 
-    from dispatcher.bots.telegram.client import Telegram
     from dispatcher.bots.telegram.commands.bot_answer import BotAnswer
-    from dispatcher.bots.telegram.incoming.presses import Presses
+    from dispatcher.bots.telegram.core import BotCore
     from dispatcher.bots.telegram.incoming.updates import IncomingMessage
-    from dispatcher.bots.telegram.state import BotState
-    from dispatcher.queue.admission import AllowedChats
-    from dispatcher.queue.rights import Rights
-    from shared.config.settings import Settings
-
-
-@dataclass(frozen=True)
-class BotCore:
-    """What the bot has. `secret` signs what goes to the dispatcher; `me`: itself, as Telegram knows it."""
-
-    settings: Settings
-    redis: Redis
-    secret: str
-    telegram: Telegram
-    state: BotState
-    allowed: AllowedChats
-    rights: Rights
-    presses: Presses
-    me: User
 
 
 @specification(fails="closed")

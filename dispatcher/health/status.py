@@ -41,7 +41,7 @@ class Status:
     workers: dict[str, int | None] = field(
         default_factory=dict
     )  # worker → run that it serves, 0 for none; None: Redis has no run for it
-    bot: str | None = None  # process of the Telegram bot
+    bot: str | None = None  # process of our bot
     guests: int = 0  # chats that are answered beside those of ALLOWED_CHATS
     backend: str = "auto"  # MEMORY_BACKEND
     index_error: str | None = None  # why that is not in the release

@@ -20,7 +20,6 @@ TOMBSTONES = "hcli:mem:tombstones"
 FORGOTTEN = "hcli:mem:forgotten"
 CHATS = "hcli:mem:chats"
 TAGS = "hcli:mem:tags"
-OUTBOX = "hcli:mem:outbox"
 SERVED = "hcli:mem:served"
 BOT_WAITING = "hcli:mem:bot:waiting"
 BOT_OWNER = "hcli:mem:bot:owner"
@@ -65,6 +64,10 @@ HISTORY_LENGTH = 100
 DEAD_LENGTH = 10_000
 UNCONSOLIDATED_LENGTH = 1_000
 SERVED_LENGTH = 1_000
+
+
+def outbox(bot: str) -> str:
+    return f"hcli:mem:outbox:{bot}"
 
 
 def result(task_id: str) -> str:

@@ -24,7 +24,7 @@ UNCONSOLIDATED, CONSOLIDATING, REMINDED = keys.unconsolidated("*"), keys.consoli
 SEEN, TOLD, MODEL, NEW = keys.bot_seen("*"), keys.bot_told("*"), keys.bot_model("*"), keys.bot_new("*")
 TEACH, PARTIAL, SELECTION = keys.teach("*"), keys.partial("*"), keys.SELECTION_PREFIX + "*"
 OF_CHAT = keys.chat_settings("*")
-EVENTS = keys.EVENT_PREFIX + "*"
+EVENTS, OUTBOXES = keys.EVENT_PREFIX + "*", keys.outbox("*")
 MEDIA_FILES, KEPT_FILES = keys.media("*"), f"{keys.KEPT}:*"
 
 _SCRIPTS = without_keys(
@@ -34,7 +34,7 @@ _SCRIPTS = without_keys(
 
 BOT = User(
     "bot",
-    "Our Telegram bot, `hmem telegram`.",
+    "Our bot, `hmem telegram`.",
     (
         without_keys("PING", "checks the connection"),
         _SCRIPTS,
@@ -57,8 +57,8 @@ BOT = User(
         both("HGET HSET", OF_CHAT, why="`/language`"),
         both("GET SET DEL", keys.BOT_OWNER, why="one Redis, one bot: the lease"),
         writes("SET", TOLD, why="informs a stranger once that the bot is private"),
-        reads("LRANGE LINDEX", keys.OUTBOX, why="looks for messages to deliver"),
-        both("LPOP", keys.OUTBOX, why="removes what it delivers"),
+        reads("LRANGE LINDEX", OUTBOXES, why="looks for messages to deliver"),
+        both("LPOP", OUTBOXES, why="removes what it delivers"),
         reads("HGETALL", keys.RELEASE, why="`/status`: whether there is a dispatcher"),
         reads("EXISTS", LEASE, why="`/status`: whether it is running"),
         reads("GET", keys.NIGHT_LAST, why="`/status`: time of the last good night"),
@@ -69,7 +69,7 @@ BOT = User(
 
 HCLI_BOT = User(
     "hcli-bot",
-    "h-cli's Telegram bot with our dispatcher, or another bot that uses the same keys.",
+    "h-cli's bot with our dispatcher, or another bot that uses the same keys.",
     (
         without_keys("PING", "its health check"),
         writes("RPUSH LREM", keys.TASKS, why="queues a message; removes it (`/cancel`)"),
@@ -171,9 +171,9 @@ DISPATCHER = User(
         reads("LPOS", keys.TOMBSTONES, why="checks whether one of its tombstones is there"),
         writes("RPUSH", keys.TOMBSTONES, why="`[FORGET: …]` and `/memory forget` in a chat: a tombstone that hides"),
         writes("SET", EVENTS, why="what changed beside turns, for the archive"),
-        writes("RPUSH", keys.OUTBOX, why="reminders, alarms, the morning report, digests"),
-        reads("LLEN LINDEX", keys.OUTBOX, why="metrics; finds messages that no bot fetches, and digests to take back"),
-        writes("LREM", keys.OUTBOX, why="drops them after some days"),
+        writes("RPUSH", OUTBOXES, why="reminders, alarms, the morning report, digests"),
+        reads("LLEN LINDEX", OUTBOXES, why="metrics; finds messages that no bot fetches, and digests to take back"),
+        writes("LREM", OUTBOXES, why="drops them after some days"),
         writes("SET", REMINDED, why="reminds once, and asks a scheduled question once"),
         writes("HSET HDEL", keys.RELEASE, why="publishes which release it serves"),
         reads("GET", keys.NIGHT_LAST, keys.NIGHT_FAILED, why="logs that a night was missed, and why"),
@@ -235,7 +235,7 @@ OWNER = User(
         writes("HDEL", INFLIGHT, keys.BUSY, why="… and those that a dead dispatcher had claimed"),
         writes("SET", RESULTS, DONE, why="… answers them, unread, so that no dispatcher does"),
         writes("SET", CANCEL, why="… ends those that are being answered"),
-        writes("LREM", keys.DEAD, keys.TAGS, keys.OUTBOX, UNCONSOLIDATED, HISTORY, TEACH, why="… removes what is covered from the lists"),
+        writes("LREM", keys.DEAD, keys.TAGS, OUTBOXES, UNCONSOLIDATED, HISTORY, TEACH, why="… removes what is covered from the lists"),
         writes("HDEL", keys.BOT_WAITING, keys.BOT_ARRIVING, why="… and from what the bot was to send, or to queue"),
         writes("DEL", MEDIA_FILES, why="… and the files of messages that no waiting message needs"),
         writes("ZREM", keys.MEDIA, why="… from their list"),

@@ -18,11 +18,18 @@ from tests.support.world import REPOSITORY
 ORDER = {
     "dispatcher": ["features", "cli", "answering", "installation", "bots", "health", "chat_data", "prompt", "queue",
                     "memory", "releases", "claude"],
-    "nightly": ["__main__", "cli", "backfill", "pipeline", "lifecycle", "steps", "imports", "writing", "archive", "index", "night", "workers"],
+    "nightly": ["__main__", "cli", "forgetting", "backfill", "pipeline", "lifecycle", "steps", "imports", "writing", "archive",
+                "index", "night"],
     "shared": ["delivery", "search", "vectors", "release", "ranking", "embedding", "system", "turns", "wire", "text", "config", "hooks", "errors"],
 }  # fmt: skip
 PACKAGES = tuple(ORDER)
 WITH_DOCSTRINGS = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+#: Modules whose code says Telegram beside its bot, the installation and the readers of exports, not counting settings' names. No new ones.
+SAYING_TELEGRAM = {
+    "dispatcher/cli/main.py", "dispatcher/cli/health.py", "dispatcher/health/checks/bot.py", "dispatcher/health/findings.py",
+    "dispatcher/chat_data/forget/receipt.py", "shared/config/settings.py", "shared/config/chat_settings.py", "shared/config/packages.py",
+    "shared/wire/users.py",
+}  # fmt: skip
 MOST_ROOMS, MOST_LINES, MOST_FUNCTION_LINES = 12, 400, 60
 
 
@@ -186,7 +193,7 @@ def test_only_the_settings_read_the_environment() -> None:
         "shared/system/privileges.py",  # HOME, when root becomes another user
         "shared/embedding/local.py",  # turns a library's telemetry off
         "dispatcher/installation/environment.py",  # hmem init takes settings from there, and cleans it for services
-        "dispatcher/claude/client.py",  # passes on what the CLI may see
+        "dispatcher/claude/environment.py",  # passes on what the CLI may see
         "dispatcher/features/media/transcription.py",  # passes on what faster-whisper may see
         "dispatcher/health/watchdog.py",  # NOTIFY_SOCKET and WATCHDOG_USEC are systemd's protocol, not settings
     }
@@ -210,6 +217,12 @@ def test_nothing_outside_imports_a_feature() -> None:
         own = module.split(".")[:3]
         reached = [one for one in others if one.startswith("dispatcher.features.") and one.split(".")[:3] != own]
         assert not reached, f"{module} imports {reached}: a feature is asked by hooks (shared/hooks.py)"
+
+
+def test_nothing_else_knows_telegram() -> None:
+    known = ("dispatcher/bots/telegram/", "dispatcher/installation/", "nightly/imports/")
+    found = holding(r"(?i)telegram(?!_bot_token|_api_url|\.md)")
+    assert {one for one in found if not one.startswith(known)} == SAYING_TELEGRAM, "another bot is a folder beside it"
 
 
 def holding(pattern: str) -> set[str]:

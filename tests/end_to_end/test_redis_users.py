@@ -89,7 +89,8 @@ def test_our_bot_as_the_user_bot(installed: World, guarded: Guarded, admin: Redi
             last = api.press(9912, "haiku")
             wait_until(lambda: any("haiku from" in text for text in api.texts(9912)), lambda: "the pressed choice")
             admin.rpush(
-                "hcli:mem:outbox", json.dumps({"id": "r", "chat_id": "9912", "text": "Remember", "created_at": 1.0})
+                "hcli:mem:outbox:main",
+                json.dumps({"id": "r", "chat_id": "9912", "text": "Remember", "created_at": 1.0}),
             )
             wait_until(lambda: "Remember" in api.texts(9912), lambda: "the reminder")
             for command, answer in (
@@ -200,8 +201,9 @@ def tombstone() -> dict[str, Any]:
 REFUSED = {
     "hcli-bot": ["GET hcli:memory:t:user", "SET hcli:session:9912 x", "SCAN 0", "RPUSH hcli:mem:tombstones x", "EVALSHA x 0", "SCRIPT LOAD return"],
     "hcli-dispatcher": ["DEL hcli:memory:t:user", "GET hcli:results:t", "HGETALL hcli:mem:inflight:w", "LPUSH hcli:tasks x", "EVALSHA x 0"],
-    "bot": ["RPOP hcli:pending:9912", "MGET hcli:memory:t:user", "RPUSH hcli:mem:outbox x", "GET hcli:mem:why:9912", "DEL hcli:tasks", "EVAL 0 0"],
-    "dispatcher": ["UNLINK hcli:memory:t:user", "RENAME hcli:memory:t:user hcli:tasks", "DEL hcli:mem:tombstones", "LPOP hcli:mem:outbox"],
+    "bot": ["RPOP hcli:pending:9912", "MGET hcli:memory:t:user",
+            "RPUSH hcli:mem:outbox:main x", "GET hcli:mem:why:9912", "DEL hcli:tasks", "EVAL 0 0"],
+    "dispatcher": ["UNLINK hcli:memory:t:user", "RENAME hcli:memory:t:user hcli:tasks", "DEL hcli:mem:tombstones", "LPOP hcli:mem:outbox:main"],
     "night": ["SET hcli:memory:t:user x", "GET hcli:results:t", "RPUSH hcli:tasks x", "RPUSH hcli:mem:tombstones x", "SET hcli:mem:lease:w 1"],
     "owner": ["SET hcli:memory:t:user x", "DEL hcli:tasks", "LREM hcli:mem:tombstones 1 x", "CONFIG GET *", "EVAL 0 0", "BGREWRITEAOF", "ACL LOG"],
     "admin": ["GET hcli:memory:t:user", "SCAN 0", "RANDOMKEY", "EVAL 0 0", "CONFIG REWRITE", "ACL SETUSER admin allkeys", "ACL LOAD"],

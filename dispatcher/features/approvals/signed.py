@@ -15,7 +15,7 @@ from typing import Any, Literal, Self, cast
 
 from shared.wire.json import RecordRefused, dumps, loads_object, text_of
 
-#: The longest input of a tool that a question shows (UTF-16 units; a message of Telegram has 4,096), and what a record keeps (characters).
+#: The longest input of a tool that a question shows (UTF-16 units: it has to fit into one message), and what a record keeps (characters).
 SHOWN_UNITS, KEPT_CHARACTERS = 3_300, 200
 #: The longest names of a tool and a person that are shown. Characters.
 TOOL_CHARACTERS, NAME_CHARACTERS = 120, 64

@@ -21,8 +21,8 @@ import redis
 import structlog
 from aiogram.types import CallbackQuery
 
-from dispatcher.bots.hooks import BotCore
-from dispatcher.bots.telegram.client import Flood, TelegramError, Unreachable
+from dispatcher.bots.telegram.core import BotCore
+from dispatcher.bots.telegram.errors import Flood, TelegramError, Unreachable
 from dispatcher.bots.telegram.incoming.origins import shown_name
 from dispatcher.bots.telegram.outgoing.rendering import MessagePart, units
 from dispatcher.bots.telegram.waiting import Waiting

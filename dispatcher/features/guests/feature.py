@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from redis import Redis
     from redis.asyncio import Redis as AsyncRedis
 
-    from dispatcher.bots.hooks import BotCore
+    from dispatcher.bots.telegram.core import BotCore
     from dispatcher.chat_data.forget.layers.redis_entries import RedisEntry, RedisReader
     from dispatcher.chat_data.forget.request import Scope
 

@@ -29,6 +29,7 @@ from shared.turns.message_origin import is_group
 from shared.turns.records import dumps
 from shared.turns.signed.results import Button, keyboard_json
 from shared.wire import keys
+from shared.wire.ids import bot_of
 
 if TYPE_CHECKING:
     from dispatcher.memory.day.memory import DayMemory
@@ -96,7 +97,10 @@ class ScheduleSender:
             "buttons": keyboard_json(_buttons(one.number)),
         }
         message |= {"user_id": one.user_id} if one.user_id else {}
-        self._remind(keys=[keys.reminded(name), keys.OUTBOX], args=[dumps(message), keys.REMINDED_TTL_SECONDS])
+        self._remind(
+            keys=[keys.reminded(name), keys.outbox(bot_of(one.chat_id))],
+            args=[dumps(message), keys.REMINDED_TTL_SECONDS],
+        )
 
     def _ask_question(self, one: Schedule, moment: float, now: float, language: str | None) -> None:
         name, chat_id, limit = one.name_of(moment), one.chat_id, self._limit
@@ -121,7 +125,7 @@ class ScheduleSender:
                 keys.TASKS,
                 keys.BOT_WAITING,
                 schedule_keys.asked(day, chat_id),
-                keys.OUTBOX,
+                keys.outbox(bot_of(chat_id)),
             ],
             args=[
                 dumps(task),

@@ -1,4 +1,4 @@
-"""Checks of the Telegram bot, as far as this host can make them: its settings, and whether one runs."""
+"""Checks of our bot, as far as this host can make them: its settings, and whether one runs."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import cast
 
 from dispatcher.health.findings import Fault, Finding, Setup, ok, problem, warning
 from dispatcher.queue.admission import chats_let_in
+from shared.turns.message_origin import is_group
 from shared.wire import keys
 from shared.wire.values import shown
 
@@ -43,7 +44,7 @@ def check_owners(setup: Setup) -> Finding:
     settings = setup.settings
     if settings.owner_ids:
         return ok(f"OWNERS gives {len(settings.owner_ids)} people an owner's rights in groups.")
-    if any(chat < 0 for chat in settings.allowed | chats_let_in(setup.redis)):
+    if any(is_group(str(chat)) for chat in settings.allowed | chats_let_in(setup.redis)):
         return warning(
             "A group is allowed but OWNERS is empty, so no one may forget, change the model, use /new or cancel for others there.",
             "Add the owners' user ids to OWNERS, for bot and dispatcher. The bot shows people their number when it refuses them.",

@@ -45,12 +45,11 @@ def prove_token(settings: Settings) -> str:
 
 def wait_for_hello(installation: InitContext, bot: str, code: str) -> Hello:
     """The first message of a private chat that holds this number. It is not confirmed to Telegram, so the bot answers it as soon as it runs."""
-    with installation.terminal.busy("Waiting for your message") as show:
+    with installation.terminal.busy("Waiting for your message"):
 
         async def ask(telegram: Any) -> Hello:
             end, failed = time.monotonic() + HELLO_SECONDS, 0
             while time.monotonic() < end:
-                show("")
                 updates, failed = await _updates(telegram, failed)
                 if updates:  # those that are waiting come at once, again and again
                     await asyncio.sleep(1.0)
@@ -76,7 +75,7 @@ def send(settings: Settings, chat: int, text: str) -> None:
 
 async def _updates(telegram: Any, failed: int) -> tuple[list[dict[str, Any]], int]:
     """Waiting updates, from the oldest on; how many requests in a row have failed."""
-    from dispatcher.bots.telegram.client import Unreachable
+    from dispatcher.bots.telegram.errors import Unreachable
 
     try:
         return await telegram.updates(None, seconds=5), 0
@@ -100,7 +99,8 @@ def _hello(update: dict[str, Any]) -> Hello | None:
 
 
 def _with_telegram(settings: Settings, ask: Callable[[Any], Awaitable[Found]]) -> Found:
-    from dispatcher.bots.telegram.client import PolledElsewhere, Telegram, TelegramError, Unauthorized
+    from dispatcher.bots.telegram.client import Telegram
+    from dispatcher.bots.telegram.errors import PolledElsewhere, TelegramError, Unauthorized
 
     async def run() -> Found:
         telegram = Telegram(settings)

@@ -92,7 +92,7 @@ def test_reminders_that_no_bot_fetches_do_not_stay_for_ever(world: World, consol
     made = {"old": now - 4 * day, "odd": "yesterday", "ahead": now + 400 * day, "new": now - 2 * day, "newer": now}
     for name, created in made.items():
         message = {"id": name, "chat_id": CHAT, "text": "x", "created_at": created}
-        world.redis.rpush("hcli:mem:outbox", json.dumps(message))
+        world.redis.rpush("hcli:mem:outbox:main", json.dumps(message))
     consolidating[1].round()
     assert [message["id"] for message in outbox(world)] == ["new", "newer"]
 

@@ -60,7 +60,7 @@ def plant_redis(world: World, chat: str, texts: list[str]) -> None:
         tag = {"kind": "remember", "number": 1, "text": text, "deadline": None}
         tags = {"task_id": task, "chat_id": chat, "session": "", "said_at": now, "tags": [tag]}
         redis.rpush("hcli:mem:tags", dumps(tags))
-        redis.rpush("hcli:mem:outbox", dumps({"id": task, "chat_id": chat, "text": text, "created_at": now}))
+        redis.rpush("hcli:mem:outbox:main", dumps({"id": task, "chat_id": chat, "text": text, "created_at": now}))
         redis.hset("hcli:mem:bot:waiting", f"words-{task}", dumps({"chat": chat, "at": now, "text": text}))
         redis.rpush(f"hcli:session_history:{chat}", dumps({"role": "user", "content": text, "timestamp": now}))
         redis.rpush(f"hcli:teach:{chat}:turns", dumps({"role": "user", "content": text}))
@@ -135,9 +135,10 @@ def hmem(world: World, *arguments: str, **more: str) -> subprocess.CompletedProc
 #: `hmem` that waits so many seconds for tasks to end and for caches to be dropped.
 _IMPATIENT = """
 from dispatcher.cli.main import main
-from dispatcher.chat_data.forget.layers import caches, tasks
+from dispatcher.chat_data.forget import steps
+from dispatcher.chat_data.forget.layers import tasks
 tasks.TasksLayer.wait.__defaults__ = ({0},)
-caches.DROPPING_SECONDS = {0}
+steps.DROPPING_SECONDS = {0}
 main()
 """
 

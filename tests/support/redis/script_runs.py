@@ -157,7 +157,7 @@ RUNS = [
     intake(queue=0),
     intake("HSET hcli:mem:bot:arriving t1 before", task="", arrived="before"),
     of_bot("new", HOUR, before=("SET hcli:session:9912 s1",)),
-    of_bot("outbox", "head", "field", "record", before=("RPUSH hcli:mem:outbox head next",)),
+    of_bot("outbox", "head", "field", "record", before=("RPUSH hcli:mem:outbox:main head next",)),
     of_bot("say_once", "field", "record", HOUR),
     of_bot("say_once", "field", "record", HOUR, names=("hcli:mem:bot:waiting", "hcli:mem:bot:seen:album-1")),
     of_bot("update_waiting", TASK, "record", before=("HSET hcli:mem:bot:waiting t1 before",)),

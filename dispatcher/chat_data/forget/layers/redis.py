@@ -148,13 +148,14 @@ class RedisLayer:
                 yield RedisEntry("redis: tags", keys.TAGS.encode(), raw, "entry", tuple(texts))
 
     def _outbox(self, scope: Scope) -> Iterator[RedisEntry]:
-        for raw in self._reader.entries(keys.OUTBOX):
-            record = record_of(raw)
-            text, at = str(record.get("text", "")), number_of(record.get("created_at"))
-            chat_id = str(record.get("chat_id", ""))
-            if scope.covers_text(chat_id, "", at, text) or _is_digest_of(record, chat_id, scope):
-                texts = () if record.get("digest") is True else (text,)
-                yield RedisEntry("redis: outbox", keys.OUTBOX.encode(), raw, "entry", texts)
+        for key in self._redis.scan_iter(match=keys.outbox("*"), count=1000):
+            for raw in self._reader.entries(key):
+                record = record_of(raw)
+                text, at = str(record.get("text", "")), number_of(record.get("created_at"))
+                chat_id = str(record.get("chat_id", ""))
+                if scope.covers_text(chat_id, "", at, text) or _is_digest_of(record, chat_id, scope):
+                    texts = () if record.get("digest") is True else (text,)
+                    yield RedisEntry("redis: outbox", key, raw, "entry", texts)
 
     def _bot_words(self, scope: Scope) -> Iterator[RedisEntry]:
         """Texts of the bot, and the addresses of answers that will no longer come."""

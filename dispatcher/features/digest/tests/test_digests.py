@@ -265,13 +265,13 @@ def test_forgetting_removes_an_unsent_digest_and_a_whole_chat_from_the_list(ligh
         for is_one in (True, False):
             said = text if is_one else f"a reminder for {chat}"
             message = {"id": chat, "chat_id": chat, "text": said, "created_at": now, "digest": is_one}
-            light.redis.rpush("hcli:mem:outbox", json.dumps(message))
+            light.redis.rpush("hcli:mem:outbox:main", json.dumps(message))
         waiting = {"chat": chat, "at": now, "text": text, "digest": True}
         light.redis.hset("hcli:mem:bot:waiting", f"outbox-{chat}", json.dumps(waiting))
         light.redis.hset("hcli:mem:digests", chat, "2026-11-20")
-    light.redis.rpush("hcli:mem:outbox", b"not JSON")
+    light.redis.rpush("hcli:mem:outbox:main", b"not JSON")
     light.command("hmem", "forget", "--turn", "t1:user", "--yes")
-    assert light.redis.lrem("hcli:mem:outbox", 1, "not JSON") == 1
+    assert light.redis.lrem("hcli:mem:outbox:main", 1, "not JSON") == 1
     left = [(one["chat_id"], one["digest"]) for one in outbox(light.redis)]
     assert left == [(CHAT, False), ("77", True), ("77", False)]
     assert light.redis.hkeys("hcli:mem:bot:waiting") == [b"outbox-77"]

@@ -102,7 +102,7 @@ def test_it_is_sent_once_a_day_from_report_at_on_whoever_looks(settings: Setting
     send_report(host_at(settings, redis, EIGHT))
     (message,) = outbox(redis)
     assert (message["id"], message["chat_id"]) == ("report-2026-11-21", OWNER)
-    redis.delete("hcli:mem:outbox")
+    redis.delete("hcli:mem:outbox:main")
     for later in (0, MINUTE, HOUR, 15 * HOUR):
         assert sent(settings, redis, EIGHT + later) == []
     (second,) = sent(settings, redis, EIGHT + DAY + 5 * HOUR)  # it was down at eight

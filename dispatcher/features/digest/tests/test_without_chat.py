@@ -53,7 +53,7 @@ def test_without_a_chat_to_tell_each_alarm_is_a_line_of_the_log_once_a_day(light
     good_night(light.redis, time.time() + 48 * HOUR)
     (light.memory_dir / "pinned").unlink()
     assert logged(48) == []
-    assert light.redis.llen("hcli:mem:outbox") == 0
+    assert light.redis.llen("hcli:mem:outbox:main") == 0
 
 
 def test_the_first_start_counts_also_for_later_dispatchers(light: World) -> None:

@@ -149,8 +149,8 @@ def test_a_removed_guest_gets_nothing_from_the_outbox_or_schedules(stage: Stage,
         connection.execute(
             text("UPDATE schedules SET due = :now WHERE chat_id = :chat"), {"now": time.time(), "chat": str(stranger)}
         )
-    stage.redis.rpush(keys.OUTBOX, f'{{"chat_id": "{stranger}", "text": "reminder"}}')
-    wait_until(lambda: not stage.redis.llen(keys.OUTBOX), lambda: "the outbox to be emptied")
+    stage.redis.rpush(keys.outbox("main"), f'{{"chat_id": "{stranger}", "text": "reminder"}}')
+    wait_until(lambda: not stage.redis.llen(keys.outbox("main")), lambda: "the outbox to be emptied")
     before = len(stage.api.texts(stranger))
     time.sleep(3.0)
     assert len(stage.api.texts(stranger)) == before

@@ -68,7 +68,7 @@ def fill(redis: Redis) -> None:
     redis.hset("hcli:mem:inflight:alive", mapping={"a:1": MESSAGE, "a:2": MESSAGE})
     redis.hset("hcli:mem:inflight:dead", "d:1", MESSAGE)
     redis.rpush("hcli:mem:dead", MESSAGE)
-    redis.rpush("hcli:mem:outbox", MESSAGE, MESSAGE)
+    redis.rpush("hcli:mem:outbox:main", MESSAGE, MESSAGE)
     redis.sadd("hcli:mem:chats", CHAT, "7")
     redis.rpush(f"hcli:mem:unconsolidated:{CHAT}", "t1:user", "t1:asst")
     redis.rpush("hcli:mem:unconsolidated:7", "t2:user")

@@ -9,6 +9,8 @@ from collections.abc import Iterator
 import pytest
 
 from shared.turns.signed.results import RESULT_BYTES, Result
+from shared.wire import keys
+from shared.wire.ids import bot_of
 from tests.servers.telegram_api import TOKEN
 from tests.servers.telegram_messages import mention
 from tests.support.day.telegram_bot import GROUP, Stage, keys_of, says, staged, wait_until
@@ -235,12 +237,14 @@ def test_messages_of_the_outbox_are_delivered_and_bad_ones_removed(stage: Stage,
     to: list[tuple[object, object]] = [(chat, "Reminder: *boiler*"), (5, "to one that is not allowed")]
     to += [("no number", "x"), (str(other), "one"), (str(other), "two"), (other, 5)]
     outbox = [{"id": str(number), "chat_id": where, "text": text} for number, (where, text) in enumerate(to)]
-    stage.redis.rpush("hcli:mem:outbox", *map(json.dumps, ["no object", *outbox]))
+    stage.redis.rpush(keys.outbox(bot_of("discord:815")), "another bot's")
+    stage.redis.rpush(keys.outbox(bot_of(str(chat))), *map(json.dumps, ["no object", *outbox]))
     stage.shows(other, "one", "two")
     assert stage.api.texts(chat) == [], "the chat that is to wait holds up nobody"
     stage.shows(chat, "Reminder: *boiler*")
     stage.quiet()
-    assert not stage.redis.exists("hcli:mem:outbox")
+    assert not stage.redis.exists("hcli:mem:outbox:main")
+    assert stage.redis.lrange("hcli:mem:outbox:discord", 0, -1) == [b"another bot's"]
     assert not stage.api.called("sendMessage", 5)
 
 

@@ -220,12 +220,12 @@ def test_a_sweep_takes_what_dead_attempts_left_and_nothing_else(
         RedisBuilder(settings, 2).build(tmp_path / REDIS, corpus_of(one=3, two=3))
     theirs = load_settings(redis_vectors_url=proxy.url, index_name="hmem-2")
     others = build(theirs, tmp_path / "others", corpus_of(one=2))
-    looking.set("hcli:mem:outbox", "something else")
+    looking.set("hcli:mem:outbox:main", "something else")
     stray = keys.vector_part("hmem-9-00000000", hash_of("one"), 0)
     add(looking, stray, "one/1", "of a release that is gone")
     (died,) = set(RedisBuilder(settings, 3).left_over(names_of(place))) - {"hmem-9-00000000"}
     assert RedisBuilder(settings, 3).sweep(names_of(place)) == sorted([died, "hmem-9-00000000"])
-    left = {*(keys.vector_release(name) for name in names_of(place, others)), "hcli:mem:outbox"}
+    left = {*(keys.vector_release(name) for name in names_of(place, others)), "hcli:mem:outbox:main"}
     assert set(looking.scan_iter()) - set(parts(looking)) == left
     assert {key.split(":")[-3] for key in parts(looking)} == set(names_of(place, others))
 
