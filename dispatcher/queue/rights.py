@@ -11,28 +11,12 @@ from shared.config.values import is_person
 from shared.text.translations import later, tr
 from shared.turns.message_origin import is_group
 
-#: What only an owner may do in a group, as the callers name it, and how it is refused.
-FORGETTING = "have something forgotten"
-FORGETTING_OTHERS = "have something forgotten that others have told me"
-EDITING = "change an entry of my memory that others have told me"
-COMPLETING = "mark a goal of others as done"
-ASKING = "schedule questions"
-CHANGING_SCHEDULES = "change what somebody else has set"
-CHANGING_ZONE = "change the time zone"
-REFUSALS = {
-    FORGETTING: later("In a group only an owner may have something forgotten."),
-    FORGETTING_OTHERS: later("In a group only an owner may have something forgotten that others have told me."),
-    EDITING: later("In a group only an owner may change an entry of my memory that others have told me."),
-    COMPLETING: later("In a group only an owner may mark a goal of others as done."),
-    ASKING: later("In a group only an owner may schedule questions."),
-    CHANGING_SCHEDULES: later("In a group only an owner may change what somebody else has set."),
-    CHANGING_ZONE: later("In a group only an owner may change the time zone."),
-    "start a new conversation": later("In a group only an owner may start a new conversation."),
-    "change the model": later("In a group only an owner may change the model."),
-    "switch the digest on or off": later("In a group only an owner may switch the digest on or off."),
-    "change the language": later("In a group only an owner may change the language."),
-    "cancel the messages of others": later("In a group only an owner may cancel the messages of others."),
-}
+#: How what only an owner may do in a group is refused to others.
+FORGETTING = later("In a group only an owner may have something forgotten.")
+FORGETTING_OTHERS = later("In a group only an owner may have something forgotten that others have told me.")
+EDITING = later("In a group only an owner may change an entry of my memory that others have told me.")
+COMPLETING = later("In a group only an owner may mark a goal of others as done.")
+CHANGING_ZONE = later("In a group only an owner may change the time zone.")
 WITHOUT_NUMBER = later(
     "The setting OWNERS lists the owners by their personal numbers, and you are writing without one here. Please write as yourself."
 )
@@ -52,12 +36,9 @@ class Rights:
         """Whether this person may do anything that concerns this chat."""
         return not in_group or user in self._owners
 
-    def refusal(self, what: str, in_group: bool, user: str | None) -> str:
-        """Why this person may not do in this chat what only an owner may do in a group; "" if they may."""
-        if self.unlimited(in_group, user):
-            return ""
-        sentence = REFUSALS.get(what) or f"In a group only an owner may {what}."
-        return f"{tr(sentence)} {_how(user)}"
+    def refusal(self, sentence: str, in_group: bool, user: str | None) -> str:
+        """The sentence, and how one becomes an owner, if this person may not do in this chat what only an owner may do in a group; else ""."""
+        return "" if self.unlimited(in_group, user) else f"{tr(sentence)} {_how(user)}"
 
     def counts_all(self, chat_id: str, in_group: bool, user: str | None) -> bool:
         """Whether this person is shown the figures of all chats here: an owner in a private chat. Without OWNERS, the person of the only private

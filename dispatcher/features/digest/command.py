@@ -19,6 +19,7 @@ DIGEST_ON = later(
     "The digest is on: each morning at {at} I send what was said here yesterday, the goals that are due, and what is new in my memory. "
     "On days with nothing to say I send nothing. /digest off ends it."
 )
+SWITCHING = later("In a group only an owner may switch the digest on or off.")
 DIGEST_OFF = later("The digest is off. With /digest on I send each morning at {at} what was said here yesterday.")
 
 
@@ -30,7 +31,7 @@ class DigestCommand:
     async def reply_to(self, task: Task, text: str, now: float) -> CommandReply:
         """Switched on, the first one comes at the next REPORT_AT; switching on twice changes nothing."""
         chat, wanted = task.chat_id, text.strip().lower()
-        refusal = self._rights.refusal("switch the digest on or off", task.in_group, task.user_id)
+        refusal = self._rights.refusal(SWITCHING, task.in_group, task.user_id)
         if refusal and wanted:
             return CommandReply(refusal, error=True)
         if wanted not in ("", "on", "off"):

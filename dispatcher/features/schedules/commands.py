@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from dispatcher.answering.commands.command import CommandReply
 from dispatcher.memory.day.memory import DayMemory
-from dispatcher.queue.rights import ASKING, CHANGING_SCHEDULES, Rights
+from dispatcher.queue.rights import Rights
 from shared.errors import InvalidInput
 from shared.text.format import one_line, shorten
 from shared.text.translations import later, tr
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
     from dispatcher.memory.store.schedules import Schedule, ScheduleKind, Schedules
 
+ASKING = later("In a group only an owner may schedule questions.")
+CHANGING = later("In a group only an owner may change what somebody else has set.")
 REMIND_USAGE = later(
     "/remind tomorrow 9:00 buy bread\n"
     "/remind in 20 minutes tea\n"
@@ -124,7 +126,7 @@ class ScheduleCommands:
         until = self._until(task, given["until"], now) if verb == "snooze" else None
         if one is not None and one.kind is self._schedule_kind:
             mine = one.user_id is None or one.user_id == task.user_id
-            refusal = self._rights.refusal(CHANGING_SCHEDULES, task.in_group, task.user_id)
+            refusal = self._rights.refusal(CHANGING, task.in_group, task.user_id)
             if refusal and not mine:
                 return CommandReply(refusal)
         else:

@@ -52,6 +52,12 @@ EDITED = later(
 )
 STOPPING = later("I stop as soon as I can.")
 ANSWERED = later("That message is answered already, so there is nothing to stop.")
+NOT_NEW = later("In a group only an owner may start a new conversation.")
+NOT_THEIRS = later("In a group only an owner may cancel the messages of others.")
+NO_CHOICE = {
+    "model": later("In a group only an owner may change the model."),
+    "language": later("In a group only an owner may change the language."),
+}
 
 
 def menu() -> dict[str, str]:
@@ -101,10 +107,9 @@ class Commands:
 
     async def _choose(self, incoming: IncomingMessage) -> BotAnswer | str:
         """Of everybody without a choice, and of those who may with one."""
-        choices = {"model": ("change the model", self._model), "language": ("change the language", self._language)}
-        what, choose = choices[incoming.command]
+        choose = {"model": self._model, "language": self._language}[incoming.command]
         wanted = incoming.text.strip().lower()
-        refusal = self._rights.refusal(what, incoming.group, incoming.own_id)
+        refusal = self._rights.refusal(NO_CHOICE[incoming.command], incoming.group, incoming.own_id)
         return refusal if refusal and wanted else await choose(incoming, wanted, may=not refusal)
 
     async def _language(self, incoming: IncomingMessage, wanted: str, *, may: bool) -> BotAnswer | str:
@@ -123,7 +128,7 @@ class Commands:
         return BotAnswer(text, _choice("language", (*LANGUAGES, "default"), chosen or "default") if may else ())
 
     async def _new(self, incoming: IncomingMessage) -> str:
-        if refusal := self._rights.refusal("start a new conversation", incoming.group, incoming.own_id):
+        if refusal := self._rights.refusal(NOT_NEW, incoming.group, incoming.own_id):
             return refusal
         await self._state.chats.end_conversation(str(incoming.chat))
         return tr(NEW)
@@ -158,11 +163,7 @@ class Commands:
                 await self._state.queue.cancel_running(task_id)
                 asked += 1
         text = cancel_text(taken_back, asked)
-        return (
-            text
-            if asked == len(left)
-            else f"{text} {self._rights.refusal('cancel the messages of others', group, user)}"
-        )
+        return text if asked == len(left) else f"{text} {self._rights.refusal(NOT_THEIRS, group, user)}"
 
     async def _stop(self, incoming: IncomingMessage) -> BotAnswer | str:
         """Cancel one message; without an id as `/cancel`."""
@@ -177,7 +178,7 @@ class Commands:
         if one is None or one.chat != str(incoming.chat):
             return tr(ANSWERED)
         if not (self._rights.unlimited(group, user) or (user is not None and one.user == user)):
-            return self._rights.refusal("cancel the messages of others", group, user)
+            return self._rights.refusal(NOT_THEIRS, group, user)
         for raw, task in await self._state.queue.queued():
             if task.task_id == task_id and await self._state.queue.cancel_queued(raw, task):
                 return tr(CANCELLED)
