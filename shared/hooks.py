@@ -1,8 +1,9 @@
 """The seams: what a feature may add to this program, each as one hook; run by pluggy.
 
 A feature is a folder of `dispatcher/features/` with a module `feature`, whose functions marked with `@hook` implement the specifications of the
-same names: those below, and those of SPECIFICATIONS. Whatever is in the folders is loaded, and nothing else names it: without its folder, a
-feature is not there. Hooks return what they contribute; the core does the writing.
+same names: those below, and those of SPECIFICATIONS. So is an embedder in `shared/embedding/`, and a vector index in `shared/vectors/`. Whatever is
+in the folders is loaded, and nothing else names it: without its folder, a feature is not there. Hooks return what they contribute; the core does
+the writing.
 
 A specification says what happens when an implementation of it raises:
 
@@ -34,10 +35,10 @@ PROJECT = "hmem"
 hook = pluggy.HookimplMarker(PROJECT)
 _specification = pluggy.HookspecMarker(PROJECT)
 #: Packages whose folders are features, and modules with further specifications.
-FEATURES = ("dispatcher.features",)
+FEATURES = ("dispatcher.features", "shared.embedding", "shared.vectors")
 SPECIFICATIONS = (
     "dispatcher.cli.hooks", "dispatcher.queue.chat_commands", "dispatcher.answering.hooks", "dispatcher.chat_data.forget.hooks",
-    "dispatcher.health.hooks",
+    "dispatcher.health.hooks", "shared.config.kinds",
 )  # fmt: skip
 
 #: Feature → how often it has raised in this process, and its most recent error. The dispatcher writes them to Redis, and `hmem doctor` shows them.
@@ -152,7 +153,9 @@ def features() -> Hooks:
 def feature_names(package: str = FEATURES[0]) -> list[str]:
     """The folders of features in a package, sorted; none where the package is not there."""
     place = find_spec(package)
-    return sorted(one.name for one in pkgutil.iter_modules(place.submodule_search_locations if place else []))
+    return sorted(
+        one.name for one in pkgutil.iter_modules(place.submodule_search_locations if place else []) if one.ispkg
+    )
 
 
 def _note_failure(feature: str, spec: Callable[..., Any], error: Exception) -> None:

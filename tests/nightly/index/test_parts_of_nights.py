@@ -12,14 +12,17 @@ import pytest
 
 from nightly.index import previous
 from nightly.steps import build
+from shared.config.kinds import place_of
 from shared.errors import StorageError
-from shared.release.manifest import LEXICAL, VECTORS
+from shared.release.manifest import LEXICAL
 from shared.release.parts import FANOUT, part_files
 from shared.search import lexical
 from shared.turns.chunk import Chunk
 from tests.nightly.index.test_previous import Died
 from tests.support.night.builds import Nights, said, talk
-from tests.support.night.indexes.equal import same
+from tests.support.night.indexes.equal import chunks_in, same
+
+VECTORS = place_of("sqlite")
 
 
 def names(place: Path) -> list[str]:
@@ -81,7 +84,7 @@ def test_nights_in_which_nobody_ever_spoke_have_one_empty_part(tmp_path: Path) -
 
 
 def _newest_words(nights: Nights) -> set[str]:
-    return {one for ids in lexical.part_ids(part_files(nights.built / LEXICAL)[-1]).values() for one in ids}
+    return {chunk.chunk_id for chunk in chunks_in(part_files(nights.built / LEXICAL)[-1])}
 
 
 @pytest.mark.parametrize("night", [1, 2, 3])

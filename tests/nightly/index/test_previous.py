@@ -14,12 +14,16 @@ import pytest
 
 from nightly.index import keeping, previous
 from nightly.steps import build
-from shared.release.manifest import CHROMA, LEXICAL, VECTORS
+from shared.config.kinds import place_of
+from shared.release.manifest import LEXICAL
 from shared.turns.chunk import Chunk
 from shared.vectors.chroma import index as chroma
 from shared.vectors.chroma.index import ChromaBuilder
 from shared.vectors.sqlite.files import VectorFile
 from tests.support.night.builds import DIMENSIONS, Nights, said, talk
+
+CHROMA = place_of("chroma")
+VECTORS = place_of("sqlite")
 
 
 def test_an_index_that_is_not_built_any_more_is_not_kept(tmp_path: Path) -> None:

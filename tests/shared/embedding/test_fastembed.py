@@ -17,9 +17,9 @@ import pytest
 from numpy.typing import NDArray
 
 from shared.config.settings import load_settings
-from shared.embedding.fastembed import FastembedEmbedder, _described, cache_of, fetch
+from shared.embedding.fastembed.embedder import FastembedEmbedder, _described, cache_of, fetch
 from shared.embedding.known_models import KNOWN_MODELS, MINILM, KnownModel, known_model
-from shared.embedding.local import MODEL_DIR, LocalEmbedder
+from shared.embedding.local.embedder import MODEL_DIR, LocalEmbedder
 from shared.embedding.open import open_embedder
 from shared.embedding.probes import PROBE_TEXTS, prove
 from shared.errors import EmbeddingError, SettingsError
@@ -207,7 +207,8 @@ def run_python(*arguments: str, **environment: str) -> subprocess.CompletedProce
 @pytest.mark.slow
 def test_a_hub_that_is_silent_or_away_is_an_error_in_time(cache: Path, silent: str) -> None:
     code = (
-        "import sys; from pathlib import Path; from shared.embedding.fastembed import fetch, known_model; "
+        "import sys; from pathlib import Path; from shared.embedding.fastembed.embedder import fetch; "
+        "from shared.embedding.known_models import known_model; "
         f"fetch(known_model('{NAME}'), Path(sys.argv[1]), 0.5)"
     )
     for hub in (silent, "http://127.0.0.1:9"):
@@ -238,7 +239,8 @@ def test_loading_leaves_nothing_behind_and_calls_nobody(cache: Path, tmp_path: P
     place(cache, MULTILINGUAL)
     before = sorted(cache.rglob("*"))
     code = (
-        "import sys; from pathlib import Path; from shared.embedding.fastembed import FastembedEmbedder, known_model, constants; "
+        "import sys; from pathlib import Path; from shared.embedding.fastembed.embedder import FastembedEmbedder, constants; "
+        "from shared.embedding.known_models import known_model; "
         f"FastembedEmbedder(known_model('{NAME}'), Path(sys.argv[1])).embed_query('boat'); assert constants.HF_HUB_DISABLE_TELEMETRY"
     )
     home = tmp_path / "home"
@@ -265,7 +267,7 @@ def test_the_table_says_what_fastembed_says() -> None:
         ("fastembed", "gpt-4", rf"EMBED_MODEL=gpt-4 is not a known embedding model of .*: {NAMES}\.$"),
         ("fastembed", "nomic-embed-text:v1", r"EMBED_MODEL=nomic-embed-text:v1 is not a known"),
         ("local", NAME, rf"EMBED_MODEL={NAME} .* one of: multilingual-e5-small, all-minilm; or set EMBEDDER=fastembed"),
-        ("local", "nomic-embed-text", r"or set EMBEDDER=ollama, which has it; or set EMBEDDER=fastembed, which has it"),
+        ("local", "nomic-embed-text", r"or set EMBEDDER=fastembed, which has it; or set EMBEDDER=ollama, which has it"),
     ],
 )
 def test_what_does_not_go_together_is_said(embedder: str, model: str, sentence: str) -> None:

@@ -128,7 +128,7 @@ def test_a_chat_without_a_summary_is_named_and_the_others_have_theirs(
 
 @pytest.mark.slow
 def test_one_text_without_a_vector_costs_no_other_its_own(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    from shared.embedding.local import LocalEmbedder
+    from shared.embedding.local.embedder import LocalEmbedder
 
     embed = LocalEmbedder._embed
 

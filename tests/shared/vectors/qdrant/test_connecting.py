@@ -40,7 +40,7 @@ def test_what_cannot_be_a_key_is_not_sent(api: QdrantApi, key: str) -> None:
 
 @pytest.mark.parametrize("url", ["http://[::1", "http://a b:1", "http://" + "x" * 300])
 def test_an_address_that_is_none_is_a_sentence(ours: Settings, tmp_path: Path, embedder: MadeUp, url: str) -> None:
-    wrong = ours.model_copy(update={"qdrant_url": url})
+    wrong = ours.changed(qdrant_url=url)
     with pytest.raises(IndexServerUnavailable, match="Qdrant is not available"):
         QdrantBuilder(wrong, 1).refuse_unless_usable()
     found = opened(wrong, make_release(ours, tmp_path, ["qdrant"], SAID), "qdrant")
