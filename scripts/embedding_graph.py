@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Writes what the repository has of multilingual-e5-small: model.onnx, the graph without its weights (shared/embedding/multilingual.py makes those),
-and common.npy, what its vectors have in common whatever is said.
+"""Writes what the repository has of multilingual-e5-small: model.onnx, the graph without its weights (multilingual.py makes those), and
+common.npy, what its vectors have in common whatever is said.
 
 Token ids, shape (1, tokens), become hidden states, shape (1, tokens, 384). It is BERT's encoder (Devlin et al. 2019), each matrix product in int8
 with activations scaled as they come. Run it after a change of the tensors: `.venv/bin/python -m scripts.embedding_graph`; with `--common` that
@@ -19,7 +19,7 @@ import onnx
 from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 
-from shared.embedding.multilingual import BLOCK, COMMON, FOLDER, GRAPH, HIDDEN, LAYERS, WEIGHTS, tensors
+from shared.embedding.local.multilingual import BLOCK, COMMON, FOLDER, GRAPH, HIDDEN, LAYERS, WEIGHTS, tensors
 
 HEADS, EPSILON = 12, 1e-12
 #: Operators of onnxruntime beside the standard's.
@@ -102,7 +102,7 @@ def common() -> NDArray[np.float32]:
     """Of 30 statements and 30 questions in 16 languages: the mean of the statements; then orthogonal unit vectors of the largest differences between
     languages, and between the questions and the statements of a language."""
     from shared.embedding.known_models import MULTILINGUAL
-    from shared.embedding.local import LocalEmbedder
+    from shared.embedding.local.embedder import LocalEmbedder
 
     texts = json.loads((Path(__file__).parents[1] / "tests" / "data" / "asking.json").read_text(encoding="utf-8"))
     np.save(FOLDER / COMMON, np.zeros((1 + LANGUAGES + ASKING, HIDDEN), np.float32))

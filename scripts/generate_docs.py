@@ -24,7 +24,7 @@ from dispatcher.health.findings import Fault
 from nightly.cli.main import app as hmem_night
 from scripts import redis_users
 from shared.config.settings import setting_fields, setting_names
-from shared.config.values import AbsolutePath, ClockTime
+from shared.config.values import AbsolutePath, ClockTime, HttpUrl, RedisUrl
 from shared.errors import exit_codes, explanations
 from shared.wire.key_table import all_keys
 
@@ -173,6 +173,8 @@ KINDS = {
     str: "text",
     Path: "path",
     AbsolutePath: "path",
+    HttpUrl: "text",
+    RedisUrl: "text",
     int: "whole number",
     float: "number",
     bool: "`true` or `false`",

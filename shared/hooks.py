@@ -1,8 +1,9 @@
 """The seams: what a feature may add to this program, each as one hook; run by pluggy.
 
 A feature is a folder of `dispatcher/features/` with a module `feature`, whose functions marked with `@hook` implement the specifications of the
-same names: those below, and those of SPECIFICATIONS. Whatever is in the folders is loaded, and nothing else names it: without its folder, a
-feature is not there. Hooks return what they contribute; the core does the writing. Two more modules of a feature are found by their names:
+same names: those below, and those of SPECIFICATIONS. So is an embedder in `shared/embedding/`, and a vector index in `shared/vectors/`. Whatever is
+in the folders is loaded, and nothing else names it: without its folder, a feature is not there. Hooks return what they
+contribute; the core does the writing. Two more modules of a feature are found by their names:
 
 - `settings` has a subclass of `FeatureSettings`, whose fields are settings like all others; `Settings.of(…)` has their values;
 - `keys` has KEYS (`shared.wire.key_table.Key`, each beginning with "hcli:mem:"), RIGHTS (user of Redis → `shared.wire.rights.Right`), and perhaps
@@ -37,10 +38,10 @@ PROJECT = "hmem"
 hook = pluggy.HookimplMarker(PROJECT)
 _specification = pluggy.HookspecMarker(PROJECT)
 #: Packages whose folders are features, and modules with further specifications.
-FEATURES = ("dispatcher.features",)
+FEATURES = ("dispatcher.features", "shared.embedding", "shared.vectors")
 SPECIFICATIONS = (
     "dispatcher.cli.hooks", "dispatcher.queue.chat_commands", "dispatcher.queue.admission", "dispatcher.answering.hooks",
-    "dispatcher.bots.hooks", "dispatcher.chat_data.forget.hooks", "dispatcher.health.hooks",
+    "dispatcher.bots.hooks", "dispatcher.chat_data.forget.hooks", "dispatcher.health.hooks", "shared.config.kinds",
 )  # fmt: skip
 
 #: Feature → how often it has raised in this process, and its most recent error. The dispatcher writes them to Redis, and `hmem doctor` shows them.

@@ -17,14 +17,15 @@ from nightly.index.recipe import comparable
 from nightly.index.rows import Rows, read_note_rows
 from nightly.night.folder import Night
 from nightly.night.workers import Frames
+from shared.config.kinds import place_of, served
 from shared.errors import LedgerMismatch
-from shared.release.manifest import LEXICAL, NOTE_VECTORS, PLACES
+from shared.release.manifest import LEXICAL, NOTE_VECTORS
 from shared.release.parts import Earlier, part_files
 from shared.search import lexical
 from shared.system.files import make_dir, remove_tree
 from shared.turns.chunking import CHUNKER_VERSION, indexed_text
 from shared.vectors.base import Builder, Checked, Corpus
-from shared.vectors.registry import SERVED, builder_of
+from shared.vectors.registry import builder_of
 
 #: Private copies for the checks, and indexes that are reused as a whole; removed before the step is committed.
 PROOF, EARLIER = "proof", "earlier"
@@ -94,11 +95,11 @@ class Build:
 
     def index(self, name: str, builder: Builder, rows: Rows) -> Index:
         """An index, what of the last one it starts from, and what is written."""
-        place, made_with = PLACES[name], self._made_with(builder)
+        place, made_with = place_of(name), self._made_with(builder)
         if name == "sqlite":
             return self._in_parts(place, builder, rows)
         earlier = None
-        if name not in SERVED:
+        if name not in served():
             earlier = self._last.whole(place, made_with, rows.digests(), self._out / EARLIER / place)
         return Index(name, place, builder, made_with, earlier, rows.corpus())
 
@@ -125,7 +126,7 @@ class Build:
         if one.plan is not None:
             given = len(one.given) + sum(map(len, one.given.repeats.values()))
             self._note_parts(one.place, one.made_with, VectorRows(rows, one.given.dimensions), one.plan, [given])
-        elif one.name not in SERVED:
+        elif one.name not in served():
             self._places[one.place] = {"made_with": one.made_with, "rows": rows.digests()}
 
     def vectors(self, one: Index, checked: Checked, rows: Rows) -> dict[str, int]:

@@ -16,9 +16,10 @@ from zoneinfo import ZoneInfo
 
 from nightly.index.chunk_file import ChunkFolder
 from nightly.index.rows import Rows
+from shared.config.kinds import place_of
 from shared.errors import StorageError
 from shared.release.integrity import damage_named, open_closed
-from shared.release.manifest import LEXICAL, NOTE_VECTORS, NOTES, VECTORS
+from shared.release.manifest import LEXICAL, NOTE_VECTORS, NOTES
 from shared.turns.chunk import COLUMNS, Chunk, chunk_of, turn_order
 from shared.turns.chunking import indexed_text
 from shared.vectors.base import Corpus
@@ -43,10 +44,6 @@ class PartRows(Protocol):
 
     def held(self, part: Path, chat_id: str) -> list[str] | None:
         """The ids of a chat's rows in a part; None if one of them is not wanted any more, or has changed."""
-        ...
-
-    def others(self, part: Path, tonight: Collection[str]) -> list[str]:
-        """The chats in a part that are not tonight's."""
         ...
 
     def count(self, part: Path) -> dict[str, int]:
@@ -90,7 +87,7 @@ def _count_vectors(part: Path) -> dict[str, int]:
 PART_COUNTS: Mapping[str, Callable[[Path], dict[str, int]]] = {
     LEXICAL: _count_chunks,
     NOTES: _count_chunks,
-    VECTORS: _count_vectors,
+    place_of("sqlite"): _count_vectors,
     NOTE_VECTORS: _count_vectors,
 }
 
@@ -115,9 +112,6 @@ class WordRows:
     def held(self, part: Path, chat_id: str) -> list[str] | None:
         wanted, chunks = self._chunks(chat_id), _chunks_in(part, chat_id)
         return [one.chunk_id for one in chunks] if all(wanted.get(one.chunk_id) == one for one in chunks) else None
-
-    def others(self, part: Path, tonight: Collection[str]) -> list[str]:
-        return [chat_id for chat_id in _chats_in(part) if chat_id not in tonight]
 
     count = staticmethod(_count_chunks)
 
@@ -146,9 +140,13 @@ def own_words(chunk: Chunk, zone: ZoneInfo) -> str:  # noqa: ARG001 - as indexed
     return chunk.text
 
 
-def _chats_in(part: Path) -> list[str]:
+def other_chats(part: Path, tonight: Collection[str] | None) -> list[str]:
+    """The chats in a part that are not tonight's, where those are not all."""
+    if tonight is None:
+        return []
     with damage_named(part), closing(open_closed(part)) as connection:
-        return [chat_id for (chat_id,) in connection.execute("SELECT chat_id FROM chats ORDER BY chat_no")]
+        found = [chat_id for (chat_id,) in connection.execute("SELECT chat_id FROM chats ORDER BY chat_no")]
+    return [chat_id for chat_id in found if chat_id not in tonight]
 
 
 def _chunks_in(part: Path, chat_id: str) -> list[Chunk]:
@@ -187,9 +185,6 @@ class VectorRows:
         if not np.array_equal(vectors, exact.astype(STORED).astype(np.float32)):
             return None
         return [*ids, *repeats]
-
-    def others(self, part: Path, tonight: Collection[str]) -> list[str]:
-        return [chat_id for chat_id in _chats_in(part) if chat_id not in tonight]
 
     count = staticmethod(_count_vectors)
 

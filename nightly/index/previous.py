@@ -26,7 +26,7 @@ from typing import Any
 import orjson
 
 from nightly.index.kept_chats import CHATS, Account, ChatAccounts, Sums, sums_of
-from nightly.index.part_rows import Held, PartRows
+from nightly.index.part_rows import Held, PartRows, other_chats
 from nightly.night.folder import Night
 from shared.errors import ReleaseRefused, StorageError
 from shared.release.manifest import CHATS as CHATS_PLACE
@@ -208,7 +208,7 @@ class Last:
         known = sum(sum(held.values()) for held in found.values())
         if tonight is not None:
             self.prove(place, [part.name for part in gone])
-        others = {part: [] if tonight is None else rows.others(part, tonight) for part in gone}
+        others = {part: other_chats(part, tonight) for part in gone}
         new = sum(map(rows.wanted, rows.tonight)) - known
         for part, chats in others.items():
             counted = rows.count(part) if chats else {}
@@ -216,7 +216,7 @@ class Last:
         merged = [self._kept / place / name for name in sorted(absorbed(counts, new))]
         if tonight is not None:
             self.prove(place, [part.name for part in merged])
-        others |= {part: [] if tonight is None else rows.others(part, tonight) for part in merged}
+        others |= {part: other_chats(part, tonight) for part in merged}
         taken = sorted(found.keys() - {part.name for part in merged})
         self.take(place, taken)
         return Plan(
@@ -300,7 +300,7 @@ def kept_accounts(night_dir: Path) -> Iterator[tuple[str, str, Account]]:
 def _held(part: Path, rows: PartRows, tonight: Collection[str] | None) -> dict[str, int] | None:
     """The number of rows of each of tonight's chats in a part; None if one of them is not wanted any more, or has changed."""
     found: dict[str, int] = {}
-    for chat_id in rows.others(part, ()) if tonight is None else tonight:
+    for chat_id in other_chats(part, ()) if tonight is None else tonight:
         ids = rows.held(part, chat_id)
         if ids is None:
             return None

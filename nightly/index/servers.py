@@ -11,11 +11,11 @@ from pathlib import Path
 import orjson
 
 from nightly.night.folder import Night
+from shared.config.kinds import served
 from shared.config.settings import Settings
 from shared.errors import HmemError, ReleaseRefused, SettingsError
 from shared.system.files import write_atomic
 from shared.vectors import aliases
-from shared.vectors.registry import SERVED
 
 
 def make_room(night: Night, indexes: Iterable[str]) -> None:
@@ -23,7 +23,7 @@ def make_room(night: Night, indexes: Iterable[str]) -> None:
 
     SettingsError if another installation uses our INDEX_NAME there: each would remove what the other reads.
     """
-    for server in (name for name in indexes if name in SERVED):
+    for server in (name for name in indexes if name in served()):
         name, known = night.settings.index_name, _known(night)
         try:
             named = night.target.served()

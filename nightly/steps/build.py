@@ -14,10 +14,11 @@ from nightly.index.build import Build, indexed
 from nightly.index.rows import read_rows
 from nightly.index.servers import make_room
 from nightly.night.folder import Night
+from shared.config.kinds import served
 from shared.release.integrity import refuse_leftovers
 from shared.release.manifest import LEXICAL, NOTES
 from shared.system.faults import crash_point
-from shared.vectors.registry import SERVED, builder_of
+from shared.vectors.registry import builder_of
 
 
 def run(night: Night, out: Path) -> dict[str, Any]:
@@ -54,5 +55,5 @@ def run(night: Night, out: Path) -> dict[str, Any]:
         "added": total - copied,
         "unreached": sum(one.unreached for one in checked),
         "indexed": indexed(keywords, rows, {chat: min(one.get(chat, 0) for one in vectors) for chat in rows.chats}),
-        **tonight.result([one.place for one in indexes if one.name in SERVED]),
+        **tonight.result([one.place for one in indexes if one.name in served()]),
     }

@@ -25,7 +25,7 @@ from shared.system.faults import crash_point
 from shared.turns.records import well_formed
 
 if TYPE_CHECKING:
-    from shared.embedding.ollama_server import OllamaServer
+    from shared.embedding.ollama.server import OllamaServer
 
 #: A request that fails in passing is tried so often.
 ATTEMPTS = 2

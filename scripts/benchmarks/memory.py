@@ -68,7 +68,7 @@ def _fill_cache(night_dir: Path) -> None:
     from nightly.index.chunk_file import ChunkFolder
     from nightly.index.vector_cache import VectorCache
     from shared.embedding.known_models import MINILM
-    from shared.embedding.local import LocalEmbedder
+    from shared.embedding.local.embedder import LocalEmbedder
 
     (chunks,) = night_dir.glob("nights/*/chunk")
     identity, generator = LocalEmbedder(MINILM).identity, np.random.default_rng(7)

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from shared.config.installation import IMAGE_MARKER, ROOT, checkout, install_command
+from shared.config.kinds import embedders, indexes
 
 if TYPE_CHECKING:
     from shared.config.settings import Settings
@@ -34,14 +35,6 @@ PACKAGES: dict[str, tuple[str, ...]] = {
     "transcribe": ("av", "faster_whisper"),
     "web": ("python_multipart", "starlette", "uvicorn"),
 }
-#: Index (NIGHT_INDEXES) -> the part that it needs; an index that is not listed needs none.
-INDEX_PARTS = {
-    "chroma": "chroma",
-    "lancedb": "lancedb",
-    "qdrant": "qdrant",
-}
-#: Embedder (EMBEDDER) -> the part that it needs.
-EMBEDDER_PARTS = {"local": "local", "fastembed": "fastembed", "ollama": "ollama"}
 
 #: The Claude CLI that the tests run with, which scripts/setup and the images install.
 TESTED_CLAUDE = "2.1.330"
@@ -93,8 +86,8 @@ def missing_for_night(settings: Settings) -> list[str]:
     """What a night with these settings lacks, one sentence each without the full stop: for its workers, its embedder and its indexes."""
     wanted = [(f"NIGHT_WORKERS={settings.night_workers}", "dask" if "://" in settings.night_workers else None)]
     if settings.indexes and settings.embedder != "none":  # else nothing is embedded, and no index is built
-        wanted.append((f"EMBEDDER={settings.embedder}", EMBEDDER_PARTS.get(settings.embedder)))
-        wanted += [(f"NIGHT_INDEXES={index}", INDEX_PARTS.get(index)) for index in settings.indexes]
+        wanted.append((f"EMBEDDER={settings.embedder}", embedders()[settings.embedder].part))
+        wanted += [(f"NIGHT_INDEXES={index}", indexes()[index].part) for index in settings.indexes]
     return [
         f"{named} needs the Python package {package}, which is not installed: {how_to_add(part)}"
         for named, part in wanted

@@ -25,12 +25,10 @@ from pydantic.fields import FieldInfo
 from shared.config import sources, values
 from shared.config.chat_settings import ChatSettings
 from shared.config.feature_settings import CONFIG, FeatureSettings, Part, feature_settings
+from shared.config.kinds import EmbedderKind, embedders, indexes, memory_backends
 from shared.config.night_settings import NightSettings
-from shared.config.values import AbsolutePath, BlankIsUnset, ClockTime, MemoryBackend
+from shared.config.values import AbsolutePath, BlankIsUnset, ClockTime, HttpUrl, RedisUrl
 from shared.errors import SettingsError
-
-#: Vector indexes that this version knows, the preferred one first.
-INDEXES = ("sqlite", "chroma", "lancedb", "qdrant", "redis")
 
 
 class Settings(ChatSettings, NightSettings):
@@ -39,8 +37,8 @@ class Settings(ChatSettings, NightSettings):
     model_config = CONFIG
     _parts: dict[type[FeatureSettings], FeatureSettings] = PrivateAttr(default_factory=dict)
 
-    redis_url: str = Field("redis://127.0.0.1:6379/0", description="the Redis that both hosts share", repr=False)
-    redis_admin_url: str | None = Field(
+    redis_url: RedisUrl = Field("redis://127.0.0.1:6379/0", description="the Redis that both hosts share", repr=False)
+    redis_admin_url: RedisUrl | None = Field(
         None,
         description="the same Redis with its administrator's login; only hmem forget uses it, to rewrite Redis' files and empty its logs",
         repr=False,
@@ -68,16 +66,10 @@ class Settings(ChatSettings, NightSettings):
         description="its public key, with which the night checks signatures (hmem owner-key prints it); unset: owner.pub in HMEM_NIGHT_DIR",
     )
 
-    memory_backend: MemoryBackend = Field(
+    memory_backend: str = Field(
         "auto",
-        description="vector search; auto: the first index of the release; none: keyword search only; summary: no search, the whole summary",
-    )
-    qdrant_url: str | None = Field(None, description="the Qdrant server, such as http://127.0.0.1:6333", repr=False)
-    qdrant_api_key: BlankIsUnset[SecretStr] = Field(None, description="its API key, if it requires one")
-    redis_vectors_url: str | None = Field(
-        None,
-        description="the Redis 8 or newer that stores vectors; unset: REDIS_URL",
-        repr=False,
+        description="vector search: the name of an index, or auto (the first one of the release), none (keyword search only) or summary (no search, "
+        "the whole summary)",
     )
     index_name: str = Field(
         "hmem",
@@ -100,19 +92,14 @@ class Settings(ChatSettings, NightSettings):
         description="time limit of the vector search, in milliseconds; the whole lookup gets one second more",
     )
 
-    embedder: Literal["local", "fastembed", "ollama", "none"] = Field(
-        "local", description="what turns text into vectors; day and night must use the same weights"
+    embedder: str = Field(
+        "local",
+        description="what turns text into vectors: local, fastembed, ollama, or none; day and night must use the same weights",
     )
     embed_model: str | None = Field(
         None,
         description="the model (docs/models.md); unset: multilingual-e5-small of EMBEDDER=local, all-minilm of another",
     )
-    fastembed_cache_path: AbsolutePath | None = Field(
-        None,
-        description="folder with the models of EMBEDDER=fastembed, downloaded by python -m shared.embedding.fastembed; unset: ~/.cache/fastembed",
-    )
-    ollama_url: str = Field("http://127.0.0.1:11434", description="the Ollama server")
-    ollama_timeout: float = Field(120.0, gt=0, description="time limit of one request to Ollama, in seconds")
     summary_model: str | None = Field(
         None,
         description="an Ollama chat model that writes the night's summaries, such as llama3.2; unset: summaries of extracted sentences",
@@ -186,7 +173,7 @@ class Settings(ChatSettings, NightSettings):
     telegram_bot_token: BlankIsUnset[SecretStr] = Field(
         None, description="the token of @BotFather; hmem telegram needs it"
     )
-    telegram_api_url: str = Field("https://api.telegram.org", description="the Bot API server")
+    telegram_api_url: HttpUrl = Field("https://api.telegram.org", description="the Bot API server")
     allowed_chats: str = Field(
         "", description="ids of the chats that the bot answers, comma-separated (groups are negative); empty: none"
     )
@@ -244,11 +231,6 @@ class Settings(ChatSettings, NightSettings):
     def _known_database(cls, value: str | None) -> str | None:
         return values.database_url(value)
 
-    @field_validator("redis_url", "redis_admin_url", "redis_vectors_url")
-    @classmethod
-    def _readable_url(cls, value: str | None) -> str | None:
-        return None if value is None else values.redis_url(value)
-
     @field_validator("allowed_chats", "owners", mode="before")
     @classmethod
     def _ids_as_text(cls, value: Any) -> Any:
@@ -266,12 +248,6 @@ class Settings(ChatSettings, NightSettings):
     def _user_ids(cls, value: str) -> str:
         return values.user_ids(value)
 
-    @field_validator("ollama_url", "telegram_api_url", "qdrant_url")
-    @classmethod
-    def _http_url(cls, value: str | None, info: ValidationInfo) -> str | None:
-        example = cls.model_fields[str(info.field_name)].default or "http://127.0.0.1:6333"
-        return None if value is None else values.http_url(value, example)
-
     @property
     def timezone(self) -> ZoneInfo:
         return ZoneInfo(self.chat_timezone)
@@ -285,7 +261,8 @@ class Settings(ChatSettings, NightSettings):
     @property
     def model_name(self) -> str:
         """EMBED_MODEL, or the default of this EMBEDDER."""
-        return self.embed_model or ("multilingual-e5-small" if self.embedder == "local" else "all-minilm")
+        known = embedders().get(self.embedder)
+        return self.embed_model or (known.model if known else EmbedderKind.model)
 
     @property
     def allowed(self) -> frozenset[int]:
@@ -312,16 +289,21 @@ class Settings(ChatSettings, NightSettings):
     def indexes(self) -> tuple[str, ...]:
         """Vector indexes that the night builds, the preferred one first, whatever their order in the setting."""
         named = self.night_indexes.replace(" ", "").split(",")
-        return tuple(name for name in INDEXES if name in named)
+        return tuple(name for name in indexes() if name in named)
 
-    @field_validator("night_indexes")
+    @field_validator("night_indexes", "memory_backend", "embedder")
     @classmethod
-    def _known_indexes(cls, value: str) -> str:
-        unknown = set(value.replace(" ", "").split(",")) - {"", "none", *INDEXES}
-        if unknown:
-            raise ValueError(
-                f"unknown index {', '.join(sorted(unknown))}; this version builds {', '.join(INDEXES)}, or none"
-            )
+    def _known_names(cls, value: str, info: ValidationInfo) -> str:
+        field = str(info.field_name)
+        of_field = {
+            "night_indexes": indexes(),
+            "memory_backend": memory_backends(),
+            "embedder": embedders(),
+        }
+        known = [*of_field[field], "none"]
+        named = filter(None, value.replace(" ", "").split(",")) if field == "night_indexes" else [value]
+        if unknown := sorted({*named} - {*known}):
+            raise ValueError(f"{', '.join(unknown) or 'nothing'} is unknown; this version knows {', '.join(known)}")
         return value
 
 

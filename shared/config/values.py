@@ -5,7 +5,7 @@ from __future__ import annotations
 import ipaddress
 import re
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, TypeVar
 from urllib.parse import urlsplit
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
@@ -50,12 +50,12 @@ def redis_url(value: str) -> str:
     return value
 
 
-def http_url(value: str, example: str) -> str:
-    """A URL."""
+def http_url(value: str) -> str:
+    """A URL, without a slash at its end."""
     parts = urlsplit(value)  # a wrong port raises here or in the next line
     if parts.scheme not in ("http", "https") or not parts.hostname or (parts.port or 1) < 1:
-        raise ValueError(f"write it like {example}")
-    return value
+        raise ValueError("write it like https://example.org or http://127.0.0.1:8000")
+    return value.rstrip("/")
 
 
 def chat_ids(value: str) -> str:
@@ -155,5 +155,6 @@ T = TypeVar("T")
 BlankIsUnset = Annotated[T | None, BeforeValidator(_blank_to_none)]
 AbsolutePath = Annotated[Path, AfterValidator(absolute)]
 ClockTime = Annotated[str, AfterValidator(clock_time)]
+HttpUrl = Annotated[str, AfterValidator(http_url)]
+RedisUrl = Annotated[str, AfterValidator(redis_url)]
 NightWorkers = Annotated[str, AfterValidator(night_workers)]
-MemoryBackend = Literal["auto", "none", "summary", "sqlite", "chroma", "lancedb", "qdrant", "redis"]

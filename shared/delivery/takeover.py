@@ -20,17 +20,9 @@ from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from shared.config.kinds import place_of
 from shared.errors import ReleaseRefused, StorageError
-from shared.release.manifest import (
-    CHATS,
-    LEXICAL,
-    MANIFEST,
-    NOTE_VECTORS,
-    NOTES,
-    PLACES,
-    Manifest,
-    written_manifest,
-)
+from shared.release.manifest import CHATS, LEXICAL, MANIFEST, NOTE_VECTORS, NOTES, Manifest, written_manifest
 from shared.release.manifest_schema import MOST_BYTES
 from shared.release.objects import Objects
 from shared.system.files import Modes, sha256_bytes
@@ -158,13 +150,7 @@ def _blocks(descriptor: int, most: int) -> Iterator[bytes]:
 
 
 def _refuse_unknown_names(manifest: Manifest) -> None:
-    places = {
-        LEXICAL,
-        NOTES,
-        NOTE_VECTORS,
-        CHATS,
-        *(PurePosixPath(PLACES[index]).stem for index in manifest.indexes),
-    }
+    places = {LEXICAL, NOTES, NOTE_VECTORS, CHATS, *(PurePosixPath(place_of(index)).stem for index in manifest.indexes)}
     for name in manifest.files:
         place = PurePosixPath(name.partition("/")[0]).stem
         if not _NAMES.fullmatch(name) or place not in places:

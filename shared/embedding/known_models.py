@@ -6,8 +6,9 @@ A model's prefixes are part of its embedding's identity (models.py): change one 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
+from shared.config.kinds import embedders
 from shared.embedding.models import EmbeddingIdentity
 from shared.errors import SettingsError
 
@@ -15,8 +16,6 @@ if TYPE_CHECKING:
     from shared.embedding.models import Vectors
 
 Number = TypeVar("Number", float, "Vectors")
-Provider = Literal["local", "ollama", "fastembed"]
-PROVIDERS: tuple[Provider, ...] = ("local", "ollama", "fastembed")
 
 
 @dataclass(frozen=True)
@@ -38,14 +37,14 @@ class KnownModel:
     scale: tuple[float, float] | None = None
     languages: frozenset[str] | None = frozenset({"en"})  # that it was trained on; None: all that we know
 
-    def is_called(self, name: str, provider: Provider) -> bool:
+    def is_called(self, name: str, provider: str) -> bool:
         """Whether a provider has the model under this name; those of fastembed go by their names here and in Ollama too."""
         in_ollama = self.ollama is not None and _tagged(name) in map(_tagged, (self.ollama, *self.ollama_also))
         if provider == "ollama":
             return in_ollama
         return self.named_by(provider) is not None and (in_ollama or name in (self.fastembed, self.name))
 
-    def named_by(self, provider: Provider) -> str | None:
+    def named_by(self, provider: str) -> str | None:
         """The provider's name for it, None where it does not have it."""
         if provider == "local":
             return self.name if self.local else None
@@ -88,14 +87,14 @@ KNOWN_MODELS: tuple[KnownModel, ...] = (
 )  # fmt: skip
 
 
-def known_model(name: str, provider: Provider | None = None) -> KnownModel:
+def known_model(name: str, provider: str | None = None) -> KnownModel:
     """The table's row for a model's name at this provider, or at any; SettingsError if there is none, which names those that there are."""
-    asked = (provider,) if provider else PROVIDERS
+    asked = (provider,) if provider else (*embedders(),)
     for model in KNOWN_MODELS:
         if any(model.is_called(name, one) for one in asked):
             return model
     names = [known for one in asked for model in KNOWN_MODELS if (known := model.named_by(one))]
-    elsewhere = [one for one in PROVIDERS if any(model.is_called(name, one) for model in KNOWN_MODELS)]
+    elsewhere = [one for one in embedders() if any(model.is_called(name, one) for model in KNOWN_MODELS)]
     raise SettingsError(
         f"EMBED_MODEL={name} is not a known embedding model{f' of EMBEDDER={provider}' if provider else ''}. "
         f"Use one of: {', '.join(names)}{''.join(f'; or set EMBEDDER={one}, which has it' for one in elsewhere)}."

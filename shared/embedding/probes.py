@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from shared.config.kinds import embedders
 from shared.embedding.known_models import MINILM
 from shared.embedding.models import Embedder, EmbeddingIdentity
 from shared.errors import EmbeddingError
@@ -28,12 +29,6 @@ PROBE_TEXTS = (
 #: Probes whose vectors a manifest carries, and their decimals: 10 to 25 KB.
 RECORDED_PROBES, RECORDED_DECIMALS = 3, 4
 LEAST_COSINE = 0.95
-#: How to get a model again, by provider.
-AGAIN = {
-    "local": "make or restore it again (docs/models.md)",
-    "fastembed": "delete it under FASTEMBED_CACHE_PATH and fetch it again (python -m shared.embedding.fastembed)",
-    "ollama": "pull it again (ollama pull) and restart Ollama",
-}
 
 
 def prove(embedder: Embedder) -> tuple[tuple[float, ...], ...]:
@@ -63,7 +58,8 @@ def difference(embedder: Embedder, indexed_with: EmbeddingIdentity) -> str | Non
 
 
 def _how_again(identity: EmbeddingIdentity) -> str:
-    return AGAIN.get(identity.provider, AGAIN["local"])
+    known = embedders()
+    return known.get(identity.provider, known["local"]).again
 
 
 def probe_vectors(embedder: Embedder, count: int) -> Vectors:
@@ -87,7 +83,7 @@ def least_cosine(ours: Vectors, theirs: Vectors) -> float:
 
 def _compare_with_the_shipped_model(vectors: Vectors, identity: EmbeddingIdentity) -> None:
     try:
-        from shared.embedding.local import LocalEmbedder
+        from shared.embedding.local.embedder import LocalEmbedder
     except ImportError:  # a night host without the extra `local`: nothing to compare with
         return
     cosine = least_cosine(vectors, probe_vectors(LocalEmbedder(MINILM), len(PROBE_TEXTS)))

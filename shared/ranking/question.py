@@ -112,17 +112,7 @@ class Weights:
 
 
 #: The weights that differ from one kind of talk to the other.
-BLENDED = (
-    "lexical",
-    "own_words",
-    "vector",
-    "context_vector",
-    "speaker",
-    "assistant",
-    "length",
-    "asks",
-    "answers",
-)
+BLENDED = ("lexical", "own_words", "vector", "context_vector", "speaker", "assistant", "length", "asks", "answers")
 WEIGHTS = Weights()
 #: Talk with an assistant that answers at length: neighbours of a short message are long answers, and a message that asks tells as well.
 ASSISTED = Weights(

@@ -40,16 +40,6 @@ CHECKSUM = "checksum"
 MANIFEST = "manifest.json"
 LEXICAL = "lexical"
 NOTES, NOTE_VECTORS = "notes", "note_vectors"
-VECTORS, CHROMA, LANCEDB = "vectors", "chroma", "lancedb"
-QDRANT, REDIS = "qdrant.json", "redis.json"
-#: The path of each vector index in a release.
-PLACES = {
-    "sqlite": VECTORS,
-    "chroma": CHROMA,
-    "lancedb": LANCEDB,
-    "qdrant": QDRANT,
-    "redis": REDIS,
-}
 CHATS = "chats"
 RELEASES = "releases"
 

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from shared.config.settings import INDEXES
+from shared.config.kinds import indexes
 from shared.config.values import known_zone
 
 #: Bytes of a manifest. It has nothing of a single chat but what the night exported of it, and tombstones.
@@ -25,7 +25,7 @@ def _zone(name: str) -> str:
 
 
 def _index(name: str) -> str:
-    if name not in INDEXES:
+    if name not in indexes():
         raise ValueError("it names an index that this program does not know")
     return name
 

@@ -55,12 +55,7 @@ def write_chat(connection: sqlite3.Connection, chat_no: int, entries: Sequence[A
     n = len(entries)
     postings = list(tokeniser.postings([entry[6] for entry in entries]))
     rows = [
-        (
-            chat_no,
-            term,
-            ordinals.astype("<i4", copy=False).tobytes(),
-            counts.astype("<u2", copy=False).tobytes(),
-        )
+        (chat_no, term, ordinals.astype("<i4", copy=False).tobytes(), counts.astype("<u2", copy=False).tobytes())
         for term, (ordinals, counts) in postings
     ]
     tokens = np.zeros(n, np.int32)

@@ -18,7 +18,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import orjson
 from cachetools import LRUCache
 
 from shared.errors import LedgerMismatch
@@ -109,13 +108,6 @@ def _write_part(connection: sqlite3.Connection, rows: Iterable[tuple[Chunk, str]
 def add_part(place: Path, run: int, content: bytes) -> None:
     """Add a part that `part_content` made."""
     new_part(place, run).write_bytes(content)
-
-
-def part_ids(path: Path) -> dict[str, list[str]]:
-    """The chunk ids of one part by chat, in the order of time, as its items name them: `check` has proven that these are its chunks."""
-    sql = "SELECT c.chat_id, i.chunk_ids FROM chats AS c JOIN items AS i USING (chat_no) ORDER BY chat_no"
-    with damage_named(path), closing(open_closed(path)) as connection:
-        return {chat_id: orjson.loads(ids) for chat_id, ids in connection.execute(sql)}
 
 
 def count(path: Path, chats: Iterable[str]) -> Counter[str]:

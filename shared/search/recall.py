@@ -8,7 +8,7 @@ import sqlite3
 import threading
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -20,16 +20,7 @@ from shared.config.settings import Settings
 from shared.errors import HmemError, ReleaseRefused, without_words
 from shared.ranking.question import query_terms
 from shared.release.chats import ChatTable
-from shared.release.manifest import (
-    CHATS,
-    LEXICAL,
-    NOTE_VECTORS,
-    NOTES,
-    REPAIR,
-    Manifest,
-    prove_folder,
-    read_manifest,
-)
+from shared.release.manifest import CHATS, LEXICAL, NOTE_VECTORS, NOTES, REPAIR, Manifest, prove_folder, read_manifest
 from shared.release.retention import reading
 from shared.search.lexical import LexicalIndex
 from shared.search.lookup import Sources, look_up
@@ -119,11 +110,8 @@ class OpenRelease:
 
     def summary(self, chat_id: str) -> str | None:
         """The chat's summary, if it has one; ReleaseRefused if the files of `chats/` were modified."""
-        chats = self._open_chats()
-        try:
-            return chats.summary(chat_id) if chats else None
-        except sqlite3.Error as error:
-            raise self._unreadable(CHATS, error) from error
+        with self._reading(CHATS):
+            return chats.summary(chat_id) if (chats := self._open_chats()) else None
 
     def has(self, chat_id: str) -> bool:
         """Whether the chat has anything to recall here; also true if that cannot be read, so that the search says why."""
@@ -143,20 +131,14 @@ class OpenRelease:
 
     def chats(self) -> dict[str, int]:
         """Every chat that has something to recall → its turns there. ReleaseRefused if the files of `chats/` were modified."""
-        table = self._open_chats()
-        try:
-            rows = ((row.chat_id, row.counts) for row in table or ())
+        with self._reading(CHATS):
+            rows = ((row.chat_id, row.counts) for row in self._open_chats() or ())
             return {chat_id: counts["with_chunks"] or 0 for chat_id, counts in rows if counts["chunks"]}
-        except sqlite3.Error as error:
-            raise self._unreadable(CHATS, error) from error
 
     def times(self, chat_id: str) -> dict[str, float]:
         """Turn id → when it was said (POSIX seconds), of all turns of the chat, oldest first. ReleaseRefused if the file cannot be read."""
-        lexical = self._texts()
-        try:
-            items = lexical.items(chat_id)
-        except sqlite3.Error as error:
-            raise self._unreadable(LEXICAL, error) from error
+        with self._reading(LEXICAL):
+            items = self._texts().items(chat_id)
         if items is None:
             return {}
         found: dict[str, float] = {}
@@ -171,14 +153,12 @@ class OpenRelease:
                 raise self._chats_missing
             if self._chats is None and any(name.startswith(f"{CHATS}/") for name in self.manifest.files):
                 try:
-                    prove_folder(self.path, self.manifest, CHATS)
-                    self._chats = ChatTable.of(self.path)
+                    with self._reading(CHATS):
+                        prove_folder(self.path, self.manifest, CHATS)
+                        self._chats = ChatTable.of(self.path)
                 except ReleaseRefused as error:
                     self._chats_missing = error
                     raise
-                except (OSError, sqlite3.Error) as error:
-                    self._chats_missing = self._unreadable(CHATS, error)
-                    raise self._chats_missing from error
             return self._chats
 
     def holds(self, chat_id: str, turn_ids: Iterable[str]) -> set[str]:
@@ -186,51 +166,35 @@ class OpenRelease:
 
         ReleaseRefused if the file cannot be read.
         """
-        lexical = self._texts()
-        try:
-            return lexical.holding(chat_id, turn_ids)
-        except sqlite3.Error as error:
-            raise self._unreadable(LEXICAL, error) from error
+        with self._reading(LEXICAL):
+            return self._texts().holding(chat_id, turn_ids)
 
     def turns(self, chat_id: str, turn_ids: Sequence[str]) -> dict[str, Turn]:
         """These turns of the chat, by id, assembled from their chunks; turns that the release does not contain are left out.
 
         ReleaseRefused if the file cannot be read.
         """
-        lexical = self._texts()
-        try:
-            return _assembled(lexical, chat_id, turn_ids)
-        except sqlite3.Error as error:
-            raise self._unreadable(LEXICAL, error) from error
+        with self._reading(LEXICAL):
+            return _assembled(self._texts(), chat_id, turn_ids)
 
     def speakers(self, chat_id: str) -> set[Speaker]:
         """Everybody who spoke in the chat. ReleaseRefused if the file cannot be read."""
-        lexical = self._texts()
-        try:
-            items = lexical.items(chat_id)
-        except sqlite3.Error as error:
-            raise self._unreadable(LEXICAL, error) from error
+        with self._reading(LEXICAL):
+            items = self._texts().items(chat_id)
         return set(items.speakers) if items else set()
 
     def turns_back(
-        self,
-        chat_id: str,
-        since: float | None = None,
-        until: float | None = None,
-        leave_out: Collection[str] = (),
+        self, chat_id: str, since: float | None = None, until: float | None = None, leave_out: Collection[str] = ()
     ) -> Iterator[Turn]:
         """The chat's turns except `leave_out` (turn ids), the newest first, as `LexicalIndex.turn_ids` finds them.
 
         ReleaseRefused if the file cannot be read.
         """
-        lexical = self._texts()
-        try:
-            ids = (one for one in lexical.turn_ids(chat_id, since, until) if one not in leave_out)
+        with self._reading(LEXICAL):
+            ids = (one for one in self._texts().turn_ids(chat_id, since, until) if one not in leave_out)
             while some := list(islice(ids, TURNS_AT_ONCE)):
                 found = self.turns(chat_id, some)
                 yield from (found[turn_id] for turn_id in some if turn_id in found)
-        except sqlite3.Error as error:
-            raise self._unreadable(LEXICAL, error) from error
 
     def _texts(self) -> LexicalIndex:
         """The open keyword index. ReleaseRefused with the reason if it cannot be opened."""
@@ -239,8 +203,13 @@ class OpenRelease:
             raise ReleaseRefused(str(self.text_missing))
         return self._lexical
 
-    def _unreadable(self, place: str, error: Exception) -> ReleaseRefused:
-        return ReleaseRefused(f"{self.path / place} cannot be read: {without_words(error)}. {REPAIR}")
+    @contextmanager
+    def _reading(self, place: str) -> Iterator[None]:
+        """ReleaseRefused if the files cannot be read."""
+        try:
+            yield
+        except (OSError, sqlite3.Error) as error:
+            raise ReleaseRefused(f"{self.path / place} cannot be read: {without_words(error)}. {REPAIR}") from error
 
     def expect(self, query: str) -> None:
         """Start to embed a question for a later `recall`, so that its vector may be ready by then."""
@@ -376,7 +345,4 @@ def _open_lexical(path: Path, manifest: Manifest) -> tuple[LexicalIndex | None, 
     except ReleaseRefused as error:
         return None, str(error)
     except (OSError, sqlite3.Error) as error:
-        return (
-            None,
-            f"{path / LEXICAL} cannot be opened: {without_words(error)}. {REPAIR}",
-        )
+        return (None, f"{path / LEXICAL} cannot be opened: {without_words(error)}. {REPAIR}")

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from pathlib import Path
 
+from shared.config.kinds import place_of, served
 from shared.config.settings import Settings
 from shared.errors import HmemError
-from shared.release.manifest import PLACES
 from shared.vectors.base import ServedBuilder
 from shared.vectors.on_server import served_names
-from shared.vectors.registry import SERVED, served_builder_of
+from shared.vectors.registry import served_builder_of
 
 #: In HMEM_NIGHT_DIR: where indexes of ours are (nightly/index/servers.py).
 SERVERS_FILE = "servers.json"
@@ -18,10 +18,10 @@ SERVERS_FILE = "servers.json"
 
 def follow(settings: Settings, release: Path) -> str | None:
     """Point the aliases at the indexes of this release; why one could not be updated, or None. Does nothing for a release without such indexes."""
-    for name in SERVED:
-        if (release / PLACES[name]).is_file():
+    for name in served():
+        if (release / place_of(name)).is_file():
             try:
-                _builder(settings, name).follow(release / PLACES[name])
+                _builder(settings, name).follow(release / place_of(name))
             except (HmemError, ImportError) as error:
                 return f"Release {release.name} has its vectors on the {name} server, whose alias {settings.index_name} could not be updated: {error}"
     return None
@@ -29,9 +29,13 @@ def follow(settings: Settings, release: Path) -> str | None:
 
 def servers(settings: Settings, releases: Sequence[Path] = ()) -> list[str]:
     """The servers that the settings know of, or one of these releases reads."""
-    known = {"qdrant": settings.qdrant_url, "redis": settings.redis_vectors_url}
-    read = {name for name in SERVED for release in releases if (release / PLACES[name]).is_file()}
-    return [name for name in SERVED if name in settings.indexes or known[name] or name in read]
+    return [
+        name
+        for name in served()
+        if name in settings.indexes
+        or served()[name](settings)
+        or any((one / place_of(name)).is_file() for one in releases)
+    ]
 
 
 def named_in(releases: Sequence[Path]) -> list[str]:

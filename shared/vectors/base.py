@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from shared.config.packages import INDEX_PARTS, how_to_add, missing_package
+from shared.config.kinds import indexes
+from shared.config.packages import how_to_add, missing_package
 from shared.errors import SettingsError
 from shared.ranking.question import Match
 
@@ -167,7 +168,7 @@ class ServedBuilder(Builder, Protocol):
 
 def how_to_install(index: str) -> str | None:
     """What to do where the library of this index is missing; None where it is there, or none is needed."""
-    part = INDEX_PARTS.get(index)
+    part = indexes()[index].part
     return how_to_add(part) if part and missing_package(part) else None
 
 

@@ -12,16 +12,16 @@ from __future__ import annotations
 import re
 import secrets
 from abc import abstractmethod
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, TypeVar
 
 import orjson
 
+from shared.config.kinds import place_of, served
 from shared.errors import IndexServerUnavailable, ReleaseRefused
-from shared.ranking.question import Match
-from shared.release.manifest import PLACES, prove_file, read_manifest
+from shared.release.manifest import prove_file, read_manifest
 from shared.system.files import write_atomic
 from shared.vectors.searching import AskingBackend
 
@@ -77,7 +77,7 @@ def read_served(place: Path) -> Served:
 
 def served_names(release: Path) -> list[str]:
     """The names of a release's indexes on servers."""
-    places = (release / name for name in PLACES.values() if name.endswith(".json"))
+    places = (release / place_of(name) for name in served())
     return [read_served(place).name for place in places if place.is_file()]
 
 
@@ -90,20 +90,16 @@ class ServedBackend(AskingBackend):
     def _connect(self, served: Served) -> None:
         """Find the index; IndexServerUnavailable, or ReleaseRefused if it is gone or holds something else. One of `errors` is mapped."""
 
-    @abstractmethod
-    def _nearest(self, vector: Vectors, chat_id: str, k: int) -> list[Match]:
-        """The chat's k nearest, best first, each proven to be of this chat; may raise one of `errors`. k is 1 or more."""
-
     @property
     def _place(self) -> Path:
-        return self._release / PLACES[self.name]
+        return self._release / place_of(self.name)
 
     def _has_index(self) -> bool:
         return self._place.is_file()
 
     def _open_index(self) -> None:
         prove_file(
-            self._release, read_manifest(self._release), PLACES[self.name]
+            self._release, read_manifest(self._release), place_of(self.name)
         )  # nothing else of the release is read here
         served = read_served(self._place)
         try:
@@ -111,26 +107,21 @@ class ServedBackend(AskingBackend):
         except self.errors as error:
             raise self._unavailable(error) from error
 
-    def search(self, query: str, chat_id: str, k: int) -> list[Match]:
-        return self._asked(query, chat_id, lambda vector: self._nearest(vector, chat_id, k), []) if k >= 1 else []
-
-    def _asked(self, query: str, chat_id: str, ask: Callable[[Vectors], T], nothing: T) -> T:
-        """What the server answers to the vector of a question; `nothing` while the index is closed, and a failure closes it."""
+    def _asked(self, query: str, chat_id: str, ask: Callable[[Vectors], T]) -> T | None:
+        """The same; one of `errors` closes the index."""
         asker = self._asker
-        if self._why is not None or asker is None:
-            return nothing
-        vector = self._asked_in(asker, query, chat_id)
-        try:
-            return ask(vector)
-        except self.errors as error:
-            unavailable = self._unavailable(error)
-            if self._asker is not asker:  # closed meanwhile, and perhaps opened again
-                return nothing
-            self._why = str(unavailable)
-            raise unavailable from error
 
-    def similarities(self, query: str, chat_id: str, chunk_ids: Sequence[str]) -> Vectors:
-        return self.of_nearest(query, chat_id, chunk_ids)
+        def guarded(vector: Vectors) -> T | None:
+            try:
+                return ask(vector)
+            except self.errors as error:
+                unavailable = self._unavailable(error)
+                if self._asker is not asker:  # closed meanwhile, and perhaps opened again
+                    return None
+                self._why = str(unavailable)
+                raise unavailable from error
+
+        return super()._asked(query, chat_id, guarded)
 
     def _unavailable(self, error: Exception) -> IndexServerUnavailable:
         return IndexServerUnavailable(

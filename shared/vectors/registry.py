@@ -6,33 +6,31 @@ from importlib import import_module
 from pathlib import Path
 from typing import cast
 
-from shared.config.settings import INDEXES, Settings
+from shared.config.kinds import indexes
+from shared.config.settings import Settings
 from shared.release.manifest import Manifest
 from shared.vectors.base import Builder, MemoryBackend, NullBackend, ServedBuilder, VectorIndex
 
-#: Indexes that are on a server.
-SERVED = ("qdrant", "redis")
-
 
 def builder_of(name: str, settings: Settings, run: int) -> Builder:
-    """The builder of one of settings.INDEXES, for the release of this run."""
+    """The builder of one of the indexes, for the release of this run."""
     return _index(name).builder(settings, run)
 
 
 def served_builder_of(name: str, settings: Settings, run: int) -> ServedBuilder:
-    """The same, of one of SERVED."""
+    """The same, of one on a server."""
     return cast(ServedBuilder, builder_of(name, settings, run))
 
 
 def backend_of(settings: Settings, path: Path, manifest: Manifest) -> MemoryBackend:
-    """The backend for a release, not opened yet: the one that MEMORY_BACKEND names, for `auto` the first of INDEXES that is there."""
+    """The backend for a release, not opened yet: the one that MEMORY_BACKEND names, for `auto` the first that is there."""
     if settings.without_vectors:
         return NullBackend(settings.without_vectors)
     if why := misfit(settings, manifest):
         return NullBackend(why)
     if not manifest.indexes:
         return NullBackend(f"release {manifest.run} was built without a vector index")
-    wanted = INDEXES if settings.memory_backend == "auto" else (settings.memory_backend,)
+    wanted = [*indexes()] if settings.memory_backend == "auto" else [settings.memory_backend]
     chosen = next(name for name in wanted if name in manifest.indexes)
     return _index(chosen).backend(settings, path, manifest.embedding)
 
@@ -42,7 +40,7 @@ def misfit(settings: Settings, manifest: Manifest) -> str | None:
     named = settings.memory_backend
     if settings.without_vectors or named in manifest.indexes:
         return None
-    if named == "auto" and (not manifest.indexes or not set(INDEXES).isdisjoint(manifest.indexes)):
+    if named == "auto" and (not manifest.indexes or not indexes().keys().isdisjoint(manifest.indexes)):
         return None
     there = (
         f"has its vectors in {', '.join(manifest.indexes)}" if manifest.indexes else "was built without a vector index"

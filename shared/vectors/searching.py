@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, TypeVar
 from weakref import WeakKeyDictionary
 
 from cachetools import LRUCache
@@ -23,6 +23,8 @@ from shared.vectors.base import how_to_install
 if TYPE_CHECKING:
     from shared.embedding.models import Vectors
     from shared.release.chats import ChatTable
+
+T = TypeVar("T")
 
 #: Questions whose vectors are kept: one lookup asks for its vector more than once, and as many lookups as that run at the same time.
 KEPT = 64
@@ -141,19 +143,33 @@ class AskingBackend(ABC):
         """Close whatever has been opened so far, perhaps by a failed attempt."""
 
     @abstractmethod
-    def search(self, query: str, chat_id: str, k: int) -> list[Match]:
-        """As in `MemoryBackend`."""
+    def _nearest(self, vector: Vectors, chat_id: str, k: int) -> list[Match]:
+        """The chat's k nearest of an open index, best first, each proven to be of this chat; empty for an unknown chat. k is 1 or more."""
 
-    @abstractmethod
-    def similarities(self, query: str, chat_id: str, chunk_ids: Sequence[str]) -> Vectors:
-        """As in `MemoryBackend`."""
-
-    def of_nearest(self, query: str, chat_id: str, chunk_ids: Sequence[str]) -> Vectors:
-        """`similarities` of what searches and does not compare: of the chat's nearest MOST_COMPARED only, and of no repeated chunk."""
+    def _compared(self, vector: Vectors, chat_id: str, chunk_ids: Sequence[str]) -> Vectors:
+        """`similarities` of an open index. Here of what only searches: of the nearest MOST_COMPARED, and of no repeated chunk."""
         import numpy as np
 
-        found = {match.chunk_id: match.score for match in self.search(query, chat_id, MOST_COMPARED)}
+        found = {match.chunk_id: match.score for match in self._nearest(vector, chat_id, MOST_COMPARED)}
         return np.array([found.get(chunk_id, np.nan) for chunk_id in chunk_ids], dtype=np.float32)
+
+    def search(self, query: str, chat_id: str, k: int) -> list[Match]:
+        """As in `MemoryBackend`."""
+        return self._asked(query, chat_id, lambda vector: self._nearest(vector, chat_id, k)) or [] if k >= 1 else []
+
+    def similarities(self, query: str, chat_id: str, chunk_ids: Sequence[str]) -> Vectors:
+        """As in `MemoryBackend`."""
+        import numpy as np
+
+        found = self._asked(query, chat_id, lambda vector: self._compared(vector, chat_id, chunk_ids))
+        return np.full(len(chunk_ids), np.nan, dtype=np.float32) if found is None else found
+
+    def _asked(self, query: str, chat_id: str, ask: Callable[[Vectors], T]) -> T | None:
+        """What the index answers to the vector of a question, as it is compared with those of a chat; None while it is closed."""
+        asker = self._asker
+        if self._why is not None or asker is None:
+            return None
+        return ask(centred(asker.vector(query), self.centre(chat_id)))
 
     def vector(self, query: str) -> Vectors | None:
         """As in `MemoryBackend`."""
@@ -168,10 +184,6 @@ class AskingBackend(ABC):
         import numpy as np
 
         return np.frombuffer(stored, "<f4")
-
-    def _asked_in(self, asker: Asker, query: str, chat_id: str) -> Vectors:
-        """The question's vector as it is compared with those of a chat."""
-        return centred(asker.vector(query), self.centre(chat_id))
 
     @property
     def why_not(self) -> str | None:

@@ -19,8 +19,8 @@ from dispatcher.memory.typed.tags import TagKind
 from nightly.imports.formats import formats
 from nightly.pipeline import step_names
 from scripts.generate_docs import all_commands
-from shared.config.settings import INDEXES, Settings, load_settings
-from shared.config.values import MemoryBackend
+from shared.config.kinds import embedders, indexes, memory_backends
+from shared.config.settings import Settings, load_settings
 from shared.embedding.known_models import KNOWN_MODELS
 from shared.wire import keys
 from tests.support.world import REPOSITORY, World
@@ -64,15 +64,15 @@ def depends(*packages: str) -> bool:
 
 
 FEATURES: dict[str, Callable[[], bool]] = {
-    "backends by one variable": lambda: {"none", "summary", "chroma", "redis", "qdrant", "lancedb", "sqlite"} <= set(get_args(MemoryBackend)),
-    "each backend has an index": lambda: {"chroma", "redis", "qdrant", "lancedb", "sqlite"} == set(INDEXES),
-    "embedders": lambda: {"local", "fastembed", "ollama", "none"} == set(get_args(Settings.model_fields["embedder"].annotation)),
+    "backends by one variable": lambda: {"none", "summary", "chroma", "redis", "qdrant", "lancedb", "sqlite"} <= {*memory_backends()},
+    "each backend has an index": lambda: {"chroma", "redis", "qdrant", "lancedb", "sqlite"} == set(indexes()),
+    "embedders": lambda: {"local", "fastembed", "ollama"} == set(embedders()),
     "embedders by day": lambda: has("dispatcher.memory.embedder", "DayEmbedder.query") and has("shared.embedding.open", "open_embedder"),
     "named models": lambda: {one.family for one in KNOWN_MODELS}
     >= {"all-MiniLM-L6-v2", "nomic-embed-text-v1.5", "paraphrase-multilingual-MiniLM-L12-v2"},
     "prefixes and identity of a model": lambda: any(one.query_prefix and one.document_prefix for one in KNOWN_MODELS)
     and has("shared.embedding.models", "EmbeddingIdentity"),
-    "one Ollama client": lambda: has("shared.embedding.ollama_server", *(f"OllamaServer.{name}" for name in ("chat", "embed", "pull"))),
+    "one Ollama client": lambda: has("shared.embedding.ollama.server", *(f"OllamaServer.{name}" for name in ("chat", "embed", "pull"))),
     "PostgreSQL day store": lambda: depends("psycopg") and load_settings(day_store_url="postgresql://h/d").has_day_store,
     "day store by days and range": lambda: has("dispatcher.memory.store.turns", "Turns.get_recent", "Turns.back"),
     "day store by keyword": lambda: has("shared.search.day_items", "DayItems"),

@@ -193,7 +193,7 @@ def test_only_the_settings_read_the_environment() -> None:
         "shared/config/credentials.py",  # finds the file with the secrets, and hands it to children
         "shared/system/faults.py",  # where tests make the process die
         "shared/system/privileges.py",  # HOME, when root becomes another user
-        "shared/embedding/local.py",  # turns a library's telemetry off
+        "shared/embedding/local/embedder.py",  # turns a library's telemetry off
         "dispatcher/installation/environment.py",  # hmem init takes settings from there, and cleans it for services
         "dispatcher/claude/environment.py",  # passes on what the CLI may see
         "dispatcher/features/media/transcription.py",  # passes on what faster-whisper may see

@@ -12,7 +12,8 @@ from redis import Redis
 
 from nightly.night.folder import unfinished_run
 from nightly.pipeline import step_names
-from shared.release.manifest import VECTORS, verify
+from shared.config.kinds import place_of
+from shared.release.manifest import verify
 from shared.search.lexical import LexicalIndex
 from shared.turns.records import Tombstone
 from shared.vectors.sqlite.files import VectorFile
@@ -22,6 +23,8 @@ from tests.nightly.archive.media.kept_media import PHOTO, send, waiting
 from tests.servers.ollama_api import DIGEST, OllamaApi
 from tests.support.night.indexes.chat_tables import accounts, summaries
 from tests.support.world import Live, World
+
+VECTORS = place_of("sqlite")
 
 FORGOTTEN = b"\x89PNG of what is forgotten"
 TURNS = [(f"t{number}", chat, f"note {number} of {chat}: the heron number {number * 7} was seen at the pond. " * (1 + number % 3))

@@ -18,7 +18,7 @@ from http.server import BaseHTTPRequestHandler
 from typing import Any
 
 from shared.embedding.known_models import MINILM
-from shared.embedding.local import LocalEmbedder
+from shared.embedding.local.embedder import LocalEmbedder
 from tests.servers.loopback import Answering, Loopback
 
 #: Characters of a text that is not refused.

@@ -147,9 +147,10 @@ def _written(turns: Sequence[Turn], settings: Settings) -> Iterator[str]:
     from contextlib import closing
 
     from dispatcher.memory.session_summary import record_of
+    from shared.embedding.ollama.feature import OllamaSettings
     from shared.embedding.open import open_ollama
 
-    patient = settings.model_copy(update={"ollama_timeout": min(settings.ollama_timeout, MODEL_SECONDS)})
+    patient = settings.changed(ollama_timeout=min(settings.of(OllamaSettings).ollama_timeout, MODEL_SECONDS))
     record = record_of(turns, lambda at: f"{datetime.fromtimestamp(at, settings.timezone):%H:%M}")
     prompt = PROMPT.format(lines=YESTERDAY_LINES, record=record)
     with closing(open_ollama(patient)) as server:

@@ -6,7 +6,7 @@ from pydantic import Field, field_validator
 
 from shared.config import values
 from shared.config.feature_settings import FeatureSettings
-from shared.config.values import BlankIsUnset, ClockTime
+from shared.config.values import BlankIsUnset, ClockTime, HttpUrl
 
 
 class DigestSettings(FeatureSettings):
@@ -14,7 +14,7 @@ class DigestSettings(FeatureSettings):
         "", description="id of the owner's chat, which gets the morning report and the alarms; empty: none"
     )
     report_at: ClockTime = Field("08:00", description="when the report and the digests are sent, in CHAT_TIMEZONE")
-    heartbeat_url: BlankIsUnset[str] = Field(
+    heartbeat_url: BlankIsUnset[HttpUrl] = Field(
         None,
         description="called after each good night, so that a host that is down is noticed elsewhere (healthchecks.io, Uptime Kuma)",
         repr=False,
@@ -32,8 +32,3 @@ class DigestSettings(FeatureSettings):
         if "," in value:
             raise ValueError("write one chat id, such as 9912")
         return values.chat_ids(value.strip())
-
-    @field_validator("heartbeat_url")
-    @classmethod
-    def _owner_url(cls, value: str | None) -> str | None:
-        return None if value is None else values.http_url(value, "https://hc-ping.com/…").rstrip("/")

@@ -51,6 +51,7 @@ HANDED_ON = (
     "chat_timezone",
     "log_level",
     "log_json",
+    "memory_mcp",
 )
 #: Settings that may contain a password: never in an environment.
 BY_PIPE = ("redis_url", "day_store_url")
@@ -146,15 +147,13 @@ class MemoryServer:
 
 def environment(settings: Settings) -> dict[str, str]:
     """The variables that give the server the same settings, with an empty settings file instead of ours."""
-    own = {"MEMORY_MCP": settings.of(McpSettings).memory_mcp}
-    return {"HMEM_CONFIG": os.devnull} | own | written(settings, HANDED_ON)
+    return {"HMEM_CONFIG": os.devnull} | written(settings, HANDED_ON)
 
 
 def written(settings: Settings, names: Sequence[str]) -> dict[str, str]:
     """Settings as environment variables."""
-    values = {name.upper(): getattr(settings, name) for name in names}
     return {
-        name: str(value).lower() if isinstance(value, bool) else str(value)
-        for name, value in values.items()
-        if value is not None
+        name.upper(): str(value).lower() if isinstance(value, bool) else str(value)
+        for name, _, value in settings.every()
+        if name in names and value is not None
     }

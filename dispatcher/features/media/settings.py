@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from pydantic import Field, SecretStr, field_validator
+from pydantic import Field, SecretStr
 
 from shared.config.feature_settings import FeatureSettings
-from shared.config.values import BlankIsUnset, http_url
+from shared.config.values import BlankIsUnset, HttpUrl
 
 
 class MediaSettings(FeatureSettings):
@@ -14,7 +14,7 @@ class MediaSettings(FeatureSettings):
         description="keep the files of messages themselves for ever: in the archive, in its mirror and in exports, until they are forgotten",
     )
 
-    transcribe_url: BlankIsUnset[str] = Field(
+    transcribe_url: BlankIsUnset[HttpUrl] = Field(
         None,
         description="a server that transcribes recordings as OpenAI's /v1/audio/transcriptions does, such as http://127.0.0.1:8000; unset: none",
         repr=False,
@@ -31,8 +31,3 @@ class MediaSettings(FeatureSettings):
         False,
         description="send what Claude makes in the chat's directory, by Bash or a tool of an MCP server (the CLI's Write may not write there)",
     )
-
-    @field_validator("transcribe_url")
-    @classmethod
-    def _transcribe_address(cls, value: str | None) -> str | None:
-        return None if value is None else http_url(value, "http://127.0.0.1:8000")

@@ -6,11 +6,11 @@ from pydantic import Field, field_validator
 
 from shared.config import values
 from shared.config.feature_settings import FeatureSettings
-from shared.config.values import BlankIsUnset
+from shared.config.values import BlankIsUnset, HttpUrl
 
 
 class WebSettings(FeatureSettings):
-    web_origin: BlankIsUnset[str] = Field(
+    web_origin: BlankIsUnset[HttpUrl] = Field(
         None, description="with a proxy that has TLS: how browsers reach the page, such as https://memory.example.org"
     )
     web_proxy: str = Field(
@@ -21,8 +21,3 @@ class WebSettings(FeatureSettings):
     @classmethod
     def _web_proxy(cls, value: str) -> str:
         return values.ip_address(value)
-
-    @field_validator("web_origin")
-    @classmethod
-    def _origin(cls, value: str | None) -> str | None:
-        return None if value is None else values.http_url(value, "https://memory.example.org").rstrip("/")

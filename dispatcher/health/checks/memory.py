@@ -9,9 +9,11 @@ from pathlib import Path
 from dispatcher.chat_data.forget.journal import unfinished_names
 from dispatcher.health.findings import Fault, Finding, Setup, ok, problem, skipped, warning
 from dispatcher.memory.tombstones import Forgotten
+from shared.config.kinds import served
 from shared.config.settings import Settings
 from shared.embedding.known_models import name_of
 from shared.embedding.models import Embedder
+from shared.embedding.ollama.feature import OllamaSettings
 from shared.embedding.open import open_embedder
 from shared.errors import HmemError, IndexServerUnavailable, ReleaseRefused, SettingsError
 from shared.release.manifest import (
@@ -20,7 +22,7 @@ from shared.release.manifest import (
     read_manifest,
 )
 from shared.vectors.base import how_to_install
-from shared.vectors.registry import SERVED, backend_of, misfit, served_builder_of
+from shared.vectors.registry import backend_of, misfit, served_builder_of
 from shared.vectors.searching import AskingBackend
 from shared.wire import keys
 
@@ -42,8 +44,8 @@ def check_embedder(setup: Setup) -> Finding:
 
 
 def _open(settings: Settings) -> Embedder | None:
-    limit = min(settings.ollama_timeout, OLLAMA_SECONDS)
-    return open_embedder(settings.model_copy(update={"ollama_timeout": limit}))
+    limit = min(settings.of(OllamaSettings).ollama_timeout, OLLAMA_SECONDS)
+    return open_embedder(settings.changed(ollama_timeout=limit))
 
 
 def check_vectors(setup: Setup) -> Finding:
@@ -102,7 +104,7 @@ def _cannot_open(settings: Settings, release: Path, manifest: Manifest, name: st
         chosen.close()
     if why is None:
         return None
-    code = IndexServerUnavailable if name in SERVED else SettingsError if how_to_install(name) else ReleaseRefused
+    code = IndexServerUnavailable if name in served() else SettingsError if how_to_install(name) else ReleaseRefused
     fix = (
         "Fix that, or set MEMORY_BACKEND to another index of the release; until then memory is searched by words only."
     )
@@ -111,7 +113,7 @@ def _cannot_open(settings: Settings, release: Path, manifest: Manifest, name: st
 
 def _may_lose_vectors(settings: Settings, name: str) -> Finding | None:
     """Why a night would refuse the server of an index that answers, or None."""
-    if name not in SERVED:
+    if name not in served():
         return None
     try:
         served_builder_of(name, settings, 0).refuse_unless_usable()

@@ -11,7 +11,7 @@ import orjson
 import typer
 
 from dispatcher.cli.arguments import Json
-from shared.config.settings import INDEXES
+from shared.config import kinds
 from shared.errors import InvalidInput
 from shared.system.command import print_json, start
 from shared.system.files import make_dir, write_atomic
@@ -23,7 +23,9 @@ if TYPE_CHECKING:
 def indexes(
     turns: Annotated[list[int] | None, typer.Option(help="Number of turns; repeatable.")] = None,
     chats: Annotated[int | None, typer.Option(help="Number of chats of equal size; default: 20.")] = None,
-    backends: Annotated[str, typer.Option(help="Backends to measure, separated by commas.")] = ",".join(INDEXES),
+    backends: Annotated[str, typer.Option(help="Backends to measure, separated by commas.")] = ",".join(
+        kinds.indexes()
+    ),
     new: Annotated[int, typer.Option(help="Number of new turns of the next night.")] = 1000,
     queries: Annotated[int, typer.Option(help="Number of questions.")] = 200,
     limit: Annotated[float, typer.Option(help="Time limit of one build in seconds.")] = 600.0,

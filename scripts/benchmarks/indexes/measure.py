@@ -24,13 +24,14 @@ from nightly.night.target import transfer
 from scripts.benchmarks.indexes.corpus import CorpusMaker, MadeUp, Questions, Say
 from scripts.benchmarks.indexes.probe import Task, identity, release_of
 from shared.config.credentials import for_child
-from shared.config.settings import INDEXES, Settings
+from shared.config.kinds import indexes, place_of, served
+from shared.config.settings import Settings
 from shared.embedding.open import open_embedder
 from shared.errors import HmemError, InvalidInput, PublishFailed, StorageError
-from shared.release.manifest import PLACES, Manifest, seal
+from shared.release.manifest import Manifest, seal
 from shared.system.files import make_dir, remove_tree, sha256_file
 from shared.system.processes import last_line, module_command, run_bounded
-from shared.vectors.registry import SERVED, builder_of, served_builder_of
+from shared.vectors.registry import builder_of, served_builder_of
 
 if TYPE_CHECKING:
     from shared.embedding.models import Vectors
@@ -48,7 +49,7 @@ class Plan:
     """What is measured."""
 
     turns: tuple[int, ...]
-    backends: tuple[str, ...] = INDEXES
+    backends: tuple[str, ...] = ("sqlite", "chroma", "lancedb", "qdrant", "redis")
     chats: int | None = None
     new: int = 1000
     queries: int = 200
@@ -62,12 +63,12 @@ class Plan:
         """InvalidInput with one sentence."""
         if not self.turns or min(self.turns) < 1:
             raise InvalidInput("--turns must be 1 or more, so that there is something to find.")
-        if unknown := [name for name in self.backends if name not in INDEXES]:
+        if unknown := [name for name in self.backends if name not in indexes()]:
             raise InvalidInput(
-                f"--backends: {unknown[0]!r} is not one of {', '.join(INDEXES)}. Name some of these, separated by commas."
+                f"--backends: {unknown[0]!r} is not one of {', '.join(indexes())}. Name some of these, separated by commas."
             )
         if not self.backends:
-            raise InvalidInput(f"--backends is empty. Name some of {', '.join(INDEXES)}, separated by commas.")
+            raise InvalidInput(f"--backends is empty. Name some of {', '.join(indexes())}, separated by commas.")
         if self.chats is not None and not 1 <= self.chats <= min(self.turns):
             raise InvalidInput(
                 f"--chats {self.chats} does not fit {min(self.turns):,} turns: each chat has at least one. Use 1 to {min(self.turns):,}."
@@ -152,11 +153,13 @@ class Bench:
         return row
 
     def _refuse(self, settings: Settings, row: Row) -> None:
-        if row.backend == "redis" and settings.redis_vectors_url is None:
+        server = served().get(row.backend)
+        address = server(settings) if server else None
+        if row.backend == "redis" and address is None:
             raise _Stopped(
                 "not available", "REDIS_VECTORS_URL is not set, and the Redis of the queue is not to be filled"
             )
-        if row.backend == "qdrant" and settings.qdrant_url is None:
+        if row.backend == "qdrant" and address is None:
             raise _Stopped("not available", "QDRANT_URL is not set")
         try:
             builder_of(row.backend, settings, 1).refuse_unless_usable()
@@ -187,7 +190,7 @@ def _place(settings: Settings, name: str, scratch: Path, say: Say) -> Iterator[P
         yield folder
     finally:
         remove_tree(folder)
-        if name in SERVED:
+        if name in served():
             _sweep(settings, name, say)
 
 
@@ -215,21 +218,21 @@ class _Measuring:
         row, shape = self.row, self.made.shape
         self._say("building")
         row.build_seconds = self._build(1)
-        index = release_of(self.folder, 1) / PLACES[row.backend]
-        if row.backend not in SERVED:
+        index = release_of(self.folder, 1) / place_of(row.backend)
+        if row.backend not in served():
             row.bytes, row.files = _size(index)
         self._say("asking")
         self._read()
         self._say(f"building with {shape.new:,} new turns")
         row.next_build_seconds = self._build(2, grown=True, earlier=1)
-        if row.backend in SERVED:
+        if row.backend in served():
             sent = shape.new if row.backend == "redis" else shape.rows
             row.moved_bytes, row.moved_at_least = sent * 4 * shape.dimensions, True
         else:
             row.moved_bytes = moved(self.folder)
         remove_tree(release_of(self.folder, 2))
         self._say(f"building all {shape.rows:,} from scratch")
-        if row.backend in SERVED:  # or there would be rows to reuse
+        if row.backend in served():  # or there would be rows to reuse
             _sweep(self.settings, row.backend, self.say)
         row.rebuild_seconds = self._build(3, grown=True)
 

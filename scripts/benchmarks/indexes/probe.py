@@ -20,10 +20,11 @@ import numpy as np
 import orjson
 
 from scripts.benchmarks.indexes.corpus import Shape, chat_id, read_vectors
+from shared.config.kinds import place_of
 from shared.config.settings import Settings, load_settings
 from shared.embedding.models import DocumentVectors, EmbeddingIdentity
 from shared.errors import EmbeddingError, HmemError
-from shared.release.manifest import PLACES, read_manifest
+from shared.release.manifest import read_manifest
 from shared.release.parts import Earlier
 from shared.system.privileges import close_to_others
 from shared.vectors.registry import backend_of, builder_of
@@ -91,7 +92,7 @@ class Known:
 def build(task: Task) -> dict[str, Any]:
     """Seconds of one build, with the import of its library as in a night."""
     settings, shape, folder = _settings(task), Shape(**task.shape), Path(task.folder)
-    builder, place = builder_of(task.backend, settings, task.run), PLACES[task.backend]
+    builder, place = builder_of(task.backend, settings, task.run), place_of(task.backend)
     corpus = shape.corpus(read_vectors(Path(task.vectors)), grown=task.grown)
     earlier = _earlier(task, shape, release_of(folder, task.earlier) / place) if task.earlier else None
     started = time.perf_counter()

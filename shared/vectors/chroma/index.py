@@ -18,12 +18,13 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from shared.config.kinds import place_of
 from shared.config.settings import Settings
 from shared.embedding.models import EmbeddingIdentity
 from shared.errors import ReleaseRefused, StorageError
 from shared.ranking.question import Match
 from shared.release.integrity import check_database, damage_named, open_closed, private_copy, refuse_leftovers
-from shared.release.manifest import CHROMA, verify
+from shared.release.manifest import verify
 from shared.release.parts import Earlier
 from shared.system.files import PrivateDir, make_dir
 from shared.vectors.base import Checked, Corpus, VectorIndex, refuse_without_library
@@ -212,7 +213,7 @@ def _is_stored(collection: chromadb.Collection, chunk_id: str, vector: Vectors) 
 def open_view(release: Path, views: Path) -> PrivateDir:
     """A private copy of a release's index, to be removed after use."""
     view = PrivateDir(views)
-    private_copy(release / CHROMA, view.path)
+    private_copy(release / place_of("chroma"), view.path)
     return view
 
 
@@ -228,18 +229,14 @@ class ChromaBackend(AskingBackend):
         self._collections: dict[str, Any] = {}
 
     def _has_index(self) -> bool:
-        return (self._release / CHROMA).is_dir()
+        return (self._release / place_of("chroma")).is_dir()
 
     def _open_index(self) -> None:
         verify(self._release)
         self._view = open_view(self._release, self._settings.hmem_state_dir / VIEWS)
         self._client = _client(self._view.path)
 
-    def search(self, query: str, chat_id: str, k: int) -> list[Match]:
-        asker = self._asker
-        if self._why is not None or asker is None or k < 1:
-            return []
-        vector = self._asked_in(asker, query, chat_id)
+    def _nearest(self, vector: Vectors, chat_id: str, k: int) -> list[Match]:
         with self._lock:
             collection = self._collection(chat_id)
             if collection is None:
@@ -247,9 +244,6 @@ class ChromaBackend(AskingBackend):
             answer = collection.query(query_embeddings=[vector], n_results=k, include=["distances"])
         ids, distances = answer["ids"][0], answer["distances"][0]
         return [Match(chunk_id, 1.0 - float(distance)) for chunk_id, distance in zip(ids, distances, strict=True)]
-
-    def similarities(self, query: str, chat_id: str, chunk_ids: Sequence[str]) -> Vectors:
-        return self.of_nearest(query, chat_id, chunk_ids)
 
     def _collection(self, chat_id: str) -> Any:
         """The chat's collection, or None; its own record of the chat id is compared, whatever its name says."""

@@ -22,11 +22,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import orjson
 
+from shared.config.kinds import place_of
 from shared.config.settings import Settings
 from shared.embedding.models import EmbeddingIdentity
 from shared.errors import HmemError, StorageError
 from shared.ranking.question import Match
-from shared.release.manifest import LANCEDB, verify
+from shared.release.manifest import verify
 from shared.release.parts import Earlier
 from shared.system.files import PrivateDir, make_dir
 from shared.vectors.base import Checked, Corpus, VectorIndex, refuse_without_library
@@ -287,27 +288,23 @@ class LanceBackend(AskingBackend):
         self._index: LanceIndex | None = None
         self._view: PrivateDir | None = None
 
-    def search(self, query: str, chat_id: str, k: int) -> list[Match]:
-        asker, index = self._asker, self._index
-        if self._why is not None or asker is None or index is None:
-            return []
-        return index.nearest(self._asked_in(asker, query, chat_id), chat_id, k)
+    def _nearest(self, vector: Vectors, chat_id: str, k: int) -> list[Match]:
+        index = self._index
+        return index.nearest(vector, chat_id, k) if index else []
 
-    def similarities(self, query: str, chat_id: str, chunk_ids: Sequence[str]) -> Vectors:
+    def _compared(self, vector: Vectors, chat_id: str, chunk_ids: Sequence[str]) -> Vectors:
         """Of all chunks, repeated ones too, compared in memory."""
-        asker, index = self._asker, self._index
-        chat = index.chat(chat_id) if index and self._why is None else None
-        if asker is None or chat is None:
-            return np.full(len(chunk_ids), np.nan, dtype=np.float32)
-        return chat.compare(self._asked_in(asker, query, chat_id), chunk_ids)
+        index = self._index
+        chat = index.chat(chat_id) if index else None
+        return chat.compare(vector, chunk_ids) if chat else np.full(len(chunk_ids), np.nan, dtype=np.float32)
 
     def _has_index(self) -> bool:
-        return (self._release / LANCEDB).is_dir()
+        return (self._release / place_of("lancedb")).is_dir()
 
     def _open_index(self) -> None:
         verify(self._release)
         self._view = PrivateDir(self._settings.hmem_state_dir / VIEWS)
-        _link_tree(self._release / LANCEDB, self._view.path)
+        _link_tree(self._release / place_of("lancedb"), self._view.path)
         self._index = LanceIndex(self._view.path, self._indexed_with.dimensions if self._indexed_with else 0)
 
     def _close_index(self) -> None:

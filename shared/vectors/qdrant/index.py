@@ -33,6 +33,7 @@ from shared.turns.message_origin import is_group
 from shared.vectors import on_server
 from shared.vectors.base import Checked, Corpus, VectorIndex, refuse_without_library
 from shared.vectors.on_server import SELF_CHECK_EVERY, Served, ServedBackend, is_left_over, read_served
+from shared.vectors.qdrant.feature import QdrantSettings
 from shared.vectors.qdrant.server import NoAnswer, SharedClient, answered, client_of, patiently
 
 if TYPE_CHECKING:
@@ -160,7 +161,7 @@ class QdrantBuilder:
 
     def refuse_unless_usable(self) -> None:
         refuse_without_library("qdrant")
-        if self._settings.qdrant_url is None:
+        if self._settings.of(QdrantSettings).qdrant_url is None:
             raise SettingsError(
                 "NIGHT_INDEXES names qdrant, but QDRANT_URL is not set. Set it, or change NIGHT_INDEXES."
             )

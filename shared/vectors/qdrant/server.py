@@ -20,6 +20,7 @@ from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_expo
 from shared.config.settings import Settings
 from shared.errors import SettingsError
 from shared.vectors.on_server import first_line
+from shared.vectors.qdrant.feature import QdrantSettings
 
 if TYPE_CHECKING:
     import ssl
@@ -91,19 +92,20 @@ def _trusted() -> ssl.SSLContext:
 
 def client_of(settings: Settings, seconds: float) -> Any:
     """A client of the server that the settings name, which waits no longer than this for each part of an answer. Nothing is asked yet."""
-    if settings.qdrant_url is None:
+    chosen = settings.of(QdrantSettings)
+    if chosen.qdrant_url is None:
         raise SettingsError("the qdrant index needs a server: set QDRANT_URL, such as http://127.0.0.1:6333")
     import httpx
     from qdrant_client import QdrantClient
 
-    key = settings.qdrant_api_key.get_secret_value() if settings.qdrant_api_key else ""
+    key = chosen.qdrant_api_key.get_secret_value() if chosen.qdrant_api_key else ""
     if not (key.isascii() and key.isprintable()):  # the error of the library would show it
         raise SettingsError(
             "QDRANT_API_KEY contains characters that are not allowed in a key (a line break?); set it again"
         )
     with answered():
         return QdrantClient(
-            url=settings.qdrant_url,
+            url=chosen.qdrant_url,
             headers={"api-key": key} if key else None,
             timeout=math.ceil(seconds),
             check_compatibility=False,

@@ -71,16 +71,11 @@ class RedisBackend(ServedBackend):
         found = self._found
         return sets.scored(*found, chat_id, vector, k) if found is not None else []
 
-    def similarities(self, query: str, chat_id: str, chunk_ids: Sequence[str]) -> Vectors:
+    def _compared(self, vector: Vectors, chat_id: str, chunk_ids: Sequence[str]) -> Vectors:
         """Of all chunks that have a vector, in a chat of more than sets.MOST_TOLD of the nearest ones; NaN for a repeated chunk."""
-        known: dict[str, float] = {}
-        if chunk_ids:
-            known = self._asked(query, chat_id, lambda vector: self._all(vector, chat_id), known)
+        found = self._found if chunk_ids else None
+        known = {one.chunk_id: one.score for one in sets.scored(*found, chat_id, vector)} if found else {}
         return np.array([known.get(chunk_id, np.nan) for chunk_id in chunk_ids], dtype=np.float32)
-
-    def _all(self, vector: Vectors, chat_id: str) -> dict[str, float]:
-        found = self._found
-        return {one.chunk_id: one.score for one in sets.scored(*found, chat_id, vector)} if found is not None else {}
 
     def _close_index(self) -> None:
         client, self._client, self._found = self._client, None, None

@@ -11,6 +11,7 @@ from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_expo
 from shared.config.settings import Settings
 from shared.errors import IndexServerUnavailable, SettingsError
 from shared.vectors.on_server import first_line
+from shared.vectors.redis.feature import RedisVectorSettings
 from shared.wire.client import asking_once, open_redis
 
 T = TypeVar("T")
@@ -22,7 +23,7 @@ ATTEMPTS = 5
 def connected(settings: Settings, seconds: float) -> redis.Redis:
     """A client that waits no longer for one answer, and asks once; in RESP2, in which scores are a flat list."""
     policy = asking_once(seconds, connect=min(seconds, 5.0), protocol=2)
-    return open_redis(settings.redis_vectors_url or settings.redis_url, policy)
+    return open_redis(settings.of(RedisVectorSettings).redis_vectors_url or settings.redis_url, policy)
 
 
 def refuse_server(client: redis.Redis) -> None:

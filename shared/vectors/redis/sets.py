@@ -186,13 +186,7 @@ class _Sender:
             pipe.execute()
 
 
-def put(
-    client: redis.Redis,
-    served: Served,
-    corpus: Corpus,
-    base: str | None,
-    patiently: Patiently,
-) -> int:
+def put(client: redis.Redis, served: Served, corpus: Corpus, base: str | None, patiently: Patiently) -> int:
     """Make a release of the corpus, from the release `base` on; returns how many rows were sent.
 
     Its totals come last, so a release that is not whole is never opened; until then its hash protects the parts that it shares.

@@ -15,24 +15,18 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from shared.config.kinds import place_of
 from shared.config.settings import Settings
 from shared.embedding.models import EmbeddingIdentity
 from shared.errors import ReleaseRefused
 from shared.ranking.question import Match
 from shared.release.integrity import check_database, damage_named
-from shared.release.manifest import VECTORS, prove_folder, read_manifest
+from shared.release.manifest import prove_folder, read_manifest
 from shared.release.parts import Earlier, begin, new_part, part_files
 from shared.vectors.base import Checked, Corpus, VectorIndex
 from shared.vectors.searching import AskingBackend
 from shared.vectors.sqlite.chats import ChatVectors
-from shared.vectors.sqlite.files import (
-    LAYOUT,
-    STORED,
-    VectorFile,
-    read_part,
-    read_repeats,
-    write_part,
-)
+from shared.vectors.sqlite.files import LAYOUT, STORED, VectorFile, read_part, read_repeats, write_part
 
 if TYPE_CHECKING:
     from shared.embedding.models import Vectors
@@ -131,26 +125,25 @@ class SqliteBackend(AskingBackend):
         super().__init__(settings, release, indexed_with)
         self._file: VectorFile | None = None
 
-    def search(self, query: str, chat_id: str, k: int) -> list[Match]:
-        asker, chat = self._asker, self._chat(chat_id)
-        return chat.nearest(self._asked_in(asker, query, chat_id), k) if asker and chat else []
+    def _nearest(self, vector: Vectors, chat_id: str, k: int) -> list[Match]:
+        return self._chat(chat_id, vector).nearest(vector, k)
 
-    def similarities(self, query: str, chat_id: str, chunk_ids: Sequence[str]) -> Vectors:
-        asker, chat = self._asker, self._chat(chat_id)
-        if asker is None or chat is None:
-            return np.full(len(chunk_ids), np.nan, dtype=np.float32)
-        return chat.compare(self._asked_in(asker, query, chat_id), chunk_ids)
+    def _compared(self, vector: Vectors, chat_id: str, chunk_ids: Sequence[str]) -> Vectors:
+        return self._chat(chat_id, vector).compare(vector, chunk_ids)
 
-    def _chat(self, chat_id: str) -> ChatVectors | None:
+    def _chat(self, chat_id: str, vector: Vectors) -> ChatVectors:
+        """Without any row for an unknown chat."""
         file = self._file
-        return file.chat(chat_id) if file and self._why is None else None
+        return (file.chat(chat_id) if file else None) or ChatVectors([], vector[None][:0], {})
 
     def _has_index(self) -> bool:
-        return bool(part_files(self._release / VECTORS))
+        return bool(part_files(self._release / place_of("sqlite")))
 
     def _open_index(self) -> None:
-        prove_folder(self._release, read_manifest(self._release), VECTORS)
-        self._file = VectorFile(self._release / VECTORS, self._indexed_with.dimensions if self._indexed_with else 0)
+        prove_folder(self._release, read_manifest(self._release), place_of("sqlite"))
+        self._file = VectorFile(
+            self._release / place_of("sqlite"), self._indexed_with.dimensions if self._indexed_with else 0
+        )
 
     def _close_index(self) -> None:
         if self._file is not None:

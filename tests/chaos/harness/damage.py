@@ -14,8 +14,11 @@ from functools import partial
 from pathlib import Path
 from random import Random
 
-from shared.release.manifest import CHATS, CHROMA, LEXICAL, MANIFEST
+from shared.config.kinds import place_of
+from shared.release.manifest import CHATS, LEXICAL, MANIFEST
 from shared.system.files import remove_tree
+
+CHROMA = place_of("chroma")
 
 #: A pipe is opened by the check itself after this time, lest a reader that waits for it waits for ever.
 HELD_UP_SECONDS = 4.0

@@ -32,7 +32,7 @@ from tests.support.world import REPOSITORY, World
 #: Functions that keep results for the life of the process, and why no forgetting concerns them.
 NO_WORDS = {
     "shared/search/lookup.py:_terms_of_each": "the terms of words in tables of ours", "shared/text/language.py:_model": "the model of languages",
-    "shared/embedding/open.py:_shipped": "the embedder", "shared/vectors/qdrant/server.py:_trusted": "certificates",
+    "shared/embedding/local/embedder.py:_shared": "the embedder", "shared/vectors/qdrant/server.py:_trusted": "certificates",
     "dispatcher/prompt/budget.py:_frames": "sizes of templates", "dispatcher/memory/store/rows.py:_entering": "a statement",
     "dispatcher/memory/store/turns.py:_upsert": "a statement", "shared/text/dates/calendar_words.py:_whole": "patterns, by the tables' own words",
     "shared/text/dates/named_times.py:_rules": "rules, by language", "shared/text/translations/__init__.py:_catalog": "our own texts",
@@ -41,6 +41,7 @@ NO_WORDS = {
     "shared/wire/users.py:users": "our own table", "dispatcher/memory/typed/duplicates.py:_counted": "words of the calendar",
     "dispatcher/memory/dates/coming_times.py:_clocks": "our own phrases", "dispatcher/memory/dates/coming_times.py:_phrase": "our own phrases",
     "shared/text/dates/named_times.py:_placeholders": "our own phrases",
+    "shared/config/kinds.py:indexes": "our own", "shared/config/kinds.py:embedders": "our own",
     "shared/hooks.py:features": "our own features", "shared/config/feature_settings.py:feature_settings": "their models",
 }  # fmt: skip
 

@@ -19,7 +19,7 @@ from nightly.backfill.rebuild import rebuild_archive
 from nightly.night.folder import unfinished_run
 from nightly.night.progress import Reporter
 from shared.embedding.known_models import MINILM
-from shared.embedding.local import LocalEmbedder
+from shared.embedding.local.embedder import LocalEmbedder
 from shared.embedding.models import EmbeddingIdentity
 from shared.errors import EmbeddingError
 from shared.release.manifest import read_manifest

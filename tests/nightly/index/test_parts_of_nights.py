@@ -10,13 +10,16 @@ import pytest
 
 from nightly.index import previous
 from nightly.steps import build
-from shared.release.manifest import LEXICAL, VECTORS
+from shared.config.kinds import place_of
+from shared.release.manifest import LEXICAL
 from shared.release.parts import FANOUT, part_files
 from shared.search import lexical
 from shared.turns.chunk import Chunk
 from tests.nightly.index.test_previous import Died
 from tests.support.night.builds import Nights, said
-from tests.support.night.indexes.equal import same
+from tests.support.night.indexes.equal import chunks_in, same
+
+VECTORS = place_of("sqlite")
 
 
 def names(place: Path) -> list[str]:
@@ -69,7 +72,7 @@ def test_a_night_with_nothing_new_writes_no_part(nights: Nights) -> None:
 
 
 def _newest_words(nights: Nights) -> set[str]:
-    return {one for ids in lexical.part_ids(part_files(nights.built / LEXICAL)[-1]).values() for one in ids}
+    return {chunk.chunk_id for chunk in chunks_in(part_files(nights.built / LEXICAL)[-1])}
 
 
 @pytest.mark.parametrize("night", [1, 2, 3])

@@ -13,10 +13,14 @@ from typing import Any
 import pytest
 
 from nightly.index import keeping, previous
-from shared.release.manifest import CHROMA, LEXICAL
+from shared.config.kinds import place_of
+from shared.release.manifest import LEXICAL
 from shared.turns.chunk import Chunk
 from shared.vectors.chroma import index as chroma
 from tests.support.night.builds import Nights, said, talk
+
+CHROMA = place_of("chroma")
+VECTORS = place_of("sqlite")
 
 
 def test_an_index_that_only_grew_is_added_to_and_equals_a_new_one(nights: Nights, tmp_path: Path) -> None:

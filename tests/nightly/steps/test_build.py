@@ -11,8 +11,9 @@ import pytest
 from nightly.index import previous
 from nightly.index.chunk_file import ChunkFolder
 from nightly.index.rows import read_rows
+from shared.config.kinds import place_of
 from shared.errors import LedgerMismatch, ReleaseRefused
-from shared.release.manifest import CHROMA, LEXICAL, PLACES, VECTORS
+from shared.release.manifest import LEXICAL
 from shared.search import lexical
 from tests.support.night.builds import Nights, said, talk
 
@@ -28,12 +29,12 @@ def test_a_build_counts_what_each_chat_has_and_leaves_only_its_files(tmp_path: P
         "-100123": {"keywords": 3, "vectors": 3, "repeated": 0, "not_embedded": 0},
         "77": {"keywords": 1, "vectors": 0, "repeated": 0, "not_embedded": 1},
     }
-    places = {LEXICAL, *(PLACES[name] for name in indexes)}
+    places = {LEXICAL, *(place_of(name) for name in indexes)}
     assert {
         name: value for name, value in result.items() if name not in ("indexed", "proven", "places", "known", "rows")
     } == more
     assert {path.name for path in night.output("build").iterdir()} == {"result.json", *places}
-    held = {LEXICAL: 9, VECTORS: 8, CHROMA: 7}  # chunks; vectors and what repeats one; vectors
+    held = {LEXICAL: 9, "vectors": 8, "chroma": 7}  # chunks; vectors and what repeats one; vectors
     rows = {
         place: record.get("parts", {}).get("1.sqlite") or _counted(record) for place, record in result["places"].items()
     }
@@ -84,4 +85,4 @@ def test_no_texts_with_vectors_make_an_empty_index(tmp_path: Path) -> None:
     nights = Nights(tmp_path, "sqlite,chroma")
     _, result = nights.build([said("1", 1)], refused={"t1-1:user#1": "too long"})
     assert result["indexed"] == {"1": {"keywords": 1, "vectors": 0, "repeated": 0, "not_embedded": 1}}
-    assert [path.name for path in (nights.built / VECTORS).iterdir()] == ["1.sqlite"]
+    assert [path.name for path in (nights.built / "vectors").iterdir()] == ["1.sqlite"]

@@ -138,7 +138,7 @@ def test_what_was_erased_is_in_no_note(noted: World, ollama: OllamaApi) -> None:
 def test_the_vectors_of_erased_notes_go_with_them(world: World, ollama: OllamaApi) -> None:
     from nightly.index.vector_cache import NOTES, forget
     from shared.embedding.known_models import MINILM
-    from shared.embedding.local import LocalEmbedder
+    from shared.embedding.local.embedder import LocalEmbedder
 
     world.environment = {"NOTES_MODEL": "llama3.2", "OLLAMA_URL": ollama.url}
     world.say("t1", "The boiler stopped again.")

@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 
 from shared.config.installation import IMAGE_MARKER
-from shared.config.packages import EMBEDDER_PARTS, INDEX_PARTS, PACKAGES, how_to_add, part_of
-from shared.config.settings import INDEXES, load_settings
+from shared.config.kinds import embedders, indexes
+from shared.config.packages import PACKAGES, how_to_add, part_of
+from shared.config.settings import load_settings
 from tests.support.processes.hidden_packages import hide
 from tests.support.world import REPOSITORY, World
 
@@ -44,7 +45,7 @@ def test_an_unknown_part_is_refused_with_the_list(wrong: tuple[str, ...]) -> Non
 
 def test_the_table_of_packages_is_that_of_the_project() -> None:
     assert set(PACKAGES) == PARTS
-    assert set(INDEX_PARTS) | {"sqlite", "redis"} == set(INDEXES)
+    assert {one.part for one in indexes().values()} - {None} | {one.part for one in embedders().values()} <= PARTS
     for part, packages in PACKAGES.items():
         assert len(EXTRAS[part]) == len(packages), part
     assert part_of("aiogram.types") == "telegram"
@@ -52,7 +53,6 @@ def test_the_table_of_packages_is_that_of_the_project() -> None:
     assert {"chroma", "local"} <= set(re.findall(r"[\w-]+", EXTRAS["day"][0])) & set(
         re.findall(r"[\w-]+", EXTRAS["night"][0])
     )
-    assert set(EMBEDDER_PARTS.values()) <= PARTS
 
 
 def test_a_message_names_what_is_right_where_it_is_said(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
 
-from shared.embedding.fastembed import _described
+from shared.embedding.fastembed.embedder import _described
 from shared.embedding.known_models import KnownModel
 
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]"]

@@ -13,7 +13,7 @@ import pytest
 
 from shared.config.settings import load_settings
 from shared.embedding.known_models import MINILM
-from shared.embedding.local import LocalEmbedder
+from shared.embedding.local.embedder import LocalEmbedder
 from shared.embedding.models import EmbeddingIdentity
 from shared.embedding.open import open_embedder
 from shared.errors import SettingsError
@@ -109,7 +109,7 @@ def test_the_settings_name_the_embedder() -> None:
 
 def test_the_local_model_calls_nobody(tmp_path: Path) -> None:
     """onnxruntime would leave a device id in the home directory and send events; run apart, since that is settled at the import."""
-    code = "from shared.embedding.local import *; [LocalEmbedder(one.model).embed_query('x') for one in FILES.values()]"
+    code = "from shared.embedding.local.embedder import *; [LocalEmbedder(one.model).embed_query('x') for one in FILES.values()]"
     environment = {"HOME": str(tmp_path), "PATH": "/usr/bin:/bin", "XDG_CACHE_HOME": str(tmp_path / "cache")}
     subprocess.run([sys.executable, "-c", code], env=environment, cwd=REPOSITORY, check=True)
     assert list(tmp_path.iterdir()) == []

@@ -16,9 +16,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from shared.embedding.fastembed import FastembedEmbedder, _described
+from shared.embedding.fastembed.embedder import FastembedEmbedder, _described
 from shared.embedding.known_models import KNOWN_MODELS, MINILM, KnownModel, known_model
-from shared.embedding.local import MODEL_DIR, LocalEmbedder
+from shared.embedding.local.embedder import MODEL_DIR, LocalEmbedder
 from shared.embedding.probes import PROBE_TEXTS, prove
 from shared.errors import EmbeddingError, SettingsError
 from shared.search.recall import OpenRelease
@@ -148,7 +148,8 @@ def run_python(*arguments: str, **environment: str) -> subprocess.CompletedProce
 @pytest.mark.slow
 def test_a_hub_that_is_silent_or_away_is_an_error_in_time(cache: Path, silent: str) -> None:
     code = (
-        "import sys; from pathlib import Path; from shared.embedding.fastembed import fetch, known_model; "
+        "import sys; from pathlib import Path; from shared.embedding.fastembed.embedder import fetch; "
+        "from shared.embedding.known_models import known_model; "
         f"fetch(known_model('{NAME}'), Path(sys.argv[1]), 0.5)"
     )
     for hub in (silent, "http://127.0.0.1:9"):
@@ -174,7 +175,8 @@ def test_loading_leaves_nothing_behind_and_calls_nobody(cache: Path, tmp_path: P
     place(cache, MULTILINGUAL)
     before = sorted(cache.rglob("*"))
     code = (
-        "import sys; from pathlib import Path; from shared.embedding.fastembed import FastembedEmbedder, known_model, constants; "
+        "import sys; from pathlib import Path; from shared.embedding.fastembed.embedder import FastembedEmbedder, constants; "
+        "from shared.embedding.known_models import known_model; "
         f"FastembedEmbedder(known_model('{NAME}'), Path(sys.argv[1])).embed_query('boat'); assert constants.HF_HUB_DISABLE_TELEMETRY"
     )
     home = tmp_path / "home"

@@ -13,10 +13,10 @@ import pytest
 
 from scripts.benchmarks.meaning import distractors, read_sets
 from scripts.embedding_graph import made
-from shared.embedding import multilingual
 from shared.embedding.centring import centre_of, centred
 from shared.embedding.known_models import MULTILINGUAL
-from shared.embedding.local import LocalEmbedder
+from shared.embedding.local import multilingual
+from shared.embedding.local.embedder import LocalEmbedder
 from shared.errors import EmbeddingError
 from shared.ranking.question import content_words, query_words
 from shared.text.words.stemming import stemmed
@@ -85,7 +85,7 @@ def test_a_model_that_is_not_whole_says_how_it_is_made(
     assert multilingual.missing() == [multilingual.WEIGHTS]
     files = embedder._files
     monkeypatch.setitem(files.sizes, multilingual.WEIGHTS, 5)
-    with pytest.raises(EmbeddingError, match=r"is incomplete: .* -m shared\.embedding\.multilingual"):
+    with pytest.raises(EmbeddingError, match=r"is incomplete: .* -m shared\.embedding\.local\.multilingual"):
         LocalEmbedder(MULTILINGUAL)
 
 

@@ -12,10 +12,10 @@ from nightly.cli.main import pull_missing
 from nightly.night.progress import Reporter
 from nightly.steps import embed
 from shared.embedding.known_models import MINILM
-from shared.embedding.local import LocalEmbedder
+from shared.embedding.local.embedder import LocalEmbedder
 from shared.embedding.models import Embedder
-from shared.embedding.ollama import CONTROL_TEXT, OllamaEmbedder
-from shared.embedding.ollama_server import OllamaServer, Patience
+from shared.embedding.ollama.embedder import CONTROL_TEXT, OllamaEmbedder
+from shared.embedding.ollama.server import OllamaServer, Patience
 from shared.embedding.open import open_embedder
 from shared.embedding.probes import prove
 from shared.errors import EmbeddingError

@@ -12,7 +12,7 @@ import pytest
 from dispatcher.memory.embedder import label
 from nightly.index.vector_cache import VectorCache
 from shared.config.settings import load_settings
-from shared.embedding.fastembed import FastembedEmbedder
+from shared.embedding.fastembed.embedder import FastembedEmbedder
 from shared.embedding.known_models import KNOWN_MODELS, KnownModel, known_model
 from shared.embedding.open import open_embedder
 from tests.servers.ollama_api import DIGEST, OllamaApi

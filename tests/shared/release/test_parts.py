@@ -13,17 +13,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from shared.config.kinds import place_of
 from shared.release import parts
-from shared.release.manifest import LEXICAL, VECTORS
+from shared.release.manifest import LEXICAL
 from shared.release.parts import FANOUT, absorbed, level, part_files
-from shared.search import lexical
 from shared.turns.chunk import Chunk
 from shared.turns.records import Turn
 from shared.vectors import searching
 from shared.vectors.sqlite.files import read_part, read_repeats
 from tests.support.night.builds import DIMENSIONS, Nights
 from tests.support.night.index_world import MadeUp
-from tests.support.night.indexes.equal import DAY, NOON, ordered, same, same_recall
+from tests.support.night.indexes.equal import DAY, NOON, chunks_in, ordered, same, same_recall
+
+VECTORS = place_of("sqlite")
 
 
 @dataclass
@@ -113,9 +115,9 @@ def test_whatever_was_said_changed_or_forgotten_in_whichever_night(life: list[li
 def _hold_nothing_else(built: Path, chunks: list[Chunk]) -> None:
     """Each chunk is in one part of each index, all passages of a turn in the same, and no part holds another."""
     wanted = sorted((chunk.chat_id, chunk.chunk_id) for chunk in chunks)
-    texts = [lexical.part_ids(path) for path in part_files(built / LEXICAL)]
-    assert sorted((chat, one) for ids in texts for chat, some in ids.items() for one in some) == wanted
-    turns = [{one.rpartition("#")[0] for some in ids.values() for one in some} for ids in texts]
+    texts = [chunks_in(path) for path in part_files(built / LEXICAL)]
+    assert sorted((chunk.chat_id, chunk.chunk_id) for part in texts for chunk in part) == wanted
+    turns = [{chunk.turn_ids[0] for chunk in part} for part in texts]
     assert sum(map(len, turns)) == len(set[str]().union(*turns))
     parts = part_files(built / VECTORS)
     held = [(chat, one) for path in parts for chat, ids, _ in read_part(path, DIMENSIONS) for one in ids]

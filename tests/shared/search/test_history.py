@@ -26,7 +26,7 @@ WORDS = ("boiler", "Boilers", "ёлка", "ёлки", "café", "cafe", "e-mail",
 class Release:
     """`OpenRelease` as far as it reads turns."""
 
-    turns, turns_back = OpenRelease.turns, OpenRelease.turns_back
+    turns, turns_back, _reading, path = OpenRelease.turns, OpenRelease.turns_back, OpenRelease._reading, Path()
 
     def __init__(self, folder: Path, turns: Sequence[Turn]) -> None:
         by_chat = sorted(turns, key=lambda turn: turn.chat_id)

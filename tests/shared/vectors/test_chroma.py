@@ -11,14 +11,17 @@ from typing import Any
 
 import pytest
 
+from shared.config.kinds import place_of
 from shared.errors import HmemError, ReleaseRefused, StorageError
-from shared.release.manifest import CHROMA, list_files
+from shared.release.manifest import list_files
 from shared.system.files import sha256_file
 from shared.vectors.chroma import index as chroma
 from shared.vectors.chroma.index import ChromaBuilder
 from tests.support.night.builds import INDEXED, Nights, of_chunks, said, talk
 from tests.support.night.index_world import vector_of
 from tests.support.night.indexes.damage import files_limited_to, flip_page
+
+CHROMA = place_of("chroma")
 
 
 @pytest.fixture(scope="module")

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
+from shared.config.kinds import place_of, served
 from shared.config.settings import Settings
 from shared.errors import IndexServerUnavailable
-from shared.release.manifest import PLACES
 from shared.vectors.on_server import read_served
-from shared.vectors.registry import SERVED, served_builder_of
+from shared.vectors.registry import served_builder_of
 from tests.support.night.index_world import settings_for
 from tests.support.world import World
 
@@ -22,7 +22,8 @@ class Indexed:
 
     def __init__(self, world: World, name: str, settings: Settings) -> None:
         self.world, self.name = world, name
-        servers = {key: getattr(settings, key) for key in ("qdrant_url", "redis_vectors_url", "index_name")}
+        wanted = ("qdrant_url", "redis_vectors_url", "index_name")
+        servers = {key: value for key, _, value in settings.every() if key in wanted}
         more = {"night_indexes": name, "memory_backend": name, **servers}
         self.variables = {key.upper(): str(value) for key, value in more.items() if value is not None}
         world.environment |= self.variables
@@ -42,10 +43,10 @@ class Indexed:
         return {key.lower(): value for key, value in self.variables.items()}
 
     def served(self, run: int) -> str:
-        return read_served(self.world.memory_dir / "releases" / str(run) / PLACES[self.name]).name
+        return read_served(self.world.memory_dir / "releases" / str(run) / place_of(self.name)).name
 
 
-@pytest.fixture(params=("lancedb", *SERVED))
+@pytest.fixture(params=("lancedb", *served()))
 def indexed(request: pytest.FixtureRequest, world: World) -> Iterator[Indexed]:
     with settings_for([request.param], world.root) as settings:
         yield Indexed(world, request.param, settings)
@@ -62,22 +63,22 @@ def test_days_and_nights(indexed: Indexed) -> None:
     assert found["hits"][0]["turn_ids"] == ["t2:user"], "by its meaning: no word is the same"
     assert found["hits"][0]["scores"]["cosine"] > 0.2
     assert found["degraded"] == []
-    if name in SERVED:
+    if name in served():
         assert indexed.on_server() == [indexed.served(1), indexed.served(2)], "one for each release"
     world.command("hmem", "release", "rollback")
     assert [hit["turn_ids"] for hit in indexed.search("who looks after insects?")["hits"]] == [["t1:user"]]
     world.command("hmem", "release", "rollback", "--unpin")
     receipt = world.command("hmem", "forget", "--turn", "t1:user", "--yes").stdout
     assert ": complete." in receipt
-    assert (f"backups of the vector server {name}" in receipt) == (name in SERVED), "what only its owner can do"
+    assert (f"backups of the vector server {name}" in receipt) == (name in served()), "what only its owner can do"
     assert [hit["turn_ids"] for hit in indexed.search("what is the code?")["hits"]] == [["t2:user"]]
-    if name in SERVED:
+    if name in served():
         (newest,) = (world.memory_dir / "releases").iterdir()
         assert indexed.on_server() == [indexed.served(int(newest.name))], "nothing is left of the releases that held it"
     world.say("t9", "back to an index of files")
     world.command("hmem-night", "run", NIGHT_INDEXES="sqlite", MEMORY_BACKEND="auto", RELEASES_KEPT="2")
     world.command("hmem", "release", "prune", "--keep", "1")
-    if name in SERVED:
+    if name in served():
         assert len(indexed.on_server()) == 1, "its release is the parent of the current one"
         world.say("t10", "and another night")
         without = {"NIGHT_INDEXES": "sqlite", "MEMORY_BACKEND": "auto", "RELEASES_KEPT": "2"}
@@ -89,7 +90,7 @@ def test_days_and_nights(indexed: Indexed) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", SERVED)
+@pytest.mark.parametrize("name", served())
 def test_without_the_server_the_night_waits_and_the_day_has_words(world: World, name: str) -> None:
     with settings_for([name], world.root) as settings:
         indexed = Indexed(world, name, settings)

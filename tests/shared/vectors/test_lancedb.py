@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from shared.config.kinds import place_of
 from shared.errors import ReleaseRefused, StorageError
-from shared.release.manifest import LANCEDB, verify
+from shared.release.manifest import verify
 from shared.release.parts import Earlier
 from shared.vectors import searching
 from shared.vectors.base import Corpus
@@ -33,6 +34,8 @@ from tests.support.night.index_world import (
 
 if TYPE_CHECKING:
     pass
+
+LANCEDB = place_of("lancedb")
 
 SAID = {"1": notes("1", 120), "two": notes("two", 30), "-100": notes("-100", 1)}
 MORE = {"1": notes("1", 150), "two": notes("two", 30), "-100": notes("-100", 3), "new": notes("new", 60)}

@@ -11,8 +11,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from shared.config.kinds import place_of
 from shared.errors import ReleaseRefused
-from shared.release.manifest import VECTORS, read_manifest, seal
+from shared.release.manifest import read_manifest, seal
 from shared.vectors import searching
 from shared.vectors.base import Corpus
 from shared.vectors.sqlite.chats import ROW_BYTES
@@ -28,6 +29,8 @@ from tests.support.night.index_world import (
     settings_for,
     vector_of,
 )
+
+VECTORS = place_of("sqlite")
 
 
 @pytest.fixture

@@ -8,12 +8,14 @@ from pathlib import Path
 
 import pytest
 
+from shared.config.kinds import place_of
 from shared.errors import HmemError, ReleaseRefused, StorageError
-from shared.release.manifest import VECTORS
 from shared.system.files import sha256_file
 from shared.vectors.sqlite.index import SqliteBuilder
 from tests.support.night.builds import INDEXED, of_chunks
 from tests.support.night.indexes.damage import files_limited_to, flip_page, sql
+
+VECTORS = place_of("sqlite")
 
 REPEATS = {"9912": {"again": "t7-9912:user#1"}}
 

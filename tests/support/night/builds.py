@@ -17,14 +17,16 @@ from nightly.night.folder import STATE, Night
 from nightly.night.lease import Lease
 from nightly.night.progress import Reporter
 from nightly.steps import build, note
+from shared.config.kinds import place_of
 from shared.config.settings import load_settings
-from shared.release.manifest import CHROMA
 from shared.system.files import make_dir
 from shared.turns.chunk import Chunk
 from shared.vectors.base import Corpus
 from shared.vectors.chroma import index as chroma
 from tests.support.night.index_world import DIMENSIONS as DIMENSIONS
 from tests.support.night.index_world import vector_of
+
+CHROMA = place_of("chroma")
 
 IDENTITY = {"family": "made-up", "dimensions": DIMENSIONS, "prefixes": {}, "provider": "test", "digest": "d1"}
 

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
+from shared.config.kinds import place_of
 from shared.config.settings import Settings, load_settings
 from shared.embedding.models import DocumentVectors, EmbeddingIdentity
 from shared.errors import EmbeddingError
-from shared.release.manifest import LEXICAL, PLACES, Manifest, read_manifest, seal
+from shared.release.manifest import LEXICAL, Manifest, read_manifest, seal
 from shared.release.parts import Earlier
 from shared.search import lexical
 from shared.turns.chunk import Chunk
@@ -104,8 +105,8 @@ def make_release(
     corpus = corpus_of(said)
     for name in names:
         builder, last = builder_of(name, settings, run), (earlier or {}).get(name)
-        builder.build(path / PLACES[name], corpus, last)
-        checked = builder.check(path / PLACES[name], root / f"scratch-{name}-{run}", corpus, last)
+        builder.build(path / place_of(name), corpus, last)
+        checked = builder.check(path / place_of(name), root / f"scratch-{name}-{run}", corpus, last)
         assert checked.vectors == {chat: len(ids) for chat, (ids, _) in corpus.chats.items()}
     lexical.build(path / LEXICAL, run, _chunks(said))
     per_chat = {chat: len(chunks) for chat, chunks in said.items()}
@@ -123,7 +124,7 @@ def _chunks(said: Said) -> Iterator[tuple[Chunk, str]]:
 
 def earlier_of(name: str, release: Path, said: Said) -> Earlier:
     """All of a release's index, to be taken over."""
-    corpus, place = corpus_of(said), release / PLACES[name]
+    corpus, place = corpus_of(said), release / place_of(name)
     held = {
         chat: {*(corpus.chats[chat][0] if chat in corpus.chats else ()), *corpus.repeats.get(chat, ())} for chat in said
     }

@@ -17,7 +17,8 @@ from dispatcher.features.mcp.claude_server import (
     environment,
     written,
 )
-from shared.config.settings import Settings, load_settings
+from shared.config.settings import load_settings, setting_fields
+from shared.embedding.ollama.feature import OllamaSettings
 from shared.errors import InvalidInput
 from tests.support.world import World
 
@@ -38,7 +39,7 @@ def test_the_file_leads_to_the_server_and_holds_nothing_of_ours(light: World) ->
     assert not place.exists()
     assert not server.config.exists()
     for name in HANDED_ON:
-        field = Settings.model_fields[name]
+        field = setting_fields()[name]
         assert "Secret" not in str(field.annotation), name
         assert field.repr, f"{name} may hold a password, and stands in an environment"
     assert allowed_tools(settings)[-1] == "mcp__memory__memory_add"
@@ -55,10 +56,9 @@ def test_the_server_has_the_settings_of_the_dispatcher(light: World, monkeypatch
     for name, value in (environment(ours) | written(ours, BY_PIPE)).items():
         monkeypatch.setenv(name, value)
     theirs = load_settings()
-    assert (theirs.chat_timezone, theirs.ollama_timeout, theirs.log_json) == ("Europe/Berlin", 7.5, True)
-    assert {name: getattr(theirs, name) for name in (*HANDED_ON, *BY_PIPE)} == {
-        name: getattr(ours, name) for name in (*HANDED_ON, *BY_PIPE)
-    }
+    assert (theirs.chat_timezone, theirs.of(OllamaSettings).ollama_timeout) == ("Europe/Berlin", 7.5)
+    assert written(theirs, (*HANDED_ON, *BY_PIPE)) == written(ours, (*HANDED_ON, *BY_PIPE))
+    assert theirs.log_json
     assert theirs.result_hmac_key is None
 
 

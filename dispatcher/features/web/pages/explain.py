@@ -14,7 +14,7 @@ from dispatcher.features.web.requests.asked import Asked
 from dispatcher.prompt.budget import TITLES
 from dispatcher.prompt.preview import preview
 from dispatcher.queue.consolidation import waiting
-from shared.config.values import MemoryBackend
+from shared.config.kinds import memory_backends
 from shared.errors import InvalidInput
 from shared.turns.records import RecordRefused, loads_object
 from shared.wire import keys
@@ -107,8 +107,7 @@ def try_prompt(asked: Asked) -> Response:
     chat_id, message = asked.chat(), asked.value("text").strip()
     budget = asked.number("budget", asked.settings.memory_tokens, 1, 200_000)
     backend = asked.value("backend") or asked.settings.memory_backend
-    backends = MemoryBackend.__args__  # type: ignore[attr-defined]
-    if backend not in backends:
+    if backend not in (backends := memory_backends()):
         raise InvalidInput(f"There is no backend {backend}. Choose one of {', '.join(backends)}.")
     if len(message) > MESSAGE_CHARACTERS:
         raise InvalidInput(f"The message has more than {MESSAGE_CHARACTERS} characters. Shorten it.")

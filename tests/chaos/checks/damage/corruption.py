@@ -221,7 +221,7 @@ def _open_as_a_dispatcher(path: Path) -> dict[str, Any]:
 def _read() -> None:
     """The reader's process: a path a line, an answer a line. One embedder for all: it is not what is tried here."""
     from shared.embedding.known_models import known_model
-    from shared.embedding.local import LocalEmbedder
+    from shared.embedding.local.embedder import LocalEmbedder
     from shared.vectors import searching
 
     class Kept(LocalEmbedder):

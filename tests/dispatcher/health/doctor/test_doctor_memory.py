@@ -14,6 +14,7 @@ from redis import Redis
 from dispatcher.health.findings import Fault, Finding
 from shared.errors import IndexServerUnavailable
 from shared.release.retention import write_pin
+from shared.vectors.qdrant.feature import QdrantSettings
 from tests.servers.ollama_api import DIGEST, OllamaApi
 from tests.support.day.health import ask, expect, looks
 from tests.support.machine import free_port
@@ -144,8 +145,11 @@ def test_an_index_that_cannot_be_searched(world: World) -> None:
     """The doctor opens it as a lookup does, and leaves no view of it behind."""
     world.say("t1", "the boiler code is 4711")
     with settings_for(["qdrant"], world.root) as settings:
-        world.environment |= {"QDRANT_URL": str(settings.qdrant_url), "INDEX_NAME": settings.index_name}
-        world.night(night_indexes="qdrant,lancedb", qdrant_url=settings.qdrant_url, index_name=settings.index_name)
+        world.environment |= {
+            "QDRANT_URL": (url := str(settings.of(QdrantSettings).qdrant_url)),
+            "INDEX_NAME": settings.index_name,
+        }
+        world.night(night_indexes="qdrant,lancedb", qdrant_url=url, index_name=settings.index_name)
         assert "its lancedb index answers" in ask(world)[1]["vectors"].sentence
         assert "its qdrant index answers" in ask(world, MEMORY_BACKEND="qdrant")[1]["vectors"].sentence
     found = ask(world, MEMORY_BACKEND="qdrant")[1]["vectors"]

@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from shared.embedding.known_models import MINILM, MULTILINGUAL
-from shared.embedding.local import LocalEmbedder
+from shared.embedding.local.embedder import LocalEmbedder
 from shared.errors import ReleaseRefused
 from shared.search.day_items import DayTurn, day_turns
 from shared.search.recall import DayRecall, OpenRelease

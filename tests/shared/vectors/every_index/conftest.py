@@ -8,13 +8,13 @@ from typing import cast
 
 import pytest
 
-from shared.config.settings import INDEXES, Settings
-from shared.vectors.registry import SERVED
+from shared.config.kinds import indexes, served
+from shared.config.settings import Settings
 from shared.vectors.searching import AskingBackend
 from tests.support.night.index_world import MadeUp, Said, make_release, opened, settings_for
 
 
-@pytest.fixture(params=INDEXES)
+@pytest.fixture(params=indexes())
 def name(request: pytest.FixtureRequest) -> str:
     return cast(str, request.param)
 
@@ -42,7 +42,7 @@ def backend(
         one.close()
 
 
-@pytest.fixture(params=SERVED)
+@pytest.fixture(params=served())
 def server(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[str, Settings]]:
     """The name of an index on a server, and settings that lead there."""
     with settings_for([request.param], tmp_path) as made:

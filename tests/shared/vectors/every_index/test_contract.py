@@ -12,9 +12,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from shared.config.settings import INDEXES, Settings
+from shared.config.kinds import indexes, place_of
+from shared.config.settings import Settings
 from shared.errors import EmbeddingError
-from shared.release.manifest import PLACES, list_files, read_manifest, verify
+from shared.release.manifest import list_files, read_manifest, verify
 from shared.system.files import sha256_file
 from shared.vectors.registry import backend_of
 from shared.vectors.searching import AskingBackend
@@ -123,7 +124,7 @@ OTHER_MODELS = {
 
 @pytest.mark.parametrize(
     ("name", "other"),
-    [(name, "another family") for name in INDEXES] + [("sqlite", other) for other in [*OTHER_MODELS][1:]],
+    [(name, "another family") for name in indexes()] + [("sqlite", other) for other in [*OTHER_MODELS][1:]],
 )
 def test_vectors_of_another_model_are_not_compared(
     tmp_path: Path, settings: Settings, name: str, embedder: MadeUp, other: str
@@ -161,13 +162,14 @@ DAMAGE: dict[str, Callable[[Path], object]] = {
 
 
 @pytest.mark.parametrize(
-    ("name", "damage"), [(name, "a flipped bit") for name in INDEXES] + [("sqlite", damage) for damage in [*DAMAGE][1:]]
+    ("name", "damage"),
+    [(name, "a flipped bit") for name in indexes()] + [("sqlite", damage) for damage in [*DAMAGE][1:]],
 )
 def test_a_damaged_index_is_refused(
     tmp_path: Path, settings: Settings, name: str, embedder: MadeUp, damage: str
 ) -> None:
     path = make_release(settings, tmp_path, [name], {"1": notes("1", 50)})
-    index = path / PLACES[name]
+    index = path / place_of(name)
     DAMAGE[damage](
         index if index.is_file() else max(index.rglob("*"), key=lambda file: file.is_file() * file.stat().st_size)
     )

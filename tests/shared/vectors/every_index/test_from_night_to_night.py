@@ -9,12 +9,13 @@ from pathlib import Path
 
 import numpy as np
 
+from shared.config.kinds import place_of, served
 from shared.config.settings import Settings
-from shared.release.manifest import PLACES, list_files
+from shared.release.manifest import list_files
 from shared.search.recall import OpenRelease
 from shared.search.types import HiddenTurns, Query
 from shared.system.files import sha256_file
-from shared.vectors.registry import SERVED, served_builder_of
+from shared.vectors.registry import served_builder_of
 from tests.support.night.index_world import SAID, MadeUp, earlier_of, ids, make_release, notes, opened
 
 
@@ -101,5 +102,5 @@ def test_a_switch_and_a_way_back_while_questions_are_asked(
 
 
 def _follow(settings: Settings, name: str, release: Path) -> None:
-    if name in SERVED:
-        served_builder_of(name, settings, 0).follow(release / PLACES[name])
+    if name in served():
+        served_builder_of(name, settings, 0).follow(release / place_of(name))

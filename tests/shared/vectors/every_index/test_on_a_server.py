@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from shared.config.kinds import place_of
 from shared.config.settings import Settings
 from shared.errors import IndexServerUnavailable
-from shared.release.manifest import PLACES
 from shared.vectors import on_server
 from shared.vectors.on_server import served_names
 from shared.vectors.redis import index as redis_index
@@ -22,7 +22,7 @@ def test_what_no_release_names_is_swept_away(tmp_path: Path, server: tuple[str, 
     name, settings = server
     first, second, third = (make_release(settings, tmp_path, [name], SAID, run=run) for run in (1, 2, 3))
     builder = served_builder_of(name, settings, 3)
-    builder.follow(second / PLACES[name])
+    builder.follow(second / place_of(name))
     assert builder.left_over([], newest=1) == served_names(first), "a later night may be building one"
     assert builder.sweep(served_names(third), newest=1) == served_names(first)
     assert builder.sweep(served_names(third)) == served_names(second), "wherever an alias leads"
@@ -70,4 +70,4 @@ def test_a_server_that_is_away_costs_the_vectors_and_no_time(
 
 def _at(settings: Settings, port: int) -> Settings:
     scheme = {"qdrant_url": "http", "redis_vectors_url": "redis"}
-    return settings.model_copy(update={one: f"{scheme[one]}://127.0.0.1:{port}" for one in scheme})
+    return settings.changed(**{one: f"{scheme[one]}://127.0.0.1:{port}" for one in scheme})

@@ -10,15 +10,17 @@ import pytest
 from qdrant_client import QdrantClient
 from qdrant_client.http import models
 
+from shared.config.kinds import place_of
 from shared.config.settings import Settings
 from shared.errors import IndexServerUnavailable, ReleaseRefused
-from shared.release.manifest import QDRANT
 from shared.vectors.qdrant import index as qdrant
 from shared.vectors.qdrant import server as qdrant_server
 from shared.vectors.qdrant.index import QdrantBuilder, payload_of, point_id
 from tests.servers.qdrant_api import QdrantApi
 from tests.support.night.index_world import vector_of
 from tests.support.night.indexes.on_qdrant import CORPUS, FAULTS, KEY, built, delete, looking, lose
+
+QDRANT = place_of("qdrant")
 
 
 def _put(client: QdrantClient, name: str, id_: str, text: str, payload: dict[str, Any]) -> None:

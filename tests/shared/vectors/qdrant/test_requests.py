@@ -8,14 +8,16 @@ from pathlib import Path
 import pytest
 from qdrant_client.http import models
 
+from shared.config.kinds import place_of
 from shared.config.settings import Settings
 from shared.errors import IndexServerUnavailable, ReleaseRefused
-from shared.release.manifest import QDRANT
 from shared.vectors.qdrant import index as qdrant
 from shared.vectors.qdrant.index import QdrantBuilder, channel_of, ensure, point_id
 from tests.servers.qdrant_api import QdrantApi
 from tests.support.night.index_world import DIMENSIONS
 from tests.support.night.indexes.on_qdrant import built, looking
+
+QDRANT = place_of("qdrant")
 
 
 def test_the_collection_and_its_indexes_are_made_before_the_first_point(

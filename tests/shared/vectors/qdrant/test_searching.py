@@ -11,14 +11,16 @@ import pytest
 from qdrant_client import QdrantClient
 from qdrant_client.http import models
 
+from shared.config.kinds import place_of
 from shared.config.settings import Settings
 from shared.errors import IndexServerUnavailable
-from shared.release.manifest import QDRANT
 from shared.vectors.on_server import read_served
 from shared.vectors.qdrant.index import QdrantBackend, ensure
 from tests.servers.qdrant_api import QdrantApi
 from tests.support.night.index_world import MadeUp, ids, make_release, opened
 from tests.support.night.indexes.on_qdrant import KEY, SAID, delete, looking, lose
+
+QDRANT = place_of("qdrant")
 
 
 @pytest.fixture

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from redis import Redis
 
+from shared.config.kinds import place_of
 from shared.config.settings import Settings, load_settings
 from shared.errors import IndexServerUnavailable, ReleaseRefused
-from shared.release.manifest import REDIS
 from shared.vectors.base import Corpus
 from shared.vectors.on_server import read_served
 from shared.vectors.redis import index as redis_index
@@ -22,6 +22,8 @@ from tests.servers.redis8 import FaultyRedis
 from tests.support.machine import slowness
 from tests.support.night.index_world import vector_of
 from tests.support.night.indexes.on_redis import build, corpus_of, opened
+
+REDIS = place_of("redis")
 
 
 def checked(settings: Settings, place: Path, corpus: Corpus) -> dict[str, int]:

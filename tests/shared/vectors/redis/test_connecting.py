@@ -8,14 +8,17 @@ from typing import cast
 import pytest
 from redis import Redis
 
+from shared.config.kinds import place_of
 from shared.config.settings import Settings, load_settings
 from shared.errors import IndexServerUnavailable, SettingsError
-from shared.release.manifest import REDIS, Manifest, seal
+from shared.release.manifest import Manifest, seal
 from shared.vectors.on_server import Served, write_served
 from shared.vectors.redis.index import RedisBackend, RedisBuilder
 from tests.support.machine import free_port
 from tests.support.night.index_world import DIMENSIONS, IDENTITY
 from tests.support.night.indexes.on_redis import opened
+
+REDIS = place_of("redis")
 
 
 def released(folder: Path, settings: Settings) -> RedisBackend:

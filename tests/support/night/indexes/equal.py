@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from shared.release.manifest import LEXICAL, VECTORS, Manifest, seal
+from shared.config.kinds import place_of
+from shared.release.manifest import LEXICAL, Manifest, seal
 from shared.release.parts import part_files
 from shared.search.lexical import LexicalIndex
 from shared.search.recall import OpenRelease
@@ -25,6 +26,8 @@ from shared.vectors.sqlite.files import VectorFile
 from tests.support.night.builds import Nights
 from tests.support.night.index_world import DIMENSIONS, IDENTITY, settings_for
 from tests.support.night.indexes.chat_tables import write_chats
+
+VECTORS = place_of("sqlite")
 
 DAY = 86_400.0
 NOON = 1_700_000_000.0
@@ -141,3 +144,9 @@ def sealed(built: Path, path: Path) -> Path:
     sums = write_chats(path, 1, per_chat)
     seal(path, Manifest(1, None, {}, 1, 1, "UTC", ["sqlite"], IDENTITY, **sums, tombstones={}))
     return path
+
+
+def chunks_in(place: Path) -> list[Chunk]:
+    """Those of `lexical/`, or of one part of it."""
+    with closing(LexicalIndex(place)) as index:
+        return index.all_chunks()

@@ -6,11 +6,14 @@ from pathlib import Path
 
 import numpy as np
 
+from shared.config.kinds import place_of
 from shared.config.settings import Settings
-from shared.release.manifest import REDIS, Manifest, seal
+from shared.release.manifest import Manifest, seal
 from shared.vectors.base import Corpus
 from shared.vectors.redis.index import RedisBackend, RedisBuilder
 from tests.support.night.index_world import IDENTITY, vector_of
+
+REDIS = place_of("redis")
 
 
 def corpus_of(**counts: int) -> Corpus:

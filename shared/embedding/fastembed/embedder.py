@@ -17,12 +17,11 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import typer
 
-import shared.embedding.local  # noqa: F401 - it turns the telemetry of onnxruntime off, before fastembed imports that
+import shared.embedding.local.embedder  # noqa: F401 - it turns the telemetry of onnxruntime off, before fastembed imports that
 
 # isort: split
 from fastembed import TextEmbedding
@@ -30,7 +29,8 @@ from huggingface_hub import constants, model_info, snapshot_download
 from huggingface_hub.utils.tqdm import disable_progress_bars
 
 from shared.config.packages import how_to_add
-from shared.embedding.known_models import KnownModel, known_model
+from shared.embedding.fastembed.feature import FastembedSettings
+from shared.embedding.known_models import KnownModel
 from shared.embedding.models import DocumentVectors, EmbeddingIdentity
 from shared.errors import EmbeddingError, SettingsError
 from shared.system.files import sha256_file
@@ -115,10 +115,14 @@ class FastembedEmbedder:
         return vector / length
 
 
+def open_embedder(model: KnownModel, settings: Settings) -> FastembedEmbedder:
+    return FastembedEmbedder(model, cache_of(settings))
+
+
 def cache_of(settings: Settings) -> Path:
     """The directory of the models."""
     try:
-        return settings.fastembed_cache_path or Path.home() / ".cache" / "fastembed"
+        return settings.of(FastembedSettings).fastembed_cache_path or Path.home() / ".cache" / "fastembed"
     except RuntimeError as error:
         raise SettingsError(
             f"There is no home directory to store models in: {error} Set FASTEMBED_CACHE_PATH."
@@ -184,20 +188,3 @@ def _one_line(error: Exception) -> str:
 
 
 _FETCH = f"{sys.executable} -m shared.embedding.fastembed"
-
-
-def main(name: Annotated[str, typer.Argument(metavar="MODEL")] = "") -> None:
-    """Fetch the named model, or the one that EMBED_MODEL names."""
-    from shared.system.command import start
-
-    settings = start()
-    model = known_model(name or settings.embed_model or "all-minilm", "fastembed")
-    typer.echo(f"{model.fastembed} is in {fetch(model, cache_of(settings))}")
-
-
-if __name__ == "__main__":
-    from shared.system.command import run_command
-
-    application = typer.Typer()
-    application.command()(main)
-    run_command(application)

@@ -17,10 +17,12 @@ import numpy as np
 
 from shared.embedding.known_models import KnownModel
 from shared.embedding.models import DocumentVectors, EmbeddingIdentity
-from shared.embedding.ollama_server import HOPELESS, OllamaError, OllamaServer
+from shared.embedding.ollama.server import HOPELESS, OllamaError, OllamaServer
+from shared.embedding.open import open_ollama
 from shared.errors import EmbeddingError
 
 if TYPE_CHECKING:
+    from shared.config.settings import Settings
     from shared.embedding.models import Vectors
 
 #: Texts of one request: enough to keep a GPU busy, few enough for one request's time limit.
@@ -116,3 +118,7 @@ class OllamaEmbedder:
 def _plain(text: str) -> str:
     """Lone surrogates cannot be sent; the shipped model replaces them the same way."""
     return text.encode("utf-8", "replace").decode("utf-8")
+
+
+def open_embedder(model: KnownModel, settings: Settings) -> OllamaEmbedder:
+    return OllamaEmbedder(model, settings.model_name, open_ollama(settings))

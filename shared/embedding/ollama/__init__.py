@@ -1,0 +1,1 @@
+"""Models of an Ollama server."""

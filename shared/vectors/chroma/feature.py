@@ -1,0 +1,11 @@
+"""The index `chroma`: Chroma, in files of the release."""
+
+from __future__ import annotations
+
+from shared.config.kinds import IndexKind
+from shared.hooks import hook
+
+
+@hook
+def vector_index() -> IndexKind:
+    return IndexKind("chroma", "chroma", part="chroma")
