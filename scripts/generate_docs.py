@@ -209,7 +209,14 @@ def shown_default(field: FieldInfo) -> str:
 def redis_keys() -> str:
     """Every key, and what each Redis user may do to it."""
     rows = [
-        (f"`{key.pattern}`", key.type, marked(key.content), key.writer, key.reader, marked(key.expiry))
+        (
+            f"`{key.pattern}`",
+            key.type,
+            marked(key.content),
+            redis_users.writers(key),
+            redis_users.readers(key),
+            marked(key.expiry),
+        )
         for key in all_keys()
     ]
     return page(

@@ -2,7 +2,12 @@
 
 A feature is a folder of `dispatcher/features/` with a module `feature`, whose functions marked with `@hook` implement the specifications of the
 same names: those below, and those of SPECIFICATIONS. Whatever is in the folders is loaded, and nothing else names it: without its folder, a
-feature is not there. Hooks return what they contribute; the core does the writing.
+feature is not there. Hooks return what they contribute; the core does the writing. Two more modules of a feature are found by their names:
+
+- `settings` has a subclass of `FeatureSettings`, whose fields are settings like all others; `Settings.of(…)` has their values;
+- `keys` has KEYS (`shared.wire.key_table.Key`, each beginning with "hcli:mem:"), RIGHTS (user of Redis → `shared.wire.rights.Right`), and perhaps
+  CHAT_KEYS (patterns with `{chat_id}`, of keys that are forgotten with a whole chat) and CHAT_TABLES (what it is called in the archive →
+  `shared.wire.key_table.TableOfChats`).
 
 A specification says what happens when an implementation of it raises:
 
@@ -19,12 +24,10 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar
+from types import ModuleType
+from typing import Any, Literal, ParamSpec, TypeVar
 
 import pluggy
-
-if TYPE_CHECKING:
-    from pydantic import BaseModel
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -36,8 +39,8 @@ _specification = pluggy.HookspecMarker(PROJECT)
 #: Packages whose folders are features, and modules with further specifications.
 FEATURES = ("dispatcher.features",)
 SPECIFICATIONS = (
-    "dispatcher.cli.hooks", "dispatcher.queue.chat_commands", "dispatcher.answering.hooks", "dispatcher.chat_data.forget.hooks",
-    "dispatcher.health.hooks",
+    "dispatcher.cli.hooks", "dispatcher.queue.chat_commands", "dispatcher.queue.admission", "dispatcher.answering.hooks",
+    "dispatcher.bots.hooks", "dispatcher.chat_data.forget.hooks", "dispatcher.health.hooks",
 )  # fmt: skip
 
 #: Feature → how often it has raised in this process, and its most recent error. The dispatcher writes them to Redis, and `hmem doctor` shows them.
@@ -55,28 +58,13 @@ def specification(fails: Literal["open", "closed"]) -> Callable[[Callable[P, R]]
     return mark
 
 
-@specification(fails="closed")
-def settings() -> type[BaseModel] | None:
-    """The feature's settings: a subclass of `FeatureSettings`, whose fields are settings like all others. `Settings.of(…)` has their values."""
-
-
-@specification(fails="closed")
-def redis_keys() -> Sequence[Any] | None:
-    """The feature's keys (`shared.wire.key_table.Key`), beginning with "hcli:mem:", for the documents."""
-
-
-@specification(fails="closed")
-def redis_rights() -> Mapping[str, Sequence[Any]] | None:
-    """User of Redis → what it may do with these keys (`shared.wire.rights.Right`); `redis-users.acl` is made from it."""
-
-
 class Hooks:
     """The implementations of some plugins (name, module or object), asked in the order of their names."""
 
     def __init__(self, plugins: Iterable[tuple[str, object]], specifications: Sequence[str] = SPECIFICATIONS) -> None:
         """`specifications`: modules that have them."""
         self._manager = pluggy.PluginManager(PROJECT)
-        for module in (__name__, *specifications):
+        for module in specifications:
             self._manager.add_hookspecs(import_module(module))
         for name, plugin in plugins:
             self._manager.register(plugin, name)
@@ -152,7 +140,15 @@ def features() -> Hooks:
 def feature_names(package: str = FEATURES[0]) -> list[str]:
     """The folders of features in a package, sorted; none where the package is not there."""
     place = find_spec(package)
-    return sorted(one.name for one in pkgutil.iter_modules(place.submodule_search_locations if place else []))
+    found = pkgutil.iter_modules(place.submodule_search_locations if place else [])
+    return sorted(one.name for one in found if one.ispkg)
+
+
+@cache
+def feature_modules(name: str) -> tuple[ModuleType, ...]:
+    """The modules of this name of the features that have one."""
+    names = [f"{package}.{one}.{name}" for package in FEATURES for one in feature_names(package)]
+    return tuple(import_module(one) for one in names if find_spec(one))
 
 
 def _note_failure(feature: str, spec: Callable[..., Any], error: Exception) -> None:

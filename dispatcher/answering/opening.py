@@ -23,7 +23,7 @@ from dispatcher.answering.results import ResultBuilder
 from dispatcher.claude.client import ClaudeCli
 from dispatcher.memory.cache_dropping import CacheDropper
 from dispatcher.memory.day.memory import DayMemory
-from dispatcher.queue.chat.guest_tools import GuestTools
+from dispatcher.queue.chat.access import ToolAccess
 from dispatcher.queue.chat.records import ChatRecords
 from dispatcher.queue.chat.zones import ChatZones
 from dispatcher.queue.rights import Rights
@@ -86,7 +86,7 @@ def open_parts(settings: Settings, client: Redis, claude: ClaudeCli, day: DayMem
         claude,
         hooks,
         shown,
-        GuestTools(settings, client).tools_of,
+        ToolAccess(settings, client).tools_of,
         remembers=tags.enabled,
         zone_of=zones.of,
     )

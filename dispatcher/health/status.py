@@ -9,11 +9,10 @@ from itertools import islice
 from typing import Any, cast
 
 from redis import Redis
-from redis.exceptions import ResponseError
 
 from dispatcher.chat_data.forget.journal import unfinished_names
 from dispatcher.health.nights import Failure, nights_of
-from dispatcher.queue.chat.guests import allowed_guests
+from dispatcher.queue.admission import chats_let_in
 from shared.config.settings import Settings
 from shared.errors import ReleaseRefused
 from shared.release.manifest import current_release, read_manifest
@@ -42,8 +41,8 @@ class Status:
     workers: dict[str, int | None] = field(
         default_factory=dict
     )  # worker → run that it serves, 0 for none; None: Redis has no run for it
-    bot: str | None = None  # process of the Telegram bot
-    guests: int = 0  # chats that an owner has allowed from a chat
+    bot: str | None = None  # process of our bot
+    guests: int = 0  # chats that are answered beside those of ALLOWED_CHATS
     backend: str = "auto"  # MEMORY_BACKEND
     index_error: str | None = None  # why that is not in the release
     release: int | None = None
@@ -59,13 +58,6 @@ class Status:
         return asdict(self)
 
 
-def _guests(client: Redis) -> int:
-    try:
-        return len(allowed_guests(client))
-    except ResponseError:  # a key of another type
-        return 0
-
-
 def read_status(settings: Settings, client: Redis, now: float | None = None) -> Status:
     moment = time.time() if now is None else now
     status = Status(
@@ -73,7 +65,7 @@ def read_status(settings: Settings, client: Redis, now: float | None = None) -> 
     )
     _read_workers(client, status)
     status.bot = shown(cast(bytes | None, client.get(keys.BOT_OWNER)) or b"") or None
-    status.guests = _guests(client)
+    status.guests = len(chats_let_in(client))
     status.turns_waiting, oldest = turns_waiting(client)
     status.oldest_waiting_hours = None if oldest is None else (moment - oldest) / 3600
     if cast(bytes, client.type(keys.KEPT)) == b"hash":

@@ -22,6 +22,7 @@ from shared.system.files import locked_file, make_dir, read_own, write_atomic
 from shared.text.translations import later
 from shared.turns.records import ROLES, RecordRefused, Task, Tombstone, Turn, loads_object
 from shared.wire import keys
+from shared.wire.ids import bot_of
 
 if TYPE_CHECKING:
     from redis import Redis
@@ -134,7 +135,8 @@ def end_conversation(client: Redis, chat_id: str) -> None:
     `finish.lua` does the same with `forget`. A task that is running sees that its session was ended, and adds nothing to the next one.
     """
     client.delete(*keys.conversation(chat_id))
-    found = [client.lindex(keys.OUTBOX, at) for at in range(client.llen(keys.OUTBOX))]  # a dispatcher has no LRANGE
+    outbox = keys.outbox(bot_of(chat_id))
+    found = [client.lindex(outbox, at) for at in range(client.llen(outbox))]  # a dispatcher has no LRANGE
     for raw in cast(list[bytes | None], found):
         if raw is None:
             continue
@@ -143,7 +145,7 @@ def end_conversation(client: Redis, chat_id: str) -> None:
         except RecordRefused:
             continue
         if message.get("digest") is True and message.get("chat_id") == chat_id:
-            client.lrem(keys.OUTBOX, 0, cast(str, raw))
+            client.lrem(outbox, 0, cast(str, raw))
 
 
 def erases(tombstones: Sequence[Tombstone], task: Task, now: float) -> bool:

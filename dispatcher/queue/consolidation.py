@@ -38,6 +38,7 @@ from shared.errors import HmemError, StorageError
 from shared.system.faults import crash_point
 from shared.turns.records import RecordRefused, Turn, dumps, loads_object, timestamp_of, turns_of
 from shared.wire import keys
+from shared.wire.ids import bot_names, bot_of
 from shared.wire.values import count_of, shown
 
 if TYPE_CHECKING:
@@ -253,18 +254,18 @@ class Consolidator:
         """Put it into the outbox, once per memory even after a crash."""
         from dispatcher.memory.dates.reminders import TURNS_LOOKED_AT, language_of_reminder, reminder_text
         from dispatcher.memory.store.whose import said_text
+        from dispatcher.queue.chat.zones import chosen_language
+        from shared.text.translations import speaking
 
         settings, chat_id = self._day.settings, memory.chat_id
         recent = self._day.turns.get_recent(chat_id, settings.day_store_days, TURNS_LOOKED_AT, now=now)
         language = language_of_reminder(memory.text, [one.turn.content for one in recent if one.turn.role == "user"])
-        message = {
-            "id": f"reminder-{memory.uid}",
-            "chat_id": chat_id,
-            "text": reminder_text(said_text(memory), deadline, now, self._day.zone_of(chat_id), language),
-            "created_at": now,
-        }
+        with speaking(chosen_language(self._redis, chat_id) or language):
+            text = reminder_text(said_text(memory), deadline, now, self._day.zone_of(chat_id))
+        message = {"id": f"reminder-{memory.uid}", "chat_id": chat_id, "text": text, "created_at": now}
         self._remind_once(
-            keys=[keys.reminded(memory.uid), keys.OUTBOX], args=[dumps(message), keys.REMINDED_TTL_SECONDS]
+            keys=[keys.reminded(memory.uid), keys.outbox(bot_of(chat_id))],
+            args=[dumps(message), keys.REMINDED_TTL_SECONDS],
         )
         crash_point("consolidation:reminded")
 
@@ -345,11 +346,12 @@ def _created_at(raw: bytes) -> float | None:
 def drop_unfetched(client: Any, now: float) -> int:
     """Drop from the oldest on what is older than UNFETCHED_DAYS, or has a date far from our clock; returns how many."""
     dropped = 0
-    while (raw := client.lindex(keys.OUTBOX, 0)) is not None:
-        at = _created_at(raw)
-        if at is not None and abs(now - at) < UNFETCHED_DAYS * SECONDS_PER_DAY:
-            break
-        dropped += int(client.lrem(keys.OUTBOX, 1, raw))
+    for outbox in map(keys.outbox, bot_names()):
+        while (raw := client.lindex(outbox, 0)) is not None:
+            at = _created_at(raw)
+            if at is not None and abs(now - at) < UNFETCHED_DAYS * SECONDS_PER_DAY:
+                break
+            dropped += int(client.lrem(outbox, 1, raw))
     if dropped:
         log.warning("messages that no bot has fetched are dropped", messages=dropped, days=UNFETCHED_DAYS)
     return dropped

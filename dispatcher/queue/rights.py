@@ -9,6 +9,7 @@ from __future__ import annotations
 from shared.config.settings import Settings
 from shared.config.values import is_person
 from shared.text.translations import later, tr
+from shared.turns.message_origin import is_group
 
 #: What only an owner may do in a group, as the callers name it, and how it is refused.
 FORGETTING = "have something forgotten"
@@ -45,7 +46,7 @@ class Rights:
 
     def __init__(self, settings: Settings) -> None:
         self._owners = settings.owner_ids
-        self._private_chats = {str(chat) for chat in settings.allowed if chat > 0}
+        self._private_chats = {str(chat) for chat in settings.allowed if not is_group(str(chat))}
 
     def unlimited(self, in_group: bool, user: str | None) -> bool:
         """Whether this person may do anything that concerns this chat."""

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import TypeVar, cast
+from typing import TypeVar
 
 from pydantic import BaseModel, ConfigDict
 
-from shared.hooks import features, settings
+from shared.hooks import feature_modules
 
 CONFIG = ConfigDict(frozen=True, extra="ignore", hide_input_in_errors=True, validate_default=True, defer_build=True)
 
@@ -24,4 +24,10 @@ Part = TypeVar("Part", bound=FeatureSettings)
 @cache
 def feature_settings() -> tuple[type[FeatureSettings], ...]:
     """The models of the features that are there."""
-    return tuple(cast(list[type[FeatureSettings]], features().ask(settings)))
+    modules = feature_modules("settings")
+    return tuple(one for module in modules for one in vars(module).values() if _is_own(one, module.__name__))
+
+
+def _is_own(value: object, module: str) -> bool:
+    """Whether it is the model that this module defines."""
+    return isinstance(value, type) and issubclass(value, FeatureSettings) and value.__module__ == module

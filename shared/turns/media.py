@@ -1,7 +1,7 @@
 """What came with a message as a file: its bytes are stored by their hash (shared/media/), never in a task.
 
     media: [{"kind", "sha256", "size", "mime", "name", "seconds", "text", "summary", "kept"}, …]:
-    kind as Telegram calls it (photo, voice, document, …)
+    kind: photo, voice, document, …
 
 A field of a task and of the turn that it becomes. An entry of another form is left out: a message is never refused over it.
 """

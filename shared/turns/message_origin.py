@@ -19,7 +19,7 @@ from shared.text.format import shorten
 from shared.wire.ids import timestamp_of, user_id_of
 from shared.wire.json import RecordRefused, well_formed
 
-#: The longest of each, in characters. Telegram's longest message has 4,096.
+#: The longest of each, in characters.
 QUOTE_CHARACTERS, NAME_CHARACTERS, FILE_NAME_CHARACTERS = 1_000, 128, 200
 CHAT_TYPES = ("private", "group")
 #: A passage of a document: the words of whoever wrote the file of that name (shared/turns/chunking.py).
@@ -60,7 +60,7 @@ class Quote:
 
 @dataclass(frozen=True)
 class Forward:
-    """Whose words a forwarded message holds, as far as Telegram says it, and when they were written (POSIX seconds)."""
+    """Whose words a forwarded message holds, as far as the bot says it, and when they were written (POSIX seconds)."""
 
     name: str | None = None
     kind: str | None = None

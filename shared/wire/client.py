@@ -85,7 +85,7 @@ COMMAND = Policy(answer=30, connect=5)
 BACKGROUND = Policy(answer=30, connect=5)
 #: The dispatcher: its socket waits longer than the longest blocking call (5 s), and it reconnects by itself.
 DISPATCHER = Policy(answer=15, connect=5, retries=3, longest_pause=2, health_check=30)
-#: The Telegram bot: people wait for it.
+#: A bot: people wait for it.
 BOT = Policy(answer=10, connect=5, retries=2, longest_pause=1, health_check=30)
 #: The night: each of its requests may be repeated.
 NIGHT = Policy(answer=60, connect=10, retries=3, longest_pause=2, health_check=30)

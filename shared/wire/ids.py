@@ -6,9 +6,13 @@ import math
 import re
 from datetime import UTC, datetime
 
+from shared.hooks import feature_names
 from shared.wire.json import RecordRefused
 
 CHAT_ID_LENGTH = 256
+#: The bot of the chats whose ids name none. By the wire contract they are numbers.
+MAIN_BOT = "main"
+_NAMED = re.compile(r"([a-z]{1,16}):.")
 TASK_ID = re.compile(r"[A-Za-z0-9_-]{1,100}\Z")
 #: Turns outside the years 1970 to 9998 cannot be dated in text.
 LATEST_TIMESTAMP = 253_370_764_800.0
@@ -27,6 +31,17 @@ def chat_id_of(value: object) -> str:
     if value == "0" or value != value.strip() or not value.isprintable():
         raise RecordRefused("chat_id has characters that are not allowed in a chat id, or is 0")
     return value
+
+
+def bot_of(chat_id: str) -> str:
+    """Which of our bots a chat is with: `discord` has `discord:815`."""
+    named = _NAMED.match(chat_id)
+    return named[1] if named else MAIN_BOT
+
+
+def bot_names() -> list[str]:
+    """The main bot, and those that have a folder of their own."""
+    return [MAIN_BOT, *feature_names("dispatcher.bots")]
 
 
 def user_id_of(value: object) -> str | None:

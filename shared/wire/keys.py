@@ -20,8 +20,6 @@ TOMBSTONES = "hcli:mem:tombstones"
 FORGOTTEN = "hcli:mem:forgotten"
 CHATS = "hcli:mem:chats"
 TAGS = "hcli:mem:tags"
-OUTBOX = "hcli:mem:outbox"
-GUESTS = "hcli:mem:guests"
 SERVED = "hcli:mem:served"
 BOT_WAITING = "hcli:mem:bot:waiting"
 BOT_OWNER = "hcli:mem:bot:owner"
@@ -33,9 +31,6 @@ NIGHT_RUN = "hcli:mem:night:run"
 NIGHT_LAST = "hcli:mem:night:last"
 NIGHT_FAILED = "hcli:mem:night:failed"
 NIGHT_REPORT = "hcli:mem:night:report"
-DIGESTS = "hcli:mem:digests"
-APPROVALS_OPEN = "hcli:mem:approvals:open"
-APPROVALS = "hcli:mem:approvals"
 FEATURES = "hcli:mem:features"
 
 SELECTION_PREFIX = "hcli:mem:selection:"
@@ -62,8 +57,6 @@ BOT_SEEN_TTL_SECONDS = 2 * 86_400
 BOT_OWNER_TTL_SECONDS = 30
 SELECTION_TTL_SECONDS = 600
 BOT_TOLD_TTL_SECONDS = 86_400
-BOT_TRIES_TTL_SECONDS = 3_600
-APPROVAL_TTL_SECONDS = 3_600
 FEATURES_TTL_SECONDS = 7 * 86_400
 
 #: Lengths of bounded lists.
@@ -71,7 +64,10 @@ HISTORY_LENGTH = 100
 DEAD_LENGTH = 10_000
 UNCONSOLIDATED_LENGTH = 1_000
 SERVED_LENGTH = 1_000
-APPROVALS_LENGTH = 1_000
+
+
+def outbox(bot: str) -> str:
+    return f"hcli:mem:outbox:{bot}"
 
 
 def result(task_id: str) -> str:
@@ -181,18 +177,6 @@ def media(sha256: str) -> str:
 
 def kept(task_id: str, sha256: str) -> str:
     return f"{KEPT}:{task_id}:{sha256}"
-
-
-def invite(code_hash: str) -> str:
-    return f"hcli:mem:invite:{code_hash}"
-
-
-def bot_tries(chat_id: str) -> str:
-    return f"hcli:mem:bot:tries:{chat_id}"
-
-
-def approval(approval_id: str) -> str:
-    return f"hcli:mem:approval:{approval_id}"
 
 
 def bot_told(chat_id: str) -> str:

@@ -11,22 +11,21 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
 
-from shared.hooks import features, redis_rights
+from shared.hooks import feature_modules
 from shared.wire import keys
 from shared.wire.rights import User, both, reads, without_keys, writes
 
 TURNS = keys.MEMORY_PREFIX + "*"
 RESULTS, PENDING, STATS, CANCEL = keys.result("*"), keys.pending("*"), keys.stats("*"), keys.cancel("*")
 SESSION, HISTORY, SIZE = keys.session("*"), keys.history("*"), keys.size("*")
-SPENT, WHY, APPROVAL, CONVERSATION = keys.spent("*"), keys.why("*"), keys.approval("*"), tuple(keys.conversation("*"))
+SPENT, WHY, CONVERSATION = keys.spent("*"), keys.why("*"), tuple(keys.conversation("*"))
 INFLIGHT, LEASE, ATTEMPTS, DONE = keys.inflight("*"), keys.lease("*"), keys.attempts("*"), keys.done("*")
 UNCONSOLIDATED, CONSOLIDATING, REMINDED = keys.unconsolidated("*"), keys.consolidating("*"), keys.reminded("*")
 SEEN, TOLD, MODEL, NEW = keys.bot_seen("*"), keys.bot_told("*"), keys.bot_model("*"), keys.bot_new("*")
 TEACH, PARTIAL, SELECTION = keys.teach("*"), keys.partial("*"), keys.SELECTION_PREFIX + "*"
 OF_CHAT = keys.chat_settings("*")
-EVENTS = keys.EVENT_PREFIX + "*"
+EVENTS, OUTBOXES = keys.EVENT_PREFIX + "*", keys.outbox("*")
 MEDIA_FILES, KEPT_FILES = keys.media("*"), f"{keys.KEPT}:*"
-INVITES, TRIES = keys.invite("*"), keys.bot_tries("*")
 
 _SCRIPTS = without_keys(
     "SCRIPT|LOAD",
@@ -35,7 +34,7 @@ _SCRIPTS = without_keys(
 
 BOT = User(
     "bot",
-    "Our Telegram bot, `hmem telegram`.",
+    "Our bot, `hmem telegram`.",
     (
         without_keys("PING", "checks the connection"),
         _SCRIPTS,
@@ -58,13 +57,8 @@ BOT = User(
         both("HGET HSET", OF_CHAT, why="`/language`"),
         both("GET SET DEL", keys.BOT_OWNER, why="one Redis, one bot: the lease"),
         writes("SET", TOLD, why="informs a stranger once that the bot is private"),
-        both("HGET HGETALL HSET", keys.GUESTS, why="whom it answers beside ALLOWED_CHATS; `/invite`, `/guests`"),
-        both("GET SET DEL", INVITES, why="`/invite`, and who comes with a code"),
-        both("GET INCR EXPIRE", TRIES, why="counts a stranger's wrong codes"),
-        reads("LRANGE LINDEX", keys.OUTBOX, why="looks for messages to deliver"),
-        both("LPOP", keys.OUTBOX, why="removes what it delivers"),
-        both("HGETALL HDEL", keys.APPROVALS_OPEN, why="questions whether Claude may use a tool; removes those that ended"),
-        both("EXISTS SET", APPROVAL, why="what a person answered to one, once"),
+        reads("LRANGE LINDEX", OUTBOXES, why="looks for messages to deliver"),
+        both("LPOP", OUTBOXES, why="removes what it delivers"),
         reads("HGETALL", keys.RELEASE, why="`/status`: whether there is a dispatcher"),
         reads("EXISTS", LEASE, why="`/status`: whether it is running"),
         reads("GET", keys.NIGHT_LAST, why="`/status`: time of the last good night"),
@@ -75,7 +69,7 @@ BOT = User(
 
 HCLI_BOT = User(
     "hcli-bot",
-    "h-cli's Telegram bot with our dispatcher, or another bot that uses the same keys.",
+    "h-cli's bot with our dispatcher, or another bot that uses the same keys.",
     (
         without_keys("PING", "its health check"),
         writes("RPUSH LREM", keys.TASKS, why="queues a message; removes it (`/cancel`)"),
@@ -131,8 +125,7 @@ DISPATCHER = User(
             why="claims a message; puts back what a dead dispatcher had claimed; truncates one that is too large; queues a scheduled question",
         ),
         both("HSETNX", keys.BOT_WAITING, why="has the bot deliver the answer to a scheduled question"),
-        reads("HGET HGETALL", keys.GUESTS, why="asks no question of a removed guest; `hmem doctor`"),
-        both("HGET HSET", OF_CHAT, why="`/timezone`"),
+        both("HGET HSET", OF_CHAT, why="`/timezone`; what the chat may have"),
         both("HSET HDEL HGET HGETALL HLEN HEXISTS DEL", INFLIGHT, why="claimed and unfinished tasks, its own and those of dead dispatchers"),
         both("HSET HDEL HGET HGETALL HEXISTS", keys.BUSY, why="which chats are being answered"),
         both("SADD SREM SMEMBERS", keys.WORKERS, why="finds dispatchers that died"),
@@ -178,13 +171,10 @@ DISPATCHER = User(
         reads("LPOS", keys.TOMBSTONES, why="checks whether one of its tombstones is there"),
         writes("RPUSH", keys.TOMBSTONES, why="`[FORGET: …]` and `/memory forget` in a chat: a tombstone that hides"),
         writes("SET", EVENTS, why="what changed beside turns, for the archive"),
-        writes("RPUSH", keys.OUTBOX, why="reminders, alarms, the morning report, digests"),
-        reads("LLEN LINDEX", keys.OUTBOX, why="metrics; finds messages that no bot fetches, and digests to take back"),
-        writes("LREM", keys.OUTBOX, why="drops them after some days"),
+        writes("RPUSH", OUTBOXES, why="reminders, alarms, the morning report, digests"),
+        reads("LLEN LINDEX", OUTBOXES, why="metrics; finds messages that no bot fetches, and digests to take back"),
+        writes("LREM", OUTBOXES, why="drops them after some days"),
         writes("SET", REMINDED, why="reminds once, and asks a scheduled question once"),
-        both("HSET HGETALL HDEL", keys.APPROVALS_OPEN, why="asks whether Claude may use a tool, and says how that ended"),
-        both("GET SET", APPROVAL, why="what was answered; decides itself when nobody does"),
-        writes("RPUSH LTRIM", keys.APPROVALS, why="the record of these decisions"),
         writes("HSET HDEL", keys.RELEASE, why="publishes which release it serves"),
         reads("GET", keys.NIGHT_LAST, keys.NIGHT_FAILED, why="logs that a night was missed, and why"),
         reads("GET", keys.NIGHT_REPORT, why="what the last nights did; `hmem doctor`"),
@@ -204,7 +194,7 @@ NIGHT = User(
         writes("UNLINK", TURNS, why="deletes turns that are archived and served; Redis cannot tell this script from a plain `UNLINK`"),
         reads("GET MGET TYPE DUMP", EVENTS, why="archives events, and compares each again before it is deleted"),
         writes("UNLINK", EVENTS, why="deletes events that are archived"),
-        reads("HGETALL", OF_CHAT, keys.GUESTS, keys.DIGESTS, why="archives what chats have set, and who is a guest"),
+        reads("HGETALL", OF_CHAT, why="archives what chats have set"),
         both("HGETALL HDEL TYPE", keys.KEPT, why="which files are to be kept for ever"),
         reads("GET TYPE", KEPT_FILES, why="archives them; compares each again before it is deleted"),
         writes("UNLINK", KEPT_FILES, why="deletes files that are verified in the archive, and those of no turn"),
@@ -234,7 +224,6 @@ OWNER = User(
         ),
         writes("RPUSH", keys.TASKS, why="`hmem talk`"),
         reads("GETRANGE", PARTIAL, why="`hmem talk` shows the answer while it is written"),
-        writes("SET", APPROVAL, why="… and what was answered to a question about a tool, once"),
         writes("DEL", RESULTS, why="… and removes the answer that it has fetched"),
         writes("RPUSH", keys.TOMBSTONES, why="`hmem forget`, `hmem memory forget`"),
         writes("SET DEL", EVENTS, why="… and what is left of its memories, for the archive"),
@@ -246,20 +235,14 @@ OWNER = User(
         writes("HDEL", INFLIGHT, keys.BUSY, why="… and those that a dead dispatcher had claimed"),
         writes("SET", RESULTS, DONE, why="… answers them, unread, so that no dispatcher does"),
         writes("SET", CANCEL, why="… ends those that are being answered"),
-        writes("LREM", keys.DEAD, keys.TAGS, keys.OUTBOX, UNCONSOLIDATED, HISTORY, TEACH, why="… removes what is covered from the lists"),
+        writes("LREM", keys.DEAD, keys.TAGS, OUTBOXES, UNCONSOLIDATED, HISTORY, TEACH, why="… removes what is covered from the lists"),
         writes("HDEL", keys.BOT_WAITING, keys.BOT_ARRIVING, why="… and from what the bot was to send, or to queue"),
         writes("DEL", MEDIA_FILES, why="… and the files of messages that no waiting message needs"),
         writes("ZREM", keys.MEDIA, why="… from their list"),
         writes("DEL", KEPT_FILES, why="… and the kept files of what is covered"),
         writes("HDEL", keys.KEPT, why="… from their list"),
-        writes("HDEL", keys.DIGESTS, why="… and ends the digest of a whole chat"),
         writes("DEL", OF_CHAT, why="… and removes what a whole chat has set"),
-        writes("HDEL", keys.GUESTS, why="… and that it was a guest"),
-        writes("HSETNX", keys.GUESTS, keys.DIGESTS, OF_CHAT, why="`hmem restore`"),
-        writes("DEL", INVITES, why="… and its owner's open invitations"),
-        writes("HDEL", keys.APPROVALS_OPEN, why="… questions about tools"),
-        writes("DEL", APPROVAL, why="… their answers"),
-        writes("LREM", keys.APPROVALS, why="… and their records"),
+        writes("HSETNX", OF_CHAT, why="`hmem restore`"),
         writes("RPUSH", keys.TAGS, why="`hmem dead --retry` returns tags to the dispatcher (tasks go to the queue, as with `hmem talk`)"),
         writes("DEL", DONE, ATTEMPTS, CANCEL, why="… and clears that the task was tried or cancelled"),
         both("HSETNX", keys.BOT_WAITING, why="… and has the bot deliver the late answer"),
@@ -292,7 +275,7 @@ CORE = (HEALTH, BOT, HCLI_BOT, DISPATCHER, HCLI_DISPATCHER, NIGHT, OWNER, ADMIN)
 @cache
 def users() -> tuple[User, ...]:
     """The users, with what the features require."""
-    more = features().ask(redis_rights)
+    more = [module.RIGHTS for module in feature_modules("keys")]
     return tuple(
         replace(user, rights=(*user.rights, *(right for one in more for right in one.get(user.name, ()))))
         for user in CORE

@@ -24,6 +24,12 @@ ORDER = {
 }  # fmt: skip
 PACKAGES = tuple(ORDER)
 WITH_DOCSTRINGS = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+#: Modules whose code says Telegram beside its bot, the installation and the readers of exports, not counting settings' names. No new ones.
+SAYING_TELEGRAM = {
+    "dispatcher/cli/main.py", "dispatcher/cli/health.py", "dispatcher/health/checks/bot.py", "dispatcher/health/findings.py",
+    "dispatcher/chat_data/forget/receipt.py", "shared/config/settings.py", "shared/config/chat_settings.py", "shared/config/packages.py",
+    "shared/wire/users.py",
+}  # fmt: skip
 MOST_ROOMS, MOST_LINES, MOST_FUNCTION_LINES = 12, 400, 60
 
 
@@ -211,6 +217,12 @@ def test_nothing_outside_imports_a_feature() -> None:
         own = module.split(".")[:3]
         reached = [one for one in others if one.startswith("dispatcher.features.") and one.split(".")[:3] != own]
         assert not reached, f"{module} imports {reached}: a feature is asked by hooks (shared/hooks.py)"
+
+
+def test_nothing_else_knows_telegram() -> None:
+    known = ("dispatcher/bots/telegram/", "dispatcher/installation/", "nightly/imports/")
+    found = holding(r"(?i)telegram(?!_bot_token|_api_url|\.md)")
+    assert {one for one in found if not one.startswith(known)} == SAYING_TELEGRAM, "another bot is a folder beside it"
 
 
 def holding(pattern: str) -> set[str]:

@@ -1,1 +1,1 @@
-"""The bot for a terminal: the Redis contract of any bot, and nothing of Telegram."""
+"""The bot for a terminal: the Redis contract of any bot, and nothing else."""

@@ -15,13 +15,13 @@ from rich.live import Live
 from rich.text import Text
 
 from dispatcher.bots.answers import Answers
-from dispatcher.bots.tool_questions import ToolQuestions
+from dispatcher.bots.hooks import terminal_waits
 from dispatcher.queue.state import running_dispatchers
 from shared.config.settings import Settings
 from shared.errors import AnswerTimeout, ForgedResult, InvalidInput, NoDispatcher
+from shared.hooks import features
 from shared.system.keys.signing_key import signing_key
 from shared.turns.records import RecordRefused, dumps
-from shared.turns.signed.approvals import ToolDecision
 from shared.turns.signed.results import Result
 from shared.wire import keys
 from shared.wire.client import COMMAND, open_async_redis, open_redis
@@ -117,7 +117,7 @@ class ConsoleBot:
         )
 
     async def _meanwhile(self, redis: Redis, answers: Answers, task_id: str, terminal: LiveAnswer) -> None:
-        """Show what is written, and have tools allowed or denied."""
+        """Show what is written, and have features ask what they want to know."""
         for one, raw in (await answers.partials([task_id])).items():
             try:
                 partial = answers.verified_partial(one, raw)
@@ -131,13 +131,9 @@ class ConsoleBot:
                 else ""
             )
             terminal.show(f"{partial.text}\n{doing}".strip())
-        questions = ToolQuestions(redis, self._secret)
-        for approval_id, asked in (await questions.questions()).items():
-            if asked.task_id != task_id or asked.verdict or await questions.answered(approval_id):
-                continue
-            allowed = terminal.allows(f"Claude wants to use {asked.tool}:\n{asked.text}")
-            decision = ToolDecision("allowed" if allowed else "denied", asked.chat_id, USER, "the terminal")
-            await questions.answer(approval_id, decision)
+        await features().ask_async(
+            terminal_waits, redis=redis, secret=self._secret, task_id=task_id, ask=terminal.allows
+        )
 
 
 def visible(text: str) -> str:

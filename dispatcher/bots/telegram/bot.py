@@ -9,40 +9,26 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Coroutine
-from typing import Any
 
 import redis
 import structlog
 from aiogram.types import User
 
-from dispatcher.bots.telegram.approvals import ApprovalState
-from dispatcher.bots.telegram.chat_marks import ChatMarks
-from dispatcher.bots.telegram.client import Telegram, Unauthorized
-from dispatcher.bots.telegram.commands.answers import Commands
-from dispatcher.bots.telegram.guests.allowed import AllowedChats
-from dispatcher.bots.telegram.guests.commands import GuestCommands
-from dispatcher.bots.telegram.guests.invitations import Invitations
-from dispatcher.bots.telegram.incoming.approval_presses import ApprovalPresses
+from dispatcher.bots.hooks import bot_background, telegram_bot
+from dispatcher.bots.telegram.client import Telegram
+from dispatcher.bots.telegram.core import BotCore
+from dispatcher.bots.telegram.errors import Unauthorized
 from dispatcher.bots.telegram.incoming.arrivals import Arrivals
 from dispatcher.bots.telegram.incoming.intake import Intake
-from dispatcher.bots.telegram.incoming.pressed import Pressed
-from dispatcher.bots.telegram.incoming.presses import Presses
-from dispatcher.bots.telegram.outgoing.approval_questions import ApprovalQuestions
+from dispatcher.bots.telegram.incoming.routes import Routes
 from dispatcher.bots.telegram.outgoing.delivery import Delivery
-from dispatcher.bots.telegram.outgoing.keyboard import Keyboards
 from dispatcher.bots.telegram.outgoing.menus import set_menus
-from dispatcher.bots.telegram.outgoing.partials import Partials
-from dispatcher.bots.telegram.outgoing.sent_files import SentFiles
 from dispatcher.bots.telegram.retry import until_redis_answers, until_telegram_answers
-from dispatcher.bots.telegram.state import BotState, connect
-from dispatcher.queue.rights import Rights
+from dispatcher.bots.telegram.state import connect
 from shared.config.settings import Settings
 from shared.errors import SettingsError
-from shared.system.keys.signing_key import signing_key
+from shared.hooks import Hooks, features
 from shared.system.processes import died_here, process_name
-from shared.wire.media.open import open_media
-from shared.wire.media.store import MediaStore
 
 log = structlog.get_logger()
 
@@ -56,19 +42,12 @@ STOP_SECONDS = 5.0
 
 async def serve(settings: Settings) -> None:
     """Run the bot until SIGTERM or SIGINT; SettingsError if the token is missing or invalid."""
-    secret = signing_key(settings, "no answer could be verified")
     telegram, client, stop = Telegram(settings), connect(settings), asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    media, marks = open_media(settings, client), ChatMarks(client)
-    allowed, invitations = AllowedChats(settings.allowed, client), Invitations(client, Rights(settings))
-    approvals = ApprovalState(client, secret)
-    bot = Bot(
-        settings, telegram, BotState(settings, client, secret), marks, media, approvals, secret, allowed, invitations
-    )
     try:
-        await bot.run(stop)
+        await Bot(BotCore(settings, telegram, client)).run(stop)
     except Unauthorized:
         where = f" (at {settings.telegram_api_url})" if settings.telegram_api_url != _TELEGRAM else ""
         raise SettingsError(
@@ -80,34 +59,14 @@ async def serve(settings: Settings) -> None:
 
 
 class Bot:
-    def __init__(
-        self,
-        settings: Settings,
-        telegram: Telegram,
-        state: BotState,
-        marks: ChatMarks,
-        media: MediaStore,
-        approvals: ApprovalState,
-        secret: str,
-        allowed: AllowedChats,
-        invitations: Invitations,
-    ) -> None:
-        self._allowed, self._invitations = allowed, invitations
-        self._settings, self._telegram, self._state = settings, telegram, state
-        self._media = media
+    def __init__(self, core: BotCore) -> None:
+        self._core, self._settings, self._telegram, self._state = core, core.settings, core.telegram, core.state
         self._process = process_name()
-        self._own_name = f"me-{telegram.account}"
-        self._presses, self._marks = Presses(secret), marks
-        keyboards = Keyboards(telegram, marks, self._presses)
-        self._partials = Partials(telegram, state, keyboards) if settings.stream else None
-        self._approvals = approvals
-        self._questions = ApprovalQuestions(telegram, approvals, self._presses, allowed)
-        files = SentFiles(telegram, media)
-        self._delivery = Delivery(telegram, state, allowed, keyboards, files, self._partials)
+        self._own_name = f"me-{core.telegram.account}"
 
     async def run(self, stop: asyncio.Event) -> None:
         if not self._settings.allowed:
-            log.warning("ALLOWED_CHATS is empty, so the bot answers guests only; write to the bot to learn a chat's id")
+            log.warning("ALLOWED_CHATS is empty; write to the bot to learn a chat's id")
         elif min(self._settings.allowed) < 0 and not self._settings.owner_ids:
             log.warning(
                 "OWNERS is empty, so no one has an owner's rights in groups; the bot shows people their number when it refuses them"
@@ -137,35 +96,23 @@ class Bot:
 
     async def _who_we_are(self) -> User:
         """As Telegram said it at an earlier start: then no request stands between a start and the first poll."""
-        noted = await until_redis_answers(lambda: self._state.updates.noted(self._own_name))
+        noted = await until_redis_answers(lambda: self._state.marks.noted(self._own_name))
         try:
-            me = User.model_validate_json(noted or b"")
+            me = User.model_validate_json(noted)
         except ValueError:  # nothing is noted
             return await self._ask_who_we_are()
-        self._telegram.known = True
+        self._telegram.session.known = True
         return me
 
     async def _ask_who_we_are(self) -> User:
         me = await until_telegram_answers(self._telegram.me)
-        await until_redis_answers(
-            lambda: self._state.updates.note_for_later(self._own_name, me.model_dump_json().encode())
-        )
+        await until_redis_answers(lambda: self._state.marks.note(self._own_name, me.model_dump_json().encode()))
         return me
 
-    def _parts(self, me: User) -> list[Coroutine[Any, Any, None]]:
-        """What runs while this process is the bot."""
-        settings, rights, zone = self._settings, Rights(self._settings), self._settings.timezone
-        guests = GuestCommands(self._allowed, self._invitations, self._state, rights, me.username or "", zone)
-        commands = Commands(self._state, rights, guests)
-        answers = ApprovalPresses(settings, self._approvals, self._presses)
-        pressed = Pressed(self._allowed, self._telegram, self._state, commands, self._presses, answers, self._marks, me)
-        arrivals = Arrivals(settings, self._telegram, self._state, self._media, self._allowed, self._delivery.wake)
-        intake = Intake(
-            settings, self._telegram, self._state, self._marks, commands, pressed, arrivals, me, self._delivery.wake,
-            self._allowed, self._invitations,
-        )  # fmt: skip
-        parts = [intake.run(), arrivals.run(), self._delivery.run(), self._questions.run(), self._renew()]
-        return [*parts, self._catch_up(me), *([self._partials.run()] if self._partials else [])]
+    async def _features(self, hooks: Hooks) -> None:
+        """What features run; none of it ends the bot when it has ended."""
+        await hooks.run(bot_background)
+        await asyncio.Event().wait()
 
     async def _take_lease(self, me: User) -> None:
         logged = False
@@ -186,7 +133,19 @@ class Bot:
 
     async def _while_owner(self, me: User) -> None:
         """Run until the lease is lost, the bot has another name, or one of the parts ends with an error."""
-        parts = [asyncio.create_task(part) for part in self._parts(me)]
+        core, self._core.me = self._core, me
+        delivery, hooks = Delivery(core), features().parts(telegram_bot, core=core)
+        arrivals = Arrivals(core, delivery.wake)
+        intake = Intake(core, Routes(core, hooks, arrivals), arrivals, delivery.wake)
+        running = (
+            intake.run(),
+            arrivals.run(),
+            *delivery.parts(),
+            self._features(hooks),
+            self._renew(),
+            self._catch_up(me),
+        )
+        parts = [asyncio.create_task(part) for part in running]
         try:
             done, _ = await asyncio.wait(parts, return_when=asyncio.FIRST_COMPLETED)
             for part in done:
@@ -195,7 +154,7 @@ class Bot:
             for part in parts:
                 part.cancel()
             await asyncio.gather(*parts, return_exceptions=True)
-            await self._delivery.finish(STOP_SECONDS)
+            await delivery.finish(STOP_SECONDS)
 
     async def _renew(self) -> None:
         """Ends when another process holds the lease."""
@@ -210,7 +169,7 @@ class Bot:
         if (await self._ask_who_we_are()).username != me.username:
             log.info("the bot has another name at Telegram now", was=me.username)
             return
-        await set_menus(self._telegram, self._state, me.id)
+        await set_menus(self._telegram, self._state.marks, me.id)
         await asyncio.Event().wait()
 
     async def _give_back(self) -> None:

@@ -1,15 +1,16 @@
-"""Retries without end: Redis and Telegram come back, and what was accepted waits for them."""
+"""Retries: Redis and Telegram come back, and what was accepted waits for them."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 import redis
 import structlog
-from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type, wait_random_exponential
+from tenacity import AsyncRetrying, RetryCallState, retry_if_exception, wait_random_exponential
 
-from dispatcher.bots.telegram.client import Flood, PolledElsewhere, TelegramError, Unauthorized, Unreachable
+from dispatcher.bots.telegram.errors import Flood, PolledElsewhere, TelegramError, Unauthorized, Unreachable
 
 log = structlog.get_logger()
 
@@ -27,9 +28,9 @@ async def until_redis_answers(call: Callable[[], Awaitable[Value]]) -> Value:
     return await _until(call, redis.RedisError, TimeoutError)
 
 
-async def until_telegram_takes_it(call: Callable[[], Awaitable[Value]]) -> Value:
-    """Returns the answer, or raises an error that another attempt would not change."""
-    return await _until(call, Flood, Unreachable)
+async def until_telegram_takes_it(call: Callable[[], Awaitable[Value]], attempts: float = math.inf) -> Value:
+    """Returns the answer, or raises an error that another attempt would not change, or that of the last one."""
+    return await _until(call, Flood, Unreachable, attempts=attempts)
 
 
 async def when_telegram_has_time(call: Callable[[], Awaitable[Value]]) -> Value:
@@ -43,23 +44,20 @@ async def until_telegram_answers(call: Callable[[], Awaitable[Value]]) -> Value:
 
 
 async def _until(
-    call: Callable[[], Awaitable[Value]], *passing: type[BaseException], longest: float = LONGEST_SECONDS
+    call: Callable[[], Awaitable[Value]],
+    *passing: type[BaseException],
+    longest: float = LONGEST_SECONDS,
+    attempts: float = math.inf,
 ) -> Value:
     backing_off = wait_random_exponential(multiplier=0.2, max=longest)
-    async for attempt in AsyncRetrying(
-        retry=_PassingUnlessUnauthorized(passing),
+    retrying = AsyncRetrying(
+        retry=retry_if_exception(lambda error: isinstance(error, passing) and not isinstance(error, Unauthorized)),
+        stop=lambda state: state.attempt_number >= attempts,
         wait=lambda state: _wait(state, backing_off),
         before_sleep=_log_retry,
         reraise=True,
-    ):
-        with attempt:
-            return await call()
-    raise AssertionError("the retries above do not end")
-
-
-class _PassingUnlessUnauthorized(retry_if_exception_type):
-    def __call__(self, retry_state: RetryCallState) -> bool:
-        return super().__call__(retry_state) and not isinstance(_error(retry_state), Unauthorized)
+    )
+    return await retrying(call)
 
 
 def _error(state: RetryCallState) -> BaseException | None:

@@ -13,6 +13,8 @@ from aiogram.exceptions import AiogramError, ClientDecodeError, TelegramEntityTo
 from aiogram.methods import GetFile, GetMe, Response
 from aiogram.methods.base import TelegramMethod
 
+from dispatcher.bots.telegram.errors import telegram_error
+
 
 class GetUpdates(TelegramMethod[list[dict[str, Any]]]):
     """aiogram's own would refuse all updates because of one that it cannot read."""
@@ -42,7 +44,16 @@ class TelegramSession(AiohttpSession):
     of a proxy, raises ClientDecodeError even with status 200: it is not Telegram's, so the request is repeated as after a lost connection.
     """
 
+    known = False  # Telegram has accepted the token
+
     async def make_request(self, bot: Bot, method: TelegramMethod[Any], timeout: int | None = None) -> Any:
+        """TelegramError for everything that goes wrong."""
+        try:
+            return await self._request(bot, method, timeout)
+        except (AiogramError, OSError, UnicodeError) as error:
+            raise telegram_error(error, bot.token, known=self.known) from None
+
+    async def _request(self, bot: Bot, method: TelegramMethod[Any], timeout: int | None) -> Any:
         try:
             return await super().make_request(bot, method, timeout)
         except UnicodeDecodeError as error:

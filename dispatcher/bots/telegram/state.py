@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Awaitable
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any, cast
 
@@ -23,14 +24,19 @@ from shared.config.settings import Settings
 from shared.system.formats import refuse_newer_redis
 from shared.text.translations import language_of, later, speaking, tr
 from shared.turns.records import RecordRefused, Task, dumps, loads_object, with_text
-from shared.turns.signed.results import Result
+from shared.turns.signed.results import Result, reply_command_of
 from shared.wire import keys
 from shared.wire.client import BOT, open_async_redis
+from shared.wire.ids import MAIN_BOT
 
 log = structlog.get_logger()
 
+#: What the core has it send: only what is for its chats.
+OUTBOX = keys.outbox(MAIN_BOT)
 #: The answer to a message that was taken back.
 CANCELLED = later("Cancelled.")
+#: Within so many seconds a second press of the same button is taken for a double press.
+PRESS_SECONDS = 10
 
 
 def connect(settings: Settings) -> Redis:
@@ -117,7 +123,7 @@ class Updates:
         record: Waiting,
         task: bytes,
         message: str,
-        mark: Mark,
+        mark: Mark | None,
         refusal: Waiting | None,
         arriving: bytes = b"",
     ) -> int:
@@ -127,17 +133,12 @@ class Updates:
         names = [keys.BOT_WAITING, seen, keys.TASKS, keys.pending(record.chat), message_seen, keys.BOT_ARRIVING]
         limits = [self._settings.queue_limit, self._settings.chat_queue_limit, keys.BOT_SEEN_TTL_SECONDS]
         refused = [f"full-{record.chat}", refusal.to_json()] if refusal else ["", ""]
-        more = [mark.to_json(), *refused, arriving]
+        more = [mark.to_json() if mark else b"", *refused, arriving]
         return int(await _run(self._intake, names, [task_id, record.to_json(), task, *limits, *more]))
 
     async def say(self, update: str, record: Waiting, arriving: bytes = b"") -> None:
         """One of the bot's own messages in reply to an update, once. `arriving`: as in `take`."""
-        seen = keys.bot_seen(update)
-        await _run(
-            self._intake,
-            [keys.BOT_WAITING, seen, keys.TASKS, keys.pending(record.chat), seen, keys.BOT_ARRIVING],
-            [update, record.to_json(), "", 0, 0, keys.BOT_SEEN_TTL_SECONDS, "", "", "", arriving],
-        )
+        await self.take(update, record, b"", update, None, None, arriving)
 
     async def arriving(self) -> dict[str, bytes]:
         """Task id → messages whose files are being fetched (arriving.py)."""
@@ -155,24 +156,6 @@ class Updates:
     async def tell(self, field: str, record: Waiting, mark: str, seconds: int) -> bool:
         """One of the bot's own messages, once for as long as the mark lasts."""
         return bool(await _run(self._say_once, [keys.BOT_WAITING, mark], [field, record.to_json(), seconds]))
-
-    async def mark(self, mark: str, seconds: int) -> None:
-        """Set a mark: `tell` sends nothing under it for this many seconds."""
-        await self._redis.set(mark, "1", ex=seconds)
-
-    async def noted(self, name: str) -> bytes | None:
-        """What `note_for_later` noted under this name within the last two days."""
-        return cast(bytes | None, await self._redis.get(keys.bot_seen(name)))
-
-    async def note_for_later(self, name: str, value: bytes) -> None:
-        await self._redis.set(keys.bot_seen(name), value, ex=keys.BOT_SEEN_TTL_SECONDS)
-
-    async def mark_answer(self, message: str, mark: Mark) -> None:
-        await self._redis.set(keys.bot_seen(message), mark.to_json(), ex=keys.BOT_SEEN_TTL_SECONDS)
-
-    async def mark_of(self, message: str) -> Mark | None:
-        raw = cast(bytes | None, await self._redis.get(keys.bot_seen(message)))
-        return Mark.parse(raw) if raw else None
 
     async def edited(self, update: str, message: str, mark: Mark, text: str, user: int, notice: Waiting) -> int:
         """Take the new text of a message, edited by `user`: 1 it is in the queue, 2 the chat is told that the earlier text counts, 0 nothing."""
@@ -223,12 +206,12 @@ class Deliveries:
         await _run(self._delivered, [keys.BOT_WAITING, keys.result(name), keys.pending(record.chat)], [name, result])
 
     async def outbox_head(self) -> bytes | None:
-        heads = await cast(Awaitable[list[bytes]], self._redis.lrange(keys.OUTBOX, 0, 0))
+        heads = await cast(Awaitable[list[bytes]], self._redis.lrange(OUTBOX, 0, 0))
         return heads[0] if heads else None
 
     async def take_from_outbox(self, raw: bytes, record: Waiting | None) -> None:
         field = f"outbox-{hashlib.sha256(raw).hexdigest()[:32]}"
-        await _run(self._outbox, [keys.OUTBOX, keys.BOT_WAITING], [raw, field, record.to_json() if record else b""])
+        await _run(self._outbox, [OUTBOX, keys.BOT_WAITING], [raw, field, record.to_json() if record else b""])
 
 
 class Chats:
@@ -259,6 +242,51 @@ class Chats:
     async def choose_language(self, chat: str, language: str | None) -> None:
         """Its own, or None for English again: written as empty, so that the archive is told."""
         await self._redis.hset(keys.chat_settings(chat), "language", language or "")
+
+
+class ChatMarks:
+    """What the bot notes about single messages, for two days: `hcli:mem:bot:seen:…`.
+
+    press-<chat>-<message>-<digest>   this button was just pressed: a double press counts once
+    reply-<chat>-<message>            a reply to this message is this command of that person
+    row-<chat>                        the message with the buttons of the newest answer
+    <chat>-<message>                  the task of this message, or of this answer (waiting.py)
+    """
+
+    def __init__(self, redis: Redis) -> None:
+        self._redis = redis
+
+    async def first_press(self, update: str, chat: int, message: int, data: str) -> bool:
+        """Whether this is the first press of a button within a while; the same update may ask again."""
+        name = hashlib.sha256(data.encode("utf-8", "replace")).hexdigest()[:16]
+        key = keys.bot_seen(f"press-{chat}-{message}-{name}")
+        before = cast(bytes | None, await self._redis.set(key, update, nx=True, get=True, ex=PRESS_SECONDS))
+        return before is None or before == update.encode()
+
+    async def note(self, name: str, value: bytes = b"1") -> None:
+        """For two days."""
+        await self._redis.set(keys.bot_seen(name), value, ex=keys.BOT_SEEN_TTL_SECONDS)
+
+    async def noted(self, name: str) -> bytes:
+        """The value; empty for none."""
+        return cast(bytes | None, await self._redis.get(keys.bot_seen(name))) or b""
+
+    async def of_message(self, label: str) -> Mark | None:
+        """What is known of a message whose task was taken."""
+        raw = await self.noted(label)
+        return Mark.parse(raw) if raw else None
+
+    async def expect_reply(self, chat: int, message: int, command: str, user: str) -> None:
+        """A reply of this person to this message is this command."""
+        await self.note(f"reply-{chat}-{message}", dumps({"command": command, "user": user}))
+
+    async def reply_command(self, chat: int, message: int, user: str) -> str:
+        """The command that a reply of this person to this message is; "" if it is only a reply."""
+        with suppress(RecordRefused):
+            record = loads_object(await self.noted(f"reply-{chat}-{message}"))
+            if record.get("user") == user:
+                return reply_command_of(record.get("command"))
+        return ""
 
 
 class BotLease:
@@ -295,7 +323,8 @@ class BotState:
     def __init__(self, settings: Settings, redis: Redis, secret: str) -> None:
         self.queue = Queue(settings, redis, secret)
         self.updates, self.deliveries = Updates(settings, redis, self.queue), Deliveries(redis)
-        self.chats, self.lease, self.answers = Chats(redis), BotLease(redis), Answers(redis, secret)
+        self.chats, self.marks, self.lease = Chats(redis), ChatMarks(redis), BotLease(redis)
+        self.answers = Answers(redis, secret)
 
 
 def _scripts(redis: Redis, *names: str) -> list[AsyncScript]:

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from shared.hooks import specification
 
+if TYPE_CHECKING:
+    from dispatcher.chat_data.forget.layers.redis_entries import RedisEntry, RedisReader
+    from dispatcher.chat_data.forget.request import Scope
+
 
 @specification(fails="closed")
-def keys_of_chat(chat_id: str) -> Sequence[str] | None:
-    """Patterns of keys in Redis that go when a whole chat is forgotten. `chat_id` is escaped for a pattern."""
+def redis_entries(scope: Scope, reader: RedisReader) -> Iterable[RedisEntry] | None:
+    """What a scope covers of the feature's values in Redis, beside CHAT_KEYS and CHAT_TABLES (shared/hooks.py)."""

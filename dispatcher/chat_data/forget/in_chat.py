@@ -50,7 +50,7 @@ class ChatTurn:
 @dataclass(frozen=True)
 class ChatSelection:
     """`turn_ids` are sorted. Of the whole chat everything said before the second of `before` (POSIX seconds) is meant, and `turn_ids` are those
-    that were shown with a later time: Telegram tells the time of a message in whole seconds, so one that is said after the preview may have an
+    that were shown with a later time: a bot may tell the time of a message in whole seconds, so one that is said after the preview may have an
     earlier time than it.
 
     `messages` and `memories`: how many there are. `shown` and the times `first` and `last` are only for the preview.
@@ -138,7 +138,7 @@ def _meant(turns: list[ChatTurn], asked: ChatSelection, words: str, since: float
         return [turn for turn in turns if since is None or turn.at >= since]
     if asked.kind == "all" or not turns:
         return turns
-    # Telegram tells the time of a message in whole seconds, so an answer tells better which exchange is the last one.
+    # A bot may tell the time of a message in whole seconds, so an answer tells better which exchange is the last one.
     newest = max(turns, key=lambda turn: (turn.at, len(turn.turn_ids[0]), turn.turn_ids[0]))
     return [turn for turn in turns if newest.exchanges & turn.exchanges]
 

@@ -22,16 +22,23 @@ from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
 from dispatcher.answering.turn import ForClaude, TurnInProgress
+from dispatcher.features.approvals import keys
 from dispatcher.features.approvals.server import APPROVER, approval_server
 from dispatcher.features.approvals.settings import ApprovalSettings
+from dispatcher.features.approvals.signed import (
+    TOOL_CHARACTERS,
+    ToolDecision,
+    ToolQuestion,
+    Verdict,
+    kept_input,
+    shown_input,
+)
 from shared.config.settings import Settings
 from shared.config.tools import ChatTools
 from shared.errors import HmemError
 from shared.hooks import hook
 from shared.system.keys.signing_key import signing_key
 from shared.turns.records import RecordRefused, Task, dumps, loads_object, well_formed
-from shared.turns.signed.approvals import TOOL_CHARACTERS, ToolDecision, ToolQuestion, Verdict, kept_input, shown_input
-from shared.wire import keys
 
 log = structlog.get_logger()
 
@@ -111,7 +118,7 @@ class Approvals:
 
     async def ask(self, approval_id: str, question: ToolQuestion) -> None:
         await self._drop_forgotten()
-        await self._redis.hset(keys.APPROVALS_OPEN, approval_id, cast(Any, question.to_json(self._secret, approval_id)))
+        await self._redis.hset(keys.OPEN, approval_id, cast(Any, question.to_json(self._secret, approval_id)))
 
     async def wait(self, approval_id: str, question: ToolQuestion) -> Verdict | ToolDecision:
         """The decision, or why there is none."""
@@ -130,9 +137,9 @@ class Approvals:
 
     async def settle(self, approval_id: str, question: ToolQuestion, verdict: Verdict) -> ToolDecision:
         """Decide, unless somebody has decided just before."""
-        own, key = ToolDecision(verdict, question.chat_id), keys.approval(approval_id)
+        own, key = ToolDecision(verdict, question.chat_id), keys.decision(approval_id)
         raw = own.to_json(self._secret, approval_id)
-        if await self._redis.set(key, raw, nx=True, ex=keys.APPROVAL_TTL_SECONDS):
+        if await self._redis.set(key, raw, nx=True, ex=keys.DECISION_TTL_SECONDS):
             return own
         return await self._decision(approval_id, question.chat_id) or own
 
@@ -156,9 +163,9 @@ class Approvals:
         }
         ended = question.decided(decision).to_json(self._secret, approval_id)
         async with self._redis.pipeline(transaction=True) as pipe:
-            pipe.rpush(keys.APPROVALS, dumps(record))
-            pipe.ltrim(keys.APPROVALS, -keys.APPROVALS_LENGTH, -1)
-            pipe.hset(keys.APPROVALS_OPEN, approval_id, cast(Any, ended))
+            pipe.rpush(keys.RECORDS, dumps(record))
+            pipe.ltrim(keys.RECORDS, -keys.RECORDS_LENGTH, -1)
+            pipe.hset(keys.OPEN, approval_id, cast(Any, ended))
             await pipe.execute()
 
     def question(self, task: Task, tool: str, shown: str) -> ToolQuestion:
@@ -167,7 +174,7 @@ class Approvals:
         return ToolQuestion(task.chat_id, task.user_id or "", task.task_id, name, shown, ends)
 
     async def _decision(self, approval_id: str, chat_id: str) -> ToolDecision | None:
-        raw = cast(bytes | None, await self._redis.get(keys.approval(approval_id)))
+        raw = cast(bytes | None, await self._redis.get(keys.decision(approval_id)))
         try:
             found = ToolDecision.verified(self._secret, approval_id, raw) if raw else None
         except RecordRefused as error:
@@ -181,9 +188,9 @@ class Approvals:
 
     async def _drop_forgotten(self) -> None:
         """Questions whose bot has gone."""
-        found = await cast(Awaitable[dict[bytes, bytes]], self._redis.hgetall(keys.APPROVALS_OPEN))
+        found = await cast(Awaitable[dict[bytes, bytes]], self._redis.hgetall(keys.OPEN))
         if old := [name for name, raw in found.items() if _ended_at(raw) < time.time() - FORGOTTEN_SECONDS]:
-            await self._redis.hdel(keys.APPROVALS_OPEN, *cast(list[str], old))
+            await self._redis.hdel(keys.OPEN, *cast(list[str], old))
 
 
 class _Asking:

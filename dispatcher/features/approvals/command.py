@@ -9,10 +9,10 @@ import typer
 from redis import Redis
 
 from dispatcher.cli.arguments import Json, connect, given_chat
+from dispatcher.features.approvals import keys
 from shared.system.command import application, print_json, start
 from shared.text.format import time_text
 from shared.turns.records import RecordRefused, loads_object
-from shared.wire import keys
 from shared.wire.values import shown
 
 _TEXTS = ("id", "chat_id", "user_id", "task_id", "tool", "input_sha256", "input", "decision", "by", "name")
@@ -43,7 +43,7 @@ def _records(client: Redis) -> list[dict[str, Any]]:
     """Oldest first; what another program wrote is left out."""
     redis: Any = client
     found = []
-    for raw in redis.lrange(keys.APPROVALS, 0, -1):
+    for raw in redis.lrange(keys.RECORDS, 0, -1):
         try:
             record = loads_object(raw)
         except RecordRefused:

@@ -15,7 +15,7 @@ from dispatcher.features.digest.settings import DigestSettings
 from dispatcher.health.checks.night import LOOK_AT_NIGHT
 from dispatcher.health.findings import Check, Finding, Setup, ok, warning
 from dispatcher.health.nights import STALE_HOURS, nights_of
-from dispatcher.queue.chat.guests import allowed_guests
+from dispatcher.queue.admission import chats_let_in
 from shared.text.dates.calendar_days import instant
 from shared.text.format import time_text
 
@@ -92,10 +92,10 @@ def check_report_chat(setup: Setup) -> Finding:
     chat = setup.settings.of(DigestSettings).report_chat
     if not chat:
         return ok("REPORT_CHAT is not set: alarms are lines of the dispatcher's log.")
-    if setup.settings.telegram_bot_token is None or int(chat) in setup.settings.allowed | allowed_guests(setup.redis):
+    if setup.settings.telegram_bot_token is None or int(chat) in setup.settings.allowed | chats_let_in(setup.redis):
         return ok(f"Alarms and the morning report go to chat {chat}.")
     return warning(
-        f"REPORT_CHAT {chat} is not in ALLOWED_CHATS and no guest, so the bot sends it neither the morning report nor alarms.",
+        f"REPORT_CHAT {chat} is none that the bot answers, so the bot sends it neither the morning report nor alarms.",
         "Add it to ALLOWED_CHATS, or correct REPORT_CHAT; then restart the bot and the dispatcher.",
     )
 

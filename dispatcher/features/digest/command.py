@@ -9,11 +9,11 @@ from typing import cast
 
 from dispatcher.answering.commands.command import CommandReply
 from dispatcher.answering.hooks import Core
+from dispatcher.features.digest import keys
 from dispatcher.features.digest.settings import DigestSettings
 from shared.text.translations import later, tr
 from shared.turns.records import Task
 from shared.turns.signed.results import keyboard, row_of
-from shared.wire import keys
 
 DIGEST_ON = later(
     "The digest is on: each morning at {at} I send what was said here yesterday, the goals that are due, and what is new in my memory. "

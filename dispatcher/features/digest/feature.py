@@ -10,31 +10,7 @@ from shared.hooks import hook
 if TYPE_CHECKING:
     from dispatcher.answering.hooks import Core
     from dispatcher.features.digest.part import DigestPart
-    from dispatcher.features.digest.settings import DigestSettings
     from dispatcher.health.findings import Check
-    from shared.wire.key_table import Key
-    from shared.wire.rights import Right
-
-
-@hook
-def settings() -> type[DigestSettings]:
-    from dispatcher.features.digest.settings import DigestSettings
-
-    return DigestSettings
-
-
-@hook
-def redis_keys() -> Sequence[Key]:
-    from dispatcher.features.digest.keys import KEYS
-
-    return KEYS
-
-
-@hook
-def redis_rights() -> Mapping[str, Sequence[Right]]:
-    from dispatcher.features.digest.keys import RIGHTS
-
-    return RIGHTS
 
 
 @hook

@@ -1,40 +1,38 @@
-"""What the owner and the chats were told already, and whether Claude answers. Which chats want a digest is in the core's table, for the archive."""
+"""What the owner and the chats were told already, which chats want a digest, and whether Claude answers."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import UTC, datetime
 
-from shared.wire import keys
-from shared.wire.key_table import Key
-from shared.wire.rights import Right, both
+from shared.wire.key_table import Key, TableOfChats
+from shared.wire.rights import Right, both, reads, writes
 
 ALARMS = "hcli:mem:alarms"
 MORNING = "hcli:mem:morning"
 CLAUDE_ERRORS = "hcli:mem:claude"
+DIGESTS = "hcli:mem:digests"
 
 KEYS = (
     Key(
         ALARMS,
         "hash",
         "alarm → JSON {since, sent, well}: since when it lasts, when the owner was last told, since when all is well",
-        "dispatcher",
-        "dispatcher",
         "none",
     ),
     Key(
         MORNING,
         "hash",
         "report → day of the last morning report; heartbeat → night that HEARTBEAT_URL was told of; …-until: the dispatcher that does it now",
-        "dispatcher",
-        "dispatcher",
         "none",
     ),
     Key(
-        CLAUDE_ERRORS,
+        CLAUDE_ERRORS, "hash", "first, last → times of the errors since Claude's last answer, in POSIX seconds", "none"
+    ),
+    Key(
+        DIGESTS,
         "hash",
-        "first, last → times of the errors since Claude's last answer, in POSIX seconds",
-        "dispatcher",
-        "dispatcher",
+        "chat id → day of its last digest, for each chat that wants one",
         "none",
     ),
 )
@@ -43,6 +41,17 @@ RIGHTS: dict[str, Sequence[Right]] = {
         both("HGET HSET HDEL", ALARMS, why="tells the owner of a fault once, then daily, and when all is well again"),
         both("HGET HSET HDEL", MORNING, why="one report a day, one heartbeat a night"),
         both("HSET HSETNX HMGET DEL", CLAUDE_ERRORS, why="notices that Claude only answers with errors"),
-        both("HGETALL HGET HSET HSETNX HDEL", keys.DIGESTS, why="`/digest`; one a day for each chat that wants it"),
+        both("HGETALL HGET HSET HSETNX HDEL", DIGESTS, why="`/digest`; one a day for each chat that wants it"),
     ),
+    "night": (reads("HGETALL", DIGESTS, why="archives which chats want a digest"),),
+    "owner": (writes("HDEL HSETNX", DIGESTS, why="`hmem forget` of a whole chat; `hmem restore`"),),
 }
+
+
+def today(_: object) -> bytes:
+    """For a chat that is put back: its next one comes tomorrow."""
+    return str(datetime.now(UTC).date()).encode()
+
+
+#: When the last one was sent is not archived: that would be news each day.
+CHAT_TABLES = {"digest": TableOfChats(DIGESTS, lambda _: True, today)}

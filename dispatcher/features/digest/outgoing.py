@@ -12,6 +12,7 @@ from dispatcher.features.digest import keys as own
 from dispatcher.queue.scripts import script_text
 from shared.turns.records import dumps
 from shared.wire import keys
+from shared.wire.ids import bot_of
 
 #: Seconds after which an alarm that lasts is sent again, and for which all must be well before that is said: what comes and goes within
 #: minutes is one alarm.
@@ -31,18 +32,18 @@ class Outgoing:
         """Send an alarm's text if it is new, has another cause or is a day old, or, where it is over, that all is well; whether it was sent."""
         message = _message(f"alarm-{name}-{now:.0f}", chat, text, now)
         arguments: list[Any] = [name, f"{now:.3f}", str(int(lasts)), message, AGAIN_SECONDS, WELL_SECONDS, cause]
-        return bool(self._alarm(keys=[own.ALARMS, keys.OUTBOX], args=arguments))
+        return bool(self._alarm(keys=[own.ALARMS, keys.outbox(bot_of(chat))], args=arguments))
 
     def report(self, chat: str, text: str, day: date, now: float, run: int | None) -> bool:
         """Send the morning report of a day, and note the run that it told of; whether it was sent."""
         message = _message(f"report-{day}", chat, text, now)
         noted = [] if run is None else ["report-run", run]
-        return bool(self._once(own.MORNING, "report", day, message, False, *noted))
+        return bool(self._once(chat, own.MORNING, "report", day, message, False, *noted))
 
     def digest(self, chat: str, text: str | None, day: date, now: float) -> bool:
         """Send a chat's digest of a day, if it has not been switched off meanwhile; None: there is nothing to say today."""
         message = _message(f"digest-{day}-{chat}", chat, text, now, digest=True) if text else b""
-        return bool(self._once(keys.DIGESTS, chat, day, message, True))
+        return bool(self._once(chat, own.DIGESTS, chat, day, message, True))
 
     def noted(self, field: str) -> str:
         """What was noted under a field; "" for nothing."""
@@ -60,12 +61,14 @@ class Outgoing:
 
     def wanted_digests(self) -> dict[str, str]:
         """Chat id → day of its last digest."""
-        found: Mapping[bytes, bytes] = self._redis.hgetall(keys.DIGESTS)
+        found: Mapping[bytes, bytes] = self._redis.hgetall(own.DIGESTS)
         return {chat.decode("utf-8", "replace"): day.decode("utf-8", "replace") for chat, day in found.items()}
 
-    def _once(self, key: str, field: str, day: date, message: bytes, only_if_there: bool, *noted: object) -> Any:
+    def _once(
+        self, chat: str, key: str, field: str, day: date, message: bytes, only_if_there: bool, *noted: object
+    ) -> Any:
         arguments: list[Any] = [field, str(day), str(day + timedelta(1)), message, str(int(only_if_there)), *noted]
-        return self._once_a_day(keys=[key, keys.OUTBOX], args=arguments)
+        return self._once_a_day(keys=[key, keys.outbox(bot_of(chat))], args=arguments)
 
 
 def due(last: str, day: date) -> bool:

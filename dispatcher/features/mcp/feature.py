@@ -11,14 +11,6 @@ from shared.system.command import CommandEntry
 if TYPE_CHECKING:
     from dispatcher.answering.hooks import Core
     from dispatcher.features.mcp.claude_server import MemoryTools
-    from dispatcher.features.mcp.settings import McpSettings
-
-
-@hook
-def settings() -> type[McpSettings]:
-    from dispatcher.features.mcp.settings import McpSettings
-
-    return McpSettings
 
 
 @hook

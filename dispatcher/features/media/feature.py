@@ -10,15 +10,7 @@ from shared.hooks import hook
 if TYPE_CHECKING:
     from dispatcher.answering.hooks import Core
     from dispatcher.features.media.part import MediaPart
-    from dispatcher.features.media.settings import MediaSettings
     from dispatcher.health.findings import Check
-
-
-@hook
-def settings() -> type[MediaSettings]:
-    from dispatcher.features.media.settings import MediaSettings
-
-    return MediaSettings
 
 
 @hook

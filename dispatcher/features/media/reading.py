@@ -66,7 +66,7 @@ class Read:
 
 
 def _plain(text: str) -> str:
-    """So that nothing in it is markup; Telegram has none that begins with these three."""
+    """So that nothing in it is markup."""
     escaped = inline(text)
     for mark in "<>&":
         escaped = escaped.replace(f"\\{mark}", mark)

@@ -10,15 +10,7 @@ from shared.hooks import hook
 if TYPE_CHECKING:
     from dispatcher.answering.hooks import Core
     from dispatcher.features.metrics.part import MetricsPart
-    from dispatcher.features.metrics.settings import MetricsSettings
     from dispatcher.health.findings import Check
-
-
-@hook
-def settings() -> type[MetricsSettings]:
-    from dispatcher.features.metrics.settings import MetricsSettings
-
-    return MetricsSettings
 
 
 @hook

@@ -6,7 +6,7 @@ Each scrape opens its own connection with a short time limit. A value that canno
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import closing
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -20,6 +20,7 @@ from shared.errors import HmemError
 from shared.release.manifest import current_release, read_manifest
 from shared.wire import keys
 from shared.wire.client import asking_once, open_redis
+from shared.wire.ids import bot_names
 
 if TYPE_CHECKING:
     from prometheus_client.core import GaugeMetricFamily
@@ -93,19 +94,20 @@ def _redis_values(client: Any, now: float, task_bytes: int) -> dict[str, float]:
     with client.pipeline(transaction=False) as pipe:
         pipe.llen(keys.TASKS)
         pipe.llen(keys.DEAD)
-        pipe.llen(keys.OUTBOX)
         pipe.smembers(keys.WORKERS)
         pipe.srandmember(keys.CHATS, CHATS_COUNTED)
         for key in NIGHT_KEYS:
             pipe.get(key)
-        queued, dead, outbox, workers, chats, *nights = _answers(pipe)
+        queued, dead, workers, chats, *nights = _answers(pipe)
     found = {
         "hmem_queue_tasks": queued,
         "hmem_queue_oldest_seconds": oldest_seconds(client, task_bytes, now) if queued else queued,
         "hmem_dead_letters": dead,
-        "hmem_outbox_messages": outbox,
+        "hmem_outbox_messages": _lengths(client, map(keys.outbox, bot_names())),
         **_of_workers(client, [raw.decode("utf-8", "replace") for raw in workers or ()]),
-        "hmem_unconsolidated_turns": None if chats is None else _unconsolidated(client, chats),
+        "hmem_unconsolidated_turns": None
+        if chats is None
+        else _lengths(client, (keys.unconsolidated(raw.decode("utf-8", "replace")) for raw in chats)),
         **_of_nights(nights),
     }
     return {name: float(value) for name, value in found.items() if value is not None}
@@ -129,11 +131,11 @@ def _of_workers(client: Any, workers: list[str]) -> dict[str, float | None]:
     return {"hmem_tasks_in_flight": _sum(answers[::2]), "hmem_dispatchers": _sum(answers[1::2])}
 
 
-def _unconsolidated(client: Any, chats: list[bytes]) -> float | None:
+def _lengths(client: Any, lists: Iterable[str]) -> float | None:
     with client.pipeline(transaction=False) as pipe:
-        for raw in chats:
-            pipe.llen(keys.unconsolidated(raw.decode("utf-8", "replace")))
-        return _sum(_answers(pipe) if chats else [])
+        for key in lists:
+            pipe.llen(key)
+        return _sum(_answers(pipe))
 
 
 def _of_nights(values: list[Any]) -> dict[str, float | None]:

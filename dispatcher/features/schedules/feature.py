@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from shared.hooks import hook
@@ -10,37 +10,6 @@ from shared.hooks import hook
 if TYPE_CHECKING:
     from dispatcher.answering.hooks import Core
     from dispatcher.features.schedules.part import SchedulesPart
-    from dispatcher.features.schedules.settings import ScheduleSettings
-    from shared.wire.key_table import Key
-    from shared.wire.rights import Right
-
-
-@hook
-def settings() -> type[ScheduleSettings]:
-    from dispatcher.features.schedules.settings import ScheduleSettings
-
-    return ScheduleSettings
-
-
-@hook
-def redis_keys() -> Sequence[Key]:
-    from dispatcher.features.schedules.keys import KEYS
-
-    return KEYS
-
-
-@hook
-def redis_rights() -> Mapping[str, Sequence[Right]]:
-    from dispatcher.features.schedules.keys import RIGHTS
-
-    return RIGHTS
-
-
-@hook
-def keys_of_chat(chat_id: str) -> Sequence[str]:
-    from dispatcher.features.schedules.keys import asked
-
-    return [asked("????-??-??", chat_id)]
 
 
 @hook

@@ -15,8 +15,6 @@ KEYS = (
         "hcli:mem:scheduled:{day}:{chat_id}",
         "string",
         "how many scheduled questions the chat has asked on a day in its zone",
-        "dispatcher, owner",
-        "dispatcher",
         "2 days",
     ),
 )
@@ -24,6 +22,7 @@ RIGHTS: dict[str, Sequence[Right]] = {
     "dispatcher": (both("INCR EXPIRE", f"{PREFIX}*", why="counts the scheduled questions of a chat's day"),),
     "owner": (writes("DEL", f"{PREFIX}*", why="`hmem forget`: a whole chat's counters"),),
 }
+CHAT_KEYS = (PREFIX + "????-??-??:{chat_id}",)
 
 
 def asked(day: str, chat_id: str) -> str:

@@ -20,7 +20,7 @@ from redis import Redis
 
 from dispatcher.features.schedules import keys as schedule_keys
 from dispatcher.memory.typed.scheduling import due_text
-from dispatcher.queue.chat.guests import is_removed
+from dispatcher.queue.chat.access import is_closed
 from dispatcher.queue.chat.zones import chosen_language
 from dispatcher.queue.scripts import script_text
 from shared.system.faults import crash_point
@@ -29,6 +29,7 @@ from shared.turns.message_origin import is_group
 from shared.turns.records import dumps
 from shared.turns.signed.results import Button, keyboard_json
 from shared.wire import keys
+from shared.wire.ids import bot_of
 
 if TYPE_CHECKING:
     from dispatcher.memory.day.memory import DayMemory
@@ -70,8 +71,8 @@ class ScheduleSender:
             moment = one.waits_for
             if moment is None:
                 continue
-            if one.chat_id not in self._allowed and is_removed(self._client, one.chat_id):
-                log.info("a removed guest's schedule is not carried out", chat=one.chat_id)
+            if one.chat_id not in self._allowed and is_closed(self._client, one.chat_id):
+                log.info("a schedule of a chat that was removed is not carried out", chat=one.chat_id)
                 self._day.schedules.advance(one, now)
                 continue
             send = self._send_reminder if one.kind is ScheduleKind.REMINDER else self._ask_question
@@ -96,7 +97,10 @@ class ScheduleSender:
             "buttons": keyboard_json(_buttons(one.number)),
         }
         message |= {"user_id": one.user_id} if one.user_id else {}
-        self._remind(keys=[keys.reminded(name), keys.OUTBOX], args=[dumps(message), keys.REMINDED_TTL_SECONDS])
+        self._remind(
+            keys=[keys.reminded(name), keys.outbox(bot_of(one.chat_id))],
+            args=[dumps(message), keys.REMINDED_TTL_SECONDS],
+        )
 
     def _ask_question(self, one: Schedule, moment: float, now: float, language: str | None) -> None:
         name, chat_id, limit = one.name_of(moment), one.chat_id, self._limit
@@ -121,7 +125,7 @@ class ScheduleSender:
                 keys.TASKS,
                 keys.BOT_WAITING,
                 schedule_keys.asked(day, chat_id),
-                keys.OUTBOX,
+                keys.outbox(bot_of(chat_id)),
             ],
             args=[
                 dumps(task),

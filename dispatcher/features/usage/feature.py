@@ -11,37 +11,6 @@ from shared.system.command import CommandEntry
 if TYPE_CHECKING:
     from dispatcher.answering.hooks import Core
     from dispatcher.features.usage.part import UsagePart
-    from dispatcher.features.usage.settings import UsageSettings
-    from shared.wire.key_table import Key
-    from shared.wire.rights import Right
-
-
-@hook
-def settings() -> type[UsageSettings]:
-    from dispatcher.features.usage.settings import UsageSettings
-
-    return UsageSettings
-
-
-@hook
-def redis_keys() -> Sequence[Key]:
-    from dispatcher.features.usage.keys import KEYS
-
-    return KEYS
-
-
-@hook
-def redis_rights() -> Mapping[str, Sequence[Right]]:
-    from dispatcher.features.usage.keys import RIGHTS
-
-    return RIGHTS
-
-
-@hook
-def keys_of_chat(chat_id: str) -> Sequence[str]:
-    from dispatcher.features.usage.keys import of_day
-
-    return [of_day("????-??-??", chat_id)[0]]
 
 
 @hook

@@ -18,8 +18,6 @@ KEYS = (
         "hcli:mem:stats:{day}:{chat_id}",
         "hash",
         "counters of a chat on a day in CHAT_TIMEZONE; chat 0, which does not exist, has those of all chats",
-        "dispatcher, owner",
-        "dispatcher",
         "32 d",
     ),
 )
@@ -30,6 +28,7 @@ RIGHTS: dict[str, Sequence[Right]] = {
     ),
     "owner": (writes("DEL", PATTERN, why="`hmem forget`: a whole chat's counters"),),
 }
+CHAT_KEYS = (PREFIX + "????-??-??:{chat_id}",)
 
 
 def of_day(day: str, chat_id: str) -> list[str]:

@@ -3,20 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from shared.hooks import hook
 from shared.system.command import CommandEntry
-
-if TYPE_CHECKING:
-    from dispatcher.features.web.settings import WebSettings
-
-
-@hook
-def settings() -> type[WebSettings]:
-    from dispatcher.features.web.settings import WebSettings
-
-    return WebSettings
 
 
 @hook

@@ -1,13 +1,12 @@
-"""Checks of the Telegram bot, as far as this host can make them: its settings, and whether one runs."""
+"""Checks of our bot, as far as this host can make them: its settings, and whether one runs."""
 
 from __future__ import annotations
 
 from typing import cast
 
-from redis.exceptions import ResponseError
-
 from dispatcher.health.findings import Fault, Finding, Setup, ok, problem, warning
-from dispatcher.queue.chat.guests import allowed_guests
+from dispatcher.queue.admission import chats_let_in
+from shared.turns.message_origin import is_group
 from shared.wire import keys
 from shared.wire.values import shown
 
@@ -23,11 +22,11 @@ def check_bot(setup: Setup) -> Finding:
         return ok(
             "TELEGRAM_BOT_TOKEN is not set here: messages are expected to come from another bot, or from a bot with another settings file."
         )
-    guests = _guests(setup)
-    allowed = setup.settings.allowed | guests
+    let_in = chats_let_in(setup.redis)
+    allowed = setup.settings.allowed | let_in
     if not allowed:
         return warning(
-            "ALLOWED_CHATS is empty and there are no guests, so the bot answers no one.",
+            "ALLOWED_CHATS is empty, and no other chat is let in, so the bot answers no one.",
             "Write to the bot: it replies with the chat id to add.",
         )
     if holder is None:
@@ -36,18 +35,8 @@ def check_bot(setup: Setup) -> Finding:
             "TELEGRAM_BOT_TOKEN is set, but no bot runs, so no messages are received.",
             "Start hmem telegram (systemctl start hmem-telegram), and look at its log.",
         )
-    return ok(f"The bot runs: {shown(holder)}; {len(allowed)} chats are allowed{_of_them(guests)}.")
-
-
-def _guests(setup: Setup) -> set[int]:
-    try:
-        return allowed_guests(setup.redis)
-    except ResponseError:  # a key of another type
-        return set()
-
-
-def _of_them(guests: set[int]) -> str:
-    return f", {len(guests)} of them as guests" if guests else ""
+    of_them = f", {len(let_in)} of them as guests" if let_in else ""
+    return ok(f"The bot runs: {shown(holder)}; {len(allowed)} chats are allowed{of_them}.")
 
 
 def check_owners(setup: Setup) -> Finding:
@@ -55,7 +44,7 @@ def check_owners(setup: Setup) -> Finding:
     settings = setup.settings
     if settings.owner_ids:
         return ok(f"OWNERS gives {len(settings.owner_ids)} people an owner's rights in groups.")
-    if any(chat < 0 for chat in settings.allowed | _guests(setup)):
+    if any(is_group(str(chat)) for chat in settings.allowed | chats_let_in(setup.redis)):
         return warning(
             "A group is allowed but OWNERS is empty, so no one may forget, change the model, use /new or cancel for others there.",
             "Add the owners' user ids to OWNERS, for bot and dispatcher. The bot shows people their number when it refuses them.",

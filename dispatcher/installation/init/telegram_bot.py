@@ -75,7 +75,7 @@ def send(settings: Settings, chat: int, text: str) -> None:
 
 async def _updates(telegram: Any, failed: int) -> tuple[list[dict[str, Any]], int]:
     """Waiting updates, from the oldest on; how many requests in a row have failed."""
-    from dispatcher.bots.telegram.client import Unreachable
+    from dispatcher.bots.telegram.errors import Unreachable
 
     try:
         return await telegram.updates(None, seconds=5), 0
@@ -99,7 +99,8 @@ def _hello(update: dict[str, Any]) -> Hello | None:
 
 
 def _with_telegram(settings: Settings, ask: Callable[[Any], Awaitable[Found]]) -> Found:
-    from dispatcher.bots.telegram.client import PolledElsewhere, Telegram, TelegramError, Unauthorized
+    from dispatcher.bots.telegram.client import Telegram
+    from dispatcher.bots.telegram.errors import PolledElsewhere, TelegramError, Unauthorized
 
     async def run() -> Found:
         telegram = Telegram(settings)

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from datetime import UTC, datetime
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from shared.system.faults import crash_point
 from shared.turns.events import Event, EventKind
-from shared.turns.records import dumps
 from shared.wire import keys
+from shared.wire.key_table import chat_tables
 
 if TYPE_CHECKING:
     from redis import Redis
@@ -49,15 +48,11 @@ def put_back(outbox: EventOutbox, client: Redis, events: Iterable[Event], hidden
 
 
 def _set_chat(client: Any, event: Event) -> int:
-    """What a chat has set, and that it is a guest, unless it has set it since; whether anything was missing."""
-    state = dict(event.state or {})
-    guest, digest, missing = state.pop("guest", None), state.pop("digest", False), 0
-    for name, value in state.items():
-        missing += client.hsetnx(keys.chat_settings(event.chat_id), name, value)
-    if guest is not None:
-        missing += client.hsetnx(keys.GUESTS, event.chat_id, dumps(guest))
-    if digest:
-        missing += client.hsetnx(
-            keys.DIGESTS, event.chat_id, str(datetime.now(UTC).date())
-        )  # the next one comes tomorrow
+    """What a chat has set, and what features have of it, unless that is there already; whether anything was missing."""
+    tables, missing = chat_tables(), 0
+    for name, value in (event.state or {}).items():
+        if table := tables.get(name):
+            missing += client.hsetnx(table.key, event.chat_id, table.restored(value))
+        elif isinstance(value, str):  # else that of a feature which is not there any more
+            missing += client.hsetnx(keys.chat_settings(event.chat_id), name, value)
     return int(missing > 0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, cast
 
@@ -13,8 +14,9 @@ from nightly.archive.catalog import Catalog
 from nightly.archive.segments import RawRecord, Segment, event_of
 from shared.system.archive_folder import CAPTURE, archive_files
 from shared.turns.events import Event, EventChange, EventKind, is_event
-from shared.turns.records import RecordRefused, loads_object
+from shared.turns.records import RecordRefused
 from shared.wire import keys
+from shared.wire.key_table import chat_tables
 
 
 def chat_states(client: Redis, known: Catalog) -> Iterator[RawRecord]:
@@ -25,13 +27,10 @@ def chat_states(client: Redis, known: Catalog) -> Iterator[RawRecord]:
         fields = cast(dict[bytes, bytes], client.hgetall(name))
         chat_id = cast(bytes, name).decode("utf-8", "replace").removeprefix(prefix)
         states[chat_id] = {field.decode(): value.decode("utf-8", "replace") for field, value in fields.items()}
-    for raw, guest in cast(dict[bytes, bytes], client.hgetall(keys.GUESTS)).items():
-        try:
-            states.setdefault(raw.decode("utf-8", "replace"), {})["guest"] = loads_object(guest)
-        except RecordRefused:
-            continue
-    for raw in cast(dict[bytes, bytes], client.hgetall(keys.DIGESTS)):
-        states.setdefault(raw.decode("utf-8", "replace"), {})["digest"] = True
+    for name, table in chat_tables().items():
+        for raw, value in cast(dict[bytes, bytes], client.hgetall(table.key)).items():
+            with suppress(RecordRefused):
+                states.setdefault(raw.decode("utf-8", "replace"), {})[name] = table.archived(value)
     for chat_id, state in sorted(states.items()):
         event = Event(EventKind.CHAT, chat_id, chat_id, EventChange.CHANGED, time.time(), state)
         if known.state_of(event.key) != event.state_hash:

@@ -16,7 +16,7 @@ from shared.wire.json import RecordRefused, dumps, loads_object, text_of
 RESULT_BYTES = 32 << 20
 #: The most buttons in all, and in a row.
 BUTTONS_MOST, ROW_MOST = 40, 8
-#: The longest label, and the longest command (it must fit into what Telegram returns at a press). Characters.
+#: The longest label, and the longest command (a bot signs it and has it returned at a press). Characters.
 LABEL_CHARACTERS, COMMAND_CHARACTERS = 64, 38
 
 #: What `datetime.now(UTC).isoformat()` writes, on both sides of the wire.

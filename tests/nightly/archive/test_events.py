@@ -59,20 +59,15 @@ def test_an_event_that_changed_since_it_was_exported_stays_in_redis(light: World
 
 def test_what_a_chat_has_set_is_archived_when_it_changes(light: World) -> None:
     light.redis.hset(keys.chat_settings(CHAT), mapping={"timezone": "Europe/Lisbon", "language": "de"})
-    light.redis.hset(keys.GUESTS, "77", b'{"name":"Lena","since":1.0,"by":"1"}')
     light.night()
     segments = len(list((light.night_dir / "archive").iterdir()))
     light.night()
     assert len(list((light.night_dir / "archive").iterdir())) == segments
     light.redis.hset(keys.chat_settings(CHAT), "language", "")  # English again
-    light.redis.hset(keys.DIGESTS, CHAT, "2026-11-27")
     light.night()
-    light.redis.hset(keys.DIGESTS, CHAT, "2026-11-28")
-    light.night()
-    assert len(list((light.night_dir / "archive").iterdir())) == segments + 1, "that a digest was sent is no news"
+    assert len(list((light.night_dir / "archive").iterdir())) == segments + 1
     states = {event.id: event.state for event in last_events(light.night_dir / "archive")}
-    assert states[CHAT] == {"timezone": "Europe/Lisbon", "language": "", "digest": True}
-    assert states["77"] == {"guest": {"name": "Lena", "since": 1.0, "by": "1"}}
+    assert states[CHAT] == {"timezone": "Europe/Lisbon", "language": ""}
 
 
 def test_erasing_takes_out_events_of_the_turn_by_their_own_name_and_of_the_chat(light: World) -> None:

@@ -60,7 +60,7 @@ def plant_redis(world: World, chat: str, texts: list[str]) -> None:
         tag = {"kind": "remember", "number": 1, "text": text, "deadline": None}
         tags = {"task_id": task, "chat_id": chat, "session": "", "said_at": now, "tags": [tag]}
         redis.rpush("hcli:mem:tags", dumps(tags))
-        redis.rpush("hcli:mem:outbox", dumps({"id": task, "chat_id": chat, "text": text, "created_at": now}))
+        redis.rpush("hcli:mem:outbox:main", dumps({"id": task, "chat_id": chat, "text": text, "created_at": now}))
         redis.hset("hcli:mem:bot:waiting", f"words-{task}", dumps({"chat": chat, "at": now, "text": text}))
         redis.rpush(f"hcli:session_history:{chat}", dumps({"role": "user", "content": text, "timestamp": now}))
         redis.rpush(f"hcli:teach:{chat}:turns", dumps({"role": "user", "content": text}))
@@ -71,7 +71,6 @@ def plant_redis(world: World, chat: str, texts: list[str]) -> None:
     redis.set(f"hcli:session_size:{chat}", "10")
     redis.rpush(f"hcli:mem:why:{chat}", dumps({"hits": [{"text": texts[0]}]}))
     redis.hset(f"hcli:mem:spent:{chat}", "session", f"session-{chat}")
-    redis.hset("hcli:mem:digests", chat, "2026-11-21")
     for day in ("2026-11-21", "2026-11-22"):
         redis.hset(f"hcli:mem:stats:{day}:{chat}", "tasks", 3)
 

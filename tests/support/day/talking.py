@@ -148,7 +148,7 @@ def owe(world: World, text: str) -> None:
 
 
 def outbox(world: World) -> list[dict[str, Any]]:
-    return [json.loads(raw) for raw in world.redis.lrange("hcli:mem:outbox", 0, -1)]
+    return [json.loads(raw) for raw in world.redis.lrange("hcli:mem:outbox:main", 0, -1)]
 
 
 def waiting(world: World, task_id: str, content: str, *, chat_id: str = CHAT, **more: Any) -> None:

@@ -65,11 +65,6 @@ def intake(*before: str, task: str = MESSAGE, queue: int = 9, arrived: str = "")
     return of_bot("intake", TASK, "record", task, queue, 9, HOUR, "mark", "full", "sorry", arrived, before=before)
 
 
-def join(*before: str, invitation: str = "") -> ScriptRun:
-    given = ("u1", CHAT, invitation, "guest", "welcome", "no", "owner-1", "told", HOUR, 3, HOUR)
-    return of_bot("join", *given, before=before)
-
-
 def flush(*before: str) -> ScriptRun:
     names = ("hcli:mem:night:owner", *(f"hcli:memory:t{number}:user" for number in (1, 2, 3)))
     return ScriptRun("nightly/steps/flush", "night", ("7 here", *("string", "said") * 3), (OWNED, *before), names)
@@ -161,10 +156,8 @@ RUNS = [
     intake("RPUSH hcli:pending:9912 t0"),
     intake(queue=0),
     intake("HSET hcli:mem:bot:arriving t1 before", task="", arrived="before"),
-    join(),
-    join("SET hcli:mem:invite:c0de invitation", invitation="invitation"),
     of_bot("new", HOUR, before=("SET hcli:session:9912 s1",)),
-    of_bot("outbox", "head", "field", "record", before=("RPUSH hcli:mem:outbox head next",)),
+    of_bot("outbox", "head", "field", "record", before=("RPUSH hcli:mem:outbox:main head next",)),
     of_bot("say_once", "field", "record", HOUR),
     of_bot("say_once", "field", "record", HOUR, names=("hcli:mem:bot:waiting", "hcli:mem:bot:seen:album-1")),
     of_bot("update_waiting", TASK, "record", before=("HSET hcli:mem:bot:waiting t1 before",)),

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import time
-from typing import Any
+from collections.abc import Awaitable, Callable, Iterable
 
 import structlog
 
+from dispatcher.bots.hooks import bot_commands, owners_help
 from dispatcher.bots.telegram.commands.bot_answer import BotAnswer
-from dispatcher.bots.telegram.guests.commands import OWNERS_HELP, GuestCommands
+from dispatcher.bots.telegram.core import BotCore
 from dispatcher.bots.telegram.incoming.updates import IncomingMessage
-from dispatcher.bots.telegram.state import CANCELLED, BotState
+from dispatcher.bots.telegram.state import CANCELLED
 from dispatcher.bots.telegram.waiting import Waiting
 from dispatcher.queue.chat_commands import dispatcher_commands
-from dispatcher.queue.rights import Rights
-from shared.text.translations import LANGUAGES, current_language, language_of, later, noted_language, speaking, tr
+from shared.hooks import Hooks
+from shared.text.translations import LANGUAGES, current_language, language_of, later, speaking, tr
 from shared.turns.records import MODELS, RecordRefused, loads_object
 from shared.turns.signed.results import Keyboard, keyboard, row_of
 
@@ -67,9 +68,9 @@ def menus() -> dict[str, dict[str, str]]:
     return found
 
 
-def help_text(*, owner: bool) -> str:
+def help_text(more: Iterable[str]) -> str:
     commands = "\n".join(f"/{name} - {tr(what)}" for name, what in menu().items())
-    return "\n\n".join([tr(START), commands, tr(GROUPS), tr(FILES), *([tr(OWNERS_HELP)] if owner else [])])
+    return "\n\n".join([tr(START), commands, tr(GROUPS), tr(FILES), *more])
 
 
 def stranger(chat: int) -> str:
@@ -79,40 +80,32 @@ def stranger(chat: int) -> str:
 
 
 class Commands:
-    """Answers to commands; None for an unknown command."""
+    """Answers to the commands called `names`."""
 
-    def __init__(self, state: BotState, rights: Rights, guests: GuestCommands) -> None:
-        self.guests = guests
-        self._state, self._rights = state, rights
+    def __init__(self, core: BotCore, hooks: Hooks) -> None:
+        self._state, self._rights, self._hooks = core.state, core.rights, hooks
+        self._answers: dict[str, Callable[[IncomingMessage], Awaitable[BotAnswer | str]]] = {
+            **dict.fromkeys(("start", "help"), self._help),
+            "new": self._new, "status": self._status, "cancel": self._cancel, "stop": self._stop,
+            **dict.fromkeys(("model", "language"), self._choose),
+            **{name: answer for found in hooks.ask(bot_commands) for name, answer in found.items()},
+        }  # fmt: skip
+        self.names = frozenset(self._answers)
 
-    async def answer(self, incoming: IncomingMessage) -> BotAnswer | None:
-        answer = await self._answer(incoming)
-        return BotAnswer(answer) if isinstance(answer, str) else answer
+    async def answer(self, incoming: IncomingMessage) -> BotAnswer | str:
+        return await self._answers[incoming.command](incoming)
 
-    async def _answer(self, incoming: IncomingMessage) -> BotAnswer | str | None:
-        chat, group, user = str(incoming.chat), not incoming.private, incoming.own_id
-        if incoming.command in ("start", "help"):
-            return help_text(owner=self._rights.counts_all(chat, group, user))
-        if incoming.command in ("invite", "guests"):
-            return await self.guests.answer(incoming)
-        if incoming.command == "new":
-            return self._rights.refusal("start a new conversation", group, user) or await self._new(chat)
-        if incoming.command == "status":
-            return await self._status(chat)
-        if incoming.command == "cancel":
-            return await self._cancel(chat, group, user)
-        if incoming.command == "stop":
-            return await self.stop(incoming)
-        choices = {
-            "model": ("change the model", self._model),
-            "language": ("change the language", self._language),
-        }
-        if choice := choices.get(incoming.command):
-            what, choose = choice
-            wanted = incoming.text.strip().lower()
-            refusal = self._rights.refusal(what, group, user)
-            return refusal if refusal and wanted else await choose(incoming, wanted, may=not refusal)
-        return None
+    async def _help(self, incoming: IncomingMessage) -> str:
+        owner = self._rights.counts_all(str(incoming.chat), incoming.group, incoming.own_id)
+        return help_text(self._hooks.ask(owners_help) if owner else ())
+
+    async def _choose(self, incoming: IncomingMessage) -> BotAnswer | str:
+        """Of everybody without a choice, and of those who may with one."""
+        choices = {"model": ("change the model", self._model), "language": ("change the language", self._language)}
+        what, choose = choices[incoming.command]
+        wanted = incoming.text.strip().lower()
+        refusal = self._rights.refusal(what, incoming.group, incoming.own_id)
+        return refusal if refusal and wanted else await choose(incoming, wanted, may=not refusal)
 
     async def _language(self, incoming: IncomingMessage, wanted: str, *, may: bool) -> BotAnswer | str:
         """`default`: each sender's, as their Telegram says."""
@@ -129,11 +122,14 @@ class Commands:
             text = text.format(language=LANGUAGES[current_language()], names=_languages())
         return BotAnswer(text, _choice("language", (*LANGUAGES, "default"), chosen or "default") if may else ())
 
-    async def _new(self, chat: str) -> str:
-        await self._state.chats.end_conversation(chat)
+    async def _new(self, incoming: IncomingMessage) -> str:
+        if refusal := self._rights.refusal("start a new conversation", incoming.group, incoming.own_id):
+            return refusal
+        await self._state.chats.end_conversation(str(incoming.chat))
         return tr(NEW)
 
-    async def _status(self, chat: str) -> str:
+    async def _status(self, incoming: IncomingMessage) -> str:
+        chat = str(incoming.chat)
         queued = await self._state.queue.queue_length()
         unanswered = await self._unanswered()
         here = sum(one.chat == chat for one in unanswered.values())
@@ -144,8 +140,9 @@ class Commands:
         work = dispatcher_text(living, gone, queued, taken, by_another=self._state.queue.answered_by_another)
         return f"{work} {counts}\n{night}"
 
-    async def _cancel(self, chat: str, group: bool, user: str | None) -> str:
+    async def _cancel(self, incoming: IncomingMessage) -> str:
         """Answers queued tasks itself and asks the dispatcher to stop the running ones. A member of a group can cancel only their own."""
+        chat, group, user = str(incoming.chat), incoming.group, incoming.own_id
         unlimited = self._rights.unlimited(group, user)
 
         def may(whose: str | None) -> bool:
@@ -167,14 +164,17 @@ class Commands:
             else f"{text} {self._rights.refusal('cancel the messages of others', group, user)}"
         )
 
-    async def stop(self, incoming: IncomingMessage) -> str:
+    async def _stop(self, incoming: IncomingMessage) -> BotAnswer | str:
         """Cancel one message; without an id as `/cancel`."""
-        chat, group, user = str(incoming.chat), not incoming.private, incoming.own_id
         task_id = incoming.text.strip()
-        if not task_id:
-            return await self._cancel(chat, group, user)
+        return (
+            BotAnswer(await self._stop_one(incoming, task_id), brief=True) if task_id else await self._cancel(incoming)
+        )
+
+    async def _stop_one(self, incoming: IncomingMessage, task_id: str) -> str:
+        group, user = incoming.group, incoming.own_id
         one = (await self._unanswered()).get(task_id)
-        if one is None or one.chat != chat:
+        if one is None or one.chat != str(incoming.chat):
             return tr(ANSWERED)
         if not (self._rights.unlimited(group, user) or (user is not None and one.user == user)):
             return self._rights.refusal("cancel the messages of others", group, user)
@@ -252,21 +252,3 @@ def night_text(raw: bytes | None, now: float) -> str:
     if hours is None:
         return tr("Memory has not been updated yet: no night has run.")
     return tr("Memory was last updated {hours} hours ago.").format(hours=round(hours))
-
-
-def task_of(incoming: IncomingMessage, task_id: str, text: str, model: str | None) -> dict[str, Any]:
-    """The task as the wire contract defines it."""
-    task: dict[str, Any] = {
-        "task_id": task_id,
-        "message": text,
-        "chat_id": incoming.chat,
-        "user_id": incoming.user,
-        "submitted_at": incoming.said_at,
-    }
-    if model in MODELS:
-        task["model"] = model
-    if incoming.name:
-        task["name"] = incoming.name
-    if language := noted_language():
-        task["language"] = language
-    return task | incoming.origin.to_json()

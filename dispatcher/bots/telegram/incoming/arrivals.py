@@ -10,30 +10,30 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import structlog
 
-from dispatcher.bots.telegram.client import FileGone, FileTooLarge, Flood, Telegram, TelegramError, Unauthorized
 from dispatcher.bots.telegram.commands import answers
-from dispatcher.bots.telegram.guests.allowed import AllowedChats
+from dispatcher.bots.telegram.core import BotCore
+from dispatcher.bots.telegram.errors import FileGone, FileTooLarge, TelegramError
 from dispatcher.bots.telegram.incoming.arriving import Arriving
 from dispatcher.bots.telegram.incoming.media_kinds import FileToFetch
-from dispatcher.bots.telegram.retry import until_redis_answers
-from dispatcher.bots.telegram.state import BotState, digest
+from dispatcher.bots.telegram.retry import until_redis_answers, until_telegram_takes_it
+from dispatcher.bots.telegram.state import digest
 from dispatcher.bots.telegram.waiting import Mark, Waiting
-from shared.config.settings import Settings
 from shared.system.faults import crash_point
 from shared.text.translations import later, speaking, tr
 from shared.turns.media import Media
 from shared.turns.records import dumps
 from shared.wire import keys
-from shared.wire.media.store import MediaRefused, MediaStore
+from shared.wire.media.store import MediaRefused
 
 log = structlog.get_logger()
 
-#: Attempts to fetch a file, the seconds before the second one (they double), and the longest pause.
-ATTEMPTS, FIRST_PAUSE, LONGEST_PAUSE = 6, 0.5, 10.0
+#: Attempts to fetch a file: within about a quarter of a minute.
+ATTEMPTS = 8
 #: Seconds between two removals of old files.
 SWEEP_SECONDS = 3_600.0
 
@@ -49,19 +49,10 @@ class FileNotRead(Exception):
 class Arrivals:
     """One per bot. `arrived` is called when there is something new to deliver."""
 
-    def __init__(
-        self,
-        settings: Settings,
-        telegram: Telegram,
-        state: BotState,
-        store: MediaStore,
-        allowed: AllowedChats,
-        arrived: Callable[[], None],
-    ) -> None:
-        self._allowed = allowed
-        self._most, self._task_bytes = settings.media_bytes, settings.task_bytes
-        self._telegram, self._state, self._store, self._arrived = telegram, state, store, arrived
-        self._wake = asyncio.Event()
+    def __init__(self, core: BotCore, arrived: Callable[[], None]) -> None:
+        self._allowed, self._most, self._task_bytes = core.allowed, core.settings.media_bytes, core.settings.task_bytes
+        self._telegram, self._state, self._store, self._arrived = core.telegram, core.state, core.media, arrived
+        self._wake, self.begun = asyncio.Event(), asyncio.Event()
         self._chats: dict[str, asyncio.Task[None]] = {}
 
     async def store(self, update: str, arriving: Arriving) -> bool:
@@ -110,7 +101,8 @@ class Arrivals:
         return dict(sorted(found.items(), key=lambda one: one[1][1].order))
 
     async def run(self) -> None:
-        """Runs until cancelled, which may happen at any moment."""
+        """Runs until cancelled, which may happen at any moment; fetches nothing until `begun`."""
+        await self.begun.wait()
         swept = float("-inf")
         try:
             while True:
@@ -172,7 +164,7 @@ class Arrivals:
             await self._say(task_id, record, sentence, raw)
             return
         if sentence:
-            notice = Waiting(record.chat, time.time(), record.thread, record.reply_to, text=sentence)
+            notice = replace(record, at=time.time(), text=sentence)
             mark = keys.bot_seen(f"{task_id}-media")
             await until_redis_answers(
                 lambda: self._state.updates.tell(f"{task_id}-media", notice, mark, keys.BOT_SEEN_TTL_SECONDS)
@@ -190,7 +182,7 @@ class Arrivals:
         if len(task) > self._task_bytes:
             await self._say(task_id, record, tr(answers.TOO_LONG), raw)
             return
-        refusal = Waiting(record.chat, record.at, record.thread, record.reply_to, text=tr(answers.BUSY))
+        refusal = replace(record, text=tr(answers.BUSY))
         mark = Mark(task_id, digest(one.text))
         taken = await until_redis_answers(
             lambda: self._state.updates.take(task_id, record, task, one.label, mark, refusal, raw)
@@ -198,15 +190,14 @@ class Arrivals:
         log.info("a message with files was received", task=task_id, chat=one.chat, files=len(media), outcome=taken)
 
     async def _say(self, task_id: str, record: Waiting, text: str, raw: bytes) -> None:
-        said = Waiting(record.chat, record.at, record.thread, record.reply_to, text=text, user=record.user)
-        await until_redis_answers(lambda: self._state.updates.say(task_id, said, raw))
+        await until_redis_answers(lambda: self._state.updates.say(task_id, replace(record, text=text), raw))
 
     async def _fetched(self, file: FileToFetch) -> Media:
         """The file in the store; FileNotRead with a sentence."""
         if file.size > self._most:
             raise FileNotRead(self._too_large())
         try:
-            content = await self._download(file)
+            content = await until_telegram_takes_it(lambda: self._telegram.download(file.file_id, self._most), ATTEMPTS)
             sha256 = await until_redis_answers(lambda: self._store.put(content))
         except FileTooLarge:
             raise FileNotRead(self._too_large()) from None
@@ -218,21 +209,6 @@ class Arrivals:
         except MediaRefused as error:
             raise FileNotRead(str(error)) from None
         return Media(file.kind, sha256, len(content), file.mime, file.name, file.seconds)
-
-    async def _download(self, file: FileToFetch) -> bytes:
-        pause = FIRST_PAUSE
-        for attempt in range(1, ATTEMPTS + 1):
-            try:
-                return await self._telegram.download(file.file_id, self._most)
-            except (FileGone, FileTooLarge, Unauthorized):
-                raise
-            except TelegramError as error:
-                if attempt == ATTEMPTS:
-                    raise
-                log.warning("a file is fetched again", kind=file.kind, error=str(error), again_in=pause)
-                await asyncio.sleep(error.seconds if isinstance(error, Flood) else pause)
-                pause = min(LONGEST_PAUSE, 2 * pause)
-        raise AssertionError("the last attempt raises")
 
     def _too_large(self) -> str:
         return tr(TOO_LARGE).format(most=f"{self._most / 1_000_000:g}")

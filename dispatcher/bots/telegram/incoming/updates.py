@@ -5,17 +5,24 @@ In a group the bot is addressed by its name, by a reply to one of its messages, 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import time
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Literal
 
-from aiogram.types import Message, MessageEntity, User
+from aiogram.types import CallbackQuery, InaccessibleMessage, Message, MessageEntity, User
 
 from dispatcher.bots.telegram.incoming.corrected import corrected_label
 from dispatcher.bots.telegram.incoming.origins import UNREADABLE, origin_of, shown_name
 from dispatcher.bots.telegram.incoming.plain_words import words_of
-from shared.text.translations import language_of
+from dispatcher.bots.telegram.waiting import Waiting
+from shared.text.translations import language_of, noted_language
 from shared.turns.message_origin import NOWHERE, Origin
+from shared.turns.signed.results import Keyboard, keyboard_json
+
+Kind = Literal["text", "command", "unreadable"]
+#: Commands whose answer to a press is a message of its own: the pressed message is an answer of Claude's, and stays.
+APART = frozenset({"retry", "why"})
 
 
 @dataclass(frozen=True)
@@ -23,14 +30,16 @@ class IncomingMessage:
     """A message to the bot. `text` is without the bot's name; of anything but text it is the caption, of a command (`command`, in lower case) what
     follows it."""
 
+    task_id: str  # of its task, if it becomes one: made of the update's number, so the same update has the same
     chat: int
     private: bool
     message: int
+    label: str  # identifies the message among all chats
     thread: int | None
     user: int
     name: str
     said_at: str  # ISO 8601, UTC
-    kind: Literal["text", "command", "unreadable"]
+    kind: Kind
     text: str = ""
     command: str = ""
     album: str | None = None
@@ -40,6 +49,13 @@ class IncomingMessage:
     replied: int | None = None  # the bot's message to which it replies
     language: str | None = None  # of the sender's Telegram, if we speak it
     chat_title: str = ""  # of a group
+    pressed: bool = False  # a button, which has this command
+    reply_to: int | None = None
+    replaces: int | None = None  # the bot's message in whose place the answer comes
+
+    @property
+    def group(self) -> bool:
+        return not self.private
 
     @property
     def own_id(self) -> str | None:
@@ -47,54 +63,44 @@ class IncomingMessage:
         return str(self.user) if self.user else None
 
     @property
-    def label(self) -> str:
-        """Identifies the message among all chats."""
-        return f"{self.chat}-{self.message}"
+    def spoken(self) -> str:
+        """A command with what follows it, as it was written; any other text."""
+        return f"/{self.command} {self.text}".strip() if self.kind == "command" else self.text
+
+    def delivery(self, text: str | None = None, buttons: Keyboard = ()) -> Waiting:
+        """Where the answer goes: one of the bot's own (`text`), or that of its task."""
+        return Waiting(
+            str(self.chat),
+            time.time(),
+            self.thread,
+            self.reply_to,
+            self.replaces,
+            text=text,
+            user=self.own_id,
+            language=noted_language(),
+            buttons=keyboard_json(buttons) or None,
+        )
+
+    def notice(self, text: str) -> Waiting:
+        """A message that is no answer: a reply, in a private chat too."""
+        return replace(self.delivery(text), reply_to=self.message)
 
 
-def read_message(message: Message, me: User, *, belongs: bool = False) -> IncomingMessage | None:
+def read_message(message: Message, me: User, task_id: str, *, belongs: bool = False) -> IncomingMessage | None:
     """None for a message that is not addressed to the bot. `belongs`: it is part of an album that is."""
-    private = message.chat.type == "private"
-    if not (private or message.chat.type in ("group", "supergroup")) or not _by_a_person(message):
+    meaning = _meaning(message, me, belongs) if _by_a_person(message) else None
+    if meaning is None:
         return None
-    text, entities = _words(message)
-    forwarded = message.forward_origin is not None
-    # A forwarded command is not a command of the person who forwards it.
-    command, target = ("", "") if forwarded else _command(text, entities)
-    if command and target not in ("", (me.username or "").lower()):
-        return None
-    if not (private or command or belongs or _addressed(message, me)):
-        return None
-    if command:
-        return _incoming(message, me, "command", text=_after_first_word(text), command=command)
-    words = text if forwarded else _without_name(text, entities, me)
-    if message.text is None and not words.strip():
-        return _incoming(message, me, "unreadable") if message.content_type in UNREADABLE else None
-    return _incoming(message, me, "text", text=words.strip())
-
-
-def _words(message: Message) -> tuple[str, list[MessageEntity]]:
-    """The text or the caption, with its entities; what is neither text nor file as words."""
-    if message.text is not None:
-        return message.text, message.entities or []
-    if (words := words_of(message)) is not None:
-        return words, []
-    return message.caption or "", message.caption_entities or []
-
-
-def _after_first_word(text: str) -> str:
-    words = text.split(maxsplit=1)
-    return words[1].strip() if len(words) > 1 else ""
-
-
-def _incoming(
-    message: Message, me: User, kind: Literal["text", "command", "unreadable"], *, text: str = "", command: str = ""
-) -> IncomingMessage:
+    kind, text, command = meaning
     speaker, replied = message.sender_chat or message.from_user, message.reply_to_message
+    private = message.chat.type == "private"
     return IncomingMessage(
+        task_id=task_id,
         chat=message.chat.id,
-        private=message.chat.type == "private",
+        private=private,
         message=message.message_id,
+        label=f"{message.chat.id}-{message.message_id}",
+        reply_to=None if private else message.message_id,
         thread=message.message_thread_id if message.is_topic_message else None,
         user=speaker.id if speaker else 0,
         name=shown_name(speaker),
@@ -110,6 +116,64 @@ def _incoming(
         replied=replied.message_id if replied and replied.from_user and replied.from_user.id == me.id else None,
         language=language_of(message.from_user.language_code) if message.from_user else None,
     )
+
+
+def _meaning(message: Message, me: User, belongs: bool) -> tuple[Kind, str, str] | None:
+    """(kind, text, command) of a message to the bot."""
+    private = message.chat.type == "private"
+    if not (private or message.chat.type in ("group", "supergroup")):
+        return None
+    text, entities = _words(message)
+    forwarded = message.forward_origin is not None
+    # A forwarded command is not a command of the person who forwards it.
+    command, target = ("", "") if forwarded else _command(text, entities)
+    if command and target not in ("", (me.username or "").lower()):
+        return None
+    if not (private or command or belongs or _addressed(message, me)):
+        return None
+    if command:
+        return "command", "".join(text.split(maxsplit=1)[1:]).strip(), command
+    words = text if forwarded else _without_name(text, entities, me)
+    if message.text is None and not words.strip():
+        return ("unreadable", "", "") if message.content_type in UNREADABLE else None
+    return "text", words.strip(), ""
+
+
+def read_press(
+    press: CallbackQuery, pressed: Message | InaccessibleMessage, command: str, task_id: str
+) -> IncomingMessage:
+    """The command of a button as its person would have written it."""
+    name, _, text = command.removeprefix("/").partition(" ")
+    message = pressed if isinstance(pressed, Message) else None
+    number, private = message.message_id if message else 0, pressed.chat.type == "private"
+    return IncomingMessage(
+        task_id=task_id,
+        chat=pressed.chat.id,
+        private=private,
+        message=number,
+        label=f"press-{press.id}",
+        thread=message.message_thread_id if message and message.is_topic_message else None,
+        user=press.from_user.id,
+        name=shown_name(press.from_user),
+        said_at=datetime.now(UTC).isoformat(),
+        kind="command",
+        text=text,
+        command=name,
+        origin=Origin("private" if private else "group"),
+        language=language_of(press.from_user.language_code),
+        pressed=True,
+        reply_to=number or None if name in APART else None,
+        replaces=None if name in APART else number or None,
+    )
+
+
+def _words(message: Message) -> tuple[str, list[MessageEntity]]:
+    """The text or the caption, with its entities; what is neither text nor file as words."""
+    if message.text is not None:
+        return message.text, message.entities or []
+    if (words := words_of(message)) is not None:
+        return words, []
+    return message.caption or "", message.caption_entities or []
 
 
 def _by_a_person(message: Message) -> bool:

@@ -35,14 +35,14 @@ from typing import Any
 
 import structlog
 
-from dispatcher.bots.telegram.client import NO_ID, ButtonRows, Gone, Moved, Refused, Telegram, TelegramError
-from dispatcher.bots.telegram.guests.allowed import AllowedChats
+from dispatcher.bots.telegram.client import NO_ID, ButtonRows
+from dispatcher.bots.telegram.core import BotCore
+from dispatcher.bots.telegram.errors import Gone, Moved, Refused, TelegramError
 from dispatcher.bots.telegram.outgoing.keyboard import Keyboards
 from dispatcher.bots.telegram.outgoing.partials import PLACEHOLDER, Partials
 from dispatcher.bots.telegram.outgoing.rendering import MessagePart, parts_of, plain_parts
 from dispatcher.bots.telegram.outgoing.sent_files import SentFiles
 from dispatcher.bots.telegram.retry import until_redis_answers, until_telegram_takes_it
-from dispatcher.bots.telegram.state import BotState
 from dispatcher.bots.telegram.waiting import Mark, Waiting
 from shared.system.faults import crash_point
 from shared.text.translations import later, speaking, tr
@@ -92,21 +92,14 @@ class Job:
 
 
 class Delivery:
-    def __init__(
-        self,
-        telegram: Telegram,
-        state: BotState,
-        allowed: AllowedChats,
-        keyboards: Keyboards,
-        files: SentFiles,
-        partials: Partials | None,
-    ) -> None:
-        self._telegram, self._state, self._allowed = telegram, state, allowed
-        self._keyboards, self._files = keyboards, files
-        self._partials = partials  # None: answers are shown only when they are complete
+    def __init__(self, core: BotCore) -> None:
+        self._telegram, self._state, self._allowed = core.telegram, core.state, core.allowed
+        self._keyboards, self._files, self._marks = Keyboards(core), SentFiles(core), core.state.marks
+        # None: answers are shown only when they are complete
+        self._partials = Partials(core, self._keyboards) if core.settings.stream else None
         self._chats: dict[int, asyncio.Task[None]] = {}  # one task for each chat with work
-        self._typing: asyncio.Task[None] | None = None
-        self._typed_at, self._attendance_at = 0.0, 0.0
+        self._awaited: dict[int, int | None] = {}  # chat → thread of its oldest question; the oldest last
+        self._attendance_at = 0.0
         self._answered = set[str]()  # tasks whose results the last look saw
         self._wake = asyncio.Event()
         self._closing = asyncio.Event()
@@ -115,8 +108,11 @@ class Delivery:
         """There may be something to deliver: look immediately."""
         self._wake.set()
 
-    async def run(self) -> None:
-        """Runs until cancelled; running deliveries then continue until `finish`."""
+    def parts(self) -> list[Coroutine[Any, Any, None]]:
+        """What runs until it is cancelled; running deliveries then continue until `finish`."""
+        return [self._run(), self._type(), *([self._partials.run()] if self._partials else [])]
+
+    async def _run(self) -> None:
         while True:
             self._wake.clear()
             try:
@@ -132,8 +128,7 @@ class Delivery:
         self._closing.set()
         if self._chats:
             await asyncio.wait(self._chats.values(), timeout=seconds)
-        left = [*self._chats.values(), *([self._typing] if self._typing else [])]
-        for task in left:
+        for task in (left := list(self._chats.values())):
             task.cancel()
         await asyncio.gather(*left, return_exceptions=True)
         self._closing.clear()
@@ -158,7 +153,7 @@ class Delivery:
         if not self._closing.is_set():
             for chat, jobs in work.items():
                 self._start(chat, self._serve(jobs))
-        self._show_typing([one for name, one in open_ones.items() if name not in results])
+        self._awaited = {one.target: one.thread for name, one in reversed(open_ones.items()) if name not in results}
 
     async def _unattended(self, waiting: dict[str, Waiting]) -> set[str]:
         """Tasks whose chat should be told that no dispatcher is running."""
@@ -291,7 +286,7 @@ class Delivery:
         """Of an answer that shows what was heard: which task it belongs to, so that a reply to it can correct that."""
         if job.result is not None and record.placeholder and parts[0].text.startswith(HEARD_MARK):
             label, mark = f"{record.target}-{record.placeholder}", Mark(job.name, "", user=record.user)
-            await until_redis_answers(lambda: self._state.updates.mark_answer(label, mark))
+            await until_redis_answers(lambda: self._marks.note(label, mark.to_json()))
 
     async def _end(self, job: Job) -> None:
         await until_redis_answers(lambda: self._state.deliveries.delivered(job.name, job.record, job.result or b""))
@@ -358,21 +353,13 @@ class Delivery:
         buttons, user = keyboard_json(keyboard_of(message.get("buttons"))) or None, user_id_of(message.get("user_id"))
         return Waiting(str(chat), time.time(), text=text, user=user, digest=digest, buttons=buttons)
 
-    def _show_typing(self, waiting: list[Waiting]) -> None:
-        if (
-            not waiting
-            or time.monotonic() - self._typed_at < TYPING_SECONDS
-            or (self._typing and not self._typing.done())
-        ):
-            return
-        self._typed_at = time.monotonic()
-        chats = {one.target: one.thread for one in reversed(waiting)}
-        self._typing = asyncio.create_task(self._type(list(chats.items())[-TYPING_CHATS:]))
-
-    async def _type(self, chats: list[tuple[int, int | None]]) -> None:
-        for chat, thread in chats:
-            with contextlib.suppress(TelegramError):
-                await self._telegram.typing(chat, thread)
+    async def _type(self) -> None:
+        """Show that the bot is typing where an answer is awaited."""
+        while True:
+            for chat, thread in list(self._awaited.items())[-TYPING_CHATS:]:
+                with contextlib.suppress(TelegramError):
+                    await self._telegram.bot.send_chat_action(chat, "typing", message_thread_id=thread)
+            await asyncio.sleep(TYPING_SECONDS if self._awaited else LOOK_SECONDS)
 
 
 def _due(job: Job) -> bool:

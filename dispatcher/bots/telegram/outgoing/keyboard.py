@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import contextlib
 
-from dispatcher.bots.telegram.chat_marks import ChatMarks
-from dispatcher.bots.telegram.client import ButtonRows, Telegram, TelegramError
-from dispatcher.bots.telegram.incoming.presses import Presses
+from dispatcher.bots.telegram.client import ButtonRows
+from dispatcher.bots.telegram.core import BotCore
+from dispatcher.bots.telegram.errors import TelegramError
 from dispatcher.bots.telegram.retry import until_redis_answers, until_telegram_takes_it
 from dispatcher.bots.telegram.waiting import Waiting
 from shared.text.translations import later, tr
@@ -22,8 +22,8 @@ STOP = later("Stop")
 class Keyboards:
     """One per bot."""
 
-    def __init__(self, telegram: Telegram, marks: ChatMarks, presses: Presses) -> None:
-        self._telegram, self._marks, self._presses = telegram, marks, presses
+    def __init__(self, core: BotCore) -> None:
+        self._telegram, self._marks, self._presses = core.telegram, core.state.marks, core.presses
 
     def below(self, record: Waiting, buttons: Keyboard) -> ButtonRows:
         """The buttons of a result as Telegram takes them."""
@@ -48,11 +48,13 @@ class Keyboards:
 
     async def _keep_only(self, chat: int, message: int) -> None:
         """Remove the row of the answer before."""
-        before = await until_redis_answers(lambda: self._marks.row(chat))
-        if before is not None and before != message:
+        before = await until_redis_answers(lambda: self._marks.noted(f"row-{chat}"))
+        if before and int(before) != message:
             with contextlib.suppress(TelegramError):  # the message is gone, or has none any more
-                await until_telegram_takes_it(lambda: self._telegram.remove_buttons(chat, before))
-        await until_redis_answers(lambda: self._marks.note_row(chat, message))
+                await until_telegram_takes_it(
+                    lambda: self._telegram.bot.edit_message_reply_markup(chat_id=chat, message_id=int(before))
+                )
+        await until_redis_answers(lambda: self._marks.note(f"row-{chat}", b"%d" % message))
 
 
 def _person(record: Waiting) -> str:

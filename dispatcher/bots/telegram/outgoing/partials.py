@@ -17,11 +17,11 @@ from typing import Any
 import structlog
 from redis.exceptions import RedisError
 
-from dispatcher.bots.telegram.client import Flood, Gone, Moved, Refused, Telegram, TelegramError, Unsupported
+from dispatcher.bots.telegram.core import BotCore
+from dispatcher.bots.telegram.errors import Flood, Gone, Moved, NotThere, Refused, TelegramError
 from dispatcher.bots.telegram.outgoing.keyboard import Keyboards
 from dispatcher.bots.telegram.outgoing.pace import Pace
 from dispatcher.bots.telegram.outgoing.rendering import MessagePart, last_part
-from dispatcher.bots.telegram.state import BotState
 from dispatcher.bots.telegram.waiting import Waiting
 from shared.system.faults import crash_point
 from shared.text.translations import later, speaking, tr
@@ -82,8 +82,8 @@ def shown_now(partial: PartialAnswer) -> tuple[str, str]:
 class Partials:
     """One per bot."""
 
-    def __init__(self, telegram: Telegram, state: BotState, keyboards: Keyboards) -> None:
-        self._telegram, self._state, self._keyboards, self._pace = telegram, state, keyboards, Pace()
+    def __init__(self, core: BotCore, keyboards: Keyboards) -> None:
+        self._telegram, self._state, self._keyboards, self._pace = core.telegram, core.state, keyboards, Pace()
         self._followed: dict[str, _Followed] = {}
         self._settled = set[str]()  # answers of which nothing more is shown
         self._showing: dict[int, asyncio.Task[None]] = {}  # by chat
@@ -209,7 +209,7 @@ class Partials:
             one.shown = None
             self._pace.pause(chat, time.monotonic() + flood.seconds)
             log.info("partial answers pause in a chat, because Telegram asks for it", chat=chat, seconds=flood.seconds)
-        except Unsupported:
+        except NotThere:
             self._has_drafts = False
             log.info("this Bot API has no drafts: answers are shown by edits of the placeholder")
         except Refused as error:

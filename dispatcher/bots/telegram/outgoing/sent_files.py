@@ -10,7 +10,8 @@ from dataclasses import replace
 
 import structlog
 
-from dispatcher.bots.telegram.client import Refused, Telegram
+from dispatcher.bots.telegram.core import BotCore
+from dispatcher.bots.telegram.errors import Refused
 from dispatcher.bots.telegram.outgoing.rendering import MessagePart
 from dispatcher.bots.telegram.retry import until_redis_answers, until_telegram_takes_it
 from dispatcher.bots.telegram.waiting import Waiting
@@ -18,7 +19,6 @@ from shared.system.faults import crash_point
 from shared.text.translations import later, tr
 from shared.turns.media import Media
 from shared.turns.speakers import plain_name
-from shared.wire.media.store import MediaStore
 
 log = structlog.get_logger()
 
@@ -29,8 +29,8 @@ NOT_TAKEN = later("Telegram did not take the file {name}, so it cannot be shown 
 class SentFiles:
     """Sends the files of a result."""
 
-    def __init__(self, telegram: Telegram, store: MediaStore) -> None:
-        self._telegram, self._store = telegram, store
+    def __init__(self, core: BotCore) -> None:
+        self._telegram, self._store = core.telegram, core.media
 
     async def send(
         self, record: Waiting, files: tuple[Media, ...], note: Callable[[Waiting], Awaitable[None]]

@@ -7,43 +7,28 @@ from __future__ import annotations
 
 import base64
 import re
-from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import datetime
-from itertools import islice
 from typing import Any
 
-from redis import Redis, ResponseError
+from redis import Redis
 
-from dispatcher.chat_data.forget.hooks import keys_of_chat
+from dispatcher.chat_data.forget.hooks import redis_entries
+from dispatcher.chat_data.forget.layers.redis_entries import AT_ONCE, RedisEntry, RedisReader, number_of, record_of
 from dispatcher.chat_data.forget.request import Scope
 from dispatcher.memory.tombstones import FORGOTTEN
 from dispatcher.queue.scripts import script_text
-from shared.hooks import features
+from shared.hooks import feature_modules, features
 from shared.text.translations import in_every_language
 from shared.turns.events import Event
 from shared.turns.message_origin import Origin
-from shared.turns.records import RecordRefused, Task, Turn, dumps, loads_object
+from shared.turns.records import RecordRefused, Task, Turn, dumps
 from shared.turns.signed.results import Result
 from shared.wire import keys
+from shared.wire.key_table import chat_tables
 
-#: Keys read, and values removed, in one call.
-AT_ONCE = 500
 _TEXTS = re.compile(rb'"(?:content|message|command|text|output)"\s*:\s*"((?:[^"\\]|\\.)*)')
-
-
-@dataclass(frozen=True)
-class RedisEntry:
-    """Something to remove. `how`: "value" (a key with this value), "entry" (of a list), "field" (of a hash) or "key" (whatever its value)."""
-
-    layer: str
-    key: bytes
-    value: bytes
-    how: str
-    texts: tuple[str, ...] = ()
-    name: bytes = b""  # of the field
 
 
 class RedisLayer:
@@ -51,18 +36,25 @@ class RedisLayer:
 
     def __init__(self, client: Redis) -> None:
         self._redis: Any = client
+        self._reader = RedisReader(client)
         self._erase = client.register_script(script_text("chat_data/forget/layers/erase"))
 
     def find(self, scope: Scope) -> Iterator[RedisEntry]:
         """Everything covered, except tasks that are queued or in flight (tasks.py)."""
-        for find in (
-            self._turns, self._events, self._results, self._partial_answers, self._dead_letters, self._tags, self._outbox, self._bot_words,
-            self._arriving, self._approvals,
-        ):  # fmt: skip
-            yield from find(scope)
+        yield from self._turns(scope)
+        yield from self._events(scope)
+        yield from self._results(scope)
+        yield from self._partial_answers(scope)
+        yield from self._dead_letters(scope)
+        yield from self._tags(scope)
+        yield from self._outbox(scope)
+        yield from self._bot_words(scope)
+        yield from self._arriving(scope)
+        for found in features().ask(redis_entries, scope=scope, reader=self._reader):
+            yield from found
         if scope.whole_chat is not None:
-            for find_whole in (self._counters, self._digest, self._chosen, self._guest):
-                yield from find_whole(scope.whole_chat)
+            yield from self._counters(scope.whole_chat)
+            yield from self._chosen(scope.whole_chat)
         for chat_id in scope.chats:
             yield from self._conversation(chat_id)
             yield from self._teaching(scope, chat_id)
@@ -71,15 +63,23 @@ class RedisLayer:
 
     def remove(self, found: Iterable[RedisEntry]) -> dict[str, int]:
         """Remove the entries; returns layer → how many."""
-        removed, left = Counter[str](), iter(found)
-        while some := list(islice(left, AT_ONCE)):
-            by_value = [entry for entry in some if entry.how == "value"]
+        removed: dict[str, int] = {}
+        waiting: list[RedisEntry] = []
+        for entry in found:
+            waiting.append(entry)
+            if len(waiting) >= AT_ONCE:
+                self._remove(waiting, removed)
+                waiting = []
+        self._remove(waiting, removed)
+        return removed
+
+    def _remove(self, some: list[RedisEntry], removed: dict[str, int]) -> None:
+        by_value = [entry for entry in some if entry.how == "value"]
+        if by_value:
             gone = self._erase(keys=[entry.key for entry in by_value], args=[entry.value for entry in by_value])
-            for entry, number in zip(by_value, gone, strict=True):
-                removed[entry.layer] += int(number)
-            for entry in (one for one in some if one.how != "value"):
-                removed[entry.layer] += self._removed(entry)
-        return dict(removed)
+            _add(removed, by_value, gone)
+        for entry in (one for one in some if one.how != "value"):
+            _add(removed, [entry], [self._removed(entry)])
 
     def _removed(self, entry: RedisEntry) -> int:
         if entry.how == "entry":
@@ -88,14 +88,8 @@ class RedisLayer:
             return int(self._redis.hdel(entry.key, entry.name))
         return int(self._redis.delete(entry.key))
 
-    def scan(self, pattern: str) -> Iterator[tuple[bytes, bytes]]:
-        """(key, value) of the strings under a pattern; keys of other types are skipped."""
-        names = iter(self._redis.scan_iter(match=pattern, count=1000))
-        while some := list(islice(names, AT_ONCE)):
-            yield from ((key, raw) for key, raw in zip(some, self._redis.mget(some), strict=True) if raw is not None)
-
     def turns(self) -> Iterator[tuple[bytes, bytes]]:
-        return self.scan(f"{keys.MEMORY_PREFIX}*")
+        return self._reader.scan(f"{keys.MEMORY_PREFIX}*")
 
     def _turns(self, scope: Scope) -> Iterator[RedisEntry]:
         for key, raw in self.turns():
@@ -110,7 +104,7 @@ class RedisLayer:
 
     def _events(self, scope: Scope) -> Iterator[RedisEntry]:
         """What waits for the archive of memories and schedules, and of what a chat has set."""
-        for key, raw in self.scan(f"{keys.EVENT_PREFIX}*"):
+        for key, raw in self._reader.scan(f"{keys.EVENT_PREFIX}*"):
             try:
                 event = Event.parse(key, raw)
             except RecordRefused:
@@ -121,7 +115,7 @@ class RedisLayer:
                 yield RedisEntry("redis: events", key, raw, "value", tuple(event.texts))
 
     def _results(self, scope: Scope) -> Iterator[RedisEntry]:
-        for key, raw in self.scan(f"{keys.result('')}*"):
+        for key, raw in self._reader.scan(f"{keys.result('')}*"):
             task_id = key.decode("utf-8", "replace").removeprefix(keys.result(""))
             try:
                 output = Result.parse(raw).output
@@ -133,75 +127,57 @@ class RedisLayer:
 
     def _partial_answers(self, scope: Scope) -> Iterator[RedisEntry]:
         """What is written of answers: all of these chats, as a running answer may repeat what is forgotten."""
-        for key, raw in self.scan(f"{keys.partial('')}*"):
-            record = _record(raw)
+        for key, raw in self._reader.scan(f"{keys.partial('')}*"):
+            record = record_of(raw)
             chat_id, text = record.get("chat_id"), str(record.get("text", ""))
             if chat_id in scope.chats or chat_id is None or (scope.asked.chat_id is None and scope.asked.holds(text)):
                 yield RedisEntry("redis: answers being written", key, b"", "key")
 
     def _dead_letters(self, scope: Scope) -> Iterator[RedisEntry]:
-        for raw in self._entries(keys.DEAD):
+        for raw in self._reader.entries(keys.DEAD):
             task, at = _dead_letter(raw)
             if _covers_task(scope, task, at):
                 yield RedisEntry("redis: dead letters", keys.DEAD.encode(), raw, "entry", _words(task))
 
     def _tags(self, scope: Scope) -> Iterator[RedisEntry]:
-        for raw in self._entries(keys.TAGS):
-            record = _record(raw)
-            task_id, at = str(record.get("task_id", "")), _number(record.get("said_at"))
+        for raw in self._reader.entries(keys.TAGS):
+            record = record_of(raw)
+            task_id, at = str(record.get("task_id", "")), number_of(record.get("said_at"))
             if scope.covers_text(str(record.get("chat_id", "")), task_id, at, _text(raw)):
                 texts = [str(tag.get("text", "")) for tag in record.get("tags", []) if isinstance(tag, dict)]
                 yield RedisEntry("redis: tags", keys.TAGS.encode(), raw, "entry", tuple(texts))
 
     def _outbox(self, scope: Scope) -> Iterator[RedisEntry]:
-        for raw in self._entries(keys.OUTBOX):
-            record = _record(raw)
-            text, at = str(record.get("text", "")), _number(record.get("created_at"))
-            chat_id = str(record.get("chat_id", ""))
-            if scope.covers_text(chat_id, "", at, text) or _is_digest_of(record, chat_id, scope):
-                texts = () if record.get("digest") is True else (text,)
-                yield RedisEntry("redis: outbox", keys.OUTBOX.encode(), raw, "entry", texts)
+        for key in self._redis.scan_iter(match=keys.outbox("*"), count=1000):
+            for raw in self._reader.entries(key):
+                record = record_of(raw)
+                text, at = str(record.get("text", "")), number_of(record.get("created_at"))
+                chat_id = str(record.get("chat_id", ""))
+                if scope.covers_text(chat_id, "", at, text) or _is_digest_of(record, chat_id, scope):
+                    texts = () if record.get("digest") is True else (text,)
+                    yield RedisEntry("redis: outbox", key, raw, "entry", texts)
 
     def _bot_words(self, scope: Scope) -> Iterator[RedisEntry]:
         """Texts of the bot, and the addresses of answers that will no longer come."""
-        with suppress(ResponseError):
-            for name, raw in self._redis.hgetall(keys.BOT_WAITING).items():
-                record = _record(raw)
-                text, at = record.get("text"), _number(record.get("at"))
-                task_id = name.decode("utf-8", "replace")
-                chat_id = str(record.get("chat", ""))
-                covered = scope.covers_text(chat_id, task_id, at, str(text or ""))
-                if not (covered or _is_digest_of(record, chat_id, scope)):
-                    continue
-                if text or self._answered(task_id):
-                    texts = (str(text),) if text and record.get("digest") is not True else ()
-                    yield RedisEntry("redis: bot", keys.BOT_WAITING.encode(), raw, "field", texts, name)
+        for name, raw in self._reader.fields(keys.BOT_WAITING):
+            record = record_of(raw)
+            text, at = record.get("text"), number_of(record.get("at"))
+            task_id = name.decode("utf-8", "replace")
+            chat_id = str(record.get("chat", ""))
+            covered = scope.covers_text(chat_id, task_id, at, str(text or ""))
+            if not (covered or _is_digest_of(record, chat_id, scope)):
+                continue
+            if text or self._answered(task_id):
+                texts = (str(text),) if text and record.get("digest") is not True else ()
+                yield RedisEntry("redis: bot", keys.BOT_WAITING.encode(), raw, "field", texts, name)
 
     def _arriving(self, scope: Scope) -> Iterator[RedisEntry]:
         """Messages whose files the bot is fetching."""
-        with suppress(ResponseError):
-            for name, raw in self._redis.hgetall(keys.BOT_ARRIVING).items():
-                record = _record(raw)
-                task, at = dumps(record.get("task")), _number(record.get("at"))
-                if _covers_task(scope, task, at):
-                    yield RedisEntry("redis: bot", keys.BOT_ARRIVING.encode(), raw, "field", _words(task), name)
-
-    def _approvals(self, scope: Scope) -> Iterator[RedisEntry]:
-        """Which tools were asked for, with their inputs: their records, open questions and answers. The scan does not search for their words, which
-        are Claude's: nothing of them is left."""
-        for raw in self._entries(keys.APPROVALS):
-            record = _record(raw)
-            chat_id, at, text = str(record.get("chat_id", "")), _number(record.get("at")), _text(raw)
-            if scope.covers_text(chat_id, str(record.get("task_id", "")), at, text):
-                yield RedisEntry("redis: approvals", keys.APPROVALS.encode(), raw, "entry")
-        with suppress(ResponseError):
-            for name, raw in self._redis.hgetall(keys.APPROVALS_OPEN).items():
-                record = _record(raw)
-                if record.get("chat_id") in (*scope.chats, None) or scope.asked.holds(_text(raw)):
-                    yield RedisEntry("redis: approvals", keys.APPROVALS_OPEN.encode(), raw, "field", name=name)
-        for key, raw in self.scan(keys.approval("*")):
-            if _record(raw).get("chat_id") in (*scope.chats, None):
-                yield RedisEntry("redis: approvals", key, b"", "key")
+        for name, raw in self._reader.fields(keys.BOT_ARRIVING):
+            record = record_of(raw)
+            task, at = dumps(record.get("task")), number_of(record.get("at"))
+            if _covers_task(scope, task, at):
+                yield RedisEntry("redis: bot", keys.BOT_ARRIVING.encode(), raw, "field", _words(task), name)
 
     def _answered(self, task_id: str) -> bool:
         """Whether the task is done and the bot has taken its answer: nothing more will come."""
@@ -209,8 +185,8 @@ class RedisLayer:
 
     def _conversation(self, chat_id: str) -> Iterator[RedisEntry]:
         history, *others = keys.conversation(chat_id)
-        for entry in self._entries(history):
-            record = _record(entry)
+        for entry in self._reader.entries(history):
+            record = record_of(entry)
             texts = (str(record.get("content", "")), *Origin.parse(record).texts)
             yield RedisEntry("redis: conversation", history.encode(), entry, "entry", texts)
         for name in others:
@@ -220,46 +196,32 @@ class RedisLayer:
     def _teaching(self, scope: Scope, chat_id: str) -> Iterator[RedisEntry]:
         """What h-cli's bot stores of a conversation that teaches it: texts without ids and times."""
         key = keys.teach_turns(chat_id)
-        for entry in self._entries(key):
-            text = str(_record(entry).get("content", ""))
+        for entry in self._reader.entries(key):
+            text = str(record_of(entry).get("content", ""))
             if scope.covers_text(chat_id, "", None, text):
                 yield RedisEntry("redis: teaching", key.encode(), entry, "entry", (text,))
 
     def _counters(self, chat_id: str) -> Iterator[RedisEntry]:
-        """The chat's counters, and keys of features."""
-        escaped = _escaped(chat_id)
-        contributed = features().ask(keys_of_chat, chat_id=escaped)
-        for pattern in (one for some in contributed for one in some):
-            for name in self._redis.scan_iter(match=pattern, count=1000):
-                yield RedisEntry("redis: counters", name, b"", "key")
-
-    def _digest(self, chat_id: str) -> Iterator[RedisEntry]:
-        """That the chat wants a digest each morning."""
-        return self._field("redis: digests", keys.DIGESTS, chat_id)
-
-    def _field(self, layer: str, key: str, chat_id: str) -> Iterator[RedisEntry]:
-        with suppress(ResponseError):
-            if (value := self._redis.hget(key, chat_id)) is not None:
-                yield RedisEntry(layer, key.encode(), value, "field", name=chat_id.encode())
+        """Whole keys of the chat that features have."""
+        for module in feature_modules("keys"):
+            for pattern in getattr(module, "CHAT_KEYS", ()):
+                for name in self._redis.scan_iter(match=pattern.format(chat_id=_escaped(chat_id)), count=1000):
+                    yield RedisEntry("redis: counters", name, b"", "key")
 
     def _chosen(self, chat_id: str) -> Iterator[RedisEntry]:
         """What the chat has set for itself."""
         name = keys.chat_settings(chat_id)
-        with suppress(ResponseError):
-            if self._redis.hgetall(name):
-                yield RedisEntry("redis: settings of the chat", name.encode(), b"", "key")
-
-    def _guest(self, chat_id: str) -> Iterator[RedisEntry]:
-        """That the chat is or was a guest's, and the open invitations of its owner."""
-        yield from self._field("redis: guests", keys.GUESTS, chat_id)
-        for key, raw in self.scan(keys.invite("*")):
-            if _record(raw).get("by") == chat_id:
-                yield RedisEntry("redis: invitations", key, b"", "key")
+        if self._reader.fields(name):
+            yield RedisEntry("redis: settings of the chat", name.encode(), b"", "key")
+        for what, table in chat_tables().items():
+            value = dict(self._reader.fields(table.key)).get(chat_id.encode())
+            if value is not None:
+                yield RedisEntry(f"redis: {what}s", table.key.encode(), value, "field", name=chat_id.encode())
 
     def _unconsolidated(self, scope: Scope, chat_id: str) -> Iterator[RedisEntry]:
         """Ids of covered turns, and of turns that no longer exist."""
         key = keys.unconsolidated(chat_id)
-        for entry in self._entries(key):
+        for entry in self._reader.entries(key):
             name = keys.MEMORY_PREFIX.encode() + entry
             (raw,) = self._redis.mget([name])
             with suppress(RecordRefused):
@@ -269,23 +231,17 @@ class RedisLayer:
     def _marks(self, scope: Scope, chat_id: str) -> Iterator[RedisEntry]:
         """What the bot stores of messages to recognise edits: a hash of the text."""
         shape = re.compile(re.escape(keys.bot_seen(f"{chat_id}-")) + r"\d+")
-        for key, raw in self.scan(keys.bot_seen(f"{_escaped(chat_id)}-*")):
-            if shape.fullmatch(key.decode("utf-8", "replace")) and str(_record(raw).get("task")) in scope.tasks:
+        for key, raw in self._reader.scan(keys.bot_seen(f"{_escaped(chat_id)}-*")):
+            if shape.fullmatch(key.decode("utf-8", "replace")) and str(record_of(raw).get("task")) in scope.tasks:
                 yield RedisEntry("redis: bot", key, raw, "value")
-
-    def _entries(self, key: str) -> list[bytes]:
-        try:
-            return list(self._redis.lrange(key, 0, -1))
-        except ResponseError:  # a key of another type
-            return []
 
 
 def _covers_task(scope: Scope, raw: bytes, at: float | None) -> bool:
     try:
         task = Task.parse(raw)
     except RecordRefused:
-        record = _record(raw)
-        said_at = _number(record.get("said_at"))
+        record = record_of(raw)
+        said_at = number_of(record.get("said_at"))
         if "chat_id" in record:
             return scope.covers_text(str(record["chat_id"]), str(record.get("task_id", "")), said_at or at, _text(raw))
         return scope.covers_bytes(raw, at)
@@ -300,7 +256,7 @@ def _is_digest_of(record: dict[str, Any], chat_id: str, scope: Scope) -> bool:
 
 def _dead_letter(raw: bytes) -> tuple[bytes, float | None]:
     """(the task's bytes, when it became a dead letter in POSIX seconds)."""
-    letter = _record(raw)
+    letter = record_of(raw)
     at: float | None = None
     with suppress(ValueError):
         at = datetime.fromisoformat(str(letter.get("at"))).timestamp()
@@ -322,21 +278,15 @@ def quoted(raw: bytes) -> tuple[str, ...]:
     return tuple(_text(text) for text in _TEXTS.findall(raw))
 
 
-def _record(raw: bytes) -> dict[str, Any]:
-    try:
-        return loads_object(raw)
-    except RecordRefused:
-        return {}
-
-
 def _text(raw: bytes) -> str:
     return raw.decode("utf-8", "replace")
-
-
-def _number(value: object) -> float | None:
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
 def _escaped(chat_id: str) -> str:
     """A chat id, escaped for a pattern of SCAN."""
     return re.sub(r"([\\*?\[\]^])", r"\\\1", chat_id)
+
+
+def _add(removed: dict[str, int], some: list[RedisEntry], numbers: Iterable[Any]) -> None:
+    for entry, number in zip(some, numbers, strict=True):
+        removed[entry.layer] = removed.get(entry.layer, 0) + int(number)

@@ -9,14 +9,14 @@ from collections.abc import Iterator
 
 import pytest
 
+from dispatcher.features.approvals.signed import ToolDecision, ToolQuestion
 from dispatcher.features.approvals.tests.asking import BOB, GROUP, OWNER, Asking, asking, person, pressed_again
-from shared.turns.signed.approvals import ToolDecision, ToolQuestion
 from tests.support.day.telegram_bot import wait_until
 from tests.support.world import SECRET
 
 FREE, WITHOUT = 9921, 9922
-#: A chat with a long input, and one of a guest.
-TOO_LONG, GUEST = 9938, 5938
+#: A chat with a long input, and one that may have only its own tools, as a guest's.
+TOO_LONG, LIMITED = 9938, 9945
 
 
 @pytest.fixture(scope="module")
@@ -44,17 +44,6 @@ def test_an_allowed_tool_runs_and_the_decision_is_recorded(here: Asking) -> None
     done = here.stage.world.command("hmem", "approvals", "--chat=9930", "--json")
     assert [one["decision"] for one in json.loads(done.stdout)] == ["allowed"]
     assert "Bash allowed by Ada" in here.stage.world.command("hmem", "approvals").stdout
-
-
-def test_a_question_whose_message_is_not_known_is_asked_once(here: Asking) -> None:
-    chat = 9929
-    here.api.fail("sendMessage", 200, chat=chat, times=99, reply=lambda _: b'{"ok": true}')
-    here.asked(chat, "touch made.txt")
-    assert here.press(chat, "Allow") == "Your answer counts."
-    here.told(chat, "completed with no output")
-    here.api.heal()
-    assert sum(text.startswith("Claude wants to use") for text in here.api.texts(chat)) == 1
-    assert not [one for one in here.api.called("editMessageText", chat) if one.params["message_id"] == "0"]
 
 
 def test_a_denied_tool_does_not_run_and_claude_is_told(here: Asking) -> None:
@@ -167,14 +156,14 @@ def test_an_input_that_cannot_be_shown_whole_is_denied_without_a_question(here: 
     assert (here.records()[-1]["chat_id"], here.records()[-1]["decision"]) == (str(TOO_LONG), "failed")
 
 
-def test_a_guest_has_only_the_tools_that_are_named_for_this_chat(here: Asking) -> None:
-    """Neither the owner's tools nor questions that guests would answer themselves."""
-    here.redis.hset("hcli:mem:guests", str(GUEST), b'{"name": "Cy", "since": 1.0, "by": "77"}')
-    here.say(GUEST, "touch made.txt")
-    wait_until(lambda: any("told: " in one for one in here.api.texts(GUEST)), lambda: str(here.api.texts(GUEST)))
+def test_a_limited_chat_has_only_the_tools_that_are_named_for_it(here: Asking) -> None:
+    """Neither the owner's tools nor questions that its people would answer themselves."""
+    here.redis.hset(f"hcli:mem:chat:{LIMITED}", "access", "limited")
+    here.say(LIMITED, "touch made.txt")
+    wait_until(lambda: any("told: " in one for one in here.api.texts(LIMITED)), lambda: str(here.api.texts(LIMITED)))
     here.stage.quiet()
-    assert not any("Claude wants" in one for one in here.api.texts(GUEST))
-    assert not here.made(GUEST, "made.txt")
+    assert not any("Claude wants" in one for one in here.api.texts(LIMITED))
+    assert not here.made(LIMITED, "made.txt")
     assert "Bash" not in {one["name"] for one in here.talk.model.requests[-1]["tools"]}
 
 

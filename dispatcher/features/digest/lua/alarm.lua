@@ -1,6 +1,6 @@
 -- Queue the message of an alarm: when it begins, again after a while as long as it lasts, and once when all has been well for a while.
 -- However often and by however many dispatchers it is called, each message is queued once.
--- KEYS  1 hcli:mem:alarms  2 hcli:mem:outbox
+-- KEYS  1 hcli:mem:alarms  2 hcli:mem:outbox:<bot>
 -- ARGV  1 name of the alarm  2 now  3 "1" while it lasts, else "0"  4 message JSON for that case  5 seconds between two messages
 --       6 seconds for which all must be well  7 its cause: with another one it is new
 -- Returns 1 if the message was queued.

@@ -1,5 +1,5 @@
 -- Queue a message once a day, whoever calls it how often; also note other fields with it.
--- KEYS  1 hash with the days  2 hcli:mem:outbox
+-- KEYS  1 hash with the days  2 hcli:mem:outbox:<bot>
 -- ARGV  1 field  2 day (2026-11-21)  3 the day after, a later one in the hash is a clock's mistake  4 message JSON, "" for none today
 --       5 "1": only if the field is there  then pairs of a field and its value
 -- Returns 1 if this was the day's first call.

@@ -89,11 +89,11 @@ def set_report(client: Redis, *nights: object) -> None:
 
 
 def outbox(client: Redis) -> list[dict[str, Any]]:
-    return [json.loads(raw) for raw in cast(list[bytes], client.lrange("hcli:mem:outbox", 0, -1))]
+    return [json.loads(raw) for raw in cast(list[bytes], client.lrange("hcli:mem:outbox:main", 0, -1))]
 
 
 def taken(client: Redis) -> list[str]:
     """The texts of the outbox, which is empty then."""
     found = [str(one["text"]) for one in outbox(client)]
-    client.delete("hcli:mem:outbox")
+    client.delete("hcli:mem:outbox:main")
     return found

@@ -15,7 +15,9 @@ def alarm(lasts: int, *before: str, cause: str = "c") -> ScriptRun:
 
 
 def once(key: str, *given: str, before: tuple[str, ...] = ()) -> ScriptRun:
-    return ScriptRun("dispatcher/features/digest/once_a_day", "dispatcher", given, before, (key, "hcli:mem:outbox"))
+    return ScriptRun(
+        "dispatcher/features/digest/once_a_day", "dispatcher", given, before, (key, "hcli:mem:outbox:main")
+    )
 
 
 def known(**more: object) -> str:

@@ -1,5 +1,5 @@
 -- Queue a scheduled question, once for each occurrence, unless the chat has asked as many as it may today: then it is told so, once a day.
--- KEYS  1 hcli:mem:reminded:<occurrence>  2 hcli:tasks  3 hcli:mem:bot:waiting  4 hcli:mem:scheduled:<day>:<chat>  5 hcli:mem:outbox
+-- KEYS  1 hcli:mem:reminded:<occurrence>  2 hcli:tasks  3 hcli:mem:bot:waiting  4 hcli:mem:scheduled:<day>:<chat>  5 hcli:mem:outbox:<bot>
 -- ARGV  1 task JSON  2 task id  3 waiting record, "" if no bot of ours waits  4 the most a day  5 message JSON for one too many
 --       6 seconds for which the occurrence is stored  7 seconds for which the counter is
 -- Returns 1 if it is queued, 0 if it was before, -1 if it is one too many.

@@ -140,9 +140,11 @@ def test_six_reminders_over_the_changes_of_the_clocks_and_a_restart(stage: Stage
         while clock.now < at(end) and dispatchers:
             for _, one in clock.running:
                 assert one.round() > 0
-            sent = sum(json.loads(raw)["chat_id"] == str(chat) for raw in stage.redis.lrange("hcli:mem:outbox", 0, -1))
+            sent = sum(
+                json.loads(raw)["chat_id"] == str(chat) for raw in stage.redis.lrange("hcli:mem:outbox:main", 0, -1)
+            )
             if sent or stage.redis.hlen("hcli:mem:bot:waiting") or len(stage.api.texts(chat)) > len(came):
-                wait_for(lambda: not stage.redis.llen("hcli:mem:outbox"), "the bot to fetch it")
+                wait_for(lambda: not stage.redis.llen("hcli:mem:outbox:main"), "the bot to fetch it")
                 stage.quiet()
                 new = stage.api.texts(chat)[len(came) :]
                 moment = datetime.fromtimestamp(clock.now, BERLIN)
@@ -189,9 +191,9 @@ def test_a_death_between_sending_and_the_store_sends_nothing_twice(
         patched.setattr(module, "crash_point", die)
         with pytest.raises(Killed):
             sender.round()
-    sent: Any = light.redis.lrange("hcli:tasks" if question else "hcli:mem:outbox", 0, -1)
+    sent: Any = light.redis.lrange("hcli:tasks" if question else "hcli:mem:outbox:main", 0, -1)
     sender.round()
-    assert light.redis.lrange("hcli:tasks" if question else "hcli:mem:outbox", 0, -1) == sent
+    assert light.redis.lrange("hcli:tasks" if question else "hcli:mem:outbox:main", 0, -1) == sent
     assert len(sent) == 1
     (one,) = day.schedules.of_chat(CHAT)
     assert one.due == at("2026-11-27 09:00")
@@ -210,21 +212,6 @@ def test_a_late_one_says_so_and_comes_once(light: World, day: DayMemory, clock: 
         "/remind done 1", "/remind snooze 1 10m", "/remind snooze 1 1h", "/remind snooze 1 tomorrow",
     ]  # fmt: skip
     assert day.schedules.of_chat(CHAT)[0].due == at("2026-11-30 09:00")
-
-
-def test_a_snoozed_one_comes_again_beside_its_rule(light: World, day: DayMemory, clock: Clock) -> None:
-    made = remember(day, "in 20 minutes tea", clock.now)
-    clock.start(light)
-    (_, sender), clock.now = clock.running[0], clock.now + 1200
-    sender.round()
-    assert day.schedules.of_chat(CHAT) == []
-    assert day.schedules.snooze(CHAT, made.number, clock.now + 600)
-    clock.now += 599
-    assert sender.round() == pytest.approx(1.0)
-    assert len(outbox(light)) == 1
-    clock.now += 1
-    sender.round()
-    assert [one["text"] for one in outbox(light)] == ["Reminder 1: tea"] * 2
 
 
 def test_scheduled_questions_are_tasks_up_to_the_limit_of_the_day(light: World, clock: Clock) -> None:

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from shared.turns.signed.approvals import ToolQuestion
 from shared.turns.signed.results import RESULT_BYTES, Result
 from shared.wire import keys
+from shared.wire.ids import bot_of
 from tests.servers.telegram_api import TOKEN
 from tests.servers.telegram_messages import mention
 from tests.support.day.telegram_bot import GROUP, Stage, keys_of, says, staged, wait_until
@@ -73,20 +73,6 @@ def test_who_waits_for_nobody_is_told_and_answered_later(stage: Stage, chat: int
     stage.quiet()
 
 
-@pytest.mark.slow
-def test_who_waits_for_an_answer_that_is_made_is_told_nothing(stage: Stage, chat: int) -> None:
-    """Of another program's dispatcher nothing is seen but that it has taken the message."""
-    task_id = stage.ask(chat, "Is anybody there?")
-    record = json.loads(stage.redis.hget("hcli:mem:bot:waiting", task_id) or b"")
-    stage.redis.hset("hcli:mem:bot:waiting", task_id, json.dumps(record | {"at": record["at"] - 100}))
-    typed = len(stage.api.called("sendChatAction", chat))
-    wait_for(lambda: len(stage.api.called("sendChatAction", chat)) > typed + 1, "two more signs of typing")
-    assert stage.api.texts(chat) == ["…"]
-    stage.answer(task_id, "Yes.")
-    stage.shows(chat, "Yes.")
-    stage.quiet()
-
-
 @streaming_or_not
 def test_with_our_dispatcher_the_whole_way(stage: Stage, chat: int) -> None:
     running = stage.world.start_dispatcher()
@@ -132,20 +118,6 @@ def test_a_part_that_telegram_will_not_take_at_all_is_named(stage: Stage, chat: 
     assert third.endswith("second")
 
 
-def test_the_answer_comes_as_a_message_if_the_placeholder_was_deleted(stage: Stage, chat: int) -> None:
-    task = stage.ask(chat, "x")
-    stage.api.delete(chat, stage.api.messages(chat)[-1].id)
-    stage.answer(task, "**here**")
-    stage.shows(chat, "here")
-    stage.quiet()
-
-
-@streaming_or_not
-def test_an_empty_answer_is_said_to_be_one(stage: Stage, chat: int) -> None:
-    stage.answer(stage.ask(chat, "x"), " \n")
-    wait_until(lambda: "was empty" in str(stage.api.texts(chat)), lambda: str(stage.api.texts(chat)))
-
-
 def plant(stage: Stage, task: str, junk: str) -> None:
     key = f"hcli:results:{task}"
     if junk == "no JSON":
@@ -183,12 +155,6 @@ def test_a_task_with_junk_in_place_of_its_answer_can_be_cancelled(stage: Stage, 
     wait_until(lambda: bool(stage.redis.exists(f"hcli:mem:cancel:{task}")), lambda: str(stage.api.texts(chat)))
     stage.answer(task, "Cancelled.")
     stage.quiet()
-
-
-def test_a_message_over_the_limit_is_refused_in_a_sentence(stage: Stage, chat: int) -> None:
-    stage.api.say(chat, "я" * 4096)
-    wait_until(lambda: "too long" in str(stage.api.texts(chat)), lambda: str(stage.api.texts(chat)))
-    assert stage.queued() == []
 
 
 def test_answers_go_where_they_were_asked_for(stage: Stage, chat: int) -> None:
@@ -237,12 +203,14 @@ def test_messages_of_the_outbox_are_delivered_and_bad_ones_removed(stage: Stage,
     to: list[tuple[object, object]] = [(chat, "Reminder: *boiler*"), (5, "to one that is not allowed")]
     to += [("no number", "x"), (str(other), "one"), (str(other), "two"), (other, 5)]
     outbox = [{"id": str(number), "chat_id": where, "text": text} for number, (where, text) in enumerate(to)]
-    stage.redis.rpush("hcli:mem:outbox", *map(json.dumps, ["no object", *outbox]))
+    stage.redis.rpush(keys.outbox(bot_of("discord:815")), "another bot's")
+    stage.redis.rpush(keys.outbox(bot_of(str(chat))), *map(json.dumps, ["no object", *outbox]))
     stage.shows(other, "one", "two")
     assert stage.api.texts(chat) == [], "the chat that is to wait holds up nobody"
     stage.shows(chat, "Reminder: *boiler*")
     stage.quiet()
-    assert not stage.redis.exists("hcli:mem:outbox")
+    assert not stage.redis.exists("hcli:mem:outbox:main")
+    assert stage.redis.lrange("hcli:mem:outbox:discord", 0, -1) == [b"another bot's"]
     assert not stage.api.called("sendMessage", 5)
 
 
@@ -255,15 +223,3 @@ def test_nothing_that_was_said_and_no_secret_is_in_the_log(stage: Stage, chat: i
     assert "a message was received" in text
     for words in ("private", "boiler", TOKEN, TOKEN.partition(":")[2]):
         assert words not in text
-
-
-def test_a_question_about_a_tool_is_left_to_the_bot_of_its_chat(stage: Stage) -> None:
-    names = {"console": "0" * 20, "5": "1" * 20}
-    for chat, name in names.items():
-        question = ToolQuestion(chat, "cli", "t", "Bash", "ls", time.time() + 60)
-        stage.redis.hset(keys.APPROVALS_OPEN, name, question.to_json(SECRET, name))
-    wait_for(
-        lambda: not stage.redis.hexists(keys.APPROVALS_OPEN, names["5"]), "the end of a chat's that is not allowed"
-    )
-    assert stage.redis.hexists(keys.APPROVALS_OPEN, names["console"])
-    stage.redis.hdel(keys.APPROVALS_OPEN, names["console"])

@@ -50,7 +50,7 @@ def test_a_text_goes_and_the_rest_stays(light: World) -> None:
     assert in_redis(light, "zanzibar") == []
     assert not [place for place in left(light) if b"zanzibar" in (light.root / place).read_bytes()]
     assert memories(light) == {(CHAT, CANARIES[1]), *((OTHER, text) for text in OTHERS)}
-    assert light.redis.llen("hcli:mem:outbox") == 3
+    assert light.redis.llen("hcli:mem:outbox:main") == 3
     assert light.redis.lrange("hcli:mem:unconsolidated:9912", 0, -1) == [b"new-9912-1:user"]
     assert light.redis.llen("hcli:tasks") == 3
     now = keys_of(light, OTHER)

@@ -40,7 +40,7 @@ def test_a_whole_chat_goes_from_every_layer(light: World, at_home: None) -> None
     others = planted(light)
     before = found_places(light)
     for place in (
-        "redis: hcli:memory:", "redis: hcli:results:", "redis: hcli:mem:dead", "redis: hcli:mem:tags", "redis: hcli:mem:outbox",
+        "redis: hcli:memory:", "redis: hcli:results:", "redis: hcli:mem:dead", "redis: hcli:mem:tags", "redis: hcli:mem:outbox:",
         "redis: hcli:mem:partial:", "redis: hcli:mem:bot:waiting", "redis: hcli:session_history:", "redis: hcli:mem:why:", "redis: hcli:tasks",
         "/state/chats/9912/notes.txt",
     ):  # fmt: skip
@@ -61,7 +61,7 @@ def test_a_whole_chat_goes_from_every_layer(light: World, at_home: None) -> None
         "redis: tasks": {"answered": 2}, "redis: turns": {"removed": 2}, "redis: turns that cannot be read": {"removed": 1},
         "redis: answers": {"removed": 2}, "redis: bot": {"removed": 4}, "redis: dead letters": {"removed": 4}, "redis: teaching": {"removed": 2},
         "redis: tags": {"removed": 2}, "redis: outbox": {"removed": 2}, "redis: unconsolidated": {"removed": 2}, "redis: counters": {"removed": 2},
-        "redis: digests": {"removed": 1}, "redis: answers being written": {"removed": 2}, "redis: settings of the chat": {"removed": 1},
+        "redis: answers being written": {"removed": 2}, "redis: settings of the chat": {"removed": 1},
         "store: turns": {"removed": 2}, "store: summaries": {"removed": 2}, "store: memories": {"removed": 2},
         "store: actions": {"removed": 2}, "store: schedules": {"removed": 2}, "claude: transcripts": {"removed": 2}, "files": {"removed": 2},
             "archive": {"records": 2, "files": 0}, "releases": {"removed": 1},
@@ -108,7 +108,6 @@ def left_alone(world: World, before: dict[bytes, bytes]) -> None:
     tasks: Any = world.redis.lrange("hcli:tasks", 0, -1)
     assert [json.loads(raw)["message"] for raw in tasks] == OTHERS
     assert world.redis.llen("hcli:mem:dead") == 4
-    assert world.redis.hgetall("hcli:mem:digests") == {OTHER.encode(): b"2026-11-21"}
     store = StoreLayer(world.settings())
     assert (len(list(store.turns.every())), store.memories.total(), len(list(store.summaries.every()))) == (2, 2, 2)
     store.close()

@@ -32,18 +32,6 @@ def test_a_bot_whose_token_only_its_own_file_has_is_as_it_should_be(host: World)
 
 
 @pytest.mark.slow
-def test_guests_count_as_allowed_chats(host: World) -> None:
-    host.environment |= TOKEN | {"ALLOWED_CHATS": ""}
-    host.redis.set("hcli:mem:bot:owner", "box-7-abc")
-    host.redis.hset("hcli:mem:guests", "5151", b'{"name": "Gil", "since": 1, "by": "9912"}')
-    host.redis.hset("hcli:mem:guests", "6161", b'{"name": "Eve", "since": 1, "by": "9912", "removed": 2}')
-    assert "1 chats are allowed, 1 of them as guests" in looks(host, "bot").sentence
-    assert "1 (beside ALLOWED_CHATS)" in host.status().stdout
-    host.redis.hset("hcli:mem:guests", "-1001", b'{"name": "Group", "since": 1, "by": "9912"}')
-    assert "A group is allowed but OWNERS is empty" in looks(host, "owners").sentence
-
-
-@pytest.mark.slow
 def test_a_group_without_an_owner_is_warned_of(host: World) -> None:
     assert looks(host, "owners").state == "ok"
     host.environment["ALLOWED_CHATS"] = "9912,-1001"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -163,11 +162,8 @@ def test_what_was_forgotten_since_is_not_put_back_and_a_number_that_is_taken_is_
 
 
 def test_what_a_chat_has_set_comes_back_unless_it_was_set_since(day: Day, redis: Redis) -> None:
-    guest = {"name": "Lena", "since": 1.0, "by": "1"}
-    state = {"timezone": "Europe/Lisbon", "language": "de", "digest": True, "guest": guest}
+    state = {"timezone": "Europe/Lisbon", "language": "de", "of a feature that is gone": {"since": 1.0}}
     redis.hset(keys.chat_settings(CHAT), "language", "en")
     event = Event(EventKind.CHAT, CHAT, CHAT, EventChange.CHANGED, 1.0, state)
     assert events.put_back(day.outbox, redis, [event], []) == {"chat": 1}
     assert redis.hgetall(keys.chat_settings(CHAT)) == {b"language": b"en", b"timezone": b"Europe/Lisbon"}
-    assert redis.hget(keys.GUESTS, CHAT) == b'{"name":"Lena","since":1.0,"by":"1"}'
-    assert redis.hget(keys.DIGESTS, CHAT) == str(datetime.now(UTC).date()).encode(), "the first one comes tomorrow"

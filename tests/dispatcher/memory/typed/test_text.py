@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import time
 from collections.abc import Iterator
 from contextlib import closing, nullcontext
@@ -19,12 +18,10 @@ from dispatcher.memory.store.memories import Memory, MemoryType
 from dispatcher.memory.store.summaries import SessionSummary
 from dispatcher.memory.typed.text import (
     PROFILE_CHARACTERS,
-    line,
     listing,
     noted_text,
     profile,
     profile_text,
-    prompt_order,
 )
 from dispatcher.prompt.assemble import PromptRequest, assemble
 from dispatcher.prompt.budget import PromptInput, compose
@@ -55,14 +52,16 @@ KEPT = [
 
 def test_the_order_and_the_words_are_exactly_these() -> None:
     assert profile_text(KEPT, None, None, NOW, UTC)[0] == (
-        "- 15 January 2027, goal: missed (OVERDUE since Thursday 14 January 2027, 08:00)\n"
-        "- 15 January 2027, goal: tomorrow (by Saturday 16 January 2027, 08:00 (tomorrow))\n"
-        "- 15 January 2027, preference: short answers\n"
-        "- 15 January 2027, goal: later (by Wednesday 24 February 2027, 08:00)\n- 15 January 2027, goal: some day\n"
-        "- 6 January 2027: weighty fact\n- 15 January 2027: new fact\n- 14 January 2027: old fact"
+        "7. noted 15 January 2027, goal: missed (OVERDUE since Thursday 14 January 2027, 08:00)\n"
+        "6. noted 15 January 2027, goal: tomorrow (by Saturday 16 January 2027, 08:00 (tomorrow))\n"
+        "8. noted 15 January 2027, preference: short answers\n"
+        "5. noted 15 January 2027, goal: later (by Wednesday 24 February 2027, 08:00)\n4. noted 15 January 2027, goal: some day\n"
+        "3. noted 6 January 2027: weighty fact\n2. noted 15 January 2027: new fact\n1. noted 14 January 2027: old fact"
     )
     assert profile_text([], None, None, NOW, UTC) == ("", set())
-    assert noted_text(KEPT[:2], {}, NOW, UTC) == "- 15 January 2027: new fact\n- 14 January 2027: old fact"
+    assert (
+        noted_text(KEPT[:2], {}, NOW, UTC) == "2. noted 15 January 2027: new fact\n1. noted 14 January 2027: old fact"
+    )
 
 
 def test_facts_stand_in_every_prompt_only_if_all_of_them_have_room() -> None:
@@ -74,18 +73,6 @@ def test_facts_stand_in_every_prompt_only_if_all_of_them_have_room() -> None:
     text, shown = profile_text(wishes, None, None, NOW, UTC)
     assert len(text) <= PROFILE_CHARACTERS
     assert len(shown) == len(text.splitlines()) > 5
-
-
-@pytest.mark.parametrize(("text", "told"), [
-    ("flight on Saturday 16 January 2027 at 8:00", " (tomorrow)"), ("flight on January 16", " (tomorrow)"),
-    ("Flug am 16.01.", " (tomorrow)"), ("Flug am 16. Januar", " (tomorrow)"),
-    ("flight tomorrow", " (on Saturday 16 January 2027, 08:00 (tomorrow))"),
-    ("16 people come in January", " (on Saturday 16 January 2027, 08:00 (tomorrow))"),
-])  # fmt: skip
-def test_a_day_that_a_fact_names_itself_is_not_named_twice(text: str, told: str) -> None:
-    assert line(memory(text, deadline=NOW + DAY), NOW, UTC) == f"- {text}{told}"
-    past = line(memory(text, deadline=NOW + DAY), NOW + 9 * DAY, UTC).removeprefix(f"- {text}")
-    assert past == (" (over)" if told == " (tomorrow)" else " (was on Saturday 16 January 2027, 08:00)")
 
 
 def test_a_listing_has_every_memory_with_its_number() -> None:
@@ -106,17 +93,6 @@ odd_memories = st.lists(
         completed_at=st.none() | st.floats(0, 2e9),
     ), max_size=12, unique_by=lambda one: one.number,
 )  # fmt: skip
-
-
-@PROPERTY
-@given(odd_memories, st.randoms(use_true_random=False))
-def test_the_same_memories_give_the_same_bytes(some: list[Memory], chance: random.Random) -> None:
-    mixed = chance.sample(some, len(some))
-    assert profile_text(mixed, None, None, NOW, UTC) == profile_text(some, None, None, NOW, UTC)
-    for one in some:
-        assert len(line(one, NOW, UTC).splitlines()) == 1, "one line a memory, whatever was said"
-    shown = [one for those in prompt_order(some).values() for one in those]
-    assert sorted(one.number for one in shown) == sorted(one.number for one in some if one.type != DONE)
 
 
 def composed(profile: str, budget: int, **more: str) -> Context:

@@ -1,1 +1,0 @@
-"""Chats that owners have allowed from the chat: invitations, guests, and groups."""

@@ -1,0 +1,59 @@
+"""Questions whether Claude may use a tool: those that are open, their decisions, and the record of both."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from shared.wire import keys
+from shared.wire.key_table import Key
+from shared.wire.rights import Right, both, reads, writes
+
+OPEN = "hcli:mem:approvals:open"
+RECORDS = "hcli:mem:approvals"
+#: How long a decision is kept, in seconds, and how many records.
+DECISION_TTL_SECONDS, RECORDS_LENGTH = 3_600, 1_000
+
+
+def decision(approval_id: str) -> str:
+    return f"hcli:mem:approval:{approval_id}"
+
+
+KEYS = (
+    Key(
+        OPEN,
+        "hash",
+        "id → signed JSON of a question whether Claude may use a tool, and how it ended: {chat_id, user_id, task_id, tool, text, ends, verdict, "
+        "who, hmac}",
+        "none",
+    ),
+    Key(
+        decision("{id}"),
+        "string",
+        "its decision, signed: {verdict, chat_id, user_id, name, hmac}; the first one counts",
+        "1 h",
+    ),
+    Key(
+        RECORDS,
+        "list",
+        "newest 1,000 such decisions: {at, id, chat_id, user_id, task_id, tool, input_sha256, input, decision, by, name}",
+        "none",
+    ),
+)
+RIGHTS: dict[str, Sequence[Right]] = {
+    "bot": (
+        both("HGETALL HDEL", OPEN, why="questions whether Claude may use a tool; removes those that ended"),
+        both("EXISTS SET", decision("*"), why="what a person answered to one, once"),
+        reads("HGET", keys.BOT_WAITING, why="in which topic, and in reply to what, a question is asked"),
+    ),
+    "dispatcher": (
+        both("HSET HGETALL HDEL", OPEN, why="asks whether Claude may use a tool, and says how that ended"),
+        both("GET SET", decision("*"), why="what was answered; decides itself when nobody does"),
+        writes("RPUSH LTRIM", RECORDS, why="the record of these decisions"),
+    ),
+    "owner": (
+        writes("SET", decision("*"), why="`hmem talk`: what was answered to a question about a tool, once"),
+        writes("HDEL", OPEN, why="`hmem forget`: questions about tools"),
+        writes("DEL", decision("*"), why="… their answers"),
+        writes("LREM", RECORDS, why="… and their records"),
+    ),
+}

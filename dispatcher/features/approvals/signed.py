@@ -1,0 +1,130 @@
+"""A question whether Claude may use a tool, and its decision, as they cross the wire between dispatcher and bot; and the record of both.
+
+Both are signed with the key of the results, each for its id alone, which is new for each question: neither can be changed, moved to another
+question or another chat, or used again. What is signed is JSON after a word of its own, so nothing else that is signed can be taken for it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import re
+from dataclasses import dataclass, replace
+from typing import Any, Literal, Self, cast
+
+from shared.wire.json import RecordRefused, dumps, loads_object, text_of
+
+#: The longest input of a tool that a question shows (UTF-16 units: it has to fit into one message), and what a record keeps (characters).
+SHOWN_UNITS, KEPT_CHARACTERS = 3_300, 200
+#: The longest names of a tool and a person that are shown. Characters.
+TOOL_CHARACTERS, NAME_CHARACTERS = 120, 64
+#: No question or decision is larger, written as JSON. Bytes.
+APPROVAL_BYTES = 64 << 10
+
+#: `nobody`: no answer in time; `stopped`: the dispatcher or the answer ended first; `failed`: it could not be asked, or not be recorded.
+Verdict = Literal["allowed", "denied", "nobody", "stopped", "failed"]
+VERDICTS = ("allowed", "denied", "nobody", "stopped", "failed")
+_ID = re.compile(r"[0-9a-f]{20}")
+
+
+def is_approval_id(text: str) -> bool:
+    return bool(_ID.fullmatch(text))
+
+
+@dataclass(frozen=True)
+class ToolDecision:
+    """Who decided what; `user_id` and `name` are "" where nobody did."""
+
+    verdict: Verdict
+    chat_id: str
+    user_id: str = ""
+    name: str = ""
+
+    def to_json(self, key: str, approval_id: str) -> bytes:
+        return dumps({**vars(self), "hmac": _signature(key, "approval", approval_id, self)})
+
+    @classmethod
+    def verified(cls, key: str, approval_id: str, raw: bytes) -> Self:
+        """The decision that was signed for this question; RecordRefused for anything else."""
+        record = _read(raw)
+        made = cls._parse(record)
+        _check(record, _signature(key, "approval", approval_id, made))
+        return made
+
+    @classmethod
+    def _parse(cls, record: dict[str, Any]) -> Self:
+        verdict, chat_id, user_id, name = (text_of(record, one) for one in ("verdict", "chat_id", "user_id", "name"))
+        if verdict not in VERDICTS:
+            raise RecordRefused("it is not a decision")
+        return cls(cast(Verdict, verdict), chat_id, user_id, name)
+
+
+@dataclass(frozen=True)
+class ToolQuestion:
+    """`user_id`: who asked Claude, "" if that is not known; `text`: the input as people see it; `ends`: until when it may be answered, POSIX
+    seconds; `verdict`: how it ended, "" while it is open, and `who` decided."""
+
+    chat_id: str
+    user_id: str
+    task_id: str
+    tool: str
+    text: str
+    ends: float
+    verdict: str = ""
+    who: str = ""
+
+    def decided(self, decision: ToolDecision) -> ToolQuestion:
+        return replace(self, verdict=decision.verdict, who=decision.name)
+
+    def to_json(self, key: str, approval_id: str) -> bytes:
+        return dumps({**vars(self), "hmac": _signature(key, "approval-question", approval_id, self)})
+
+    @classmethod
+    def verified(cls, key: str, approval_id: str, raw: bytes) -> Self:
+        """The question that was signed under this id; RecordRefused for anything else."""
+        record = _read(raw)
+        ends = record.get("ends")
+        if not isinstance(ends, float):
+            raise RecordRefused("it is not a question")
+        chat_id, user_id, task_id, tool, text, verdict, who = (
+            text_of(record, name) for name in ("chat_id", "user_id", "task_id", "tool", "text", "verdict", "who")
+        )
+        made = cls(chat_id, user_id, task_id, tool, text, ends, verdict, who)
+        _check(record, _signature(key, "approval-question", approval_id, made))
+        return made
+
+
+def shown_input(given: dict[str, Any]) -> str | None:
+    """A tool's input as JSON, with every character that is not visible as an escape; None if it is too long to be shown whole. Nobody is to allow
+    what they have not seen."""
+    written = json.dumps(given, ensure_ascii=False, indent=1)
+    text = "".join(one if one == "\n" or one.isprintable() else _escape(one) for one in written)
+    return text if len(text.encode("utf-16-le", "surrogatepass")) <= 2 * SHOWN_UNITS else None
+
+
+def kept_input(given: dict[str, Any]) -> tuple[str, str]:
+    """(SHA-256 of the input, its short form in one line) for the record."""
+    whole = json.dumps(given, sort_keys=True)
+    short = "".join(one if one.isprintable() else _escape(one) for one in json.dumps(given, ensure_ascii=False))
+    return hashlib.sha256(whole.encode("ascii")).hexdigest(), short[:KEPT_CHARACTERS]
+
+
+def _escape(character: str) -> str:
+    return f"\\u{ord(character):04x}" if ord(character) < 0x10000 else f"\\U{ord(character):08x}"
+
+
+def _read(raw: bytes) -> dict[str, Any]:
+    if len(raw) > APPROVAL_BYTES:
+        raise RecordRefused(f"{len(raw)} bytes are too many")
+    return loads_object(raw)
+
+
+def _check(record: dict[str, Any], expected: str) -> None:
+    if not hmac.compare_digest(expected.encode(), text_of(record, "hmac").encode("utf-8", "surrogatepass")):
+        raise RecordRefused("its signature is wrong")
+
+
+def _signature(key: str, kind: str, approval_id: str, signed: ToolDecision | ToolQuestion) -> str:
+    message = f"{kind}:{json.dumps([approval_id, vars(signed)], sort_keys=True)}"
+    return hmac.new(key.encode("utf-8"), message.encode("ascii"), hashlib.sha256).hexdigest()

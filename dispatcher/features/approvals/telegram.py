@@ -1,0 +1,221 @@
+"""Questions whether Claude may use a tool, in their chats: each is a message with two buttons, which is edited when it has ended.
+
+    sent ─ its id noted ─ … ─ ended ─ edited ─ dropped
+
+A crash between sending and noting asks twice; both messages have the same effect, and the first keeps its buttons. What a tool would be given is
+shown in a block of its own, as it is: nothing in it becomes a link, and nothing can look like our own words.
+
+A press of Allow or Deny is decided here and not by a task: the chat's queue waits for the answer that asks. The button was signed for its chat, the
+person who asked Claude and the question's time; OWNERS may press it too. The first press counts, and what it decided is shown by the edit.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable
+from contextlib import suppress
+from typing import cast
+
+import redis
+import structlog
+from aiogram.types import CallbackQuery
+
+from dispatcher.bots.telegram.core import BotCore
+from dispatcher.bots.telegram.errors import Flood, TelegramError, Unreachable
+from dispatcher.bots.telegram.incoming.origins import shown_name
+from dispatcher.bots.telegram.outgoing.rendering import MessagePart, units
+from dispatcher.bots.telegram.waiting import Waiting
+from dispatcher.features.approvals import keys as own
+from dispatcher.features.approvals.questions import ToolQuestions
+from dispatcher.features.approvals.signed import NAME_CHARACTERS, ToolDecision, ToolQuestion, Verdict
+from shared.hooks import hook
+from shared.text.translations import later, speaking, tr
+from shared.turns.records import well_formed
+from shared.turns.signed.results import Button
+from shared.wire import keys
+
+log = structlog.get_logger()
+
+#: What the buttons have as their commands, with the id of the question; they are none that can be typed.
+ALLOW, DENY = "allow", "deny"
+#: Seconds between two looks, and after an error of Redis.
+LOOK_SECONDS, REDIS_DOWN_SECONDS = 0.3, 2.0
+#: Seconds after its time when a question is over even if no dispatcher says so: it may have died.
+GRACE_SECONDS = 10.0
+#: Seconds after its time when a message is given up that cannot be edited.
+GIVE_UP_SECONDS = 3_600.0
+
+ASKED = later("Claude wants to use {tool}:")
+MAY_IT = later("Allow it this once? Without an answer within {seconds} seconds it is denied.")
+ENDED = {
+    "allowed": later("Allowed by {who}."),
+    "denied": later("Denied by {who}."),
+    "nobody": later("Nobody answered: denied."),
+    "stopped": later("The answer was ended or I am being restarted: denied."),
+    "failed": later("Something went wrong: denied."),
+}
+
+
+NOT_YOURS = later("Only the person who asked, or an owner, may answer this.")
+OVER = later("This question is over.")
+TAKEN = later("Your answer counts.")
+_VERDICTS: dict[str, Verdict] = {ALLOW: "allowed", DENY: "denied"}
+
+
+class ShownQuestions(ToolQuestions):
+    """What this bot notes of them: which message asks one. Everything may be repeated."""
+
+    async def drop(self, approval_id: str) -> None:
+        """The chat knows how it ended."""
+        await self._redis.hdel(own.OPEN, approval_id)
+
+    async def shown(self, approval_id: str) -> int | None:
+        """The message that asks it."""
+        raw = cast(bytes | None, await self._redis.get(keys.bot_seen(f"approval-{approval_id}")))
+        return int(raw) if raw and raw.isdigit() else None
+
+    async def note_shown(self, approval_id: str, message: int) -> None:
+        await self._redis.set(keys.bot_seen(f"approval-{approval_id}"), str(message), ex=keys.BOT_SEEN_TTL_SECONDS)
+
+    async def waiting(self, task_id: str) -> Waiting | None:
+        """Where the answer to this task goes: its topic, and the message that it replies to."""
+        raw = await cast(Awaitable[bytes | None], self._redis.hget(keys.BOT_WAITING, task_id))
+        with suppress(ValueError, TypeError):
+            return Waiting.parse(raw) if raw else None
+        return None
+
+
+class ApprovalMessages:
+    """One per bot."""
+
+    def __init__(self, core: BotCore) -> None:
+        self._telegram, self._presses, self._allowed = core.telegram, core.presses, core.allowed
+        self._state, self._owners = ShownQuestions(core.redis, core.secret), core.settings.owner_ids
+        self._doing: dict[str, asyncio.Task[None]] = {}  # by question: no chat holds up another
+        self._later: dict[str, float] = {}  # when Telegram may be asked again about a question
+
+    @hook
+    async def pressed(self, press: CallbackQuery, chat: int) -> str | None:
+        data = press.data or ""
+        word, _, approval_id = data.rpartition(".")[2].partition(" ")
+        if word not in _VERDICTS or not approval_id:
+            return None
+        question = await self._state.open(approval_id)
+        if question is None:
+            return tr(OVER)
+        person = str(press.from_user.id)
+        signed_for = question.user_id or (question.chat_id if chat > 0 else "")
+        command = self._presses.command(data, chat, signed_for)
+        if command is None or str(chat) != question.chat_id or not self._may(person, chat, question):
+            log.warning("a press about a tool was refused", chat=chat, approval=approval_id)
+            return tr(NOT_YOURS)
+        if not command or time.time() > question.ends:
+            return tr(OVER)
+        name = well_formed(shown_name(press.from_user))[:NAME_CHARACTERS]
+        decision = ToolDecision(_VERDICTS[word], question.chat_id, person, name)
+        return tr(TAKEN) if await self._state.answer(approval_id, decision) else tr(OVER)
+
+    def _may(self, person: str, chat: int, question: ToolQuestion) -> bool:
+        """In a private chat the person is the chat."""
+        asked = question.user_id or (question.chat_id if chat > 0 else None)
+        return person == asked or person in self._owners or (chat > 0 and person == question.chat_id)
+
+    @hook
+    async def bot_background(self) -> None:
+        try:
+            while True:
+                await asyncio.sleep(await self._look())
+        finally:
+            for task in self._doing.values():
+                task.cancel()
+            await asyncio.gather(*self._doing.values(), return_exceptions=True)
+
+    async def _look(self) -> float:
+        try:
+            found = await self._state.questions()
+        except (redis.RedisError, OSError):  # the loop for answers reports it
+            return REDIS_DOWN_SECONDS
+        self._later = {name: at for name, at in self._later.items() if name in found}
+        for name, question in found.items():
+            if not _chat(question):  # another bot's, such as the terminal's
+                continue
+            if name not in self._doing and self._later.get(name, 0.0) <= time.monotonic():
+                task = self._doing[name] = asyncio.create_task(self._do(name, question))
+                task.add_done_callback(lambda _, name=name: self._doing.pop(name, None))  # type: ignore[misc]
+        return LOOK_SECONDS
+
+    async def _do(self, name: str, question: ToolQuestion) -> None:
+        try:
+            await self._step(name, question)
+        except Flood as flood:
+            self._later[name] = time.monotonic() + flood.seconds
+        except Unreachable:
+            self._later[name] = time.monotonic() + REDIS_DOWN_SECONDS
+        except TelegramError as error:  # the chat is gone, or does not take it
+            log.warning("a question about a tool cannot be shown", approval=name, error=str(error))
+            if question.verdict or time.time() > question.ends:
+                await self._drop(name)
+            self._later[name] = time.monotonic() + GRACE_SECONDS
+        except (redis.RedisError, OSError):
+            self._later[name] = time.monotonic() + REDIS_DOWN_SECONDS
+        except Exception:  # a bug of ours: it is denied when its time is up
+            log.exception("a question about a tool failed", approval=name)
+            self._later[name] = time.monotonic() + GRACE_SECONDS
+
+    async def _step(self, name: str, question: ToolQuestion) -> None:
+        chat = _chat(question)
+        record = await self._state.waiting(question.task_id)
+        with speaking(record.language if record else None):
+            await self._show(name, question, chat, record)
+
+    async def _show(self, name: str, question: ToolQuestion, chat: int, record: Waiting | None) -> None:
+        if not await self._allowed.has(chat):
+            log.error("a question about a tool is removed: its chat is not allowed", chat=question.chat_id)
+            await self._drop(name)
+            return
+        message = await self._state.shown(name)
+        over = time.time() - question.ends
+        if message is None:
+            if question.verdict or over > 0:
+                await self._drop(name)
+            else:
+                await self._ask(name, question, chat, record)
+        elif question.verdict or over > GRACE_SECONDS:
+            if message and over < GIVE_UP_SECONDS:
+                await self._edit(question, chat, message)
+            await self._drop(name)
+
+    async def _ask(self, name: str, question: ToolQuestion, chat: int, record: Waiting | None) -> None:
+        left = question.ends - time.time()
+        part = _text(question, tr(MAY_IT).format(seconds=max(1, round(left))))
+        thread, reply_to = (record.thread, record.reply_to) if record else (None, None)
+        user = question.user_id or (question.chat_id if chat > 0 else "")
+        row = [
+            (label, self._presses.data(Button(label, f"/{word} {name}"), chat, user, left))
+            for label, word in ((tr("Allow"), ALLOW), (tr("Deny"), DENY))
+        ]
+        message = await self._telegram.send(chat, part, thread=thread, reply_to=reply_to, buttons=[row])
+        await self._state.note_shown(name, message)
+
+    async def _edit(self, question: ToolQuestion, chat: int, message: int) -> None:
+        end = tr(ENDED.get(question.verdict, ENDED["nobody"])).format(who=question.who or "?")
+        await self._telegram.edit(chat, message, _text(question, end))
+
+    async def _drop(self, name: str) -> None:
+        await self._state.drop(name)
+        self._later.pop(name, None)
+
+
+def _chat(question: ToolQuestion) -> int:
+    """0, which is no chat, for an id that is none of Telegram's."""
+    try:
+        return int(question.chat_id)
+    except ValueError:
+        return 0
+
+
+def _text(question: ToolQuestion, end: str) -> MessagePart:
+    head = tr(ASKED).format(tool=question.tool) + "\n"
+    block = {"type": "pre", "offset": units(head), "length": units(question.text)}
+    return MessagePart(f"{head}{question.text}\n\n{end}", [block])

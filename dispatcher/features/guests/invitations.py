@@ -1,0 +1,136 @@
+"""Invitations: a code that works once and for a while. Redis has only its hash.
+
+owner: /invite ─ code (144 random bits) ─ SHA-256 ─ hcli:mem:invite:<hash>, which expires
+stranger: /start CODE or CODE ─ one script: too many wrong tries │ the invitation goes and the guest comes │ one more wrong try
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import secrets
+import time
+from collections.abc import Awaitable
+from typing import Any, cast
+
+from redis.asyncio import Redis
+
+from dispatcher.bots.telegram.waiting import Waiting
+from dispatcher.features.guests import keys as own
+from dispatcher.features.guests.records import Guest, guests_of
+from dispatcher.queue.chat.access import ACCESS, ChatAccess
+from dispatcher.queue.rights import Rights
+from dispatcher.queue.scripts import script_text
+from shared.text.translations import later, tr
+from shared.turns.records import RecordRefused, dumps, loads_object
+from shared.turns.speakers import label
+from shared.wire import keys
+
+#: Random bytes of a code; as text it has a third more characters, all of which a link may have.
+CODE_BYTES = 18
+#: What a code looks like, as the text of a message.
+_CODE = re.compile(r"[A-Za-z0-9_-]{24}\Z")
+#: What may follow /start at all.
+_PAYLOAD = re.compile(r"[A-Za-z0-9_-]{1,64}\Z")
+#: Wrong codes of a stranger in an hour; after those the bot is silent, whatever the code.
+MOST_TRIES = 5
+#: How long a code works. Seconds.
+DEFAULT_SECONDS, SHORTEST_SECONDS, LONGEST_SECONDS = 86_400, 60, 30 * 86_400
+
+WELCOME = later("Welcome! You are a guest here now: write to me and I answer. /help shows what I can do.")
+#: Of a wrong code, one that has expired and one that was used: nobody learns which.
+NOT_VALID = later("I cannot use this code: each works once and for a limited time. Please ask for a new one.")
+JOINED = later(
+    "{name} (user id {chat}) has used an invitation of yours and is a guest now. /guests shows all guests and removes them."
+)
+
+
+class Invitations:
+    """One per bot."""
+
+    def __init__(self, redis: Redis, rights: Rights) -> None:
+        self._redis, self._rights = redis, rights
+        self._join = redis.register_script(script_text("features/guests/join"))
+
+    async def make(self, by: str, seconds: int) -> str:
+        """A new code of this owner."""
+        code = secrets.token_urlsafe(CODE_BYTES)
+        await self._redis.set(own.invite(hashed(code)), dumps({"by": by, "at": time.time()}), ex=seconds)
+        return code
+
+    async def join(self, update: str, chat: int, name: str, code: str) -> int:
+        """A stranger sends a code: 1 they are a guest now, 0 they are told that it is not valid, -1 nothing is said. May be repeated."""
+        key, now = own.invite(hashed(code)), time.time()
+        raw = cast(bytes | None, await self._redis.get(key))
+        by = _inviter(raw)
+        by = by if self._rights.counts_all(by, False, by) else ""  # who is no owner any more invites nobody
+        guest = Guest(str(chat), name, now, by)
+        told = tr(JOINED).format(name=label("user", name), chat=chat)
+        return int(
+            await cast(
+                Awaitable[Any],
+                self._join(
+                    keys=[
+                        keys.BOT_WAITING,
+                        keys.bot_seen(update),
+                        key,
+                        own.GUESTS,
+                        own.tries(str(chat)),
+                        keys.chat_settings(str(chat)),
+                    ],
+                    args=[
+                        update,
+                        str(chat),
+                        raw if raw and by else b"",
+                        guest.to_json(),
+                        Waiting(str(chat), now, text=tr(WELCOME)).to_json(),
+                        Waiting(str(chat), now, text=tr(NOT_VALID)).to_json(),
+                        f"joined-{update}",
+                        Waiting(by or str(chat), now, text=told).to_json(),
+                        keys.BOT_SEEN_TTL_SECONDS,
+                        MOST_TRIES,
+                        own.TRIES_TTL_SECONDS,
+                        ACCESS,
+                        ChatAccess.LIMITED,
+                    ],
+                ),
+            )
+        )
+
+    async def set(self, guest: Guest) -> None:
+        """Allow a chat without a code, or remove it. A crash in between leaves it with less than it may have; repeated, all is written."""
+        access = ChatAccess.LIMITED if guest.removed is None else ChatAccess.CLOSED
+        await self._redis.hset(keys.chat_settings(guest.chat), ACCESS, access)
+        await self._redis.hset(own.GUESTS, guest.chat, cast(str, guest.to_json()))
+
+    async def guests(self) -> list[Guest]:
+        """The newest first."""
+        return guests_of(await cast(Awaitable[dict[bytes, bytes]], self._redis.hgetall(own.GUESTS)))
+
+
+def code_in(command: str, text: str) -> str | None:
+    """The code that a stranger's message has: what follows /start, or a message that is nothing else. None for any other message."""
+    if command == "start":
+        return text if _PAYLOAD.match(text) else None
+    return text if not command and _CODE.match(text) else None
+
+
+def hashed(code: str) -> str:
+    return hashlib.sha256(code.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def seconds_of(text: str) -> int | None:
+    """Of `7d`, `12h`, `30m`; the default for nothing, None for anything else."""
+    if not text:
+        return DEFAULT_SECONDS
+    found = re.fullmatch(r"([0-9]{1,5})\s*([mhd])", text.lower())
+    seconds = int(found[1]) * {"m": 60, "h": 3600, "d": 86_400}[found[2]] if found else 0
+    return seconds if SHORTEST_SECONDS <= seconds <= LONGEST_SECONDS else None
+
+
+def _inviter(raw: bytes | None) -> str:
+    try:
+        by = loads_object(raw)["by"] if raw else ""
+    except (RecordRefused, KeyError):
+        return ""
+    return by if isinstance(by, str) and by.isdigit() else ""

@@ -1,0 +1,52 @@
+"""Guests, invitations, and wrong codes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from shared.turns.records import dumps, loads_object
+from shared.wire.key_table import Key, TableOfChats
+from shared.wire.rights import Right, both, reads, writes
+
+GUESTS = "hcli:mem:guests"
+#: How long the wrong codes of a stranger count. Seconds.
+TRIES_TTL_SECONDS = 3_600
+
+
+def invite(code_hash: str) -> str:
+    return f"hcli:mem:invite:{code_hash}"
+
+
+def tries(chat_id: str) -> str:
+    return f"hcli:mem:bot:tries:{chat_id}"
+
+
+KEYS = (
+    Key(
+        GUESTS,
+        "hash",
+        "chat id → JSON {name, since, by, removed}: chats that an owner has allowed from a chat, beside ALLOWED_CHATS",
+        "none",
+    ),
+    Key(
+        invite("{hash}"),
+        "string",
+        "under the SHA-256 of an invitation's code, which is stored nowhere: JSON {by, at}",
+        "24 h, or as /invite says",
+    ),
+    Key(tries("{chat_id}"), "string", "how many wrong codes this stranger has sent", "1 h"),
+)
+RIGHTS: dict[str, Sequence[Right]] = {
+    "bot": (
+        both("HGET HGETALL HSET", GUESTS, why="whom it answers beside ALLOWED_CHATS; `/invite`, `/guests`"),
+        both("GET SET DEL", invite("*"), why="`/invite`, and who comes with a code"),
+        both("GET INCR EXPIRE", tries("*"), why="counts a stranger's wrong codes"),
+    ),
+    "dispatcher": (reads("HGETALL", GUESTS, why="`hmem doctor`"),),
+    "night": (reads("HGETALL", GUESTS, why="archives who is a guest"),),
+    "owner": (
+        writes("HDEL HSETNX", GUESTS, why="`hmem forget`: that a whole chat was a guest; `hmem restore`"),
+        writes("DEL", invite("*"), why="… and its owner's open invitations"),
+    ),
+}
+CHAT_TABLES = {"guest": TableOfChats(GUESTS, loads_object, dumps)}

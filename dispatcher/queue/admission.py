@@ -1,0 +1,37 @@
+"""Which chats our bot answers: those of ALLOWED_CHATS, and those that features let in; without such a feature, no others."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import TYPE_CHECKING
+
+from shared.hooks import features, specification
+
+if TYPE_CHECKING:
+    from redis import Redis
+    from redis.asyncio import Redis as AsyncRedis
+
+
+@specification(fails="closed")
+async def admits(chat: int, redis: AsyncRedis) -> bool | None:
+    """Whether a chat that ALLOWED_CHATS does not list is answered all the same. RedisError while Redis does not answer: it is asked again."""
+
+
+@specification(fails="closed")
+def admitted_chats(redis: Redis) -> Collection[int] | None:
+    """All of these chats, for `hmem doctor` and `hmem status`."""
+
+
+class AllowedChats:
+    """One per bot. RedisError while Redis does not answer."""
+
+    def __init__(self, chats: frozenset[int], redis: AsyncRedis) -> None:
+        self._chats, self._redis = chats, redis
+
+    async def has(self, chat: int) -> bool:
+        return chat in self._chats or any(await features().ask_async(admits, chat=chat, redis=self._redis))
+
+
+def chats_let_in(redis: Redis) -> set[int]:
+    """Those that are answered beside the ones of ALLOWED_CHATS."""
+    return {chat for found in features().ask(admitted_chats, redis=redis) for chat in found}
