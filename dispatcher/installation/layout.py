@@ -125,3 +125,11 @@ def account(name: str) -> pwd.struct_passwd | None:
         return pwd.getpwnam(name)
     except KeyError:
         return None
+
+
+def give(path: Path, mode: int, owner: str | None = None, group: str | None = None) -> None:
+    """This mode; and if we are root, this account and group: root's where none is named, the owner's group without one."""
+    user, of_group = account(owner or "root"), account(group or owner or "root")
+    if os.geteuid() == 0 and user and of_group:
+        os.chown(path, user.pw_uid, of_group.pw_gid)
+    path.chmod(mode)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import secrets
 import tomllib
 from collections.abc import Mapping
@@ -16,7 +15,7 @@ from typing import Any
 
 from dispatcher.installation import environment
 from dispatcher.installation.journal import InstallationJournal
-from dispatcher.installation.layout import Layout, account
+from dispatcher.installation.layout import Layout, give
 from shared.config.settings import Settings, setting_names
 from shared.config.sources import with_values
 from shared.errors import InstallationIncomplete, SettingsError
@@ -114,7 +113,7 @@ def renew_redis_users(layout: Layout) -> None:
     """Give them the rights of this version; passwords stay. Redis reads the file when it starts."""
     rights = redis_users_file(layout)
     write_atomic(rights, renewed(rights.read_text(encoding="utf-8")).encode())
-    _own(rights, 0o640, layout.redis_user)
+    give(rights, 0o640, group=layout.redis_user)
 
 
 def write_redis_users(layout: Layout, journal: InstallationJournal, port: int) -> None:
@@ -128,7 +127,7 @@ def write_redis_users(layout: Layout, journal: InstallationJournal, port: int) -
     write_values(layout.secrets / "owner.toml", journal, {"REDIS_ADMIN_URL": urls["admin"]}, 0o600)
     journal.add("file", rights)
     write_atomic(rights, acl(passwords).encode())
-    _own(rights, 0o640, layout.redis_user)
+    give(rights, 0o640, group=layout.redis_user)
 
 
 def _secret_files(layout: Layout) -> list[Path]:
@@ -142,9 +141,3 @@ def _values_of(path: Path) -> dict[str, Any]:
         return {}
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise SettingsError(f"The settings file {path} cannot be read: {error}. Correct or remove it.") from error
-
-
-def _own(path: Path, mode: int, reader: str | None) -> None:
-    path.chmod(mode)
-    if reader and (user := account(reader)):
-        os.chown(path, 0, user.pw_gid)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import random
 import sys
 import tempfile
 import time
@@ -37,9 +36,10 @@ from shared.errors import InvalidInput
 from shared.release.manifest import Manifest
 from shared.system.files import make_dir
 from shared.system.processes import module_command
+from shared.text.format import rough_duration
 from shared.turns.chunking import embedded_text
 
-#: Texts that a dry run embeds to measure the time per text: one request, spread over all texts.
+#: Texts that a dry run embeds to measure the time per text: one request.
 SAMPLE_TEXTS = 32
 
 
@@ -127,23 +127,17 @@ def _shown(identity: EmbeddingIdentity | None) -> dict[str, Any] | None:
 
 
 def _to_embed(settings: Settings, embedder: Embedder, texts: Iterable[list[str]]) -> dict[str, Any]:
-    """Counts, and the time that embedding takes, measured with a sample of every text alike (Vitter, "Random Sampling with a Reservoir", 1985)."""
+    """Counts, and the time that embedding takes, measured with the first texts that are to be embedded."""
     from nightly.index.vector_cache import known_texts
     from shared.embedding.probes import prove
 
     prove(embedder)  # also loads the model before anything is timed
-    chance, sample, wanted, missing = random.Random(1), list[str](), 0, 0  # noqa: S311 - no secret
+    sample, wanted, missing = list[str](), 0, 0
     for some in texts:
         known = known_texts(settings.hmem_night_dir / CACHE, embedder.identity, some)
-        wanted += len(some)
-        for text in some:
-            if text in known:
-                continue
-            missing += 1
-            if len(sample) < SAMPLE_TEXTS:
-                sample.append(text)
-            elif (place := chance.randrange(missing)) < SAMPLE_TEXTS:
-                sample[place] = text
+        new = [text for text in some if text not in known]
+        wanted, missing = wanted + len(some), missing + len(new)
+        sample += new[: SAMPLE_TEXTS - len(sample)]
     counts = {"texts": wanted, "cached": wanted - missing, "to_embed": missing}
     if not missing:
         return counts | {"texts_per_second": None, "seconds": 0.0}
@@ -163,7 +157,9 @@ def plan_sentence(found: dict[str, Any], step_timeout: float) -> str:
     else:
         text += f"With {wanted['family']} ({wanted['provider']}): {found['to_embed']} texts to embed, {found['cached']} are cached"
         text += (
-            f", about {_duration(found['seconds'])} at {found['texts_per_second']} texts/s" if found["to_embed"] else ""
+            f", about {rough_duration(found['seconds'])} at {found['texts_per_second']} texts/s"
+            if found["to_embed"]
+            else ""
         )
         text += "."
     if found["seconds"] > step_timeout:
@@ -173,12 +169,6 @@ def plan_sentence(found: dict[str, Any], step_timeout: float) -> str:
     if found["keys"]:
         text += f" {found['keys']} keys in Redis would be added."
     return f"{text} Nothing was written."
-
-
-def _duration(seconds: float) -> str:
-    if seconds < 90:
-        return f"{max(1, round(seconds))} s"
-    return f"{round(seconds / 60)} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
 
 
 def model_warning(model: str) -> str:

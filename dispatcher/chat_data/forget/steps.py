@@ -109,16 +109,6 @@ def carry_out(context: ForgetContext, journal: Journal, *, accept: bool = False)
     return record
 
 
-def begin(context: ForgetContext, journal: Journal) -> None:
-    """Make a new request durable."""
-    context.journals.write(journal)
-
-
-def hide(context: ForgetContext, journal: Journal) -> None:
-    """From now on nothing covered is injected; the other steps may have to wait for the night of an older forgetting."""
-    ForgetRun(context, journal).hide()
-
-
 class ForgetRun(StepRunner):
     """The steps of one forgetting. `pending`: sentences that name what is not done; `found`: the scan's part of the receipt."""
 
@@ -136,6 +126,7 @@ class ForgetRun(StepRunner):
         crash_point(f"forget:{step.name}")
 
     def hide(self) -> None:
+        """From now on nothing covered is injected; the other steps may have to wait for the night of an older forgetting."""
         self._context.journals.write(self._journal)
         crash_point("forget:journal")
         self._add(self._scope.tombstones)

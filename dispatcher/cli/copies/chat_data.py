@@ -236,16 +236,16 @@ def _carry_out(
 ) -> None:
     """Unfinished requests first, then the new one; ForgetIncomplete unless all are complete."""
     from dispatcher.chat_data.forget.receipt import receipt_text
-    from dispatcher.chat_data.forget.steps import begin, carry_out, hide
+    from dispatcher.chat_data.forget.steps import ForgetRun, carry_out
 
     records: list[dict[str, Any]] = []
     with context.journals.alone():
         unfinished = _trusted(context, resume=new is None, yes=yes)
         if new:
-            begin(context, new)  # before the unfinished ones: they may take a night
+            context.journals.write(new)  # before the unfinished ones: they may take a night
             unfinished.append(new)
         for journal in unfinished:
-            hide(context, journal)
+            ForgetRun(context, journal).hide()
         for journal in unfinished:
             records.append(carry_out(context, journal, accept=accept))
             if not json:

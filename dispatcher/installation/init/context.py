@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from dispatcher.installation.init.terminal import Terminal
 from dispatcher.installation.journal import InstallationJournal
-from dispatcher.installation.layout import Layout, account
+from dispatcher.installation.layout import Layout, give
 from shared.config.settings import Settings
 from shared.errors import InstallationIncomplete
 
@@ -45,8 +44,7 @@ class InitContext:
                 self.journal.add("directory", path)
                 path.mkdir(exist_ok=True)
             if path in self._known():  # also after a kill between these lines
-                self._own(path, owner, group)
-                path.chmod(mode)
+                give(path, mode, owner, group)
         except OSError as error:
             raise InstallationIncomplete(
                 f"{path} cannot be created ({error.strerror}). Correct that, then run hmem init again."
@@ -62,10 +60,3 @@ class InitContext:
 
     def _known(self) -> set[Path]:
         return {Path(name) for name in self.journal.names("directory")}
-
-    def _own(self, path: Path, owner: str | None, group: str | None) -> None:
-        if self.layout.day_user is None:
-            return
-        user, of_group = account(owner or "root"), account(group or owner or "root")
-        if user and of_group:
-            os.chown(path, user.pw_uid, of_group.pw_gid)

@@ -6,18 +6,16 @@ evicts, and writes its append-only file.
 
 from __future__ import annotations
 
-import os
 import re
 import socket
 import time
 from contextlib import closing
-from pathlib import Path
 
 from redis import Redis
 from redis.exceptions import RedisError
 
 from dispatcher.installation.init.context import InitContext
-from dispatcher.installation.layout import LONGEST_SOCKET, Layout, account
+from dispatcher.installation.layout import LONGEST_SOCKET, Layout, give
 from dispatcher.installation.settings_files import (
     new_key,
     redis_users_are_old,
@@ -81,7 +79,7 @@ def write_redis(installation: InitContext) -> str:
         listen, values["REDIS_URL"] = _of_one_user(layout)
         _remember(installation)
     write_atomic(conf, CONF.format(directory=layout.redis, listen=listen).encode())
-    _give(conf, layout.redis_user)
+    give(conf, 0o600, layout.redis_user)
     return f"configured in {conf}"
 
 
@@ -114,7 +112,7 @@ def correct_files(layout: Layout) -> list[str]:
     text = re.sub(r"(?m)^maxmemory-policy .*$", "maxmemory-policy noeviction", before)
     if text != before:
         write_atomic(conf, text.encode())
-        _give(conf, layout.redis_user)
+        give(conf, 0o600, layout.redis_user)
         wrong.append(str(conf))
     if redis_users_are_old(layout):
         renew_redis_users(layout)
@@ -193,10 +191,3 @@ def _free_port() -> int:
                 continue
             return port
     raise InstallationIncomplete("No port from 6379 to 6478 is free for Redis. Set REDIS_URL to a Redis that runs.")
-
-
-def _give(path: Path, owner: str | None) -> None:
-    path.chmod(0o600)
-    if owner and os.geteuid() == 0:
-        user = account(owner)
-        os.chown(path, user.pw_uid, user.pw_gid) if user else None

@@ -99,8 +99,7 @@ def _show_plan(installation: InitContext, redis: str) -> None:
 def _directories(installation: InitContext) -> str:
     """And the settings so far, so that no answer is lost if a later step fails."""
     outcome = host.create_directories(installation)
-    proven = {name: value for name, value in installation.values.items() if name != "CLAUDE_BIN"}
-    _write(installation, proven)
+    _write_proven(installation)
     return outcome
 
 
@@ -116,8 +115,7 @@ def _model(installation: InitContext) -> str:
 
 def _redis(installation: InitContext) -> str:
     configured = redis_server.write_redis(installation)
-    proven = {name: value for name, value in installation.values.items() if name != "CLAUDE_BIN"}
-    _write(installation, proven)
+    _write_proven(installation)
     installation.values = {**given_settings(installation.layout), **installation.values}
     corrected = _start_redis(installation) if installation.own_redis else []
     admin = installation.values.get("REDIS_ADMIN_URL") if installation.layout.kind == "three-users" else None
@@ -138,6 +136,10 @@ def _start_redis(installation: InitContext) -> list[str]:
     elif corrected:
         manager.restart(["redis"])
     return corrected
+
+
+def _write_proven(installation: InitContext) -> None:
+    _write(installation, {name: value for name, value in installation.values.items() if name != "CLAUDE_BIN"})
 
 
 def _write(installation: InitContext, values: Mapping[str, str]) -> bool:
