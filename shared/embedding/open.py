@@ -12,7 +12,7 @@ from shared.config.packages import how_to_add
 from shared.config.settings import Settings
 from shared.embedding.known_models import MULTILINGUAL, known_model
 from shared.embedding.models import Embedder
-from shared.embedding.ollama.feature import OllamaSettings
+from shared.embedding.ollama.settings import OllamaSettings
 from shared.errors import EmbeddingError
 
 if TYPE_CHECKING:

@@ -147,7 +147,7 @@ def _written(turns: Sequence[Turn], settings: Settings) -> Iterator[str]:
     from contextlib import closing
 
     from dispatcher.memory.session_summary import record_of
-    from shared.embedding.ollama.feature import OllamaSettings
+    from shared.embedding.ollama.settings import OllamaSettings
     from shared.embedding.open import open_ollama
 
     patient = settings.changed(ollama_timeout=min(settings.of(OllamaSettings).ollama_timeout, MODEL_SECONDS))

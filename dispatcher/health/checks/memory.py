@@ -13,7 +13,7 @@ from shared.config.kinds import served
 from shared.config.settings import Settings
 from shared.embedding.known_models import name_of
 from shared.embedding.models import Embedder
-from shared.embedding.ollama.feature import OllamaSettings
+from shared.embedding.ollama.settings import OllamaSettings
 from shared.embedding.open import open_embedder
 from shared.errors import HmemError, IndexServerUnavailable, ReleaseRefused, SettingsError
 from shared.release.manifest import (

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from dispatcher.memory.store.whose import speaker_of
-from dispatcher.memory.typed.list_import import Draft, store_drafts
+from dispatcher.memory.typed.duplicates import Draft, store_drafts
 from dispatcher.memory.typed.memories import GroundMoved
 from dispatcher.memory.typed.sentences import (
     CORRECTED,

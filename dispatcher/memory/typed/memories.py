@@ -29,8 +29,7 @@ if TYPE_CHECKING:
     from dispatcher.memory.embedder import DayEmbedder
     from dispatcher.memory.store.memories import Memories, Memory, MemoryType
     from dispatcher.memory.tombstones import Forgotten
-    from dispatcher.memory.typed.duplicates import Verdict
-    from dispatcher.memory.typed.list_import import Draft
+    from dispatcher.memory.typed.duplicates import Draft, Verdict
     from shared.embedding.models import Vectors
 
 #: Figures of 40 invented memories of one person, with the shipped model.
@@ -146,7 +145,7 @@ class Remembering:
         """Those of `given` (text, creation time in POSIX seconds or None, further columns) that are new or have a new wording; stores nothing.
 
         All of them were said by this user (None: the whole chat's)."""
-        from dispatcher.memory.typed.list_import import Entry, drafted
+        from dispatcher.memory.typed.duplicates import Entry, drafted
 
         vectors = self._embedder.statements([text for text, *_ in given])
         known = self.of_chat(chat_id)

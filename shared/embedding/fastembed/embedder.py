@@ -29,7 +29,7 @@ from huggingface_hub import constants, model_info, snapshot_download
 from huggingface_hub.utils.tqdm import disable_progress_bars
 
 from shared.config.packages import how_to_add
-from shared.embedding.fastembed.feature import FastembedSettings
+from shared.embedding.fastembed.settings import FastembedSettings
 from shared.embedding.known_models import KnownModel
 from shared.embedding.models import DocumentVectors, EmbeddingIdentity
 from shared.errors import EmbeddingError, SettingsError

@@ -33,8 +33,8 @@ from shared.turns.message_origin import is_group
 from shared.vectors import on_server
 from shared.vectors.base import Checked, Corpus, VectorIndex, refuse_without_library
 from shared.vectors.on_server import SELF_CHECK_EVERY, Served, ServedBackend, is_left_over, read_served
-from shared.vectors.qdrant.feature import QdrantSettings
 from shared.vectors.qdrant.server import NoAnswer, SharedClient, answered, client_of, patiently
+from shared.vectors.qdrant.settings import QdrantSettings
 
 if TYPE_CHECKING:
     from qdrant_client import models

@@ -20,7 +20,7 @@ from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_expo
 from shared.config.settings import Settings
 from shared.errors import SettingsError
 from shared.vectors.on_server import first_line
-from shared.vectors.qdrant.feature import QdrantSettings
+from shared.vectors.qdrant.settings import QdrantSettings
 
 if TYPE_CHECKING:
     import ssl

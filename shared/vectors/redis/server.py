@@ -11,7 +11,7 @@ from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_expo
 from shared.config.settings import Settings
 from shared.errors import IndexServerUnavailable, SettingsError
 from shared.vectors.on_server import first_line
-from shared.vectors.redis.feature import RedisVectorSettings
+from shared.vectors.redis.settings import RedisVectorSettings
 from shared.wire.client import asking_once, open_redis
 
 T = TypeVar("T")

@@ -18,7 +18,7 @@ from dispatcher.features.mcp.claude_server import (
     written,
 )
 from shared.config.settings import load_settings, setting_fields
-from shared.embedding.ollama.feature import OllamaSettings
+from shared.embedding.ollama.settings import OllamaSettings
 from shared.errors import InvalidInput
 from tests.support.world import World
 

@@ -14,7 +14,7 @@ from redis import Redis
 from dispatcher.health.findings import Fault, Finding
 from shared.errors import IndexServerUnavailable
 from shared.release.retention import write_pin
-from shared.vectors.qdrant.feature import QdrantSettings
+from shared.vectors.qdrant.settings import QdrantSettings
 from tests.servers.ollama_api import DIGEST, OllamaApi
 from tests.support.day.health import ask, expect, looks
 from tests.support.machine import free_port

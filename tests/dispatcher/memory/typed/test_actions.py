@@ -16,7 +16,7 @@ from dispatcher.memory.store.database import Database
 from dispatcher.memory.store.memories import Memories, Memory, MemoryType
 from dispatcher.memory.typed.acting_on_tags import TagActing
 from dispatcher.memory.typed.actions import Outcome
-from dispatcher.memory.typed.list_import import Draft
+from dispatcher.memory.typed.duplicates import Draft
 from dispatcher.memory.typed.tags import parse
 from shared.config.settings import load_settings
 from shared.turns.records import RecordRefused, Task, loads_object

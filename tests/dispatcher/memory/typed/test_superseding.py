@@ -11,7 +11,7 @@ from dispatcher.chat_data.forget.layers.store import StoreLayer
 from dispatcher.chat_data.forget.request import ForgetRequest, Scope
 from dispatcher.memory.embedder import DayEmbedder
 from dispatcher.memory.store.memories import Memories, MemoryType
-from dispatcher.memory.typed.list_import import store_drafts
+from dispatcher.memory.typed.duplicates import store_drafts
 from dispatcher.memory.typed.memories import Remembering
 from dispatcher.memory.typed.text import line, listing, profile_text
 from shared.config.settings import load_settings
