@@ -9,10 +9,9 @@ from typing import Any
 
 import pytest
 
-from dispatcher.answering.conversation.partial import _shown
 from dispatcher.memory.typed import tags
 from shared.turns.records import RecordRefused
-from shared.turns.signed.partial import TEXT_CHARACTERS, PartialAnswer
+from shared.turns.signed.partial import PartialAnswer
 from tests.servers import scripted_claude
 from tests.support.day.hcli_bot import Bot
 from tests.support.machine import wait_for
@@ -49,15 +48,6 @@ def test_all_else_is_shown() -> None:
     assert "Ann lives" not in whole
     assert "bank" not in whole, "it is not closed yet"
     assert tags.without_tags_so_far(ANSWER, "") == ANSWER, "where nothing is remembered, there are no tags"
-
-
-def test_of_a_long_answer_the_end_is_shown_from_a_line_on() -> None:
-    lines = "".join(f"line {number}\n" for number in range(10_000))
-    shown = _shown(lines, CODE)
-    assert lines.endswith(shown)
-    assert TEXT_CHARACTERS - 20 < len(shown) <= TEXT_CHARACTERS
-    assert shown.startswith("line ")
-    assert _shown("a\u2060b \ud83d", CODE) == "ab \ufffd"
 
 
 def test_a_partial_answer_is_its_writers_and_of_its_task() -> None:

@@ -295,10 +295,7 @@ RESET = {
 }
 FAULTS = [
     (Fault(429, "rate_limit_error"), "I am getting too many requests", "minutes", False),
-    (Fault(529, "overloaded_error", "Overloaded"), "overloaded", "minutes", False),
     (Fault(500), "out of order", "minutes", False),
-    (Fault(401, "authentication_error", "invalid x-api-key"), "log me in again", "owner", False),
-    (Fault(403, "permission_error", "Your API key does not have permission"), "log me in again", "owner", False),
     (Fault(404, "not_found_error", "model: claude-nowhere"), "model I should use", "owner", False),
     (Fault(400, "invalid_request_error", "Your credit balance is too low to access the API."), "no credit", "owner", False),
     (Fault(400, "invalid_request_error", "messages.1: odd"), "refused the request", "differently", True),

@@ -12,7 +12,6 @@ import pytest
 from shared.ranking.extractive_summary import summarise
 from shared.turns.chunk import Chunk
 from shared.turns.chunking import PASSAGE_CHARACTERS, QUOTE_CHARACTERS, chunks_of, indexed_text
-from shared.turns.conversation import conversation
 from shared.turns.records import Turn
 from tests.support.day.talking import quick_talk
 from tests.support.night.archives import places
@@ -60,14 +59,6 @@ def test_a_summary_says_whose_words_a_forward_holds_and_nothing_of_a_quote() -> 
     ]
     chosen = summarise([chunk for turn in turns for chunk in chunks_of(turn)])
     assert {(one.speaker, one.text) for one in chosen} == {("Ann (forwarded from Dora)", turns[0].content), ("Ann", turns[1].content)}  # fmt: skip
-
-
-def test_an_export_for_people_says_it() -> None:
-    extra = TRAIN | {"attachment": {"kind": "photo"}}
-    turns = [Turn("a", "user", "1", "please", AT, "Ann", extra=extra), Turn("b", "user", "1", "x", AT, "Ann", extra=DORA)]  # fmt: skip
-    text = "".join(conversation("1", turns, UTC))
-    assert '**22:13 Ann** (replying to Bob: "The train leaves at 7:40 from platform 9") (with a photo)' in text
-    assert "**22:13 Ann** (forwarded from Dora)" in text
 
 
 @pytest.mark.slow

@@ -87,7 +87,7 @@ def rows(path: Path) -> dict[str, list[Any]]:
         return {name: sorted(connection.execute(sql.format("main")), key=repr) for name, sql in _TABLES.items()}
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(NIGHTS)
 def test_a_catalog_that_followed_is_the_one_that_is_made_anew(nights: Any) -> None:
     with tempfile.TemporaryDirectory() as name:

@@ -5,14 +5,11 @@ from __future__ import annotations
 import json
 import signal
 from collections.abc import Iterator
-from contextlib import closing
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from dispatcher.health import doctor
-from dispatcher.health.findings import Fault, Finding, Setup
 from nightly import pipeline
 from nightly.backfill import rebuild
 from nightly.backfill.rebuild import rebuild_archive
@@ -22,7 +19,6 @@ from shared.embedding.known_models import MINILM
 from shared.embedding.local.embedder import LocalEmbedder
 from shared.embedding.models import EmbeddingIdentity
 from shared.errors import EmbeddingError
-from shared.release.manifest import read_manifest
 from tests.support.night.rebuilding import (
     NOMIC,
     TwoModels,
@@ -55,20 +51,6 @@ def other(world: World, ollama: TwoModels) -> dict[str, Any]:
 
 
 # ---------------------------------------------------------------------------------------------------- switching the model
-
-
-@pytest.mark.slow
-def test_a_newer_version_of_the_model_is_noticed(world: World, other: dict[str, Any], ollama: TwoModels) -> None:
-    """A night with nothing new asks no provider; whoever says --reembed wants to know."""
-    talk(world)
-    night: dict[str, Any] = {"embedder": "ollama"}
-    world.night(**night)
-    ollama.models["all-minilm:latest"] = "3" * 64
-    assert [summary["published"] for summary in world.night(**night)] == [False]
-    assert by_words_alone(world, **night)
-    assert [summary["published"] for summary in reembed(world, **night)] == [True]
-    assert embedding(world).digest == f"sha256:{'3' * 64}"
-    assert by_vector(ask(world, **night))
 
 
 @pytest.mark.slow
@@ -200,35 +182,6 @@ def test_back_to_the_old_release(world: World, other: dict[str, Any]) -> None:
 FOREIGN = {"family": "another-model", "dimensions": 768, "document_prefix": "passage: ", "query_prefix": "query: "}
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("index", ["sqlite", "chroma"])
-def test_a_release_of_another_identity_is_searched_by_words_alone(world: World, index: str) -> None:
-    """Each part of the identity for itself, by the reader and by `hmem doctor`."""
-    world.environment |= {"NIGHT_INDEXES": index, "MEMORY_BACKEND": index}
-    talk(world, 3)
-    world.night()
-    release = (world.memory_dir / "current").resolve()
-    manifest = read_manifest(release)
-    assert by_vector(ask(world))
-    assert vectors_finding(world).state == "ok"
-    assert manifest.embedding is not None
-    for part, value in FOREIGN.items():
-        probes = (
-            () if part == "dimensions" else manifest.embedding.probes
-        )  # whose length the manifest's shape holds against it
-        foreign = replace(manifest.embedding, probes=probes, **{part: value})  # type: ignore[arg-type]
-        (release / "manifest.json").write_bytes(replace(manifest, embedding=foreign).to_json())
-        assert by_words_alone(world), part
-        assert repr(value) in ask(world).degraded[0], part
-        found = vectors_finding(world)
-        assert (found.state, found.code) == ("problem", Fault.EMBEDDER_DIFFERS), part
-        assert part.replace("_", " ") in found.sentence
-        assert "hmem-night backfill archive --reembed" in found.fix
-        unused = vectors_finding(world, embedder="none")
-        assert (unused.state, unused.code) == ("warning", 0)
-        assert "EMBEDDER=none does not use" in unused.sentence
-
-
 def test_a_night_notices_every_difference_that_it_need_not_ask_for(world: World) -> None:
     """Also a family whose prefixes or dimensions a later version of the program corrects."""
     settings, local = world.settings(), LocalEmbedder(MINILM).identity
@@ -243,10 +196,3 @@ def test_a_night_notices_every_difference_that_it_need_not_ask_for(world: World)
         assert not same(replace(local, **{part: value})), part  # type: ignore[arg-type]
     assert not same(None)
     assert not same(local, ())
-
-
-def vectors_finding(world: World, **more: Any) -> Finding:
-    check = next(check for check in doctor.CHECKS if check.name == "vectors")
-    settings = world.settings(**more)
-    with closing(doctor.connect(settings)) as client:
-        return doctor.carry_out(check, Setup(settings, client))

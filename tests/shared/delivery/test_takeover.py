@@ -6,11 +6,10 @@ import mmap
 import os
 import shutil
 import signal
-import socket
 import sqlite3
+import stat
 import subprocess
 import sys
-import tempfile
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -183,12 +182,7 @@ def _link(path: Path) -> None:
 
 def _socket(path: Path) -> None:
     path.unlink()
-    with (
-        tempfile.TemporaryDirectory() as short,
-        socket.socket(socket.AF_UNIX) as one,
-    ):  # a socket's path may not be long
-        one.bind(f"{short}/s")
-        Path(short, "s").rename(path)
+    os.mknod(path, stat.S_IFSOCK | 0o600)
 
 
 def _other(make: Callable[[Path], object]) -> Callable[[Path], None]:

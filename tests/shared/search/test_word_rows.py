@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Sequence
 from contextlib import closing, nullcontext
 from typing import Any
 
@@ -12,7 +11,6 @@ import numpy as np
 import pytest
 
 from dispatcher.memory.day.memory import DayMemory
-from dispatcher.memory.typed.search import MemoryHit, among
 from dispatcher.prompt.assemble import PromptRequest, day_request
 from shared.ranking.scoring import Question, words_share
 from shared.turns.records import Task, Turn
@@ -108,23 +106,3 @@ def test_the_share_of_words_counts_the_rare_ones_more_and_the_missing_most() -> 
     assert 0 < share(common, rare)[1] < 0.5
     assert share(common, rare, missing=1)[0] < 0.5
     assert words_share(Question([], nobody, False), 3) is None
-
-
-def test_memories_stand_where_their_score_belongs_and_the_turns_keep_their_order() -> None:
-    def turn(words: float) -> Any:
-        class Turned:
-            score = words
-
-        return Turned()
-
-    def memory(words: float) -> Any:
-        return MemoryHit(None, words, None)  # type: ignore[arg-type]
-
-    def told(turns: Sequence[float], memories: Sequence[float], k: int = 9) -> list[float]:
-        rows = among([turn(one) for one in turns], [memory(one) for one in memories], k)
-        return [row.score for row in rows]
-
-    assert told([0.9, 0.2], [0.95, 0.5, 0.1]) == [0.95, 0.9, 0.5, 0.2, 0.1]
-    assert told([0.1, 0.9], [0.5]) == [0.1, 0.5, 0.9]
-    assert told([0.9, 0.2], [0.5], 2) == [0.9, 0.5]
-    assert told([], [0.5]) == [0.5]
