@@ -5,9 +5,8 @@ from __future__ import annotations
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable
-from contextlib import closing
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +25,7 @@ from nightly.night.counts import counts_of, free_bytes
 from nightly.night.folder import Night, nights_dir, unfinished_run
 from nightly.night.lease import connect, only_night
 from nightly.night.progress import Reporter
-from nightly.night.report.announce import announce
+from nightly.night.report import announce
 from nightly.night.target import open_target
 from nightly.night.time_limit import time_limit
 from nightly.steps import archive, build, chunk, embed, export, flush, note, publish, restart, summarise
@@ -48,21 +47,14 @@ from shared.errors import (
 from shared.ranking.extractive_summary import SUMMARY_VERSION
 from shared.release.manifest import FORMAT_VERSION, Manifest
 from shared.system.faults import crash_point
+from shared.system.steps import Step, StepRunner
 from shared.turns.chunking import CHUNKER_VERSION
 from shared.turns.records import Tombstone
 
 log = structlog.get_logger()
 
 
-@dataclass(frozen=True)
-class Step:
-    """`run(night, out)` writes into `out` and returns the step's result. `builds`: skipped when the release is up to date."""
-
-    name: str
-    run: Callable[[Night, Path], dict[str, Any]]
-    builds: bool = False
-
-
+#: `run(night, out)` writes into `out` and returns the step's result.
 STEPS: tuple[Step, ...] = (
     Step("export", export.run),
     Step("archive", archive.run),
@@ -187,10 +179,7 @@ def step_names() -> list[str]:
 def _run(night: Night) -> dict[str, Any]:
     """Run all steps that are not committed, in order."""
     with closing(night.workers):
-        for step in STEPS:
-            if not night.is_done(step.name):
-                with structlog.contextvars.bound_contextvars(run=night.run, step=step.name):
-                    _within_limits(night, step)
+        NightRun(night).run_all(STEPS)
     summary = _summary(night) | _remove_outdated(night)
     night.finish(summary)
     if alarm := alarm_of(summary):
@@ -243,32 +232,43 @@ def alarm_of(summary: dict[str, Any]) -> HmemError | None:
     return None
 
 
-def _within_limits(night: Night, step: Step) -> None:
-    try:
-        with time_limit(step.name, night.settings.step_timeout):
-            _execute(night, step)
-    except Exception as error:
-        failure.note(night, step.name, error)
+class NightRun(StepRunner):
+    """The steps of a night, each with its folder, while we hold the lease."""
+
+    def __init__(self, night: Night) -> None:
+        self._night = night
+
+    def is_done(self, step: Step) -> bool:
+        return self._night.is_done(step.name)
+
+    @contextmanager
+    def limits(self, step: Step) -> Iterator[None]:
+        limit = time_limit(step.name, self._night.settings.step_timeout)
+        with structlog.contextvars.bound_contextvars(run=self._night.run, step=step.name), limit:
+            yield
+
+    def carry_out(self, step: Step) -> Any:
+        night = self._night
+        night.lease.check()
+        out = night.begin(step.name)
+        crash_point(f"{step.name}:begun")
+        return _skipped(night, step) if step.builds and _nothing_to_build(night) else step.run(night, out)
+
+    def commit(self, step: Step, result: Any, seconds: float) -> None:
+        night = self._night
+        night.commit(step.name, {**result, "seconds": seconds})
+        shown = {name: value for name, value in result.items() if isinstance(value, int) or name == "skipped"}
+        if night.settings.log_json:
+            log.info("step done", seconds=seconds, **shown)
+        else:
+            counts = ", ".join(f"{name} {value}" for name, value in shown.items())
+            night.report.say(f"  {step.name:9} {seconds:7.2f} s  {counts}")
+
+    def failed(self, step: Step, error: Exception) -> None:
+        failure.note(self._night, step.name, error)
         if not isinstance(error, LeaseLost):  # it may have met damage
-            distrust(night.settings.hmem_night_dir)
-            announce(night.settings, night.redis, step_names())
-        raise
-
-
-def _execute(night: Night, step: Step) -> None:
-    night.lease.check()
-    out = night.begin(step.name)
-    crash_point(f"{step.name}:begun")
-    started = time.perf_counter()
-    result = _skipped(night, step) if step.builds and _nothing_to_build(night) else step.run(night, out)
-    seconds = round(time.perf_counter() - started, 3)
-    night.commit(step.name, {**result, "seconds": seconds})
-    shown = {name: value for name, value in result.items() if isinstance(value, int) or name == "skipped"}
-    if night.settings.log_json:
-        log.info("step done", seconds=seconds, **shown)
-    else:
-        counts = ", ".join(f"{name} {value}" for name, value in shown.items())
-        night.report.say(f"  {step.name:9} {seconds:7.2f} s  {counts}")
+            distrust(self._night.settings.hmem_night_dir)
+            announce(self._night.settings, self._night.redis, step_names())
 
 
 def _nothing_to_build(night: Night) -> bool:

@@ -76,9 +76,9 @@ def all_commands() -> dict[str, list[tuple[str, Any]]]:
 
 
 def leaves(command: Any, name: str) -> Iterator[tuple[str, Any]]:
-    """Every command that does something, by its full name; groups are opened."""
+    """Every command that does something and is not for programs alone, by its full name; groups are opened."""
     inner = getattr(command, "commands", None)
-    if inner is None:
+    if inner is None and not command.hidden:
         yield name, command
     for short, below in sorted((inner or {}).items()):
         yield from leaves(below, f"{name} {short}")
@@ -209,7 +209,14 @@ def shown_default(field: FieldInfo) -> str:
 def redis_keys() -> str:
     """Every key, and what each Redis user may do to it."""
     rows = [
-        (f"`{key.pattern}`", key.type, marked(key.content), key.writer, key.reader, marked(key.expiry))
+        (
+            f"`{key.pattern}`",
+            key.type,
+            marked(key.content),
+            redis_users.writers(key),
+            redis_users.readers(key),
+            marked(key.expiry),
+        )
         for key in all_keys()
     ]
     return page(

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import re
 import sys
+from dataclasses import replace
 from pathlib import Path
 
-from shared.wire.acl import acl, selector
-from shared.wire.key_table import all_keys
+from shared.wire.acl import VECTOR_RIGHTS, acl, selector
+from shared.wire.key_table import Key, all_keys
 from shared.wire.rights import Right, User
 from shared.wire.users import reach, users
-from shared.wire.vector_rights import VECTOR_RIGHTS
 
 ACL = Path(__file__).parent.parent / "deploy" / "redis-users.acl"
 ACCESS = {"R": "reads", "W": "writes", "RW": "reads and writes"}
@@ -51,7 +51,29 @@ def _may_not(user: User) -> str:
 
 def patterns() -> list[str]:
     """The system's keys as patterns of an ACL."""
-    return [re.sub(r"\{.*", "*", key.pattern) for key in all_keys()]
+    return [pattern_of(key) for key in all_keys()]
+
+
+def pattern_of(key: Key) -> str:
+    return re.sub(r"\{.*", "*", key.pattern)
+
+
+def with_vectors() -> list[User]:
+    """The users where the same Redis stores vectors."""
+    return [replace(user, rights=(*user.rights, *VECTOR_RIGHTS.get(user.name, ()))) for user in users()]
+
+
+def writers(key: Key) -> str:
+    """Their names; deleting is writing."""
+    return ", ".join(user.name for user in with_vectors() if "W" in reach(user, pattern_of(key))) or "none"
+
+
+def readers(key: Key) -> str:
+    """The same without the owner, who may read every key."""
+    return (
+        ", ".join(one.name for one in with_vectors() if one.name != "owner" and "R" in reach(one, pattern_of(key)))
+        or "none"
+    )
 
 
 def _named(names: list[str] | tuple[str, ...]) -> str:

@@ -13,11 +13,8 @@ CLAUDE.md), but no settings, hooks or MCP servers of the working directory; its 
 from __future__ import annotations
 
 import asyncio
-import os
 import re
-import shutil
-import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -25,15 +22,13 @@ from typing import Any, Literal
 import orjson
 import structlog
 
+from dispatcher.claude.environment import NO_ATTACHMENTS, cli_environment, default_model, find_cli
 from dispatcher.claude.events import Progress, ProgressReader
-from dispatcher.claude.model import default_model
 from dispatcher.claude.process import OutputTooLarge, run
 from dispatcher.claude.reply import SESSION_ID, TELL_OWNER, WORD_JOINER, Answer, cannot_start, failed, read_answer
 from dispatcher.claude.sandbox import Walls
-from shared.config.packages import how_to_get_claude
-from shared.config.settings import Settings, setting_names
+from shared.config.settings import Settings
 from shared.config.tools import ChatTools, permissions
-from shared.errors import ClaudeUnavailable
 from shared.text.translations import later, tr
 
 __all__ = ["Answer", "ClaudeCli", "ClaudeRequest"]
@@ -56,22 +51,6 @@ MAX_OUTPUT_BYTES = 16 << 20
 HELP_SECONDS = 10.0
 #: Newer versions of the CLI keep the system prompt of a conversation's first turn, with its outdated memory, unless this is set.
 FRESH_PROMPT = ("--system-prompt-snapshot", "off")
-
-#: Passed to the CLI unless our environment sets them: no second memory (it costs 500 tokens a message, and is not forgotten with ours), and about
-#: 35 s of retries instead of its default of 10 tries in 3 minutes.
-DEFAULTS = {"CLAUDE_CODE_DISABLE_AUTO_MEMORY": "1", "CLAUDE_CODE_MAX_RETRIES": "6"}
-#: The CLI's own switches against `@path`, whatever our environment sets. Newer versions (2.1.330) have the first, which does nothing else. The second
-#: exists since 2.1.197 or earlier, but also removes the instructions of MCP servers and the list of skills: it is set for calls that have neither.
-NO_FILE_MENTIONS = {"CLAUDE_CODE_DISABLE_FILE_MENTIONS": "1"}
-NO_ATTACHMENTS = {"CLAUDE_CODE_DISABLE_ATTACHMENTS": "1"}
-#: The variables of our environment that the CLI may see: its own, and those that any program needs.
-_PASSED = frozenset(
-    """
-    HOME PATH USER LOGNAME SHELL LANG LANGUAGE TZ TERM TMPDIR HTTP_PROXY HTTPS_PROXY NO_PROXY http_proxy
-    https_proxy no_proxy SSL_CERT_FILE SSL_CERT_DIR NODE_EXTRA_CA_CERTS CLOUD_ML_REGION
-    """.split()
-)
-_PASSED_PREFIXES = ("LC_", "XDG_", "ANTHROPIC_", "CLAUDE_", "AWS_", "VERTEX_", "GOOGLE_")
 
 
 @dataclass(frozen=True)
@@ -148,34 +127,6 @@ def built_in_tools(allowed: str) -> tuple[str, ...]:
     """The tools that a list of permissions names, without those of MCP servers: `Bash(git *), mcp__core__*` names Bash."""
     names = [one.partition("(")[0] for one in permissions(allowed)]
     return tuple(dict.fromkeys(name for name in names if name and not name.startswith("mcp__")))
-
-
-def child_environment(environment: Mapping[str, str], own_names: set[str], extra: str) -> dict[str, str]:
-    """The CLI's environment: an allowlist, never our settings, plus what CLAUDE_ENV names."""
-    wanted = {name.strip() for name in extra.split(",") if name.strip()}
-    return {
-        name: value
-        for name, value in environment.items()
-        if name in wanted or (name not in own_names and (name in _PASSED or name.startswith(_PASSED_PREFIXES)))
-    }
-
-
-def find_cli(settings: Settings) -> str:
-    """Path of the CLI, or ClaudeUnavailable."""
-    beside_us = str(Path(sys.executable).parent)  # where scripts/setup --with-claude puts it
-    found = shutil.which(settings.claude_bin) or shutil.which(settings.claude_bin, path=beside_us)
-    if found is None:
-        raise ClaudeUnavailable(
-            f"The Claude CLI {settings.claude_bin!r} is not installed or not executable. "
-            f"Install it ({how_to_get_claude()}), run it once as this user to log in, or set CLAUDE_BIN."
-        )
-    return str(Path(found).absolute())
-
-
-def cli_environment(settings: Settings) -> dict[str, str]:
-    """The environment that the CLI gets from this process."""
-    own = set(setting_names())
-    return DEFAULTS | child_environment(os.environ, own, settings.claude_env) | NO_FILE_MENTIONS
 
 
 def _not_run(error: OSError, directory: Path) -> Answer:

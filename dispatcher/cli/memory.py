@@ -14,10 +14,9 @@ import orjson
 import typer
 
 from dispatcher.cli.arguments import Chat, Json, connect, given_chat
-from dispatcher.memory.dates.fact_dates import ends
 from dispatcher.memory.day.requests import owner_task
 from dispatcher.memory.store.whose import without_speaker
-from dispatcher.memory.typed.judging import as_json
+from dispatcher.memory.typed.pages import as_json
 from shared.config.settings import Settings
 from shared.config.values import is_person
 from shared.errors import HmemError, InvalidInput, SettingsError
@@ -276,8 +275,6 @@ def _fact(line: bytes, settings: Settings) -> Imported:
         name = record.get("speaker", record.get("name"))
         more |= {"user_id": user, "name": name if isinstance(name, str) else None}
     created = time.time() if made is None else min(max(0.0, made), time.time())
-    if kind == MemoryType.FACT and more["deadline"] is None:
-        more["deadline"] = ends(text, created, settings.timezone)
     fields = {name: value for name, value in more.items() if value is not None}
     return Imported(kind, text.strip(), created, fields, made is not None)
 

@@ -15,8 +15,7 @@ app = application()
 @app.command("init")
 def init_(
     yes: Annotated[
-        bool,
-        typer.Option("--yes", help="Ask nothing: settings come from the environment, the rest takes its default."),
+        bool, typer.Option("--yes", help="Ask nothing: settings come from the environment, the rest takes its default.")
     ] = False,
     undo: Annotated[
         bool, typer.Option("--undo", help="Take out everything that hmem init created, but the data.")

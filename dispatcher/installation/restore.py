@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from dispatcher.memory.store.events import put_back
 from dispatcher.memory.tombstones import Forgotten, announce
-from dispatcher.memory.typed.memories import marks_of
+from dispatcher.memory.typed.chat_memories import marks_of
 from dispatcher.releases.night_command import night_is_here, read_lines, run_night
 from shared.config.settings import Settings
 from shared.errors import InvalidInput

@@ -6,9 +6,7 @@ import os
 import signal
 import subprocess
 import tempfile
-import threading
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -42,58 +40,42 @@ def as_account(name: str | None, home: Path | None = None, more: Mapping[str, st
     }
 
 
-def run(
-    command: Sequence[str],
-    why: str,
-    remedy: str,
-    *,
-    seconds: float = 60.0,
-    show: Callable[[str], None] | None = None,
-    given: str = "",
-    **how: Any,
-) -> str:
+def run(command: Sequence[str], why: str, remedy: str, *, seconds: float = 60.0, given: str = "", **how: Any) -> str:
     """Run a program to its end; what it printed. InstallationIncomplete ("`why` failed: its last words. `remedy`") if it fails.
 
-    `show` gets its last line each second; `given` is its standard input. `how`: further arguments for subprocess (as_account).
+    `given` is its standard input. `how`: further arguments for subprocess (as_account).
     """
-    lines: list[str] = []
-    try:
-        with tempfile.TemporaryFile() as standard_input:  # what is given may be secret, and longer than a pipe holds
-            standard_input.write(given.encode())
-            standard_input.seek(0)
+    with tempfile.TemporaryFile() as standard_input, tempfile.TemporaryFile() as output:
+        standard_input.write(given.encode())  # it may be secret, and longer than a pipe holds
+        standard_input.seek(0)
+        try:
             process = subprocess.Popen(
                 list(command),
                 start_new_session="user" in how,  # an account must not reach root's terminal
                 stdin=standard_input,
-                stdout=subprocess.PIPE,
+                stdout=output,
                 stderr=subprocess.STDOUT,
-                text=True,
-                errors="replace",
                 **how,
             )
-    except OSError as error:
-        raise InstallationIncomplete(
-            f"{why} failed: {command[0]} cannot be started ({error.strerror}). {remedy}"
-        ) from error
-    reader = threading.Thread(target=lambda: lines.extend(_lines(process)), daemon=True)
-    reader.start()
-    try:
-        _wait(process, seconds, lambda: show and show(lines[-1] if lines else ""))
-    except subprocess.TimeoutExpired:
-        raise InstallationIncomplete(f"{why} did not end within {seconds:.0f} s. {remedy}") from None
-    finally:
-        _end(process)
-        reader.join(5)
-        if process.stdout:
-            process.stdout.close()
-    text = "".join(lines)
+        except OSError as error:
+            raise InstallationIncomplete(
+                f"{why} failed: {command[0]} cannot be started ({error.strerror}). {remedy}"
+            ) from error
+        try:
+            process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            raise InstallationIncomplete(f"{why} did not end within {seconds:.0f} s. {remedy}") from None
+        finally:
+            _end(process)
+        output.seek(0)
+        text = output.read().decode("utf-8", "replace")
     if process.returncode != 0:
         said = " ".join(text.split())[-LAST_CHARACTERS:] or f"exit code {process.returncode}"
         raise InstallationIncomplete(f"{why} failed: {said.rstrip('.')}. {remedy}")
     return text
 
 
-def _end(process: subprocess.Popen[str]) -> None:
+def _end(process: subprocess.Popen[bytes]) -> None:
     """Whatever ended the wait: first with TERM, since a package manager that is killed leaves things half done."""
     for sign in (signal.SIGTERM, signal.SIGKILL):
         if process.poll() is None:
@@ -101,19 +83,3 @@ def _end(process: subprocess.Popen[str]) -> None:
                 process.send_signal(sign)
             with suppress(subprocess.TimeoutExpired):
                 process.wait(END_SECONDS)
-
-
-def _lines(process: subprocess.Popen[str]) -> Any:
-    return process.stdout or ()
-
-
-def _wait(process: subprocess.Popen[str], seconds: float, tick: Callable[[], object]) -> None:
-    end = time.monotonic() + seconds
-    while process.poll() is None:
-        if time.monotonic() > end:
-            raise subprocess.TimeoutExpired(process.args, seconds)
-        tick()
-        try:
-            process.wait(1.0)
-        except subprocess.TimeoutExpired:
-            continue

@@ -14,8 +14,8 @@ from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from dispatcher.memory.relevance import coverage, says_again
-from dispatcher.memory.typed.comparing.statements import statement
+from dispatcher.memory.relevance import content_roots, coverage, says_again, text_roots
+from dispatcher.memory.typed.duplicates import details_of
 from shared.errors import ReleaseRefused
 from shared.turns.chunking import sentences
 from shared.turns.records import ROLES, Turn
@@ -31,11 +31,9 @@ if TYPE_CHECKING:
 STATED_WORDS = 0.5
 #: Characters of a rest's prefix ("rest-", 24 hex digits, "-").
 PREFIX_LENGTH = 30
-_TITLES = frozenset("mr mrs ms miss dr prof herr frau mme m".split())
 _JOINT = re.compile(r"(\s*;\s*|,?\s+(?:and|but|while|und|aber|et|mais|и|а|но)\s+|,\s+)", re.IGNORECASE)
-_MOVES = frozenset(
-    "go goes went come comes came get gets got will can must should said says told geht kommt war va vient ходит учится".split()
-)
+#: A piece of a sentence with fewer words belongs to the piece before it: "red and green".
+CLAUSE_WORDS = 3
 
 
 @dataclass(frozen=True)
@@ -104,13 +102,14 @@ def hidden_with(
     sources: Sequence[str],
     answers: Sequence[str],
     again: Sequence[str],
-    asking: str,
+    asking: str | None,
     known: Mapping[str, Turn],
     tombstone_id: str,
 ) -> Hidden:
     """What is hidden with a memory whose wordings are `texts`, from the exchanges `sources` (task ids), repeated by the turns `again`, when the
     exchange `asking` forgets it. `answers`: turns that answered the rest of an earlier message. `known`: turns by id."""
-    hiding, asked = _Hiding(texts, known, tombstone_id), [f"{asking}:{role}" for role in ROLES]
+    hiding = _Hiding(texts, known, tombstone_id)
+    asked = [f"{asking}:{role}" for role in ROLES] if asking else []
     for task in dict.fromkeys(sources):
         question, answer = (f"{task}:{role}" for role in ROLES)
         if task == asking or not hiding.take(question):
@@ -174,7 +173,7 @@ def _name(of: str) -> str:
 
 def says(texts: Sequence[str], part: str, *, strictly: bool) -> bool:
     """Whether a part of a message states a memory whose wordings are `texts`; `strictly`: the message is known to be a source of it."""
-    words = {word.root for word in statement(part).content}
+    words = text_roots(part)
     for text in texts:
         telling = telling_words(text)
         if says_again(text, part) or (strictly and coverage(text, part) >= STATED_WORDS):
@@ -185,11 +184,15 @@ def says(texts: Sequence[str], part: str, *, strictly: bool) -> bool:
 
 
 def telling_words(text: str) -> frozenset[str]:
-    """The distinctive words of a text: names and numbers of what it states about its subject, else all words of that."""
-    stated = statement(text)
-    value = [word for word in (stated.value or stated.subject) if not word.light and word.text not in _TITLES]
-    telling = [word for word in value if word.kind in ("name", "number")]
-    return frozenset(word.root for word in telling or value)
+    """What a text says of its subject, by its last words: its numbers, else the last name that it does not begin with, else the last content word."""
+    details = details_of(text)
+    if numbers := {word for word in content_roots(text) if any(character.isdigit() for character in word)}:
+        return frozenset(numbers)
+    names = [word for word in details.words[1:] if word in details.names]
+    last = next(
+        (roots for word in reversed(names or details.words) if (roots := content_roots(word))), frozenset[str]()
+    )
+    return frozenset(last)
 
 
 def parts(text: str) -> list[str]:
@@ -198,16 +201,12 @@ def parts(text: str) -> list[str]:
 
 
 def clauses(sentence: str) -> list[str]:
-    """The clauses of a sentence, each with a verb; a piece without one belongs to the clause before it."""
+    """The clauses of a sentence; a piece of fewer than CLAUSE_WORDS words belongs to the one before it."""
     pieces = _JOINT.split(sentence)
     found = [pieces[0]]
     for joint, piece in zip(pieces[1::2], pieces[2::2], strict=True):
-        if _has_verb(piece) and _has_verb(found[-1]):
+        if min(len(piece.split()), len(found[-1].split())) >= CLAUSE_WORDS:
             found.append(piece)
         else:
             found[-1] += joint + piece
     return [piece.strip() for piece in found if piece.strip()]
-
-
-def _has_verb(piece: str) -> bool:
-    return bool(statement(piece).verb) or not _MOVES.isdisjoint(piece.lower().split())

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from zoneinfo import ZoneInfo
 
 from dispatcher.memory.session_history import history_lines
-from dispatcher.prompt.context import Context
+from dispatcher.prompt.context import ITEM, Context
 from dispatcher.prompt.recalled_part import fill, line_of, newest_first
 from dispatcher.prompt.render import PromptPart, render
 from dispatcher.prompt.summary_part import cut_summary, places_in
@@ -225,6 +225,6 @@ def _cut_lines(text: str, characters: int) -> str:
     if len(text) <= characters:
         return text
     lines = text[: max(0, characters)].rpartition("\n")[0].splitlines()
-    while lines and not lines[-1].startswith("- "):
+    while lines and not ITEM.match(lines[-1]):
         lines.pop()
     return "\n".join(lines)

@@ -88,6 +88,12 @@ class Context:
         return found
 
     @property
+    def numbers(self) -> frozenset[int]:
+        """The numbers of the typed memories in it, by which a tag may name them."""
+        lines = [one for part in self.parts if part.name in ("profile", "facts") for one in part.body.splitlines()]
+        return frozenset(int(found[1]) for one in lines if (found := _NUMBERED.match(one)))
+
+    @property
     def tokens(self) -> int:
         return tokens(self.text)
 
@@ -112,7 +118,10 @@ class Context:
         }
 
 
-_DAY = re.compile(rf"(?:- )?(\d{{1,2}}) ({'|'.join(ENGLISH.months)}) (\d{{4}})(?=[:,]|\Z)")
+#: How a note begins; and any item of a list.
+_NUMBERED = re.compile(r"(\d{1,9})\. noted ")
+ITEM = re.compile(rf"- |{_NUMBERED.pattern}")
+_DAY = re.compile(rf"(?:- |\d{{1,9}}\. noted )?(\d{{1,2}}) ({'|'.join(ENGLISH.months)}) (\d{{4}})(?=[:,]|\Z)")
 
 
 def _day_of(line: str) -> str | None:

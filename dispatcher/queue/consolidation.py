@@ -254,16 +254,15 @@ class Consolidator:
         """Put it into the outbox, once per memory even after a crash."""
         from dispatcher.memory.dates.reminders import TURNS_LOOKED_AT, language_of_reminder, reminder_text
         from dispatcher.memory.store.whose import said_text
+        from dispatcher.queue.chat.zones import chosen_language
+        from shared.text.translations import speaking
 
         settings, chat_id = self._day.settings, memory.chat_id
         recent = self._day.turns.get_recent(chat_id, settings.day_store_days, TURNS_LOOKED_AT, now=now)
         language = language_of_reminder(memory.text, [one.turn.content for one in recent if one.turn.role == "user"])
-        message = {
-            "id": f"reminder-{memory.uid}",
-            "chat_id": chat_id,
-            "text": reminder_text(said_text(memory), deadline, now, self._day.zone_of(chat_id), language),
-            "created_at": now,
-        }
+        with speaking(chosen_language(self._redis, chat_id) or language):
+            text = reminder_text(said_text(memory), deadline, now, self._day.zone_of(chat_id))
+        message = {"id": f"reminder-{memory.uid}", "chat_id": chat_id, "text": text, "created_at": now}
         self._remind_once(
             keys=[keys.reminded(memory.uid), keys.outbox(bot_of(chat_id))],
             args=[dumps(message), keys.REMINDED_TTL_SECONDS],

@@ -75,26 +75,21 @@ def night_is_here(settings: Settings) -> bool:
         return False
 
 
-def run_night(settings: Settings, *arguments: str) -> None:
-    """Run a night (or another command that takes long), with its progress on our standard error; NightCommandFailed with its exit code."""
-    command = arguments or ("run",)
-    with _started(settings, command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as night:
+def run_night(settings: Settings, *arguments: str) -> bytes:
+    """Run a command that takes long, with its progress on our standard error; what it printed. NightCommandFailed with its exit code."""
+    with (
+        tempfile.TemporaryFile() as printed,
+        _started(settings, arguments, stdout=printed, stderr=subprocess.PIPE) as night,
+    ):
         last = ""
         for line in night.stderr or ():
             text = line.decode("utf-8", "replace").rstrip()
             last = text or last
             sys.stderr.write(f"{text}\n")
-    if night.returncode:
-        raise NightCommandFailed(command[0], night.returncode, last)
-
-
-def finished_nights(settings: Settings) -> list[dict[str, Any]]:
-    """The summaries of the finished nights of this host, oldest first; none if they cannot be read."""
-    try:
-        nights = read_json(settings, "status", "--json")
-    except NightCommandFailed:
-        return []
-    return [night["summary"] for night in nights if night["summary"]]
+        if night.wait():
+            raise NightCommandFailed(arguments[0], night.returncode, last)
+        printed.seek(0)
+        return printed.read()
 
 
 def read_json(settings: Settings, *arguments: str, as_ourselves: bool = False) -> Any:
@@ -150,7 +145,7 @@ def _started(
     arguments: tuple[str, ...],
     as_ourselves: bool = False,
     *,
-    stdout: int,
+    stdout: int | IO[bytes],
     stderr: int | IO[bytes],
 ) -> Iterator[subprocess.Popen[bytes]]:
     with _child(settings, as_ourselves) as child:

@@ -26,7 +26,7 @@ from typing import Any
 
 import orjson
 
-from nightly.archive.segments import RawRecord, Segment, event_of, is_texts, read_segment
+from nightly.archive.segments import RawRecord, Segment, event_of, is_texts
 from nightly.archive.tables.rows import Outdated, SegmentRows
 from nightly.archive.tables.tables import LAYOUT, SCHEMA, Place, Stat, Tables
 from nightly.night.folder import Night, is_damage
@@ -102,7 +102,7 @@ def archived_turns(night_dir: Path, chats: Collection[str]) -> Iterator[dict[str
     for _, name in archive_files(directory):
         if wanted is not None and name not in wanted:
             continue
-        for line in read_segment(directory / name):
+        for line in Segment(directory / name):
             if line["kind"] == "event":
                 yield from _words_of_event(line, chats)
             if line["kind"] not in ("turn", "quarantine") or line["redis_type"] != "string":

@@ -12,7 +12,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import TracebackType
 from zoneinfo import ZoneInfo
 
 import orjson
@@ -85,9 +84,7 @@ class ChatReader:
     def __enter__(self) -> ChatReader:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._opened.close()
 
     def cut(self, chat_id: str) -> CutChat:

@@ -1,4 +1,4 @@
-"""Cutting chats as tasks (nightly/workers.py): the records of some chats with their tombstones, to chunks and accounts.
+"""Cutting chats as tasks (nightly/night/workers.py): the records of some chats with their tombstones, to chunks and accounts.
 
 A task is some chats: their number and sizes follow from the archive, never from who does it.
 """
@@ -15,7 +15,7 @@ import orjson
 
 from nightly.archive.chat_chunks import ChatReader, StoredChat, StoredLine, cut
 from nightly.index.chunk_file import line_of
-from nightly.workers import Frames
+from nightly.night.workers import Frames
 from shared.turns.records import Tombstone
 
 #: Bytes of records that are one task; a chat is never divided.

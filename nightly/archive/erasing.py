@@ -25,16 +25,7 @@ import orjson
 
 from nightly.archive.catalog import Catalog, open_catalog
 from nightly.archive.chat_chunks import ChatReader
-from nightly.archive.segments import (
-    DAMAGED,
-    Again,
-    RawRecord,
-    Segment,
-    WrittenText,
-    event_of,
-    turn_of,
-    write_segment,
-)
+from nightly.archive.segments import DAMAGED, Again, RawRecord, Segment, WrittenText, event_of, turn_of, write_segment
 from nightly.index.previous import LAST
 from nightly.night.folder import CACHE, Night, imports_dir
 from nightly.night.record_failure import reason_of

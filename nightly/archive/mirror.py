@@ -15,7 +15,7 @@ import os
 import re
 import subprocess
 import tempfile
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -38,7 +38,7 @@ _ALL = ("--include=/seg-[0-9]*.jsonl", "--include=/texts-[0-9]*.jsonl", "--exclu
 #: Damaged files that `replace` kept.
 _KEPT_DAMAGED = ("--include=/seg-[0-9]*.jsonl.damaged-*", "--include=/texts-[0-9]*.jsonl.damaged-*", "--exclude=*")
 #: Files that rsync leaves when it is killed.
-_LEFT_OVER = re.compile(r"\.(?:seg|texts)-[0-9.]+\.jsonl\.[A-Za-z0-9]{6}\Z")
+_LEFT_OVER = re.compile(r"\.(?:(?:seg|texts)-[0-9.]+\.jsonl|[A-Za-z0-9_-]{1,100}\.[0-9a-f]{64})\.[A-Za-z0-9]{6}\Z")
 
 
 class MirrorDiffers(MirrorFailed):
@@ -64,64 +64,60 @@ class Mirror:
         self._local = None if rsh else Path(place)
 
     def names(self) -> set[str]:
-        """The files of the archive that it has; MirrorFailed if it is not reachable."""
-        lines = self.rsync("--list-only", *_ALL, self.root).splitlines()
-        listed = (line.split(maxsplit=4)[-1] for line in lines if line.startswith("-"))  # no links, no directories
-        return {name for name in listed if run_of(name) is not None}
+        """The segments and texts that it has; MirrorFailed if it is not reachable."""
+        return {name for name in self.sizes(*_ALL) if run_of(name) is not None}
 
-    def compare(self, archive_dir: Path, names: list[str]) -> Comparison:
+    def sizes(self, *filters: str) -> dict[str, int]:
+        """Path → size of every file there that passes these filters of rsync; no links, no directories. MirrorFailed if it is not reachable."""
+        lines = self.rsync("--list-only", "--no-human-readable", *filters, self.root).splitlines()
+        found = (line.split(maxsplit=4) for line in lines if line.startswith("-"))
+        return {path: int(size.replace(",", "")) for _, size, *_, path in found}
+
+    def compare(self, archive_dir: Path, names: Collection[str]) -> Comparison:
         """Compare the bytes of these files on both sides. What rsync does not report as identical is missing or different."""
-        out = self.rsync("--checksum", "--dry-run", "-ii", *_only(names), f"{archive_dir}/", self.root)
+        out = self._rsync_these(names, "--checksum", "--dry-run", "-ii", f"{archive_dir}/", self.root)
         changes = {line[12:]: line[2:11] for line in out.splitlines() if line[1:2] == "f"}
         same = [name for name in names if name in changes and not changes[name].strip()]
         missing = [name for name in names if changes.get(name, "+").startswith("+")]
         return Comparison(same, missing, sorted({*names} - {*same, *missing}))
 
-    def add(self, archive_dir: Path, names: list[str]) -> None:
+    def add(self, archive_dir: Path, names: Collection[str]) -> None:
         """Copy these files there; files that already exist there are not changed."""
-        self.sweep([""], _LEFT_OVER)
+        self._sweep({"", *(name.rpartition("/")[0] for name in names)})
         self._send(archive_dir, names, "--ignore-existing")
 
-    def replace(self, archive_dir: Path, names: list[str], suffix: str) -> None:
+    def replace(self, archive_dir: Path, names: Collection[str], suffix: str) -> None:
         """Copy these files there and replace ones with other bytes, which are kept next to them under `suffix`."""
         self._send(archive_dir, names, "--checksum", "--backup", f"--suffix={suffix}")
 
-    def supersede(self, archive_dir: Path, names: list[str]) -> None:
-        """Copy these files there and replace ones from before something was forgotten, which are not kept."""
+    def supersede(self, archive_dir: Path, names: Collection[str]) -> None:
+        """Copy these files there and replace ones with other bytes, which are not kept."""
         self._send(archive_dir, names, "--checksum")
 
-    def truncate_damaged(self) -> None:
-        """Truncate the damaged files that `replace` kept: their contents are unknown. (A key that may write there may not delete.)"""
-        lines = self.rsync("--list-only", *_KEPT_DAMAGED, self.root).splitlines()
-        full = [line.split(maxsplit=4) for line in lines if line.startswith("-")]
-        names = [name for _, size, *_, name in full if size != "0"]
-        if names:
-            with tempfile.TemporaryDirectory(prefix="hmem-mirror-") as folder:
-                for name in names:
-                    (Path(folder) / name).touch()
-                self.rsync("--ignore-times", *_only(names), f"{folder}/", self.root)
+    def truncate(self, names: Collection[str]) -> None:
+        """Leave these files there empty. (A key that may write there may not delete.)"""
+        with tempfile.TemporaryDirectory(prefix="hmem-mirror-") as folder:
+            for path in (Path(folder, name) for name in names):
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.touch()
+            self._rsync_these(names, "--ignore-times", f"{folder}/", self.root)
 
-    def fetch(self, names: list[str], into: Path) -> None:
+    def fetch(self, names: Collection[str], into: Path) -> None:
         """Copy these files from there."""
-        if names:
-            self.rsync(*_only(names), self.root, f"{into}/")
+        self._rsync_these(names, self.root, f"{into}/")
 
-    def _send(self, archive_dir: Path, names: list[str], *how: str) -> None:
-        if names:
-            self.send(_only(names), archive_dir, names, *how)
-
-    def send(self, chosen: Sequence[str], archive_dir: Path, names: Collection[str], *how: str) -> None:
-        """Copy these files there, durably; `chosen`: the options by which rsync takes them alone."""
-        self.rsync("--times", "--omit-dir-times", *durable_option(), *how, *chosen, f"{archive_dir}/", self.root)
+    def _send(self, archive_dir: Path, names: Collection[str], *how: str) -> None:
+        options = ("--times", "--omit-dir-times", *durable_option(), *how)
+        self._rsync_these(names, *options, f"{archive_dir}/", self.root)
         if self._local:
             _make_durable(self._local, names)
 
-    def sweep(self, folders: Iterable[str], left_over: re.Pattern[str]) -> None:
+    def _sweep(self, folders: Iterable[str]) -> None:
         """Remove partial files of a killed rsync from these folders, if the mirror is on this host."""
         for folder in [self._local / name for name in folders] if self._local else ():
             with contextlib.suppress(OSError):
                 for path in list(folder.iterdir()):
-                    if left_over.match(path.name):
+                    if _LEFT_OVER.match(path.name):
                         path.unlink(missing_ok=True)
 
     @property
@@ -129,7 +125,7 @@ class Mirror:
         return self.place if self.place.endswith((":", "/")) else f"{self.place}/"
 
     def rsync(self, *arguments: str) -> str:
-        """One call; its output, or MirrorFailed. For the files of messages, too (nightly/archive/media/mirroring.py)."""
+        """One call; its output, or MirrorFailed."""
         through = ["--rsh", self._rsh, f"--timeout={SILENCE_SECONDS}"] if self._rsh else []
         try:
             done = run_bounded(["rsync", "--recursive", *through, *arguments], CALL_TIMEOUT_SECONDS)
@@ -140,6 +136,22 @@ class Mirror:
         if done.returncode != 0:
             raise _unusable(self.place, f"rsync ended with code {done.returncode}: {_first_line(done)}")
         return done.stdout
+
+    def _rsync_these(self, names: Collection[str], *arguments: str) -> str:
+        """One call for these files, which looks at no other; none without files."""
+        if not names:
+            return ""
+        with lines_file(names) as chosen:
+            return self.rsync(f"--files-from={chosen}", *arguments)
+
+
+@contextlib.contextmanager
+def lines_file(lines: Iterable[str]) -> Iterator[str]:
+    """The name of a file that has these lines, for rsync."""
+    with tempfile.NamedTemporaryFile("w", prefix="hmem-files-", encoding="ascii") as file:
+        file.writelines(f"{line}\n" for line in lines)
+        file.flush()
+        yield file.name
 
 
 def open_mirror(settings: Settings) -> Mirror | None:
@@ -174,7 +186,9 @@ def bring_up_to_date(mirror: Mirror, archive_dir: Path) -> int:
     names = [name for _, name in archive_files(archive_dir)]
     found = mirror.compare(archive_dir, names)
     if any("original" in header_of(archive_dir / name) for name in names):
-        mirror.truncate_damaged()
+        mirror.truncate(
+            [name for name, size in mirror.sizes(*_KEPT_DAMAGED).items() if size]
+        )  # their contents are unknown
     if found.different and (outdated := _from_before_erasing(mirror, archive_dir, found.different)):
         mirror.supersede(archive_dir, outdated)
         found = mirror.compare(archive_dir, names)
@@ -198,10 +212,6 @@ def _from_before_erasing(mirror: Mirror, archive_dir: Path, names: list[str]) ->
 
 def _by_run(name: str) -> tuple[int, str]:
     return run_of(name) or 0, name
-
-
-def _only(names: list[str]) -> list[str]:
-    return [*(f"--include=/{name}" for name in names), "--exclude=*"]
 
 
 def _make_durable(directory: Path, names: Collection[str]) -> None:

@@ -276,11 +276,6 @@ def _named(path: Path) -> Iterator[None]:
         ) from error
 
 
-def read_segment(path: Path) -> Iterator[dict[str, Any]]:
-    """The records of one segment, verified by their hashes and by the last line; ArchiveDamaged otherwise."""
-    return iter(Segment(path))
-
-
 def _refuse_unless_sound(line: dict[str, Any]) -> None:
     """ValueError, KeyError, TypeError or AttributeError if the line is not valid."""
     kind = line["kind"]

@@ -183,9 +183,7 @@ def _sound_files(directory: Path, report: Reporter, damaged: Callable[[str, Arch
 def _proven(folder: Path, report: Reporter) -> SoundFiles:
     """The fetched files that match their hashes."""
     return _sound_files(
-        folder,
-        report,
-        lambda name, error: report.say(f"  {name} in the mirror is damaged: {error.__cause__ or error}"),
+        folder, report, lambda name, error: report.say(f"  {name} in the mirror is damaged: {error.__cause__ or error}")
     )
 
 

@@ -92,10 +92,7 @@ def plan(settings: Settings, reporter: Reporter) -> dict[str, Any]:
     with closing(connect(settings)) as client, tempfile.TemporaryDirectory(prefix="hmem-plan-") as folder:
         night = Night(settings, Path(folder), client, Lease(client, settings.hmem_night_dir), reporter)
         current = open_target(settings, client).current()
-        with (
-            closing(night.workers),
-            closing(Catalog(settings.hmem_night_dir, reporter.say, Path(folder))) as catalog,
-        ):
+        with closing(night.workers), closing(Catalog(settings.hmem_night_dir, reporter.say, Path(folder))) as catalog:
             catalog.refresh()
             counts = chunk.cut(night, catalog, list(catalog.digests()), make_dir(night.output("chunk")))
         found: dict[str, Any] = {

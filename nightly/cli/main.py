@@ -12,11 +12,14 @@ import typer
 from nightly.cli.arguments import Json
 from nightly.cli.backfill import backfill
 from nightly.cli.export import export_archive
-from shared.errors import InvalidInput, SettingsError
+from shared.errors import EmbeddingError, InvalidInput, SettingsError
 from shared.system.command import application, end_with, print_json, run_command, start_night
 
 if TYPE_CHECKING:
     from zoneinfo import ZoneInfo
+
+    from nightly.night.progress import Reporter
+    from shared.config.settings import Settings
 
 #: Commands that the schedule runs → what people call one.
 WORDS = {"run": "night", "capture": "capture"}
@@ -45,7 +48,6 @@ def run(
 ) -> None:
     """Run one night; an unfinished night is finished first."""
     from nightly import pipeline
-    from nightly.cli.pull import pull_missing
     from nightly.cli.status import sentence
     from nightly.night.progress import Reporter
 
@@ -92,6 +94,20 @@ def capture(json: Json = False) -> None:
         typer.echo(
             f"Captured: {counted(counts['records'], 'new record')} and {counted(counts['tombstones'], 'tombstone')} since the last night.{place}"
         )
+
+
+@app.command(hidden=True)
+def forget(
+    look: Annotated[
+        bool, typer.Option("--look", help="Change nothing; only say what is left of earlier ones.")
+    ] = False,
+) -> None:
+    """Erase what requests to forget name: a night, after any that is running. `hmem forget` calls this; it prints what came of it as JSON."""
+    from nightly.forgetting import erase, what_is_left
+    from nightly.night.progress import Reporter
+
+    settings = start_night()
+    print_json(what_is_left(settings) if look else erase(settings, Reporter(quiet=settings.log_json)))
 
 
 @app.command()
@@ -205,12 +221,13 @@ def turns(
 ) -> None:
     """Print every turn in the archive as JSON lines: every version, hidden turns included; and the words of every event."""
     from nightly.archive.catalog import archived_turns
-    from nightly.archive.incoming.events import last_events
-    from nightly.backfill.copied_archive import archive_of
     from shared.turns.records import dumps
 
     directory = start_night().hmem_night_dir
     if events:
+        from nightly.archive.incoming.events import last_events
+        from nightly.backfill.copied_archive import archive_of
+
         read = directory / "archive" if copy is None else archive_of(copy)
         found = (event.to_json() for event in last_events(read) if not chat or event.chat_id in chat)
     else:
@@ -240,3 +257,36 @@ def verify(
         typer.echo(
             f"Repaired: {len(counts['repaired'])} files." if counts["repaired"] else "There was nothing to repair."
         )
+
+
+def pull_missing(settings: Settings, report: Reporter) -> None:
+    """Pull the Ollama models that the settings name and the server does not have.
+
+    Never raises if the server fails: the night exports and archives without it, and its steps report what is missing.
+    """
+    from contextlib import closing
+
+    from shared.embedding.open import open_ollama
+
+    names = _wanted(settings)
+    if not names:
+        return
+    try:
+        with closing(open_ollama(settings)) as server:
+            for name in names:
+                if server.find(name) is None:
+                    report.amounts(server.pull(name), f"pull {name}")
+                    server.digest(name)  # raises if the model is still missing
+    except EmbeddingError as error:
+        report.say(f"Nothing was pulled: {error}")
+
+
+def _wanted(settings: Settings) -> list[str]:
+    from shared.embedding.known_models import known_model
+
+    names = []
+    if settings.embedder == "ollama" and settings.indexes:
+        known_model(settings.model_name, "ollama")  # a typo is reported before gigabytes are downloaded
+        names.append(settings.model_name)
+    names += [model for model in (settings.summary_model, settings.notes_model) if model]
+    return list(dict.fromkeys(names))

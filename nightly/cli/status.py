@@ -5,22 +5,18 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
 
-import orjson
-
-from nightly.archive.media.words import media_lines
-from nightly.cli.tables import print_table
+from nightly.archive.media.bring import OUTCOMES
 from nightly.night.ledger import ENDS
 from shared.config.settings import Settings
-from shared.text.format import shorten, size_text, zoned_text
+from shared.text.format import counted, shorten, size_text, zoned_text
 
 #: Nights that are shown, and chats in the table of one.
 SHOWN_NIGHTS, SHOWN_CHATS, SHOWN_PLACES = 10, 50, 3
-#: Longest chat id in a table.
-CHAT_CHARACTERS = 40
+#: Longest chat id in a table, and width of one that is not drawn.
+CHAT_CHARACTERS, PLAIN_WIDTH = 40, 1000
 
 COLUMNS = ("chat", "turns", "in chunks", "forgotten", "without text", "chunks", "keywords", "vectors", "not embedded")
 
@@ -31,7 +27,7 @@ def read_nights(settings: Settings, runs: Iterable[int] | None = None, newest: i
     `run`, `steps` (name → result), `summary` of a finished one, `failed`, `ledger`.
     """
     from nightly.night.failure import FAILED
-    from nightly.night.folder import DONE, night_runs, nights_dir, step_result
+    from nightly.night.folder import DONE, night_runs, nights_dir, read_record, step_result
     from nightly.pipeline import step_names
 
     nights = []
@@ -39,17 +35,14 @@ def read_nights(settings: Settings, runs: Iterable[int] | None = None, newest: i
         folder = nights_dir(settings) / str(number)
         results = {name: step_result(settings, number, name) for name in step_names()}
         steps = {name: result for name, result in results.items() if result is not None}
-        night = {"run": number, "steps": steps, "summary": _read(folder / DONE), "failed": _read(folder / FAILED)}
+        night = {
+            "run": number,
+            "steps": steps,
+            "summary": read_record(folder / DONE),
+            "failed": read_record(folder / FAILED),
+        }
         nights.append(night | {"ledger": totals(steps)})
     return nights
-
-
-def _read(path: Path) -> dict[str, Any] | None:
-    try:
-        record: dict[str, Any] = orjson.loads(path.read_bytes())
-    except FileNotFoundError:
-        return None
-    return record
 
 
 def totals(steps: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -216,14 +209,54 @@ def print_chats(nights: Iterable[Mapping[str, Any]]) -> None:
         sys.stdout.write("No night has made chunks on this host yet.\n")
         return
     rows = chat_rows(last["steps"])
-    cells = [cells_of(row) for row in rows[:SHOWN_CHATS]]
-    title = f"Night {last['run']}, {len(rows)} chats"
-    print_table(title, COLUMNS, cells)
+    _print_table(f"Night {last['run']}, {len(rows)} chats", COLUMNS, map(cells_of, rows[:SHOWN_CHATS]))
     if len(rows) > SHOWN_CHATS:
         sys.stdout.write(f"{len(rows) - SHOWN_CHATS} smaller chats are not shown; --json lists all.\n")
+
+
+def _print_table(title: str, columns: Iterable[str], rows: Iterable[Iterable[str]]) -> None:
+    """The first column is text, the others are numbers."""
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+
+    drawn = sys.stdout.isatty()
+    table = Table(box=box.HEAVY_HEAD if drawn else None, pad_edge=drawn)
+    for number, column in enumerate(columns):
+        table.add_column(column, justify="right" if number else "left", no_wrap=not drawn)
+    for row in rows:
+        table.add_row(*row)
+    Console(width=None if drawn else PLAIN_WIDTH).print(title, table, sep="\n", markup=False, highlight=False)
 
 
 def cells_of(row: Mapping[str, Any]) -> list[str]:
     """The account of one chat, by COLUMNS; "-": not known."""
     names = ("archived", *ENDS, "chunks", "keywords", "vectors", "not_embedded")
     return [shorten(row["chat"], CHAT_CHARACTERS), *("-" if row[name] is None else str(row[name]) for name in names)]
+
+
+# ── files of messages
+
+
+#: Outcomes, as they are called.
+_WORDS = {"already_archived": "already archived", "waiting": "waiting for their turns", "vanished": "gone from Redis"}
+FILES = "file of messages", "files of messages"
+
+
+def media_lines(counts: Mapping[str, Any]) -> Iterator[str]:
+    """`counts`: the archive step's; nothing where there was none."""
+    if counts.get("exported"):
+        parts = [f"{counts[name]} {_WORDS.get(name, name)}" for name in OUTCOMES if counts[name]]
+        yield f"{counted(counts['exported'], *FILES)} exported = {' + '.join(parts)}"
+    if erased := counts.get("erased"):
+        yield f"forgotten permanently: {counted(erased, *FILES)} removed from the archive"
+    if lost := counts.get("lost_in_all"):
+        verb = "is" if lost == 1 else "are"
+        yield f"{counted(lost, *FILES)} {verb} lost: the turn says it is kept, and Redis did not have it (an import brings no files)"
+    if not_kept := counts.get("not_kept"):
+        yield f"not kept by day: {counted(not_kept, *FILES)}: no room for them, empty, or gone by then"
+    if damaged := counts.get("damaged"):
+        verb = "is" if len(damaged) == 1 else "are"
+        yield f"{counted(len(damaged), *FILES)} {verb} damaged or missing in the archive, such as {damaged[0]}: run hmem-night verify"
+    if refused := counts.get("refused"):
+        yield f"refused: {refused} × what waits under hcli:mem:kept is not what its name says, and stays. Find out who wrote it, and delete it"

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from nightly.index.chunk_file import ChunkFolder
+from nightly.index.chunk_file import ChunkFolder, parse_lines
 from nightly.index.kept_chats import Sums
 from nightly.index.part_rows import PartRows, VectorRows, WordRows, own_words
 from nightly.index.previous import Last, Plan, digest_of, hash_files, refuse_another_start
 from nightly.index.recipe import comparable
 from nightly.index.rows import Rows, read_note_rows
-from nightly.index.word_parts import divided, write_part, writing
 from nightly.night.folder import Night
+from nightly.night.workers import Frames
 from shared.errors import LedgerMismatch
 from shared.release.manifest import LEXICAL, NOTE_VECTORS, PLACES
 from shared.release.parts import Earlier, part_files
@@ -194,3 +195,31 @@ def indexed(keywords: dict[str, int], rows: Rows | None, vectors: dict[str, int]
         }
         for chat, count in keywords.items()
     }
+
+
+# ── A large keyword index from nothing, as several parts that are written as tasks (nightly/night/workers.py): they follow from the chunks.
+# An index that is added to gets one part a night, as shared/release/parts.py merges them; of these four it is four of the seven that may be of
+# one level.
+
+#: Parts, and the numbers of chunks between which there are so many: SQLite makes a part of at most some 2 GB in memory.
+PARTS, LEAST_CHUNKS, MOST_CHUNKS = 4, 50_000, 4_000_000
+
+
+def divided(folder: ChunkFolder) -> list[list[str]]:
+    """The chats of each part; none if the index is written as one part."""
+    if not LEAST_CHUNKS < len(folder) <= MOST_CHUNKS:
+        return []
+    parts: list[list[str]] = [[] for _ in range(PARTS)]
+    for chat_id in sorted(folder.chats):
+        parts[int.from_bytes(hashlib.sha256(chat_id.encode()).digest()[:8]) % PARTS].append(chat_id)
+    return [part for part in parts if part]
+
+
+def writing(folder: ChunkFolder, parts: list[list[str]]) -> Iterator[Frames]:
+    """A task a part: the lines of its chats."""
+    return (tuple(map(folder.content, part)) for part in parts)
+
+
+def write_part(task: Frames) -> Frames:
+    """The task itself."""
+    return (lexical.part_content(row for content in task for row in parse_lines(content)),)

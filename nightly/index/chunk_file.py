@@ -7,8 +7,9 @@ chats.json      chat id -> first line, number of lines, first byte, number of by
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from types import TracebackType
+from typing import IO
 
 import orjson
 
@@ -27,31 +28,29 @@ def line_of(chunk: Chunk, indexed: str) -> bytes:
     return orjson.dumps(record) + b"\n"
 
 
+@contextmanager
+def writing_chunks(folder: Path) -> Iterator[ChunkWriter]:
+    """The files get their names at the end."""
+    with atomic_writer(folder / CHUNKS) as handle:
+        writer = ChunkWriter(handle)
+        yield writer
+    write_atomic(folder / CHATS, orjson.dumps(writer.chats))
+
+
 class ChunkWriter:
-    """Writes the chunks of one chat after the other; a context manager, at whose end the files get their names."""
+    """Writes the chunks of one chat after the other."""
 
-    def __init__(self, folder: Path) -> None:
-        self._folder, self._open = folder, atomic_writer(folder / CHUNKS)
-        self._chats: dict[str, tuple[int, int, int, int]] = {}
+    def __init__(self, handle: IO[bytes]) -> None:
+        self._handle = handle
+        self.chats: dict[str, tuple[int, int, int, int]] = {}
         self._row = self._byte = 0
-
-    def __enter__(self) -> ChunkWriter:
-        self._handle = self._open.__enter__()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._open.__exit__(kind, error, trace)
-        if kind is None:
-            write_atomic(self._folder / CHATS, orjson.dumps(self._chats))
 
     def add(self, chat_id: str, lines: Iterable[bytes]) -> int:
         """Write all lines of a chat; returns how many. A chat without any is left out."""
         content = b"".join(lines)
         if count := content.count(b"\n"):  # none is inside a line: JSON writes it as an escape
             self._handle.write(content)
-            self._chats[chat_id] = (self._row, count, self._byte, len(content))
+            self.chats[chat_id] = (self._row, count, self._byte, len(content))
             self._row, self._byte = self._row + count, self._byte + len(content)
         return count
 

@@ -52,7 +52,7 @@ def _record(run: int, step: str, error: Exception) -> dict[str, Any]:
         "exit_code": ours.exit_code if ours else 1,
         "at": time.time(),
     }
-    log.error("night failed", step=step, error=record["error"], exit_code=record["exit_code"])
+    log.error("night failed", run=run, step=step, error=record["error"], exit_code=record["exit_code"])
     return record
 
 

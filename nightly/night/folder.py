@@ -20,7 +20,7 @@ from redis import Redis
 from nightly.night.lease import Lease
 from nightly.night.progress import Reporter
 from nightly.night.target import Target, open_target
-from nightly.workers import Workers
+from nightly.night.workers import Workers
 from shared.config.settings import Settings
 from shared.system.faults import crash_point
 from shared.system.files import commit_dir, fresh_dir, remove_tree, write_atomic
@@ -130,11 +130,16 @@ def night_runs(settings: Settings) -> list[int]:
 
 def step_result(settings: Settings, run: int, step: str) -> dict[str, Any] | None:
     """The result of a step of a night; None if the step is not done."""
+    return read_record(nights_dir(settings) / str(run) / step / RESULT)
+
+
+def read_record(path: Path) -> dict[str, Any] | None:
+    """A JSON file of a night; None if it is not there."""
     try:
-        result: dict[str, Any] = orjson.loads((nights_dir(settings) / str(run) / step / RESULT).read_bytes())
+        record: dict[str, Any] = orjson.loads(path.read_bytes())
     except FileNotFoundError:
         return None
-    return result
+    return record
 
 
 def unfinished_run(settings: Settings) -> int | None:

@@ -116,6 +116,19 @@ class Lease:
             return  # it expires by itself
 
 
+@contextmanager
+def fenced() -> Iterator[None]:
+    """Around a script that deletes and compares the lease itself: LeaseLost if it is another night's."""
+    try:
+        yield
+    except redis.ResponseError as error:
+        if "FENCED" in str(error):
+            raise LeaseLost(
+                "Another night took the lease before the flush; nothing more was deleted. Run the night again."
+            ) from error
+        raise
+
+
 def _refuse_newer_keys(client: Redis) -> None:
     """FormatNewer if a newer program wrote our keys, or if the dispatcher could not read the releases that this program makes."""
     try:

@@ -18,7 +18,7 @@ from typing import Any
 from nightly.archive.catalog import Catalog, open_catalog
 from nightly.archive.chat_chunks import ChatReader
 from nightly.archive.cutting import answered, cut_chats, cut_tasks
-from nightly.index.chunk_file import ChunkWriter
+from nightly.index.chunk_file import writing_chunks
 from nightly.index.kept_chats import CARRIED, combined, sums_of
 from nightly.index.part_rows import PART_COUNTS
 from nightly.index.previous import Last
@@ -71,7 +71,7 @@ def cut(night: Night, catalog: Catalog, chats: list[str], out: Path) -> dict[str
     turns: dict[str, int] = {}
     set_aside: dict[str, dict[str, str]] = {}
     texts, zone = sum(map(catalog.turns_of, chats)), night.settings.timezone
-    with ChatReader(catalog, night.archive_dir, zone) as reader, reader.proving(), ChunkWriter(out) as writer:
+    with ChatReader(catalog, night.archive_dir, zone) as reader, reader.proving(), writing_chunks(out) as writer:
         here = partial(cut_chats, directory=night.archive_dir)
         answers = night.workers.map(cut_chats, cut_tasks(reader, chats, zone), texts, here)
         made = (one for answer in answers for one in answered(answer))

@@ -34,7 +34,7 @@ from shared.turns.chunking import embedded_text
 
 if TYPE_CHECKING:
     from nightly.index.vector_cache import VectorCache
-    from nightly.workers import Frames
+    from nightly.night.workers import Frames
     from shared.embedding.models import Vectors
 
 VECTORS, NOTE_VECTORS = "vectors.npy", "note_vectors.npy"

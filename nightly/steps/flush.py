@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any, cast
 
 import orjson
-import redis
 
 from nightly.archive.catalog import open_catalog
 from nightly.archive.incoming.reading import EVENTS, RECORDS
@@ -25,8 +24,9 @@ from nightly.archive.media.flushing import flush_media, mirror_media
 from nightly.archive.mirror import bring_up_to_date, open_mirror
 from nightly.archive.segments import RawRecord, Segment, stored_records
 from nightly.night.folder import Night
+from nightly.night.lease import fenced
 from nightly.night.scratch import scratch_database
-from shared.errors import LeaseLost, MirrorFailed, ReleaseRefused
+from shared.errors import MirrorFailed, ReleaseRefused
 from shared.system.faults import crash_point
 from shared.wire import keys
 
@@ -62,15 +62,9 @@ def run(night: Night, out: Path) -> dict[str, Any]:
         arguments: list[Any] = [night.lease.value]
         for record in batch:
             arguments += [record.redis_type, record.value]
-        try:
+        with fenced():
             names: list[Any] = [keys.NIGHT_OWNER, *(r.key for r in batch)]
             gone, changed = cast(list[int], script(keys=names, args=arguments))
-        except redis.ResponseError as error:
-            if "FENCED" in str(error):
-                raise LeaseLost(
-                    "Another night took the lease before the flush; nothing more was deleted. Run the night again."
-                ) from error
-            raise
         deleted, kept = deleted + gone, kept + changed
         crash_point("flush:batch-deleted")
     files = flush_media(night, media)

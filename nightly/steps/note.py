@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from nightly.index.chunk_file import ChunkFolder, ChunkWriter, line_of
+from nightly.index.chunk_file import ChunkFolder, line_of, writing_chunks
 from nightly.night.folder import Night
 from nightly.writing.model_texts import ModelTexts, drop_leftovers
 from nightly.writing.note_answer import NotesAnswer, notes_of, refuse
@@ -37,7 +37,7 @@ def run(night: Night, out: Path) -> dict[str, Any]:
             result = _ask(night, texts, written)
         finally:
             texts.close()
-    with ChunkWriter(out) as writer:
+    with writing_chunks(out) as writer:
         per_chat = {
             chat_id: writer.add(chat_id, (line_of(note, note.text) for note in sorted(notes, key=_order)))
             for chat_id, notes in sorted(written.items())

@@ -72,11 +72,7 @@ def _gather(night: Night, stage: Path) -> None:
     fresh_dir(stage)
     for step in ("build", "summarise"):
         shutil.copytree(
-            night.output(step),
-            stage,
-            copy_function=os.link,
-            dirs_exist_ok=True,
-            ignore=shutil.ignore_patterns(RESULT),
+            night.output(step), stage, copy_function=os.link, dirs_exist_ok=True, ignore=shutil.ignore_patterns(RESULT)
         )
 
 

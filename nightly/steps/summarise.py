@@ -26,10 +26,9 @@ from nightly.index.previous import Last, refuse_another_start
 from nightly.index.rows import CENTRES
 from nightly.night.folder import Night
 from nightly.night.record_failure import reason_of
-from nightly.workers import Frames
-from nightly.writing.missing_facts import put_back
+from nightly.night.workers import Frames
 from nightly.writing.model_texts import ModelTexts
-from nightly.writing.summary_answer import OPTIONS, WRITTEN_CHARACTERS, refuse, tidy
+from nightly.writing.summary_answer import OPTIONS, WRITTEN_CHARACTERS, put_back, refuse, tidy
 from shared.errors import LedgerMismatch
 from shared.ranking.extractive_summary import AS_SAID, Sentence, summarise
 from shared.release.chats import COUNTED, ChatRow
@@ -54,10 +53,7 @@ Made = tuple[str, str | None, str | None]
 _BULLET = re.compile(r"^(?:[-*•]\s+|[-*•]$)")
 
 _TEMPLATES = Environment(
-    loader=PackageLoader("nightly.writing"),
-    undefined=StrictUndefined,
-    autoescape=False,
-    keep_trailing_newline=True,
+    loader=PackageLoader("nightly.writing"), undefined=StrictUndefined, autoescape=False, keep_trailing_newline=True
 )
 
 
@@ -244,7 +240,7 @@ def summary_tasks(folder: ChunkFolder, zone: ZoneInfo) -> Iterator[Frames]:
 
 
 def extract(task: Frames) -> Frames:
-    """The extractive summary of each chat (nightly/workers.py), or why there is none: [text, reason] as JSON."""
+    """The extractive summary of each chat (nightly/night/workers.py), or why there is none: [text, reason] as JSON."""
     zone = ZoneInfo(task[0].decode())
     return tuple(orjson.dumps(_extracted([chunk for chunk, _ in parse_lines(content)], zone)) for content in task[1:])
 

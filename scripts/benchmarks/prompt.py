@@ -178,20 +178,34 @@ class _Scripted:
         from dispatcher.claude.reply import Answer
 
         given = question.message + (question.prompt_file.read_text("utf-8") if question.prompt_file else "")
-        for kept in self.row["keeps"]:
-            if kept.get("replaces"):
-                self.corrections.append((kept["replaces"] in given, kept["replaces"]))
+        tags = []
         code = re.findall(r"Tag code of this request: (\w+)", given)[-1]
-        return Answer("\n".join([self.row["answer"], "", *(_tag(kept, code) for kept in self.row["keeps"])]).strip())
+        for kept in self.row["keeps"]:
+            number = _number_of(kept.get("replaces"), given)
+            if kept.get("replaces"):
+                self.corrections.append((number is not None, kept["replaces"]))
+            tags.append(_tag(kept, code, number, self.row["at"]))
+        return Answer("\n".join([self.row["answer"], "", *tags]).strip())
 
     async def flags(self) -> tuple[str, ...]:
         return ()
 
 
-def _tag(kept: Row, code: str) -> str:
+def _number_of(text: str | None, given: str) -> str | None:
+    """The number with which a note stands in a prompt, by its text; None if it does not."""
+    found = re.search(rf"^(\d+)\. noted [^:\n]*: {re.escape(text)}", given, re.MULTILINE) if text else None
+    return found[1] if found else None
+
+
+def _tag(kept: Row, code: str, replaced: str | None, at: float) -> str:
+    """The tag for what an answer keeps; dates in ISO 8601, as Claude is asked for them."""
+    from dispatcher.memory.dates.user_dates import deadline_of
+
     kind = {"fact": "REMEMBER"}.get(kept["kind"], kept["kind"].upper())
-    due = f" | DEADLINE: {kept['deadline']}" if kept.get("deadline") else ""
-    return f"[{kind} {code}: {kept['text']}{due}]"
+    options = f" | REPLACES: {replaced}" if replaced else ""
+    if kept.get("deadline"):
+        options += f" | DEADLINE: {datetime.fromtimestamp(deadline_of(kept['deadline'], at, ZONE).at, ZONE).date()}"
+    return f"[{kind} {code}: {kept['text']}{options}]"
 
 
 @asynccontextmanager

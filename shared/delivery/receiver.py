@@ -24,14 +24,17 @@ from __future__ import annotations
 import os
 import re
 import secrets
+import socket
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Callable
 from contextlib import suppress
 from functools import wraps
 from pathlib import Path
 from typing import Any, TypeVar, cast
+from urllib.parse import unquote, urlsplit
 
 import orjson
 from redis import Redis
@@ -39,7 +42,6 @@ from redis import Redis
 from shared.config.credentials import begin_as, for_child
 from shared.config.ownership import INCOMING, OURS, VERIFYING
 from shared.config.settings import Settings, load_settings
-from shared.delivery.redis_relay import relay
 from shared.delivery.switch import refuse_unless_descendant, refuse_unless_follows, switch, undo_switch
 from shared.delivery.takeover import received_manifest, take_over
 from shared.errors import InvalidInput, ReleaseRefused, StorageError
@@ -343,6 +345,31 @@ def main() -> int:
         sys.stderr.write(f"{ours}\n")
         return ours.exit_code
     return 0
+
+
+# ── Redis for a night on another host, through ssh. sshd forwards nothing: it can limit a key to one port, but not to one socket,
+# where the Redis of a single user is.
+
+
+def relay(url: str) -> None:
+    """Connect standard input and output with the Redis of this URL, until one side ends."""
+    parts = urlsplit(url)
+    if parts.scheme == "unix":
+        redis = socket.socket(socket.AF_UNIX)
+        redis.connect(unquote(parts.path))
+    else:
+        redis = socket.create_connection((parts.hostname or "127.0.0.1", parts.port or 6379))
+    threading.Thread(target=_copy, args=(redis.recv, sys.stdout.buffer), daemon=True).start()
+    _copy(lambda most: os.read(0, most), redis.makefile("wb"))
+
+
+def _copy(read: Callable[[int], bytes], out: Any) -> None:
+    """The first of both directions that ends, ends the process: the other may wait for ever."""
+    with suppress(OSError):
+        while piece := read(1 << 16):
+            out.write(piece)
+            out.flush()
+    os._exit(0)
 
 
 if __name__ == "__main__":

@@ -192,8 +192,6 @@ def start(
 
         refuse_newer_directories(settings)
     if logs:
-        from shared.system.logs import configure_logs
-
         configure_logs(settings)
     return settings
 
@@ -232,3 +230,26 @@ def print_bytes(line: bytes) -> None:
     sys.stdout.flush()
     sys.stdout.buffer.write(line + b"\n")
     sys.stdout.buffer.flush()
+
+
+def configure_logs(settings: Settings) -> None:
+    """Structured log lines on standard error: for people by default, as JSON with LOG_JSON=1. No message text is ever logged."""
+    import logging
+
+    import structlog
+
+    level = logging.getLevelNamesMapping()[settings.log_level.upper()]
+    renderer: structlog.typing.Processor = structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())
+    if settings.log_json:
+        renderer = structlog.processors.JSONRenderer()
+    structlog.configure(
+        processors=[
+            structlog.contextvars.merge_contextvars,
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            structlog.processors.format_exc_info,
+            renderer,
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(level),
+        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+    )

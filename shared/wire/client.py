@@ -128,7 +128,7 @@ def is_wrong_value(error: BaseException) -> bool:
 
 class SshConnection(Connection):
     """For URLs like `redis://night:…@hmem-day/0?ssh=CONFIG`: the host is one of that ssh configuration, where its
-    forced command leads to Redis (shared/delivery/redis_relay.py)."""
+    forced command leads to Redis (shared/delivery/receiver.py)."""
 
     def __init__(self, *, ssh: str, **options: Any) -> None:
         super().__init__(**options)  # type: ignore[no-untyped-call]

@@ -18,7 +18,8 @@ from tests.support.world import REPOSITORY
 ORDER = {
     "dispatcher": ["features", "cli", "answering", "installation", "bots", "health", "chat_data", "prompt", "queue",
                     "memory", "releases", "claude"],
-    "nightly": ["__main__", "cli", "backfill", "pipeline", "lifecycle", "steps", "imports", "writing", "archive", "index", "night", "workers"],
+    "nightly": ["__main__", "cli", "forgetting", "backfill", "pipeline", "lifecycle", "steps", "imports", "writing", "archive",
+                "index", "night"],
     "shared": ["delivery", "search", "vectors", "release", "ranking", "embedding", "system", "turns", "wire", "text", "config", "hooks", "errors"],
 }  # fmt: skip
 PACKAGES = tuple(ORDER)
@@ -194,7 +195,7 @@ def test_only_the_settings_read_the_environment() -> None:
         "shared/system/privileges.py",  # HOME, when root becomes another user
         "shared/embedding/local.py",  # turns a library's telemetry off
         "dispatcher/installation/environment.py",  # hmem init takes settings from there, and cleans it for services
-        "dispatcher/claude/client.py",  # passes on what the CLI may see
+        "dispatcher/claude/environment.py",  # passes on what the CLI may see
         "dispatcher/features/media/transcription.py",  # passes on what faster-whisper may see
         "dispatcher/health/watchdog.py",  # NOTIFY_SOCKET and WATCHDOG_USEC are systemd's protocol, not settings
     }

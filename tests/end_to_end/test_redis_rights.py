@@ -6,15 +6,14 @@ import fnmatch
 import re
 import runpy
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from itertools import product
 from typing import Any
 
 import pytest
 from redis import Redis
 
-from shared.wire import keys, vector_rights
-from shared.wire import users as redis_users
+from scripts.redis_users import with_vectors
+from shared.wire import keys
 from shared.wire.key_table import all_keys
 from shared.wire.rights import User
 from shared.wire.users import users as every_user
@@ -222,28 +221,6 @@ def test_the_file_is_what_the_table_makes() -> None:
     assert made["ACL"].read_text("utf-8") == made["acl"](), "run .venv/bin/python scripts/redis_users.py"
 
 
-def with_vectors() -> list[User]:
-    """The users where the same Redis stores vectors."""
-    return [
-        replace(user, rights=(*user.rights, *vector_rights.VECTOR_RIGHTS.get(user.name, ()))) for user in every_user()
-    ]
-
-
 def test_every_key_has_a_user_and_every_right_a_key() -> None:
     named = {one for user in with_vectors() for right in user.rights for one in right.patterns} - {keys.ALL}
     assert named == {re.sub(r"\{.*", "*", key.pattern) for key in all_keys()}
-
-
-def test_the_key_tables_name_those_who_may_write_and_read() -> None:
-    """In keys.py and in docs/redis-keys.md; the owner, who may read everything, is not named as a reader."""
-    document = (REPOSITORY / "docs" / "redis-keys.md").read_text(encoding="utf-8")
-    rows = {cells[0].strip(" `").replace("\\|", "|"): cells for line in document.splitlines() if line.startswith("| `hcli:")
-            for cells in [re.split(r"(?<!\\)\|", line.strip("|"))]}  # fmt: skip
-    for key in all_keys():
-        pattern = re.sub(r"\{.*", "*", key.pattern)
-        for column, letter, place in ((key.writer, "W", 3), (key.reader, "R", 4)):
-            users = [user.name for user in with_vectors() if letter in redis_users.reach(user, pattern)]
-            if pattern == vector_rights.VECTOR_PARTS and letter == "W":
-                continue  # Redis 8.0 wants both for any command of vector sets; tests/shared/vectors/redis/test_rights.py says who may write
-            may = ", ".join(name for name in users if (name, letter) != ("owner", "R")) or "none"
-            assert (column, rows[key.pattern][place].strip()) == (may, may), (key.pattern, letter)

@@ -6,6 +6,7 @@ import json
 import re
 import shutil
 import subprocess
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from redis import Redis
 
 from dispatcher.memory.store.database import Database
 from dispatcher.memory.store.event_outbox import EventOutbox
+from dispatcher.memory.store.schedules import Schedule, ScheduleKind, Schedules
 from shared.wire import keys
 from tests.support.day.hcli_bot import SAY, Bot, script
 from tests.support.machine import wait_for
@@ -40,7 +42,8 @@ def _live(light: World) -> None:
     dispatcher, bot = light.start_dispatcher(), Bot(light.redis)
     bot.ask("the boiler code is pelican7731", CHAT)
     bot.ask("/timezone Europe/Lisbon", CHAT)
-    bot.ask("/remind tomorrow at 9:00 call Lena", CHAT)
+    database, now = Database(None, light.root / "state"), time.time()
+    Schedules(database).add(Schedule(CHAT, ScheduleKind.REMINDER, "call Lena", "UTC", now + 9e4, now))
     bot.ask("our bridge is closed on Sunday", GROUP, name="Anna", chat_type="group")
     for kind, text in (("fact", "The boiler code is pelican7731"), ("fact", "The flight is on the 13th"), ("fact", "To be hidden"),
                        ("goal", "Paint the fence"), ("preference", "Answers in short sentences")):  # fmt: skip
@@ -53,7 +56,7 @@ def _live(light: World) -> None:
     light.night()
     bot.ask("the gate opens at seven", CHAT)
     light.command("hmem", "memory", "add", CHAT, "The gate opens at seven")
-    outbox = EventOutbox(Database(None, light.root / "state"))
+    outbox = EventOutbox(database)
     wait_for(lambda: not (light.redis.smembers(keys.CHATS) or outbox.waiting(1)), "consolidation")
     dispatcher.stop()
     light.command("hmem-night", "capture")

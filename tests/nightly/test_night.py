@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from nightly import pipeline
-from nightly.archive.segments import read_segment
+from nightly.archive.segments import Segment
 from nightly.cli.main import named_weekdays
 from nightly.steps import export, flush
 from shared.errors import LeaseLost, NightRunning
@@ -91,9 +91,7 @@ def test_turns_written_during_the_night_survive(light: World, monkeypatch: pytes
     assert (second["new"], second["new_versions"]) == (1, 1)
     assert light.redis.keys("hcli:memory:*") == []
     assert texts(light)["changed:user#1"] == "second wording"
-    kept = [
-        record["value"] for run in (1, 2) for record in read_segment(light.night_dir / "archive" / f"seg-{run}.jsonl")
-    ]
+    kept = [record["value"] for run in (1, 2) for record in Segment(light.night_dir / "archive" / f"seg-{run}.jsonl")]
     assert sum("wording" in value for value in kept) == 2, "every version stays in the archive"
 
 

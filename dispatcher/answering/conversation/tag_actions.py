@@ -41,7 +41,7 @@ class TagActions:
             return
         acting = [tag for tag in parsed.tags if tag.kind is not tags.TagKind.PICTURE]
         refusal = self._rights.refusal(FORGETTING_OTHERS, task.in_group, task.user_id)
-        given = (task, turn.session, acting, turn.answered_at, refusal)
+        given = (task, turn.session, acting, turn.answered_at, refusal, turn.context.numbers)
         notes = list[str]()
         try:
             if any(tag.kind is tags.TagKind.FORGET for tag in acting):

@@ -60,12 +60,7 @@ _WORK = "_work"
 
 
 #: The kinds of memories, as a person reads them.
-KINDS = (
-    ("fact", "Facts"),
-    ("goal", "Goals"),
-    ("preference", "Preferences"),
-    ("completed_goal", "Completed goals"),
-)
+KINDS = (("fact", "Facts"), ("goal", "Goals"), ("preference", "Preferences"), ("completed_goal", "Completed goals"))
 
 
 @dataclass(frozen=True)

@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
 
 from dispatcher.chat_data.forget.archive_part import NightPart
-from dispatcher.chat_data.forget.places import places_lines
+from dispatcher.chat_data.forget.layers.claude import ClaudeLayer
+from dispatcher.chat_data.forget.layers.files import found_files
+from dispatcher.chat_data.forget.request import Scope
 from dispatcher.chat_data.forget.select import Selection
 from dispatcher.memory.store.whose import said_by
+from shared.config.settings import Settings
+from shared.release.retention import marks
 from shared.text.format import one_line, shorten, time_text, zoned_text
 
 #: How many texts are shown, and how many characters of each.
 SHOWN, CHARACTERS = 10, 120
+#: Names of each kind of places.
+SHOWN_NAMES = 10
 UNDONE = "This cannot be undone."
 
 
-def preview(
-    selection: Selection, night: NightPart, goes: dict[str, Any], stays: list[dict[str, str]]
-) -> dict[str, Any]:
-    """`goes`: what is removed whole (places.py); `stays`: what no command can remove."""
+def preview(selection: Selection, night: NightPart, stays: list[dict[str, str]]) -> dict[str, Any]:
+    """`stays`: what no command can remove."""
     turns = sorted(selection.turns.items(), key=lambda item: item[1][0])
     return {
         "asked": selection.scope.asked.to_json(),
@@ -41,7 +47,7 @@ def preview(
             "running": sum(bool(one.worker) for one in selection.tasks),
         },
         "layers": dict(selection.layers),
-        "places": goes,
+        "places": _places(night.settings, selection.scope, night),
         "archive": _archive(night),
         "stays": stays,
     }
@@ -72,7 +78,7 @@ def preview_text(shown: dict[str, Any], zone: ZoneInfo) -> str:
         for one in shown["memories"]
     ]
     lines += [f"  {layer:34} {number}" for layer, number in sorted(shown["layers"].items())]
-    lines += places_lines(shown["places"])
+    lines += _places_lines(shown["places"])
     tasks = shown["tasks"]
     lines.append(f"  tasks: {tasks['queued']} queued, {tasks['running']} being answered; they end without an answer")
     lines += [f"Archive: {shown['archive']}", UNDONE, "", "The receipt will name what no command can remove:"]
@@ -85,3 +91,38 @@ def _of(memory: dict[str, Any]) -> str:
 
 def _short(text: str) -> str:
     return shorten(one_line(text), CHARACTERS)
+
+
+def _places(settings: Settings, scope: Scope, night: NightPart) -> dict[str, Any]:
+    """What is removed whole. `releases`: run → its marks; `transcripts` and `files`: names; `mirror`: of the archive, or None."""
+    transcripts = ClaudeLayer(settings).find(scope.chats, scope.sessions, ())
+    return {
+        "releases": {str(run): some for run, some in marks(settings.hmem_memory_dir)[0].items() if scope.tombstones},
+        "now": night.archive_here and not night.later,
+        "transcripts": _names(transcripts, Path.home()),
+        "files": _names(found_files(settings, scope.chats), settings.hmem_state_dir),
+        "mirror": settings.archive_mirror if scope.tombstones else None,
+    }
+
+
+def _places_lines(found: dict[str, Any]) -> list[str]:
+    """Lines for people, in the format of the layers' lines."""
+    lines = []
+    if runs := found["releases"]:
+        marked = [f"{run} ({', '.join(some)})" if some else run for run, some in runs.items()]
+        when = "the night that runs now" if found["now"] else "the next night"
+        lines.append(
+            f"  {'releases':34} {len(runs)}: {', '.join(marked)}; {when} builds one without it, then these are removed"
+        )
+    for name, kind in (("claude: transcripts", "transcripts"), ("files", "files")):
+        if names := found[kind]:
+            more = f" and {len(names) - SHOWN_NAMES} more" if len(names) > SHOWN_NAMES else ""
+            lines.append(f"  {name:34} {len(names)}: {', '.join(names[:SHOWN_NAMES])}{more}")
+    if found["mirror"]:
+        lines.append(f"  {'mirror':34} {found['mirror']}: a copy of the archive, so it is erased there, too")
+    return lines
+
+
+def _names(paths: list[Path], base: Path) -> list[str]:
+    """Relative to `base` if inside it."""
+    return [os.path.relpath(path, base) if path.is_relative_to(base) else str(path) for path in paths]

@@ -20,12 +20,7 @@ RECEIPTS = "receipts"
 
 
 def receipt(
-    journal: Journal,
-    scan: dict[str, Any],
-    stays: list[dict[str, str]],
-    pending: list[str],
-    *,
-    accept: bool = False,
+    journal: Journal, scan: dict[str, Any], stays: list[dict[str, str]], pending: list[str], *, accept: bool = False
 ) -> dict[str, Any]:
     """`accept`: the owner has checked the places that the scan named."""
     scope = journal.scope

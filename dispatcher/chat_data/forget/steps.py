@@ -1,4 +1,4 @@
-"""The order of a forgetting. Each step may be repeated, so a resumed forgetting starts at the first one and changes nothing twice.
+"""The order of a forgetting (STEPS). Each step may be repeated, so a resumed forgetting starts at the first one and changes nothing twice.
 
 journal      the request, the tombstones and the pieces for the scan are durable (journal.py)
 hidden       the tombstones are in forgotten.jsonl: nothing covered is injected any more
@@ -14,6 +14,7 @@ receipt      then the journal is removed
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -24,7 +25,6 @@ from redis import Redis
 
 from dispatcher.chat_data.forget.archive_part import NightPart
 from dispatcher.chat_data.forget.journal import Journal, Journals
-from dispatcher.chat_data.forget.layers.caches import drop_caches
 from dispatcher.chat_data.forget.layers.claude import ClaudeLayer
 from dispatcher.chat_data.forget.layers.files import remove_files
 from dispatcher.chat_data.forget.layers.media import remove_kept, remove_media
@@ -44,6 +44,8 @@ from shared.system.faults import crash_point
 from shared.system.files import own_root
 from shared.system.keys.owner_key import Signing, open_signing
 from shared.system.keys.signing_key import signing_key
+from shared.system.processes import died_here
+from shared.system.steps import Step, StepRunner
 from shared.turns.records import Tombstone
 from shared.wire import keys
 
@@ -97,15 +99,9 @@ def open_context(settings: Settings, client: Redis, say: Say) -> Iterator[Forget
 def carry_out(context: ForgetContext, journal: Journal, *, accept: bool = False) -> dict[str, Any]:
     """Do all steps; returns the receipt. The journal remains if something is pending or was found, unless the owner accepts that."""
     work = ForgetRun(context, journal)
-    work.hide()
-    work.end_conversations()
-    for step in (work.empty_redis, work.empty_store, work.empty_claude, work.empty_files):
-        step()
-    pending = [*work.running, *filter(None, [work.night()]), *work.drop_caches()]
-    scan = work.scan()
-    pending += [COPY_LEFT.format(copy=copy) for copy in scan["copies"]]
+    work.run_all(STEPS)
     stays = what_stays(work.rewrite(), context.store, journal.scope.asked.kind, context.settings)
-    record = receipt(journal, scan, stays, pending, accept=accept)
+    record = receipt(journal, work.found, stays, work.pending, accept=accept)
     write_receipt(context.settings.hmem_state_dir, record)
     crash_point("forget:receipt")
     if record["complete"]:
@@ -123,20 +119,26 @@ def hide(context: ForgetContext, journal: Journal) -> None:
     ForgetRun(context, journal).hide()
 
 
-class ForgetRun:
-    """The steps of one forgetting."""
+class ForgetRun(StepRunner):
+    """The steps of one forgetting. `pending`: sentences that name what is not done; `found`: the scan's part of the receipt."""
 
     def __init__(self, context: ForgetContext, journal: Journal) -> None:
         self._context, self._journal, self._scope = context, journal, journal.scope
         self._forgotten = Forgotten(context.settings.hmem_state_dir)
-        self.running: list[str] = []
+        self.pending: list[str] = []
+        self.found: dict[str, Any] = {}
         self._proven = False
+
+    def commit(self, step: Step, result: Any, seconds: float) -> None:
+        """The counts so far."""
+        del result, seconds
+        self._context.journals.write(self._journal)
+        crash_point(f"forget:{step.name}")
 
     def hide(self) -> None:
         self._context.journals.write(self._journal)
         crash_point("forget:journal")
         self._add(self._scope.tombstones)
-        crash_point("forget:announced")
 
     def _add(self, tombstones: list[Tombstone]) -> None:
         """Without the owner's key they only hide; `hmem forget --resume` with the key adds them again."""
@@ -156,7 +158,6 @@ class ForgetRun:
         self._wait(meanwhile)
         self._cover_late(meanwhile)
         self._end_sessions()
-        self._done("ended")
 
     def _end_sessions(self) -> None:
         for chat_id in self._scope.chats:
@@ -168,7 +169,7 @@ class ForgetRun:
         self._context.say(f"{len(meanwhile)} task(s) of the chat are being answered; waiting for them to end.")
         left = self._context.tasks.wait(self._scope)
         self._count("redis: tasks", ended=len(meanwhile) - len(left))
-        self.running = [
+        self.pending += [
             f"task {one.task.task_id if one.task else '(unreadable)'} of chat {one.chat_id} is still being answered; run hmem forget --resume"
             for one in left
         ]
@@ -203,14 +204,12 @@ class ForgetRun:
         media = remove_media(context.settings, context.client, context.tasks, self._scope)
         self._count("files of messages", removed=media)
         self._count("redis: kept files of messages", removed=remove_kept(context.client, self._scope))
-        self._done("redis")
 
     def empty_store(self) -> None:
         if store := self._context.store:
             for name, number in store.remove(self._scope).items():
                 self._count(name, removed=number)
             hand_over(store.event_outbox, self._context.client)  # that they are gone, in the place of their last state
-        self._done("store")
 
     def empty_claude(self) -> None:
         client: Any = self._context.client
@@ -219,25 +218,21 @@ class ForgetRun:
         current = [raw.decode("utf-8", "replace") for raw in raws if raw]
         removed = ClaudeLayer(self._context.settings).remove(scope.chats, scope.sessions, current)
         self._count("claude: transcripts", removed=removed)
-        self._done("claude")
 
     def empty_files(self) -> None:
         self._count("files", removed=remove_files(self._context.settings, self._scope.chats))
-        self._done("files")
 
-    def night(self) -> str | None:
-        """Do the archive's part; returns why it is not done, or None."""
+    def erase_archive(self) -> None:
         context = self._context
         part = NightPart(context.settings, context.client, self._scope.tombstones, self._journal.later)
         before = release_runs(context.settings.hmem_memory_dir)
         failure = self._unsigned() or part.carry_out(context.say)
+        self.pending += filter(None, [failure])
         self._proven = failure is None
         if self._proven:
             remove_files(context.settings, [])  # copies of the old release's index
         self._count("archive", records=part.erased, files=part.erased_files)
         self._count("releases", removed=len(set(before) - set(release_runs(context.settings.hmem_memory_dir))))
-        self._done("night")
-        return failure
 
     def _unsigned(self) -> str | None:
         signing = self._context.signing
@@ -246,24 +241,21 @@ class ForgetRun:
         todo = "run hmem forget --resume as the user who has that key"
         return f"{signing.why_not}, so the night would only hide the turns; {todo}. {signing.way_on}".rstrip(" .")
 
-    def drop_caches(self) -> list[str]:
-        """Sentences that name the dispatchers which have not dropped their caches."""
+    def drop_caches(self) -> None:
         dropped, left = drop_caches(self._context.client, self._context.say)
         if dropped:
             self._journal.layers["caches of dispatchers"] = {"dropped": len(dropped)}
-        self._done("caches")
-        return [
+        self.pending += [
             f"the dispatcher {name} has not dropped its caches; restart it, then run hmem forget --resume"
             for name in left
         ]
 
-    def scan(self) -> dict[str, Any]:
+    def scan(self) -> None:
         context = self._context
         proof = Proof(context.settings, context.client, context.store, context.tasks, self._scope)
-        found = proof.search(self._journal.needles, archive=self._proven)
-        add_files(found, context.settings, context.client, self._scope, archive=self._proven)
-        crash_point("forget:scanned")
-        return found
+        self.found = proof.search(self._journal.needles, archive=self._proven)
+        add_files(self.found, context.settings, context.client, self._scope, archive=self._proven)
+        self.pending += [COPY_LEFT.format(copy=copy) for copy in self.found["copies"]]
 
     def rewrite(self) -> list[dict[str, str]]:
         """Rewrite Redis' own files and logs; returns those that were not rewritten."""
@@ -276,7 +268,47 @@ class ForgetRun:
         if any(numbers.values()):
             self._journal.count(layer, **numbers)
 
-    def _done(self, step: str) -> None:
-        """Make the counts so far durable."""
-        self._context.journals.write(self._journal)
-        crash_point(f"forget:{step}")
+
+STEPS = (
+    Step("announced", ForgetRun.hide),
+    Step("ended", ForgetRun.end_conversations),
+    Step("redis", ForgetRun.empty_redis),
+    Step("store", ForgetRun.empty_store),
+    Step("claude", ForgetRun.empty_claude),
+    Step("files", ForgetRun.empty_files),
+    Step("night", ForgetRun.erase_archive),
+    Step("caches", ForgetRun.drop_caches),
+    Step("scanned", ForgetRun.scan),
+)
+
+
+# ── The caches of running dispatchers: each drops them when it sees a new mark, and confirms this in its lease
+
+
+#: How long to wait for the dispatchers (three heartbeats), between two checks, and before a message about it. Seconds.
+DROPPING_SECONDS, LOOK_SECONDS, QUIET_SECONDS = 30.0, 0.2, 2.0
+
+
+def drop_caches(client: Redis, say: Any) -> tuple[list[str], list[str]]:
+    """Names of the dispatchers that have dropped their caches, and of those that have not within DROPPING_SECONDS."""
+    raise_mark(client)
+    waited, begun, reported = _alive(client), time.monotonic(), False
+    while True:
+        left = [name for name in waited if not (_dropped(client, name) or died_here(name))]
+        waiting = time.monotonic() - begun
+        if not left or waiting > DROPPING_SECONDS:
+            return [name for name in waited if _dropped(client, name)], left
+        if not reported and waiting > QUIET_SECONDS:
+            say(f"Waiting for {len(left)} dispatcher(s) to drop their caches.")
+            reported = True
+        time.sleep(LOOK_SECONDS)
+
+
+def _alive(client: Any) -> list[str]:
+    names = sorted(member.decode("utf-8", "replace") for member in client.smembers(keys.WORKERS))
+    return [name for name in names if client.exists(keys.lease(name))]
+
+
+def _dropped(client: Any, name: str) -> bool:
+    """Whether its lease has the current mark, which another `hmem forget` may have changed meanwhile."""
+    return bool(client.get(keys.lease(name)) == client.get(keys.FORGOTTEN))

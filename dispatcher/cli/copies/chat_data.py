@@ -191,7 +191,6 @@ def _begin(context: ForgetContext, asked: ForgetRequest, *, yes: bool, later: bo
     from dispatcher.chat_data.forget.archive_part import NightPart
     from dispatcher.chat_data.forget.journal import Journal
     from dispatcher.chat_data.forget.layers.redis_files import not_rewritten
-    from dispatcher.chat_data.forget.places import places
     from dispatcher.chat_data.forget.preview import preview, preview_text
     from dispatcher.chat_data.forget.receipt import what_stays
     from dispatcher.chat_data.forget.request import Scope
@@ -204,10 +203,7 @@ def _begin(context: ForgetContext, asked: ForgetRequest, *, yes: bool, later: bo
     if not yes:
         night = NightPart(context.settings, context.client, selection.scope.tombstones, later)
         shown = preview(
-            selection,
-            night,
-            places(context.settings, selection.scope, night),
-            what_stays(not_rewritten(context.settings), context.store, asked.kind, context.settings),
+            selection, night, what_stays(not_rewritten(context.settings), context.store, asked.kind, context.settings)
         )
         if json:
             print_json({"preview": shown, "done": False})

@@ -19,11 +19,9 @@ def decision(approval_id: str) -> str:
 KEYS = (
     Key(OPEN, "hash",
         "id → signed JSON of a question whether Claude may use a tool, and how it ended: {chat_id, user_id, task_id, tool, text, ends, "
-        "verdict, who, hmac}", "bot, dispatcher, owner", "bot, dispatcher", "none"),
-    Key(decision("{id}"), "string",
-        "its decision, signed: {verdict, chat_id, user_id, name, hmac}; the first one counts", "bot, dispatcher, owner", "bot, dispatcher", "1 h"),
-    Key(RECORDS, "list", "newest 1,000 such decisions: {at, id, chat_id, user_id, task_id, tool, input_sha256, input, decision, by, name}",
-        "dispatcher, owner", "none", "none"),
+        "verdict, who, hmac}", "none"),
+    Key(decision("{id}"), "string", "its decision, signed: {verdict, chat_id, user_id, name, hmac}; the first one counts", "1 h"),
+    Key(RECORDS, "list", "newest 1,000 such decisions: {at, id, chat_id, user_id, task_id, tool, input_sha256, input, decision, by, name}", "none"),
 )  # fmt: skip
 RIGHTS = {
     "bot": (

@@ -7,16 +7,16 @@ model's (SUMMARY_MODEL), if that answers.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import date, datetime, timedelta
 from datetime import time as clock
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
 import structlog
 
 from dispatcher.features.digest.settings import DigestSettings
-from dispatcher.memory.dates.reminders import TURNS_LOOKED_AT, language_of_reminder, when_text
+from dispatcher.memory.dates.reminders import TURNS_LOOKED_AT, language_of_reminder
 from dispatcher.memory.day.history import look_back
 from dispatcher.memory.store.whose import said_text
 from shared.config.settings import Settings
@@ -24,6 +24,8 @@ from shared.errors import HmemError, ReleaseRefused
 from shared.search.history import HistoryQuery
 from shared.text.dates.calendar_days import end_of_day, instant, midnight
 from shared.text.format import one_line, shorten
+from shared.text.translations import later, speaking, tr
+from shared.text.translations.dates import day_shown, long_date_with_weekday
 
 if TYPE_CHECKING:
     from dispatcher.memory.day.memory import DayMemory
@@ -49,38 +51,8 @@ PROMPT = (
 _TIMED = re.compile(r"(?:[-*•]\s*)?((?:[01]?[0-9]|2[0-3]):[0-5][0-9])[:\s–-]+(\S.*)")
 
 
-class _Words(NamedTuple):
-    """`yesterday` takes {date}, `more` {count}."""
-
-    yesterday: str
-    due: str
-    new: str
-    more: str
-    closing: str
-
-
-_WORDS: Mapping[str, _Words] = {
-    "en": _Words(
-        "Yesterday, {date}:", "Due:", "New in my memory:", "and {count} more",
-        "Reply to correct a fact. /memory shows all of them, /digest off ends this message.",
-    ),
-    "de": _Words(
-        "Gestern, {date}:", "Fällig:", "Neu in meinem Gedächtnis:", "und {count} weitere",
-        "Antworte, um etwas zu berichtigen. /memory zeigt alles, /digest off beendet diese Nachricht.",
-    ),
-    "fr": _Words(
-        "Hier, {date} :", "À échéance :", "Nouveau dans ma mémoire :", "et {count} de plus",
-        "Répondez pour corriger une information. /memory montre tout, /digest off arrête ce message.",
-    ),
-    "es": _Words(
-        "Ayer, {date}:", "Vence:", "Nuevo en mi memoria:", "y {count} más",
-        "Responde para corregir un dato. /memory lo muestra todo, /digest off termina este mensaje.",
-    ),
-    "ru": _Words(
-        "Вчера, {date}:", "Сроки:", "Новое в моей памяти:", "и ещё {count}",
-        "Ответьте, чтобы исправить факт. /memory показывает всё, /digest off отключает это сообщение.",
-    ),
-}  # fmt: skip
+#: Closes a digest.
+CLOSING = later("Reply to correct a fact. /memory shows all of them, /digest off ends this message.")
 
 
 def digest_text(
@@ -99,15 +71,16 @@ def digest_text(
     since = instant(max(since_day, today - timedelta(MOST_DAYS)), report_at, zone)
     goals, new = _due(memories, since, end_of_day(today + timedelta(1), zone)), _new(memories, since)
     language = language_of_reminder("", [one.content for one in turns if one.role == "user"][-TURNS_LOOKED_AT:])
-    words = _WORDS[language]
-    date_said = when_text(end_of_day(yesterday, zone), now, zone, language)
-    parts = [
-        _part(words.yesterday.format(date=date_said), _yesterday(turns, settings), words),
-        _part(words.due, [_goal(one, now, zone, language) for one in goals], words, GOALS),
-        _part(words.new, [shorten(one_line(said_text(one)), LINE_CHARACTERS) for one in new], words, MEMORIES),
-    ]
-    found = [part for part in parts if part]
-    return "\n\n".join([*found, words.closing]) if found else None
+    with speaking(language):
+        parts = [
+            _part(tr("Yesterday, {date}:").format(date=long_date_with_weekday(yesterday)), _yesterday(turns, settings)),
+            _part(tr("Due:"), [_goal(one, now, zone) for one in goals], GOALS),
+            _part(
+                tr("New in my memory:"), [shorten(one_line(said_text(one)), LINE_CHARACTERS) for one in new], MEMORIES
+            ),
+        ]
+        found = [part for part in parts if part]
+        return "\n\n".join([*found, tr(CLOSING)]) if found else None
 
 
 def _said(day: DayMemory, release: OpenRelease | None, chat_id: str, since: float, until: float) -> Sequence[Turn]:
@@ -135,16 +108,16 @@ def _new(memories: Sequence[Memory], since: float) -> list[Memory]:
     return [one for one in memories if one.created >= since and one.type != "completed_goal"]
 
 
-def _goal(goal: Memory, now: float, zone: ZoneInfo, language: str) -> str:
+def _goal(goal: Memory, now: float, zone: ZoneInfo) -> str:
     text = shorten(one_line(said_text(goal)), LINE_CHARACTERS)
-    return f"{text} – {when_text(goal.deadline, now, zone, language)}" if goal.deadline is not None else text
+    return f"{text} – {day_shown(goal.deadline, now, zone)}" if goal.deadline is not None else text
 
 
-def _part(title: str, lines: Sequence[str], words: _Words, most: int = YESTERDAY_LINES) -> str:
+def _part(title: str, lines: Sequence[str], most: int = YESTERDAY_LINES) -> str:
     if not lines:
         return ""
     left = len(lines) - most
-    more = [words.more.format(count=left)] if left > 0 else []
+    more = [tr("and {count} more").format(count=left)] if left > 0 else []
     return "\n".join([title, *(f"• {line}" for line in [*lines[:most], *more])])
 
 

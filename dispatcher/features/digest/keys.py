@@ -13,13 +13,12 @@ CLAUDE_ERRORS = "hcli:mem:claude"
 DIGESTS = "hcli:mem:digests"
 
 KEYS = (
-    Key(ALARMS, "hash", "alarm → JSON {since, sent, well}: since when it lasts, when the owner was last told, since when all is well",
-        "dispatcher", "dispatcher", "none"),
+    Key(ALARMS, "hash", "alarm → JSON {since, sent, well}: since when it lasts, when the owner was last told, since when all is well", "none"),
     Key(MORNING, "hash",
-        "report → day of the last morning report; heartbeat → night that HEARTBEAT_URL was told of; …-until: the dispatcher that does it now",
-        "dispatcher", "dispatcher", "none"),
-    Key(CLAUDE_ERRORS, "hash", "first, last → times of the errors since Claude's last answer, in POSIX seconds", "dispatcher", "dispatcher", "none"),
-    Key(DIGESTS, "hash", "chat id → day of its last digest, for each chat that wants one", "dispatcher, owner", "dispatcher, night", "none"),
+        "report → day of the last morning report; heartbeat → night that HEARTBEAT_URL was told of; …-until: the dispatcher that does it "
+        "now", "none"),
+    Key(CLAUDE_ERRORS, "hash", "first, last → times of the errors since Claude's last answer, in POSIX seconds", "none"),
+    Key(DIGESTS, "hash", "chat id → day of its last digest, for each chat that wants one", "none"),
 )  # fmt: skip
 RIGHTS = {
     "dispatcher": (

@@ -20,7 +20,7 @@ from uuid import uuid4
 import structlog
 
 from dispatcher.answering.turn import ForClaude, TurnInProgress
-from dispatcher.claude.client import cli_environment
+from dispatcher.claude.environment import cli_environment
 from dispatcher.claude.relay.relayed import config_of, listen
 from dispatcher.features.mcp.settings import McpSettings
 from shared.config.credentials import DESCRIPTOR, VARIABLE, by_pipe

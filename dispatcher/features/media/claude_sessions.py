@@ -20,7 +20,7 @@ from typing import IO, Any
 import orjson
 import structlog
 
-from dispatcher.claude.client import cli_environment
+from dispatcher.claude.environment import cli_environment
 from dispatcher.claude.reply import SESSION_ID
 from shared.config.settings import Settings
 from shared.system.faults import crash_point

@@ -9,8 +9,7 @@ PREFIX = "hcli:mem:scheduled:"
 TTL_SECONDS = 2 * 86_400
 
 KEYS = (
-    Key("hcli:mem:scheduled:{day}:{chat_id}", "string",
-        "how many scheduled questions the chat has asked on a day in its zone", "dispatcher, owner", "dispatcher", "2 days"),
+    Key("hcli:mem:scheduled:{day}:{chat_id}", "string", "how many scheduled questions the chat has asked on a day in its zone", "2 days"),
 )  # fmt: skip
 RIGHTS = {
     "dispatcher": (both("INCR EXPIRE", f"{PREFIX}*", why="counts the scheduled questions of a chat's day"),),

@@ -13,8 +13,7 @@ TTL_SECONDS = 32 * 86_400
 
 KEYS = (
     Key("hcli:mem:stats:{day}:{chat_id}", "hash",
-        "counters of a chat on a day in CHAT_TIMEZONE; chat 0, which does not exist, has those of all chats",
-        "dispatcher, owner", "dispatcher", "32 d"),
+        "counters of a chat on a day in CHAT_TIMEZONE; chat 0, which does not exist, has those of all chats", "32 d"),
 )  # fmt: skip
 RIGHTS = {
     "dispatcher": (

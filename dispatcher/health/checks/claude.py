@@ -12,7 +12,7 @@ from typing import Any
 
 import orjson
 
-from dispatcher.claude.client import cli_environment, find_cli
+from dispatcher.claude.environment import cli_environment, find_cli
 from dispatcher.health.findings import Fault, Finding, Setup, ok, problem, skipped
 from shared.config.packages import TESTED_CLAUDE, how_to_get_claude
 from shared.errors import ClaudeUnavailable

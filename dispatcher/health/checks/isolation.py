@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from dispatcher.claude.client import cli_environment, find_cli
+from dispatcher.claude.environment import cli_environment, find_cli
 from dispatcher.claude.sandbox import Walls
 from dispatcher.health.findings import Finding, Setup, ok, warning
 from shared.config.credentials import variables_set

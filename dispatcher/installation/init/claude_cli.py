@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from dispatcher.claude.client import find_cli
+from dispatcher.claude.environment import find_cli
 from dispatcher.installation import environment
 from dispatcher.installation.init.context import InitContext
 from dispatcher.installation.layout import Layout
@@ -75,8 +75,8 @@ def _install(installation: InitContext) -> None:
     installation.make_directory(target, 0o755)
     how: dict[str, Any] = {"umask": 0o022, "cwd": target, "env": environment.for_installers()}
     remedy = "Check the network (and proxy settings), or install the CLI by hand and set CLAUDE_BIN; then run hmem init again."
-    with installation.terminal.busy("Installing the Claude CLI (360 MB)") as show:
-        npm = shutil.which("npm") or _npm(target, remedy, show, how)
+    with installation.terminal.busy("Installing the Claude CLI (360 MB)"):
+        npm = shutil.which("npm") or _npm(target, remedy, how)
         path = f"{Path(npm).parent}{os.pathsep}{environment.variable('PATH')}"
         command = [npm, "install", "--no-fund", "--no-audit", "--prefix", str(target), f"{CLI_PACKAGE}@{TESTED_CLAUDE}"]
         run(
@@ -84,24 +84,16 @@ def _install(installation: InitContext) -> None:
             "Installing the Claude CLI",
             remedy,
             seconds=DOWNLOAD_SECONDS,
-            show=show,
             **{**how, "env": environment.for_installers(PATH=path)},
         )
 
 
-def _npm(target: Path, remedy: str, show: Any, how: dict[str, Any]) -> str:
+def _npm(target: Path, remedy: str, how: dict[str, Any]) -> str:
     """npm in a virtual environment of its own, beside the CLI."""
     place = target / "npm"
-    run(
-        [sys.executable, "-m", "venv", str(place)],
-        "Making room for npm",
-        remedy,
-        seconds=DOWNLOAD_SECONDS,
-        show=show,
-        **how,
-    )
+    run([sys.executable, "-m", "venv", str(place)], "Making room for npm", remedy, seconds=DOWNLOAD_SECONDS, **how)
     command = [str(place / "bin" / "python"), "-m", "pip", "install", "--disable-pip-version-check", NPM_PACKAGE]
-    run(command, "Installing npm", remedy, seconds=DOWNLOAD_SECONDS, show=show, **how)
+    run(command, "Installing npm", remedy, seconds=DOWNLOAD_SECONDS, **how)
     return str(place / "bin" / "npm")
 
 

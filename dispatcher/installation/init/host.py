@@ -43,17 +43,10 @@ def install_packages(installation: InitContext) -> str:
         installation.journal.add("package", package)
     new_redis = PACKAGES["redis-server"] in missing and systemd_runs() and not _redis_service()
     how: dict[str, Any] = {"env": environment.for_installers(DEBIAN_FRONTEND="noninteractive"), "umask": 0o022}
-    with installation.terminal.busy(f"Installing {', '.join(missing)}") as show:
+    with installation.terminal.busy(f"Installing {', '.join(missing)}"):
         if not _lists_are_there():
-            run(
-                [*root, "apt-get", "update"],
-                "Updating the package lists",
-                by_hand,
-                seconds=DOWNLOAD_SECONDS,
-                show=show,
-                **how,
-            )
-        run([*root, *command], f"Installing {', '.join(missing)}", by_hand, seconds=DOWNLOAD_SECONDS, show=show, **how)
+            run([*root, "apt-get", "update"], "Updating the package lists", by_hand, seconds=DOWNLOAD_SECONDS, **how)
+        run([*root, *command], f"Installing {', '.join(missing)}", by_hand, seconds=DOWNLOAD_SECONDS, **how)
     if new_redis:  # Debian starts it, and nobody uses that one: ours has a password, and other settings
         subprocess.run([*root, "systemctl", "disable", "--now", _REDIS_SERVICE], capture_output=True, check=False)
     return f"installed {', '.join(missing)}"

@@ -9,8 +9,8 @@ import json
 import shutil
 import subprocess
 import time
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Mapping
+from typing import Any
 
 from dispatcher.installation import environment
 from dispatcher.installation.init import claude_cli, host, redis_server, telegram_bot
@@ -25,17 +25,11 @@ from shared.embedding.open import is_made_here, make_model
 from shared.errors import InstallationIncomplete
 from shared.system.archive_folder import archive_files
 from shared.system.command import translate
+from shared.system.steps import Step, StepRunner
 
 #: Seconds that dispatcher and bot may take to start, and Claude to answer the first message.
 START_SECONDS, ANSWER_SECONDS = 90.0, 90.0
 NIGHT_SECONDS = 4 * 3600.0
-
-
-class SetupStep(NamedTuple):
-    """`run` returns what it did, for the step's line."""
-
-    name: str
-    run: Callable[[InitContext], str]
 
 
 def install(installation: InitContext) -> int:
@@ -58,24 +52,28 @@ def install(installation: InitContext) -> int:
             return 0
     shared = 0o755 if installation.layout.day_user else 0o700
     installation.make_directory(installation.layout.config, shared)  # the journal is in it
-    for step in STEPS:
-        carry_out(installation, step)
+    Installation(installation).run_all(STEPS)
     return _examine(installation)
 
 
-def carry_out(installation: InitContext, step: SetupStep) -> None:
-    began = time.monotonic()
-    try:
-        outcome = step.run(installation)
-    except Exception as error:
-        ours = translate(error)
-        if ours is None:
-            raise
-        installation.terminal.failed(step.name, str(ours))
-        raise InstallationIncomplete(
-            f"hmem init stopped at {step.name}. Do what its line says, then run hmem init again: it goes on from there."
-        ) from error
-    installation.terminal.done(step.name, outcome, time.monotonic() - began)
+class Installation(StepRunner):
+    """A line for each step, with what it returned."""
+
+    def __init__(self, context: InitContext) -> None:
+        self._context = context
+
+    def carry_out(self, step: Step) -> Any:
+        return step.run(self._context)
+
+    def commit(self, step: Step, result: Any, seconds: float) -> None:
+        self._context.terminal.done(step.name, result, seconds)
+
+    def failed(self, step: Step, error: Exception) -> None:
+        if ours := translate(error):
+            self._context.terminal.failed(step.name, str(ours))
+            raise InstallationIncomplete(
+                f"hmem init stopped at {step.name}. Do what its line says, then run hmem init again: it goes on from there."
+            ) from error
 
 
 def _show_plan(installation: InitContext, redis: str) -> None:
@@ -181,9 +179,8 @@ def _services(installation: InitContext) -> str:
 def _wait_for_programs(installation: InitContext, manager: ServiceManager) -> None:
     """Until a dispatcher and the bot are at work in Redis."""
     end = time.monotonic() + START_SECONDS
-    with installation.terminal.busy("Starting dispatcher and bot") as show:
+    with installation.terminal.busy("Starting dispatcher and bot"):
         while True:
-            show("")
             state = status_of(installation)
             if state.get("workers") and state.get("bot"):
                 return
@@ -217,9 +214,9 @@ def _first_night(installation: InitContext) -> str:
     archive, command = installation.settings().hmem_night_dir / "archive", [str(BINARIES / "hmem-night"), "run"]
     if archive_files(archive):  # of this host before Redis was lost, or a copy that was put there
         command = [str(BINARIES / "hmem"), "restore", str(archive)]
-    with installation.terminal.busy("Running a first night") as show:
+    with installation.terminal.busy("Running a first night"):
         said = run(
-            command, "The first night", "hmem-night status shows more.", seconds=NIGHT_SECONDS, show=show, **how_ours_run(installation)
+            command, "The first night", "hmem-night status shows more.", seconds=NIGHT_SECONDS, **how_ours_run(installation)
         )  # fmt: skip
     return said.strip().splitlines()[-1] if said.strip() else "ended well"
 
@@ -227,9 +224,8 @@ def _first_night(installation: InitContext) -> str:
 def _wait_for_answer(installation: InitContext) -> None:
     """The first message is being answered: let the night have it. It is no failure if that takes longer."""
     end = time.monotonic() + ANSWER_SECONDS
-    with installation.terminal.busy("Waiting for the first answer") as show:
+    with installation.terminal.busy("Waiting for the first answer"):
         while time.monotonic() < end and not status_of(installation).get("turns_waiting"):
-            show("")
             time.sleep(1.0)
 
 
@@ -286,16 +282,17 @@ def how_ours_run(installation: InitContext) -> dict[str, Any]:
     return {"env": {**environment.clean(own=True), "HMEM_CONFIG": str(installation.layout.settings_file)}, "cwd": "/"}
 
 
-STEPS: Sequence[SetupStep] = (
-    SetupStep("accounts", host.create_accounts),
-    SetupStep("directories", _directories),
-    SetupStep("packages", host.install_packages),
-    SetupStep("model", _model),
-    SetupStep("redis", _redis),
-    SetupStep("claude", claude_cli.provide_claude),
-    SetupStep("login", claude_cli.log_in),
-    SetupStep("settings", _settings),
-    SetupStep("services", _services),
-    SetupStep("message", _greet),
-    SetupStep("first night", _first_night),
+#: Each returns what it did, for its line.
+STEPS: tuple[Step, ...] = (
+    Step("accounts", host.create_accounts),
+    Step("directories", _directories),
+    Step("packages", host.install_packages),
+    Step("model", _model),
+    Step("redis", _redis),
+    Step("claude", claude_cli.provide_claude),
+    Step("login", claude_cli.log_in),
+    Step("settings", _settings),
+    Step("services", _services),
+    Step("message", _greet),
+    Step("first night", _first_night),
 )

@@ -45,12 +45,11 @@ def prove_token(settings: Settings) -> str:
 
 def wait_for_hello(installation: InitContext, bot: str, code: str) -> Hello:
     """The first message of a private chat that holds this number. It is not confirmed to Telegram, so the bot answers it as soon as it runs."""
-    with installation.terminal.busy("Waiting for your message") as show:
+    with installation.terminal.busy("Waiting for your message"):
 
         async def ask(telegram: Any) -> Hello:
             end, failed = time.monotonic() + HELLO_SECONDS, 0
             while time.monotonic() < end:
-                show("")
                 updates, failed = await _updates(telegram, failed)
                 if updates:  # those that are waiting come at once, again and again
                     await asyncio.sleep(1.0)

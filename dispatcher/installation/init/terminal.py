@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import sys
 import textwrap
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from rich.console import Console
 from rich.markup import escape
+from rich.progress import Progress, SpinnerColumn, TimeElapsedColumn
 
 from dispatcher.installation import environment
 from shared.errors import InstallationIncomplete
@@ -60,19 +60,14 @@ class Terminal:
         self._console.print(f"[{colour}]{mark}[/{colour}] {escape(name):{NAME_WIDTH}} {escape(text)}")
 
     @contextmanager
-    def busy(self, what: str) -> Iterator[Callable[[str], None]]:
-        """While something runs: what it is, for how long already, and its last line (by the function that this yields)."""
-        if not self._console.is_terminal:
-            yield lambda _line: None
-            return
-        began = time.monotonic()
-        with self._console.status(escape(what)) as status:
-
-            def show(line: str) -> None:
-                passed = int(time.monotonic() - began)
-                status.update(f"{escape(what)} [dim]{passed // 60}:{passed % 60:02} {escape(line[-60:])}[/dim]")
-
-            yield show
+    def busy(self, what: str) -> Iterator[None]:
+        """While something runs: what it is, and for how long already; on a terminal only."""
+        columns = SpinnerColumn(), "{task.description}", TimeElapsedColumn()
+        with Progress(
+            *columns, console=self._console, transient=True, disable=not self._console.is_terminal
+        ) as progress:
+            progress.add_task(escape(what), total=None)
+            yield
 
     def ask(
         self, question: str, default: str, check: Callable[[str], str], *, given: str = "", secret: bool = False

@@ -31,9 +31,11 @@ log = structlog.get_logger()
 
 #: How many memories are shown because they bear on the message, in addition to the profile.
 RELEVANT = 5
+#: Stands below two notes, the newer of which was made within a day.
+ALIKE = "- {one} and {other} are much alike: does {other} replace {one}?"
 #: The longest message that is read as a question about days to come: reading a pasted page for dates takes milliseconds.
 QUESTION_CHARACTERS = 400
-#: How long the summary of a session is shown as an earlier conversation. Seconds.
+#: How long the summary of a session is shown as an earlier conversation, and a note is news. Seconds.
 EARLIER_SECONDS = 86_400.0
 
 
@@ -136,9 +138,14 @@ class ContextReader:
             due = [one for one in known.memories if one.memory_id not in there and _is_due(one, days, zone)]
             found = [*due, *(one for one in found if one not in due)][: 2 * RELEVANT]
             reminders = self._reminders(request, days, zone)
+        alike = list[str]()
+        for news in [one for one in known.memories if one.created >= now - EARLIER_SECONDS]:
+            if (news.memory_id in there or news in found) and (like := self._remembering.nearest(known, news)):
+                alike.append(ALIKE.format(one=like.number, other=news.number))
+                found += [] if like.memory_id in there or like in found else [like]
         if found and request.count_access:  # in the background, because it writes to the disk
             self._counting.submit(self._count, chat_id, [memory.memory_id for memory in found], now)
-        return profile, "\n".join(filter(None, (*reminders, noted_text(found, labels, now, zone))))
+        return profile, "\n".join(filter(None, (*reminders, noted_text(found, labels, now, zone), *alike)))
 
     def _reminders(self, request: ContextRequest, days: Sequence[Span], zone: ZoneInfo) -> list[str]:
         """The reminders and scheduled questions of these days, the next to come first."""

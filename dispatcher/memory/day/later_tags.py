@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple
 
 from dispatcher.memory.typed.tags import Tag, TagKind
@@ -10,16 +10,20 @@ from shared.turns.records import Task, chat_id_of, dumps, task_id_of, timestamp_
 
 
 class LaterTags(NamedTuple):
-    """The tags of an answer given at `said_at` (POSIX seconds). `refusal`: why the person may have only their own memories forgotten, "" if any."""
+    """The tags of an answer given at `said_at` (POSIX seconds). `refusal`: why the person may have only their own memories forgotten, "" if any;
+    `shown`: numbers of the memories that the model had before it."""
 
     task: Task
     session: str
     tags: list[Tag]
     said_at: float
     refusal: str = ""
+    shown: frozenset[int] = frozenset()
 
 
-def later_tags(task: Task, session: str, tags: Sequence[Tag], now: float, refusal: str = "") -> bytes:
+def later_tags(
+    task: Task, session: str, tags: Sequence[Tag], now: float, refusal: str = "", shown: Collection[int] = ()
+) -> bytes:
     """Tags as `hcli:mem:tags` stores them."""
     record = {
         "task_id": task.task_id,
@@ -28,10 +32,8 @@ def later_tags(task: Task, session: str, tags: Sequence[Tag], now: float, refusa
         "name": task.name,
         "session": session,
         "said_at": now,
-        "tags": [
-            {"number": t.number, "kind": t.kind.value, "text": t.text, "deadline": t.deadline, "priority": t.priority}
-            for t in tags
-        ],
+        "tags": [{"number": t.number, "kind": t.kind.value, "text": t.text, "options": dict(t.options)} for t in tags],
+        "shown": sorted(shown),
     }
     return dumps(record | ({"refusal": refusal} if refusal else {}))
 
@@ -47,8 +49,9 @@ def parse_later(record: dict[str, Any]) -> LaterTags:
         name=name if isinstance(name, str) else None,
     )
     tags = [
-        Tag(int(t["number"]), TagKind(t["kind"]), str(t["text"]), t["deadline"], int(t.get("priority", 0)))
+        Tag(int(t["number"]), TagKind(t["kind"]), str(t["text"]), {str(k): str(v) for k, v in t["options"].items()})
         for t in record["tags"]
     ]
+    shown = frozenset(map(int, record.get("shown", ())))
     session, said_at = str(record["session"]), timestamp_of(record["said_at"])
-    return LaterTags(task, session, tags, said_at, str(record.get("refusal", "")))
+    return LaterTags(task, session, tags, said_at, str(record.get("refusal", "")), shown)

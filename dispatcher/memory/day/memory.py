@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from dispatcher.memory.store.summaries import Summaries
     from dispatcher.memory.store.turns import Turns
     from dispatcher.memory.today import DayTurns
-    from dispatcher.memory.typed.actions import Acting
+    from dispatcher.memory.typed.acting_on_tags import TagActing
     from dispatcher.memory.typed.memories import Remembering
     from dispatcher.memory.withholding import TurnTexts
     from dispatcher.releases.served import ReadRelease
@@ -174,10 +174,10 @@ class DayMemory:
         return TurnTexts(self.turns, self._read_release)
 
     @cached_property
-    def acting(self) -> Acting:
-        from dispatcher.memory.typed.actions import Acting
+    def acting(self) -> TagActing:
+        from dispatcher.memory.typed.acting_on_tags import TagActing
 
-        return Acting(
+        return TagActing(
             self.memories,
             self.actions,
             self.remembering,

@@ -13,7 +13,8 @@ from shared.turns.records import Task, Tombstone
 
 if TYPE_CHECKING:
     from dispatcher.memory.store.memories import Memory
-    from dispatcher.memory.typed.actions import Acted, Acting, Outcome
+    from dispatcher.memory.typed.acting_on_tags import Acted, TagActing
+    from dispatcher.memory.typed.actions import Outcome
     from dispatcher.memory.typed.memories import Remembering
     from dispatcher.memory.typed.pages import MemoryEntry, MemoryPage
     from dispatcher.memory.withholding import TurnTexts
@@ -31,7 +32,7 @@ class MemoryRequests:
         self,
         stores: DayStores,
         remembering: Remembering,
-        acting: Acting,
+        acting: TagActing,
         forgotten: Forgotten,
         texts: TurnTexts,
         zone_of: Callable[[str], ZoneInfo],
@@ -39,13 +40,22 @@ class MemoryRequests:
         self._stores, self._remembering, self._acting = stores, remembering, acting
         self._forgotten, self._texts, self._zone_of = forgotten, texts, zone_of
 
-    def act(self, task: Task, session: str, tags: Sequence[Any], now: float, refusal: str = "") -> Acted:
-        """Act on an answer's tags, each once. Tags of an erased exchange are ignored. `refusal`: why what others said is not forgotten."""
-        from dispatcher.memory.typed.actions import Acted
+    def act(
+        self,
+        task: Task,
+        session: str,
+        tags: Sequence[Any],
+        now: float,
+        refusal: str = "",
+        shown: frozenset[int] = frozenset(),
+    ) -> Acted:
+        """Act on an answer's tags, each once. Tags of an erased exchange are ignored. `refusal`: why what others said is not forgotten; `shown`: the
+        numbers of memories that the model had before it."""
+        from dispatcher.memory.typed.acting_on_tags import Acted
 
         acted = Acted()
         if not self._forgotten.erased(task, now):
-            acted = self._acting.on_tags(task, session, tags, now, refusal)
+            acted = self._acting.on_tags(task, session, tags, now, refusal, shown)
         if self._forgotten.erased(task, now):  # before, or meanwhile
             self._forget_made_by(task)
         if acted.forgotten:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from shared.turns.records import Task
 
 
-def speaker_of(task: Task) -> dict[str, str | None]:
+def speaker_of(task: Task) -> dict[str, Any]:
     """The fields of a memory that say who said it; none in a private chat, and for who writes in the name of a group or a channel."""
     if not task.in_group or task.user_id is None or not is_person(task.user_id):
         return {}

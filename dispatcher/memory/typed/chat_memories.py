@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import string
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
@@ -14,7 +15,10 @@ from dispatcher.memory.relevance import content_roots, text_roots
 if TYPE_CHECKING:
     from dispatcher.memory.store.memories import Memory
     from shared.embedding.models import Vectors
+    from shared.turns.records import Tombstone
 
+#: The id of a memory's tombstone (dispatcher/memory/typed/actions.py) has the memory's.
+_MARK = re.compile(r"f\d+-([0-9a-f]{16})-")
 #: Single letters are not words: "what's" leaves an "s".
 _LETTERS = frozenset(string.ascii_lowercase)
 
@@ -100,3 +104,9 @@ class ChatMemories:
     def index(self) -> MemoryWords:
         """The words by which `every` memory is found."""
         return MemoryWords(" ".join(memory.texts) for memory in self.every)
+
+
+def marks_of(tombstones: Iterable[Tombstone]) -> frozenset[str]:
+    """Uids of forgotten memories."""
+    found = (_MARK.match(tombstone.tombstone_id) for tombstone in tombstones)
+    return frozenset(match[1] for match in found if match)

@@ -1,25 +1,26 @@
 """Typed memories: what people asked to remember (facts, goals, preferences), found by meaning and by words, and shown in every prompt.
 
 It uses the table of memories (store/memories.py), the day's embedder and two pure rules: relevance (relevance.py) for what is injected, and the
-match of a search text for `[DONE:]` and `[FORGET:]`, which acts on a memory only if the match is unambiguous.
+match of a search text (matching.py) for `[DONE:]` and `[FORGET:]`.
 """
 
 from __future__ import annotations
 
 import math
-import re
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from cachetools import LRUCache
 
 from dispatcher.memory.embedder import packed, unpacked
-from dispatcher.memory.relevance import Relevance, coverage, relevance
-from dispatcher.memory.typed.chat_memories import ChatMemories
+from dispatcher.memory.relevance import Relevance, relevance
+from dispatcher.memory.typed.chat_memories import ChatMemories, marks_of
+from dispatcher.memory.typed.matching import MemoryMatch, clause_of, matching
 from shared.embedding.known_models import likeness
 
 if TYPE_CHECKING:
@@ -28,9 +29,9 @@ if TYPE_CHECKING:
     from dispatcher.memory.embedder import DayEmbedder
     from dispatcher.memory.store.memories import Memories, Memory, MemoryType
     from dispatcher.memory.tombstones import Forgotten
-    from dispatcher.memory.typed.judging import Draft, Verdict
+    from dispatcher.memory.typed.duplicates import Verdict
+    from dispatcher.memory.typed.list_import import Draft
     from shared.embedding.models import Vectors
-    from shared.turns.records import Tombstone
 
 #: Figures of 40 invented memories of one person, with the shipped model.
 #:
@@ -40,34 +41,16 @@ SHOWN_LIKENESS = 0.25
 #: The share of a message's words (by rarity) from which a memory is shown: together with vectors, where it shows nothing more for the 40 messages
 #: without a relevant memory (0.25: 2 % more), and without vectors: 33 % of the messages with a relevant memory, and 15 % of those without.
 SHOWN_WORDS, SHOWN_WORDS_ALONE = 0.5, 0.15
-#: A search text matches a memory from this score on (0 to 1, half by words, half by meaning), if no other is within the margin. All of 21
-#: unambiguous texts match their memory and no other; 4 ambiguous and 5 wrong ones change nothing; the same from 0.40 to 0.45, with any margin from
-#: 0.05 to 0.20. At 0.35 an ambiguous one acts, at 0.50 an unambiguous one matches nothing.
-MATCHED, MARGIN = 0.45, 0.12
-#: The same by words alone, without vectors: 15 of the 21, none wrong. At 0.50 it is 20, but "the guitar" completes another plan to learn.
-MATCHED_BY_WORDS = 0.6
-#: How many memories are named when a match is ambiguous.
-MOST_CANDIDATES = 5
-#: The id of a memory's tombstone (dispatcher/memory/typed/actions.py) has the memory's.
-_MARK = re.compile(r"f\d+-([0-9a-f]{16})-")
 #: Memories of a chat that are read for a prompt; chats in the cache (the most recently used), and memories in the cache (4 kB each).
 MOST_READ, CHATS_KEPT, MEMORIES_KEPT = 10_000, 256, 20_000
-
-
-@dataclass(frozen=True)
-class MemoryMatch:
-    """Memories that match a search text, best first; `clear` if only the first matches. `stored` is the store's revision that was searched."""
-
-    memories: Sequence[Memory]
-    clear: bool
-    stored: str
 
 
 @dataclass(frozen=True)
 class Addition:
     """What to write to remember a text, planned on the store's revision `stored`.
 
-    `same` is a memory that already says it: it is reinforced, or replaced by `made` if `replaces`. `corrected` are superseded.
+    `same` is a memory that already says it: it is reinforced, or replaced by `made` if `replaces`. `corrected` are superseded; `near` may be about
+    the same.
     """
 
     stored: str
@@ -76,6 +59,7 @@ class Addition:
     replaces: bool
     verbatim: bool = False
     corrected: tuple[Memory, ...] = ()
+    near: Memory | None = None
 
 
 class GroundMoved(Exception):
@@ -97,20 +81,23 @@ class Remembering:
             with suppress(GroundMoved), self._store.transaction() as connection:
                 return self.carry_out(planned, connection)
 
-    def plan(self, chat_id: str, kind: MemoryType, text: str, *, now: float, **more: Any) -> Addition:
-        """What to write to remember a text; `more` are further columns. It calls the embedder, so never call it within a transaction.
+    def plan(
+        self, chat_id: str, kind: MemoryType, text: str, *, now: float, replaced: Memory | None = None, **more: Any
+    ) -> Addition:
+        """What to write to remember a text in the place of `replaced`; `more` are further columns. It calls the embedder, so never call it within a
+        transaction.
 
         A memory that says the same is reinforced instead; a goal that is repeated with another deadline replaces the old one.
         """
         (vector,) = self._embedder.statements([text])
         known = self.of_chat(chat_id)
-        verdict = self._judged(known, kind, text, vector, more.get("user_id"))
-        same, corrected = verdict.same, verdict.corrected
+        verdict = self._judged(known, kind, text, vector, more.get("user_id"), replaced)
+        same, corrected = verdict.same, () if replaced is None else (replaced,)
         other_time = same is not None and more.get("deadline") not in (None, same.deadline)
         if (
             same is not None and other_time and kind != "goal"
         ):  # the engineer comes again: his first visit remains known
-            corrected, same, other_time = (same,), None, False
+            corrected, same, other_time = (*corrected, same), None, False
         if same:  # forgetting it forgets all of its source turns
             sources = [*(same.source_turn or "").split(), *(more.get("source_turn") or "").split()]
             more["source_turn"] = " ".join(dict.fromkeys(sources)) or None
@@ -118,7 +105,8 @@ class Remembering:
             used = {"importance": min(5, same.importance + 1), "access_count": same.access_count + 1}
             more = used | {"last_accessed": now} | more
         made = self.made(chat_id, kind, text, vector, now, more)
-        return Addition(known.stored, made, same, other_time, verdict.verbatim, corrected)
+        near = None if corrected or same else verdict.near
+        return Addition(known.stored, made, same, other_time, verdict.verbatim, corrected, near)
 
     def carry_out(self, planned: Addition, connection: Connection) -> tuple[Memory, bool]:
         """Write a plan; returns the memory, and whether it is new. GroundMoved if the chat's memories have changed since it was made."""
@@ -130,6 +118,8 @@ class Remembering:
             )
             if not planned.verbatim:  # if it was news after all, it is not lost
                 self._store.set_wordings(chat_id, same.memory_id, [*same.wordings, made.text], connection=connection)
+            for one in planned.corrected:
+                self._store.supersede(chat_id, one.memory_id, same.memory_id, made.created, connection=connection)
             return same, False
         if same:
             made = replace(made, wordings=tuple(one for one in same.texts if one != made.text))
@@ -156,7 +146,7 @@ class Remembering:
         """Those of `given` (text, creation time in POSIX seconds or None, further columns) that are new or have a new wording; stores nothing.
 
         All of them were said by this user (None: the whole chat's)."""
-        from dispatcher.memory.typed.judging import Drafting
+        from dispatcher.memory.typed.list_import import Entry, drafted
 
         vectors = self._embedder.statements([text for text, *_ in given])
         known = self.of_chat(chat_id)
@@ -164,15 +154,12 @@ class Remembering:
         replaced = [
             one for one in known.shown if one.type == kind and one.user_id == user and one.memory_id in known.superseded
         ]
-        drafting = Drafting([known.every[at] for at in among], rows, self._embedder.family, replaced)
+        entries = []
         for (text, made_at, more), vector in zip(given, vectors, strict=True):
             created = time.time() if made_at is None else made_at
-
-            def make(text: str = text, at: float = created, more: Any = more, vector: Any = vector) -> Memory:
-                return self.made(chat_id, kind, text, vector, at, more)
-
-            drafting.add(text, created, None if rows is None else vector, make, dated=made_at is not None)
-        return drafting.made
+            make = partial(self.made, chat_id, kind, text, vector, created, more)
+            entries.append(Entry(text, created, made_at is not None, None if rows is None else vector, make))
+        return drafted(entries, [known.every[at] for at in among], rows, self._embedder.family, replaced)
 
     def made(
         self, chat_id: str, kind: MemoryType, text: str, vector: Vectors | None, created: float, more: dict[str, Any]
@@ -259,19 +246,23 @@ class Remembering:
     ) -> MemoryMatch:
         """The memories that a search text matches, of those that are meant by `among`."""
         vector = self._embedder.query(text)  # first, because it may take long
-        known = self.of_chat(chat_id)
-        scored = [
-            (score, memory)
-            for at, memory in enumerate(known.every)
-            if (kinds is None or memory.type in kinds)
-            and (among is None or among(memory))
-            and (score := self._matched(known, at, text, vector))
-        ]
-        best = sorted(scored, key=lambda pair: -pair[0])[:MOST_CANDIDATES]
-        near = [memory for score, memory in best if best[0][0] - score < MARGIN]
-        valid = [memory for memory in near if memory.memory_id not in known.superseded]
-        near = valid or near  # rather a valid memory than one that it superseded
-        return MemoryMatch(near, len(near) == 1, known.stored)
+        return matching(self.of_chat(chat_id), text, vector, self._embedder.family, kinds, among)
+
+    def detail(self, text: str, asked: str) -> tuple[str, str] | None:
+        """(the clause of a memory's text that a search text matches, the other clauses); None if there is only one, or the match is ambiguous."""
+        return clause_of(text, asked, self._embedder)
+
+    def nearest(self, known: ChatMemories, memory: Memory) -> Memory | None:
+        """The other valid memory of its type and speaker that may be about the same."""
+        from dispatcher.memory.typed.duplicates import LEAST
+
+        among, vectors = self._valid(known, memory.type, memory.user_id)
+        others = [row for row, at in enumerate(among) if known.every[at].memory_id != memory.memory_id]
+        if vectors is None or not others or self._embedder.family not in LEAST or not memory.embedding:
+            return None
+        cosines = vectors[others] @ unpacked(memory.embedding)
+        best = max(range(len(others)), key=lambda at: -1.0 if math.isnan(cosines[at]) else float(cosines[at]))
+        return known.every[among[others[best]]] if cosines[best] >= LEAST[self._embedder.family][1] else None
 
     def remaining(self, memory: Memory, text: str, source_turn: str | None) -> Memory:
         """The rest of a memory after a detail was forgotten, not stored yet."""
@@ -280,25 +271,6 @@ class Remembering:
         copied += ["superseded_by", "superseded_at", "reminded_at", "completed_at", "user_id", "name"]
         more = {name: getattr(memory, name) for name in copied} | {"source_turn": source_turn}
         return self.made(memory.chat_id, memory.type, text, vector, memory.created, more)
-
-    def detail(self, text: str, asked: str) -> tuple[str, str] | None:
-        """(the clause of a memory's text that a search text matches, the other clauses); None if there is only one, or the match is ambiguous."""
-        from dispatcher.memory.withholding import clauses
-
-        found = clauses(text)
-        vectors, query = self._embedder.statements(found) if len(found) > 1 else [], self._embedder.query(asked)
-        scores = []
-        for part, vector in zip(found, vectors, strict=False):
-            cosine = (
-                0.0
-                if vector is None or query is None
-                else max(0.0, likeness(float(vector @ query), self._embedder.family))
-            )
-            scores.append((coverage(asked, part) + cosine) / (1 if query is None else 2))
-        best = sorted(range(len(scores)), key=lambda at: -scores[at])
-        if len(best) < 2 or scores[best[0]] - scores[best[1]] < MARGIN:
-            return None
-        return found[best[0]], "; ".join(part for at, part in enumerate(found) if at != best[0])
 
     def embed_missing(self, limit: int) -> int:
         """Embed memories that have no vector of the current model; returns how many."""
@@ -314,22 +286,21 @@ class Remembering:
                 done += 1
         return done
 
-    def _matched(self, known: ChatMemories, at: int, text: str, vector: Vectors | None) -> float:
-        """0 to 1: the mean of the share of matching words and the likeness; words alone without a vector. 0 if it is too low."""
-        words = max(coverage(text, one) for one in known.every[at].texts)
-        cosine = math.nan if vector is None or known.vectors is None else float(known.vectors[at] @ vector)
-        cosine = likeness(cosine, self._embedder.family)
-        if math.isnan(cosine):
-            return words if words >= MATCHED_BY_WORDS else 0.0
-        mean = (words + max(0.0, cosine)) / 2
-        return mean if mean >= MATCHED else 0.0
-
     def _judged(
-        self, known: ChatMemories, kind: MemoryType, text: str, vector: Vectors | None, user: str | None
+        self,
+        known: ChatMemories,
+        kind: MemoryType,
+        text: str,
+        vector: Vectors | None,
+        user: str | None,
+        replaced: Memory | None,
     ) -> Verdict:
-        from dispatcher.memory.typed.judging import judged  # its word tables are loaded only to compare facts
+        from dispatcher.memory.typed.duplicates import judged  # loaded only to compare memories
 
         among, vectors = self._valid(known, kind, user)
+        if replaced is not None:
+            kept = [row for row, at in enumerate(among) if known.every[at].memory_id != replaced.memory_id]
+            among, vectors = [among[row] for row in kept], None if vectors is None else vectors[kept]
         return judged([known.every[at] for at in among], vectors, text, vector, self._embedder.family)
 
     def _valid(self, known: ChatMemories, kind: MemoryType, user: str | None) -> tuple[list[int], Vectors | None]:
@@ -370,9 +341,3 @@ class Remembering:
 def _size(known: ChatMemories) -> int:
     """A chat's size in the cache, in memories: at least 1/CHATS_KEPT of the cache, and at most all of it, so that a very large chat fits alone."""
     return min(max(len(known.every), MEMORIES_KEPT // CHATS_KEPT), MEMORIES_KEPT)
-
-
-def marks_of(tombstones: Iterable[Tombstone]) -> frozenset[str]:
-    """Uids of forgotten memories."""
-    found = (_MARK.match(tombstone.tombstone_id) for tombstone in tombstones)
-    return frozenset(match[1] for match in found if match)

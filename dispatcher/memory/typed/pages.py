@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from dispatcher.memory.store.whose import speaker_labels
 from dispatcher.memory.typed.text import is_over, listed, listing, numbered
@@ -164,3 +164,13 @@ def _origin(sources: Sequence[Turn], zone: ZoneInfo) -> list[str]:
         return quoted
     more = tr_count("… and from {count} more message", "… and from {count} more messages", left)
     return [*quoted, more.format(count=left)]
+
+
+def as_json(memory: Memory, newer: Mapping[int, int]) -> dict[str, Any]:
+    """A memory for `--json`; `newer`: id of a superseded memory → number of its successor."""
+    left_out: tuple[str, ...] = ("chat_id", "memory_id", "embedding")
+    by = newer.get(memory.memory_id)
+    since = memory.superseded_at if by else None
+    left_out += () if memory.user_id else ("user_id", "name")
+    fields = {name: value for name, value in vars(memory).items() if name not in left_out}
+    return fields | {"superseded_by": by, "superseded_at": since, "valid": by is None}

@@ -41,9 +41,10 @@ LISTED = later("{number}. {text} ({when})"), later("{number}. {text} ({when}, th
 
 def read_tag(tag: Tag, now: float, zone: ZoneInfo) -> DueTime:
     """When the reminder of a tag is due; InvalidInput if that is no date to come."""
-    if not tag.deadline:
+    when, every = tag.options.get("WHEN", ""), tag.options.get("EVERY", "")
+    if not when and not every:
         raise InvalidInput(tr("it has no date (WHEN)."))
-    return read_when(tag.deadline, now, zone)
+    return read_when(when, now, zone, every)
 
 
 def new_schedule(

@@ -10,7 +10,7 @@ from shared.text.translations import later, tr
 
 if TYPE_CHECKING:
     from dispatcher.memory.store.memories import Memory
-    from dispatcher.memory.typed.memories import MemoryMatch
+    from dispatcher.memory.typed.matching import MemoryMatch
 
 #: The longest that a memory is quoted.
 QUOTED = 120
@@ -25,9 +25,18 @@ FORGOTTEN = later("Forgotten. I will not mention it again.")
 FORGOTTEN_AND_BACK = later("Forgotten. I will not mention it again. What it replaced is valid again: {again}")
 DONE = later("Done: {text}")
 NO_GOAL_LIKE = later('I found no goal like "{text}", so nothing was changed.')
-NO_MEMORY_LIKE = later('I found no memory like "{text}", so nothing was changed.')
 WHICH_GOAL = later("Which one do you mean? {named}. Please rephrase.")
 WHICH_MEMORY = later("Which one do you mean? {named}. Please rephrase, or use /memory forget and the number.")
+NOT_SHOWN = later(
+    "Number {number} is not among the notes that this answer was given, so nothing was changed. /memory shows all numbers."
+)
+REPLACES_NOTHING = later(
+    "Noted, but number {number} is not among the notes that this answer was given, so it replaces nothing."
+)
+NEAR = later("Noted beside number {number}, which is much like it: {text}")
+NO_MEMORY_LIKE_IT = later(
+    'I found no memory like "{text}". To hide the messages that say it, send /forget and these words.'
+)
 NO_NUMBER = later("There is no memory number {number}.")
 NO_NUMBER_TO_FORGET = later("There is no memory number {number}. /memory shows the numbers.")
 NO_OPEN_GOAL = later("There is no open goal number {number}.")
@@ -37,9 +46,11 @@ def quoted(memory: Memory) -> str:
     return shorten(one_line(memory.text), QUOTED)
 
 
-def saved(memory: Memory, corrected: Sequence[Memory], *, new: bool) -> str:
+def saved(memory: Memory, corrected: Sequence[Memory], *, new: bool, near: Memory | None = None) -> str:
     if not corrected:
-        return tr(SAVED if new else SAVED_ALREADY).format(number=memory.number, text=quoted(memory))
+        sentence = tr(SAVED if new else SAVED_ALREADY).format(number=memory.number, text=quoted(memory))
+        like = tr(NEAR).format(number=near.number, text=quoted(near)) if near else ""
+        return f"{sentence}\n{like}" if like else sentence
     named = [tr("number {number}: {text}").format(number=one.number, text=quoted(one)) for one in corrected]
     sentence = tr(SAVED_FOR if new else SAVED_ALREADY_FOR)
     return sentence.format(number=memory.number, text=quoted(memory), replaced="; ".join(named))

@@ -12,7 +12,7 @@ from dispatcher.memory.store.whose import is_own_or_shared, speaker_labels
 from shared.text.caches import cached
 from shared.text.dates.calendar_words import ENGLISH
 from shared.text.format import day_text, one_line, shorten
-from shared.text.translations import later, tr
+from shared.text.translations import later, speaking, tr
 from shared.text.translations.dates import day_shown
 from shared.turns.speakers import label
 
@@ -111,12 +111,12 @@ def _set_by(schedule: Schedule, asker: str | None) -> str:
 
 
 def noted_line(memory: Memory, labels: Mapping[str, str], now: float, zone: ZoneInfo) -> str:
-    """`- 4 November 2026, goal, told by Bob: text (by Friday 27 November 2026)`: the day on which it was noted, what it is unless a fact, and who of
-    a group told it."""
+    """`12. noted 4 November 2026, goal, told by Bob: text (by Friday 27 November 2026)`: its number, the day on which it was noted, what it is unless
+    a fact, and who of a group told it."""
     kind = "" if memory.type == "fact" else f", {str(memory.type).replace('_', ' ')}"
     teller = f", told by {who}" if (who := labels.get(memory.user_id or "")) else ""
     text = line(memory, now, zone).removeprefix("- ")
-    return f"- {day_text(memory.created, zone)}{kind}{teller}: {text}"
+    return f"{memory.number}. noted {day_text(memory.created, zone)}{kind}{teller}: {text}"
 
 
 def named_line(memory: Memory, labels: Mapping[str, str], now: float, zone: ZoneInfo) -> str:
@@ -139,9 +139,8 @@ def _line(text: str) -> str:
 
 @cached(CACHED_TEXTS)
 def _date(at: float, zone: ZoneInfo, today: date) -> str:
-    from dispatcher.memory.dates.reminders import when_text
-
-    return when_text(at, datetime(today.year, today.month, today.day, 12, tzinfo=zone).timestamp(), zone, "en")
+    with speaking("en"):
+        return day_shown(at, datetime(today.year, today.month, today.day, 12, tzinfo=zone).timestamp(), zone)
 
 
 def _when(memory: Memory, now: float, zone: ZoneInfo) -> str:
@@ -155,7 +154,8 @@ def _when(memory: Memory, now: float, zone: ZoneInfo) -> str:
         near = _NEAR.search(day)
         return " (over)" if memory.deadline < now else near[0] if near else ""
     if memory.type == "fact":
-        return f" (was on {day})" if memory.deadline < now else f" (on {day})"
+        until = "until" if memory.category == "until" else "on"
+        return f" (was {until} {day})" if memory.deadline < now else f" ({until} {day})"
     return f" (OVERDUE since {day})" if memory.deadline < now else f" (by {day})"
 
 

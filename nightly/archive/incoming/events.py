@@ -11,7 +11,7 @@ from typing import Any, cast
 from redis import Redis
 
 from nightly.archive.catalog import Catalog
-from nightly.archive.segments import RawRecord, event_of, read_segment
+from nightly.archive.segments import RawRecord, Segment, event_of
 from shared.system.archive_folder import CAPTURE, archive_files
 from shared.turns.events import Event, EventChange, EventKind, is_event
 from shared.turns.records import RecordRefused
@@ -55,7 +55,7 @@ def last_events(directory: Path) -> list[Event]:
     ArchiveDamaged names a segment that fails."""
     found: dict[str, Event] = {}
     for name in [*(name for _, name in archive_files(directory)), CAPTURE]:
-        for line in read_segment(directory / name) if (directory / name).exists() else ():
+        for line in Segment(directory / name) if (directory / name).exists() else ():
             if line["kind"] == "event" or (line["kind"] == "captured" and is_event(RawRecord.from_json(line).key)):
                 event = event_of(line)
                 found[event.key] = event

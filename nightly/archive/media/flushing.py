@@ -11,18 +11,16 @@ from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any, cast
 
-import redis
-
 from nightly.archive.catalog import Catalog, open_catalog
 from nightly.archive.media.bring import ALREADY, ARCHIVED, DONE, FORGOTTEN, ORPHANED, VANISHED, MediaOutcome, outcomes
 from nightly.archive.media.erase import is_forgotten
 from nightly.archive.media.index import open_index
-from nightly.archive.media.mirroring import MediaMirror, bring_up_to_date
+from nightly.archive.media.mirroring import bring_up_to_date
 from nightly.archive.media.places import is_intact
 from nightly.archive.mirror import Mirror
 from nightly.archive.segments import Segment
 from nightly.night.folder import Night
-from shared.errors import LeaseLost
+from nightly.night.lease import fenced
 from shared.system.faults import crash_point
 from shared.wire import keys
 
@@ -31,9 +29,8 @@ def mirror_media(night: Night, mirror: Mirror) -> set[str]:
     """Bring the mirror up to date; the files of tonight that it has. MirrorFailed."""
     wanted = {one.path for one in outcomes(night.output("archive") / DONE) if one.outcome in (ARCHIVED, ALREADY)}
     with open_catalog(night) as catalog, open_index(night.settings.hmem_night_dir) as index:
-        there = MediaMirror(mirror, night.archive_dir)
         days = night.settings.scrub_days
-        return bring_up_to_date(there, index, days, wanted, lambda path: is_forgotten(catalog, path))
+        return bring_up_to_date(mirror, index, days, wanted, lambda path: is_forgotten(catalog, path))
 
 
 def flush_media(night: Night, mirrored: Collection[str] | None) -> dict[str, int]:
@@ -79,11 +76,5 @@ def _drop(night: Night, script: Callable[..., Any], one: MediaOutcome) -> bool:
     waiting = one.waiting
     names = [keys.NIGHT_OWNER, keys.KEPT, waiting.key, keys.turn(waiting.task_id, "user")]
     arguments = [night.lease.value, waiting.field, one.sha1, one.outcome]
-    try:
+    with fenced():
         return bool(cast(int, script(keys=names, args=arguments)))
-    except redis.ResponseError as error:
-        if "FENCED" in str(error):
-            raise LeaseLost(
-                "Another night took the lease before the flush; nothing more was deleted. Run the night again."
-            ) from error
-        raise

@@ -13,9 +13,9 @@ from pathlib import Path
 from nightly.archive.catalog import Catalog
 from nightly.archive.chat_chunks import ChatReader
 from nightly.archive.media.erase import is_forgotten
-from nightly.archive.media.mirroring import MediaMirror
+from nightly.archive.media.mirroring import erase, sizes
 from nightly.archive.media.places import folder_of, is_intact, is_there, kept_paths, listed, task_of
-from nightly.archive.mirror import Comparison, Mirror
+from nightly.archive.mirror import Mirror
 from nightly.archive.segments import RESTORE
 from nightly.night.folder import night_runs, step_result
 from nightly.night.progress import Reporter
@@ -54,7 +54,7 @@ class MediaVerifier:
     def __init__(self, settings: Settings, catalog: Catalog, mirror: Mirror | None, report: Reporter) -> None:
         self._settings, self._catalog, self._report = settings, catalog, report
         self._archive_dir = settings.hmem_night_dir / "archive"
-        self._mirror = MediaMirror(mirror, self._archive_dir) if mirror else None
+        self._mirror = mirror
 
     def verify(self) -> dict[str, int]:
         """Counts; ArchiveDamaged or MirrorFailed name what is wrong."""
@@ -116,7 +116,7 @@ class MediaVerifier:
 
     def _verify_mirror(self, found: MediaFindings) -> int:
         assert self._mirror  # noqa: S101 - only then
-        there, compared = self._there(), self._mirror.compare(found.intact)
+        there, compared = self._there(), self._mirror.compare(self._archive_dir, found.intact)
         extra = sorted(set(there) - set(found.intact))
         for paths, what in (
             (compared.different, "differ: hmem-night verify --repair sends them again"),
@@ -132,9 +132,9 @@ class MediaVerifier:
 
     def _there(self) -> list[str]:
         """The mirror's files, without those of which forgetting has left the name."""
-        return [path for path, size in (self._mirror.sizes() if self._mirror else {}).items() if size]
+        return [path for path, size in (sizes(self._mirror) if self._mirror else {}).items() if size]
 
-    def _fetch(self, mirror: MediaMirror, found: MediaFindings, fetched: Path) -> dict[str, str]:
+    def _fetch(self, mirror: Mirror, found: MediaFindings, fetched: Path) -> dict[str, str]:
         """Bring here what is damaged or missing here and intact there."""
         there = set(self._there())
         wanted = [path for path in (*found.damaged, *found.missing, *found.lost) if path in there]
@@ -147,14 +147,14 @@ class MediaVerifier:
                 done[path] = "copied from the mirror"
         return done
 
-    def _send(self, mirror: MediaMirror, intact: list[str]) -> dict[str, str]:
+    def _send(self, mirror: Mirror, intact: list[str]) -> dict[str, str]:
         """Send what is intact here and not there, and remove there what was forgotten."""
-        compared: Comparison = mirror.compare(intact)
+        compared = mirror.compare(self._archive_dir, intact)
         wrong = [*compared.missing, *compared.different]
-        mirror.replace(wrong)
+        mirror.supersede(self._archive_dir, wrong)
         done = dict.fromkeys(wrong, "sent to the mirror")
         gone = [path for path in self._there() if self._is_forgotten(path) and not is_there(self._archive_dir, path)]
-        mirror.erase(gone)
+        erase(mirror, gone)
         return done | dict.fromkeys(gone, "removed from the mirror: its turn was forgotten")
 
 

@@ -78,12 +78,13 @@ class _Rule:
             return None
 
 
-def read_times(question: str, now: float, zone: ZoneInfo) -> Times:
-    """What a question names, seen from `now` (POSIX seconds) in `zone`; each word counts once, the longest phrase first."""
+def read_times(question: str, now: float, zone: ZoneInfo, language: str = "") -> Times:
+    """What a question names, seen from `now` (POSIX seconds) in `zone`; each word counts once, the longest phrase first. `language`: one of
+    WORDS, where it is known."""
     today = datetime.fromtimestamp(now, zone).date()
     left = rest = one_line(question).lower()
     found, ahead, from_now = list[Days](), list[Days](), False
-    for rule in _rules(language_of(_WORD.findall(left))):
+    for rule in _rules(language or language_of(_WORD.findall(left))):
         matches = list(rule.pattern.finditer(left))
         named = [days for match in matches if (days := rule.days(match, today)) is not None]
         coming = [days for match in matches if (days := rule.days(match, today, ahead=True)) is not None]
@@ -96,6 +97,14 @@ def read_times(question: str, now: float, zone: ZoneInfo) -> Times:
         [(midnight(first, zone), midnight(end, zone)) for first, end in dict.fromkeys(some)] for some in (found, ahead)
     )
     return Times(past, from_now, rest, left, tuple(future))
+
+
+def coming_days(words: str, today: date, language: str) -> Days | None:
+    """The days to come that a phrase in lower case is, and nothing else; None for any other text. `language`: one of WORDS."""
+    for rule in _rules(language):
+        if (match := rule.pattern.fullmatch(words)) and (days := rule.days(match, today, ahead=True)):
+            return days
+    return None
 
 
 def names_one_of(days: Sequence[Span], text: str, said_at: float, zone: ZoneInfo) -> bool:
@@ -221,6 +230,15 @@ _FIGURES: list[tuple[str, Reader]] = [
 ]
 
 
+def filled(pattern: str, language: str) -> str:
+    """A pattern of time_phrases.py with the language's words in its braces; it matches with and without accents."""
+    text = with_or_without_accents(pattern)
+    for brace, meant in _placeholders(language).items():
+        text = text.replace(brace, meant)
+    return text
+
+
+@cache
 def _placeholders(language: str) -> dict[str, str]:
     """What the braces of time_phrases.py stand for."""
     words = WORDS[language]
@@ -236,7 +254,9 @@ def _placeholders(language: str) -> dict[str, str]:
         "{in_year}": PHRASES[language].in_year,
         "{year}": r"(?P<year>(?:19|20)\d\d)",
         "{count}": rf"(?P<count>\d{{1,3}}|{either(form for form, _ in words.counts())})",
+        "{short_weekday}": f"(?P<weekday>{either(words.weekday_short)})" if words.weekday_short else "(?!)",
         "{unit}": units("day", "week", "month", "quarter", "year"),
+        "{small_unit}": units("minute", "hour"),
         "{period}": units("weekend", "week", "month", "quarter", "year"),
         "{weekend}": units("weekend"),
         "{last}": either([words.last]),
@@ -280,13 +300,9 @@ def _rules(language: str) -> Sequence[_Rule]:
     own = _rules("en") if language != "en" else ()
     figures = [_Rule(_whole(pattern), read, read, WORDS["en"], False) for pattern, read in _FIGURES]
     rules = figures if not own else []
-    placeholders = _placeholders(language)
     for patterns, read, ahead, from_now in _phrases(language):
         for pattern in patterns:
-            filled = with_or_without_accents(pattern)
-            for brace, meant in placeholders.items():
-                filled = filled.replace(brace, meant)
-            rules.append(_Rule(_whole(filled), read, ahead, WORDS[language], from_now))
+            rules.append(_Rule(_whole(filled(pattern, language)), read, ahead, WORDS[language], from_now))
     return [*rules, *own]
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
-from nightly.archive.segments import RawRecord, read_segment
+from nightly.archive.segments import RawRecord, Segment
 from shared.errors import HmemError
 from shared.release.manifest import Manifest, current_release, verify
 from shared.search.lexical import LexicalIndex
@@ -121,7 +121,7 @@ def read_kept(directory: Path, names: Iterable[str] | None = None) -> Kept:
     kept = Kept()
     present = [path.name for path in directory.glob("seg-*.jsonl")] if names is None else names
     for name in sorted((n for n in present if n.startswith("seg-")), key=lambda n: int(n[4:-6])):
-        for line in read_segment(directory / name):
+        for line in Segment(directory / name):
             kept.add(line)
     return kept
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from dispatcher.claude import client as claude
-from dispatcher.claude.model import default_model
+from dispatcher.claude.environment import default_model
 from tests.servers.messages_api import MessagesApi
 from tests.support.machine import script, wait_for
 from tests.support.world import BINARIES, Dispatcher, World
@@ -106,7 +106,7 @@ def test_another_model_counts_from_the_next_message_on_and_so_does_the_default(
 
 
 def test_the_clis_default_is_read_as_the_cli_reads_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dispatcher.claude.model.HOST_SETTINGS", tmp_path / "managed.json")
+    monkeypatch.setattr("dispatcher.claude.environment.HOST_SETTINGS", tmp_path / "managed.json")
     environment = {"HOME": str(tmp_path)}
     assert default_model(environment) == "default"
     (tmp_path / ".claude").mkdir()

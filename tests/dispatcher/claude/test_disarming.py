@@ -15,6 +15,7 @@ from uuid import uuid4
 import pytest
 
 from dispatcher.claude import client as claude
+from dispatcher.claude import environment
 from dispatcher.claude.client import Answer, ClaudeCli, ClaudeRequest, as_plain_text, built_in_tools
 from dispatcher.claude.reply import spent
 from dispatcher.health.checks.claude import check_claude
@@ -172,6 +173,9 @@ def test_each_layer_alone_keeps_it_in_and_without_any_it_leaks(
         "as_plain_text": lambda text: text, "DENY_READING": "{}", "NO_COMMANDS": "--no-chrome", "NO_FILE_MENTIONS": {}, "NO_ATTACHMENTS": {},
     }  # fmt: skip
 
+    def switch_off(patch: pytest.MonkeyPatch, layer: str) -> None:
+        patch.setattr(environment if layer == "NO_FILE_MENTIONS" else claude, layer, off[layer])
+
     def leaks() -> bool:
         host.ask(host.question(message, mcp_config_files=given))
         return "SECRET" in json.dumps(host.api.requests[-1]["messages"])
@@ -180,26 +184,26 @@ def test_each_layer_alone_keeps_it_in_and_without_any_it_leaks(
         with monkeypatch.context() as patch:
             for layer in layers:
                 if layer != alone:
-                    patch.setattr(claude, layer, off[layer])
+                    switch_off(patch, layer)
             assert not leaks(), alone
     for layer in layers:
-        monkeypatch.setattr(claude, layer, off[layer])
+        switch_off(monkeypatch, layer)
     assert leaks(), "the test would see it"
 
 
 @pytest.mark.slow
 def test_the_switches_are_always_on_and_leave_servers_and_skills(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     """The older one also takes an MCP server's instructions and the list of skills away."""
-    for name in (*claude.NO_FILE_MENTIONS, *claude.NO_ATTACHMENTS):
+    for name in (*environment.NO_FILE_MENTIONS, *environment.NO_ATTACHMENTS):
         monkeypatch.setenv(name, "")
     servers = arm(host)
 
     def switches(question: ClaudeRequest, **settings: Any) -> set[str]:
         cli = ClaudeCli(host._world.settings(claude_bin=str(CLAUDE), **settings))
         given = cli._environment_for(question)
-        return {name for name in (*claude.NO_FILE_MENTIONS, *claude.NO_ATTACHMENTS) if given[name] == "1"}
+        return {name for name in (*environment.NO_FILE_MENTIONS, *environment.NO_ATTACHMENTS) if given[name] == "1"}
 
-    always, both = set(claude.NO_FILE_MENTIONS), {*claude.NO_FILE_MENTIONS, *claude.NO_ATTACHMENTS}
+    always, both = set(environment.NO_FILE_MENTIONS), {*environment.NO_FILE_MENTIONS, *environment.NO_ATTACHMENTS}
     bare = host.question("hello")
     assert switches(bare) == both
     assert switches(host.question("hello", mcp_config_files=(servers,))) == always
@@ -358,7 +362,7 @@ def test_a_session_outlives_a_limit_and_its_cost_adds_up(host: Host) -> None:
 @pytest.mark.slow
 def test_the_cli_gives_up_within_a_minute_by_itself(host: Host) -> None:
     """Its default is ten tries in three minutes; ours is said in its environment, and the owner's word counts."""
-    assert claude.DEFAULTS["CLAUDE_CODE_MAX_RETRIES"] == "6"
+    assert environment.DEFAULTS["CLAUDE_CODE_MAX_RETRIES"] == "6"
     host.environment(CLAUDE_CODE_MAX_RETRIES="1")
     with FaultyApi(Fault(429, "rate_limit_error")) as api:
         host.environment(ANTHROPIC_BASE_URL=api.url)

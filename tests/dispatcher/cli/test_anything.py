@@ -29,7 +29,7 @@ from dispatcher.memory.session_summary import SummaryWriter, in_thread
 from dispatcher.queue.chat_commands import dispatcher_commands
 from dispatcher.releases.served import ServedRelease
 from nightly.archive import export
-from nightly.archive.segments import RawRecord, WrittenText, read_segment, segment_name, write_segment
+from nightly.archive.segments import RawRecord, Segment, WrittenText, segment_name, write_segment
 from nightly.backfill import import_files
 from nightly.imports.candidates import Wanted
 from nightly.night.progress import Reporter
@@ -342,7 +342,7 @@ def test_any_bytes_are_a_segment_or_damage(tmp_path: Path) -> None:
         content = b"".join(part + b"\n" for part in body)
         end = dumps({"kind": "end", "lines": len(body), "sha256": sha256_bytes(content)})
         path.write_bytes(content + end + b"\n" if number % 8 else raw)
-        for read in (lambda: list(read_segment(path)), lambda: read_archive(tmp_path)):
+        for read in (lambda: list(Segment(path)), lambda: read_archive(tmp_path)):
             try:
                 read()
                 ends["read"] += 1

@@ -38,7 +38,9 @@ NO_WORDS = {
     "shared/text/dates/named_times.py:_rules": "rules, by language", "shared/text/translations/__init__.py:_catalog": "our own texts",
     "shared/config/installation.py:_distribution": "the program's own metadata", "dispatcher/features/web/render.py:environment": "templates",
     "dispatcher/features/web/render.py:static_url": "hashes of our own files", "shared/delivery/transfer.py:durable_option": "what rsync can do",
-    "shared/wire/users.py:users": "our own table",
+    "shared/wire/users.py:users": "our own table", "dispatcher/memory/typed/duplicates.py:_counted": "words of the calendar",
+    "dispatcher/memory/dates/coming_times.py:_clocks": "our own phrases", "dispatcher/memory/dates/coming_times.py:_phrase": "our own phrases",
+    "shared/text/dates/named_times.py:_placeholders": "our own phrases",
     "shared/hooks.py:features": "our own features", "shared/config/feature_settings.py:feature_settings": "their models",
 }  # fmt: skip
 

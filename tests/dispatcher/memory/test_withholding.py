@@ -70,7 +70,9 @@ def told(day: DayMemory, question: str) -> str:
 
 
 def act(day: DayMemory, answer: str, task: str, message: str = "") -> list[str]:
-    return day.requests.act(Task(task, CHAT, message), "s", tags_of(answer, "CODE").tags, time.time()).sentences
+    shown = frozenset(one.number for one in day.memories.list(CHAT))
+    tags = tags_of(answer, "CODE").tags
+    return day.requests.act(Task(task, CHAT, message), "s", tags, time.time(), shown=shown).sentences
 
 
 @pytest.fixture
@@ -140,7 +142,7 @@ def test_a_second_wish_finds_the_answer_that_the_first_has_left(day: DayMemory) 
 
 def test_what_is_left_of_a_correction_corrects_still(day: DayMemory) -> None:
     act(day, "[REMEMBER CODE: The user lives in Lyon]", "c1")
-    act(day, "[REMEMBER CODE: The user lives in Paris]", "c2")
+    act(day, "[REMEMBER CODE: The user lives in Paris | REPLACES: 1]", "c2")
     (old,) = [one for one in day.memories.list(CHAT) if one.text.endswith("Lyon")]
     (new,) = [one for one in day.memories.list(CHAT) if one.text.endswith("Paris")]
     assert old.superseded_by == new.memory_id

@@ -14,7 +14,7 @@ import pytest
 
 from nightly.archive import verification
 from nightly.archive.mirror import MirrorDiffers
-from nightly.archive.segments import header_of, read_segment, read_texts, write_segment
+from nightly.archive.segments import Segment, header_of, read_texts, write_segment
 from nightly.night.progress import Reporter
 from nightly.night.target import LocalTarget
 from shared.delivery.switch import refuse_unless_descendant
@@ -29,7 +29,7 @@ from tests.support.world import World
 
 
 def lines(world: World, run: int = 1) -> list[dict[str, Any]]:
-    return list(read_segment(archive(world) / f"seg-{run}.jsonl"))
+    return list(Segment(archive(world) / f"seg-{run}.jsonl"))
 
 
 @pytest.mark.slow
@@ -132,7 +132,7 @@ def test_caches_texts_and_damaged_copies_go_too(world: World) -> None:
             assert cache.execute("SELECT count(*) FROM vectors").fetchone() == (vectors - 1,)
         assert places(world, "pelican7731") == []
         assert [path.name for path in damaged.iterdir()] == ["seg-9.jsonl.1"]
-        written = [line["chat_id"] for line in read_segment(archive(world) / "texts-1.jsonl")]
+        written = [line["chat_id"] for line in Segment(archive(world) / "texts-1.jsonl")]
         assert written == ["77"]
         world.say("a2", "a new beginning", timestamp=LATER + 60)
         world.night()

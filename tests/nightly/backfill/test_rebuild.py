@@ -244,7 +244,8 @@ def test_the_day_goes_on_meanwhile(
         world.say("during", "said during the backfill")
         seen["recalled"] = ask(world, embedder="local", embed_model="all-minilm")
         seen["other"] = world.command("hmem-night", "backfill", "archive", check=False).returncode
-        return build(night, out)
+        made: dict[str, Any] = build(night, out)
+        return made
 
     replace_step(monkeypatch, "build", look_then_build)
     (summary,) = reembed(world, **lower(other))

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from nightly.archive.segments import read_segment
+from nightly.archive.segments import Segment
 from nightly.cli.status import sentence
 from nightly.steps import flush
 from shared.errors import ArchiveDamaged, ReleaseRefused
@@ -55,7 +55,7 @@ def test_malformed_keys_are_quarantined_with_their_bytes(light: World) -> None:
         bad + 1,
     )
     assert sum(summary["reasons"].values()) == bad
-    lines = list(read_segment(light.night_dir / "archive" / "seg-1.jsonl"))
+    lines = list(Segment(light.night_dir / "archive" / "seg-1.jsonl"))
     quarantined = {_bytes(line, "key"): line for line in lines if line["kind"] == "quarantine"}
     for name, value in MALFORMED.items():
         line = quarantined[f"hcli:memory:{name}".encode()]

@@ -12,8 +12,7 @@ import pytest
 
 from dispatcher.memory.session_summary import SummaryWriter
 from nightly.archive.segments import read_texts
-from nightly.writing.missing_facts import facts, put_back
-from nightly.writing.summary_answer import WRITTEN_CHARACTERS, tidy
+from nightly.writing.summary_answer import WRITTEN_CHARACTERS, facts, put_back, tidy
 from shared.errors import ArchiveDamaged
 from shared.ranking.extractive_summary import summarise as extract
 from shared.release.manifest import read_manifest, verify

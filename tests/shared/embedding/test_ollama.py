@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 import pytest
 
-from nightly.cli.pull import pull_missing
+from nightly.cli.main import pull_missing
 from nightly.night.progress import Reporter
 from nightly.steps import embed
 from shared.embedding.known_models import MINILM

@@ -16,7 +16,7 @@ from redis import Redis
 from shared.wire import keys
 from shared.wire.client import BOT, open_async_redis
 from shared.wire.media.in_files import MediaFolder
-from shared.wire.media.in_redis import FULL, MediaInRedis
+from shared.wire.media.open import FULL, MediaInRedis
 from shared.wire.media.store import MediaRefused, sha256_of
 
 Value = TypeVar("Value")

@@ -85,16 +85,6 @@ def test_who_stands_in_redis_as_a_dispatcher_can_fail_a_night_with_a_sentence_on
     assert light.night()[0]["run"] == 2
 
 
-def test_hmem_forget_waits_for_whoever_stands_there_and_goes_on(light: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    from dispatcher.chat_data.forget import archive_part
-
-    light.say("t1", "The boiler code is 4711.")
-    light.night()
-    stands_as_a_dispatcher(light.redis, "abc")
-    monkeypatch.setattr(archive_part, "LEAVE_SECONDS", 0.3)
-    archive_part.NightPart(light.settings(), light.redis, [])._wait_for_readers()
-
-
 @pytest.mark.parametrize("value", ["99999999999999999", "-7", "abc"])
 def test_a_counter_that_counts_no_nights_is_named_and_leaves_nothing_behind(light: World, value: str) -> None:
     light.say("t1", "The boiler code is 4711.")

@@ -11,7 +11,7 @@ from dispatcher.memory.store.actions import Actions
 from dispatcher.memory.store.database import Database
 from dispatcher.memory.store.memories import Memories
 from dispatcher.memory.tombstones import Forgotten
-from dispatcher.memory.typed.actions import Acting
+from dispatcher.memory.typed.acting_on_tags import TagActing
 from dispatcher.memory.typed.memories import Remembering
 from dispatcher.memory.typed.tags import parse
 from shared.turns.records import Task, Tombstone
@@ -56,11 +56,15 @@ class Host:
         self.forgotten = Mortal(self.root / "state")
         self.kept = Remembering(self.memories, self.embedder, self.forgotten)
         parts = (self.memories, self.actions, self.kept, self.forgotten)
-        self.acting = Acting(*parts, lambda _: BERLIN, lambda chat, text: self.repeats.get(text, []))
+        self.acting = TagActing(*parts, lambda _: BERLIN, lambda chat, text: self.repeats.get(text, []))
 
-    def answer(self, text: str, task: str = "t1", chat: str = SAID, now: float = NOW) -> list[str]:
-        """Act on an answer; what is said."""
-        return self.acting.on_tags(Task(task, chat, "hello"), "session-1", parse(text, "CODE").tags, now).sentences
+    def answer(
+        self, text: str, task: str = "t1", chat: str = SAID, now: float = NOW, shown: frozenset[int] | None = None
+    ) -> list[str]:
+        """Act on an answer; what is said. `shown`: the numbers that the model had before it, None for all of the chat's."""
+        shown = frozenset(one.number for one in self.memories.list(chat)) if shown is None else shown
+        asked, tags = Task(task, chat, "hello"), parse(text, "CODE").tags
+        return self.acting.on_tags(asked, "session-1", tags, now, shown=shown).sentences
 
     def texts(self, chat: str = SAID) -> list[tuple[str, str]]:
         return [(str(memory.type), memory.text) for memory in self.kept.of_chat(chat).memories]

@@ -135,9 +135,10 @@ def hmem(world: World, *arguments: str, **more: str) -> subprocess.CompletedProc
 #: `hmem` that waits so many seconds for tasks to end and for caches to be dropped.
 _IMPATIENT = """
 from dispatcher.cli.main import main
-from dispatcher.chat_data.forget.layers import caches, tasks
+from dispatcher.chat_data.forget import steps
+from dispatcher.chat_data.forget.layers import tasks
 tasks.TasksLayer.wait.__defaults__ = ({0},)
-caches.DROPPING_SECONDS = {0}
+steps.DROPPING_SECONDS = {0}
 main()
 """
 

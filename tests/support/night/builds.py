@@ -11,7 +11,7 @@ import orjson
 from redis import Redis
 
 from nightly.index import keeping
-from nightly.index.chunk_file import ChunkWriter
+from nightly.index.chunk_file import writing_chunks
 from nightly.index.kept_chats import sums_of
 from nightly.night.folder import STATE, Night
 from nightly.night.lease import Lease
@@ -70,7 +70,7 @@ class Nights:
         by_chat: dict[str, list[Chunk]] = {}
         for chunk in chunks:
             by_chat.setdefault(chunk.chat_id, []).append(chunk)
-        with ChunkWriter(night.begin("chunk")) as writer:
+        with writing_chunks(night.begin("chunk")) as writer:
             for chat, own in by_chat.items():
                 writer.add(chat, (orjson.dumps({**vars(c), "indexed": c.text}) + b"\n" for c in own))
         chunks = [chunk for own in by_chat.values() for chunk in own]

@@ -10,7 +10,7 @@ from typing import Any
 
 import orjson
 
-from nightly.archive.segments import RawRecord, WrittenText, header_of, parse_turn, read_segment
+from nightly.archive.segments import RawRecord, Segment, WrittenText, header_of, parse_turn
 from shared.system.archive_folder import archive_files
 from shared.system.files import sha256_file
 from shared.turns.records import RecordRefused, Tombstone, Turn, time_order, turn_key
@@ -94,7 +94,7 @@ def read_archive(directory: Path) -> Archive:
 
 def add_segment(archive: Archive, directory: Path, run: int, name: str) -> None:
     """Read one file into `archive` and verify it; ArchiveDamaged leaves `archive` unchanged."""
-    for record in read_segment(directory / name):
+    for record in Segment(directory / name):
         if record["kind"] == "erased":
             archive.hashes[record["sha256"]] = name
             archive.note_erased(record, run)

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from nightly import workers
 from nightly.archive import cutting
 from nightly.backfill.rebuild import rebuild_archive
-from nightly.index import word_parts
+from nightly.index import build
+from nightly.night import workers
 from nightly.night.progress import Reporter
 from nightly.steps import embed
 from shared.release.manifest import read_manifest
@@ -22,7 +22,7 @@ def make_nights_large(monkeypatch: pytest.MonkeyPatch) -> None:
     """A few texts count as many."""
     monkeypatch.setattr(workers, "FEWEST_FOR_PROCESSES", 1)
     monkeypatch.setattr(workers, "FEWEST_FOR_CLUSTER", 1)
-    monkeypatch.setattr(word_parts, "LEAST_CHUNKS", 1)
+    monkeypatch.setattr(build, "LEAST_CHUNKS", 1)
     monkeypatch.setattr(cutting, "TASK_BYTES", 500)
     monkeypatch.setattr(embed, "BATCH_TEXTS", 4)
 

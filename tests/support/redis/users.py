@@ -14,8 +14,7 @@ from typing import Any
 import yaml
 from redis import Redis
 
-from shared.wire.acl import selector
-from shared.wire.vector_rights import VECTOR_RIGHTS
+from shared.wire.acl import VECTOR_RIGHTS, selector
 from tests.support.machine import free_port, wait_for
 from tests.support.world import REPOSITORY
 

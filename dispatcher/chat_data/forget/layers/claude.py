@@ -13,7 +13,7 @@ from pathlib import Path
 
 import orjson
 
-from dispatcher.claude.client import cli_environment
+from dispatcher.claude.environment import cli_environment
 from shared.config.settings import Settings
 from shared.system.files import remove_tree, safe_name
 

@@ -16,7 +16,6 @@ from dispatcher.chat_data.forget.layers.tasks import TasksLayer
 from dispatcher.chat_data.forget.request import Scope
 from shared.config.settings import Settings
 from shared.wire import keys
-from shared.wire.media.in_files import MediaFolder
 from shared.wire.media.kept import WaitingFile, waiting_files
 
 
@@ -24,8 +23,12 @@ def remove_media(settings: Settings, client: Redis, tasks: TasksLayer, scope: Sc
     """Returns how many."""
     covered = {one.raw for one in tasks.covered(scope)}
     needed = {media.sha256 for one in tasks.all() if one.task and one.raw not in covered for media in one.task.media}
-    removed = MediaFolder(settings.media_dir).remove_except(needed) if settings.media_dir else 0
-    return removed + _remove_values(client, needed)
+    removed = _remove_values(client, needed)
+    if settings.media_dir:
+        from shared.wire.media.in_files import MediaFolder
+
+        removed += MediaFolder(settings.media_dir).remove_except(needed)
+    return removed
 
 
 def _remove_values(client: Any, needed: set[str]) -> int:

@@ -58,7 +58,7 @@ def test_a_reminder_is_set_listed_put_off_and_deleted(talk: Talk) -> None:
     assert talk.say("/remind delete 2") == "Deleted: standup"
     assert talk.say("/remind delete 2") == "There is no number 2. /remind shows the numbers."
     assert talk.say("/remind").startswith("There are none.")
-    assert "is in the past" in talk.say("/remind yesterday 9:00 x")
+    assert "is in the past" in talk.say("/remind today 0:00 x")
     assert "I do not understand the date" in talk.say("/remind @/etc/passwd")
     assert schedules(talk.world) == []
     assert talk.requests() == [], "none of it reached Claude"

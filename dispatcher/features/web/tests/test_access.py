@@ -22,9 +22,10 @@ from dispatcher.features.web.requests.access import (
 from dispatcher.features.web.requests.guard import BODY_BYTES, HEADERS, origin_of
 from dispatcher.features.web.serve import _open_browser, prepare
 from dispatcher.features.web.tests.conftest import Site, serving
+from scripts.releasing.sbom import shipped_scripts
 from shared.errors import SettingsError
 from tests.support.machine import free_port
-from tests.support.world import World
+from tests.support.world import REPOSITORY, World
 
 
 def test_without_a_token_nothing_is_shown(site: Site) -> None:
@@ -205,7 +206,9 @@ def test_origins_are_written_as_browsers_do() -> None:
 def test_static_files_are_those_of_their_packages() -> None:
     stated = dict(re.findall(r"\| `([^`]+)` \|.*`([0-9a-f]{64})`", (STATIC / "SOURCES.md").read_text(encoding="utf-8")))
     assert {name: hashlib.sha256((STATIC / name).read_bytes()).hexdigest() for name in stated} == stated
-    assert len(stated) == 3
+    named = {one["bom-ref"].rpartition("/")[2]: one["purl"] for one in shipped_scripts(REPOSITORY)}
+    assert named.keys() == stated.keys() == {"htmx.min.js", "uPlot.iife.min.js", "uPlot.min.css"}
+    assert named["uPlot.min.css"] == "pkg:npm/uplot@1.6.32"
 
 
 def test_behind_a_proxy_nobody_else_may_ask(talked: World) -> None:

@@ -14,11 +14,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dispatcher.memory.dates.deadlines import resolve
+from dispatcher.memory.dates.coming_times import read_coming
 from dispatcher.memory.dates.reminders import EARLIEST_SECONDS, language_of_reminder, reminder_text, reminder_time
 from dispatcher.memory.day.memory import DayMemory
 from dispatcher.memory.store.memories import Memory, MemoryType
 from dispatcher.queue.consolidation import Consolidator
+from shared.text.translations import speaking
 from shared.turns.records import Turn
 from tests.support.world import World
 
@@ -33,7 +34,7 @@ def at(said: str, zone: ZoneInfo = BERLIN) -> float:
 
 def reminded(words: str, made: str, remind_at: time = SIX, zone: ZoneInfo = BERLIN) -> str | None:
     """When a goal is reminded of that was made at a time for what its words name."""
-    deadline = resolve(words, at(made, zone), zone)
+    deadline = read_coming(words, at(made, zone), zone)
     assert deadline
     found = reminder_time(deadline.at, at(made, zone), zone, remind_at)
     return found and datetime.fromtimestamp(found, zone).strftime("%Y-%m-%dT%H:%M")  # type: ignore[return-value]
@@ -68,7 +69,7 @@ def test_the_hour_is_the_owners_and_the_clock_the_chats() -> None:
     assert reminded("2026-03-30", "2026-03-20T10:00", time(2, 30)) == "2026-03-29T03:30"
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=100)
 @given(
     st.integers(1_704_067_200, 2_114_380_799).map(float),
     st.integers(0, 40 * 24 * 60),
@@ -93,18 +94,15 @@ def test_a_reminder_is_never_before_its_goal_nor_after_its_end(
     ("language", "said"),
     [
         ("en", "Reminder: “Zahnarzt” is due Thursday 3 December 2026, 15:00 (tomorrow)."),
-        ("de", "Erinnerung: „Zahnarzt“ ist fällig am Donnerstag, 3. Dezember 2026, 15:00 (morgen)."),
-        ("fr", "Rappel : « Zahnarzt », pour le jeudi 3 décembre 2026, 15:00 (demain)."),
-        ("es", "Recordatorio: «Zahnarzt», para el jueves 3 de diciembre de 2026, 15:00 (mañana)."),
-        ("ru", "Напоминание: «Zahnarzt». Срок: четверг, 3 декабря 2026 года, 15:00 (завтра)."),
+        ("de", "Erinnerung: „Zahnarzt“ ist fällig: Donnerstag, 3. Dezember 2026, 15:00 (morgen)."),
+        ("ru", "Напоминание: «Zahnarzt». Срок: четверг, 3 декабря 2026 г., 15:00 (завтра)."),
     ],
 )
-def test_a_reminder_in_five_languages(language: str, said: str) -> None:
+def test_a_reminder_is_in_the_language_that_is_spoken(language: str, said: str) -> None:
     due = at("2026-12-03T15:00")
-    assert reminder_text("Zahnarzt", due, at("2026-12-02T18:00"), BERLIN, language) == said
-    over = reminder_text("Zahnarzt", due, at("2026-12-03T16:00"), BERLIN, language)
-    assert over != said.replace("tomorrow", "today")
-    assert "15:00" in over
+    with speaking(language):
+        assert reminder_text("Zahnarzt", due, at("2026-12-02T18:00"), BERLIN) == said
+        assert "15:00" in reminder_text("Zahnarzt", due, at("2026-12-03T16:00"), BERLIN)
 
 
 GERMAN = "Erinnere mich bitte morgen Abend daran"
@@ -142,7 +140,7 @@ def outbox(world: World) -> list[str]:
 def test_a_goal_for_thursday_is_reminded_of_on_wednesday_evening_and_once(world: World, berlin: DayMemory) -> None:
     monday = at("2026-11-23T10:00")
     for text, words in (("Steuererklärung abgeben", "Donnerstag"), ("den Zahnarzt anrufen", "Donnerstag um 15 Uhr")):
-        deadline = resolve(words, monday, BERLIN)
+        deadline = read_coming(words, monday, BERLIN)
         assert deadline
         berlin.memories.add(CHAT, Memory(CHAT, MemoryType.GOAL, text, monday, deadline=deadline.at))
     said: dict[str, list[str]] = {}
@@ -155,8 +153,8 @@ def test_a_goal_for_thursday_is_reminded_of_on_wednesday_evening_and_once(world:
             said[f"{minute:%a %H:%M}"] = new
         minute += timedelta(minutes=30)
     assert said == {
-        "Wed 18:00": ["Erinnerung: „Steuererklärung abgeben“ ist fällig am Donnerstag, 26. November 2026 (morgen)."],
-        "Thu 14:00": ["Erinnerung: „den Zahnarzt anrufen“ ist fällig am Donnerstag, 26. November 2026, 15:00 (heute)."],
+        "Wed 18:00": ["Erinnerung: „Steuererklärung abgeben“ ist fällig: Donnerstag, 26. November 2026 (morgen)."],
+        "Thu 14:00": ["Erinnerung: „den Zahnarzt anrufen“ ist fällig: Donnerstag, 26. November 2026, 15:00 (heute)."],
     }
 
 

@@ -15,8 +15,9 @@ from dispatcher.memory.day.later_tags import later_tags, parse_later
 from dispatcher.memory.embedder import DayEmbedder
 from dispatcher.memory.store.database import Database
 from dispatcher.memory.store.memories import Memories, Memory, MemoryType
-from dispatcher.memory.typed.actions import LONGEST_ID, Acting, Outcome, tombstone_id
-from dispatcher.memory.typed.judging import Draft
+from dispatcher.memory.typed.acting_on_tags import TagActing
+from dispatcher.memory.typed.actions import LONGEST_ID, Outcome, tombstone_id
+from dispatcher.memory.typed.list_import import Draft
 from dispatcher.memory.typed.tags import Tag, TagKind, parse
 from shared.config.settings import load_settings
 from shared.turns.records import RecordRefused, Task, Tombstone, loads_object
@@ -48,6 +49,44 @@ def test_every_kind_of_tag_does_what_it_says(host: Host) -> None:
     assert host.texts() == [("preference", "short answers"), ("completed_goal", tax.text), ("goal", kitchen.text)]
     (stone,) = host.forgotten.of(SAID)
     assert stone.named == {"t1:user", "t1:asst", "t3:user", "t3:asst"}
+    assert host.answer(f"[DONE CODE: {kitchen.number}]\n[FORGET CODE: {short.number}]", "t4") == [
+        "Done: paint the kitchen", "Forgotten. I will not mention it again.",
+    ]  # fmt: skip
+
+
+def test_a_number_that_was_not_shown_is_refused_and_said(host: Host) -> None:
+    host.answer("[REMEMBER CODE: The boiler is a Vaillant]\n[GOAL CODE: swim]")
+    other = host.answer("[REMEMBER CODE: Their boiler is a Bosch]", "t1", chat="77")
+    shown = frozenset({1, 3})
+    said = host.answer("[FORGET CODE: 2]\n[DONE CODE: 3]\n[DONE CODE: 1]", "t2", shown=shown)
+    assert [one.split(",")[0] for one in said] == [
+        f"Number {number} is not among the notes that this answer was given" for number in (2, 3, 1)
+    ], "not shown, not there, no goal"
+    (said_so,) = host.answer("[REMEMBER CODE: The boiler is a Viessmann | REPLACES: 2]", "t3", shown=shown)
+    assert said_so.startswith("Noted, but number 2 is not among the notes")
+    assert host.answer("[REMEMBER CODE: x | REPLACES: the boiler]", "t4", shown=shown)[0].startswith(
+        "Noted, but number the boiler"
+    )
+    assert [text for _, text in host.texts()] == ["The boiler is a Vaillant", "swim", "The boiler is a Viessmann", "x"]
+    assert (other, len(host.texts("77"))) == ([], 1)
+
+
+def test_a_correction_hides_what_it_corrects_and_never_the_message_that_brings_the_news(host: Host) -> None:
+    host.answer("[REMEMBER CODE: The flight leaves on 13 November]")
+    host.repeats["The flight leaves on 13 November"] = ["t1:user", "t2:user"]
+    host.answer("[FORGET CODE: the flight on 13 November]\n[REMEMBER CODE: The flight leaves on 14 November]", "t2")
+    (stone,) = host.forgotten.of(SAID)
+    assert stone.named == {"t1:user", "t1:asst"}
+    assert host.texts() == [("fact", "The flight leaves on 14 November")]
+
+
+def test_an_exact_text_wins_and_a_part_of_a_word_does_if_one_memory_has_it(host: Host) -> None:
+    host.answer(
+        "[REMEMBER CODE: Tom owes Sam 20 euros]\n[REMEMBER CODE: Tom owes Sam 60 euros]\n[GOAL CODE: renew the passport]"
+    )
+    assert host.answer("[FORGET CODE: tom owes Sam 20 Euros.]", "t2") == ["Forgotten. I will not mention it again."]
+    assert host.answer("[DONE CODE: passpor]", "t3") == ["Done: renew the passport"]
+    assert host.texts()[0] == ("fact", "Tom owes Sam 60 euros")
 
 
 def test_a_task_that_is_finished_again_changes_nothing_and_says_the_same(host: Host) -> None:
@@ -85,7 +124,7 @@ def test_what_is_not_clear_is_asked_and_changes_nothing(host: Host) -> None:
     assert "1. the garage door code is 7731" in said
     assert "2. the cellar door code is 1234" in said
     assert host.answer("[FORGET CODE: the dog]\n[DONE CODE: garage code]", "t3") == [
-        'I found no memory like "the dog", so nothing was changed.',
+        'I found no memory like "the dog". To hide the messages that say it, send /forget and these words.',
         'I found no goal like "garage code", so nothing was changed.',
     ]
     assert (host.memories.list(SAID), host.forgotten.all()) == (before, [])
@@ -118,15 +157,13 @@ def test_to_forget_is_to_forget_every_turn_that_told_it(host: Host) -> None:
 
 def test_a_deadline_that_is_not_understood_keeps_the_goal_and_says_so(host: Host) -> None:
     for deadline, words in (
-        ("the cows come home", 'I saved the goal without a date: I do not understand the date "the cows come home".'),
-        ("31. Februar", "Ich habe das Ziel ohne Datum gespeichert: „31. Februar“ ist kein Datum, das ich verstehe."),
-        ("31 février", "J'ai enregistré l'objectif sans date : « 31 février » n'est pas une date que je comprends."),
-        ("31 de febrero", "He guardado el objetivo sin fecha: «31 de febrero» no es una fecha que entienda."),
-        ("вчера", "Цель сохранена без срока: «вчера» уже в прошлом ("),
+        ("the cows come home", 'I saved it without a date: I do not understand the date "the cows come home".'),
+        ("31. Februar", 'I saved it without a date: I do not understand the date "31. Februar".'),
+        ("2020-12-01", 'I saved it without a date: "2020-12-01" is in the past ('),
     ):
         (said,) = host.answer(f"[GOAL CODE: {deadline} | DEADLINE: {deadline}]", f"t{deadline}")
         assert words in said
-    assert [goal.deadline for goal in host.memories.list(SAID)] == [None] * 5
+    assert [goal.deadline for goal in host.memories.list(SAID)] == [None] * 3
 
 
 def test_turns_that_said_it_again_are_forgotten_too(host: Host) -> None:
@@ -198,7 +235,7 @@ def test_what_changes_between_plan_and_write_is_planned_anew(host: Host, embedde
             other.answer("[REMEMBER CODE: The garage door code is 7731]", "t5")
         return []
 
-    acting = Acting(host.memories, host.actions, host.kept, host.forgotten, lambda _: BERLIN, repeating)
+    acting = TagActing(host.memories, host.actions, host.kept, host.forgotten, lambda _: BERLIN, repeating)
     assert acting.forget(Task("t2", SAID, ""), 1, NOW).forgotten == (
         "t1:user", "t1:asst", "t5:user", "t5:asst", "t2:user", "t2:asst",
     )  # fmt: skip
@@ -278,7 +315,7 @@ def test_a_tombstone_is_named_after_task_tag_and_memory(one: str, two: str, at: 
 
 words = st.text(st.characters(codec="utf-8"), min_size=1, max_size=50)
 some_tags = st.lists(
-    st.builds(Tag, st.integers(1, 20), st.sampled_from(list(TagKind)), words, st.none() | words), max_size=5
+    st.builds(Tag, st.integers(1, 20), st.sampled_from(list(TagKind)), words, st.dictionaries(words, words)), max_size=5
 )
 
 
@@ -288,9 +325,10 @@ def test_tags_that_wait_come_back_as_they_were(
     task: str, chat: str, session: str, tags: list[Tag], said_at: float
 ) -> None:
     asked = Task(task, chat, "message", "8", name="Ann")
-    back = parse_later(loads_object(later_tags(asked, session, tags, said_at, "No.")))
+    back = parse_later(loads_object(later_tags(asked, session, tags, said_at, "No.", {3, 12})))
     assert (back.task.task_id, back.task.chat_id, back.session, back.tags) == (task, chat, session, tags)
     assert (back.said_at, back.task.user_id, back.task.name, back.refusal) == (said_at, "8", "Ann", "No.")
+    assert back.shown == {3, 12}
 
 
 @pytest.mark.parametrize("change", [

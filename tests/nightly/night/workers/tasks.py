@@ -8,7 +8,7 @@ import sys
 import time
 from pathlib import Path
 
-from nightly.workers import Frames, Workers
+from nightly.night.workers import Frames, Workers
 
 
 def twice(task: Frames) -> Frames:

@@ -11,12 +11,15 @@ from pathlib import Path
 from typing import Any
 
 import orjson
+import redis
+import structlog
 
 from nightly.night.counts import counts_of
 from nightly.night.failure import FAILED
-from nightly.night.folder import DONE, RESULT, night_runs, nights_dir
+from nightly.night.folder import DONE, RESULT, night_runs, nights_dir, read_record
 from shared.config.settings import Settings
 from shared.errors import MirrorFailed, PublishFailed, SettingsError, StepTimeout, explanations
+from shared.wire import keys
 
 #: Form of the report, and the most nights in it.
 VERSION, MOST = 1, 14
@@ -27,6 +30,8 @@ STANDING = ("turns", "chunks")
 #: Errors whose own sentences name settings, hosts and files, but never a chat. Of all others the report says what their class stands for.
 PLAIN = frozenset(error.exit_code for error in (SettingsError, PublishFailed, StepTimeout, MirrorFailed))
 BUG = 1
+
+log = structlog.get_logger()
 
 
 def report_of(nights: Sequence[Mapping[str, Any]]) -> bytes:
@@ -68,10 +73,9 @@ def _read_night(folder: Path, run: int, steps: Sequence[str]) -> dict[str, Any] 
 def _read(path: Path) -> dict[str, Any] | None:
     """None for a file that is missing or cannot be read: one damaged night must not hide the others."""
     try:
-        record = orjson.loads(path.read_bytes())
+        return read_record(path)
     except (OSError, orjson.JSONDecodeError):
         return None
-    return record if isinstance(record, dict) else None
 
 
 def _night(run: int, at: float, counts: Mapping[str, Any], failed: dict[str, str] | None) -> dict[str, Any]:
@@ -112,3 +116,19 @@ def _failure(record: Mapping[str, Any]) -> dict[str, str]:
         what, remedy = explanations().get(code, (f"{record['error']}.", "Run hmem-night status for details."))
         sentence = f"{what} {remedy}"
     return {"step": record["step"], "sentence": sentence}
+
+
+def announce(
+    settings: Settings, client: redis.Redis, steps: Sequence[str], refused: Mapping[str, Any] | None = None
+) -> None:
+    """Write the report of the last nights to Redis, at the end of each; `refused`: the failure of a night that has no folder.
+
+    It is an extra, so a failure is one line in the log. After a kill between `done.json` and this, the next night writes what this one did not.
+    """
+    try:
+        nights = read_report(settings, steps)
+        if refused:
+            nights = with_refused(nights, refused)[-MOST:]
+        client.set(keys.NIGHT_REPORT, report_of(nights), ex=keys.NIGHT_REPORT_TTL_SECONDS)
+    except Exception as error:  # noqa: BLE001 - whatever it is, the night itself is over
+        log.warning("the report of the nights was not written", why=f"{type(error).__name__}: {error}")

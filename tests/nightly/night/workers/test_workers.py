@@ -15,12 +15,12 @@ import orjson
 import pytest
 from distributed import Client
 
-from nightly import workers
+from nightly.night import workers
+from nightly.night.workers import Workers
 from nightly.steps import embed
-from nightly.workers import Workers
 from shared.config.settings import load_settings
 from shared.errors import EmbeddingError, SettingsError
-from tests.nightly.workers.tasks import failing, killed_once, own_id, twice
+from tests.nightly.night.workers.tasks import failing, killed_once, own_id, twice
 from tests.servers.ollama_api import OllamaApi
 from tests.support.machine import free_port, wait_for
 from tests.support.night.index_world import MadeUp
@@ -72,7 +72,7 @@ def test_without_processes_the_night_does_all_of_it(two: Workers, monkeypatch: p
 
 
 def test_processes_end_with_a_night_that_is_killed() -> None:
-    code = "from tests.nightly.workers.tasks import work_for_ever; work_for_ever()"
+    code = "from tests.nightly.night.workers.tasks import work_for_ever; work_for_ever()"
     with subprocess.Popen([sys.executable, "-c", code], cwd=REPOSITORY, stdout=subprocess.PIPE, text=True) as night:
         assert night.stdout is not None
         processes = [Path("/proc", one) for one in night.stdout.readline().split()]

@@ -1,1 +1,0 @@
-"""What the last nights were, for people: numbers in Redis."""
