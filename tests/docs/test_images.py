@@ -18,7 +18,7 @@ import yaml
 from dockerfile_parse import DockerfileParser  # type: ignore[import-untyped]
 
 from shared.config.settings import Settings, load_settings, setting_names
-from tests.support.processes.sandbox import HOME, SYSTEMD, settings_of
+from tests.support.processes.sandbox import SYSTEMD, settings_of
 from tests.support.world import REPOSITORY, World
 
 DEPLOY = REPOSITORY / "deploy"
@@ -130,14 +130,6 @@ def test_the_owner_fills_in_two_values() -> None:
     assert SERVICES["secrets"]["network_mode"] == "none"
 
 
-def test_the_night_runs_by_itself() -> None:
-    night = SERVICES["night"]
-    assert night["command"] == ["hmem-night", "schedule"]
-    assert of("night", "CMD") == ['["hmem-night", "schedule"]']
-    assert night["restart"] == "unless-stopped"
-    assert "NIGHT_CRON" in night["environment"]
-
-
 def test_compose_sets_only_settings_that_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in HALVES:
         environment = dict(SERVICES[name]["environment"])
@@ -148,23 +140,6 @@ def test_compose_sets_only_settings_that_there_are(monkeypatch: pytest.MonkeyPat
         load_settings()
         for folder in (value for variable, value in environment.items() if variable.endswith("_DIR")):
             assert folder in targets(name), f"{folder} would be lost with the container"
-
-
-def test_the_night_is_ended_before_the_day_when_memory_runs_out() -> None:
-    """The CLI makes itself as easy to end (landlock_exec.py); whoever gets less than 0 would need a privilege."""
-    unit = settings_of(SYSTEMD / "hmem-night.service")
-    scores = {name: service["oom_score_adj"] for name, service in SERVICES.items() if "oom_score_adj" in service}
-    assert scores == {"night": int(unit["OOMScoreAdjust"][0])} == {"night": 500}
-
-
-def test_the_bot_keeps_nothing_outside_of_redis() -> None:
-    bot, unit = SERVICES["telegram"], settings_of(SYSTEMD / "hmem-telegram.service")
-    assert bot["command"] == ["hmem", "telegram"]
-    assert unit["ExecStart"] == [f"{HOME}/.venv/bin/hmem telegram"]
-    assert set(targets("telegram")) == {"/run/hmem", "/etc/hmem/hmem.toml"}
-    assert all(read_only for _, read_only in targets("telegram").values())
-    assert "ReadWritePaths" not in unit
-    assert unit["RestartPreventExitStatus"] == ["2 10"]
 
 
 def targets(name: str) -> dict[str, tuple[str, bool]]:

@@ -46,12 +46,6 @@ def test_systemd_takes_each_unit(analyze: Analyze, tmp_path: Path, name: str) ->
     assert (done.returncode, done.stdout + done.stderr) == (0, "")
 
 
-def test_systemd_finds_a_mistake(analyze: Analyze, tmp_path: Path) -> None:
-    text = (SYSTEMD / "hmem-night.service").read_text(encoding="utf-8").replace("ProtectClock", "ProtectClok")
-    (tmp_path / "hmem-night.service").write_text(text.replace(HOME, str(REPOSITORY)), encoding="utf-8")
-    assert "ProtectClok" in analyze("verify", tmp_path / "hmem-night.service").stderr
-
-
 @pytest.mark.parametrize("name", [name for name in UNITS if name.endswith(".service")])
 def test_a_service_is_exposed_no_more_than_measured(analyze: Analyze, name: str) -> None:
     done = analyze("security", "--offline=true", "--no-pager", f"--threshold={EXPOSURE}", SYSTEMD / name)

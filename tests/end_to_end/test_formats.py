@@ -19,8 +19,7 @@ from nightly.archive.segments import ERASED_FORMAT
 from nightly.archive.verification import verify
 from nightly.imports.staging import StagedImport, StagedUnreadable
 from nightly.night.progress import Reporter
-from nightly.night.target import _refuse_older
-from shared.delivery.receiver import Receiver, handle
+from shared.delivery.receiver import handle
 from shared.errors import FormatNewer, PublishFailed
 from shared.release.manifest import FORMAT_VERSION
 from shared.system.files import sha256_bytes
@@ -123,15 +122,6 @@ def test_a_night_makes_no_release_that_the_dispatcher_cannot_read(light: World) 
     assert not archive(light).exists()
 
 
-def test_a_day_host_says_which_releases_it_reads(light: World) -> None:
-    light.memory_dir.mkdir(mode=0o700)
-    answer = handle(light.settings(), "begin")
-    assert (answer["release_format"], answer["program"]) == (FORMAT_VERSION, program_version())
-    _refuse_older(answer)
-    with pytest.raises(PublishFailed, match="Upgrade the day host first"):
-        _refuse_older(answer | {"release_format": FORMAT_VERSION - 1})
-
-
 def test_a_segment_of_a_newer_program_is_refused_and_never_repaired(light: World) -> None:
     light.say("t1", "said on day 1")
     light.night()
@@ -171,14 +161,3 @@ def test_a_day_store_of_a_newer_program_is_refused_and_named(light: World) -> No
     assert "has revision 9999, but this program supports revisions up to" in done.stderr
     assert "day store 9999" in ask(light)[1]["formats"].sentence
     assert store.read_bytes() == before
-
-
-def test_the_doctor_lists_what_is_there(light: World) -> None:
-    light.say("t1", "said on day 1")
-    light.start_dispatcher().stop()
-    light.night()
-    assert isinstance(Receiver(light.settings(), light.memory_dir).newest(), int)
-    found = ask(light)[1]["formats"]
-    assert found.state == "ok"
-    for there in ("state 1", "memory 1", "night 1", "Redis 1", f"release {FORMAT_VERSION}", "archive 1"):
-        assert there in found.sentence

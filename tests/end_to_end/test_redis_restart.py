@@ -4,29 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import signal
-import time
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pytest
 from redis import Redis
 from redis.asyncio import Redis as AsyncRedis
 
-from dispatcher.health.checks.redis import check_restart
-from dispatcher.health.findings import Setup
-from dispatcher.memory.tombstones import Forgotten
 from dispatcher.queue.tasks import TaskQueue
 from shared.config.settings import load_settings
 from shared.hooks import feature_names
-from shared.turns.records import ROLES, Tombstone, loads_object
-from shared.wire.acl import DEFAULT, renewed
 from tests.servers.redis8 import program
-from tests.support.day.hcli_bot import Bot
 from tests.support.machine import wait_for
 from tests.support.redis.script_runs import RUNS
 from tests.support.redis.scripts import calls, calls_noted
 from tests.support.redis.users import Guarded, guarded_redis, refusals
-from tests.support.world import SECRET, World
+from tests.support.world import SECRET
 
 
 def terminate(guarded: Guarded, _: Redis) -> None:
@@ -101,67 +94,6 @@ def value(tester: Redis, key: bytes) -> Any:
     if kind == b"zset":
         return tester.zrange(key, 0, -1, withscores=True)
     return tester.lrange(key, 0, -1) if kind == b"list" else tester.get(key)
-
-
-def test_what_earlier_users_of_redis_lose_at_a_restart_comes_back_with_the_rights_of_this_version(
-    installed: World, guarded: Guarded, admin: Redis
-) -> None:
-    """The doctor sees it before and after; what was erased meanwhile is served nowhere, and leaves Redis with the next night."""
-    today = guarded.users.read_text()
-    guarded.users.write_text(today.replace(DEFAULT, "user default reset off").replace(" +acl|dryrun", ""))
-    admin.acl_load()
-    bot, words = Bot(guarded.client("hcli-bot")), ("The boiler code is 4711.", "My secret is a zebra.")
-    running = installed.start_dispatcher()
-    zebra = [bot.send(text, 9912) for text in words][1]
-    wait_for(lambda: admin.exists(f"hcli:results:{zebra}"), "the answers")
-    assert running.stop() == 0
-    said_at = {
-        f"{zebra}:{role}": loads_object(cast(bytes, admin.get(f"hcli:memory:{zebra}:{role}")))["timestamp"]
-        for role in ROLES
-    }
-    assert restart_of(installed, guarded, "owner")[0] == "problem"
-    kill(guarded, admin)
-    guarded.start()
-    assert list(admin.scan_iter(match="hcli:memory:*")) == []
-    state, sentence = restart_of(installed, guarded, "owner")
-    assert (state, "It skipped" in sentence) == ("problem", True), sentence
-
-    erase(installed, said_at)
-    guarded.users.write_text(renewed(guarded.users.read_text()))
-    assert guarded.users.read_text() == today
-    admin.acl_load()
-    assert "They come back" in restart_of(installed, guarded, "owner")[1]
-    kill(guarded, admin)
-    guarded.start()
-    assert len(list(admin.scan_iter(match="hcli:memory:*"))) == 4
-    for user in ("dispatcher", "owner"):
-        assert restart_of(installed, guarded, user)[0] == "ok"
-
-    installed.command("hmem-night", "run", REDIS_URL=guarded.urls["night"])
-    asked = installed.command(
-        "hmem", "context", "9912", "what is the secret zebra, and the boiler code?", REDIS_URL=guarded.urls["owner"]
-    ).stdout
-    assert ("zebra" in asked, "boiler" in asked) == (False, True), asked
-    assert list(admin.scan_iter(match="hcli:memory:*")) == []
-    held = [path for path in installed.root.rglob("*") if path.is_file() and b"zebra" in path.read_bytes()]
-    assert [
-        path for path in held if path.is_relative_to(installed.night_dir) or path.is_relative_to(installed.memory_dir)
-    ] == []
-
-
-def restart_of(installed: World, guarded: Guarded, user: str) -> tuple[str, str]:
-    """What the doctor says of a restart of Redis."""
-    settings = installed.settings(redis_url=guarded.urls[user], redis_admin_url=guarded.urls["admin"])
-    with guarded.client(user) as client:
-        found = check_restart(Setup(settings, client))
-    return found.state, found.sentence
-
-
-def erase(installed: World, said_at: dict[str, float]) -> None:
-    """As `hmem forget` leaves it where Redis lacks the turns at that time."""
-    tombstone = Tombstone("erase-1", "9912", time.time(), turn_ids=frozenset(said_at), erase=True, said_at=said_at)
-    installed.push_tombstone(tombstone)
-    Forgotten(installed.settings().hmem_state_dir).add(tombstone)
 
 
 async def heartbeat(url: str) -> None:

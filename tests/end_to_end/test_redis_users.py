@@ -20,7 +20,7 @@ from tests.support.day.telegram_bot import Bot as TelegramBot
 from tests.support.day.telegram_bot import wait_until
 from tests.support.machine import free_port, wait_for
 from tests.support.redis.users import DEPLOY, USERS, Guarded, health, refusals
-from tests.support.world import SECRET, World
+from tests.support.world import World
 
 
 @pytest.mark.slow
@@ -251,13 +251,6 @@ def test_nobody_comes_in_without_a_password(guarded: Guarded) -> None:
         client.close()
 
 
-def test_redis_keeps_what_it_is_given(guarded: Guarded) -> None:
-    administrator = guarded.client("admin")
-    assert administrator.config_get("maxmemory-policy")["maxmemory-policy"] == "noeviction"
-    assert administrator.config_get("appendonly")["appendonly"] == "yes"
-    administrator.close()
-
-
 def test_the_file_is_refused_until_the_passwords_are_set(tmp_path: Path) -> None:
     command = ["redis-server", "--port", str(free_port()), "--dir", str(tmp_path), "--save", ""]
     done = subprocess.run(
@@ -293,9 +286,3 @@ def test_secrets_are_made_once_and_readable_by_their_owner_only(tmp_path: Path) 
     )  # the other two are mounted for users of their own in containers
     assert not [user for user in held_by_root if (tmp_path / "secrets" / f"{user}.toml").stat().st_mode & 0o077]
     assert "SHA256" not in (tmp_path / "secrets" / "redis-users.acl").read_text()
-
-
-def test_the_secret_of_the_tests_is_not_in_the_files() -> None:
-    for path in DEPLOY.glob("*"):
-        if path.is_file():
-            assert SECRET not in path.read_text(encoding="utf-8")

@@ -14,8 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nightly.archive import chat_chunks
-from nightly.cli import status
-from nightly.night.ledger import ENDS, FATES, Ledger, check_export, chunk_accounts, whole_ledger
+from nightly.night.ledger import ENDS, FATES, Ledger, chunk_accounts, whole_ledger
 from nightly.steps import build
 from shared.errors import LedgerMismatch
 from shared.release.manifest import read_manifest
@@ -51,22 +50,6 @@ EXPORT: dict[str, Any] = ledger_of(
 ).to_json(5)
 
 
-@pytest.mark.parametrize("path", [["exported"], *([fate] for fate in FATES), ["reasons", "unreadable"], ["chats", "1", "new"],
-                                  ["chats", "2", "already_archived"], ["chats", "?", "quarantined"]])  # fmt: skip
-@pytest.mark.parametrize("by", [-1, 1])
-def test_every_count_of_the_export_is_checked(path: list[str], by: int) -> None:
-    check_export(EXPORT)
-    with pytest.raises(LedgerMismatch, match="do not add up"):
-        check_export(changed(EXPORT, path, by))
-
-
-def test_a_record_without_a_known_fate_is_refused() -> None:
-    made = ledger_of([("1", "new")])
-    made.count("1", "mislaid")
-    with pytest.raises(LedgerMismatch, match="mislaid"):
-        made.to_json(1)
-
-
 def changed(record: dict[str, Any], path: list[str], by: int) -> dict[str, Any]:
     """A copy with one number changed."""
     made = copy.deepcopy(record)
@@ -95,12 +78,6 @@ def test_every_archived_turn_is_accounted_for(
         for by in (-1, 1):
             with pytest.raises(LedgerMismatch, match=f"turns of chat {chat}"):
                 chunk_accounts({**archived, chat: archived[chat] + by}, **ends)
-
-
-@pytest.mark.parametrize(("turns", "chunks"), [(2, 1), (0, 1), (1, 0)])
-def test_a_turn_with_chunks_has_at_least_one(turns: int, chunks: int) -> None:
-    with pytest.raises(LedgerMismatch, match=f"{chunks} chunks of {turns} turns"):
-        chunk_accounts({"1": turns}, with_chunks={"1": turns}, forgotten={}, without_text={}, chunks={"1": chunks})
 
 
 def results(*, vectors: bool = True) -> dict[str, dict[str, Any]]:
@@ -137,15 +114,6 @@ def results(*, vectors: bool = True) -> dict[str, dict[str, Any]]:
 
 def whole(steps: dict[str, dict[str, Any]]) -> dict[str, Any]:
     return whole_ledger(steps["archive"], steps["chunk"], steps["build"], steps["embed"], steps["chunk"]["carried"])
-
-
-def test_the_whole_ledger_says_where_everything_went() -> None:
-    ledger = whole(results())
-    assert EXPORT.items() <= ledger.items()
-    assert ledger["turns"] == {"archived": 17, "with_chunks": 11, "forgotten": 3, "without_text": 3}
-    assert (ledger["chunks"], ledger["index"]) == (13, {"keywords": 13, "vectors": 12})
-    assert ledger["not_embedded"] == {"a:user#1": "too long"}
-    assert whole(results(vectors=False))["index"] == {"keywords": 13, "vectors": None}
 
 
 TAMPERED = [
@@ -274,19 +242,6 @@ def test_an_index_that_lacks_a_chunk_stops_the_night_before_publish(
         light.night()
     assert not (light.memory_dir / "current").exists()
     assert light.redis.exists("hcli:memory:t1:user")
-
-
-def test_a_table_of_chats_ends_somewhere_and_says_so(capsys: pytest.CaptureFixture[str]) -> None:
-    many = {f"chat {number}": number for number in range(1, 61)}
-    accounts = chunk_accounts(many, with_chunks=many, forgotten={}, without_text={}, chunks=many)
-    status.print_chats([{"run": 7, "steps": {"chunk": {"accounts": accounts}}, "ledger": {}}])
-    assert capsys.readouterr().out == "No night has made chunks on this host yet.\n"
-    steps = {"chunk": {"accounts": accounts}}
-    status.print_chats([{"run": 7, "steps": steps, "ledger": status.totals(steps)}])
-    title, head, *rows, last = capsys.readouterr().out.splitlines()
-    assert (title, head.split()[:2], len(rows)) == ("Night 7, 60 chats", ["chat", "turns"], status.SHOWN_CHATS)
-    assert rows[0].split() == ["chat", "60", "60", "60", "0", "0", "60", "-", "-", "-"]
-    assert last == "10 smaller chats are not shown; --json lists all."
 
 
 FAILED = {

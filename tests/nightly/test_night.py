@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
 import time
 from pathlib import Path
 from typing import Any
@@ -13,7 +11,6 @@ import pytest
 
 from nightly import pipeline
 from nightly.archive.segments import Segment
-from nightly.cli.main import named_weekdays
 from nightly.steps import export, flush
 from shared.errors import LeaseLost, NightRunning
 from shared.release.manifest import verify
@@ -180,22 +177,6 @@ def test_the_restart_command_is_run_as_it_is_written(light: World, command: str)
     stand_in.chmod(0o755)
     light.command("hmem-night", "run", RESTART_COMMAND=command, PATH=f"{light.root}:{light.variables()['PATH']}")
     assert (light.root / "asked").read_text().split() == arguments
-
-
-def test_a_restart_command_that_leaves_a_daemon_behind_does_not_hold_the_night(light: World) -> None:
-    daemon = light.root / "daemon"
-    command = f"sh -c 'setsid sleep 900 & echo $! > {daemon}'"
-    try:
-        light.command("hmem-night", "run", RESTART_COMMAND=command)  # RestartFailed if it waited
-    finally:
-        os.kill(int(daemon.read_text()), signal.SIGKILL)
-
-
-def test_weekdays_in_cron_mean_what_cron_means() -> None:
-    assert named_weekdays("0 3 * * 0") == "0 3 * * sun"
-    assert named_weekdays("0 3 * * 1-5,7") == "0 3 * * mon,tue,wed,thu,fri,sun"
-    assert named_weekdays("*/5 3 * * *") == "*/5 3 * * *"
-    assert named_weekdays("0 3 * * mon-fri") == "0 3 * * mon-fri"
 
 
 def test_status_and_dry_run_say_what_is_there(light: World) -> None:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import signal
 import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -16,14 +14,10 @@ import orjson
 import pytest
 from redis import Redis
 
-from scripts.benchmarks.indexes import report
-from scripts.benchmarks.indexes.corpus import MOST_EMBEDDED, CorpusMaker, sentences
-from scripts.benchmarks.indexes.measure import Bench, K, Plan, Row, recall
+from scripts.benchmarks.indexes.corpus import CorpusMaker
+from scripts.benchmarks.indexes.measure import Bench, K, Plan, recall
 from shared.config.settings import load_settings
-from shared.embedding.open import open_embedder
-from shared.errors import InvalidInput
 from tests.servers.redis8 import redis8_settings
-from tests.support.machine import wait_for
 from tests.support.world import REPOSITORY, World
 
 #: In the background a shell has its commands ignore SIGINT, which they would inherit.
@@ -77,43 +71,6 @@ def test_a_measurement_of_what_there_is(world: World) -> None:
     assert list((world.root / "temporary").iterdir()) == []
 
 
-def test_few_turns_are_sentences_and_a_larger_size_embeds_only_what_is_new(tmp_path: Path) -> None:
-    said = list[str]()
-    embedder = open_embedder(load_settings())
-    maker = CorpusMaker(tmp_path, embedder, 1, said.append)
-    small, large = maker.make(40, 4, 2), maker.make(60, 4, 2)
-    assert (small.kind, large.kind, large.vectors.shape) == ("embedded", "embedded", (64, 384))
-    assert np.array_equal(large.vectors[:44], small.vectors)
-    assert embedder is not None
-    (exact,) = embedder.embed_documents(list(islice(sentences(1), 64))[63:]).vectors
-    assert float(large.vectors[63] @ exact) > 0.999
-    assert [line for line in said if "44 of 64 sentences" in line]
-    assert maker.make(MOST_EMBEDDED, 1, 2).kind == "seeded"
-
-
-@pytest.mark.slow
-def test_ctrl_c_leaves_no_files_and_no_process(world: World) -> None:
-    temporary = world.root / "temporary"
-    with started(world, "--turns", "20000", "--backends", "sqlite", EMBEDDER="none") as process:
-        wait_for(lambda: list(temporary.glob("*/sqlite/task.json")), "the first build")
-        process.send_signal(signal.SIGINT)
-        process.communicate(timeout=600)
-    assert process.returncode != 0
-    assert list(temporary.iterdir()) == []
-
-    def nobody() -> bool:
-        return not [path for path in Path("/proc").glob("[0-9]*/cmdline") if str(temporary).encode() in _content(path)]
-
-    wait_for(nobody, "the end of the processes that were started")  # one that had just been started sees it itself
-
-
-def _content(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError:  # it has ended
-        return b""
-
-
 @pytest.fixture
 def redis_server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Redis]:
     with redis8_settings() as settings:
@@ -138,24 +95,6 @@ def test_the_redis_of_the_queue_is_not_filled(redis_url: str) -> None:
     assert "REDIS_VECTORS_URL is not set" in (row.why or "")
 
 
-def test_a_build_that_takes_too_long_is_left_out_there_and_at_every_larger_size() -> None:
-    small, large = bench(replace(SMALL, turns=(40, 20), limit=0.01)).run()
-    assert (small.turns, small.status) == (20, "left out")
-    assert "longer than --limit 0.01 s" in (small.why or "")
-    assert (large.turns, large.why) == (40, "already left out at 20 turns")
-    table, *others = report.tables([small, large])
-    assert table.rows[0][-1].startswith("left out: build took longer")
-    assert others == []
-
-
-def test_a_size_that_would_take_too_long_is_not_begun() -> None:
-    measured = Row(10_000, 20, "seeded", "sqlite", build_seconds=400.0)
-    asked = Bench(load_settings(embedder="none"), replace(SMALL, turns=(20_000,)), lambda line: None, [measured])
-    row = asked.run()[-1]
-    assert (row.status, row.build_seconds) == ("left out", None)
-    assert row.why == "about 13 minutes at 25 turns/s (measured at 10,000), over --limit 600 s"
-
-
 def test_recall_counts_what_an_exact_search_would_find(tmp_path: Path) -> None:
     made = CorpusMaker(tmp_path, None, 1, lambda line: None).make(400, 0, 4)
     asked = made.questions(20, 1)
@@ -168,28 +107,3 @@ def test_recall_counts_what_an_exact_search_would_find(tmp_path: Path) -> None:
     assert recall(made, asked, [found[:5] for found in exact]) == pytest.approx(0.5, abs=0.05)
     assert recall(made, asked, [[found[0]] * K for found in exact]) == pytest.approx(0.1, abs=0.05)
     assert recall(made, asked, [[one.replace("t", "t9", 1) for one in found] for found in exact]) == 0.0
-
-
-WRONG = {
-    "0 turns": (replace(SMALL, turns=(0, 10)), "--turns must be 1 or more"),
-    "an unknown backend": (replace(SMALL, backends=("sqlite", "faiss")), "'faiss' is not one of sqlite"),
-    "no backend": (replace(SMALL, backends=()), "--backends is empty"),
-    "more chats than turns": (replace(SMALL, chats=21), "--chats 21 does not fit 20 turns"),
-    "no questions": (replace(SMALL, queries=0), "--queries must be more than 0"),
-}
-
-
-@pytest.mark.parametrize("what", WRONG)
-def test_what_cannot_be_measured_is_one_sentence(what: str) -> None:
-    plan, why = WRONG[what]
-    with pytest.raises(InvalidInput, match=why):
-        bench(plan).run()
-
-
-def test_a_place_that_cannot_be_written_is_told_before_anything_is_measured(world: World) -> None:
-    (world.root / "a file").touch()
-    with started(world, "--out", str(world.root / "a file" / "out")) as process:
-        output, errors = process.communicate(timeout=600)
-    assert (process.returncode, output) == (InvalidInput.exit_code, "")
-    assert "cannot be written" in errors
-    assert "sentences" not in errors

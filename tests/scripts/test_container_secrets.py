@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import subprocess
 import tomllib
 from pathlib import Path
 
 import pytest
 
-from shared.config.settings import load_settings
-from shared.wire.acl import DEFAULT
 from tests.support.redis.users import DEPLOY
 from tests.support.world import BINARIES
 
@@ -68,17 +65,6 @@ def test_each_start_hands_out_the_same_secrets_and_the_newest_token(place: Path)
     assert of(place, "bot") == before | {"TELEGRAM_BOT_TOKEN": TOKEN}
 
 
-def test_users_of_an_earlier_version_get_the_rights_of_this_one_and_keep_their_passwords(place: Path) -> None:
-    secrets(place)
-    file, made = place / "redis" / "users.acl", place / "all" / "made" / "redis-users.acl"
-    today = file.read_text()
-    made.write_text(
-        today.replace(DEFAULT, "user default reset off").replace(" +acl|dryrun", "") + "user mine on nopass ~x +get\n"
-    )
-    assert secrets(place).returncode == 0
-    assert file.read_text() == today + "user mine on nopass ~x +get\n"
-
-
 def test_a_start_that_was_killed_leaves_nothing_half_made(place: Path) -> None:
     (place / "all" / "new").mkdir()
     (place / "all" / "new" / "bot.toml").write_text("REDIS_URL = ")
@@ -94,35 +80,6 @@ def test_a_token_that_is_none_is_refused(place: Path) -> None:
     assert not (place / "bot" / "hmem.toml").exists()
 
 
-def test_a_further_secret_setting_stays_and_is_read(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    value = 'postgresql://u:p "quoted" \\ ümläut@db/x'
-    assert secrets(place, "set", "dispatcher", "DAY_STORE_URL", given="before\n").returncode == 0
-    assert secrets(place, "set", "dispatcher", "DAY_STORE_URL", given=f"{value}\n").returncode == 0
-    assert secrets(place).returncode == 0
-    assert of(place, "dispatcher")["DAY_STORE_URL"] == value
-    assert "DAY_STORE_URL" not in of(place, "owner")
-    for name in ("REDIS_URL", "RESULT_HMAC_KEY", "DAY_STORE_URL"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("HMEM_CREDENTIALS", str(place / "dispatcher" / "hmem.toml"))
-    monkeypatch.setenv("HMEM_CONFIG", "/dev/null")
-    assert load_settings().day_store_url == value
-
-
-def test_wrong_words_are_refused_in_a_sentence(place: Path) -> None:
-    secrets(place)
-    before = sorted(path.name for path in place.rglob("*"))
-    wrong: tuple[tuple[tuple[str, ...], str], ...] = (
-        (("set", "redis", "X"), "x"), (("set", "night", "x y"), "x"), (("set", "night", "DAY_STORE_URL"), ""), (("set",), ""),
-        (("set", "night", "NO_SUCH_SETTING"), "x"), (("set", "dispatcher", "REDIS_URL"), "redis://other"),
-        (("set", "bot", "TELEGRAM_BOT_TOKEN"), "1:a"), (("unset", "night", "DAY_STORE_URL"), ""), (("unset",), ""),
-        (("show", "../../etc/passwd"), ""), (("show", "nobody"), ""), (("show",), ""), (("frob",), ""),
-    )  # fmt: skip
-    for words, given in wrong:
-        done = secrets(place, *words, given=given)
-        assert (done.returncode, done.stdout, done.stderr.startswith("secrets: ")) == (2, "", True), words
-    assert sorted(path.name for path in place.rglob("*")) == before
-
-
 def test_a_value_that_the_service_could_not_read_changes_nothing(place: Path) -> None:
     assert secrets(place, "set", "dispatcher", "DAY_STORE_URL", given="before").returncode == 0
     before = {path: path.read_bytes() for path in place.rglob("*") if path.is_file()}
@@ -130,11 +87,6 @@ def test_a_value_that_the_service_could_not_read_changes_nothing(place: Path) ->
         done = secrets(place, "set", "dispatcher", "DAY_STORE_URL", given=given)
         assert (done.returncode, done.stderr.startswith("secrets: ")) == (2, True), (given, done.stderr)
     assert {path: path.read_bytes() for path in place.rglob("*") if path.is_file()} == before
-
-
-def test_a_line_of_windows_is_a_value_without_its_end(place: Path) -> None:
-    assert secrets(place, "set", "night", "DAY_STORE_URL", given="postgresql://u:p@db/x\r\n").returncode == 0
-    assert of(place, "night")["DAY_STORE_URL"] == "postgresql://u:p@db/x"
 
 
 def test_what_was_set_can_be_removed_also_where_it_broke_the_file(place: Path) -> None:
@@ -149,15 +101,3 @@ def test_what_was_set_can_be_removed_also_where_it_broke_the_file(place: Path) -
     assert of(place, "dispatcher")["REDIS_URL"].startswith("redis://dispatcher:")
     assert secrets(place, "unset", "dispatcher", "DAY_STORE_URL").returncode == 0
     assert "DAY_STORE_URL" not in of(place, "dispatcher")
-
-
-def test_programs_outside_are_shown_theirs(place: Path) -> None:
-    secrets(place)
-    shown = secrets(place, "show", "hcli-bot").stdout
-    assert tomllib.loads(shown)["REDIS_URL"].startswith("redis://hcli-bot:")
-
-
-def test_a_volume_that_cannot_be_written_is_named(place: Path) -> None:
-    shutil.rmtree(place / "all")
-    done = secrets(place)
-    assert (done.returncode, "cannot be written" in done.stderr) == (1, True)

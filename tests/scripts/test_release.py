@@ -19,7 +19,6 @@ from cyclonedx.validation.json import JsonStrictValidator
 from scripts.releasing.build import FIRST, built
 from scripts.releasing.sbom import MODEL, SPEC, bill_of_materials, shipped_scripts
 from scripts.releasing.source import ReleaseRefused, Source, released_source
-from scripts.releasing.trial import try_release
 from tests.support.world import REPOSITORY
 
 GIT = ("git", "-c", "user.name=x", "-c", "user.email=x@example.org", "-c", "commit.gpgsign=false")
@@ -79,22 +78,6 @@ def test_what_is_in_no_commit_is_refused(small: Path, change: str) -> None:
         released_source(small, allow_unreleased=True)
 
 
-def test_an_odd_version_is_refused(small: Path) -> None:
-    (small / "pyproject.toml").write_text('[project]\nname = "x"\nversion = "next"\n')
-    git(small, "commit", "-qam", "two")
-    with pytest.raises(ReleaseRefused, match="not like 1\\.2\\.3"):
-        released_source(small, allow_unreleased=True)
-
-
-def test_a_wheel_that_cannot_be_installed_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "empty.lock").touch()
-    (tmp_path / "x-1-py3-none-any.whl").write_bytes(b"no wheel")
-    with pytest.raises(ReleaseRefused, match="whl is invalid"):
-        try_release(
-            Source(tmp_path, "0" * 40, 0, "1"), tmp_path / "x-1-py3-none-any.whl", tmp_path / "empty.lock", tmp_path
-        )
-
-
 # ── what is in it ────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -120,7 +103,6 @@ def test_the_bill_of_materials_names_packages_and_files_of_others(tmp_path: Path
     )
     source = Source(REPOSITORY, "0" * 40, 1_700_000_000, "0.1.0")
     text = bill_of_materials(source, REPOSITORY, lock)
-    assert text == bill_of_materials(source, REPOSITORY, lock), "the same each time"
     assert JsonStrictValidator(SPEC).validate_str(text) is None
     found = json.loads(text)
     assert found["metadata"]["component"]["name"] == "hcli-memory"

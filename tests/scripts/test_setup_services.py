@@ -63,8 +63,3 @@ def test_a_redis_that_somebody_set_up_before_is_not_stopped(host: Host) -> None:
     (host.units / "redis-server.service").touch()
     assert "not running" not in host.set_up()
     assert host.called() == ["apt-get install -y -qq redis-server"]
-
-
-def test_without_systemd_nothing_is_stopped(host: Host) -> None:
-    assert "not running" not in host.set_up()
-    assert host.called() == ["apt-get install -y -qq redis-server"]

@@ -1,4 +1,4 @@
-"""SIGKILL at every named point of every step, and at pairs of them: A in the first run, B in the one that should have mended it.
+"""SIGKILL at pairs of named points: A in the first run, B in the one that should have mended it. Single points: tests/nightly/test_crash_points.py.
 
 Each history begins from the same installation (a copy of a template), with turns that are new, rewritten and unreadable, and one that is to be
 forgotten for good; something more is said after each death. A point that an ordinary night does not pass (vectors, a model's texts, a mirror) is
@@ -131,26 +131,18 @@ class Stages:
         return self._whole
 
 
-def _histories(bench: Bench, histories: list[tuple[str, ...]], what: str) -> Outcome:
-    """As many of them as there are rounds, drawn by the seed; all if there are enough rounds."""
+@chaos("pairs", "SIGKILL twice, around archive, publish and flush: the second time in the run that mends the first")
+def pairs(bench: Bench) -> Outcome:
+    """As many pairs as there are rounds, drawn by the seed; all if there are enough rounds."""
+    histories = list(itertools.product(PAIRED, repeat=2))
     chosen = histories
     if bench.rounds < len(histories):
-        chosen = bench.random(what).sample(histories, bench.rounds)
-    outcome = Outcome(notes=[f"{len(chosen)} of {len(histories)} {what}"])
+        chosen = bench.random("pairs of points").sample(histories, bench.rounds)
+    outcome = Outcome(notes=[f"{len(chosen)} of {len(histories)} pairs of points"])
     with ExitStack() as stack:
         stages = Stages(bench, stack)
         for number, points in enumerate(chosen, start=1):
             outcome.add(stages.die_at(points))
             if number % 20 == 0:
-                bench.say(f"{what}: {number} of {len(chosen)}")
+                bench.say(f"pairs: {number} of {len(chosen)}")
     return outcome
-
-
-@chaos("points", "SIGKILL at each named point of each step, then the night is finished")
-def points(bench: Bench) -> Outcome:
-    return _histories(bench, [(point,) for point in POINTS], "single points")
-
-
-@chaos("pairs", "SIGKILL twice, around archive, publish and flush: the second time in the run that mends the first")
-def pairs(bench: Bench) -> Outcome:
-    return _histories(bench, list(itertools.product(PAIRED, repeat=2)), "pairs of points")

@@ -116,18 +116,6 @@ def test_what_is_no_task_is_set_aside_with_its_bytes(dispatcher: Dispatcher, bot
     assert not bot.redis.exists("hcli:memory:raw:user")
 
 
-def test_names_that_stand_twice_are_read_as_the_last_one(dispatcher: Dispatcher, bot: Bot) -> None:
-    raws = (
-        b'{"task_id": "twice", "chat_id": "77", "chat_id": "9912", "message": "a", "message": "b"}',
-        b'{"task_id": "hidden", "chat_id": "77", "chat\\u005fid": "9912", "message": "b"}',
-    )
-    for task, raw in zip(("twice", "hidden"), raws, strict=True):
-        bot.redis.rpush(keys.TASKS, raw)
-        bot.receive(task)
-        turn = bot.turn(task, "user")
-        assert (turn["chat_id"], turn["content"]) == ("9912", "b")
-
-
 def test_a_replayed_task_id_is_answered_once(dispatcher: Dispatcher, bot: Bot, light: World) -> None:
     light.enqueue("again", "hello")
     first = bot.receive("again")
@@ -178,13 +166,3 @@ def test_a_key_that_cannot_be_told_is_said_and_holds_up_nobody(light: World, bot
     bot.redis.delete("hcli:mem:dead")
     assert running.stop() == 0
     assert bot.redis.llen("hcli:tasks") == 1, "what could not be set aside is kept"
-
-
-def test_a_queue_of_another_type_is_said_and_mended_without_a_restart(light: World, bot: Bot) -> None:
-    bot.redis.set("hcli:tasks", "x")
-    running = light.start_dispatcher()
-    wait_for(lambda: "queue cannot be read" in running.log.read_text(), "the log")
-    bot.redis.delete("hcli:tasks")
-    assert "stand-in" in bot.ask("hello", 9912)
-    assert running.log.read_text().count("queue cannot be read") < 10, "no tight loop"
-    assert running.stop() == 0

@@ -86,17 +86,6 @@ def test_nobody_is_reminded_of_a_goal_that_was_replaced(world: World, consolidat
     assert "70 kg" in json.dumps(outbox(world)), "valid again before its time"
 
 
-def test_reminders_that_no_bot_fetches_do_not_stay_for_ever(world: World, consolidating: Rounds) -> None:
-    day = 86_400.0
-    now = time.time()
-    made = {"old": now - 4 * day, "odd": "yesterday", "ahead": now + 400 * day, "new": now - 2 * day, "newer": now}
-    for name, created in made.items():
-        message = {"id": name, "chat_id": CHAT, "text": "x", "created_at": created}
-        world.redis.rpush("hcli:mem:outbox:main", json.dumps(message))
-    consolidating[1].round()
-    assert [message["id"] for message in outbox(world)] == ["new", "newer"]
-
-
 @pytest.mark.slow
 def test_what_can_never_be_done_holds_nothing_up(light: World) -> None:
     with closing(DayMemory(settings_of(light), nullcontext)) as day:

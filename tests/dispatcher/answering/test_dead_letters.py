@@ -109,28 +109,6 @@ def test_a_task_that_was_set_aside_is_answered_when_it_is_retried(answering: Wor
     assert json.loads(world.redis.get(keys.turn("t1", "asst")) or b"")["content"] == "At last."
 
 
-def test_a_cancellation_of_before_does_not_end_what_is_retried(answering: World) -> None:
-    poison(answering)
-    answering.redis.set(keys.cancel("t1"), 1)
-    answering.command("hmem", "dead", "--retry", "--all")
-    answering.start_dispatcher()
-    wait_for(lambda: answering.redis.get(keys.result("t1")), "the answer")
-    assert json.loads(answering.redis.get(keys.result("t1")) or b"")["output"] == "At last."
-
-
-def test_tags_go_back_to_the_dispatcher(answering: World) -> None:
-    tag = Tag(1, TagKind.REMEMBER, "The key is under the mat")
-    record = later_tags(Task("t1", "9912", ""), "s", [tag], 1_795_000_000.0)
-    name = raw_letter(answering, record, "its tags could not be carried out: a reason")
-    (letter,) = listed(answering)
-    assert (letter["kind"], letter["text"]) == ("tags", "REMEMBER: The key is under the mat")
-    assert "next round" in answering.command("hmem", "dead", "--retry", name).stdout
-    assert answering.redis.lrange(keys.TAGS, 0, -1) == [record]
-    answering.start_dispatcher()
-    wait_for(lambda: not answering.redis.llen(keys.TAGS), "the consolidator")
-    assert "under the mat" in answering.command("hmem", "memory", "list", "9912").stdout
-
-
 @pytest.mark.parametrize(("content", "reason", "why"), [
     (b'{"task_id": "t1", "chat_id": "9912"}', "message is missing", "it is not a task that could be answered"),
     (b"\xff", "it is no UTF-8", "it is not a task that could be answered"),
@@ -153,19 +131,6 @@ def test_an_id_that_is_another_messages_by_now_stays_that_ones(light: World) -> 
     assert (done.returncode, "belongs to another message" in done.stderr) == (24, True)
     assert light.redis.get(keys.result("t1")) == b"its answer"
     assert light.redis.llen(keys.DEAD) == 1
-
-
-def test_all_are_retried_that_can_be(light: World) -> None:
-    good = raw_letter(light, b'{"task_id": "t1", "chat_id": "9912", "message": "hello"}', "its worker died 3 times")
-    bad = raw_letter(light, b"{}")
-    light.redis.lpush(keys.DEAD, light.redis.lindex(keys.DEAD, 0) or b"")  # the same letter twice is one task
-    done = light.command("hmem", "dead", "--retry", "--all", "--json", check=False)
-    assert {one["id"]: one["retried"] for one in json.loads(done.stdout)} == {good: True, bad: False}
-    assert done.returncode == 24
-    assert [letter["id"] for letter in listed(light)] == [bad]
-    assert light.redis.llen(keys.TASKS) == 1
-    assert light.command("hmem", "dead", "--retry", check=False).returncode == 24
-    assert light.command("hmem", "dead", "--retry", bad, "--all", check=False).returncode == 24
 
 
 # ── the late answer ──────────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -12,7 +12,7 @@ import pytest
 from dispatcher.answering.conversation.partial import _shown
 from dispatcher.memory.typed import tags
 from shared.turns.records import RecordRefused
-from shared.turns.signed.partial import PARTIAL_BYTES, TEXT_CHARACTERS, PartialAnswer
+from shared.turns.signed.partial import TEXT_CHARACTERS, PartialAnswer
 from tests.servers import scripted_claude
 from tests.support.day.hcli_bot import Bot
 from tests.support.machine import wait_for
@@ -72,11 +72,6 @@ def test_a_partial_answer_is_its_writers_and_of_its_task() -> None:
             PartialAnswer.verified(key, task, value)
 
 
-def test_the_largest_one_is_read_whole() -> None:
-    raw = PartialAnswer("1", 1, "\x01" * TEXT_CHARACTERS, "tool", "\x01" * 80).to_json("secret", "task-1")
-    assert len(raw) < PARTIAL_BYTES
-
-
 def scripted(world: World, words: int) -> dict[str, str]:
     """A Claude that says five words, and holds after so many of them; the variables of its dispatcher."""
     (world.root / "answers.json").write_text(json.dumps({"hello": "one two three four five [REMEMBER CODE: a fact]"}))
@@ -122,13 +117,6 @@ def test_what_cannot_be_shown_while_it_is_written_is_answered_all_the_same(light
         assert running.stop() == 0
     finally:
         light.redis.acl_deluser("deaf")
-
-
-def test_without_stream_it_is_not_asked_for(light: World) -> None:
-    bot = Bot(light.redis)
-    running = light.start_dispatcher(**scripted(light, 2), STREAM="false")
-    assert bot.ask("hello", 9912) == "one two three four five", "else it would hold after two words"
-    assert running.stop() == 0
 
 
 def test_a_cancelled_answer_leaves_nothing(light: World) -> None:

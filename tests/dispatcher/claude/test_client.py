@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 from dispatcher.claude import client as claude
-from dispatcher.claude.environment import default_model
 from tests.servers.messages_api import MessagesApi
 from tests.support.machine import script, wait_for
 from tests.support.world import BINARIES, Dispatcher, World
@@ -103,24 +102,6 @@ def test_another_model_counts_from_the_next_message_on_and_so_does_the_default(
     settings.write_text('{"model": "haiku"}')
     assert "sonnet" in model_of(model="sonnet")
     assert "haiku" in model_of(), "the default that the owner has set"
-
-
-def test_the_clis_default_is_read_as_the_cli_reads_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dispatcher.claude.environment.HOST_SETTINGS", tmp_path / "managed.json")
-    environment = {"HOME": str(tmp_path)}
-    assert default_model(environment) == "default"
-    (tmp_path / ".claude").mkdir()
-    own = tmp_path / ".claude" / "settings.json"
-    for broken in ("", "[]", '{"model": 7}', '{"env": 3}', '{"model": " "}'):
-        own.write_text(broken)
-        assert default_model(environment) == "default"
-    own.write_text('{"model": "sonnet"}')
-    assert default_model(environment) == "sonnet"
-    (tmp_path / "managed.json").write_text('{"model": "opus"}')
-    assert default_model(environment) == "opus"
-    assert default_model(environment | {"ANTHROPIC_MODEL": "haiku"}) == "haiku"
-    own.write_text('{"env": {"ANTHROPIC_MODEL": "sonnet"}}')
-    assert default_model(environment | {"ANTHROPIC_MODEL": "haiku"}) == "sonnet"
 
 
 #: A few; tests/dispatcher/claude/test_disarming.py has many, without a dispatcher.

@@ -18,12 +18,8 @@ from dispatcher.claude import client as claude
 from dispatcher.claude import environment
 from dispatcher.claude.client import Answer, ClaudeCli, ClaudeRequest, as_plain_text, built_in_tools
 from dispatcher.claude.reply import spent
-from dispatcher.health.checks.claude import check_claude
-from dispatcher.health.findings import Setup
-from shared.config.packages import TESTED_CLAUDE
 from tests.servers.faulty_api import Fault, FaultyApi
 from tests.servers.messages_api import MessagesApi
-from tests.support.machine import script
 from tests.support.world import BINARIES, REPOSITORY, World
 
 CLAUDE = BINARIES / "claude"
@@ -357,24 +353,3 @@ def test_a_session_outlives_a_limit_and_its_cost_adds_up(host: Host) -> None:
     assert "My boat is blue." in json.dumps(host.api.requests[-1]["messages"])
     (gone,) = host.ask(host.question("hello", str(uuid4())))
     assert gone.session_lost
-
-
-@pytest.mark.slow
-def test_the_cli_gives_up_within_a_minute_by_itself(host: Host) -> None:
-    """Its default is ten tries in three minutes; ours is said in its environment, and the owner's word counts."""
-    assert environment.DEFAULTS["CLAUDE_CODE_MAX_RETRIES"] == "6"
-    host.environment(CLAUDE_CODE_MAX_RETRIES="1")
-    with FaultyApi(Fault(429, "rate_limit_error")) as api:
-        host.environment(ANTHROPIC_BASE_URL=api.url)
-        host.ask(host.question("hello"))
-    assert api.requests == 2
-
-
-def test_the_doctor_says_what_to_do_about_a_version_that_was_not_tested(light: World) -> None:
-    newer = script(light.root / "newer", "#!/bin/sh\necho '2.9.1 (Claude Code)'\n")
-    found = check_claude(Setup(light.settings(claude_bin=str(newer)), light.redis))
-    assert found.state == "ok"
-    assert f"2.9.1 is installed, newer than the tested {TESTED_CLAUDE}" in found.sentence
-    assert "scripts/setup --with-claude" in found.sentence
-    found = check_claude(Setup(light.settings(claude_bin=str(CLAUDE)), light.redis))
-    assert found.sentence == f"The Claude CLI {TESTED_CLAUDE} is installed, which is the version that was tested."

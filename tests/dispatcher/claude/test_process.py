@@ -6,7 +6,6 @@ import asyncio
 import os
 import signal
 import sys
-import threading
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -72,14 +71,6 @@ async def settled(call: Coroutine[Any, Any, Value]) -> Value:
             await asyncio.sleep(0.02)
         if sys.version_info < (3, 12):
             asyncio.set_child_watcher(None)  # type: ignore[arg-type] # it belongs to this loop
-
-
-def test_no_thread_is_started_for_a_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(thread: threading.Thread) -> None:
-        raise AssertionError(f"{thread.name} was started")
-
-    monkeypatch.setattr(threading.Thread, "start", refuse)
-    assert ran(tmp_path, "echo answered").output == b"answered\n"
 
 
 async def started(
@@ -169,14 +160,6 @@ def test_a_cancelled_call_takes_its_grandchildren_along(tmp_path: Path, times: i
         until_gone(process)
 
 
-@pytest.mark.usefixtures("nothing_left")
-def test_a_program_that_ends_at_term_is_not_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(claude_process, "KILL_GRACE_SECONDS", 60.0)
-    body = "trap 'echo ended > ended; exit' TERM; echo $$ > ids; while :; do sleep 0.05; done"
-    cancelled(tmp_path, body, 1)
-    assert (tmp_path / "ended").exists()
-
-
 @pytest.fixture
 def escaped(tmp_path: Path) -> Iterator[Callable[[], int]]:
     """The id of a process that has left the group; it is ended with the test."""
@@ -192,11 +175,6 @@ DAEMON = "setsid bash -c 'echo $$ > ids; exec sleep 600' &\nwhile ! [ -s ids ]; 
 
 def test_a_daemon_that_holds_the_pipes_does_not_hold_the_answer(tmp_path: Path, escaped: Callable[[], int]) -> None:
     assert ran(tmp_path, f"{DAEMON} echo answered").output == b"answered\n"
-    assert not gone(escaped())
-
-
-def test_a_daemon_that_holds_the_pipes_holds_up_no_cancelled_call(tmp_path: Path, escaped: Callable[[], int]) -> None:
-    cancelled(tmp_path, f"{DAEMON} sleep 600", 1)
     assert not gone(escaped())
 
 

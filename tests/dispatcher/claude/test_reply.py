@@ -36,20 +36,6 @@ def test_an_answer() -> None:
     }  # fmt: skip
 
 
-@pytest.mark.parametrize(("by_model", "asked", "named"), [
-    ({"claude-haiku-4-5": {}, "claude-opus-5-5": {}}, "opus", "claude-opus-5-5"),
-    ({"claude-haiku-4-5": {}, "claude-opus-5-5": {}}, None, "claude-haiku-4-5"),
-    ({"claude-haiku-4-5": {}}, "claude-opus-5-5", "claude-haiku-4-5"),
-    ({}, "opus", "opus"),
-    ([], None, None),
-    (None, "opus", "opus"),
-    ({"": {}}, None, None),
-])  # fmt: skip
-def test_the_model_that_answered_is_named(by_model: object, asked: str | None, named: str | None) -> None:
-    answer = read_answer(Ended(0, printed(modelUsage=by_model), b""), SESSION, resumed=False, model=asked)
-    assert answer.usage.get("model") == named
-
-
 @pytest.mark.parametrize(("output", "words"), [
     (b"", "failed (exit 0)"),
     (b" \n\t ", "failed (exit 0)"),
@@ -120,24 +106,6 @@ def test_a_fault_is_told_in_plain_words_and_costs_the_session_only_where_it_must
     assert answer.session_lost is lost
     assert not set("!·") & set(answer.error + answer.advice)
     assert "10.0.0.7" not in answer.error
-
-
-@pytest.mark.parametrize(("exit_code", "errors", "lost"), [
-    (1, b"No conversation found with session ID: x", True),
-    (1, b"Error: --resume requires a valid session ID or session title when used with --print.", True),
-    (1, b"words of a later version", True),
-    (-9, b"", False),
-    (-11, b"oh no", False),
-])  # fmt: skip
-def test_a_killed_cli_does_not_cost_the_session(exit_code: int, errors: bytes, lost: bool) -> None:
-    assert read(b"", exit_code, errors, resumed=True).session_lost is lost
-
-
-def test_counters_that_are_no_numbers_are_left_out() -> None:
-    odd = {"input_tokens": True, "output_tokens": "5", "cache_read_input_tokens": -1}
-    assert read(printed(usage=odd, duration_ms=None, num_turns=[1], total_cost_usd="free", modelUsage=None)).usage == {}
-    assert read(printed(usage=[], modelUsage=[], total_cost_usd=0.5), resumed=True).usage["cost_usd"] == 0.5
-    assert read(printed().replace(b"0.00014", b"1e400")).usage.get("cost_usd") is None
 
 
 def turn(number: int, *, adds_up: bool) -> Answer:

@@ -16,8 +16,6 @@ import pytest
 
 from dispatcher.claude import landlock_exec
 from dispatcher.claude.sandbox import _PROBE, Walls
-from dispatcher.health.checks import isolation as checks_apart
-from dispatcher.health.findings import Setup
 from shared.config.settings import Settings, load_settings
 from tests.support.processes.as_user import command
 from tests.support.world import REPOSITORY, STAND_IN
@@ -107,32 +105,12 @@ def test_a_key_that_is_a_link_is_hidden_with_what_it_leads_to(one: Home) -> None
     assert one.key.read_text() == "s3cret"
 
 
-def test_a_home_that_is_new_gets_the_directory_of_sessions(one: Home) -> None:
-    (one.home / ".claude").rmdir()
-    assert one.run("echo x >$HOME/.claude/session") == 0
-
-
 def test_where_nights_are_another_user_and_there_is_no_key_here_home_stays_whole(one: Home) -> None:
     if os.geteuid() != 0:
         pytest.skip("giving a directory away needs root")
     os.chown(one.root / "night", USER, USER)
     one.key.unlink()
     assert one.run("echo x >$HOME/new") == 0
-
-
-def test_what_lies_in_tmp_is_not_hidden_and_doctor_says_so(one: Home, monkeypatch: pytest.MonkeyPatch) -> None:
-    one.environment["TMPDIR"] = "/tmp"
-    with tempfile.TemporaryDirectory(dir="/tmp") as place:
-        key = Path(place) / "owner.key"
-        key.write_text("k")
-        walls = one.walls(owner_key_file=key)
-        assert walls.open_because == f"{key} is in /tmp, where the CLI creates its temporary files"
-        assert one.seen(key, one.root / "state" / "day-store.sqlite", walls=walls) == [key], "all else is hidden"
-        monkeypatch.setenv("HOME", str(one.home))
-        setup = Setup(one.settings(owner_key_file=key), None)  # type: ignore[arg-type]
-        said = checks_apart.check_isolation(setup).sentence
-    assert f"Landlock does not keep the Claude CLI from all of our files: {key} is in /tmp" in said
-    assert "Redis requires no password from this host" in said
 
 
 def as_user(one: Home, *words: str) -> subprocess.CompletedProcess[str]:

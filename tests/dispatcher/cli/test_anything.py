@@ -18,7 +18,6 @@ from structlog.testing import capture_logs
 
 from dispatcher.answering.commands.command import read_command
 from dispatcher.answering.opening import open_parts
-from dispatcher.answering.results import ResultBuilder
 from dispatcher.answering.task_handler import TaskHandler
 from dispatcher.answering.worker import Worker, connect
 from dispatcher.claude.client import ClaudeCli, ClaudeRequest
@@ -56,7 +55,6 @@ SHARE = max(1, EXAMPLES // KINDS)
 TASK = {"task_id": "t", "message": "hello", "chat_id": "8", "user_id": 1, "submitted_at": "2026-11-22T10:00:00Z"}
 TURN = {"task_id": "t", "role": "user", "chat_id": "8", "content": "hello", "timestamp": 1.7e9, "name": "Ann"}
 TOMBSTONE = json.loads(Tombstone("s", "8", 1.7e9, turn_ids=frozenset({"t:user"}), said_at={"t:user": 1.0}).to_json())
-RESULT = json.loads(Result.sign(SECRET, "t", "hello", "2026-11-22T10:00:00+00:00", {"cost": 1.0}).to_json())
 TEXT = WrittenText("k", "m", "d", "8", "a text").to_json()
 ERASED = {"kind": "erased", "key": "hcli:memory:t:user", "chat_id": "8", "timestamp": 1.0, "sha256": "sha256:00"}
 
@@ -285,29 +283,6 @@ def _tombstone(raw: bytes) -> Tombstone | None:
     with contextlib.suppress(RecordRefused):
         return Tombstone.parse(raw)
     return None
-
-
-def test_any_bytes_are_an_import_or_refused(quick: World) -> None:
-    record = {"kind": "turn", **RawRecord(b"hcli:memory:t:user", "string", dumps(TURN)).to_json()}
-    lines = [TURN, record, TEXT, ERASED, {"kind": "tombstone", "tombstone": TOMBSTONE}]
-
-    def cycle(values: Sequence[bytes]) -> None:
-        clean(quick)
-        path = quick.root / "import.jsonl"
-        path.write_bytes(b"\n".join(raw.replace(b"\n", b" ") for raw in values) + b"\n")
-        request = import_files.Request("jsonl", [path], Wanted(), with_tombstones=True)
-        plan = import_files.plan(quick.settings(), request, QUIET)
-        report = import_files.bring_in(quick.settings(), request, QUIET, lambda covered: True)
-        counts = ("new", "known", "differs", "forgotten")
-        assert [report[name] for name in counts] == [plan[name] for name in counts]
-
-    assert through(drawn(damaged(lines), SHARE), cycle) == SHARE
-
-
-def test_any_bytes_are_a_result_or_refused() -> None:
-    signs = ResultBuilder(World(Path("/"), None, "redis://127.0.0.1").settings())  # type: ignore[arg-type]
-    ends = Counter(signs.signed("t", raw) for raw in drawn(damaged([RESULT]), SHARE))
-    assert sum(ends.values()) == SHARE
 
 
 def test_any_bytes_are_a_manifest_or_refused(light: World) -> None:

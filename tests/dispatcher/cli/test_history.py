@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import json
 from contextlib import closing, nullcontext
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from dispatcher.memory.day.memory import DayMemory
 from dispatcher.memory.tombstones import Forgotten
-from shared.errors import InvalidInput, ReleaseRefused, StorageError, StoreUnavailable
-from shared.release.parts import part_files
+from shared.errors import InvalidInput, StorageError, StoreUnavailable
 from shared.turns.records import Tombstone, Turn
 from tests.support.machine import free_port
 from tests.support.world import World
@@ -58,35 +56,6 @@ def test_release_and_day_are_one_list_and_each_turn_is_there_once(talked: World)
     assert done.stderr == "3 turns from release 1 and today; times in Europe/Berlin\n"
 
 
-def test_json_is_one_document(talked: World) -> None:
-    found = told(talked, "9912", "--limit", "2")
-    turns = found.pop("turns")
-    assert found == {"chat_id": "9912", "release": 1, "more": True, "degraded": []}
-    assert [turn["turn_id"] for turn in turns] == ["t1:asst", "t2:user"], "the newest, in the order of time"
-    assert turns[1] == {
-        "turn_id": "t2:user", "role": "user", "speaker": "Anna", "user_id": "7", "label": "Anna", "timestamp": MAY + 120,
-        "date": "2026-05-08T14:07:00+02:00", "text": "Error F28, says the display",
-    }  # fmt: skip
-
-
-@pytest.mark.slow
-def test_a_time_bounds_it(talked: World) -> None:
-    assert texts(talked, "--since", "2026-05-08T14:06") == [ANSWER, "Error F28, says the display"]
-    assert texts(talked, "--until", "2026-05-08T14:06") == [BOILER]
-    assert texts(talked, "--since", "2026-05-08", "--until", "8 May 2026") == texts(talked)
-    assert texts(talked, "--since", "2026-05-09") == []
-    nothing = talked.command("hmem", "history", "9912", "--since", "2026-05-09")
-    assert (nothing.stdout, nothing.stderr) == ("", "0 turns from release 1 and today\n")
-
-
-def test_every_word_occurs(talked: World) -> None:
-    for words, found in {
-        "boiler": [BOILER, ANSWER], "BOILERS Errors": [ANSWER], "error": [ANSWER, "Error F28, says the display"],
-        '"broke down on"': [BOILER], '"down broke"': [], 'error "the boiler"': [ANSWER], "Anna": [], "2026": [], "violin": [],
-    }.items():  # fmt: skip
-        assert texts(talked, "--contains", words) == found, words
-
-
 def test_what_cannot_be_asked_is_refused(talked: World) -> None:
     wrong = InvalidInput.exit_code
     for arguments, code, reason in (
@@ -130,12 +99,6 @@ def test_what_is_forgotten_is_in_neither(talked: World) -> None:
     assert (done.returncode, done.stdout) == (StorageError.exit_code, "")
 
 
-def test_a_turn_of_both_is_told_in_the_words_of_the_day(talked: World) -> None:
-    said_today(talked, Turn("t1", "user", "9912", "The heating broke down", MAY, "Anna"))
-    assert texts(talked, "--until", "2026-05-08T14:06") == ["The heating broke down"]
-    assert texts(talked, "--contains", "boiler") == [ANSWER], "as it is told, so it is found"
-
-
 def test_a_store_that_is_away_leaves_the_release_and_is_named(talked: World) -> None:
     talked.environment["DAY_STORE_URL"] = f"postgresql://hmem:pa55word@127.0.0.1:{free_port()}/hmem"
     done = talked.command("hmem", "history", "9912")
@@ -147,15 +110,6 @@ def test_a_store_that_is_away_leaves_the_release_and_is_named(talked: World) -> 
     assert other.returncode == StoreUnavailable.exit_code, "today may know it"
     talked.environment["DAY_STORE_URL"] = "none"
     assert talked.command("hmem", "history", "9912").stderr.startswith("2 turns from release 1; ")
-
-
-def test_a_release_that_cannot_be_read_is_said(talked: World) -> None:
-    (part,) = part_files(Path(talked.settings().hmem_memory_dir) / "current" / "lexical")
-    part.chmod(0o600)
-    part.write_bytes(b"broken" + part.read_bytes()[6:])
-    done = talked.command("hmem", "history", "9912", check=False)
-    assert done.returncode == ReleaseRefused.exit_code
-    assert "Traceback" not in done.stderr
 
 
 def test_a_terminal_obeys_nothing_that_was_said(light: World) -> None:

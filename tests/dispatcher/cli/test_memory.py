@@ -122,14 +122,6 @@ def test_forgetting_reaches_every_copy_of_the_day(light: World) -> None:
     day.close()
 
 
-def test_without_redis_nothing_is_forgotten_and_the_rest_works(light: World) -> None:
-    memory(light, "add", "9912", "The garage code is 7731")
-    light.environment["REDIS_URL"] = "redis://127.0.0.1:1/0"
-    assert "Redis does not answer" in memory(light, "forget", "9912", "1", code=11)
-    assert [one["text"] for one in listed(light)] == ["The garage code is 7731"]
-    assert not (light.root / "state" / "forgotten.jsonl").exists()
-
-
 @pytest.mark.slow
 def test_why_tells_what_the_last_answer_was_given(light: World) -> None:
     assert "There is nothing to explain" in memory(light, "why", "9912")

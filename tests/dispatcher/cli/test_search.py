@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import time
 from contextlib import closing, nullcontext
-from pathlib import Path
 
 import pytest
 
@@ -70,17 +69,6 @@ def test_before_the_first_night_today_answers(light: World) -> None:
     assert light.command("hmem", "search", "77", "boiler", check=False).returncode == 24, "another chat"
 
 
-def test_turns_of_today_are_found_by_meaning_too(world: World) -> None:
-    with closing(DayMemory(world.settings(), nullcontext)) as day:
-        day.embedder.open()
-        turns = [Turn(f"t{n}", "user", "9912", text, NOW) for n, text in enumerate((HUMMING, "I like tea"))]
-        day.upkeep.store_turns(turns)
-        day.upkeep.embed_missing(2)
-    found = find(world.settings(), Query("9912", "does the heating make a noise?", 1))
-    assert hits(found) == ["t0:user"]
-    assert found.recalled.hits[0].scores["cosine"] > 0.2
-
-
 def test_what_is_forgotten_is_in_neither(light: World) -> None:
     light.say("t1", BOILER)
     light.night()
@@ -101,13 +89,3 @@ def test_a_store_that_is_away_leaves_the_release_and_is_named(light: World) -> N
     switched_off = find(light.settings(day_store_url="none"), Query("9912", "boiler", 5))
     assert (hits(switched_off), sides(switched_off.run, today=switched_off.today)) == (["t1:user"], "release 1")
     assert not [why for why in switched_off.recalled.degraded if "memory of the day" in why]
-
-
-def test_a_batch_asks_what_a_message_would(light: World, tmp_path: Path) -> None:
-    light.say("t1", BOILER)
-    light.night()
-    said_today(light, HUMMING)
-    batch = tmp_path / "batch.jsonl"
-    batch.write_text('{"qid": 1, "chat_id": "9912", "question": "boiler humming"}\n')
-    (line,) = light.command("hmem", "search", "--batch", str(batch)).stdout.splitlines()
-    assert json.loads(line)["hits"] == [["today0:user"], ["t1:user"]]

@@ -23,7 +23,6 @@ from dispatcher.answering.opening import open_parts
 from dispatcher.answering.task_handler import TaskHandler
 from dispatcher.answering.worker import Worker
 from dispatcher.claude.client import ClaudeCli
-from dispatcher.health import watchdog
 from dispatcher.health.watchdog import Supervisor
 from dispatcher.memory.day.memory import DayMemory
 from dispatcher.queue.cancellation import Run
@@ -84,49 +83,6 @@ def test_every_message_arrives_as_the_protocol_wants_it(systemd: Systemd) -> Non
     supervisor.stopping()
     wait_for(lambda: len(systemd.heard) >= 4, "the messages")
     assert systemd.messages() == ["READY=1", "WATCHDOG=1", "WATCHDOG=1", "STOPPING=1"]
-
-
-@pytest.mark.parametrize("address", [None, "", "@", "relative", "vsock:2:1"])
-def test_without_a_socket_of_ours_nothing_happens(address: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*_: object) -> None:
-        pytest.fail("a socket was opened")
-
-    monkeypatch.setattr(socket, "socket", refuse)
-    variables = {"WATCHDOG_USEC": "400000"} | ({} if address is None else {"NOTIFY_SOCKET": address})
-    supervisor = Supervisor.from_environment(variables)
-    supervisor.ready()
-    supervisor.alive()
-    supervisor.stopping()
-    assert supervisor.watchdog_seconds is None
-
-
-def test_the_variables_do_not_stay_for_our_children(systemd: Systemd, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in (systemd.variables | {"WATCHDOG_PID": str(os.getpid())}).items():
-        monkeypatch.setenv(name, value)
-    assert Supervisor.from_environment().watchdog_seconds == pytest.approx(0.4)
-    assert not {"NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID"} & set(os.environ)
-
-
-@pytest.mark.parametrize(
-    "more", [{"WATCHDOG_PID": "1"}, {"WATCHDOG_USEC": "0"}, {"WATCHDOG_USEC": "soon"}, {"WATCHDOG_USEC": ""}]
-)
-def test_a_watchdog_that_is_not_ours_is_not_fed(systemd: Systemd, more: dict[str, str]) -> None:
-    assert Supervisor.from_environment(systemd.variables | more).watchdog_seconds is None
-
-
-def test_a_supervisor_that_is_gone_or_deaf_is_no_reason_to_fail(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(watchdog, "SEND_SECONDS", 0.05)
-    Supervisor(str(tmp_path / "nobody")).ready()
-    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as deaf:
-        deaf.bind(str(tmp_path / "deaf"))
-        supervisor, began = Supervisor(str(tmp_path / "deaf")), time.monotonic()
-        for _ in range(2000):  # the kernel keeps only so many; after that each would block
-            supervisor.alive()
-            if time.monotonic() - began > 0.3:
-                break
-        assert time.monotonic() - began < 2
 
 
 @pytest.mark.slow

@@ -131,7 +131,3 @@ def test_it_asks_nothing_without_a_terminal(home: NewHome) -> None:
     code, output = home.init()
     assert code == InvalidInput.exit_code
     assert "there is no terminal to ask on" in output
-
-
-def test_undo_where_nothing_is(home: NewHome) -> None:
-    assert "nothing to undo" in home.init("--undo", "--yes")[1]

@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from dispatcher.installation.init.context import InitContext
-from dispatcher.installation.init.questions import ask_bot, ask_everything, ask_night
-from dispatcher.installation.layout import of_host
+from dispatcher.installation.init.questions import ask_bot, ask_everything
 from shared.errors import HmemError, InstallationIncomplete, SettingsError
 from tests.servers.telegram_api import TOKEN, TelegramApi
 from tests.support.machine import wait_for
@@ -78,13 +77,6 @@ def test_a_wrong_token_of_the_environment_ends_it_and_is_not_shown(tmp_path: Pat
     assert secret not in str(error.value)
 
 
-def test_telegram_out_of_reach_is_said_with_what_to_check(tmp_path: Path) -> None:
-    values = {"TELEGRAM_API_URL": "http://127.0.0.1:9", "TELEGRAM_BOT_TOKEN": TOKEN}
-    installation = installation_in(tmp_path, ScriptedTerminal(unattended=True), values)
-    with pytest.raises(InstallationIncomplete, match="Check network and proxy"):
-        ask_bot(installation)
-
-
 def test_only_who_sees_the_number_is_the_owner_and_not_a_group(tmp_path: Path, api: TelegramApi) -> None:
     terminal = ScriptedTerminal()
     installation = installation_in(tmp_path, terminal, {"TELEGRAM_API_URL": api.url, "TELEGRAM_BOT_TOKEN": TOKEN})
@@ -104,32 +96,6 @@ def test_nobody_is_taken_for_the_owner_unattended(tmp_path: Path, api: TelegramA
     values = {"TELEGRAM_API_URL": api.url, "TELEGRAM_BOT_TOKEN": TOKEN}
     with pytest.raises(InstallationIncomplete, match="nobody sees what to write"):
         ask_bot(installation_in(tmp_path, ScriptedTerminal(unattended=True), values))
-
-
-def test_another_program_that_polls_is_named(tmp_path: Path, api: TelegramApi) -> None:
-    api.fail("getUpdates", 409, "Conflict: terminated by other getUpdates request")
-    installation = installation_in(
-        tmp_path, ScriptedTerminal(), {"TELEGRAM_API_URL": api.url, "TELEGRAM_BOT_TOKEN": TOKEN}
-    )
-    with pytest.raises(InstallationIncomplete, match="Another program receives this bot's messages"):
-        ask_bot(installation)
-
-
-@pytest.mark.parametrize("answer", ["25:00", "three", "03:60", "04:00 Mars/Olympus", ""])
-def test_an_answer_that_is_no_time_is_asked_for_again(tmp_path: Path, answer: str) -> None:
-    terminal = ScriptedTerminal(answer, "04:05 America/New_York")
-    installation = installation_in(tmp_path, terminal)
-    ask_night(installation)
-    if answer:
-        assert installation.values == {"NIGHT_CRON": "5 4 * * *", "CHAT_TIMEZONE": "America/New_York"}
-        assert terminal.answers == 2
-    else:
-        assert installation.values == {"NIGHT_CRON": "0 3 * * *", "CHAT_TIMEZONE": "Europe/Berlin"}
-
-
-def test_five_bad_answers_are_enough(tmp_path: Path) -> None:
-    with pytest.raises(InstallationIncomplete, match="was not understood 5 times"):
-        ask_night(installation_in(tmp_path, ScriptedTerminal(*["later"] * 5)))
 
 
 def test_what_is_given_is_not_asked_for(tmp_path: Path, api: TelegramApi) -> None:
@@ -168,24 +134,8 @@ def test_what_would_fail_later_is_said_at_once(
         ask_everything(installation_in(tmp_path, ScriptedTerminal(unattended=True), given))
 
 
-def test_a_timer_is_once_a_day(tmp_path: Path) -> None:
-    installation = installation_in(tmp_path, ScriptedTerminal(), {"NIGHT_CRON": "0 3 * * 0"})
-    ask_night(installation)
-    installation.layout = of_host(tmp_path)
-    with pytest.raises(InstallationIncomplete, match="once a day"):
-        ask_night(installation)
-
-
 def test_a_wrong_setting_is_said_before_anything_is_asked(tmp_path: Path) -> None:
     terminal = ScriptedTerminal()
     with pytest.raises(SettingsError, match="CHAT_TIMEZONE"):
         ask_everything(installation_in(tmp_path, terminal, {"CHAT_TIMEZONE": "Mars"}))
     assert terminal.asked == []
-
-
-def test_a_terminal_that_closes_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from dispatcher.installation.init.terminal import Terminal
-
-    with Path("/dev/null").open() as nothing, pytest.raises(InstallationIncomplete, match="terminal was closed"):
-        monkeypatch.setattr("sys.stdin", nothing)
-        ask_night(installation_in(tmp_path, Terminal(unattended=False)))

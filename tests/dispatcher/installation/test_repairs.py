@@ -119,12 +119,3 @@ def test_a_directory_that_becomes_a_link_before_the_answer_changes_nothing_of_ro
     with pytest.raises(OSError):
         _close(state, state / "chats")
     assert roots.stat().st_mode & 0o777 == 0o700
-
-
-def test_a_missing_directory_is_created_for_the_one_who_is_not_root(host: Host) -> None:
-    (host.root / "memory").rmdir()
-    done = host.doctor("--fix", "--yes")
-    if os.geteuid() == 0:
-        assert not (host.root / "memory").exists(), "to whom it should belong is not known here"
-    else:
-        assert (host.root / "memory").stat().st_mode & 0o777 == 0o700, done.stderr

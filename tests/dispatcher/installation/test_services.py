@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from dispatcher.installation.journal import InstallationJournal
-from dispatcher.installation.layout import BINARIES, Layout, of_host
+from dispatcher.installation.layout import Layout, of_host
 from dispatcher.installation.services import systemd
 from dispatcher.installation.services.base import programs_of
 from dispatcher.installation.services.systemd import SystemdServices
@@ -46,17 +46,6 @@ def test_systemd_takes_the_units_of_three_users(tmp_path: Path) -> None:
     }  # fmt: skip
     done = verified(tmp_path, units, "verify")
     assert (done.returncode, done.stderr) == (0, "")
-
-
-def test_they_name_this_program_this_redis_this_hour(tmp_path: Path) -> None:
-    units = units_of(of_host(), settings_with(archive_mirror="/mnt/second/hmem"))
-    assert f"ExecStart={BINARIES}/hmem run" in units["hmem-dispatcher.service"]
-    assert f"ExecStart={BINARIES}/hmem-night run" in units["hmem-night.service"]
-    assert "OnCalendar=*-*-* 04:30:00 Europe/Berlin" in units["hmem-night.timer"]
-    assert "/opt/hcli-memory" not in "".join(units.values())
-    assert "ReadWritePaths=-/data/memory /var/lib/hmem-night -/mnt/second/hmem" in units["hmem-night.service"]
-    for name in ("hmem-dispatcher.service", "hmem-telegram.service", "hmem-night.service"):
-        assert "After=network-online.target hmem-redis.service" in units[name]
 
 
 def test_redis_is_confined_as_the_others_are(tmp_path: Path) -> None:

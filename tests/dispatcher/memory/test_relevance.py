@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dispatcher.memory.relevance import MINIMUM_SIMILARITY, Relevance, coverage, relevance
+from dispatcher.memory.relevance import MINIMUM_SIMILARITY, Relevance, relevance
 
 PROPERTY = settings(max_examples=100, deadline=None)
 NOW = 1_707_500_000.0
@@ -56,24 +56,3 @@ def test_nearer_newer_oftener_and_weightier_is_never_less(
 def test_less_alike_than_the_minimum_is_not_remembered(distance: float) -> None:
     found = relevance(distance, now=NOW, created=NOW, accessed=None, access_count=0, importance=3)
     assert (found is None) == (1 - distance / 2 < MINIMUM_SIMILARITY)
-
-
-@PROPERTY
-@given(st.floats(), st.floats(-1e10, 1e10), st.none() | st.floats(-1e10, 1e10), st.integers(-5, 5), st.integers(-5, 9))
-def test_odd_values_neither_raise_nor_gain(
-    distance: float, created: float, accessed: float | None, count: int, importance: int
-) -> None:
-    found = relevance(distance, now=NOW, created=created, accessed=accessed, access_count=count, importance=importance)
-    if math.isnan(distance):
-        assert found is None
-    elif found is not None:
-        assert 0 <= found.score <= found.reinforcement
-        assert found.time <= 1, "a clock that is ahead gains nothing"
-
-
-@PROPERTY
-@given(st.text(), st.text())
-def test_coverage_is_a_share(message: str, text: str) -> None:
-    assert 0 <= coverage(message, text) <= 1
-    assert coverage(message, message) in (0.0, 1.0)
-    assert coverage("", text) == 0.0

@@ -140,23 +140,6 @@ def test_a_second_wish_finds_the_answer_that_the_first_has_left(day: DayMemory) 
     assert "Lyon" not in context
 
 
-def test_what_is_left_of_a_correction_corrects_still(day: DayMemory) -> None:
-    act(day, "[REMEMBER CODE: The user lives in Lyon]", "c1")
-    act(day, "[REMEMBER CODE: The user lives in Paris | REPLACES: 1]", "c2")
-    (old,) = [one for one in day.memories.list(CHAT) if one.text.endswith("Lyon")]
-    (new,) = [one for one in day.memories.list(CHAT) if one.text.endswith("Paris")]
-    assert old.superseded_by == new.memory_id
-    rest = day.remembering.remaining(old, "The user lives in Lyon", None)
-    assert rest.superseded_by == new.memory_id, "what is left of a superseded one is superseded"
-    with day.memories.transaction() as connection:
-        again = day.memories.add(
-            CHAT, day.remembering.remaining(new, "The user lives in Paris", None), connection=connection
-        )
-        assert day.memories.inherit(CHAT, new.memory_id, again.memory_id, connection=connection) == 1
-        day.memories.delete(CHAT, new.memory_id, connection=connection)
-    assert [one.text for one in day.remembering.of_chat(CHAT).memories] == ["The user lives in Paris"]
-
-
 def test_a_fact_of_several_details_loses_the_one(day: DayMemory) -> None:
     both = "The teacher of the user's son Tom is Mrs Blum, and his school is the Linden school"
     act(day, f"[REMEMBER CODE: {both}]", "t1", SCHOOL)

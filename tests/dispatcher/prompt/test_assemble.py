@@ -54,25 +54,6 @@ def asked(folder: Path, release: FakeRelease, message: str, chat: str = "9912", 
     return assembled(PromptRequest(chat, message, recent=[]), settings, cast(Any, release))
 
 
-def test_memory_switched_off_asks_no_release(tmp_path: Path) -> None:
-    context = asked(tmp_path, cast(Any, None), "hello", memory_tokens=0)
-    assert (context.text, context.degraded) == ("", ["MEMORY_TOKENS=0"])
-
-
-def test_a_chat_summary_is_left_out_when_it_is_not_wanted(tmp_path: Path) -> None:
-    release = FakeRelease(
-        lambda query: Recalled([hit(f"{query.chat_id} asked {query.text}")]), "\n- anna: in short\n\n"
-    )
-
-    def names(chat: str, summary: bool) -> list[tuple[str, str]]:
-        return [(part.name, part.text) for part in asked(tmp_path, release, "it", chat, memory_summary=summary).parts]
-
-    recalled = ("recalled", "9 February 2024\n- anna: 9912 asked it")
-    assert names("9912", summary=True) == [("summary", "- anna: in short"), recalled]
-    assert names("9912", summary=False) == [recalled]
-    assert [name for name, _ in names("77", summary=True)] == ["recalled"]
-
-
 def test_what_is_forgotten_during_the_search_withholds_the_summary(tmp_path: Path) -> None:
     def context(forgotten: str) -> Context:
         def recall(_: Query) -> Recalled:

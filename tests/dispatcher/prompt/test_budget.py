@@ -30,16 +30,6 @@ def test_a_budget_is_shared_out_whole_and_to_nobody_more_than_wished(budget: int
         assert given_out[part] >= min(wish, int(budget * SHARES[part])), "nobody lends what it needs itself"
 
 
-@PROPERTY
-@given(st.integers(0, 20_000), amounts, amounts, amounts, amounts)
-def test_what_a_stable_part_gets_depends_on_its_own_wish(budget: int, own: int, facts: int, one: int, two: int) -> None:
-    def gets(facts: int, recent: int) -> int:
-        wishes = {"facts": facts, "summary": own, "recent": recent, "recalled": budget}
-        return shared_out(budget, wishes, SHARES)["summary"]
-
-    assert gets(facts, one) == gets(0, two) == min(own, int(budget * SHARES["summary"]))
-
-
 hits_strategy = st.lists(st.builds(hit, odd_text, st.floats(0, 2e9), odd_text, st.none() | odd_text), max_size=12)
 summaries = st.just("") | st.just(SUMMARY) | odd_text
 
@@ -93,12 +83,6 @@ def test_a_summary_takes_no_more_than_its_share_and_is_cut_at_a_line() -> None:
     assert composed([], "a short line\n" + "x" * 6_000, 1500).parts == [], "nor does a heading alone"
 
 
-def test_a_long_hit_that_does_not_fit_makes_way_for_a_shorter_one() -> None:
-    best, long, short = hit("the best", NOW), hit("x" * 5_000, NOW + 1), hit("short", NOW + 2)
-    context = composed([best, long, short], budget=300)
-    assert (context.used, context.cut) == ([best, short], [long])
-
-
 def test_a_budget_smaller_than_the_headings_gives_nothing_and_says_so() -> None:
     hits = [hit("a"), hit("b", NOW + 1)]
     used = [bool(composed(hits, budget=budget).used) for budget in range(301)]
@@ -143,12 +127,3 @@ def test_however_much_there_is_of_each_part_the_prompt_holds_some(
     )
     context = compose(given)
     assert 0 < context.tokens <= budget
-
-
-def test_a_short_line_is_taken_before_a_long_one_that_ranks_a_little_higher() -> None:
-    long = [hit("the boiler " * 60, NOW + n) for n in range(8)]
-    short = [hit(f"the boiler code is {n}", NOW + 100 + n) for n in range(8)]
-    ranked = [one for pair in zip(long, short, strict=True) for one in pair]
-    context = composed(ranked, budget=600)
-    assert set(map(id, short)) <= set(map(id, context.used))
-    assert ranked[0] in context.used

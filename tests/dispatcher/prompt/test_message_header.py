@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dispatcher.prompt.message_header import framed
-from shared.turns.message_origin import FILE_NAME_CHARACTERS, NAME_CHARACTERS, NOWHERE, QUOTE_CHARACTERS, Origin
+from shared.turns.message_origin import NOWHERE, Origin
 from shared.turns.origin_words import replying, said_by
 from shared.turns.records import Task, Turn, dumps
 
@@ -111,16 +111,6 @@ def test_no_task_is_refused_over_a_field_of_another_form(fields: dict[str, Any])
     turn = Turn.parse(b"hcli:memory:t:user", dumps({"chat_id": "1", "content": "x", "timestamp": 1.0, **fields}))
     assert turn.origin == read.origin
     assert json.loads(turn.to_json()).keys() >= fields.keys(), "kept as it came"
-
-
-def test_what_is_too_long_is_cut() -> None:
-    long = "ж" * 4096
-    origin = task(quote={"text": long, "from": long}, attachment={"kind": "document", "name": long}).origin
-    assert origin.quote is not None
-    assert origin.attachment is not None
-    assert len(origin.quote.text) == QUOTE_CHARACTERS
-    assert len(origin.quote.name or "") == NAME_CHARACTERS
-    assert len(origin.attachment.name or "") == FILE_NAME_CHARACTERS
 
 
 def test_an_answer_has_no_origin_and_a_label_cannot_be_faked() -> None:

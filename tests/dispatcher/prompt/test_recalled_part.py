@@ -6,18 +6,15 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import replace
 
-from hypothesis import given
-from hypothesis import strategies as st
-
 from dispatcher.prompt.assemble import PromptRequest
 from dispatcher.prompt.budget import PromptInput, compose
 from dispatcher.prompt.context import Context
-from dispatcher.prompt.recalled_part import EXCERPT, LONG_PASSAGE, excerpt
+from dispatcher.prompt.recalled_part import EXCERPT
 from shared.ranking.injection import Decision
 from shared.search.choosing import chosen
 from shared.search.recall import OpenRelease
 from shared.search.types import Hit, Recalled
-from tests.support.day.prompts import NOW, PROPERTY, UTC, assembled, hit
+from tests.support.day.prompts import NOW, UTC, assembled, hit
 from tests.support.world import World
 
 DAY = 86_400.0
@@ -76,13 +73,6 @@ def test_code_stands_as_it_was_said_and_no_line_of_it_begins_as_one_of_ours() ->
     assert lines(composed_for("", [open_end]))[1:3] == ["- assistant: ", "| ```"], "the rest is in another passage"
 
 
-def test_a_question_above_its_answer_is_not_repeated_by_it() -> None:
-    asked = hit("How much is the rent?", NOW, speaker="user")
-    told = replace(answer(asked, "1240 euros."), question="How much is the rent?")
-    assert lines(composed_for("", [told]))[1] == '- assistant (answering "How much is the rent?"): 1240 euros.'
-    assert lines(composed_for("", [told, asked]))[1:] == ["- user: How much is the rent?", "- assistant: 1240 euros."]
-
-
 # Long turns.
 
 
@@ -101,14 +91,6 @@ def test_a_long_passage_is_cut_to_the_sentences_that_have_the_words() -> None:
     assert text.strip() in lines(composed_for("Did the cistern freeze?", [answer(asked, text)]))[1], (
         "not of a long turn"
     )
-
-
-@PROPERTY
-@given(st.text("ab .\n!?", max_size=1500), st.text("ab ", max_size=20))
-def test_an_excerpt_is_a_piece_of_the_text(text: str, message: str) -> None:
-    shown = excerpt(text, message)
-    assert shown in text
-    assert shown == text or (len(text) > LONG_PASSAGE and 0 < len(shown) <= EXCERPT)
 
 
 def test_further_passages_of_a_turn_come_after_all_others() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from zoneinfo import ZoneInfo
 
 import pytest
 from hypothesis import example, given
@@ -12,7 +11,6 @@ from hypothesis import strategies as st
 
 from dispatcher.prompt.budget import RECALLED_TITLE, TITLES, PromptInput, compose
 from dispatcher.prompt.context import Context
-from dispatcher.prompt.recalled_part import QUESTION_CHARACTERS, SHORT_ANSWER_CHARACTERS
 from dispatcher.prompt.render import PromptPart, render, render_message
 from shared.search.types import Hit, Recalled
 from shared.text.marks import harmless
@@ -88,19 +86,6 @@ def test_templates_and_markup_in_memory_stay_text() -> None:
     assert composed([hit(odd)]).text.count(odd) == 1
     assert render([PromptPart("summary", "title", odd)]).count(odd) == 1
     assert render([]) == ""
-
-
-def test_days_are_those_of_the_zone() -> None:
-    assert composed([hit("x")], zone=ZoneInfo("Asia/Tokyo")).parts[0].text == "10 February 2024\n- anna: x"
-
-
-def test_a_long_question_is_shortened() -> None:
-    (part,) = composed([hit("yes", question="why " * 200)]).parts
-    assert "… " not in part.text
-    assert '…"): yes' in part.text
-    assert len(part.text) < QUESTION_CHARACTERS + 60
-    (part,) = composed([hit("x" * (SHORT_ANSWER_CHARACTERS + 1), question="why")]).parts
-    assert "answering" not in part.text, "a long answer is understood without it"
 
 
 def test_the_newest_of_the_conversation_fits_in_order_and_one_line_each() -> None:

@@ -48,9 +48,3 @@ def test_nothing_of_the_index_is_opened(light: World) -> None:
         assert opened.text_missing is None
         opened.open_texts()
         assert opened.text_missing, "whoever asks for the texts is told"
-
-
-def test_before_the_first_night_no_line_denies_what_is_recalled(light: World) -> None:
-    found = light.command("hmem", "context", "9912", "boiler?")
-    assert "nothing is recalled" not in found.stderr
-    assert "There is no release" in found.stderr

@@ -55,12 +55,3 @@ def test_no_sentence_of_a_forgotten_turn_is_left_whatever_it_holds(said: list[st
     stored = "\n".join(chunk.text for chunk in chunks_of(turns[0]))  # as a release has it
     left = without_sentences(summary, [stored])
     assert not [line for line in left.split("\n")[1:] if any(line.endswith(f": {text}") for text in gone)]
-
-
-def test_what_the_summary_tells_is_not_recalled_again() -> None:
-    told, other = hit("the boiler code is 4711"), hit("the garden gate is blue", NOW + 60)
-    context = composed([told, other], f"2 turns.\n\nAlso said:\n- 2024-02-09 anna: {told.chunk.text}")
-    assert context.text.count("4711") == 1
-    assert context.used == [told, other]
-    only = composed([told], f"2 turns.\n\nAlso said:\n- 2024-02-09 anna: {told.chunk.text}")
-    assert ([part.name for part in only.parts], only.used, only.degraded) == (["summary"], [told], ["why"])

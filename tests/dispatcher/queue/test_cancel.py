@@ -90,24 +90,6 @@ def test_an_answer_that_its_bot_no_longer_waits_for_is_ended(light: World, bot: 
     assert running.log.read_text().count("the bot no longer waits for this answer") == 2
 
 
-@pytest.mark.slow
-def test_whoever_notes_no_waiting_is_answered_all_the_same(light: World, bot: Bot) -> None:
-    """`hmem talk`, and bots without such a list, or with a key of another type in its place."""
-    gate = light.root / "gate"
-    running = light.start_dispatcher(CLAUDE_BIN=script(light, f"while [ ! -e {gate} ]; do sleep 0.05; done; {SAY} ok"))
-    light.enqueue("unlisted", "hello", chat_id=1)
-    bot.redis.rpush(keys.pending("2"), "another")
-    light.enqueue("beside", "hello", chat_id=2)
-    bot.redis.set(keys.pending("3"), "no list")
-    light.enqueue("odd", "hello", chat_id=3)
-    wait_for(lambda: bot.redis.hlen(keys.BUSY) == 3, "all to run")
-    looked = keys_looked_at(bot)
-    wait_for(lambda: keys_looked_at(bot) > looked + 9, "three looks")
-    gate.touch()
-    assert [bot.receive(task)["output"] for task in ("unlisted", "beside", "odd")] == ["ok"] * 3
-    assert running.stop() == 0
-
-
 def keys_looked_at(bot: Bot) -> int:
     stats: Any = bot.redis.info("commandstats")
     return int(stats.get("cmdstat_lpos", {}).get("calls", 0))

@@ -3,14 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
-import re
 import signal
-import socket
-import subprocess
-import sys
-from datetime import UTC, datetime
-from subprocess import PIPE
 from typing import Any, cast
 
 import pytest
@@ -18,8 +11,7 @@ from redis import Redis
 
 from dispatcher.answering.worker import connect
 from dispatcher.queue.existing_values import LOOKS, is_signed
-from dispatcher.queue.tasks import Claim, Counters, TaskQueue
-from shared.system.processes import died_here, host_of, process_name
+from dispatcher.queue.tasks import Claim, TaskQueue
 from shared.turns.records import RecordRefused, Task, Turn
 from shared.turns.signed.results import Result
 from shared.wire import keys
@@ -84,24 +76,6 @@ def test_finishing_twice_writes_once(light: World) -> None:
     assert [int(value) for value in light.redis.hvals(light.redis.keys("hcli:stats:*")[0])] == [1]
 
 
-def test_counters_rise_once(light: World) -> None:
-    for number in range(3):
-        light.enqueue(f"t{number}", "one")
-
-    async def scenario(one: TaskQueue, _two: TaskQueue) -> None:
-        for _ in range(3):
-            claim = await claimed(one)
-            rises = [("tasks", "1"), ("cost_usd", "0.25")]
-            again = finished(claim, stats=rises, counters=(Counters("hcli:mem:stats:day:9912", 900, rises),))
-            assert await one.finish(claim, again)
-            assert not await one.finish(claim, again)
-
-    play(light, scenario)
-    for key, ttl in ((f"hcli:stats:{datetime.now(UTC):%Y-%m-%d}", 172_800), ("hcli:mem:stats:day:9912", 900)):
-        assert light.redis.hgetall(key) == {b"tasks": b"3", b"cost_usd": b"0.75"}
-        assert 0 < light.redis.ttl(key) <= ttl
-
-
 def test_a_dead_workers_tasks_go_back_in_order_and_are_counted(light: World) -> None:
     for number in range(3):
         light.enqueue(f"t{number}", "x", chat_id=number + 1)
@@ -134,41 +108,6 @@ def test_a_worker_whose_lease_had_lapsed_is_found_when_it_dies_after_a_new_claim
         assert Task.parse((await claimed(other)).raw).task_id == "t1"
 
     play(light, scenario)
-
-
-def test_waiting_moves_nothing(light: World) -> None:
-    raws = [light.enqueue(f"t{number}", "x", chat_id=1) for number in range(3)]
-
-    async def scenario(one: TaskQueue, _: TaskQueue) -> None:
-        assert await one.wait(1)
-
-    play(light, scenario)
-    assert light.redis.lrange("hcli:tasks", 0, -1) == raws
-
-
-def test_a_process_is_known_by_its_name() -> None:
-    says = "from shared.system.processes import process_name; print(process_name(), flush=True); input()"
-    with subprocess.Popen([sys.executable, "-c", says], stdin=PIPE, stdout=PIPE, text=True) as living:
-        assert living.stdout
-        name = living.stdout.readline().strip()
-        assert host_of(name) == socket.gethostname()
-        assert not died_here(name)
-        ours = re.sub(r"-\d+-(\w+)$", rf"-{os.getpid()}-\1", name)
-        assert died_here(ours), "its number is another process' by now, which began at another moment"
-        assert not died_here(process_name())
-        os.kill(living.pid, signal.SIGKILL)
-        wait_for(lambda: died_here(name), "its death to be seen, reaped or not")
-    assert died_here(name)
-    assert not died_here(f"another-{name}"), "of another host nothing can be said"
-    elsewhere = re.sub(r"-(\d+)-\w{6}", r"-\1-zzzzzz", name)
-    assert not died_here(elsewhere), "of another container or boot nothing can be said"
-    for nothing in (
-        "no name of ours",
-        f"{socket.gethostname()}-x-1",
-        f"{socket.gethostname()}-{10**30}-{name[-14:]}x",
-        "",
-    ):
-        died_here(nothing)
 
 
 def test_tasks_of_a_killed_dispatcher_are_taken_over_at_once(light: World, redis: Redis) -> None:

@@ -51,53 +51,6 @@ def test_several_floods_take_turns_with_a_quiet_chat_that_is_claimed_beside_them
     play(light, scenario)
 
 
-def test_the_order_is_right_whatever_was_served_before(light: World) -> None:
-    """Compared with a plain model, over windows that grow."""
-    chats = {f"c{number}": 1 + number % 7 for number in range(60)}
-    fill(light, chats)
-    light.redis.zadd(keys.SERVED, {f"idle{number}": number for number in range(50)})
-    last: dict[str, int] = {}
-
-    async def scenario(one: TaskQueue, _: TaskQueue) -> None:
-        for number in range(sum(chats.values())):
-            waiting = [json.loads(raw)["chat_id"] for raw in light.redis.lrange(keys.TASKS, 0, -1)]
-            expected = min(dict.fromkeys(waiting), key=lambda chat: last.get(chat, -1))
-            (task_id,) = await served(one, 1)
-            assert task_id.split("-")[0] == expected
-            last[expected] = number
-
-    play(light, scenario)
-
-
-def test_a_thousand_chats_are_remembered(light: World) -> None:
-    fill(light, {f"c{number}": 1 for number in range(1100)})
-
-    async def scenario(one: TaskQueue, _: TaskQueue) -> None:
-        await served(one, 1100)
-
-    play(light, scenario)
-    assert light.redis.zcard(keys.SERVED) == 1000
-    assert light.redis.zscore(keys.SERVED, "c99") is None
-    assert light.redis.zscore(keys.SERVED, "c100") is not None
-
-
-def test_a_claim_among_large_messages_reads_few_of_them(light: World) -> None:
-    fill(light, {"flood": 400}, size=200 << 10)
-
-    async def scenario(one: TaskQueue, two: TaskQueue) -> None:
-        held = await claimed(one)
-        assert await two.claim(two.next_token()) is None
-        await one.finish(held, finished(held))
-        light.enqueue("quiet", "x", chat_id="quiet")
-        assert await served(one, 1) == ["flood-1"], (
-            "what stands behind 64 MiB of others waits until the queue is shorter"
-        )
-        light.redis.ltrim(keys.TASKS, -20, -1)
-        assert await served(one, 1) == ["quiet"]
-
-    play(light, scenario)
-
-
 def test_a_recovered_chat_comes_first_again(light: World) -> None:
     fill(light, {"a": 2, "b": 2})
 
@@ -182,20 +135,3 @@ def test_a_dispatcher_that_was_stopped_past_its_lease_finishes_nothing_twice(lig
     assert len(redis.lrange("hcli:session_history:9912", 0, -1)) == 4
     assert [redis.hget(day, "tasks") for day in redis.keys("hcli:stats:*")] == [b"2"]
     assert not redis.exists("hcli:mem:busy", "hcli:tasks", f"hcli:results:{task}")
-
-
-def test_dispatchers_on_several_hosts_are_warned_of(light: World, redis: Redis) -> None:
-    redis.sadd(keys.WORKERS, "other-host-7-abcd1234", "gone-host-8-abcd1234")
-    redis.set(keys.lease("other-host-7-abcd1234"), "1")
-    log = warned(light)
-    assert "Set SESSION_MODE=replay" in log
-    assert "other-host" in log
-    assert "gone-host" not in log
-    assert "SESSION_MODE" not in warned(light, SESSION_MODE="replay")
-
-
-def warned(world: World, **more: str) -> str:
-    running = world.start_dispatcher(**more)
-    Bot(world.redis).ask("hello", 9912)
-    running.stop()
-    return running.log.read_text()

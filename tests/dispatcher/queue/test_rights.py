@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from dispatcher.queue.rights import Rights
 from shared.turns.records import loads_object
 from tests.servers.telegram_messages import mention
 from tests.support.day import hcli_bot
@@ -139,25 +138,6 @@ def test_an_edited_text_is_its_editors(stage: Stage, group: int) -> None:
     assert (found["task_id"], found["user_id"]) == (task, group)
     stage.answer(task, "x")
     stage.quiet()
-
-
-@pytest.mark.parametrize(("owners", "chats", "chat", "user", "may"), [
-    ("", "7", "7", "7", True), ("", "7,-100", "7", "7", True), ("", "7,-100", "-100", "7", False), ("", "7,8", "7", "7", False),
-    ("", "", "7", "7", False), ("7", "7,8", "7", "7", True), ("7", "7,8", "8", "8", False), ("7", "8", "8", "8", False),
-    ("7", "-100", "-100", "7", False), ("7", "-100", "-100", None, False),
-])  # fmt: skip
-def test_the_counters_of_all_chats_are_the_owners(light: World, owners: str, chats: str, chat: str, user: str | None, may: bool) -> None:  # fmt: skip
-    rights = Rights(light.settings(owners=owners, allowed_chats=chats))
-    assert rights.counts_all(chat, chat.startswith("-"), user) is may
-
-
-@pytest.mark.parametrize(
-    "user", [None, "", "0", "-100123", "1087968824", "136817688", "777000", "cli", "9" * 5000, "٧"]
-)
-def test_only_a_persons_own_number_is_offered_for_owners(light: World, user: str | None) -> None:
-    said = Rights(light.settings(owners="7")).refusal("x", True, user)
-    assert said.endswith("write as yourself.")
-    assert user is None or len(user) < 4 or user not in said
 
 
 # What the dispatcher obeys, whichever bot brings it.

@@ -110,22 +110,6 @@ def test_a_giant_is_never_held_by_the_dispatcher_and_loses_nobody(light: World, 
     assert running.stop() == 0
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("many", [3, 600], ids=["few", "a-long-queue-of-small-ones"])
-def test_a_giant_further_back_is_cut_when_it_is_reached(light: World, bot: Bot, many: int) -> None:
-    """Behind tasks of one chat, which is busy: the claim looks past them."""
-    push(
-        bot.redis,
-        *(task(f"small-{number}", 300) for number in range(many)),
-        task("giant", 20 << 20, chat=5),
-        task("last", 300, chat=6),
-    )
-    running = light.start_installed_dispatcher()
-    assert "stand-in" in bot.receive("last")["output"]
-    wait_for(lambda: letters(bot.redis), "the dead letter")
-    assert running.stop() == 0
-
-
 def test_others_who_look_at_the_queue_get_what_is_left_of_a_giant(light: World, redis_url: str) -> None:
     redis = light.redis
     push(redis, task("first", 2 * LIMIT), task("second", 300))

@@ -11,7 +11,6 @@ from dispatcher.memory.day.open_memory import open_memory
 from dispatcher.releases.crash_guard import MARKS
 from dispatcher.releases.served import ServedRelease
 from shared.delivery import receiver
-from shared.system.files import locked_dir
 from tests.support.day.hcli_bot import Bot
 from tests.support.day.releases import nights
 from tests.support.machine import wait_for
@@ -110,25 +109,3 @@ def test_a_command_obeys_the_same_marks(world: World, monkeypatch: pytest.Monkey
         memory.open_vectors()
         assert release.vectors_missing is None
     assert not place.exists(), "it has passed its trial"
-
-
-def test_another_one_that_opens_the_same_release_is_not_dead(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    nights(world, 1)
-    place = left_behind(world)
-    monkeypatch.setattr(receiver, "TRIAL_MODULE", "tests.support.processes.dies")
-    memory = ServedRelease(world.settings())
-    with locked_dir(place / "dead"):  # it lives
-        memory.refresh()
-    assert vectors_missing(memory) is None
-    memory.close()
-
-
-def test_marks_of_releases_that_are_gone_go_too(world: World) -> None:
-    nights(world, 1)
-    gone = world.root / "state" / MARKS / "77-123"
-    (gone / "dead").mkdir(parents=True)
-    memory = ServedRelease(world.settings())
-    memory.refresh()
-    assert vectors_missing(memory) is None
-    memory.close()
-    assert not gone.exists()

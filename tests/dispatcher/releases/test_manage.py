@@ -179,23 +179,3 @@ def test_unpin_says_when_there_is_nothing_to_lift_and_mends_a_damaged_pin(light:
         "run": None,
     }
     assert read_pin(light.memory_dir) is None
-
-
-def test_the_list_names_the_indexes(world: World) -> None:
-    world.say("t1", "something")
-    world.night(night_indexes="none")
-    assert json.loads(world.command("hmem", "release", "list", "--json").stdout)["releases"][0]["indexes"] == []
-    world.say("t2", "something else")
-    world.night()
-    lines = world.command("hmem", "release", "list").stdout.splitlines()
-    assert [" sqlite " in line for line in lines] == [False, True]
-
-
-def test_a_damaged_name_of_an_index_stops_no_night(light: World) -> None:
-    """It keeps what is on servers; the night host is told that nothing is known of that."""
-    light.say("t1", "something")
-    light.night()
-    (light.memory_dir / "releases" / "1" / "qdrant.json").write_text("")
-    answer = receiver.handle(light.settings(), "begin 2")
-    assert answer["served"] is None
-    assert (answer["attempt"] > 0, answer["newest"]) == (True, 1)

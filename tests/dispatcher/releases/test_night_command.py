@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import time
 
 import pytest
 
@@ -15,11 +14,6 @@ from shared.config.settings import load_settings
 def printing(monkeypatch: pytest.MonkeyPatch, body: str) -> None:
     """From now on the night's command is this Python code."""
     monkeypatch.setattr(night_command, "module_command", lambda *_: [sys.executable, "-c", body])
-
-
-def test_lines_come_whole(monkeypatch: pytest.MonkeyPatch) -> None:
-    printing(monkeypatch, "import sys; sys.stdout.write('x' * 200_000 + '\\n\\n' + 'last')")
-    assert list(read_lines(load_settings(), "turns", as_ourselves=True)) == [b"x" * 200_000 + b"\n", b"\n", b"last"]
 
 
 def test_a_failure_is_the_last_line_that_was_printed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -42,15 +36,3 @@ def test_a_command_that_takes_too_long_is_stopped_and_the_limit_is_named(monkeyp
     assert sentence.startswith("hmem-night turns was stopped, because it had not finished after 0.05 minutes. Check ")
     assert failed.value.message == sentence
     assert failed.value.code < 0
-
-
-@pytest.mark.slow
-def test_the_time_of_the_reader_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(night_command, "READING_SECONDS", 3.0)
-    body = "print('one', flush=True); time.sleep(2.5); print('two', flush=True); time.sleep(1.5)"
-    printing(monkeypatch, f"import time; {body}")
-    found = []
-    for line in read_lines(load_settings(), "turns", as_ourselves=True):
-        found.append(line)
-        time.sleep(2.0)
-    assert found == [b"one\n", b"two\n"]

@@ -10,16 +10,12 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-import orjson
 import pytest
 
 from nightly.archive.catalog import CATALOG, LEFT, Catalog, record_as_left
 from nightly.archive.segments import Again, RawRecord, write_segment
-from nightly.index import previous
-from nightly.index.kept_chats import CHATS
 from nightly.steps import chunk
 from shared.errors import ArchiveDamaged, StorageError
-from shared.system.files import sha256_bytes, sha256_file
 from tests.support.night.archives import archive, places, stone, talk, texts
 from tests.support.night.mirrors import damage, verify
 from tests.support.night.steps import replace_step
@@ -101,19 +97,6 @@ def test_a_damaged_or_deleted_catalog_is_made_anew(light: World, harm: str) -> N
     assert refuse_unless_equal(light.night_dir) == []
 
 
-def test_a_stale_catalog_reads_what_it_lacks(light: World) -> None:
-    talk(light)
-    light.night()
-    kept = {name: (light.night_dir / name).read_bytes() for name in (CATALOG, LEFT)}
-    light.say("next", "something new")
-    light.night()
-    for name, content in kept.items():
-        (light.night_dir / name).write_bytes(content)
-    assert refuse_unless_equal(light.night_dir) == []
-    light.say("next", "something new")
-    assert light.night()[-1]["already_archived"] == 1
-
-
 def test_a_catalog_of_another_archive_is_not_believed(light: World, tmp_path: Path) -> None:
     talk(light)
     light.night()
@@ -154,20 +137,6 @@ def test_verify_compares_the_catalog_with_the_segments(light: World) -> None:
     assert verify(light)["chats"] == 2, "the next night makes it anew"
     (light.night_dir / CATALOG).unlink()
     assert verify(light)["chats"] == 2
-
-
-def test_verify_counts_every_chat_from_nothing(light: World) -> None:
-    nights_of_every_kind(light)
-    (kept,) = (light.night_dir / "last").iterdir()
-    with closing(sqlite3.connect(kept / CHATS)) as connection, connection:
-        connection.execute("UPDATE chats SET account = replace(account, '\"archived\":', '\"archived\":1')")
-    record = previous._read_record(kept) | {"chats": sha256_file(kept / CHATS)}
-    body = orjson.dumps(record, option=orjson.OPT_SORT_KEYS)
-    (kept / previous.INDEX).write_bytes(sha256_bytes(body).encode() + b"\n" + body)
-    with pytest.raises(StorageError, match=r"of chat \S+ in .*last is not what the archive gives"):
-        verify(light)
-    shutil.rmtree(kept)
-    assert verify(light)["chats"] == 0
 
 
 def test_every_segment_is_hashed_again_within_the_days_of_a_scrub(light: World) -> None:
@@ -215,34 +184,6 @@ def test_what_shows_nothing_is_found_when_the_chat_has_news(light: World) -> Non
     said = light.command("hmem-night", "run").stderr
     assert "made anew from the segments: it does not have the turns of chat 9912 that it says it has" in said
     assert set(texts(light)) == every
-    assert refuse_unless_equal(light.night_dir) == []
-
-
-def test_what_shows_nothing_is_found_when_the_chat_is_read(light: World) -> None:
-    """Nothing is built from what is left, and the next night is whole again."""
-    every = a_lost_row(light)
-    shutil.rmtree(light.night_dir / "last")
-    light.say("next", "something new", chat_id="5")
-    with pytest.raises(StorageError, match="does not have the turns of chat 9912 that it says it has"):
-        light.night()
-    light.night()
-    assert set(texts(light)) == every
-    assert refuse_unless_equal(light.night_dir) == []
-
-
-LOST = ["DELETE FROM records", "UPDATE records SET segment = 0", "DELETE FROM turns", "UPDATE turns SET start = start + 1",
-        "UPDATE turns SET said_at = 0", "DELETE FROM tombstones", "DELETE FROM erased", "DELETE FROM others"]  # fmt: skip
-
-
-@pytest.mark.parametrize("lost", LOST)
-def test_a_scrub_compares_the_catalog_with_the_segments(light: World, lost: str) -> None:
-    nights_of_every_kind(light)
-    _edit(light.night_dir, lost)
-    refreshed(light.night_dir)[1].close()  # nothing shows it
-    _edit(light.night_dir, "UPDATE segments SET compared_at = compared_at - 71 * 86400")
-    said, catalog = refreshed(light.night_dir, 7)
-    catalog.close()
-    assert len(said) == 1 and "is made anew from the segments: it does not say what seg-" in said[0]
     assert refuse_unless_equal(light.night_dir) == []
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -17,7 +16,6 @@ from nightly.imports.candidates import Candidate
 from nightly.imports.import_filter import ImportVerdict
 from nightly.imports.staging import stage
 from nightly.night.folder import imports_dir
-from shared.system.processes import last_line
 from shared.turns.records import Tombstone, Turn, dumps
 from tests.nightly.imports.test_staging import judged
 from tests.support.day.forgetting_world import hmem
@@ -188,19 +186,6 @@ def test_a_release_that_cannot_be_read_does_not_stop_a_forgetting(light: World) 
     assert [place for place in places(light, "pelican7731") if "/forgetting/" not in place] == ["state/left.txt"]
 
 
-@pytest.mark.slow
-def test_a_pin_is_named_where_it_cannot_be_lifted_now(light: World) -> None:
-    talk(light)
-    light.say("a9", "more of the pelican7731")
-    light.night()
-    light.command("hmem", "release", "rollback", "1")
-    done = hmem(light, "forget", "--chat=9912", "--yes", "--later", "--json")
-    assert "hmem release rollback --unpin" in orjson.loads(done.stdout)[0]["pending"][0]
-    light.command("hmem", "release", "rollback", "--unpin")
-    light.night()
-    assert hmem(light, "forget", "--resume").returncode == 0
-
-
 def test_what_is_asked_second_is_hidden_while_the_first_waits(light: World) -> None:
     light.say("a", "old zanzibar words here", chat_id="1")
     light.say("b", "more zanzibar words here", chat_id="2")
@@ -247,14 +232,6 @@ def test_a_session_that_is_no_uuid_takes_no_file_of_the_owners(light: World) -> 
     assert (agents / "reviewer.md").exists()
 
 
-def test_ordinary_words_raise_no_alarm(light: World) -> None:
-    """Our own files hold them, too: "seconds", "archive", "records"."""
-    light.say("a", "imported records embedded vectors second timestamp archive differentword")
-    light.night()
-    stone(light)
-    assert light.night()[-1]["still_found"] == []
-
-
 @pytest.mark.slow
 def test_code_of_the_current_directory_is_not_run(light: World) -> None:
     """A night starts processes of its own: what they import is what is installed."""
@@ -272,9 +249,3 @@ def test_code_of_the_current_directory_is_not_run(light: World) -> None:
     finally:
         os.chdir(before)
     assert "words" in (light.root / "out" / "turns.jsonl").read_text()
-
-
-def test_the_last_words_of_a_child_are_words() -> None:
-    framed = "╭── Traceback ──╮\n│ TypeError: no │\n╰───────────────╯\n"
-    assert last_line(subprocess.CompletedProcess([], 1, "said before", framed)) == "TypeError: no"
-    assert last_line(subprocess.CompletedProcess([], 1, "", " \n")) == "exit 1"

@@ -239,25 +239,6 @@ def test_a_forgotten_last_version_takes_the_earlier_ones_along(light: World) -> 
 # ------------------------------------------------------------------------------------------------------- whole, or not at all
 
 
-def test_it_takes_no_folder_that_holds_something(light: World) -> None:
-    light.say("t1", "hello")
-    light.night()
-    (light.root / "out").mkdir()
-    export(light)  # an empty one
-    with pytest.raises(InvalidInput, match="not empty"):
-        export(light)
-    light.say("t2", "hello again")
-    light.night()
-    assert len(turns(export(light, force=True))) == 2
-    mine = light.root / "mine"
-    mine.mkdir()
-    (mine / "README.txt").write_text("my own notes")
-    with pytest.raises(InvalidInput, match="It is not an export"):
-        export(light, "mine", force=True)
-    assert (mine / "README.txt").read_text() == "my own notes"
-    assert not list(light.root.glob(".*.tmp"))
-
-
 class Interrupted(Reporter):
     """Calls back after the first item of a kind of work."""
 

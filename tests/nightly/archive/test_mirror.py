@@ -33,18 +33,6 @@ def test_texts_that_a_model_wrote_are_mirrored_before_the_flush(light: World, mi
     assert mirror.joinpath("seg-1.jsonl").stat().st_mode & 0o777 == 0o600
 
 
-@pytest.mark.slow
-def test_what_else_lies_in_the_mirror_is_left_alone(light: World, mirror: Path) -> None:
-    (mirror / "notes of the owner.txt").write_text("mine")
-    (mirror / "seg-old.jsonl").write_text("mine as well")
-    (mirror / "seg-7.jsonl").mkdir()
-    (mirror / ".seg-1.jsonl.aBcDeF").write_text("half a file of a killed rsync")
-    (archive(light) / "damaged").mkdir(parents=True)
-    (archive(light) / "damaged" / "seg-1.jsonl.1").write_text("x")
-    two_nights(light)
-    assert sorted(files(mirror)) == ["notes of the owner.txt", "seg-1.jsonl", "seg-2.jsonl", "seg-old.jsonl"]
-
-
 def test_a_mirror_that_is_away_delays_the_flush_and_not_the_memory(light: World, mirror: Path) -> None:
     mirror.rmdir()
     light.say("t1", "said while the disk is away")

@@ -17,7 +17,6 @@ from nightly.imports.staging import staged_files
 from nightly.night.folder import imports_dir
 from nightly.night.lease import night_lock
 from nightly.night.progress import Reporter
-from shared.errors import InvalidInput
 from shared.turns.records import Tombstone, Turn
 from tests.support.machine import wait_for
 from tests.support.night.old_history import ANN, BOT, EXCHANGE, LOG, NOON, bare, bot_chat, chunk_file, message
@@ -118,24 +117,6 @@ def test_the_report_names_places_and_no_words(light: World) -> None:
     assert "Night 1 done" in done.stdout
 
 
-def test_files_that_hold_nothing(light: World) -> None:
-    empty, wrong = light.root / "empty.jsonl", light.root / "wrong.jsonl"
-    empty.write_bytes(b"")
-    wrong.write_bytes(b"\xff\xfe\nno\n")
-    done = backfill(light, "jsonl", str(empty), str(wrong), check=False)
-    assert done.returncode == 24, done.stderr
-    assert "wrong.jsonl:1: not UTF-8" in done.stdout
-    assert "Nothing in these files could be read" in done.stderr
-    (light.root / "folder").mkdir()
-    for path, why in ((light.root / "nowhere", "does not exist"), (light.root / "folder", r"no chunk_\*\.txt")):
-        with pytest.raises(InvalidInput, match=why):
-            report(light, "chunks", str(path))
-    for options in (["--since", "soon"], ["--chat", " "], ["--until", "9999999999999999"]):
-        with pytest.raises(InvalidInput, match=options[0]):
-            report(light, *file_of(light, "jsonl"), *options)
-    assert not (light.night_dir / "archive").exists()
-
-
 def test_since_until_and_chat(light: World) -> None:
     path = light.root / "turns.jsonl"
     path.write_bytes(
@@ -149,9 +130,7 @@ def test_since_until_and_chat(light: World) -> None:
     assert len(archived(light)) == 6
 
 
-@pytest.mark.parametrize(
-    "point", ["export:before-commit", "export:after-commit", "archive:segment-written", "flush:after-commit"]
-)
+@pytest.mark.parametrize("point", ["export:after-commit", "archive:segment-written"])
 def test_killed_and_run_again(light: World, point: str) -> None:
     arguments = file_of(light, "jsonl")
     light.say("day", "of the day", timestamp=NOON)
@@ -224,14 +203,6 @@ def test_an_import_replaces_nothing(light: World) -> None:
     assert b"as it was recorded" in archived(light)["j2:user"][1]
 
 
-def test_two_files_that_overlap(light: World) -> None:
-    folder = light.root / "sessions" / "9912"
-    folder.mkdir(parents=True)
-    (folder / "chunk_1.txt").write_bytes(chunk_file(EXCHANGE[:2]))
-    (folder / "chunk_2.txt").write_bytes(chunk_file(EXCHANGE[1:]))
-    assert fates(report(light, "chunks", str(light.root / "sessions"))) == (3, 1, 0, 0)
-
-
 # --------------------------------------------------------------------------------------------------------- forgotten
 
 
@@ -284,10 +255,3 @@ def test_tombstones_of_an_import_are_obeyed_at_once(light: World) -> None:
     done = light.command("hmem-night", "backfill", "jsonl", str(folder), "--with-tombstones", "--yes", "--json")
     assert fates(json.loads(done.stdout)) == (2, 0, 0, 1)
     assert list(read_archive(light.night_dir / "archive").tombstones) == ["s"]
-
-
-@pytest.mark.slow
-def test_standard_input(light: World) -> None:
-    command = [str(BINARIES / "hmem-night"), "backfill", "jsonl", "-", "--json"]
-    done = subprocess.run(command, env=light.variables(), input=LINES, capture_output=True, check=True, timeout=600)
-    assert json.loads(done.stdout)["new"] == 3

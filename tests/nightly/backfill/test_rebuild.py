@@ -7,7 +7,6 @@ import signal
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -22,7 +21,7 @@ from nightly.night.progress import Reporter
 from shared.embedding.known_models import MINILM
 from shared.embedding.local import LocalEmbedder
 from shared.embedding.models import EmbeddingIdentity
-from shared.errors import EmbeddingError, InvalidInput, NightRunning, SettingsError
+from shared.errors import EmbeddingError
 from shared.release.manifest import read_manifest
 from tests.support.night.rebuilding import (
     NOMIC,
@@ -36,7 +35,6 @@ from tests.support.night.rebuilding import (
     reembed,
     talk,
 )
-from tests.support.night.steps import replace_step
 from tests.support.world import World
 
 pytestmark = pytest.mark.usefixtures("model_of_ollama")
@@ -60,24 +58,6 @@ def other(world: World, ollama: TwoModels) -> dict[str, Any]:
 
 
 @pytest.mark.slow
-def test_the_same_weights_at_another_provider(world: World, other: dict[str, Any], ollama: TwoModels) -> None:
-    talk(world)
-    world.night()
-    assert embedding(world).provider == "local"
-    night: dict[str, Any] = {"embedder": "ollama"}
-    (summary,) = reembed(world, **night)
-    assert (summary["published"], summary["chunks"]) == (True, 12)
-    assert (embedding(world).family, embedding(world).provider) == ("all-MiniLM-L6-v2", "ollama")
-    assert sorted(set(ollama.documents())) == sorted(ollama.documents()), "each text once"
-    assert by_vector(ask(world, **night))
-    assert by_vector(ask(world)), "the same weights here"
-    asked = len(ollama.documents())
-    assert [summary["published"] for summary in reembed(world, **night)] == [False], "what is done is not done again"
-    assert [summary["published"] for summary in world.night(**night)] == [False], "nor by the next night"
-    assert len(ollama.documents()) == asked
-
-
-@pytest.mark.slow
 def test_a_newer_version_of_the_model_is_noticed(world: World, other: dict[str, Any], ollama: TwoModels) -> None:
     """A night with nothing new asks no provider; whoever says --reembed wants to know."""
     talk(world)
@@ -89,30 +69,6 @@ def test_a_newer_version_of_the_model_is_noticed(world: World, other: dict[str, 
     assert [summary["published"] for summary in reembed(world, **night)] == [True]
     assert embedding(world).digest == f"sha256:{'3' * 64}"
     assert by_vector(ask(world, **night))
-
-
-@pytest.mark.slow
-def test_another_family_by_name(world: World, other: dict[str, Any], ollama: TwoModels) -> None:
-    talk(world)
-    world.night()
-    before = embedding(world)
-    done = world.command("hmem-night", "backfill", "archive", "--reembed", "--model", NOMIC)
-    assert f"EMBED_MODEL={NOMIC} in the settings of both the night host and the day host" in done.stderr
-    assert "released." in done.stdout
-    now = embedding(world)
-    assert (now.family, now.dimensions, now.document_prefix) == ("nomic-embed-text-v1.5", 768, "search_document: ")
-    assert sorted(ollama.documents()) == sorted(set(ollama.documents())), "each text once"
-    assert by_vector(ask(world, **lower(other)))
-    assert by_words_alone(world), "until the day's settings follow"
-    again = world.command("hmem-night", "backfill", "archive", "--reembed", "--json", **other)
-    assert [summary["published"] for summary in json.loads(again.stdout)] == [False]
-    assert "EMBED_MODEL" not in again.stderr, "the settings name it"
-    assert [summary["published"] for summary in world.night(**lower(other))] == [False]
-    asked = len(ollama.documents())
-    assert [summary["published"] for summary in world.night()] == [True], "the settings still name the old model"
-    assert embedding(world) == before
-    assert len(ollama.documents()) == asked
-    assert by_vector(ask(world))
 
 
 @pytest.mark.slow
@@ -129,11 +85,6 @@ def test_everything_is_built_again_without_embedding_anything(light: World) -> N
     assert "nothing would be embedded" in told
 
 
-def test_an_empty_archive_has_nothing_to_build(light: World) -> None:
-    (summary,) = rebuild_archive(light.settings(), Reporter(quiet=True), reembed=False)
-    assert summary["published"] is False
-
-
 @pytest.mark.slow
 def test_a_rebuild_that_was_killed_is_done_once(light: World) -> None:
     light.say("t1", "something")
@@ -142,21 +93,6 @@ def test_a_rebuild_that_was_killed_is_done_once(light: World) -> None:
     assert died.returncode == -signal.SIGKILL
     summaries = rebuild_archive(light.settings(), Reporter(quiet=True), reembed=False)
     assert [summary["published"] for summary in summaries] == [True, False]
-
-
-@pytest.mark.parametrize("more", [{"embedder": "none"}, {"night_indexes": "none"}])
-def test_nothing_to_embed_with(light: World, more: dict[str, str]) -> None:
-    with pytest.raises(InvalidInput, match="nothing to embed with"):
-        reembed(light, **more)
-    assert not light.night_dir.exists()
-
-
-def test_wrong_words_are_said_before_anything_is_done(light: World) -> None:
-    cases = {("--model", NOMIC): InvalidInput.exit_code, ("--reembed", "--model", "gpt-4"): SettingsError.exit_code}
-    cases |= {("--chat", "9912"): InvalidInput.exit_code}
-    for arguments, code in cases.items():
-        assert light.command("hmem-night", "backfill", "archive", *arguments, check=False).returncode == code
-    assert not light.night_dir.exists()
 
 
 def test_an_embedder_that_is_away_changes_nothing(world: World, other: dict[str, Any], ollama: TwoModels) -> None:
@@ -213,49 +149,6 @@ def test_a_night_of_the_old_settings_finishes_it_with_the_old_model(world: World
         assert world.redis.keys("hcli:memory:*") == []
 
 
-@pytest.mark.slow
-def test_one_that_is_switched_to_is_only_completed(world: World, other: dict[str, Any]) -> None:
-    talk(world)
-    world.night()
-    world.command(
-        "hmem-night", "backfill", "archive", "--reembed", check=False, **other, HMEM_CRASH_AT="publish:switched"
-    )
-    assert embedding(world).family == "nomic-embed-text-v1.5"
-    finished, new = world.night()
-    assert (finished["published"], new["published"]) == (True, True)
-    assert embedding(world).family == "all-MiniLM-L6-v2"
-    assert by_vector(ask(world))
-
-
-@pytest.mark.slow
-def test_the_day_goes_on_meanwhile(
-    world: World, other: dict[str, Any], ollama: TwoModels, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    talk(world)
-    world.night()
-    world.say("before", "said before the backfill")
-    for name, value in {**other, "OLLAMA_URL": ollama.url}.items():  # for the process that tries the release out
-        monkeypatch.setenv(name, value)
-    seen: dict[str, Any] = {}
-
-    build = next(step.run for step in pipeline.STEPS if step.name == "build")
-
-    def look_then_build(night: Any, out: Path) -> dict[str, Any]:
-        world.say("during", "said during the backfill")
-        seen["recalled"] = ask(world, embedder="local", embed_model="all-minilm")
-        seen["other"] = world.command("hmem-night", "backfill", "archive", check=False).returncode
-        made: dict[str, Any] = build(night, out)
-        return made
-
-    replace_step(monkeypatch, "build", look_then_build)
-    (summary,) = reembed(world, **lower(other))
-    assert by_vector(seen["recalled"]), "the old release, with the old model"
-    assert seen["other"] == NightRunning.exit_code == 75
-    assert (summary["new"], summary["deleted"]) == (1, 1)
-    assert world.redis.keys("hcli:memory:*") == [b"hcli:memory:during:user"]
-    assert current(world).turns == 13
-
-
 # --------------------------------------------------------------------------------------------------------------- dry run
 
 
@@ -282,16 +175,6 @@ def test_a_dry_run_counts_and_writes_nothing(world: World, other: dict[str, Any]
     assert "0 texts to embed, 40 are cached." in told
     assert "1 keys in Redis would be added. Nothing was written." in told
     assert everything(world) == before
-
-
-@pytest.mark.slow
-def test_a_dry_run_sees_what_a_killed_one_has_cached(world: World, other: dict[str, Any], ollama: TwoModels) -> None:
-    talk(world, 300)
-    world.command("hmem-night", "run", check=False, **other, HMEM_CRASH_AT="embed:batch-cached")
-    plan = rebuild.plan(world.settings(**lower(other)), Reporter(quiet=True))
-    assert (plan["cached"], plan["to_embed"], plan["current"]) == (256, 44, None)
-    assert "no vectors" in rebuild.plan_sentence(plan, 60.0)
-    assert "longer than STEP_TIMEOUT" in rebuild.plan_sentence(plan | {"seconds": 61.0}, 60.0)
 
 
 # ------------------------------------------------------------------------------------------------ undone, and identities

@@ -127,15 +127,6 @@ def test_a_session_file(tmp_path: Path, crlf: bool) -> None:
     assert answer.extra == {"source": "chunks"}
 
 
-def test_the_same_block_has_the_same_id_in_every_file(tmp_path: Path) -> None:
-    one = turns(read_chunks(write(tmp_path / "chunk_1.txt", chunk_file(EXCHANGE))))
-    renamed = turns(read_chunks(write(tmp_path / "other.txt", chunk_file([(NOON - 60, "USER", "hi"), *EXCHANGE]))))
-    assert [turn.turn_id for turn in renamed[1:]] == [turn.turn_id for turn in one]
-    twice = turns(read_chunks(write(tmp_path / "twice.txt", chunk_file([EXCHANGE[2], EXCHANGE[2]]))))
-    assert len({turn.turn_id for turn in twice}) == 2
-    assert twice[0].turn_id == one[2].turn_id
-
-
 def test_what_a_session_file_may_lack(tmp_path: Path) -> None:
     content = (
         b"[2026-02-09 12:00:00 UTC] SYSTEM:\nx\n\n---\n\n[2026-99-09 12:00:00 UTC] USER:\nx\n\n---\n\n"
@@ -154,22 +145,6 @@ def test_what_a_session_file_may_lack(tmp_path: Path) -> None:
         left(read_chunks(write(tmp_path / "c.txt", chunk_file(EXCHANGE)), Wanted(chat="77")))
         == ["of another chat than --chat"] * 3
     )
-
-
-WORDS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\r")).filter(str.strip)
-BLOCKS = st.lists(
-    st.tuples(st.integers(0, 1_770_000_000).map(float), st.sampled_from(["USER", "ASSISTANT"]), WORDS),
-    min_size=1,
-    max_size=6,
-)
-
-
-@SLOW
-@given(BLOCKS)
-def test_any_turns_come_back_from_a_session_file(tmp_path: Path, blocks: list[tuple[float, str, str]]) -> None:
-    found = turns(read_chunks(write(tmp_path / "chunk_1.txt", chunk_file(blocks))))
-    assert [(turn.timestamp, turn.content) for turn in found] == [(at, content) for at, _, content in blocks]
-    assert len({turn.turn_id for turn in found}) == len(found)
 
 
 # ----------------------------------------------------------------------------------------------------------- audit log
@@ -191,13 +166,6 @@ def test_an_audit_log(tmp_path: Path) -> None:
     assert {turn.chat_id for turn in turns(reads)} == {"9912"}
     assert places(reads) == ["10", "11"]
     assert left(reads).count("not known to be from the user of the private chat in --chat") == 3
-
-
-def test_an_audit_log_that_names_no_chat(tmp_path: Path) -> None:
-    with pytest.raises(InvalidInput, match="--chat"):
-        read_audit(tmp_path, LOG, ALL)
-    named = [{**entry, "chat_id": -5} for entry in LOG if isinstance(entry, dict)]
-    assert {turn.chat_id for turn in turns(read_audit(tmp_path, [*named], ALL))} == {"-5"}
 
 
 # ------------------------------------------------------------------------------------------------------------ Telegram
@@ -285,27 +253,6 @@ def test_of_an_account_only_the_chats_with_the_bot(tmp_path: Path) -> None:
     reads = read_telegram(tmp_path, document, bot="Helper")
     assert said(reads) == [("9912", "asst", "Hello")], "nobody but the bot wrote: the chat is its owner's"
     assert left(reads) == ["of a chat without the bot"] * 3
-
-
-def test_older_and_odd_exports(tmp_path: Path) -> None:
-    old = message(1, ANN, "long ago")
-    del old["date_unixtime"]
-    old |= {"from_id": ANN, "date": "2026-02-09T13:00:00"}
-    reads = read_telegram(
-        tmp_path, bot_chat(old, message(2, BOT, "Yes")), zone=ZoneInfo("Europe/Berlin"), token="12345"
-    )
-    assert [turn.timestamp for turn in turns(reads)] == [NOON, NOON], "local time"
-    assert [turn.role for turn in turns(reads)] == ["user", "asst"], "a token of another bot says nothing"
-    raw = json.dumps(bot_chat(message(1, ANN, "a tab \\ and an escape TAB"))).replace("TAB", "\\x1B").encode()
-    path = write(tmp_path / "hex.json", raw)
-    assert said(list(telegram.read(path, 0, ALL, UTC_ZONE, None, None))) == [
-        ("9912", "user", "a tab \\ and an escape \x1b")
-    ]
-    for content in (b"", b"{", b"[]", b'{"a": 1}', b'{"chats": {"list": [1]}}', b"\xff"):
-        path = write(tmp_path / "bad.json", content)
-        assert places(list(telegram.read(path, 0, ALL, UTC_ZONE, None, None))) == ["1"], content
-    with pytest.raises(InvalidInput, match="whose chat"):
-        read_telegram(tmp_path, bot_chat(message(1, BOT, "Hello")))
 
 
 def test_since_and_until(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from nightly.archive.chat_chunks import ChatReader
 from nightly.archive.segments import RawRecord, WrittenText, write_segment
 from nightly.imports.candidates import Candidate, turn_candidate
 from nightly.imports.import_filter import ImportFilter, ImportVerdict
-from nightly.imports.matching import NEAR_SECONDS, letters
+from nightly.imports.matching import NEAR_SECONDS
 from nightly.imports.staging import StagedImport, StagedUnreadable, classify_by_file, open_filter, stage, staged_files
 from nightly.night.folder import imports_dir
 from shared.config.settings import load_settings
@@ -118,14 +118,6 @@ def test_all_versions_of_one_file_are_taken_in_order() -> None:
     )
 
 
-def test_what_was_quarantined_takes_no_turns_place() -> None:
-    moved = replace(exact(turn("a", "moved", chat="5")), quarantined=True)
-    found = judged(archive(), [moved, exact(turn("a", "said"), 1)])
-    assert [(one.quarantined, str(verdict)) for one, verdict in found] == [(False, "new"), (True, "new")]
-    assert verdicts(archive(turn("a", "said")), moved, moved) == ["new", "known"]
-    assert verdicts(archive(), moved) == ["new"], "a later program may read what an earlier one could not"
-
-
 LONG = "It has two open ports, 22 and 443; both are filtered by the firewall. 🦉 Готово."
 
 
@@ -181,12 +173,6 @@ def test_tombstones_texts_and_bytes_are_taken_once() -> None:
     assert verdicts(archive(), *some, *some) == ["new"] * 3 + ["known"] * 3
     erasing = archive(stones=[Tombstone("e", "9912", NOON, erase=True)])
     assert verdicts(erasing, some[1]) == ["forgotten"], "a model may have written the words down"
-
-
-def test_letters_are_those_that_a_reader_sees() -> None:
-    assert letters("**Größe**: ﬁne, `42`!") == letters("GRÖSSE fine 42")
-    assert letters("@HomeBot, что нового?") == letters("Что нового")
-    assert letters("👍 👍") == "👍👍" != letters("🦉")
 
 
 # ------------------------------------------------------------------------------------------------------------- files

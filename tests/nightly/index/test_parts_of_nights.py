@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from nightly.index import previous
 from nightly.steps import build
-from shared.errors import StorageError
 from shared.release.manifest import LEXICAL, VECTORS
 from shared.release.parts import FANOUT, part_files
 from shared.search import lexical
 from shared.turns.chunk import Chunk
 from tests.nightly.index.test_previous import Died
-from tests.support.night.builds import Nights, said, talk
+from tests.support.night.builds import Nights, said
 from tests.support.night.indexes.equal import same
 
 
@@ -71,15 +68,6 @@ def test_a_night_with_nothing_new_writes_no_part(nights: Nights) -> None:
     assert (result["copied_forward"], result["added"]) == (7, 0)
 
 
-def test_nights_in_which_nobody_ever_spoke_have_one_empty_part(tmp_path: Path) -> None:
-    nights = Nights(tmp_path, "sqlite")
-    for _ in range(4):
-        nights.published([])
-        assert [len(part_files(nights.built / place)) for place in (LEXICAL, VECTORS)] == [1, 1]
-    nights.published(talk(2))
-    same(nights.built, talk(2)[2:] + talk(2)[:2])
-
-
 def _newest_words(nights: Nights) -> set[str]:
     return {one for ids in lexical.part_ids(part_files(nights.built / LEXICAL)[-1]).values() for one in ids}
 
@@ -107,14 +95,6 @@ def test_a_forgotten_first_of_equal_vectors_leaves_the_next_in_its_place(nights:
     assert names(nights.built / LEXICAL) == ["2.sqlite", "3.sqlite", "4.sqlite"]
     assert names(nights.built / VECTORS) == ["4.sqlite"]
     same(nights.built, _in_order(left))
-
-
-def test_a_late_turn_becomes_the_first_of_its_equals(nights: Nights) -> None:
-    late = replace(said("1", 0, "OK"), started_at=0.5, ended_at=0.5)
-    nights.published([late, *three_nights()])
-    assert names(nights.built / LEXICAL) == ["1.sqlite", "2.sqlite", "3.sqlite", "4.sqlite"]
-    assert names(nights.built / VECTORS) == ["4.sqlite"]
-    same(nights.built, _in_order([late, *three_nights()]))
 
 
 def test_a_changed_turn_is_in_the_new_part_alone(nights: Nights) -> None:
@@ -163,12 +143,6 @@ def test_a_part_that_is_not_as_it_was_is_made_anew(nights: Nights, name: str) ->
     same(nights.built, _in_order([*three_nights(), said("1", 4)]))
 
 
-def test_a_night_that_makes_all_of_it_once_more_takes_nothing(nights: Nights) -> None:
-    result = nights.published(three_nights(), rebuild=True)
-    assert names(nights.built / LEXICAL) == names(nights.built / VECTORS) == ["4.sqlite"]
-    assert (result["copied_forward"], result["added"], nights.report.lines) == (0, 7, [])
-
-
 def test_parts_of_another_model_or_layout_are_not_taken(nights: Nights, monkeypatch: pytest.MonkeyPatch) -> None:
     nights.published(three_nights(), digest="d2")
     assert (names(nights.built / LEXICAL), names(nights.built / VECTORS)) == (
@@ -215,15 +189,3 @@ def test_a_build_that_dies_leaves_what_it_takes_over_as_it_was(
     assert (result["copied_forward"], result["added"]) == (7, 1)
     assert names(out / LEXICAL) == names(out / VECTORS) == ["1.sqlite", "2.sqlite", "3.sqlite", "4.sqlite"]
     same(out, _in_order([*three_nights(), said("1", 4)]))
-
-
-def test_a_part_that_cannot_be_linked_stops_the_night(nights: Nights, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refused(*_: Any) -> None:
-        raise OSError(31, "Too many links")
-
-    with monkeypatch.context() as full:
-        full.setattr(os, "link", refused)
-        with pytest.raises(
-            StorageError, match=r"lexical/1\.sqlite could not be linked .*Too many links.* run the night again"
-        ):
-            nights.build([*three_nights(), said("1", 4)])

@@ -6,37 +6,17 @@ import os
 import re
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from nightly.index import keeping, previous
-from nightly.steps import build
-from shared.release.manifest import CHROMA, LEXICAL, VECTORS
+from shared.release.manifest import CHROMA, LEXICAL
 from shared.turns.chunk import Chunk
 from shared.vectors.chroma import index as chroma
-from shared.vectors.chroma.index import ChromaBuilder
-from shared.vectors.sqlite.files import VectorFile
-from tests.support.night.builds import DIMENSIONS, Nights, said, talk
-
-
-def test_an_index_that_is_not_built_any_more_is_not_kept(tmp_path: Path) -> None:
-    Nights(tmp_path).published(talk(6))
-    nights = Nights(tmp_path, "sqlite")
-    nights.runs = 1
-    nights.published(talk(6))
-    assert {path.name for path in (nights.last / "2").iterdir()} == {LEXICAL, VECTORS, "index.json"}
-    nights = Nights(tmp_path, "sqlite,chroma")
-    nights.runs = 2
-    assert nights.published(talk(6))["copied_forward"] == 12, (
-        "counted of the first index: SQLite's was kept, Chroma's was not"
-    )
-    assert {path.name for path in (nights.last / "3").iterdir()} == {LEXICAL, VECTORS, CHROMA, "index.json"}
-    assert nights.published(talk(7))["copied_forward"] == 12
-    with closing(VectorFile(nights.built / VECTORS, DIMENSIONS)) as file:
-        assert file.chats() == {"9912": 7, "-100123": 7}
+from tests.support.night.builds import Nights, said, talk
 
 
 def test_an_index_that_only_grew_is_added_to_and_equals_a_new_one(nights: Nights, tmp_path: Path) -> None:
@@ -52,14 +32,6 @@ def test_an_index_that_only_grew_is_added_to_and_equals_a_new_one(nights: Nights
     assert anew["indexed"] == result["indexed"]
     assert [path.name for path in nights.last.iterdir()] == ["3"], "the newest one only"
     assert nights.report.lines == []
-
-
-def test_what_was_added_can_be_added_to(nights: Nights, tmp_path: Path) -> None:
-    for count in (30, 33, 36):
-        last = nights.published(talk(count))
-    assert (last["copied_forward"], last["added"]) == (66, 6)
-    found = nights.contents(tmp_path)
-    assert {chat: len(ids) for chat, ids in found.items()} == {"9912": 36, "-100123": 36}
 
 
 def _without_record(last: Path) -> None:
@@ -143,21 +115,6 @@ def test_what_was_forgotten_is_not_carried_on(tmp_path: Path, tonight: list[Chun
     assert not [one for one in gone if re.search(rb"\b" + one.encode() + rb"\b", content)]
 
 
-def test_mostly_new_vectors_are_written_anew(nights: Nights) -> None:
-    nights.published(talk(4))
-    assert nights.published(talk(8))["copied_forward"] == 8
-    assert nights.published(talk(17))["copied_forward"] == 0
-    assert "18 of 34 vectors are new" in nights.report.lines[0]
-
-
-def test_another_version_of_chroma_does_not_add_to_it(nights: Nights, monkeypatch: pytest.MonkeyPatch) -> None:
-    nights.published(talk(4))
-    monkeypatch.setattr(ChromaBuilder, "version", lambda _: "chromadb 9")
-    assert nights.published(talk(5))["copied_forward"] == 0
-    assert "chroma/ is built from nothing" in nights.report.lines[0]
-    assert "another version" in nights.report.lines[0]
-
-
 def test_nothing_of_the_last_index_is_written_to(nights: Nights) -> None:
     """Its files are those of a finished night: only their copy may be opened."""
     night, _ = nights.build(talk(6))
@@ -167,40 +124,6 @@ def test_nothing_of_the_last_index_is_written_to(nights: Nights) -> None:
     assert all((source / name).samefile(nights.last / "1" / CHROMA / name) for name in before)
     assert nights.published(talk(7))["copied_forward"] == 12
     assert previous.hash_files(source) == before
-
-
-def test_an_index_is_taken_once_so_that_a_build_that_dies_of_it_is_not_repeated(
-    nights: Nights, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    nights.published(talk(6))
-    with monkeypatch.context() as broken:
-        broken.setattr(ChromaBuilder, "build", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
-        night = nights.night(talk(7))
-        with pytest.raises(KeyboardInterrupt):
-            build.run(night, night.begin("build"))
-    result = build.run(night, night.begin("build"))
-    assert (result["copied_forward"], result["added"]) == (0, 14)
-
-
-def test_keeping_is_repeated_without_harm_and_ends_with_the_index(nights: Nights) -> None:
-    night, _ = nights.build(talk(6))
-    keeping.keep(night)
-    files = previous.hash_files(nights.last)
-    keeping.keep(night)
-    assert previous.hash_files(nights.last) == files
-    night, _ = nights.build(talk(6), family=None)
-    keeping.keep(night)
-    kept = {path.name for path in (nights.last / "2").iterdir()}
-    assert kept == {LEXICAL, "index.json"}, "vectors are switched off: none are kept"
-
-
-def test_a_night_that_built_nothing_keeps_what_is_there(nights: Nights) -> None:
-    nights.published(talk(6))
-    night = nights.night(talk(6))
-    night.begin("build")
-    night.commit("build", {"skipped": "nothing new"})
-    keeping.keep(night)
-    assert [path.name for path in nights.last.iterdir()] == ["1"]
 
 
 def test_an_index_that_changed_after_its_proof_is_not_kept(nights: Nights) -> None:

@@ -33,14 +33,6 @@ def vectors() -> Vectors:
     return np.random.default_rng(1).standard_normal((len(TEXTS), IDENTITY.dimensions)).astype("<f4")
 
 
-def test_a_vector_takes_little_more_than_its_numbers(path: Path, vectors: Vectors) -> None:
-    TextCache(path).close()  # whichever begins the file
-    with closing(VectorCache(path, IDENTITY)) as cache:
-        for start in range(0, len(TEXTS), 256):
-            cache.put(TEXTS[start : start + 256], vectors[start : start + 256])
-    assert path.stat().st_size < 1.15 * vectors.nbytes
-
-
 def test_vectors_are_found_by_text_and_embedding(path: Path, vectors: Vectors) -> None:
     with closing(VectorCache(path, IDENTITY)) as cache, closing(VectorCache(path, OTHER)) as other:
         cache.put(TEXTS[:600], vectors[:600])
@@ -74,8 +66,3 @@ def test_what_is_forgotten_is_in_no_byte_of_the_cache(path: Path, vectors: Vecto
     assert b"written by a model" not in left
     with closing(VectorCache(path, IDENTITY)) as cache:
         assert [one is None for one in cache.get_many(TEXTS)].count(True) == 2
-
-
-def test_without_a_file_nothing_is_known(path: Path) -> None:
-    assert forget(path, TEXTS) == 0
-    assert known_texts(path, IDENTITY, TEXTS) == set()

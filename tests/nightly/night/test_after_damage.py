@@ -12,17 +12,14 @@ from typing import Any
 
 import pytest
 
-from nightly import pipeline
 from nightly.archive.catalog import record_as_left
 from nightly.steps import flush
 from shared.errors import HmemError, ReleaseRefused, StorageError
-from shared.release import chats, retention
+from shared.release import retention
 from shared.release.manifest import CHATS, LEXICAL, read_manifest
 from shared.release.objects import Objects
 from shared.system.files import remove_tree
-from tests.nightly.steps.test_news import release
 from tests.support.night.archives import places, stone, texts
-from tests.support.night.steps import replace_step
 from tests.support.world import World
 
 NOON = 1_707_500_000.0
@@ -63,17 +60,6 @@ def damage(path: Path, change: Callable[[bytes], bytes]) -> None:
 
 def other_words(content: bytes) -> bytes:
     return content.replace(b"heron 1 of 9912", b"heroN 9 of 9912")
-
-
-def failing(monkeypatch: pytest.MonkeyPatch, name: str) -> Callable[[], None]:
-    """A step that fails; returns what ends that."""
-
-    def fail(night: Any, out: Path) -> dict[str, Any]:
-        raise HmemError("power")
-
-    steps = pipeline.STEPS
-    replace_step(monkeypatch, name, fail)
-    return lambda: monkeypatch.setattr(pipeline, "STEPS", steps)
 
 
 def test_a_damaged_current_release_stops_one_night(light: World) -> None:
@@ -183,55 +169,6 @@ def test_a_killed_removal_is_finished_by_the_next_night(
     assert places(light, "pelican7731") != []
     light.night()
     assert places(light, "pelican7731") == []
-
-
-def test_chunks_of_another_time_zone_are_not_released(light: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    say(light, 0, words="alpha beta", at=1_707_521_400.0)  # 9 February 2024, 23:30 UTC
-    work_again = failing(monkeypatch, "build")
-    with pytest.raises(HmemError, match="power"):
-        light.night()
-    work_again()
-    light.environment["CHAT_TIMEZONE"] = "Pacific/Kiritimati"
-    light.night()
-    say(light, 1, "77")
-    light.night()
-    made = release(light)
-    light.command("hmem-night", "backfill", "archive")
-    assert release(light) == made
-
-
-def test_parts_of_another_layout_are_not_taken_over(light: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    say(light, 0)
-    light.night()
-    monkeypatch.setattr(chats, "LAYOUT", chats.LAYOUT + 1)
-    say(light, 0, "77")
-    light.night()
-    assert [path.name for path in (current(light) / CHATS).iterdir()] == ["2.sqlite"]
-
-
-def test_what_is_left_of_another_archive_is_not_counted(light: World) -> None:
-    """Archive and releases begin anew, and every chat is done again."""
-    say(light, 0)
-    light.night()
-    shutil.rmtree(light.night_dir / "archive")
-    shutil.rmtree(light.memory_dir)
-    say(light, 0, "77")
-    light.environment["CHAT_TIMEZONE"] = "Europe/Paris"
-    light.night()
-    assert read_manifest(current(light)).turns == 1
-
-
-def test_a_late_turn_that_is_forgotten_is_counted(light: World) -> None:
-    for number in range(3):
-        say(light, number)
-    say(light, 0, "77")
-    light.night()
-    stone(light, turn_ids=None, before=NOON + 200, created_at=NOON + 200)
-    light.night()
-    light.redis.delete("hcli:mem:tombstones")
-    say(light, 99, at=NOON + 50)
-    light.night()
-    assert light.command("hmem-night", "verify").returncode == 0
 
 
 def test_a_rollback_stops_the_flush(light: World, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,6 @@ import pytest
 from structlog.testing import capture_logs
 
 from nightly import pipeline
-from nightly.night.report import MOST
 from nightly.steps import restart
 from shared.errors import LedgerMismatch, PublishFailed, ReleaseRefused, SettingsError, StorageError
 from shared.wire.keys import NIGHT_REPORT
@@ -66,24 +65,6 @@ def test_a_good_night_leaves_its_numbers_and_nothing_of_a_chat(light: World) -> 
     assert 0 < light.redis.ttl(NIGHT_REPORT) <= 14 * 86_400
     told = light.redis.get(NIGHT_REPORT) or b""
     assert not [word for word in (CHAT, "9912", "boiler", "heron", "t1") if word.encode() in told]
-
-
-def test_a_quiet_night_says_what_stays(light: World) -> None:
-    light.say("t1", "something")
-    light.night()
-    (summary,) = light.night()
-    first, second = report(light)
-    assert not summary["published"]
-    assert (second["exported"], second["chats"]) == (0, 0)
-    assert [second[name] for name in ("turns", "chunks", "release_bytes")] == [1, 1, first["release_bytes"]]
-
-
-def test_the_gate_is_counted_once_there_is_something_to_compare(light: World) -> None:
-    for day in (1, 2):
-        light.say(f"t{day}", f"the heron was seen at pond number {day}")
-        light.night()
-    first, second = report(light)
-    assert (first["gate"], second["gate"]) == (None, {"asked": 1, "found": 1})
 
 
 def test_the_state_of_the_mirror_is_told(light: World) -> None:
@@ -161,23 +142,6 @@ def test_a_night_that_was_refused_is_told(light: World, monkeypatch: pytest.Monk
     assert (good["failed"], refused["failed"]["step"]) == (None, "begin")
     assert "needs the Python package y" in refused["failed"]["sentence"]
     assert (refused["turns"], refused["chunks"], refused["steps"]) == (1, 1, {})
-
-
-def test_a_night_that_could_not_write_is_told_by_the_next_one(light: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As after a kill between done.json and the report."""
-    light.say("t1", "something")
-    monkeypatch.setattr(pipeline, "announce", lambda *what: None)
-    light.night()
-    assert not light.redis.exists(NIGHT_REPORT)
-    monkeypatch.undo()
-    light.night()
-    assert [night["run"] for night in report(light)] == [1, 2]
-
-
-def test_no_more_than_the_last_nights_are_told(light: World) -> None:
-    for _ in range(MOST + 2):
-        light.night()
-    assert [night["run"] for night in report(light)] == list(range(3, MOST + 3))
 
 
 def test_a_damaged_record_of_one_night_does_not_hide_the_others(light: World) -> None:

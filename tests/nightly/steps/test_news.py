@@ -183,13 +183,9 @@ def _flip(path: Path) -> None:
 
 HARM: dict[str, tuple[Callable[[Path], object], list[str]]] = {
     "the chats are damaged": (lambda kept: damage(kept / CHATS), sorted(CHATS_OF_TALK)),
-    "the chats are gone": (lambda kept: (kept / CHATS).unlink(), sorted(CHATS_OF_TALK)),
     "the record is damaged": (lambda kept: damage(kept / previous.INDEX), sorted(CHATS_OF_TALK)),
-    "all of it is gone": (lambda kept: shutil.rmtree(kept), sorted(CHATS_OF_TALK)),
-    "a part is damaged": (lambda kept: _flip(kept / "lexical" / "2.sqlite"), ["77"]),
     "a part is gone": (lambda kept: (kept / "lexical" / "2.sqlite").unlink(), ["77"]),
     "a part of the summaries is damaged": (lambda kept: _flip(kept / "chats" / "2.sqlite"), sorted(CHATS_OF_TALK)),
-    "a part of the summaries is gone": (lambda kept: (kept / "chats" / "2.sqlite").unlink(), sorted(CHATS_OF_TALK)),
 }
 
 

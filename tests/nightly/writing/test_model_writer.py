@@ -12,9 +12,7 @@ import pytest
 
 from dispatcher.memory.session_summary import SummaryWriter
 from nightly.archive.segments import read_texts
-from nightly.writing.summary_answer import WRITTEN_CHARACTERS, facts, put_back, tidy
-from shared.errors import ArchiveDamaged
-from shared.ranking.extractive_summary import summarise as extract
+from nightly.writing.summary_answer import tidy
 from shared.release.manifest import read_manifest, verify
 from shared.system.files import sha256_file
 from shared.turns.records import Tombstone, Turn
@@ -23,7 +21,6 @@ from tests.servers.ollama_api import DIGEST, OllamaApi
 from tests.support.machine import free_port, slowness
 from tests.support.night.indexes.chat_tables import summaries
 from tests.support.night.whole_archive import read_archive
-from tests.support.samples import chunk
 from tests.support.world import World
 
 NOTES = "2026-11-20 Noor's boiler showed F28.\nThe engineer took 110."
@@ -157,35 +154,6 @@ def test_a_killed_night_does_not_ask_again(written: World, ollama: OllamaApi, po
 
 
 @pytest.mark.slow
-def test_a_night_that_goes_on_with_another_model_adds_a_file(written: World, ollama: OllamaApi) -> None:
-    written.command("hmem-night", "run", check=False, HMEM_CRASH_AT="summarise:texts-archived")
-    ollama.models["qwen3:latest"] = DIGEST
-    written.night(summary_model="qwen3")
-    assert "by the model qwen3" in summary(written)
-    names = {path.name for path in (written.night_dir / "archive").iterdir()}
-    assert names == {"seg-1.jsonl", "texts-1.jsonl", "texts-1.2.jsonl"}
-    assert set(read_manifest((written.memory_dir / "current").resolve()).segments) == names
-    (empty,) = written.night(summary_model="qwen3")
-    assert not empty["published"]
-
-
-@pytest.mark.slow
-def test_a_chat_whose_text_fails_keeps_its_sentences(written: World, ollama: OllamaApi) -> None:
-    ollama.poison = {"heron": "500"}
-    done = written.command("hmem-night", "run")
-    assert (
-        "summary made of extracted sentences, without the model: 1 × llama runner process has terminated" in done.stdout
-    )
-    assert "user: The heron was seen at the pond near Hamburg at 09:15." in summary(written, "77")
-    assert LINES in summary(written)
-    assert summarised(written)["failed"] == {"77": "llama runner process has terminated"}
-    ollama.poison.clear()
-    written.say("t9", "Another thing altogether was said in here.")
-    written.night()
-    assert "Notes written by the model" in summary(written, "77"), "the next build asks again"
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("reply", "fault", "reason"),
     [
@@ -208,17 +176,6 @@ def test_a_model_never_stops_the_night(written: World, ollama: OllamaApi, reply:
     assert written.redis.keys("hcli:memory:*") == []
 
 
-def test_a_model_that_is_away_has_its_chance_the_next_night(written: World, ollama: OllamaApi) -> None:
-    ollama.models.clear()
-    (night,) = written.night()
-    assert all("ollama pull llama3.2" in why for why in night["without_model"])
-    assert ollama.asked() == []
-    ollama.models["llama3.2:latest"] = DIGEST
-    (night,) = written.night()
-    assert night["published"]
-    assert LINES in summary(written)
-
-
 @pytest.mark.slow
 def test_after_three_failures_in_a_row_the_rest_is_not_asked(written: World, ollama: OllamaApi) -> None:
     for chat in range(10):
@@ -228,14 +185,6 @@ def test_after_three_failures_in_a_row_the_rest_is_not_asked(written: World, oll
     assert len(ollama.asked()) == 1 + 3 * 2
     assert sum(night["without_model"].values()) == 11
     assert any("3 failures in a row" in why for why in night["without_model"])
-
-
-def test_a_damaged_file_of_texts_is_named(written: World) -> None:
-    written.night()
-    path = written.night_dir / "archive" / "texts-1.jsonl"
-    path.write_bytes(path.read_bytes().replace(b"engineer", b"Engineer"))
-    with pytest.raises(ArchiveDamaged, match=r"texts-1\.jsonl"):
-        read_archive(written.night_dir / "archive")
 
 
 def test_what_the_model_dropped_is_put_back(written: World, ollama: OllamaApi) -> None:
@@ -252,53 +201,6 @@ def test_what_the_model_dropped_is_put_back(written: World, ollama: OllamaApi) -
     assert len(text) < 2400, "inside the default budget's share"
 
 
-SAID = [
-    chunk("Yesterday the engineer Olaf came from Kiel.", number=1),
-    chunk("It was 110 euros and not 1100 at 09:15 on 2026-11-27.", number=2),
-    chunk("Everything is at https://example.org/a?b=1, as she said.", number=3),
-    chunk("Nothing in here is worth looking up again.", number=4),
-]
-
-
-@pytest.mark.parametrize(
-    ("written_text", "back"),
-    [
-        ("", [0, 1, 2]),
-        ("Olaf of KIEL: 110, 1100, 09:15, 2026-11-27; https://example.org/a?b=1.", []),
-        ("Olaf of Kiel. https://example.org/a?b=1. 1100, 09:15, 2026-11-27", [1]),
-        ("Olaf of Kiel: 110, 1100, 09:15, 27 November 2026. https://example.org/a?b=1", [1]),
-        ("olaf: 110, 1100, 09:15, 2026-11-27; https://example.org/a?b=1", [0]),
-        ("Olaf of Kiel: 110, 1100, 09:15, 2026-11-27; https://example.org/a", [2]),
-    ],
-)
-def test_names_numbers_dates_and_links_count(written_text: str, back: list[int]) -> None:
-    chosen = extract(SAID)
-    found, no_room = put_back(chosen, written_text, 700)
-    assert [SAID[n].text for n in back] == [sentence.text for sentence in found]
-    assert no_room == 0
-
-
-def test_what_has_no_room_is_counted() -> None:
-    chosen = extract(SAID)
-    assert put_back(chosen, "", 0) == ([], 7)
-    found, no_room = put_back(chosen, "", 90)
-    assert [sentence.text for sentence in found] == [SAID[1].text]
-    assert no_room == 3
-
-
-def test_facts_of_a_sentence() -> None:
-    assert facts('Then Jean-Luc said: "Bring it to Bob/Anna", I think.') == {"jean", "luc", "bob", "anna"}
-    assert facts("E28, 192.168.1.1 and -3.5 %: call +49 170.") == {"e28", "192.168.1.1", "3.5", "49", "170"}
-
-
-def test_an_answer_is_tidied() -> None:
-    answer = "<think>well\nnow</think>\n# Notes\n\n- one\x1b[31m\n" + "word " * 1000
-    tidied = tidy(answer, "")
-    assert tidied.lines[:2] == ("Notes", "- one")
-    assert len(tidied.text) <= WRITTEN_CHARACTERS
-    assert tidy("<think>" + "never done " * 99, "").fault == EMPTY
-
-
 READ = """You keep the notes of a chat bot.
 - Facts only.
 <record id="0123456789abcdef">
@@ -307,32 +209,6 @@ The newest turns:
 2026-05-28 assistant: Until 9:15 then.
 </record id="0123456789abcdef">
 """
-
-
-@pytest.mark.parametrize(
-    ("line", "kept"),
-    [
-        ("Settled: the engineer took 110 on 2026-05-27.", True),
-        ("He left 0170/555, and comes at 09:15, for 2 of 12 rooms: https://example.org/a.", True),
-        ("- 2026-05-28 Noor: The engineer took 110 and left 0170-555, see https://example.org/a.", True),
-        ("2026-05-28 Noor: The engineer took 110", True),
-        ("2026-05-28 Settled: the engineer has come.", True),
-        ("Noor: has the number of the engineer.", True),
-        ("The engineer took 210.", False),
-        ("Call 0170-556.", False),
-        ("It is at https://example.org/b.", False),
-        ("2026-05-28 Noor: The engineer took nothing.", False),
-        ("2026-05-28 Noor: Until 9:15 then.", False),
-        ("2026-05-29 assistant: Until 9:15 then.", False),
-        ("The newest turns:", False),
-        ("- Facts only.", False),
-        ('</record id="0123456789abcdef">', False),
-    ],
-)
-def test_a_line_that_the_chat_does_not_bear_out_is_left_out(line: str, kept: bool) -> None:
-    tidied = tidy(f"{line}\nIt is about the engineer.\nAnd about Noor.", READ)
-    assert (line in tidied.lines, tidied.left_out) == (kept, not kept)
-    assert tidied.fault is None
 
 
 def test_an_answer_that_goes_round_in_circles_is_refused() -> None:
@@ -352,18 +228,6 @@ def test_of_an_answer_that_was_cut_off_only_whole_lines_count(written: World, ol
     (night,) = written.night()
     assert night["without_model"] == {EMPTY: 1}
     assert "As they were said" in summary(written)
-
-
-def test_the_prompt_is_bounded_and_newest_turns_win(light: World, ollama: OllamaApi) -> None:
-    light.environment |= {"SUMMARY_MODEL": "llama3.2", "OLLAMA_URL": ollama.url}
-    for number in range(60):
-        light.say(f"t{number:02}", f"turn{number:02} " + "was about something long " * 30, timestamp=1e9 + number)
-    light.night()
-    (prompt,) = ollama.asked()
-    assert len(prompt) < 8000
-    newest = prompt.partition("The newest turns:")[2]
-    assert re.findall(r"turn\d\d", newest)[-1] == "turn59"
-    assert "turn00" not in newest
 
 
 def test_a_long_session_of_the_day_is_summed_up_by_the_same_model_or_by_its_own_sentences(

@@ -6,21 +6,14 @@ import json
 import re
 import signal
 from collections.abc import Iterator
-from contextlib import closing
-from itertools import pairwise
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from nightly.archive.segments import read_texts
-from nightly.steps import note
 from nightly.writing.note_answer import MOST_FACTS, NOTE_CHARACTERS, notes_of, refuse
-from nightly.writing.note_windows import WINDOW_CHARACTERS, WINDOW_TURNS, Window, windows_of
+from nightly.writing.note_windows import Window
 from shared.release.manifest import read_manifest, verify
-from shared.search.recall import OpenRelease
-from shared.search.types import Query
 from shared.turns.chunk import Chunk
 from shared.turns.records import Tombstone
 from tests.nightly.steps.test_news import step
@@ -109,17 +102,6 @@ def test_the_request_names_its_schema_and_fences_the_messages(noted: World, olla
     assert "[1] 2024-02-10 user: The boiler stopped again.\n[2] 2024-02-10 user: The rent goes up in May." in newest
 
 
-def test_a_note_is_a_vector_of_its_turn_too(world: World, ollama: OllamaApi) -> None:
-    world.environment = {"NOTES_MODEL": "llama3.2", "OLLAMA_URL": ollama.url}
-    for number, words in enumerate(("I bring my three to the clinic at seven.", "The rent goes up.", "It rains.")):
-        world.say(f"t{number}", words, timestamp=MORNING + 60 * number)
-    world.night()
-    hit, *_ = json.loads(world.command("hmem", "search", "9912", "Is Noor a vet's assistant?", "--json").stdout)["hits"]
-    assert hit["turn_ids"] == ["t0:user"]
-    assert hit["scores"]["cosine"] > 0.5, "the turn itself says nothing of the kind"
-    assert read_manifest((world.memory_dir / "current").resolve()).files.keys() >= {"note_vectors/1.sqlite"}
-
-
 def test_only_what_is_new_is_requested_and_a_rebuild_needs_no_server(noted: World, ollama: OllamaApi) -> None:
     noted.night()
     noted.say("t5", "The dentist is on Friday.", timestamp=MORNING + 3 * DAY)
@@ -169,21 +151,6 @@ def test_the_vectors_of_erased_notes_go_with_them(world: World, ollama: OllamaAp
     assert not digest.search(cache.read_bytes())
 
 
-def test_what_the_time_did_not_suffice_for_comes_the_next_night(
-    noted: World, ollama: OllamaApi, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with monkeypatch.context() as patch:
-        patch.setattr(note, "NOTES_MINUTES", 1e-9)
-        noted.night()
-    assert ollama.asked() == []
-    assert (result(noted)["postponed"], result(noted)["model"]) == (3, None)
-    assert "3 groups of turns have no notes yet" in noted.status().stdout + noted.command("hmem-night", "status").stdout
-    (night,) = noted.night()
-    assert night["published"], "though nothing is new"
-    assert "heron" in "".join(ollama.asked())
-    assert "boiler" in ollama.asked()[0], "the newest first"
-
-
 @pytest.mark.parametrize(("reply", "fault", "reason"), [("x", "drop", "connection"), ("x", "html", "Expecting value")])
 def test_a_server_never_stops_the_night(noted: World, ollama: OllamaApi, reply: str, fault: str, reason: str) -> None:
     ollama.chat_with, ollama.faults = (lambda prompt: reply), [fault] * 6
@@ -216,14 +183,6 @@ def test_an_invalid_answer_is_not_requested_again_from_this_version_of_the_model
     assert found(noted, "when was the heating out of order?")[0] == "t2:user"
 
 
-def test_what_a_killed_night_left_is_deleted_when_no_model_is_named_any_more(noted: World) -> None:
-    noted.command("hmem-night", "run", check=False, HMEM_CRASH_AT="note:text-cached")
-    cache = noted.night_dir / "cache.sqlite"
-    assert any(fact.encode() in cache.read_bytes() for fact in KEYS.values())
-    noted.night(notes_model=None)
-    assert not any(fact.encode() in cache.read_bytes() for fact in KEYS.values())
-
-
 @pytest.mark.parametrize("point", ["note:text-cached", "note:texts-archived"])
 def test_a_killed_night_does_not_request_again(noted: World, ollama: OllamaApi, point: str) -> None:
     done = noted.command("hmem-night", "run", check=False, HMEM_CRASH_AT=point)
@@ -232,15 +191,6 @@ def test_a_killed_night_does_not_request_again(noted: World, ollama: OllamaApi, 
     noted.night()
     assert len(ollama.asked()) == 3
     assert len(read_texts(noted.night_dir / "archive").texts) == 3
-
-
-def test_damaged_notes_leave_the_search_as_it_is_without(noted: World) -> None:
-    noted.night()
-    (file,) = (noted.memory_dir / "current" / "notes").iterdir()
-    file.chmod(0o600)
-    file.write_bytes(file.read_bytes()[:-1] + b"x")
-    assert found(noted, "What is the occupation of Noor?") == []
-    assert found(noted, "the boiler")[0] == "t2:user"
 
 
 def window(*turns: list[Chunk]) -> Window:
@@ -282,46 +232,6 @@ def test_an_answer_that_was_cut_off_has_what_is_whole() -> None:
 @pytest.mark.parametrize("answer", ["", "x", "[]", "{}", '{"notes": [{"message": "one"}]}', '{"notes": [{"message": 1, "facts": [2]}]}'])  # fmt: skip
 def test_an_answer_of_another_shape_is_refused(answer: str) -> None:
     assert refuse(answer) == "the answer is not the JSON that was asked for"
-
-
-@pytest.mark.parametrize(("facts", "fault"), [
-    ('["…"]', "no note of the answer has a word"), ('["…", "He came."]', None), ("[]", None),
-])  # fmt: skip
-def test_an_answer_that_repeats_the_example_is_refused(facts: str, fault: str | None) -> None:
-    assert refuse(f'{{"notes": [{{"message": 1, "facts": {facts}, "questions": []}}]}}') == fault
-
-
-TURN = st.tuples(st.integers(1, 3000), st.sampled_from([5.0, 600.0, 3 * DAY]))
-
-
-@given(st.lists(TURN, max_size=60), st.integers(0, 60))
-def test_windows_hold_every_turn_once_and_stay_while_the_chat_goes_on(turns: list[tuple[int, float]], cut: int) -> None:
-    now, chunks = MORNING, list[Chunk]()
-    for number, (length, pause) in enumerate(turns):
-        now += pause
-        chunks.append(Chunk(f"t{number}:user#1", "1", f"t{number}", (f"t{number}:user",), "user", "user", "x" * length, now, now))  # fmt: skip
-    windows = list(windows_of(chunks))
-    assert [one for window in windows for turn in window.turns for one in turn] == chunks
-    for one in windows:
-        assert len(one.turns) <= WINDOW_TURNS
-        assert len(one.turns) == 1 or one.characters <= WINDOW_CHARACTERS
-        times = [turn[0].started_at for turn in one.turns]
-        assert all(later - earlier <= 4 * 3600 for earlier, later in pairwise(times))
-    earlier = list(windows_of(chunks[:cut]))
-    assert windows[: len(earlier[:-1])] == earlier[:-1], "only the last may change"
-
-
-def test_what_is_enough_to_inject_is_judged_by_the_turns_own_vectors(world: World, ollama: OllamaApi) -> None:
-    world.environment = {"NOTES_MODEL": "llama3.2", "OLLAMA_URL": ollama.url}
-    world.say("t0", "I bring my three to the clinic at seven.")
-    world.say("t1", "The rent goes up.", timestamp=MORNING + 60)
-    world.night()
-    with closing(OpenRelease(world.settings(), (world.memory_dir / "current").resolve())) as release:
-        release.open_vectors()
-        found = release.recall(Query("9912", "Is Noor a vet's assistant?", 1))
-    assert found.evidence is not None
-    assert found.evidence.cosine is not None
-    assert found.hits[0].scores["cosine"] > 0.5 > found.evidence.cosine
 
 
 def test_an_export_leaves_out_only_the_notes_of_what_was_forgotten(noted: World) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import json
 import re
 import subprocess
 import sys
@@ -12,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from shared.config import installation
-from shared.config.installation import commit, install_command, version, version_line
+from shared.config.installation import commit, install_command, version
 from shared.config.packages import HALVES, PACKAGES, TESTED_CLAUDE, how_to_add, how_to_get_claude
 from tests.shared.config.test_setup import EXTRAS
 from tests.support.world import REPOSITORY, World
@@ -43,18 +42,6 @@ def test_a_checkout_says_its_own_version_and_commit(tmp_path: Path) -> None:
     assert (version(place), commit(place)) == ("7.8.9", f"commit {head} and local changes")
 
 
-def test_a_wheel_says_the_commit_that_it_was_built_from(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    place = _checkout(tmp_path / "one", "0123456789abcdef" * 2 + "01234567")
-    (place / "scripts" / "setup").unlink()
-    assert commit(place) == "commit 0123456789ab"
-    (place / "shared" / "config" / "commit.txt").write_text("$Format:%H$")
-    monkeypatch.setattr(installation, "direct_url", dict)
-    assert commit(place) is None
-    recorded = {"url": "https://example.org/x", "vcs_info": {"vcs": "git", "commit_id": "f" * 40}}
-    monkeypatch.setattr(installation, "direct_url", lambda: recorded)
-    assert commit(place) == "commit ffffffffffff", "pip install from Git"
-
-
 def _checkout(place: Path, written: str) -> Path:
     (place / "scripts").mkdir(parents=True)
     (place / "shared" / "config").mkdir(parents=True)
@@ -62,11 +49,6 @@ def _checkout(place: Path, written: str) -> Path:
     (place / "pyproject.toml").write_text('[project]\nversion = "1.0.0"\n')
     (place / "shared" / "config" / "commit.txt").write_text(written)
     return place
-
-
-def test_git_archive_fills_in_the_commit() -> None:
-    assert "shared/config/commit.txt export-subst" in (REPOSITORY / ".gitattributes").read_text()
-    assert (REPOSITORY / "shared" / "config" / "commit.txt").read_text() == "$Format:%H$\n"
 
 
 WHEEL = "file:///srv/a%20b/hcli_memory-1.0.0-py3-none-any.whl"
@@ -89,22 +71,6 @@ def test_the_command_that_adds_an_extra_is_that_of_the_installer(
     monkeypatch.setattr(installation, "direct_url", lambda: recorded)
     (tmp_path / (marker or "nothing")).touch()
     assert install_command(["dask", "day"], tmp_path) == command.format(tmp_path)
-
-
-def test_a_broken_record_of_the_origin_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Found:
-        version = "1.0.0"
-
-        def __init__(self, text: str | None) -> None:
-            self.text = text
-
-        def read_text(self, _: str) -> str | None:
-            return self.text
-
-    for text in (None, "", "{", "[]", json.dumps({"url": 7})):
-        monkeypatch.setattr(installation, "_distribution", lambda text=text: Found(text))
-        assert "[day]" in installation.source(["day"])
-    assert version_line().startswith("hcli-memory ")
 
 
 def test_the_halves_are_those_of_the_project() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -13,12 +12,10 @@ from dispatcher.chat_data.forget.steps import open_context
 from dispatcher.health.checks.host import check_directories
 from dispatcher.health.findings import Setup
 from dispatcher.releases.manage import prune
-from nightly.imports.staging import stage
-from nightly.night.folder import imports_dir
 from shared.config.ownership import OURS, trusted_owners, unsafe
 from shared.delivery.receiver import Receiver
 from shared.errors import StorageError
-from shared.system.files import PrivateDir, own_dir
+from shared.system.files import own_dir
 from tests.support.world import World
 
 NOBODY = 65534
@@ -63,12 +60,13 @@ def test_a_link_in_the_place_of_a_directory_is_refused_and_what_it_leads_to_stay
     assert [p.name for p in precious.parent.iterdir()] == ["1"], "nothing was written there either"
     assert f"{path} is a link" in doctor(light)
     path.unlink()
-    use(light, setting)
     assert doctor(light) == "ok"
 
 
-@pytest.mark.parametrize("mode", [0o770, 0o707])
-@pytest.mark.parametrize(("setting", "name"), [*((setting, ".") for setting in OURS), *PLACES])
+@pytest.mark.parametrize(
+    ("setting", "name", "mode"),
+    [*((setting, ".", 0o707) for setting in OURS), *((setting, name, 0o770) for setting, name in PLACES)],
+)
 def test_a_directory_that_others_may_write_to_is_refused(light: World, setting: str, name: str, mode: int) -> None:
     light.say("t1", "something")
     path = root_of(light, setting) / name
@@ -81,7 +79,6 @@ def test_a_directory_that_others_may_write_to_is_refused(light: World, setting: 
         use(light, setting)
     assert f"{path} is writable by users other than its owner" in doctor(light)
     path.chmod(mode & ~0o022)
-    use(light, setting)
     assert doctor(light) == "ok"
 
 
@@ -141,36 +138,6 @@ def test_a_directory_of_somebody_else_is_refused(light: World) -> None:
     prune(light.memory_dir, 2)  # root acts for whoever the whole directory belongs to
     assert trusted_owners(light.memory_dir) == {0, NOBODY}
     assert unsafe(releases, {0}) is not None
-
-
-def _a_file(path: Path) -> None:
-    path.write_text("precious")
-
-
-def _a_link(path: Path) -> None:
-    precious = path.with_name("precious")
-    (precious / "1").mkdir(parents=True)
-    path.symlink_to(precious)
-
-
-@pytest.mark.parametrize(("make", "why"), [(_a_file, "is not a directory"), (_a_link, "is a link")])
-def test_copies_that_were_abandoned_are_looked_for_nowhere_else(
-    tmp_path: Path, make: Callable[[Path], None], why: str
-) -> None:
-    """`hmem search` opens no other directory than this one, and empties it."""
-    make(tmp_path / "views")
-    before = sorted(tmp_path.rglob("*"))
-    with pytest.raises(StorageError, match=why):
-        PrivateDir(tmp_path / "views")
-    assert sorted(tmp_path.rglob("*")) == before
-
-
-def test_an_import_is_staged_in_a_directory_of_ours(light: World) -> None:
-    light.night_dir.mkdir()
-    imports_dir(light.settings()).symlink_to(light.root)
-    with pytest.raises(StorageError, match="is a link"), stage(imports_dir(light.settings()), "x"):
-        pass
-    assert not list(light.root.glob("*.jsonl"))
 
 
 def test_a_directory_is_made_private_and_each_step_is_looked_at(tmp_path: Path) -> None:

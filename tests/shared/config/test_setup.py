@@ -19,7 +19,6 @@ from tests.support.world import REPOSITORY, World
 
 EXTRAS = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
 PARTS = set(EXTRAS) - {"day", "night", "dev"}
-HELP = ("--help",)
 
 
 def set_up(*arguments: str, place: Path = REPOSITORY) -> subprocess.CompletedProcess[str]:
@@ -31,18 +30,6 @@ def set_up(*arguments: str, place: Path = REPOSITORY) -> subprocess.CompletedPro
 
 
 # ── the names of parts ───────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def test_help_names_every_part() -> None:
-    done = set_up("--help")
-    assert done.returncode == 0
-    assert {part for part in PARTS if re.search(rf"\b{part}\b", done.stdout)} == PARTS
-
-
-@pytest.mark.parametrize("part", [*sorted(PARTS), *INDEXES, "postgres", "chromadb", "claude"])
-def test_the_names_that_people_know_are_taken(part: str) -> None:
-    assert set_up("--with", part, *HELP).returncode == 0
-    assert set_up(f"--with=dask,{part}", *HELP).returncode == 0
 
 
 @pytest.mark.parametrize(
@@ -185,21 +172,6 @@ def test_a_night_asks_for_all_it_needs_before_it_begins(world: World) -> None:
     hide(world, "chromadb", "lancedb")
     assert "released" in world.command("hmem-night", "run").stdout, "sqlite needs nothing of it"
     assert "last failure" not in world.status().stdout
-
-
-@pytest.mark.slow
-def test_who_embeds_nothing_lacks_nothing(world: World) -> None:
-    hide(world, "chromadb", "onnxruntime", "tokenizers")
-    world.say("t1", "The boiler code is 4711.")
-    assert "released" in world.command("hmem-night", "run", EMBEDDER="none", NIGHT_INDEXES="chroma").stdout
-
-
-@pytest.mark.parametrize(("module", "part"), [("ollama", "ollama"), ("fastembed", "fastembed")])
-def test_an_embedder_that_is_not_installed_names_its_part(world: World, module: str, part: str) -> None:
-    hide(world, module)
-    world.say("t1", "The boiler code is 4711.")
-    done = world.command("hmem-night", "run", check=False, EMBEDDER=part)
-    assert (done.returncode, f"scripts/setup --with {part}" in done.stderr) == (10, True)
 
 
 @pytest.mark.slow

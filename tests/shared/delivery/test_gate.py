@@ -20,62 +20,10 @@ def chunk(number: int, chat: str = "9912", text: str = "") -> Chunk:
     return Chunk(f"t{number}:user#1", chat, f"t{number}", (f"t{number}:user",), "user", "Noor", text or f"note {number}", 1.0, 1.0, 1, 1)  # fmt: skip
 
 
-def test_a_question_is_made_of_the_longest_different_words() -> None:
-    assert (
-        gate.question_of("The boiler, the boiler stopped; its display shows F28 again.")
-        == "The boiler stopped display shows again"
-    )
-    assert gate.question_of("… !?") == ""
-
-
-def test_the_same_chunks_give_the_same_questions_whatever_their_order() -> None:
-    chunks = [chunk(number, chat) for number in range(60) for chat in ("1", "2", "3")]
-    probes = gate.choose(chunks)
-    assert probes == gate.choose(reversed(chunks))
-    assert len(probes) == gate.PROBES
-    assert {probe.chat_id for probe in probes} == {"1", "2", "3"}
-
-
-def test_a_sample_has_chats_with_news_first_and_the_others_in_turns() -> None:
-    chats = [str(number) for number in range(200)]
-    news = [str(number) for number in range(100, 140)]
-    asked = set[str]()
-    for run in range(20):
-        sample = gate.sampled([*news, "unknown"], chats, run, 25)
-        assert (len(sample), len({*sample})) == (25, 25)
-        assert sample[:15] == news[:15] == gate.sampled(news, chats[::-1], run, 25)[:15]
-        asked |= {*sample}
-    assert asked == {*chats}, "185 others, 10 a night"
-    assert gate.sampled([], chats, 3, 25) == gate.sampled([], chats[::-1], 3, 25)
-    assert gate.sampled(["2"], ["3", "2", "1"], 3, 25) == ["1", "2", "3"]
-    assert gate.sampled([], [], 3, 25) == []
-
-
 def test_new_chunks_ahead_of_the_right_one_do_not_count() -> None:
     ranked = [f"new{number}" for number in range(40)] + ["right"]
     assert gate.found(ranked, "right", {"right"})
     assert not gate.found(ranked, "right", {*ranked})
-
-
-@pytest.mark.parametrize(
-    ("lost", "won", "refused", "warned"),
-    [
-        (0, 0, False, False),
-        (3, 0, False, False),
-        (6, 0, False, True),
-        (20, 0, False, True),
-        (21, 0, True, False),
-        (40, 20, False, True),
-        (40, 36, False, False),
-    ],
-)
-def test_the_verdict_counts_pairs(lost: int, won: int, refused: bool, warned: bool) -> None:
-    rest = 100 - lost - won
-    before = [FINDS] * lost + [MISSES] * won + [FINDS] * rest
-    now = [MISSES] * lost + [FINDS] * won + [FINDS] * rest
-    found = gate.verdict(before, now, [])
-    assert (bool(found["refuse"]), bool(found["warn"])) == (refused, warned)
-    assert (found["lost"], found["won"], found["questions"]) == (lost, won, 100)
 
 
 def test_three_of_three_lost_is_too_few_to_refuse_and_a_chat_gone_is_enough() -> None:

@@ -30,29 +30,12 @@ def test_the_centre_moves_only_when_a_chat_has_doubled() -> None:
     assert not np.array_equal(centre_of(some), centre_of(some[:32]))
 
 
-@pytest.mark.parametrize("count", [0, 1, LEAST - 1])
-def test_of_few_texts_nothing_is_taken(count: int) -> None:
-    some = vectors(count)
-    assert centred(some, centre_of(some)) == pytest.approx(some)
-
-
-def test_texts_that_are_all_the_same_keep_their_vector() -> None:
-    some = np.repeat(vectors(1), 64, axis=0)
-    assert centred(some, centre_of(some)) == pytest.approx(some, abs=1e-5)
-
-
 def test_a_text_without_a_vector_stays_without_and_counts_for_nothing() -> None:
     some, nothing = vectors(LEAST), np.zeros((1, 384), np.float32)
     centre = centre_of(np.concatenate([nothing, some]))
     assert np.array_equal(centre, centre_of(some))
     assert not centred(nothing, centre).any()
     assert np.isnan(centred(nothing + np.float32(np.nan), centre)).all()
-
-
-def test_one_and_many_come_out_the_same_to_the_last_bit() -> None:
-    some = vectors(100)
-    centre = centre_of(some)
-    assert np.array_equal(centred(some, centre), [centred(one, centre) for one in some])
 
 
 def test_the_size_of_whole_cosines_and_their_order() -> None:

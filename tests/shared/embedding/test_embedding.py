@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from shared.config.settings import load_settings
-from shared.embedding.known_models import KNOWN_MODELS, MINILM, known_model
-from shared.embedding.local import MODEL_DIR, LocalEmbedder
+from shared.embedding.known_models import MINILM
+from shared.embedding.local import LocalEmbedder
 from shared.embedding.models import EmbeddingIdentity
 from shared.embedding.open import open_embedder
 from shared.errors import SettingsError
@@ -56,10 +56,6 @@ def test_documents_in_a_batch_equal_each_one_alone_bit_for_bit(embedder: LocalEm
     assert len({row.tobytes() for row in together}) == len(texts)
 
 
-def test_no_documents_are_no_vectors(embedder: LocalEmbedder) -> None:
-    assert embedder.embed_documents([]).vectors.shape == (0, 384)
-
-
 @pytest.mark.slow
 def test_what_is_beyond_256_tokens_is_cut(embedder: LocalEmbedder) -> None:
     full = "puppy " * 254  # with [CLS] and [SEP]: 256
@@ -82,13 +78,6 @@ def test_odd_texts_have_a_unit_vector(embedder: LocalEmbedder, text: str) -> Non
     assert float(np.linalg.norm(embedder.embed_query(text))) == pytest.approx(1.0, abs=1e-5)
 
 
-def test_the_identity_names_the_weights(embedder: LocalEmbedder) -> None:
-    identity = embedder.identity
-    readme = (MODEL_DIR / "README.md").read_text(encoding="utf-8")
-    assert (identity.family, identity.dimensions, identity.provider) == ("all-MiniLM-L6-v2", 384, "local")
-    assert f"| model.onnx | {identity.digest.removeprefix('sha256:')} |" in readme
-
-
 @pytest.mark.parametrize(
     ("change", "difference"),
     [
@@ -107,26 +96,6 @@ def test_vectors_compare_only_between_equal_identities(change: dict[str, Any], d
     other = replace(IDENTITY, **change)
     assert IDENTITY.difference(other) == difference
     assert (other.difference(IDENTITY) is None) == (difference is None)
-
-
-def test_a_known_model_is_found_by_its_ollama_name() -> None:
-    assert known_model("all-minilm") == known_model("all-minilm:latest") == MINILM
-    for model in KNOWN_MODELS:
-        if model.ollama:
-            assert known_model(model.ollama) is model
-    nomic = known_model("nomic-embed-text:v1.5")
-    assert (nomic.document_prefix, nomic.query_prefix) == ("search_document: ", "search_query: ")
-
-
-@pytest.mark.parametrize("name", ["", "gpt-4", "all-MiniLM-L6-v2", "None", ":latest"])
-def test_an_unknown_model_is_refused_with_the_known_names(name: str) -> None:
-    with pytest.raises(SettingsError) as refused:
-        known_model(name)
-    assert f"EMBED_MODEL={name} " in str(refused.value)
-    named = str(refused.value).partition("Use one of: ")[2].rstrip(".").split(", ")
-    for model in KNOWN_MODELS:
-        for its_name in filter(None, (model.ollama, model.fastembed)):
-            assert its_name in named
 
 
 def test_the_settings_name_the_embedder() -> None:

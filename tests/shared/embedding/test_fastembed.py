@@ -16,23 +16,18 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from shared.config.settings import load_settings
-from shared.embedding.fastembed import FastembedEmbedder, _described, cache_of, fetch
+from shared.embedding.fastembed import FastembedEmbedder, _described
 from shared.embedding.known_models import KNOWN_MODELS, MINILM, KnownModel, known_model
 from shared.embedding.local import MODEL_DIR, LocalEmbedder
-from shared.embedding.open import open_embedder
 from shared.embedding.probes import PROBE_TEXTS, prove
 from shared.errors import EmbeddingError, SettingsError
 from shared.search.recall import OpenRelease
 from shared.search.types import Query
-from shared.system.files import sha256_file
 from tests.shared.embedding.small_models import LINES, SPECIAL, place, snapshot, table, write_onnx
 from tests.support.world import REPOSITORY, World
 
 NAME = "sentence-transformers/paraphrase-multilingual-MiniLM-L12-v2"
 MULTILINGUAL = known_model(NAME)
-#: What an error advises.
-NAMES = ", ".join(model.fastembed for model in KNOWN_MODELS if model.fastembed)
 
 
 def expected(model: KnownModel, *words: str) -> NDArray[np.float32]:
@@ -81,53 +76,6 @@ def test_a_vector_is_the_mean_of_its_tokens_of_unit_length(small: FastembedEmbed
     assert small.embed_documents([]).vectors.shape == (0, 384)
 
 
-def test_two_languages_meet(small: FastembedEmbedder) -> None:
-    question = small.embed_query("где моя лодка")
-    near, far = small.embed_documents(["my boat", "the boiler is boiler"]).vectors
-    assert question @ near > question @ far + 0.2
-
-
-def test_a_vector_does_not_depend_on_its_neighbours(small: FastembedEmbedder) -> None:
-    texts = ["boat", "dog boiler boat " * 30, "", "где моя собака", "zebra " * 90]
-    together = small.embed_documents(texts).vectors
-    alone = np.stack([small.embed_documents([text]).vectors[0] for text in texts])
-    assert together.tobytes() == alone.tobytes() == small.embed_documents(texts[::-1]).vectors[::-1].tobytes()
-
-
-def test_the_limit_of_the_table_holds_whatever_the_files_say(small: FastembedEmbedder) -> None:
-    full = "boat " * 126  # with [CLS] and [SEP]: 128, and the files say 512
-    cut = small.embed_query(full)
-    assert small.embed_query(f"{full} zebra zebra").tobytes() == cut.tobytes()
-    assert small.embed_query("boat " * 125 + "zebra").tobytes() != cut.tobytes(), "the last token counts"
-
-
-def test_the_identity_names_the_file(small: FastembedEmbedder, cache: Path) -> None:
-    (file,) = cache.rglob("model_optimized.onnx")
-    identity = small.identity
-    assert (identity.family, identity.dimensions) == ("paraphrase-multilingual-MiniLM-L12-v2", 384)
-    assert (identity.provider, identity.digest) == ("fastembed", sha256_file(file))
-    assert (identity.document_prefix, identity.query_prefix) == ("", "")
-
-
-@pytest.mark.parametrize("text", ["", " \n", "\x00", "\ud800 half", "🙂" * 500, "漢字", "a" * 100_000])
-def test_odd_texts_have_a_unit_vector(small: FastembedEmbedder, text: str) -> None:
-    assert float(np.linalg.norm(small.embed_query(text))) == pytest.approx(1.0, abs=1e-5)
-
-
-def test_a_text_that_has_no_vector_costs_the_others_nothing(cache: Path) -> None:
-    rows = table(384)
-    rows[-1] = np.nan  # zebra
-    place(cache, MULTILINGUAL, rows)
-    embedder = FastembedEmbedder(MULTILINGUAL, cache)
-    done = embedder.embed_documents(["boat", "zebra", "dog"])
-    assert list(done.refused) == [1]
-    assert "invalid numbers" in done.refused[1]
-    assert not done.vectors[1].any()
-    assert done.vectors[2] == pytest.approx(expected(MULTILINGUAL, "dog"), abs=1e-6)
-    with pytest.raises(EmbeddingError, match="no vector for the question"):
-        embedder.embed_query("zebra")
-
-
 def test_the_shipped_weights_under_fastembed_are_the_shipped_model(cache: Path) -> None:
     folder = snapshot(cache, MINILM)
     for name in ("model.onnx", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "config.json"):
@@ -155,13 +103,6 @@ def test_nobody_is_asked_when_the_model_is_not_here_and_the_error_says_what_to_d
     for part in (NAME, str(cache), "has not been fetched", "-m shared.embedding.fastembed", "EMBEDDER=local"):
         assert part in str(refused.value)
     assert no_network == []
-
-
-@pytest.mark.parametrize("lost", ["model_optimized.onnx", "tokenizer.json", "tokenizer_config.json"])
-def test_half_a_download_is_named(cache: Path, lost: str) -> None:
-    (place(cache, MULTILINGUAL).parent / lost).unlink()
-    with pytest.raises(EmbeddingError, match=rf"{lost} is missing\. Fetch it once"):
-        FastembedEmbedder(MULTILINGUAL, cache)
 
 
 def damaged_onnx(file: Path) -> None:
@@ -216,11 +157,6 @@ def test_a_hub_that_is_silent_or_away_is_an_error_in_time(cache: Path, silent: s
         assert "Let this host reach it, or copy" in done.stderr.splitlines()[-1]
 
 
-def test_what_is_here_is_not_fetched_again_though_the_hub_is_away(cache: Path, no_network: list[Any]) -> None:
-    file = place(cache, MULTILINGUAL)
-    assert fetch(MULTILINGUAL, cache, 0.5) == file.parent
-
-
 @pytest.mark.slow
 def test_the_command_fetches_what_the_settings_name(cache: Path) -> None:
     place(cache, MULTILINGUAL)
@@ -256,28 +192,6 @@ def test_the_table_says_what_fastembed_says() -> None:
             assert known_model(model.fastembed) is known_model(model.fastembed, "fastembed") is model
             if model.ollama:
                 assert known_model(model.ollama, "fastembed") is model
-
-
-@pytest.mark.parametrize(
-    ("embedder", "model", "sentence"),
-    [
-        ("ollama", NAME, r"EMBEDDER=ollama\. Use one of: all-minilm, .*; or set EMBEDDER=fastembed, which has it\."),
-        ("fastembed", "gpt-4", rf"EMBED_MODEL=gpt-4 is not a known embedding model of .*: {NAMES}\.$"),
-        ("fastembed", "nomic-embed-text:v1", r"EMBED_MODEL=nomic-embed-text:v1 is not a known"),
-        ("local", NAME, rf"EMBED_MODEL={NAME} .* one of: multilingual-e5-small, all-minilm; or set EMBEDDER=fastembed"),
-        ("local", "nomic-embed-text", r"or set EMBEDDER=ollama, which has it; or set EMBEDDER=fastembed, which has it"),
-    ],
-)
-def test_what_does_not_go_together_is_said(embedder: str, model: str, sentence: str) -> None:
-    with pytest.raises(SettingsError, match=sentence):
-        open_embedder(load_settings(embedder=embedder, embed_model=model))
-
-
-def test_the_settings_say_where_models_lie(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert cache_of(load_settings(fastembed_cache_path=cache)) == cache
-    monkeypatch.setenv("HOME", "/somewhere")
-    assert cache_of(load_settings()) == Path("/somewhere/.cache/fastembed")
-    assert cache_of(load_settings(fastembed_cache_path="~/models")) == Path("/somewhere/models")
 
 
 @pytest.mark.slow

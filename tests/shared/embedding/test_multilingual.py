@@ -15,7 +15,7 @@ from scripts.benchmarks.meaning import distractors, read_sets
 from scripts.embedding_graph import made
 from shared.embedding import multilingual
 from shared.embedding.centring import centre_of, centred
-from shared.embedding.known_models import MINILM, MULTILINGUAL, likeness, speaks
+from shared.embedding.known_models import MULTILINGUAL
 from shared.embedding.local import LocalEmbedder
 from shared.errors import EmbeddingError
 from shared.ranking.question import content_words, query_words
@@ -49,13 +49,6 @@ def test_vectors_are_those_of_the_package_without_what_all_have_in_common(
 def test_the_graph_is_what_its_program_writes() -> None:
     written = made().SerializeToString(deterministic=True)
     assert (multilingual.FOLDER / multilingual.GRAPH).read_bytes() == written
-
-
-@pytest.mark.parametrize(
-    "text", ["", " \n", "\x00", "\ud800 half", "🙂" * 500, "漢字", "a" * 20_000, "e\u0301te\u0301"]
-)
-def test_odd_texts_have_a_unit_vector(embedder: LocalEmbedder, text: str) -> None:
-    assert float(np.linalg.norm(embedder.embed_query(text))) == pytest.approx(1.0, abs=1e-5)
 
 
 def test_a_text_is_one_however_its_accents_are_written(embedder: LocalEmbedder) -> None:
@@ -94,15 +87,6 @@ def test_a_model_that_is_not_whole_says_how_it_is_made(
     monkeypatch.setitem(files.sizes, multilingual.WEIGHTS, 5)
     with pytest.raises(EmbeddingError, match=r"is incomplete: .* -m shared\.embedding\.multilingual"):
         LocalEmbedder(MULTILINGUAL)
-
-
-def test_limits_hold_for_both_scales() -> None:
-    assert likeness(0.4, MINILM.family) == pytest.approx(0.4)
-    assert likeness(0.20, MULTILINGUAL.family) == pytest.approx(0.22)
-    assert likeness(0.4, "nomic-embed-text-v1.5") == 0.4
-    assert speaks(MULTILINGUAL.family, "de")
-    assert not speaks(MINILM.family, "de")
-    assert not speaks("nomic-embed-text-v1.5", "en")
 
 
 def found(embedder: LocalEmbedder, talk: str, asked: str) -> list[int]:

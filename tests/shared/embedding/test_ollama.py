@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -18,7 +17,7 @@ from shared.embedding.models import Embedder
 from shared.embedding.ollama import CONTROL_TEXT, OllamaEmbedder
 from shared.embedding.ollama_server import OllamaServer, Patience
 from shared.embedding.open import open_embedder
-from shared.embedding.probes import PROBE_TEXTS, difference, prove
+from shared.embedding.probes import prove
 from shared.errors import EmbeddingError
 from shared.release.manifest import Manifest, read_manifest
 from shared.search.recall import OpenRelease
@@ -26,7 +25,6 @@ from shared.search.types import Query
 from shared.vectors.registry import backend_of
 from tests.servers.ollama_api import DIGEST, OllamaApi
 from tests.support.machine import free_port, hangs, slowness
-from tests.support.samples import PAIRS
 from tests.support.world import World
 
 pytestmark = pytest.mark.usefixtures("model_of_ollama")
@@ -117,14 +115,6 @@ def test_what_happens_once_is_tried_again(quick: OllamaEmbedder, ollama: OllamaA
     assert ollama.embedded() == [TEXTS, TEXTS]
 
 
-@pytest.mark.parametrize("fault", ["drop", "500", "fewer", "narrow", "nan", "html"])
-def test_what_happens_to_every_text_is_the_models_fault(quick: OllamaEmbedder, ollama: OllamaApi, fault: str) -> None:
-    ollama.faults = [fault] * 50
-    with pytest.raises(EmbeddingError):
-        quick.embed_documents(TEXTS[:2])
-    assert 6 <= len(ollama.embedded()) <= 9, "a batch thrice, a text thrice, the control text thrice"
-
-
 def test_a_text_that_is_too_long_costs_only_itself(quick: OllamaEmbedder, ollama: OllamaApi) -> None:
     texts = [*TEXTS[:5], "too long " * 1000, *TEXTS[5:]]
     answer = quick.embed_documents(texts)
@@ -158,30 +148,6 @@ def test_vectors_of_another_size_are_another_model(quick: OllamaEmbedder, ollama
     ollama.poison = {"note number 1": "narrow"}
     with pytest.raises(EmbeddingError, match="shape"):
         quick.embed_documents(TEXTS)
-
-
-def test_a_server_that_went_away_is_not_a_bad_text(ollama: OllamaApi) -> None:
-    server = OllamaServer(f"http://127.0.0.1:{free_port()}", 0.5, Patience(2, 0.01, 0.02))
-    embedder = OllamaEmbedder(MINILM, "all-minilm", server)
-    with pytest.raises(EmbeddingError, match="does not answer"):
-        embedder.embed_documents(TEXTS)
-    embedder.close()
-
-
-def test_a_model_that_was_removed_stops_at_once(quick: OllamaEmbedder, ollama: OllamaApi) -> None:
-    ollama.models.clear()
-    with pytest.raises(EmbeddingError, match="not found"):
-        quick.embed_documents(TEXTS)
-    assert len(ollama.embedded()) == 1
-
-
-@pytest.mark.parametrize("fault", ["hang"])
-def test_a_question_is_asked_once(quick: OllamaEmbedder, ollama: OllamaApi, fault: str) -> None:
-    ollama.faults = [fault]
-    with pytest.raises(EmbeddingError, match="OLLAMA_TIMEOUT"):
-        quick.embed_query("what about the boiler?")
-    assert len(ollama.embedded()) == 1
-    assert quick.embed_query("half \ud800").shape == (384,)
 
 
 def manifest_of(world: World) -> Manifest:
@@ -274,17 +240,6 @@ def test_the_day_compares_its_model_with_the_nights(world: World, ollama: Ollama
     ollama.models["all-minilm:latest"] = "0" * 64
     assert "another version of the model at ollama" in (vectors_missing(world, **night) or "")
     assert vectors_missing(world) is None, "the local model's digest is not the server's"
-
-
-def test_float32_and_int8_of_the_same_weights_agree_and_old_releases_have_no_probes() -> None:
-    floats = {text: tuple(vector) for text, vector in PAIRS}
-    local = LocalEmbedder(MINILM)
-    probes = tuple(floats.get(text) or tuple(local.embed_query(text).tolist()) for text in PROBE_TEXTS[:3])
-    assert sum(text in floats for text in PROBE_TEXTS[:3]) == 3, "measured against the original model"
-    assert difference(local, replace(local.identity, probes=probes)) is None
-    assert difference(local, local.identity) is None
-    assert "answers differently" in (difference(local, replace(local.identity, probes=probes[::-1])) or "")
-    assert "answers differently" in (difference(local, replace(local.identity, probes=((1.0, 0.0),))) or "")
 
 
 @pytest.mark.slow

@@ -62,20 +62,6 @@ def test_a_summary_is_bounded_repeatable_and_word_for_word(chunks: list[Chunk]) 
     assert [sentence.order for sentence in chosen] == sorted({sentence.order for sentence in chosen})
 
 
-@pytest.mark.parametrize("length", [0, 1, 4, 12])
-def test_a_long_history_fills_the_summary_and_no_more(length: int) -> None:
-    used = sum(sentence.cost for sentence in extract(many(2_000, length)))
-    assert SUMMARY_CHARACTERS - 300 < used <= SUMMARY_CHARACTERS
-
-
-def test_age_counts_from_the_newest_turn_and_not_from_a_clock() -> None:
-    chunks = many(300)
-    for shift in (-15 * 365 * DAY, 40 * 365 * DAY):
-        shifted = [replace(one, started_at=one.started_at + shift, ended_at=one.ended_at + shift) for one in chunks]
-        assert texts(shifted) == texts(chunks)
-    assert extract(chunks)[-1].timestamp == chunks[-1].started_at
-
-
 def test_recent_sentences_come_before_older_ones_of_the_same_worth() -> None:
     days = [(NOW - sentence.timestamp) / DAY for sentence in extract(many(400))]
     assert len(days) > 20
@@ -109,27 +95,6 @@ def test_a_chat_of_few_turns_stands_in_it_whole() -> None:
     assert texts([chunk(text, NOW + n, number=n) for n, text in enumerate(said)]) == told
 
 
-def test_of_more_what_says_too_little_is_left_out_and_long_ones_shortened() -> None:
-    idle = [
-        "Ok. Yes, of course! What is it that you did when we were there? Hm.",
-        "Gracias, hasta mañana",
-        "works, thanks",
-    ]
-    found = texts([*many(100), *map(chunk, idle)])
-    assert found
-    assert not set(idle) & set(found)
-    (long,) = texts([chunk("a remarkable word " * 40)])
-    assert long.endswith("…")
-    assert len(long) <= LONGEST_SENTENCE
-
-
-def test_a_statement_is_kept_before_the_question_of_the_same_words() -> None:
-    asked, told = chunk("Did the boiler repair cost 300 euros?", NOW), chunk("The boiler repair cost 300 euros.", NOW)
-    found = texts([*many(100), asked, told])
-    assert told.text in found
-    assert asked.text not in found
-
-
 def test_each_of_the_latest_conversations_has_a_place() -> None:
     """However much was said in the last one."""
     before = [
@@ -138,17 +103,6 @@ def test_each_of_the_latest_conversations_has_a_place() -> None:
     ]
     long = [replace(one, started_at=NOW + n, ended_at=NOW + n) for n, one in enumerate(many(200, 8))]
     assert {one.text for one in before} <= set(texts([*before, *long]))
-
-
-def test_what_the_chat_speaks_of_often_comes_before_what_it_says_once() -> None:
-    often = [f"somebody saw the boiler {name} there" for name in ("alpha", "beta", "gamma", "delta")]
-    chosen = texts([*(chunk(one.text, NOW) for one in many(100)), *map(chunk, often)])
-    assert 10 < len(chosen) < 100
-    assert set(often) & set(chosen)
-
-
-def test_no_chunks_make_no_summary() -> None:
-    assert extract([]) == []
 
 
 def test_the_file_tells_what_was_said_with_absolute_dates_newest_first() -> None:
@@ -165,12 +119,6 @@ def test_the_file_tells_what_was_said_with_absolute_dates_newest_first() -> None
     assert "- 2024-02-10 bert" in written(chunks, "Asia/Tokyo"), "dates are those of the chat's zone"
 
 
-def test_the_file_counts_turns_and_not_passages() -> None:
-    chunks = chunks_of(Turn("t1", "user", "9912", "The boiler hums loudly. " * 200, NOW))
-    assert len(chunks) > 1
-    assert written(chunks).startswith("1 turns on 1 day, 2024-02-09 to 2024-02-09: user (1). ")
-
-
 @PROPERTY
 @given(st.lists(st.text(min_size=1, max_size=200), min_size=1, max_size=5), st.text(min_size=1, max_size=30))
 def test_no_line_of_the_file_is_anything_but_a_date_or_a_labelled_sentence(said: list[str], name: str) -> None:
@@ -179,10 +127,3 @@ def test_no_line_of_the_file_is_anything_but_a_date_or_a_labelled_sentence(said:
     assert re.match(r"\d+ turns on 1 day, 2024-02-09 to 2024-02-09: ", first)
     assert all(re.match(r"- 2024-02-09 |$", line) for line in rest)
     assert any(line.endswith("# Memory of a boiler") for line in rest)
-
-
-def test_code_is_no_sentence() -> None:
-    answer = "The loop reads the garden log line by line.\n```python\nwith open('garden.txt') as garden:\n    print(garden.read())\n```"
-    chosen = extract([chunk(answer), chunk("The garden gate was painted blue on Monday.", number=2)])
-    assert not [sentence.text for sentence in chosen if "garden.read" in sentence.text or "open(" in sentence.text]
-    assert any("reads the garden log" in sentence.text for sentence in chosen)

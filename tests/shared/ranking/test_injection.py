@@ -10,10 +10,7 @@ from datetime import datetime
 from typing import Any
 from zoneinfo import ZoneInfo
 
-import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from dispatcher.answering.commands.explanation import why_record, why_text
 from dispatcher.memory.day.context import DayContext
@@ -21,7 +18,6 @@ from dispatcher.memory.tombstones import Forgotten
 from dispatcher.prompt.assemble import PromptRequest, prompt_input
 from dispatcher.prompt.budget import compose, hits_for
 from dispatcher.prompt.context import Context
-from shared.ranking.evidence import best_cosine
 from shared.ranking.injection import Decision, Evidence, decide, may_be_foreign, read_message
 from shared.ranking.question import query_words
 from shared.release.manifest import current_release
@@ -34,7 +30,6 @@ from shared.turns.chunk import Chunk
 from shared.turns.records import dumps
 from tests.support.world import REPOSITORY, World
 
-PROPERTY = settings(max_examples=60, deadline=None)
 DATA = REPOSITORY / "tests" / "data" / "injection"
 BERLIN = ZoneInfo("Europe/Berlin")
 FAMILY = "all-MiniLM-L6-v2"
@@ -105,14 +100,6 @@ def test_what_asks_for_a_time_alone_is_answered_by_that_time(text: str) -> None:
     assert "2026-03-" in nothing.why
 
 
-@pytest.mark.parametrize(
-    "text", ["How are you today?", "Wie geht's dir heute?", "Remind me tomorrow", "See you on Monday"]
-)
-def test_a_time_in_small_talk_asks_for_nothing(text: str) -> None:
-    assert not read_message(text, NOW, BERLIN).asks_for_a_time
-    assert not decided(text, then=3, cosine=0.2).inject
-
-
 # The decision.
 
 
@@ -166,17 +153,6 @@ def test_a_question_in_another_language_than_the_talk_is_not_held_against_its_wo
     assert decided("Which fault code did the boiler show?", cosine=0.1, foreign=0.8).inject
     assert not decided("What is the capital of Mongolia?", cosine=0.1, foreign=0.8, unknown_name=True).inject
     assert not decided("What is my dog called?", cosine=0.1, foreign=0.1).inject
-
-
-@PROPERTY
-@given(st.text(max_size=60), st.floats(-1, 1) | st.none(), st.floats(0, 1), st.integers(0, 9), st.floats(0, 1))
-def test_any_message_is_decided_in_a_sentence_without_its_words(
-    text: str, cosine: float | None, share: float, then: int, foreign: float
-) -> None:
-    found = decided(f"zzyzx {text}", cosine=cosine, coverage=share, rarity=share, then=then, foreign=foreign)
-    assert found.why
-    assert "zzyzx" not in found.why
-    assert not found.why.endswith(".")
 
 
 # What is chosen.
@@ -268,13 +244,6 @@ def test_of_a_day_statements_come_first_and_nothing_twice() -> None:
 
 
 # The numbers.
-
-
-def test_a_turn_that_waits_for_its_vector_takes_the_others_no_evidence() -> None:
-    cosines = np.array([0.1, 0.5, 0.2, 0.3, np.nan], np.float32)
-    assert best_cosine(cosines) == 0.5
-    assert best_cosine(np.concatenate([cosines, [np.nan]])) is None, "too many"
-    assert best_cosine(np.full(3, np.nan)) is None
 
 
 # A hundred messages.

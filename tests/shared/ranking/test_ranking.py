@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from shared.ranking.question import WEIGHTS, asks, asks_when, groups, meant_speakers, query_words, tells_time
-from shared.ranking.scoring import Question, Scored, best, bm25, known, score, unit
+from shared.ranking.scoring import Question, Scored, bm25, score
 from shared.turns.speakers import Speaker
 from tests.support.samples import features, posting
 
@@ -88,14 +88,6 @@ def test_the_parts_add_up_to_the_score_and_vectors_may_be_missing() -> None:
     assert nothing_known.total.tolist() == words_only.total.tolist()
 
 
-def test_scaling_and_empty_chats() -> None:
-    assert unit(np.array([1, 3, 2], np.float32)).tolist() == [0, 1, 0.5]
-    assert unit(np.array([2, 2], np.float32)).tolist() == [0, 0]
-    assert known(np.array([np.nan], np.float32)) is None
-    nothing = score(Question([], np.zeros(0, np.float32), False), features([]), None)
-    assert best(nothing, 5, only_found=False).tolist() == []
-
-
 LONG = "the pump in the cellar was replaced by the plumber from Leiden after it had leaked into the store room for about one whole week"
 
 
@@ -114,11 +106,3 @@ def test_a_number_that_differs_and_another_speaker_are_news() -> None:
     assert said(f"{LONG} at 15", f"{LONG} at 16") == [[0], [1]]
     assert said("see you at noon", "see you at six") == [[0], [1]]
     assert groups([("noor", "yes"), ("ben", "yes")]) == [[0], [1]]
-
-
-def test_a_rounding_is_no_difference() -> None:
-    """Two equal vectors' cosines differ by some 1e-8: scaled to 0..1 that would be all the difference there can be."""
-    noise = np.array([0.25, 0.25 + 6e-8, 0.25], np.float32)
-    assert noise[0] != noise[1], "the case is one"
-    assert unit(noise).tolist() == [0, 0, 0]
-    assert unit(np.array([0.25, 0.26], np.float32)).tolist() == [0, 1]

@@ -80,18 +80,6 @@ def test_an_object_that_was_long_not_compared_and_is_damaged_is_sent_again(light
         verify(release(light, 1))
 
 
-@pytest.mark.parametrize("seconds", [0.0, 1e6], ids=["now, but not by the receiver", "in the future"])
-def test_an_object_whose_time_the_receiver_has_not_set_is_sent_again(
-    light: World, sent: list[str], seconds: float
-) -> None:
-    nights(light, 1)
-    damage(held(light))
-    os.utime(held(light), (time.time() + seconds,) * 2)
-    sent.clear()
-    nights(light, 1, first=2)
-    assert PART in sent
-
-
 def test_damage_to_an_object_compared_yesterday_is_found_before_the_switch(light: World, sent: list[str]) -> None:
     """As of a failing disk, which leaves times as they are."""
     nights(light, 1)

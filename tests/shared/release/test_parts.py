@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from shared.release import parts
 from shared.release.manifest import LEXICAL, VECTORS
-from shared.release.parts import FANOUT, absorbed, level, new_part, part_files
+from shared.release.parts import FANOUT, absorbed, level, part_files
 from shared.search import lexical
 from shared.turns.chunk import Chunk
 from shared.turns.records import Turn
@@ -67,17 +67,6 @@ def test_there_are_few_parts_and_no_row_is_written_often(nights: list[int]) -> N
         assert past == sorted(past), "a part never falls to a lower level"
         for one in range(1, level(sum(nights)) + 1):
             assert past.count(one) < FANOUT, "each rewriting within a level adds what is as large as its smallest part"
-
-
-def test_a_part_is_named_after_its_night_and_they_come_in_the_order_of_nights(tmp_path: Path) -> None:
-    for name in ("10", "2", "2-10", "2-2", "1", "odd"):
-        (tmp_path / f"{name}.sqlite").touch()
-    (tmp_path / "2.sqlite-journal").touch()
-    assert [path.stem for path in part_files(tmp_path)] == ["odd", "1", "2", "2-2", "2-10", "10"]
-    assert new_part(tmp_path, 3).name == "3.sqlite"
-    assert new_part(tmp_path, 1).name == "1-2.sqlite", "the first one is another night's, taken over"
-    assert part_files(tmp_path / "1.sqlite") == [tmp_path / "1.sqlite"]
-    assert part_files(tmp_path / "nothing") == []
 
 
 # --------------------------------------------------------------------------------------------------- nights, of made-up talk

@@ -8,45 +8,20 @@ from contextlib import closing, nullcontext
 from pathlib import Path
 
 import pytest
-from hypothesis import example, given, settings
-from hypothesis import strategies as st
 from sqlalchemy import event
 
 from dispatcher.memory.day.context import DayContext
 from dispatcher.memory.day.memory import DayMemory
 from dispatcher.memory.store.memories import MemoryType
 from dispatcher.memory.store.summaries import SessionSummary
-from dispatcher.memory.typed import memories
 from dispatcher.prompt.assemble import PromptRequest, day_request
 from shared.config.settings import load_settings
-from shared.ranking.tokeniser import FEW_TEXTS, Tokeniser
 from shared.search import lexical
 from shared.search.lexical import LexicalIndex, build
 from shared.turns.chunk import Chunk
 from shared.turns.records import Turn
 
 NOW = 1.76e9
-#: White space and marks of all kinds, words that FTS5 stems, and Russian ones that are stemmed ahead of it.
-PIECES = st.sampled_from(
-    [
-        *("running", "Runs!", "café", "cafe\u0301", "\u0301a", "x\u00a0y", "x\u2028y", "a\x1fb", "a\x00b", "don't"),
-        *("серверы", "е\u0308лка", "№5", "#1", "", "\n", "10.0.0.7", "naïve-ly", "ß", "İ"),
-    ]
-)
-
-
-@settings(max_examples=80, deadline=None)
-@given(texts=st.lists(st.lists(PIECES | st.text(max_size=12), max_size=8).map(" ".join), max_size=5))
-@example(texts=["same same words", "same"])
-def test_texts_put_together_from_pieces_have_the_tokens_of_the_whole(texts: list[str]) -> None:
-    readable = [text.encode("utf-8", "replace").decode() for text in texts]
-    with closing(Tokeniser()) as pieces, closing(Tokeniser()) as whole:
-        for _ in range(2):  # unknown, and known
-            few = {term: (a.tolist(), b.tolist()) for term, (a, b) in pieces.postings(readable)}
-            many = whole.postings([*readable, *[""] * (FEW_TEXTS + 1)])
-            assert few == {term: (a.tolist(), b.tolist()) for term, (a, b) in many}
-            for text in readable:
-                assert pieces.terms(text) == sorted(dict(whole.postings([text, *[""] * FEW_TEXTS])))
 
 
 def chunk(name: str, chat: str) -> Chunk:
@@ -122,14 +97,3 @@ def test_a_context_reads_the_store_once(day: DayMemory) -> None:
     statements.clear()
     assert context_of(day, "s").items is not None
     assert statements == ["BEGIN", "SELECT"]
-
-
-def test_memories_are_kept_up_to_a_number_of_all_chats(day: DayMemory, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(memories, "MEMORIES_KEPT", 5)
-    for chat in ("1", "2", "3"):
-        for number in range(3):
-            day.remembering.add(chat, MemoryType.FACT, f"fact {number} of {chat}", now=NOW + number)
-    assert [len(day.remembering.of_chat(chat).every) for chat in ("1", "2", "3")] == [3, 3, 3]
-    assert list(day.remembering._loaded) == ["3"]
-    at = day.turns.revisions("3")
-    assert day.remembering.of_chat("3", at.memories) is day.remembering.of_chat("3")

@@ -125,20 +125,6 @@ def holds(text: str, wanted: list[str], *, phrase: bool) -> bool:
     )
 
 
-def test_tokens_come_in_their_order() -> None:
-    tokeniser = Tokeniser()
-    told = tokeniser.in_order(["Running to the CAFÉ, e-mail_me", "ёлки", "", "日本語 😀", "cafe\u0301 10.0.0.1"])
-    assert told == [
-        ["run", "to", "the", "cafe", "e", "mail", "me"],
-        ["елк"],
-        [],
-        ["日本", "本語"],
-        ["cafe", "10", "0", "0", "1"],
-    ]
-    assert [sorted(set(one)) for one in told[:1]] == [tokeniser.terms("Running to the CAFÉ, e-mail_me")]
-    tokeniser.close()
-
-
 def test_a_long_turn_is_one_and_its_words_may_stand_in_different_passages(tmp_path: Path) -> None:
     long = "\n\n".join(f"Paragraph {number} of it. " + "word " * 120 for number in range(9))
     turns = [turn(1, f"violin {long} harp", 1), turn(2, f"violin {long}", 2), turn(3, "harp", 3)]
@@ -158,19 +144,6 @@ def test_what_another_chat_said_is_not_there(tmp_path: Path) -> None:
         assert not history(HistoryQuery(chat, 9, contains=f"secret{(number + 1) % 7}"), release).turns  # type: ignore[arg-type]
     assert not history(HistoryQuery("2", 9), release).turns  # type: ignore[arg-type]
     release.close()
-
-
-@pytest.mark.parametrize(("contains", "found"), [
-    ("oil", [1, 3]), ("CAFE", [2]), ("100%", [2]), ("100", [2, 3]), ("%", [2]), ('"boiler stopped"', [3]), ("run", [1]), ("boiler 100", [3]),
-])  # fmt: skip
-def test_parts_of_words_and_signs_are_found_as_they_are_written(
-    tmp_path: Path, contains: str, found: list[int]
-) -> None:
-    said = ["running after the boiler", "a café at 100%", "the boiler stopped at 100 degrees"]
-    turns = [turn(number, text, number) for number, text in enumerate(said, start=1)]
-    for release, day in ((turns, []), ([], turns[::-1])):
-        told = ask(HistoryQuery("1", 9, contains=contains), release, day, tmp_path / f"of {len(day)}").turns
-        assert [one.turn_id for one in told] == [f"t00{number}:user" for number in found]
 
 
 @pytest.mark.parametrize(

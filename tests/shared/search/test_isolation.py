@@ -90,13 +90,13 @@ def test_no_chat_is_told_the_canary_of_another(served: tuple[World, OpenRelease]
         for turn, other in enumerate(CHATS):
             if chat == other:
                 continue
-            # Every chat is asked for every canary, each time in two of the ways: all ways meet all chats.
+            # Every chat is asked about every other, each time in one of the ways: all ways meet all chats.
             ways = queries(CANARY[other], other)
-            for query in (ways[0], ways[(number + turn) % len(ways)]):
-                found = assembled(PromptRequest(chat, query), settings, release)
-                told = orjson.dumps(found.to_json()).decode().replace(own, "")
-                assert not [word for word in CANARY.values() if word in told], (chat, other, query)
-                assert all(hit.chunk.chat_id == chat for hit in [*found.used, *found.cut])
+            query = ways[(number + turn) % len(ways)]
+            found = assembled(PromptRequest(chat, query), settings, release)
+            told = orjson.dumps(found.to_json()).decode().replace(own, "")
+            assert not [word for word in CANARY.values() if word in told], (chat, other, query)
+            assert all(hit.chunk.chat_id == chat for hit in [*found.used, *found.cut])
 
 
 def test_each_chat_is_told_its_own(served: tuple[World, OpenRelease]) -> None:
@@ -107,14 +107,14 @@ def test_each_chat_is_told_its_own(served: tuple[World, OpenRelease]) -> None:
         assert canary in found.text
 
 
-@pytest.mark.parametrize("chat", ["9912", "*", '{"$ne": ""}', "991"])
+@pytest.mark.parametrize("chat", ["*", "991"])
 def test_the_commands_tell_no_chat_of_another(served: tuple[World, OpenRelease], chat: str) -> None:
     world, _ = served
+    query = f"secret word OR {CANARY['77']}"
     for command in ("search", "context"):
-        for query in ("secret word", f"x OR {CANARY['77']}"):
-            done = world.command("hmem", command, "--json", "--", chat, query)
-            told = done.stdout.replace(CANARY[chat], "").replace(f"x OR {CANARY['77']}", "")
-            assert not [word for word in CANARY.values() if word in told]
+        done = world.command("hmem", command, "--json", "--", chat, query)
+        told = done.stdout.replace(CANARY[chat], "").replace(query, "")
+        assert not [word for word in CANARY.values() if word in told]
 
 
 @pytest.mark.parametrize("chat", ["99", "nobody", "9912\n", "", "' OR 1=1 --", "?"])

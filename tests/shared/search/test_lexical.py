@@ -12,9 +12,6 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from shared.errors import LedgerMismatch
-from shared.ranking.question import MAX_TERMS, query_terms
-from shared.release.integrity import open_closed
-from shared.search.chat_items import ChatCache, ChatItems, chat_items, read_rows
 from shared.search.lexical import LexicalIndex, build, check
 from shared.system.files import sha256_file
 from shared.turns.chunk import Chunk
@@ -105,29 +102,6 @@ def test_rows_of_another_chat_do_not_come_out_even_if_the_file_says_so(tmp_path:
         check(tmp_path, {"A": 1, "B": 1})
 
 
-def test_only_so_many_bytes_of_chats_stay_in_memory(tmp_path: Path) -> None:
-    build(tmp_path, 1, [(chunk(f"{chat}{n}", "red", chat), "red") for chat in "ABC" for n in range(9)])
-    asked: list[str] = []
-
-    def read(chat_id: str) -> ChatItems | None:
-        asked.append(chat_id)
-        with closing(open_closed(tmp_path / "1.sqlite")) as connection:
-            rows = read_rows(connection, chat_id)
-            return chat_items(chat_id, [rows]) if rows else None
-
-    size = (read("A") or pytest.fail()).nbytes
-    asked.clear()
-    cache = ChatCache(read, limit=2 * size)
-    for chat_id in "ABABCBA":
-        assert cache.get(chat_id) is not None
-    assert asked == ["A", "B", "C", "A"]
-    assert cache.get("nobody") is None
-    alone = ChatCache(read, limit=1)
-    asked.clear()
-    assert alone.get("A") is alone.get("A")
-    assert asked == ["A"]
-
-
 def test_a_question_of_another_chat_is_not_shown_with_an_answer(opened: Open) -> None:
     index = opened(
         chunk("q2", "second passage of the question", passage=2),
@@ -143,15 +117,6 @@ def test_a_question_of_another_chat_is_not_shown_with_an_answer(opened: Open) ->
     assert index.questions_of([every["foreign"]], "77") == index.questions_of([every["foreign"]], "9912") == {}
 
 
-def test_chunks_come_back_as_they_were_built(opened: Open) -> None:
-    chunks = [chunk("b", 'text with "quotes"\nand lines'), chunk("a", "ünïcödé 漢字", chat="чат", role="asst")]
-    index = opened(*chunks)
-    assert index.all_chunks() == chunks
-    assert index.chunks_per_chat() == {"9912": 1, "чат": 1}
-    assert (index.first_chunk("9912"), index.first_chunk("чат"), index.first_chunk("404")) == (*chunks, None)
-    assert (index.chunks_of("чат"), index.chunks_of("404")) == ([chunks[1]], [])
-
-
 def test_words_are_found_in_other_forms_cases_and_without_accents(opened: Open) -> None:
     index = opened(
         chunk("1", "She was RUNNING the scans"), chunk("2", "une Crème brûlée"), chunk("3", "напомни про Вчера")
@@ -160,15 +125,6 @@ def test_words_are_found_in_other_forms_cases_and_without_accents(opened: Open) 
     assert found(index, "creme BRULEE") == found(index, "CRÈME") == ["2"]
     assert found(index, "вчера") == ["3"]
     assert found(index, "runner-up!") == []
-
-
-def test_question_words_alone_do_not_drown_the_others(opened: Open) -> None:
-    index = opened(
-        *(chunk(f"{n}", "what is it that you did when we were there") for n in range(9)), chunk("9", "the boiler")
-    )
-    assert found(index, "what is it that you did with the boiler?") == ["9"]
-    assert len(found(index, "what did you do?")) == 9
-    assert len(found(index, "when was it that?")) == 9, "a question of question words alone is asked as it is"
 
 
 def test_the_best_match_comes_first_and_the_newer_one_of_equals(opened: Open) -> None:
@@ -185,12 +141,6 @@ def test_the_best_match_comes_first_and_the_newer_one_of_equals(opened: Open) ->
     assert scores[-1] > 0
     same = opened(chunk("1", "red car"), chunk("2", "red car"))
     assert found(same, "red car") == ["2", "1"]
-
-
-@pytest.mark.parametrize("query", ["", "  ", "?!…", '"', "___", "🙂"])
-def test_a_query_without_words_finds_nothing(crowd: LexicalIndex, query: str) -> None:
-    assert found(crowd, query) == []
-    assert found(crowd, f"{query} canary")
 
 
 def test_a_built_file_stands_alone_and_is_read_without_a_trace(tmp_path: Path) -> None:
@@ -216,16 +166,3 @@ def test_a_built_file_stands_alone_and_is_read_without_a_trace(tmp_path: Path) -
     assert [entry.name for entry in folder.iterdir()] == ["1.sqlite"]
     assert sha256_file(path) == before
     assert path.read_bytes()[18:20] == b"\x01\x01", "no WAL"
-
-
-def test_a_missing_file_is_not_created(tmp_path: Path) -> None:
-    with pytest.raises(sqlite3.OperationalError):
-        LexicalIndex(tmp_path / "lexical")
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_query_terms_are_folded_once_each_and_bounded() -> None:
-    assert query_terms("What did The Boiler boiler BOILER cost".split()) == ["boiler", "cost"]
-    assert query_terms(["What", "is", "it", "IT"]) == ["what", "is", "it"]
-    assert query_terms([]) == []
-    assert query_terms(f"w{n}" for n in range(500)) == [f"w{n}" for n in range(MAX_TERMS)]

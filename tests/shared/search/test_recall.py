@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import sqlite3
 import threading
 from collections.abc import Sequence
@@ -129,12 +128,6 @@ def test_what_is_said_again_is_one_hit_that_names_the_others(light: World, opene
     assert {*many.chunk.turn_ids, *many.also} == {"a:user", "c:user", "d:user"}
 
 
-def test_repetitions_leave_their_places_to_others(light: World, opened: Any) -> None:
-    talk(light, **{f"r{n}": "time for the pills" for n in range(60)}, other="the pills are in the kitchen")
-    found = opened().recall(Query("9912", "pills", 2)).hits
-    assert {hit.chunk.text for hit in found} == {"time for the pills", "the pills are in the kitchen"}
-
-
 def test_a_time_in_the_question_raises_what_was_said_then(light: World, opened: Any) -> None:
     talk(light, a="we talked about the boiler", b="we talked about the boat", c="we talked about the bike")
     release = opened()
@@ -222,18 +215,6 @@ def test_what_is_not_as_it_was_built_is_not_served_and_the_rest_is(light: World,
     )
     status = light.status(check=False)
     assert (status.returncode, "is missing or was changed. Run hmem release verify" in status.stderr) == (16, True)
-
-
-def test_a_dispatcher_without_the_texts_says_why_and_gives_the_summary(light: World) -> None:
-    talk(light, a="the boiler broke down on Monday", b="the engineer came to mend the boiler")
-    shutil.rmtree(light.memory_dir / "current" / LEXICAL)
-    dispatcher = light.start_dispatcher()
-    answer = light.command("hmem", "talk", "9912", "--say", "what is wrong with the boiler?").stdout
-    assert "Summary of earlier conversations" in answer
-    dispatcher.stop()
-    log = dispatcher.log.read_text()
-    assert "a release without its texts" in log
-    assert "there is no release yet" not in log
 
 
 def test_a_batch_names_what_could_not_be_asked_and_refuses_what_is_no_question(light: World, tmp_path: Path) -> None:

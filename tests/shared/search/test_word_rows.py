@@ -11,13 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dispatcher.cli.search import find
 from dispatcher.memory.day.memory import DayMemory
-from dispatcher.memory.typed.chat_memories import MemoryWords
 from dispatcher.memory.typed.search import MemoryHit, among
 from dispatcher.prompt.assemble import PromptRequest, day_request
 from shared.ranking.scoring import Question, words_share
-from shared.search.types import Hit, Query, shown_score
 from shared.turns.records import Task, Turn
 from tests.support.samples import posting
 from tests.support.world import World
@@ -63,15 +60,6 @@ def test_memories_alone_can_be_searched_and_forgotten_ones_cannot(light: World) 
     assert [row["kind"] for row in found(light, "Vaillant")] == ["memory"]
     light.command("hmem", "memory", "forget", "9912", "1", check=False)
     assert light.command("hmem", "search", "9912", "Vaillant", check=False).returncode == 24
-
-
-def test_memories_are_found_by_meaning(world: World) -> None:
-    keep(world, "The user has a cat called Mishka")
-    (row,) = find(world.settings(), Query("9912", "which pet lives with me?", 5)).rows
-    assert isinstance(row, MemoryHit)
-    assert row.meaning is not None
-    assert 0.25 < row.meaning < 1
-    assert row.words == 0
 
 
 def test_a_question_in_the_chat_finds_a_memory_by_its_words_without_an_embedder(light: World) -> None:
@@ -122,26 +110,6 @@ def test_the_share_of_words_counts_the_rare_ones_more_and_the_missing_most() -> 
     assert words_share(Question([], nobody, False), 3) is None
 
 
-def test_scores_are_between_0_and_1_and_comparable_between_questions(world: World) -> None:
-    world.say("t1", "The boiler shows F28 and does not heat.")
-    world.say("t2", "Tomatoes grow well on the balcony.", timestamp=1_707_600_000.0)
-    world.night()
-
-    def best(question: str) -> Hit:
-        return find(world.settings(), Query("9912", question, 5)).recalled.hits[0]
-
-    near, far = best("the boiler shows F28"), best("who won the football match?")
-    assert near.words == pytest.approx(1)
-    assert near.meaning is not None
-    assert far.meaning is not None
-    assert near.meaning == pytest.approx(near.scores["cosine"])
-    assert 0 <= far.score < 0.2 < 0.6 < near.score <= 1, "the best of a question that nothing answers is no good one"
-    assert near.score == pytest.approx(0.55 * 1 + 0.45 * near.meaning)
-    assert (shown_score(None, None), shown_score(0.5, None), shown_score(None, 0.3)) == (0, 0.5, 0.3)
-    for row in found(world, "boiler"):
-        assert all(0 <= value <= 1 for value in (row["score"], row["scores"]["words"], row["scores"]["meaning"]))
-
-
 def test_memories_stand_where_their_score_belongs_and_the_turns_keep_their_order() -> None:
     def turn(words: float) -> Any:
         class Turned:
@@ -160,12 +128,3 @@ def test_memories_stand_where_their_score_belongs_and_the_turns_keep_their_order
     assert told([0.1, 0.9], [0.5]) == [0.1, 0.5, 0.9]
     assert told([0.9, 0.2], [0.5], 2) == [0.9, 0.5]
     assert told([], [0.5]) == [0.5]
-
-
-def test_words_of_memories() -> None:
-    index = MemoryWords(["The boiler is a Vaillant", "The user is afraid of flying", "boiler keys"])
-    assert set(index.shares("Which boiler?")) == {0, 2}
-    assert index.shares("What's the Vaillant boiler?")[0] == 1
-    assert index.shares("aillan") == {}
-    assert index.shares("and why?") == {}
-    assert MemoryWords([]).shares("boiler") == {}

@@ -81,10 +81,6 @@ def test_two_chats_never_share_a_name_even_on_a_case_blind_file_system(one: str,
         assert len(folded) == 2
 
 
-def test_a_harmless_id_is_its_own_name() -> None:
-    assert [safe_name(chat) for chat in ("9912", "-100123", "c1", "a_b-c")] == ["9912", "-100123", "c1", "a_b-c"]
-
-
 def test_a_written_file_is_whole_and_for_its_owner_only(tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_bytes(b"old")
@@ -246,16 +242,6 @@ def test_a_private_directory_outlives_others_and_goes_when_its_owner_is_dead(tmp
     beside.remove()
     third.remove()
     assert names(base) == []
-
-
-def test_private_directories_made_at_the_same_time_do_not_take_each_other(tmp_path: Path) -> None:
-    code = (
-        "import sys; from pathlib import Path; from shared.system.files import PrivateDir\n"
-        "for _ in range(100):\n    made = PrivateDir(Path(sys.argv[1])); assert made.path.is_dir(); made.remove()\n"
-    )
-    (tmp_path / "a stray file").touch()
-    running = [subprocess.Popen([sys.executable, "-c", code, str(tmp_path)]) for _ in range(4)]
-    assert [process.wait() for process in running] == [0, 0, 0, 0]
 
 
 def _a_pipe(path: Path) -> None:

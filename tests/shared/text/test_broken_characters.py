@@ -124,29 +124,3 @@ def test_a_chat_without_a_summary_is_named_and_the_others_have_theirs(
     assert "no summary of chat 7 (ZeroDivisionError)" in sentence(night)
     assert "8" in summaries((light.memory_dir / "current").resolve())
     assert "boiler" in light.command("hmem", "search", "7", "boiler").stdout
-
-
-@pytest.mark.slow
-def test_one_text_without_a_vector_costs_no_other_its_own(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    from shared.embedding.local import LocalEmbedder
-
-    embed = LocalEmbedder._embed
-
-    def failing(self: LocalEmbedder, text: str) -> Any:
-        if "breaks" in text:
-            raise RuntimeError("a defect of the library")
-        return embed(self, text)
-
-    monkeypatch.setattr(LocalEmbedder, "_embed", failing)
-    world.say("bad", "this one breaks the model", chat_id="7")
-    world.say("good", "this one has a vector", chat_id="7")
-    (night,) = world.night()
-    assert night["not_embedded"] == {"the model has no vector for it (RuntimeError)": 1}
-    assert "breaks the model" in world.command("hmem", "search", "7", "breaks").stdout
-
-
-def test_code_points_without_a_character_stop_no_release(light: World) -> None:
-    """FTS5 takes them for letters and Python does not, so words beside them were in no question: the trial refused each release."""
-    light.say("t1", "Q1\U000b5f54xF\U00050010?uF\ue000b\x0b" + "word " * 300)
-    light.night()
-    assert (light.root / "memory" / "current").exists()

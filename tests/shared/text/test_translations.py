@@ -7,10 +7,7 @@ import asyncio
 import re
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
-from datetime import UTC, date, datetime
 from importlib.machinery import SourceFileLoader
 from importlib.util import module_from_spec, spec_from_loader
 from pathlib import Path
@@ -20,8 +17,7 @@ from typing import Any
 import pytest
 
 from shared.text import translations
-from shared.text.translations import LANGUAGES, current_language, language_of, later, speaking, tr, tr_count
-from shared.text.translations.dates import day_shown, long_date_with_weekday
+from shared.text.translations import LANGUAGES, current_language, later, speaking, tr, tr_count
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 COMMANDS = REPOSITORY / "dispatcher" / "answering" / "commands"
@@ -173,27 +169,6 @@ def test_a_text_is_shown_in_the_language_that_is_spoken() -> None:
     ]
 
 
-@pytest.mark.usefixtures("german")
-def test_dates_are_shown_in_it() -> None:
-    day = date(2026, 11, 20)
-    assert long_date_with_weekday(day) == "Friday 20 November 2026"
-    with speaking("de"):
-        assert long_date_with_weekday(day) == "Freitag, 20. November 2026"
-        at = datetime(2026, 11, 20, 23, 59, 59, tzinfo=UTC)
-        assert day_shown(at.timestamp(), at.timestamp() - 86_400, UTC) == "Freitag, 20. November 2026 (morgen)"  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize(
-    ("code", "known"),
-    [("de", "de"), ("de-AT", "de"), ("pt_BR", "pt"), ("RU", "ru"), ("en", "en"),
-     ("nl", None), ("", None), (None, None), ("../de", None), ("d", None), ("de\0", None)],
-)  # fmt: skip
-def test_codes_of_languages(code: str | None, known: str | None) -> None:
-    assert language_of(code) == known
-    with speaking(code):
-        assert current_language() == (known or "en")
-
-
 def test_speaking_nests_and_ends_with_an_error() -> None:
     with speaking("fr"):
         with speaking("es"):
@@ -223,17 +198,6 @@ def test_two_tasks_speak_their_own_languages_in_their_threads_too() -> None:
 
     assert asyncio.run(both()) == [["de"] * 3, ["ru"] * 3, ["en"] * 3]
     assert current_language() == "en"
-
-
-def test_a_plain_thread_speaks_english() -> None:
-    """So what shows something there has to say in which language."""
-    heard = list[str]()
-    with speaking("de"), ThreadPoolExecutor(1) as pool:
-        thread = threading.Thread(target=lambda: heard.append(current_language()))
-        thread.start()
-        thread.join()
-        heard.append(pool.submit(current_language).result())
-    assert heard == ["en", "en"]
 
 
 # What commands answer.
@@ -280,12 +244,3 @@ def test_a_command_answers_nothing_that_cannot_be_translated(path: Path) -> None
         bare = shown.id if isinstance(shown, ast.Name) else ""
         wrong += [f"line {shown.lineno}: {bare}, without tr(…)"] if bare in constants else []
     assert not wrong
-
-
-def test_such_an_answer_would_be_found() -> None:
-    tree = ast.parse(
-        'CommandReply("No.")\nCommandReply(f"No {x}.", error=True)\nCommandReply(tr("No."))\nrow_of(("No", "/no"))'
-    )
-    found = [one for call in calls_of(tree, "CommandReply") for text in shown_by(call) for one in literals(text)]
-    assert [one.lineno for one in found] == [1, 2]
-    assert [ast.unparse(one) for one in labels(tree)] == ["'No'"]

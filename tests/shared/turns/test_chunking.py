@@ -11,7 +11,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from shared.turns.chunking import PASSAGE_CHARACTERS, chunks_of, clean, indexed_text, passages, sentences
-from shared.turns.records import ANSWERS, Turn
+from shared.turns.records import Turn
 
 PROPERTY = settings(max_examples=60, deadline=None)
 BLOB = base64.b64encode(b"".join(hashlib.sha256(bytes([n])).digest() for n in range(16))).decode()
@@ -24,25 +24,6 @@ def turn(content: str, name: str | None = None) -> Turn:
 
 def visible(text: str) -> str:
     return "".join(text.split())
-
-
-@pytest.mark.parametrize(
-    ("raw", "expected"),
-    [
-        ("\x1b[1;31mred\x1b[0m alert", "red alert"),
-        ("\x1b[2K\x1b[?25lprogress\x1b[10;20H", "progress"),
-        ("\x1b]0;window title\x07prompt", "prompt"),
-        ("\x1b]8;;https://example.org\x1b\\link\x1b]8;;\x1b\\ here", "link here"),
-        ("a\x00b\x08c\x7fd\ufeffe\x9ff\x1b", "abcdef"),
-        ("half \ud83d of a smile", "half of a smile"),
-        ("one\r\ntwo\rthree", "one\ntwo\nthree"),
-        ("  many \t\u00a0 blanks  ", "many blanks"),
-        ("first\n \n\t\n\nsecond\nthird", "first\n\nsecond\nthird"),
-        ("\n\x00 \t\x1b[0m\n", ""),
-    ],
-)
-def test_cleaning_takes_away_what_nobody_searches_for(raw: str, expected: str) -> None:
-    assert clean(raw) == expected
 
 
 @PROPERTY
@@ -109,43 +90,11 @@ def test_a_sentence_is_never_cut_where_it_fits(found: list[str]) -> None:
     assert [sentence for part in cut for sentence in sentences(part)] == found
 
 
-@PROPERTY
-@given(st.lists(words, min_size=1, max_size=40), st.integers(12, 40))
-def test_a_word_is_never_cut_where_it_fits(found: list[str], limit: int) -> None:
-    assert [word for part in passages(" ".join(found), limit) for word in part.split()] == found
-
-
-def test_passages_are_filled_and_cut_at_the_coarsest_border() -> None:
-    assert passages("One. Two.\n\nThree. Four.\n\nFive. Six.", 25) == ["One. Two.\n\nThree. Four.", "Five. Six."]
-    assert passages("one. two\nthree four. five", 17) == ["one. two", "three four. five"]
-    assert passages("One two. Three four! Five six? (Seven.) Eight", 21) == ["One two. Three four!", "Five six? (Seven.)", "Eight"]  # fmt: skip
-    assert passages("abcdefgh ij", 4) == ["abcd", "efgh", "ij"]
-
-
-def test_sentences_end_at_marks_that_blank_space_follows() -> None:
-    assert sentences("Version 1.2 is out. See 10.0.0.1! (Really?) Yes… ok") == [
-        "Version 1.2 is out.",
-        "See 10.0.0.1!",
-        "(Really?)",
-        "Yes…",
-        "ok",
-    ]
-
-
 def test_a_short_turn_is_one_chunk_that_says_where_it_comes_from() -> None:
     (chunk,) = chunks_of(turn("the code is \x1b[1m4711\x1b[0m", name=" Anna\n# Maria\x07 "))
     assert (chunk.chunk_id, chunk.turn_ids, chunk.exchange, chunk.chat_id) == ("t1:user#1", ("t1:user",), "t1", "9912")
     assert (chunk.text, chunk.speaker, chunk.role) == ("the code is 4711", "Anna # Maria", "user")
     assert (chunk.started_at, chunk.ended_at, chunk.passage, chunk.passages) == (1_707_500_000.0, 1_707_500_000.0, 1, 1)
-
-
-@pytest.mark.parametrize(
-    ("role", "answers", "exchange"),
-    [("asst", "q1", "q1"), ("asst", "not an id", "t1"), ("asst", 3, "t1"), ("user", "q1", "t1")],
-)
-def test_an_answer_with_an_id_of_its_own_is_shown_with_its_question(role: str, answers: object, exchange: str) -> None:
-    (chunk,) = chunks_of(Turn("t1", role, "9912", "said", 1.0, extra={ANSWERS: answers}))
-    assert (chunk.exchange, chunk.task_id) == (exchange, "t1")
 
 
 @pytest.mark.slow
@@ -167,11 +116,6 @@ def test_the_chunks_of_a_long_turn_are_numbered_and_together_the_turn(found: lis
 def test_a_turn_without_readable_text_has_no_chunks(content: str) -> None:
     assert chunks_of(turn("x"))
     assert chunks_of(turn(content)) == []
-
-
-@pytest.mark.parametrize(("name", "speaker"), [("\x00\x07", "user"), ("x" * 500, "x" * 80), ("a\u2028b", "a b")])
-def test_a_speaker_is_one_short_line(name: str, speaker: str) -> None:
-    assert chunks_of(turn("hello", name=name))[0].speaker == speaker
 
 
 def test_what_is_indexed_has_speaker_and_the_date_of_the_zone() -> None:
@@ -204,15 +148,3 @@ def test_a_megabyte_of_anything_is_chunked(content: str, kept: int) -> None:
     seen = sum(len(visible(chunk.text)) for chunk in chunks)
     assert seen == kept if kept > 100 or kept == 0 else 0 < seen <= kept
     assert max((len(chunk.text) for chunk in chunks), default=0) <= PASSAGE_CHARACTERS
-
-
-def test_hashes_stay_and_words_are_not_glued() -> None:
-    digests = "\n".join(hashlib.sha256(bytes([number])).hexdigest() for number in range(5))
-    assert clean(digests) == digests
-    assert clean("first page\x0csecond page") == "first page\nsecond page"
-
-
-def test_a_wrapped_blob_goes_whole_and_leaves_its_surroundings() -> None:
-    encoded = base64.encodebytes(bytes(range(256)) * 3 + b"x").decode()
-    found = clean(f"see this:\n{encoded}and then more")
-    assert found == f"see this:\n[{len(encoded) - 1} characters of encoded data]\nand then more"

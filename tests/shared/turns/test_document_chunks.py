@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from typing import Any
-from zoneinfo import ZoneInfo
 
-from shared.ranking.extractive_summary import summarise
 from shared.turns.chunk import chunk_of, values_of
-from shared.turns.chunking import PASSAGE_CHARACTERS, chunks_of, indexed_text
+from shared.turns.chunking import PASSAGE_CHARACTERS, chunks_of
 from shared.turns.media import Media, media_of
 from shared.turns.records import Turn
 
@@ -44,22 +42,10 @@ def test_the_turn_names_the_file_with_its_summary_and_its_passages_follow() -> N
     assert [chunk_of(values_of(one)) for one in (first, *rest)] == [first, *rest]
 
 
-def test_what_is_searched_has_the_files_name_and_its_words() -> None:
-    *_, last = (indexed_text(one, ZoneInfo("UTC")) for one in chunks_of(turn()))
-    assert last.startswith("contract.pdf (from Ann), 9 February 2024: ")
-    assert "notice period is three months" in last
-
-
 def test_a_document_of_a_forward_keeps_whose_it_is() -> None:
     first, *rest = chunks_of(turn("", forward={"from": "Bob", "kind": "user"}))
     assert first.who() == "Ann (forwarded from Bob)"
     assert {one.who() for one in rest} == {'file "contract.pdf, forwarded from Bob" (from Ann)'}
-
-
-def test_a_short_document_is_told_whole_in_its_label() -> None:
-    one = Media("document", "ab" * 32, 10, name="note.txt", text="The code of the door is 4711.")
-    (only,) = chunks_of(Turn("t1", "user", "9912", "", 1.0, "Ann", extra={"media": [one.to_json()]}))
-    assert only.text == "[file: note.txt: The code of the door is 4711.]"
 
 
 def test_no_name_of_a_file_passes_for_a_speaker_or_ends_its_label() -> None:
@@ -81,13 +67,6 @@ def test_no_name_of_a_file_passes_for_a_speaker_or_ends_its_label() -> None:
             assert ":" not in who
             assert who.startswith(("file ", "a file")) or "." in who.split(" ")[0]
         assert first.text.count("]") == 1
-
-
-def test_a_document_does_not_fill_the_summary_of_a_chat() -> None:
-    said = Turn("t0", "user", "9912", "My flat is in Oak Street, on the third floor.", 1_707_400_000.0, "Ann")
-    chosen = summarise([*chunks_of(said), *chunks_of(turn())])
-    assert all("parties agree" not in one.text for one in chosen)
-    assert any("Oak Street" in one.text for one in chosen)
 
 
 def test_words_of_the_document_are_words_of_its_turn() -> None:

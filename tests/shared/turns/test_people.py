@@ -11,7 +11,6 @@ import pytest
 
 from dispatcher.memory.day.memory import DayMemory
 from dispatcher.prompt.budget import PromptInput, compose
-from shared.ranking.extractive_summary import summarise
 from shared.search.lexical import LexicalIndex, build
 from shared.turns.chunking import chunks_of
 from shared.turns.records import Task, Turn, user_id_of
@@ -60,14 +59,6 @@ def test_a_mark_is_shown_only_where_two_people_share_a_name_as_it_looks() -> Non
     assert marks_of(("user", "user", "17"), ("user", "user", "cli")) == ["", ""], "the owner at the command line"
     assert label("user", "Alex", one) == f"Alex {one}"
     assert label("user", "user", one) == f"user {one}"
-
-
-def test_ids_whose_marks_are_the_same_get_longer_ones() -> None:
-    from itertools import combinations
-
-    people = [("user", "Alex", str(number)) for number in range(600)]
-    marks = namesakes(people)
-    assert all(marks[a] != marks[b] for a, b in combinations(people, 2))
 
 
 def test_nobody_takes_anothers_mark_by_his_name() -> None:
@@ -133,17 +124,6 @@ def test_the_dispatcher_keeps_who_asked(light: World) -> None:
     wait_for(lambda: light.redis.exists("hcli:memory:t1:asst"), "the answer")
     asked, answered = (json.loads(light.redis.get(f"hcli:memory:t1:{role}") or b"{}") for role in ("user", "asst"))
     assert (asked["user_id"], answered["role"], "user_id" in answered) == ("17", "asst", False)
-
-
-def test_a_summary_tells_them_apart_too() -> None:
-    said = ("The heating engineer comes on Tuesday morning.", "The gas meter was replaced last winter.")
-    chunks = [
-        chunk
-        for n, text in enumerate(said)
-        for chunk in chunks_of(Turn(f"t{n}", "user", "7", text, 1.0 + n, "Alex", user_id=str(n)))
-    ]
-    chosen = summarise(chunks)
-    assert len({sentence.speaker for sentence in chosen}) == 2
 
 
 def test_the_injected_lines_name_the_asker_apart(tmp_path: Path) -> None:

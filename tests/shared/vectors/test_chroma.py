@@ -7,10 +7,8 @@ import shutil
 import struct
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
-import numpy as np
 import pytest
 
 from shared.errors import HmemError, ReleaseRefused, StorageError
@@ -120,28 +118,6 @@ def test_the_same_words_hundreds_of_times_hide_nothing_else(nights: Nights, tmp_
     assert [found[0] for found in answer["ids"]] == [chunk.chunk_id for chunk in notes]
 
 
-@pytest.mark.parametrize(
-    ("asked", "missed", "stored", "passes"),
-    [(9, 1, True, False), (10, 1, True, True), (10, 2, True, False), (10, 1, False, False), (50, 3, True, True)],
-)
-def test_a_search_that_misses_few_is_no_damage(asked: int, missed: int, *, stored: bool, passes: bool) -> None:
-    ids = [f"c{number}" for number in range(asked * chroma.SELF_CHECK_EVERY)]
-    vectors = np.array([vector_of(one) for one in ids])
-    answer = {"ids": [["other"]] * asked, "distances": [[0.5]] * missed + [[0.0]] * (asked - missed)}
-    collection = SimpleNamespace(
-        metadata={"chat_id": "1"},
-        count=lambda: len(ids),
-        query=lambda **_: answer,
-        get=lambda ids, **_: {"embeddings": vectors[[int(ids[0][1:])]] if stored else []},
-    )
-    client = SimpleNamespace(get_collection=lambda *_, **__: collection)
-    if passes:
-        assert chroma._check_chat(client, "1", ids, vectors) == (len(ids), missed)
-    else:
-        with pytest.raises(ReleaseRefused, match="does not find the vector of chunk c0"):
-            chroma._check_chat(client, "1", ids, vectors)
-
-
 def test_chroma_leaves_no_memory_of_the_night_in_its_files(nights: Nights) -> None:
     """hnswlib saves what it has reserved and not used, as it was."""
     nights.published(talk(10))
@@ -159,16 +135,3 @@ def test_chroma_leaves_no_memory_of_the_night_in_its_files(nights: Nights) -> No
 def test_a_full_disk_is_a_storage_error_wherever_chroma_meets_it(tmp_path: Path, size: int) -> None:
     with files_limited_to(size), pytest.raises(StorageError, match="could not write the index"):
         ChromaBuilder().build(tmp_path / CHROMA, of_chunks(talk(300)))
-
-
-def test_a_full_disk_while_the_proof_is_made_is_a_storage_error(tmp_path: Path, sound: Path) -> None:
-    with files_limited_to(100_000), pytest.raises(StorageError, match="could not be copied"):
-        ChromaBuilder().check(sound, tmp_path / "proof", of_chunks(INDEXED))
-
-
-def test_a_panic_of_chromas_rust_part_is_a_storage_error(tmp_path: Path) -> None:
-    panic = type("PanicException", (BaseException,), {})
-    with pytest.raises(StorageError, match="could not write the index"), chroma._opened(tmp_path, "write"):
-        raise panic("called `Result::unwrap()` on an `Err` value")
-    with pytest.raises(KeyboardInterrupt), chroma._opened(tmp_path / "other", "write"):
-        raise KeyboardInterrupt

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from shared.config.settings import Settings
-from shared.errors import IndexServerUnavailable, SettingsError
+from shared.errors import IndexServerUnavailable
 from shared.release.manifest import PLACES
-from shared.vectors.on_server import read_served, served_names
+from shared.vectors.on_server import read_served
 from shared.vectors.registry import SERVED, served_builder_of
-from tests.support.night.index_world import make_release, notes, settings_for
+from tests.support.night.index_world import settings_for
 from tests.support.world import World
 
 
@@ -106,41 +106,6 @@ def test_without_the_server_the_night_waits_and_the_day_has_words(world: World, 
     assert f"the {name} server is not available" in found["degraded"][0]
     world.command("hmem-night", "run", NIGHT_INDEXES="sqlite")
     assert (world.memory_dir / "current").resolve().name != "1", "another index is one setting away"
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("point", ["build:closed", "build:after-commit", "publish:switched"])
-def test_a_night_that_is_killed_leaves_what_is_served_and_the_next_one_cleans_up(world: World, point: str) -> None:
-    with settings_for(["redis"], world.root) as settings:
-        indexed = Indexed(world, "redis", settings)
-        world.say("t1", "the boiler code is 4711")
-        indexed.night()
-        before = indexed.served(1)
-        world.say("t2", "Noor keeps bees on the roof")
-        assert world.command("hmem-night", "run", check=False, HMEM_CRASH_AT=point).returncode < 0
-        assert before in indexed.on_server()
-        assert indexed.search("what is the code?")["degraded"] == []
-        world.command("hmem-night", "run")
-        found = indexed.search("who looks after insects?")
-        assert (found["hits"][0]["turn_ids"], found["degraded"]) == (["t2:user"], [])
-        runs = sorted(int(one.name) for one in (world.memory_dir / "releases").iterdir())
-        assert indexed.on_server() == sorted(indexed.served(run) for run in runs), "none that no release names"
-
-
-@pytest.mark.slow
-def test_the_name_of_another_installation_is_refused(world: World) -> None:
-    """Each would remove what the other reads."""
-    with settings_for(["qdrant"], world.root) as settings:
-        theirs = make_release(settings, world.root / "theirs", ["qdrant"], {"1": notes("1", 3)})
-        indexed = Indexed(world, "qdrant", settings)
-        world.say("t1", "the boiler code is 4711")
-        done = world.command("hmem-night", "run", check=False)
-        assert done.returncode == SettingsError.exit_code
-        assert f"INDEX_NAME={settings.index_name} is in use on the qdrant server" in done.stderr
-        assert indexed.on_server() == served_names(theirs)
-        world.command("hmem-night", "run", INDEX_NAME=f"{settings.index_name}-2")
-        assert indexed.on_server() == served_names(theirs)
-        served_builder_of("qdrant", settings, 0).sweep([])
 
 
 @pytest.mark.slow

@@ -9,7 +9,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import numpy as np
 import pytest
 
 from shared.errors import ReleaseRefused, StorageError
@@ -18,7 +17,6 @@ from shared.release.parts import Earlier
 from shared.vectors import searching
 from shared.vectors.base import Corpus
 from shared.vectors.lancedb import index as lancedb
-from shared.vectors.lancedb import tables as lance_index
 from shared.vectors.lancedb.index import LanceBuilder
 from shared.vectors.lancedb.tables import CHATS, LanceIndex, connect, data_files, table_dir
 from tests.support.night.index_world import (
@@ -34,7 +32,7 @@ from tests.support.night.index_world import (
 )
 
 if TYPE_CHECKING:
-    from shared.embedding.models import Vectors
+    pass
 
 SAID = {"1": notes("1", 120), "two": notes("two", 30), "-100": notes("-100", 1)}
 MORE = {"1": notes("1", 150), "two": notes("two", 30), "-100": notes("-100", 3), "new": notes("new", 60)}
@@ -105,18 +103,6 @@ def test_many_nights_do_not_pile_up(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert counts == [2, 3, 4, 1, 2, 3, 4, 1]
 
 
-def test_a_night_without_anything_new_takes_all_vectors_over(tmp_path: Path) -> None:
-    first = build(tmp_path / "1", corpus_of({"1": notes("1", 20)}))
-    said = {"1": {**notes("1", 20), "again": "note 3 of 1"}}
-    second = build(tmp_path / "2", corpus_of(said), first)
-    assert files(table_dir(second)) == files(table_dir(first))
-    chat = LanceIndex(second, DIMENSIONS).chat("1")
-    assert chat is not None
-    assert chat.compare(vector_of("note 3 of 1"), ["again", "1/3", "1/4"]) == pytest.approx(
-        [1, 1, vector_of("note 4 of 1") @ vector_of("note 3 of 1")], abs=2e-3
-    )
-
-
 @pytest.mark.parametrize(
     "now",
     [
@@ -134,13 +120,6 @@ def test_an_index_with_a_row_that_is_not_wanted_is_not_added_to(tmp_path: Path, 
     assert forgotten in bytes_in(first)
     assert (forgotten in bytes_in(second)) == ("said-before" in now.get("1", {}))
     assert (b"1/99" in bytes_in(second)) == ("1" in now)
-
-
-def test_the_first_words_ever_come_after_a_night_of_nothing(tmp_path: Path) -> None:
-    first = build(tmp_path / "1", Corpus({}))
-    second = build(tmp_path / "2", corpus_of(SAID), first)
-    assert found_in(second, SAID)
-    assert LanceIndex(first, DIMENSIONS).nearest(vector_of("a"), "1", 3) == []
 
 
 # ------------------------------------------------------------------------------------------------------- what a check sees
@@ -208,21 +187,6 @@ def test_another_content_than_was_asked_for_is_refused(tmp_path: Path, other: st
         LanceBuilder().check(place, tmp_path / "scratch", corpus_of(said))
 
 
-def test_rows_that_the_index_does_not_know_are_refused(tmp_path: Path) -> None:
-    place = build(tmp_path / "1", corpus_of(SAID))
-    table = connect(place).open_table("vectors")
-    table.add(table.search().limit(1).to_arrow())
-    with pytest.raises(ReleaseRefused, match="its index does not know"):
-        LanceBuilder().check(place, tmp_path / "scratch", corpus_of(SAID))
-
-
-def test_one_row_twice_in_place_of_another_is_refused(tmp_path: Path) -> None:
-    same = np.array([vector_of("a"), vector_of("a")])
-    LanceBuilder().build(tmp_path / "1", Corpus({"1": (["one", "one"], same)}))
-    with pytest.raises(ReleaseRefused, match="holds too few chunks"):
-        LanceBuilder().check(tmp_path / "1", tmp_path / "scratch", Corpus({"1": (["one", "another"], same)}))
-
-
 def test_a_row_of_another_chat_never_comes_out(tmp_path: Path) -> None:
     """No night builds one, and its hash would be wrong."""
     place = build(tmp_path / "1", corpus_of({"1": notes("1", 5), "2": notes("2", 5)}))
@@ -237,15 +201,6 @@ def test_a_row_of_another_chat_never_comes_out(tmp_path: Path) -> None:
     connect(place).open_table("vectors").update(where="chunk_id = '1/3'", values={"chat": 2})
     with pytest.raises(ReleaseRefused, match="does not fit its chat"):
         LanceIndex(place, DIMENSIONS).chat("2")
-
-
-def test_another_layout_and_other_dimensions_are_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    place = build(tmp_path / "1", corpus_of(SAID))
-    with pytest.raises(ReleaseRefused, match="not of 384 dimensions"):
-        LanceIndex(place, 384)
-    monkeypatch.setattr(lance_index, "LAYOUT", 2)
-    with pytest.raises(ReleaseRefused, match="has layout 1, this program knows 2"):
-        LanceIndex(place, DIMENSIONS)
 
 
 # ----------------------------------------------------------------------------------------------------------------- by day
@@ -270,25 +225,3 @@ def test_a_reader_has_links_or_copies(tmp_path: Path, monkeypatch: pytest.Monkey
         found.close()
         assert not view.exists()
         verify(release)
-
-
-def test_nothing_is_printed(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    index = LanceIndex(build(tmp_path / "2", corpus_of(MORE), build(tmp_path / "1", corpus_of(SAID))), DIMENSIONS)
-    index.nearest(vector_of("a"), "1", 3)
-    index.chat("1")
-    assert capfd.readouterr() == ("", "")
-
-
-def test_a_chat_over_many_blocks_and_nights_is_read_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (lancedb, lance_index):
-        monkeypatch.setattr(module, "BLOCK_ROWS", 16)
-    first = build(tmp_path / "1", corpus_of({"1": notes("1", 100), "2": notes("2", 100)}))
-    said = {"1": notes("1", 150), "2": notes("2", 130)}
-    index = LanceIndex(build(tmp_path / "2", corpus_of(said), first), DIMENSIONS)
-    for name, chunks in said.items():
-        chat = index.chat(name)
-        assert chat is not None
-        assert sorted(chat.ids) == sorted(chunks)
-        asked: Vectors = vector_of("a question")
-        exact = np.array([vector_of(text) @ asked for text in chunks.values()])
-        np.testing.assert_allclose(chat.compare(asked, tuple(chunks)), exact, atol=2e-3)

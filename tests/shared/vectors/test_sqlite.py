@@ -15,14 +15,13 @@ from shared.errors import ReleaseRefused
 from shared.release.manifest import VECTORS, read_manifest, seal
 from shared.vectors import searching
 from shared.vectors.base import Corpus
-from shared.vectors.sqlite.chats import ROW_BYTES, ChatVectors
+from shared.vectors.sqlite.chats import ROW_BYTES
 from shared.vectors.sqlite.files import BLOCK_ROWS, VectorFile
 from shared.vectors.sqlite.index import SqliteBuilder
 from tests.support.night.index_world import (
     DIMENSIONS,
     MadeUp,
     corpus_of,
-    ids,
     make_release,
     notes,
     opened,
@@ -41,20 +40,6 @@ def file(tmp_path: Path) -> Iterator[VectorFile]:
     SqliteBuilder(1).build(tmp_path / VECTORS, Corpus(chats))
     with closing(VectorFile(tmp_path / VECTORS, DIMENSIONS, 3 * 100 * (DIMENSIONS * 4 + ROW_BYTES))) as made:
         yield made
-
-
-def test_the_chats_asked_last_stay_in_memory_and_no_more(file: VectorFile, tmp_path: Path) -> None:
-    first = file.chat("0")
-    for chat in ("1", "2", "0", "3"):
-        file.chat(chat)
-    assert set(file.kept._kept) == {"2", "0", "3"}
-    assert file.chat("0") is first
-    file.chat("4")
-    assert set(file.kept._kept) == {"0", "3", "4"}, "the one asked longest ago makes room"
-    with closing(VectorFile(tmp_path / VECTORS, DIMENSIONS, 10)) as small:
-        small.chat("0")
-        assert small.chat("5") is small.chat("5"), "the newest one stays, however large"
-        assert set(small.kept._kept) == {"5"}
 
 
 def test_a_chat_over_many_blocks_is_read_in_order(tmp_path: Path) -> None:
@@ -80,13 +65,6 @@ def test_a_part_that_repeats_what_no_part_has_gives_no_answer(tmp_path: Path) ->
         pytest.raises(ReleaseRefused, match="repeats a vector that it does not have"),
     ):
         file.chat("1")
-
-
-def test_equal_scores_come_in_the_order_of_the_rows() -> None:
-    chat = ChatVectors(list("abcdef"), np.array([[1, 0], [0, 1], [1, 0], [1, 0], [0, 1], [1, 0]], np.float32), {})
-    assert [ids(chat.nearest(np.array([1, 0], np.float32), k)) for k in (2, 4, 5, 6, 99)] == [
-        ["a", "c"], ["a", "c", "d", "f"], ["a", "c", "d", "f", "b"], ["a", "c", "d", "f", "b", "e"], ["a", "c", "d", "f", "b", "e"],
-    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(

@@ -13,15 +13,13 @@ from dispatcher.health.doctor import CHECKS, carry_out
 from dispatcher.health.findings import Setup
 from dispatcher.health.status import read_status
 from dispatcher.queue.tasks import TaskQueue
-from nightly.lifecycle import MOST_AHEAD, new_run
 from nightly.night.lease import Lease, only_night
 from shared.errors import NightRunning, PublishFailed, RedisUnavailable
 from shared.system.command import translate
-from shared.turns.records import Task
 from shared.wire import keys
 from shared.wire.client import open_redis
 from shared.wire.key_table import all_keys
-from shared.wire.values import count_of, living, run_of, shown
+from shared.wire.values import count_of, living, shown
 from tests.support.world import World
 
 WORKER = "fake"
@@ -51,13 +49,6 @@ def sentence(error: Exception) -> str:
     ours = translate(error)
     assert ours is not None, repr(error)
     return str(ours)
-
-
-@pytest.mark.parametrize(
-    ("raw", "run"), [(None, 0), (b"0", 0), (b"17", 17), (b"abc", None), (b"-1", None), (b"1" * 10, None), (b"\xd9\xa1", None)]
-)  # fmt: skip
-def test_a_run_is_digits_and_no_more_than_a_manifest_takes(raw: bytes | None, run: int | None) -> None:
-    assert run_of(raw) == run
 
 
 def test_what_is_shown_of_a_name_moves_no_cursor_and_ends() -> None:
@@ -97,15 +88,6 @@ def test_a_counter_that_counts_no_nights_is_named_and_leaves_nothing_behind(ligh
     light.redis.delete(keys.NIGHT_RUN)
     assert light.night()[-1]["run"] == 2
     assert light.night()[-1]["run"] == 3
-
-
-def test_no_counter_brings_the_runs_near_their_end(light: World) -> None:
-    """A run is for ever: one of 999,999,999 would be the last."""
-    light.redis.set(keys.NIGHT_RUN, 999_999_997)
-    assert [light.night()[-1]["run"] for _ in range(2)] == [1, 2]
-    settings = light.settings()
-    assert new_run(settings, 3 + MOST_AHEAD, None, 0) == 3 + MOST_AHEAD
-    assert new_run(settings, 4 + MOST_AHEAD, None, 0) == 3
 
 
 @pytest.mark.parametrize("owner", [b"", b"\x1b[2J\xff " * 100])
@@ -168,17 +150,6 @@ def test_the_key_is_named_also_where_a_script_stumbles(light: World) -> None:
         assert "hcli:mem:workers" in told
     finally:
         light.redis.acl_deluser("few")
-
-
-def test_deaths_that_are_no_count_are_none(light: World) -> None:
-    async def begin(value: str) -> int:
-        light.redis.set(keys.attempts("t1"), value)
-        async with connect_dispatcher(light.settings()) as client:
-            queue = TaskQueue(client, 1000, lambda task_id, raw: True)
-            begun = await queue.begin(Task.parse(light.enqueue("t1", "hello")), "", 60, [])
-            return begun.deaths
-
-    assert [asyncio.run(begin(value)) for value in ("2", "1e999", "nan", "0.5", "-3", "1e15", "abc")] == [2, *[0] * 6]
 
 
 def test_a_lease_in_the_way_takes_no_token_for_good(light: World) -> None:

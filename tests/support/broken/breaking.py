@@ -15,7 +15,7 @@ from typing import Any, cast
 
 from tests.servers.ollama_api import OllamaApi
 from tests.support.broken.installation import Installation
-from tests.support.machine import free_port, script, wait_for
+from tests.support.machine import script, wait_for
 from tests.support.world import BINARIES
 
 Break = Callable[[Installation], AbstractContextManager[object] | None]
@@ -119,16 +119,6 @@ def stale(host: Installation) -> None:
     host.redis.set("hcli:mem:night:last", json.dumps(last | {"finished_at": time.time() - 40 * HOUR}))
 
 
-def stale_without_store(host: Installation) -> None:
-    host.environment["DAY_STORE_URL"] = "none"
-    stale(host)
-
-
-def failed_night(host: Installation) -> None:
-    """A real one: Ollama is not there."""
-    host.says("hmem-night", "run", EMBEDDER="ollama", OLLAMA_URL=f"http://127.0.0.1:{free_port()}")
-
-
 def dead_letter(host: Installation) -> None:
     """A real one: a task that cannot be read."""
     host.redis.rpush("hcli:tasks", '{"task_id": "broken", "message": 7}')
@@ -228,10 +218,6 @@ def other_embedder(host: Installation) -> Iterator[None]:
         host.command("hmem-night", "run")
         api.models["all-minilm:latest"] = "0" * 64
         yield
-
-
-def clock_ahead(host: Installation) -> None:
-    host.ahead = 600.0
 
 
 def no_chats(host: Installation) -> AbstractContextManager[None]:

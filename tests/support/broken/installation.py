@@ -9,7 +9,6 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -27,10 +26,6 @@ AS_EVERYBODY = ["setpriv", f"--bounding-set={_OVERRIDE}", f"--inh-caps={_OVERRID
 CHAT, QUESTION, ANSWER = "9912", "What is the boiler code?", "The boiler code is 4711."
 #: Seconds that a question waits for its answer.
 PATIENCE = 300.0
-#: `hmem` in a process whose clock is ahead: a test may not turn this host's.
-_AHEAD = (
-    "import time; real = time.time; time.time = lambda: real() + {ahead}; from dispatcher.cli.main import main; main()"
-)
 PACKAGES = ("dispatcher", "nightly", "shared")
 
 
@@ -44,13 +39,11 @@ class Said:
 
 @dataclass
 class Installation(World):
-    """`server`: its redis-server. Commands and dispatcher have no right over files that their user has not. `ahead`: seconds that the clock of the
-    commands is."""
+    """`server`: its redis-server. Commands and dispatcher have no right over files that their user has not."""
 
     server: subprocess.Popen[bytes] | None = None
     running: subprocess.Popen[bytes] | forked.ForkedProcess | None = None
     processes: list[subprocess.Popen[bytes] | forked.ForkedProcess] = field(default_factory=list)
-    ahead: float = 0.0
 
     @property
     def state_dir(self) -> Path:
@@ -63,9 +56,8 @@ class Installation(World):
     def says(self, *command: str, **more: str) -> Said:
         """Run hmem or hmem-night to its end."""
         variables = self.variables(**more)
-        if self.ahead or any(name in variables for name in forked.OWN_PROCESS):
-            ahead = [sys.executable, "-c", _AHEAD.format(ahead=self.ahead)]
-            words = [*AS_EVERYBODY, *(ahead if self.ahead else [str(BINARIES / command[0])]), *command[1:]]
+        if any(name in variables for name in forked.OWN_PROCESS):
+            words = [*AS_EVERYBODY, str(BINARIES / command[0]), *command[1:]]
             done = subprocess.run(words, env=variables, capture_output=True, text=True, timeout=600, check=False)
         else:
             done = forked.run(list(command), 600, variables, everybody=True)

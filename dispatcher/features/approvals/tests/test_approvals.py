@@ -46,17 +46,6 @@ def test_an_allowed_tool_runs_and_the_decision_is_recorded(here: Asking) -> None
     assert "Bash allowed by Ada" in here.stage.world.command("hmem", "approvals").stdout
 
 
-def test_a_question_whose_message_is_not_known_is_asked_once(here: Asking) -> None:
-    chat = 9929
-    here.api.fail("sendMessage", 200, chat=chat, times=99, reply=lambda _: b'{"ok": true}')
-    here.asked(chat, "touch made.txt")
-    assert here.press(chat, "Allow") == "Your answer counts."
-    here.told(chat, "completed with no output")
-    here.api.heal()
-    assert sum(text.startswith("Claude wants to use") for text in here.api.texts(chat)) == 1
-    assert not [one for one in here.api.called("editMessageText", chat) if one.params["message_id"] == "0"]
-
-
 def test_a_denied_tool_does_not_run_and_claude_is_told(here: Asking) -> None:
     chat = 9931
     question = here.asked(chat, "touch made.txt")

@@ -9,12 +9,9 @@ from pathlib import Path
 
 import pytest
 from redis import Redis
-from redis.asyncio import Redis as AsyncRedis
 
 from dispatcher.features.digest import part
 from dispatcher.features.digest.alarms import send_alarms
-from dispatcher.features.digest.checks import errors_since
-from dispatcher.features.digest.part import note_outcome
 from dispatcher.features.digest.tests.looking import (
     DAY,
     HOUR,
@@ -34,7 +31,6 @@ from dispatcher.features.digest.tests.looking import (
 )
 from dispatcher.memory.day.memory import DayMemory
 from shared.config.settings import Settings
-from shared.wire.client import open_async_redis
 from tests.support.machine import free_port, wait_for
 from tests.support.world import World
 
@@ -84,26 +80,6 @@ def test_a_night_that_did_not_come_is_told_then_daily_then_its_end(settings: Set
     assert look(settings, client, NINE + DAY + HOUR + MINUTE) == [], "what is well for a minute may come back"
     assert look(settings, client, NINE + DAY + 2 * HOUR) == ["Well again: night 8 ended well at 2026-11-22 10:00."]
     assert look(settings, client, NINE + DAY + 3 * HOUR) == []
-
-
-def test_on_a_fresh_installation_a_night_that_was_not_due_is_no_alarm(settings: Settings, client: Redis) -> None:
-    client.delete("hcli:mem:night:last")
-    first_run = at("2026-11-20T15:00")
-    assert look(settings, client, NINE, first_run=first_run) == []
-    (said,) = look(settings, client, NINE + DAY, first_run=first_run)
-    assert "none has succeeded since the dispatcher first ran here (2026-11-20 15:00)" in said
-
-
-@pytest.mark.parametrize(("now", "ended"), [
-    ("2026-10-25T09:00", "2026-10-24T09:30"),  # the day of 25 hours
-    ("2026-03-29T09:00", "2026-03-28T09:30"),  # the day of 23 hours
-    ("2026-11-21T00:10", "2026-11-19T23:30"),
-])  # fmt: skip
-def test_a_night_since_the_limit_is_in_time_on_any_day(settings: Settings, client: Redis, now: str, ended: str) -> None:
-    good_night(client, at(ended))
-    assert look(settings, client, at(now)) == []
-    good_night(client, at(ended) - 40 * HOUR)
-    assert len(look(settings, client, at(now))) == 1
 
 
 def test_a_failed_night_is_told_with_its_reason(settings: Settings, client: Redis) -> None:
@@ -178,38 +154,6 @@ def test_claude_that_only_gives_errors(settings: Settings, client: Redis) -> Non
     client.delete("hcli:mem:claude")
     look(settings, client, NINE + MINUTE)
     assert look(settings, client, NINE + HOUR) == ["Well again: Claude answers, as far as messages have shown."]
-
-
-@pytest.mark.parametrize("values", [[None, None], [b"1", None], [b"x", b"9e9"], [b"nan", b"9e9"], [b"5", b"6"]])
-def test_one_error_and_no_answer_at_all_are_no_alarm(values: list[bytes | None]) -> None:
-    assert errors_since(values) is None
-
-
-def test_errors_are_counted_by_all_dispatchers_together_and_an_answer_ends_them(redis: Redis, redis_url: str) -> None:
-    async def noted(*outcomes: bool) -> None:
-        for failed in outcomes:
-            for one in (open_async_redis(redis_url), open_async_redis(redis_url)):
-                await note_outcome(one, failed=failed)
-                await one.aclose()
-
-    asyncio.run(noted(True))
-    first = redis.hget("hcli:mem:claude", "first")
-    asyncio.run(noted(True))
-    assert redis.hget("hcli:mem:claude", "first") == first
-    assert float(redis.hget("hcli:mem:claude", "last") or 0) > float(first or 0)
-    asyncio.run(noted(False))
-    assert not redis.exists("hcli:mem:claude")
-
-
-def test_a_redis_that_is_away_does_not_hold_up_an_answer(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(part, "NOTE_SECONDS", 0.2)
-
-    async def noted() -> None:
-        away: AsyncRedis = open_async_redis(f"redis://127.0.0.1:{free_port()}/0")
-        await note_outcome(away, failed=True)
-        await away.aclose()
-
-    asyncio.run(noted())
 
 
 def test_several_dispatchers_and_restarts_send_an_alarm_once(settings: Settings, client: Redis) -> None:

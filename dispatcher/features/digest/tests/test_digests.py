@@ -6,8 +6,7 @@ import json
 import time
 from collections.abc import Iterator
 from contextlib import closing, nullcontext
-from datetime import UTC, date, datetime
-from typing import Any
+from datetime import date
 
 import pytest
 from redis import Redis
@@ -18,7 +17,6 @@ from dispatcher.features.digest.outgoing import Outgoing
 from dispatcher.features.digest.sending import send_digests
 from dispatcher.features.digest.tests.looking import DAY, HOUR, MINUTE, at, outbox
 from dispatcher.memory.day.memory import DayMemory
-from dispatcher.memory.day.open_memory import open_memory
 from dispatcher.memory.store.memories import MemoryType
 from dispatcher.memory.store.turns import StoredTurn
 from shared.turns.records import Tombstone, Turn
@@ -102,29 +100,6 @@ def test_goals_that_are_due_and_what_is_remembered_since_yesterdays_digest(day: 
     assert lines_of(text, YESTERDAY) == []
 
 
-def test_after_a_day_without_a_digest_nothing_is_left_out(day: DayMemory) -> None:
-    day.remembering.add(CHAT, MemoryType.FACT, "the dog is called Rex", now=EIGHT - 60 * HOUR)
-    day.remembering.add(CHAT, MemoryType.FACT, "Ann lives in Lisbon", now=EIGHT - 20 * HOUR)
-    days = {None: 1, date(2026, 11, 20): 1, date(2026, 11, 18): 2, date(2026, 11, 22): 1, date(2020, 1, 1): 2}
-    for last, new in days.items():
-        text = digest_text(day, None, CHAT, TODAY, EIGHT, last)
-        assert len(lines_of(text, "New in my memory:")) == new, last
-
-
-def test_many_new_memories_are_counted(day: DayMemory) -> None:
-    words = "apples pears plums cherries quinces figs dates grapes melons lemons limes oranges".split()
-    for number, word in enumerate(words):
-        text = f"cousin {number} sells {word} in {word.title()}ville"
-        day.remembering.add(CHAT, MemoryType.FACT, text, now=EIGHT - HOUR)
-    assert lines_of(text_of(day), "New in my memory:")[-1] == "• and 2 more"
-
-
-def test_a_chat_with_nothing_to_say_gets_nothing(day: DayMemory) -> None:
-    assert text_of(day) is None
-    say(day, ("22:10", "user", "ok"))
-    assert text_of(day) is None
-
-
 def test_nothing_forgotten_is_in_it(day: DayMemory) -> None:
     say(day, *CHATTER)
     assert "Lisbon" in (text_of(day) or "")
@@ -133,13 +108,6 @@ def test_nothing_forgotten_is_in_it(day: DayMemory) -> None:
     assert "Bauer" in (text_of(day) or "")
     day.forgotten.add(Tombstone("f2", CHAT, EIGHT))
     assert text_of(day) is None
-
-
-def test_it_speaks_the_language_of_the_chat(day: DayMemory) -> None:
-    say(day, ("10:00", "user", "Der Klempner kommt am Donnerstag um zehn Uhr und braucht den Schlüssel vom Keller."))
-    text = text_of(day) or ""
-    assert text.startswith("Gestern, Freitag, 20. November 2026:\n• 10:00 Ada: Der Klempner")
-    assert "/digest off" in text
 
 
 # ------------------------------------------------------------------------------------------------------------- a model
@@ -198,20 +166,6 @@ def test_each_chat_that_wants_one_gets_it_once_a_day(day: DayMemory, redis: Redi
     assert send(day, redis, EIGHT + DAY) == 0, "nothing was said on that day"
 
 
-def test_one_that_is_switched_off_is_not_sent(day: DayMemory, redis: Redis, monkeypatch: pytest.MonkeyPatch) -> None:
-    say(day, *CHATTER)
-    redis.hset("hcli:mem:digests", CHAT, "2026-11-20")
-
-    def off(*arguments: object) -> str:
-        redis.hdel("hcli:mem:digests", CHAT)
-        return "text"
-
-    monkeypatch.setattr(digest, "digest_text", off)
-    assert send(day, redis, EIGHT) == 0
-    assert outbox(redis) == []
-    assert not redis.exists("hcli:mem:digests")
-
-
 def test_a_forgetting_meanwhile_makes_it_anew(day: DayMemory, redis: Redis, monkeypatch: pytest.MonkeyPatch) -> None:
     say(day, *CHATTER)
     redis.hset("hcli:mem:digests", CHAT, "2026-11-20")
@@ -225,33 +179,6 @@ def test_a_forgetting_meanwhile_makes_it_anew(day: DayMemory, redis: Redis, monk
     monkeypatch.setattr(digest, "digest_text", slow)
     assert [send(day, redis, EIGHT + minute * MINUTE) for minute in range(2)] == [0, 1]
     assert "Lisbon" not in outbox(redis)[0]["text"]
-
-
-def test_a_digest_that_fails_holds_up_no_other(day: DayMemory, redis: Redis, monkeypatch: pytest.MonkeyPatch) -> None:
-    real = digest.digest_text
-
-    def odd(day: DayMemory, release: None, chat: str, *when: Any) -> str | None:
-        if chat == "77":
-            raise ZeroDivisionError
-        return real(day, release, chat, *when)
-
-    monkeypatch.setattr(digest, "digest_text", odd)
-    say(day, *CHATTER)
-    for chat in ("77", CHAT):
-        redis.hset("hcli:mem:digests", chat, "2026-11-20")
-    assert send(day, redis, EIGHT) == 1
-    assert send(day, redis, EIGHT + MINUTE) == 0
-
-
-def test_turns_that_only_the_release_has_are_in_it(light: World) -> None:
-    now = time.time()
-    settings = light.settings(report_at="00:00")
-    today = datetime.fromtimestamp(now, UTC).date()
-    light.say("t1", CHATTER[0][2], timestamp=now - DAY, name="Ada")
-    light.night()
-    with open_memory(settings) as memory:
-        text = digest_text(memory.day, memory.release(), CHAT, today, now)
-    assert "Ada: The plumber comes on Thursday at 10" in (text or "")
 
 
 @pytest.mark.slow

@@ -8,7 +8,7 @@ import pytest
 from redis import Redis
 
 from dispatcher.features.digest import heartbeat
-from dispatcher.features.digest.heartbeat import address, beat
+from dispatcher.features.digest.heartbeat import beat
 from dispatcher.features.digest.outgoing import Outgoing
 from dispatcher.features.digest.tests.looking import DAY, HOUR, MINUTE, at, failed_night, good_night
 from dispatcher.health.nights import NIGHT_KEYS, read_nights
@@ -60,20 +60,6 @@ def test_a_call_that_fails_is_repeated_by_the_next_look(redis: Redis, service: H
     assert len(service.asked) == 3
 
 
-def test_a_hanging_service_is_left(redis: Redis, service: HeartbeatServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert heartbeat.ANSWER_SECONDS == 10.0
-    monkeypatch.setattr(heartbeat, "ANSWER_SECONDS", 0.1)
-    service.seconds = 1.0
-    assert heartbeat.call(service.url) == "timed out" or heartbeat.call(service.url) == "TimeoutError"
-
-
-def test_a_night_of_days_ago_is_no_sign_of_life(redis: Redis, service: HeartbeatServer) -> None:
-    good_night(redis, NOW - 2 * DAY)
-    look(redis, service.url, NOW)
-    look(redis, service.url, NOW + MINUTE)
-    assert service.asked == []
-
-
 def test_while_one_dispatcher_calls_no_other_does(redis: Redis, service: HeartbeatServer) -> None:
     good_night(redis, NOW)
     assert Outgoing(redis).my_turn("heartbeat", NOW, heartbeat.TURN_SECONDS)
@@ -81,18 +67,6 @@ def test_while_one_dispatcher_calls_no_other_does(redis: Redis, service: Heartbe
     assert service.asked == []
     look(redis, service.url, NOW + MINUTE)
     assert service.asked == ["/"], "that one died"
-
-
-@pytest.mark.parametrize(("url", "well", "failed"), [
-    ("https://hc-ping.com/a-b", "https://hc-ping.com/a-b", "https://hc-ping.com/a-b/fail"),
-    ("https://hc-ping.com/key/slug?create=1", "https://hc-ping.com/key/slug?create=1", "https://hc-ping.com/key/slug/fail?create=1"),
-    ("http://kuma:3001/api/push/abc", "http://kuma:3001/api/push/abc?status=up&msg=OK&ping=",
-     "http://kuma:3001/api/push/abc?status=down&msg=the+night+failed&ping="),
-    ("http://kuma:3001/api/push/abc?status=up&msg=OK&ping=", "http://kuma:3001/api/push/abc?status=up&msg=OK&ping=",
-     "http://kuma:3001/api/push/abc?status=down&msg=the+night+failed&ping="),
-])  # fmt: skip
-def test_each_service_is_called_in_its_own_way(url: str, well: str, failed: str) -> None:
-    assert (address(url, well=True), address(url, well=False)) == (well, failed)
 
 
 def test_why_a_call_failed_never_names_the_address(redis: Redis, capsys: pytest.CaptureFixture[str]) -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from redis import Redis
 
 from dispatcher.features.digest.part import send_report
-from dispatcher.features.digest.report import Morning, report_text, sparkline
+from dispatcher.features.digest.report import Morning, report_text
 from dispatcher.features.digest.tests.looking import (
     BERLIN,
     DAY,
@@ -73,11 +73,6 @@ def test_the_report_of_a_morning_that_needs_the_owner(settings: Settings, redis:
     assert needs.count("•") == 1, "this test's Redis writes nothing to disk"
 
 
-def test_a_night_that_failed_has_no_bar() -> None:
-    assert sparkline([1.0, None, 8.0, 0.0]) == "▂ █▁"
-    assert (sparkline([]), sparkline([0.0, None])) == ("", "▁ ")
-
-
 def test_what_needs_the_owner(settings: Settings, redis: Redis, light: World) -> None:
     good_night(redis, at("2026-11-21T03:04"), run=42)
     failed_night(redis, at("2026-11-21T05:00"), run=43)
@@ -123,28 +118,6 @@ def test_once_a_day_where_clocks_change(
     assert len(said) == 3
 
 
-def test_a_clock_that_lags_behind_at_midnight_sends_no_second_one(settings: Settings, redis: Redis) -> None:
-    midnight = settings.changed(report_at="00:00")
-    assert len(sent(midnight, redis, at("2026-11-21T00:00"))) == 1
-    assert sent(midnight, redis, at("2026-11-20T23:59")) == []
-    redis.hset("hcli:mem:morning", "report", "2042-01-01")
-    assert len(sent(midnight, redis, at("2026-11-21T12:00"))) == 1, "a clock that was years ahead silences nothing"
-
-
-def test_several_nights_since_the_last_report_count_together(settings: Settings, redis: Redis) -> None:
-    redis.hset("hcli:mem:morning", "report-run", "40")
-    set_report(redis, *(night(run, EIGHT - (43 - run) * HOUR, chats=run) for run in (40, 41, 42)))
-    (text,) = sent(settings, redis, EIGHT)
-    assert "run 42 ended well at 2026-11-21 07:00: 256 messages remembered." in text
-
-
-def test_without_figures_and_before_the_first_night_it_still_speaks(settings: Settings, redis: Redis) -> None:
-    assert "Night: none has ended well yet." in sent(settings, redis, EIGHT)[0]
-    good_night(redis, EIGHT + HOUR)
-    (text,) = sent(settings, redis, EIGHT + DAY)
-    assert "Night: run 7 ended well at 2026-11-21 09:00; it left no figures." in text
-
-
 _JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
@@ -160,24 +133,3 @@ def test_whatever_the_night_wrote_there_is_a_report(odd: dict[str, object], run:
     )
     text = report_text(Morning(EIGHT, BERLIN, read_records(raw.encode())))
     assert text.startswith(("Good morning.", "All well, "))
-
-
-def test_what_cannot_be_read_is_no_night() -> None:
-    for raw in (None, b"", b"{", b"[]", b"null", b'{"nights": 5}', b'{"nights": [[], null, {}]}', b"\xed\xa0\x80"):
-        assert read_records(raw) == [], raw
-
-
-def test_figures_of_an_older_night_do_not_pass_for_the_last_ones(settings: Settings, redis: Redis) -> None:
-    set_report(redis, night(42, at("2026-11-20T03:04")))
-    good_night(redis, at("2026-11-21T03:04"), run=43)
-    (text,) = sent(settings, redis, EIGHT)
-    assert "run 43 ended well" in text
-    assert "it left no figures" in text
-    assert "97 of 100" not in text
-    assert "The report of night 43 was not written; its log says why." in text
-
-
-def test_an_installation_of_today_reports_tomorrow(settings: Settings, redis: Redis) -> None:
-    noon = EIGHT + 4 * 3600
-    assert not send_report(host_at(settings, redis, noon, first_run=noon - 60))
-    assert send_report(host_at(settings, redis, EIGHT + 86_400, first_run=noon - 60))

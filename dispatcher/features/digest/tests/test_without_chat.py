@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import json
-import os
 import time
 from contextlib import nullcontext
 
 from structlog.testing import capture_logs
 
-from dispatcher.features.digest.checks import FIRST_RUN, first_run
-from dispatcher.features.digest.part import note_first_run
+from dispatcher.features.digest.checks import FIRST_RUN
 from dispatcher.features.digest.tests.looking import HOUR, failed_night, good_night, part_of
 from dispatcher.memory.day.memory import DayMemory
 from shared.release.retention import write_pin
-from tests.support.day.health import looks
 from tests.support.world import World
 
 
@@ -56,20 +53,6 @@ def test_without_a_chat_to_tell_each_alarm_is_a_line_of_the_log_once_a_day(light
     assert light.redis.llen("hcli:mem:outbox:main") == 0
 
 
-def test_the_first_start_counts_also_for_later_dispatchers(light: World) -> None:
-    state = light.root / "state"
-    assert first_run(state) is None
-    note_first_run(state)
-    assert first_run(state)
-    mark = state / FIRST_RUN
-    mark.write_text("5.0")
-    note_first_run(state)
-    assert first_run(state) == 5.0
-    mark.write_text("not a number")
-    os.utime(mark, (7.0, 7.0))
-    assert first_run(state) == 7.0, "a damaged mark still has its age"
-
-
 # ---------------------------------------------------------------------------------------------------- status and doctor
 
 
@@ -91,10 +74,3 @@ def test_status_shows_pin_and_failure(light: World) -> None:
     assert "hmem release rollback --unpin" in done.stderr
     good_night(light.redis, time.time() - HOUR)
     assert "last failure" not in light.status(check=False).stdout
-
-
-def test_the_owners_chat_is_one_that_the_bot_serves(light: World) -> None:
-    light.environment |= {"TELEGRAM_BOT_TOKEN": "1:a", "ALLOWED_CHATS": "5151", "REPORT_CHAT": "6161"}
-    assert "is none that the bot answers" in looks(light, "report chat").sentence
-    light.environment["REPORT_CHAT"] = "5151"
-    assert looks(light, "report chat").state == "ok"

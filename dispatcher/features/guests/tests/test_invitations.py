@@ -12,7 +12,7 @@ import pytest
 
 from dispatcher.bots.telegram.incoming.presses import Presses
 from dispatcher.features.guests import keys as own
-from dispatcher.features.guests.invitations import MOST_TRIES, NOT_VALID, WELCOME, code_in, hashed, seconds_of
+from dispatcher.features.guests.invitations import MOST_TRIES, NOT_VALID, WELCOME, hashed, seconds_of
 from dispatcher.queue.chat.access import ACCESS, ChatAccess
 from shared.turns.signed.results import Button
 from shared.wire import keys
@@ -183,16 +183,6 @@ def test_an_owner_allows_a_group_from_the_group(stage: Stage) -> None:
     silent(stage, ELSEWHERE, "/help", OWNER)
 
 
-def test_a_long_list_has_pages(stage: Stage) -> None:
-    for number in range(20):
-        stage.redis.hset(own.GUESTS, str(70_000 + number), f'{{"name": "P{number}", "since": {number}, "by": "1"}}')
-    first = say(stage, CHAT, "/guests", "Page 1 of")
-    assert labels(first)[-1] == "More ›"
-    assert "Page 2 of" in press(stage, CHAT, "More ›", "Page 2 of").text
-    for number in range(20):
-        stage.redis.hdel(own.GUESTS, str(70_000 + number))
-
-
 def test_what_others_wrote_under_the_key_allows_nobody(stage: Stage, stranger: int) -> None:
     for raw in (b"", b"[]", b"{}", b'{"since": "x"}', b'{"since": null}', b"\xff"):
         stage.redis.hset(own.GUESTS, str(stranger), raw)
@@ -216,11 +206,3 @@ def test_how_long_a_code_works() -> None:
     known = {"": 86_400, "7d": 604_800, "12H": 43_200, "30 m": 1_800}
     assert {text: seconds_of(text) for text in known} == known
     assert [seconds_of(text) for text in ("31d", "0d", "soon", "1w", "-1d")] == [None] * 5
-
-
-def test_what_is_a_code() -> None:
-    code = "A1b2C3d4-_E5f6G7h8I9j0K1"
-    assert code_in("start", code) == code_in("", code) == code
-    assert code_in("start", "x") == "x", "whatever follows /start is a try"
-    for name, text in (("start", ""), ("", "hello there"), ("help", code), ("", code + "x")):
-        assert code_in(name, text) is None

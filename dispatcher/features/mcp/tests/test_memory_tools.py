@@ -136,17 +136,6 @@ def test_claude_asks_the_memory_of_this_chat_and_no_other(talked: World) -> None
 
 
 @pytest.mark.slow
-def test_without_strictness_the_servers_of_others_do_start(talked: World) -> None:
-    """The test above would see them."""
-    servers_of_others(talked)
-    with with_memory(talked, "9912") as all_arguments:
-        arguments = [one for one in all_arguments if one != "--strict-mcp-config"]
-        claude(talked, Model([ToolCall("mcp__memory__memory_facts")]), *arguments)
-    assert (talked.root / "user").exists()
-    assert (talked.root / "project").exists()
-
-
-@pytest.mark.slow
 def test_the_cli_replaces_variables_in_the_file(talked: World) -> None:
     """So a chat id that holds one gets no file (test_memory_server.py)."""
     config = talked.root / "config.json"

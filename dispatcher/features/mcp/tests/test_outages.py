@@ -25,19 +25,6 @@ def test_a_tombstone_file_that_cannot_be_read_ends_recall_and_not_the_server(tal
 
 
 @pytest.mark.slow
-def test_without_redis_the_day_is_told(talked: World) -> None:
-    async def ask(server: Served) -> None:
-        assert "4711" in await server.search("boiler")
-        recent = await server.call("memory_recent")
-        assert not recent.failed
-        assert "Mr Ott" in recent.text
-        assert "Not everything could be searched: no conversation so far: Redis does not answer" in recent.text
-        assert "Vaillant" in (await server.call("memory_facts")).text
-
-    served(talked, ask, redis_url=f"redis://127.0.0.1:{free_port()}/0")
-
-
-@pytest.mark.slow
 def test_without_a_store_the_release_is_told(talked: World) -> None:
     async def ask(server: Served) -> None:
         assert "4711" in await server.search("boiler")

@@ -4,20 +4,14 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from dispatcher.features.mcp.claude_server import (
-    READING,
-)
-from dispatcher.features.mcp.tests.memory_server import MAY, command_of
-from tests.support.machine import wait_for
+from dispatcher.features.mcp.tests.memory_server import command_of
 from tests.support.world import World
 
 
@@ -62,23 +56,6 @@ def begin(process: subprocess.Popen[bytes]) -> None:
 
 
 @pytest.mark.slow
-def test_nothing_is_opened_before_it_is_needed(talked: World) -> None:
-    elsewhere = talked.root / "elsewhere"
-    with by_hand(talked, hmem_state_dir=elsewhere, log_level="debug") as process:
-        begin(process)
-        assert len(asked(process, request(2, "tools/list"))["result"]["tools"]) == len(READING)
-        files = {link.resolve() for link in (Path(f"/proc/{process.pid}/fd")).iterdir() if link.exists()}
-        assert not [path for path in files if path.suffix == ".sqlite"], files
-        assert not elsewhere.exists()
-        call = request(3, "tools/call", name="memory_search", arguments={"query": "boiler"})
-        assert "4711" in json.dumps(asked(process, call)["result"])
-        assert elsewhere.exists()
-        process.send_signal(signal.SIGINT)
-        assert process.wait(timeout=600) == 0
-    assert "Traceback" not in (talked.root / "server.log").read_text()
-
-
-@pytest.mark.slow
 def test_lines_that_are_no_request_are_survived(talked: World) -> None:
     with by_hand(talked) as process:
         begin(process)
@@ -97,22 +74,3 @@ def test_lines_that_are_no_request_are_survived(talked: World) -> None:
                 break
         else:
             pytest.fail("it ended")
-
-
-@pytest.mark.slow
-def test_no_private_view_of_an_index_stays_behind(world: World) -> None:
-    world.environment = {"NIGHT_INDEXES": "chroma"}
-    world.say("t1", "The heron came to the pond this morning.", timestamp=MAY)
-    world.night()
-    views = world.root / "state" / "views"
-    for way in (signal.SIGTERM, None):
-        with by_hand(world) as process:
-            begin(process)
-            call = request(3, "tools/call", name="memory_search", arguments={"query": "heron"})
-            # A busy machine opens the index after the first answer.
-            wait_for(lambda: "no vector search" not in json.dumps(asked(process, call)), "vector search")  # noqa: B023 - called at once
-            assert [path for path in views.iterdir() if path.is_dir()], "there is one while it runs"
-            assert process.stdin
-            process.stdin.close() if way is None else process.send_signal(way)
-            assert process.wait(timeout=600) == 0
-        wait_for(lambda: not [path for path in views.iterdir() if path.is_dir()], "the view to go")

@@ -7,8 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from dispatcher.bots.telegram.incoming.corrected import is_alike
-from shared.turns.records import dumps
 from tests.support.machine import wait_for
 from tests.support.processes.talk import CHAT, OGG, Talk, talking
 
@@ -56,19 +54,6 @@ def test_nobody_corrects_the_recording_of_another(talk: Talk) -> None:
     assert talk.turns()[0]["content"] == "The boiler shows F28."
 
 
-def test_a_task_of_another_program_corrects_no_written_message(talk: Talk) -> None:
-    """The bot names only recordings; whoever else writes to the queue is not believed."""
-    talk.send("I am called Ada")
-    written = talk.turns()[0]
-    before = len(talk.model.requests)
-    task = {"task_id": "x-1", "chat_id": CHAT, "user_id": 7, "message": "I am called Bob"}
-    task["corrects"] = written["task_id"]
-    talk.stage.redis.rpush("hcli:tasks", dumps(task))
-    wait_for(lambda: len(talk.model.requests) > before, "the answer")
-    wait_for(lambda: len(talk.turns()) == 2, "its turn")
-    assert talk.turns()[0]["content"] == "I am called Ada"
-
-
 def test_a_recording_that_is_in_the_archive_is_corrected_from_the_day_store(talk: Talk) -> None:
     talk.send(**talk.stage.api.files.voice(OGG))
     wait_for(lambda: "F28" in talk.search("boiler"), "the day store")
@@ -77,11 +62,3 @@ def test_a_recording_that_is_in_the_archive_is_corrected_from_the_day_store(talk
     reply(talk, talk.stage.api.newest(CHAT), RIGHT)
     assert talk.turns()[0]["content"] == RIGHT
     assert talk.turns()[0]["task_id"] == task_id
-
-
-@pytest.mark.parametrize(("heard", "text", "alike"), [
-    ("The boiler shows F28", "the boiler shows F29", True), ("Buy two eggs", "thanks!", False), ("Buy two eggs", "Buy twelve eggs", True),
-    ("What time is it", "", False), ("", "", True),
-])  # fmt: skip
-def test_alike(heard: str, text: str, alike: bool) -> None:
-    assert is_alike(heard, text) is alike

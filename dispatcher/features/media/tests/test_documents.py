@@ -10,9 +10,8 @@ from typing import Any
 import pytest
 
 from dispatcher.features.media.tests.documents import samples as documents
-from tests.servers.telegram_messages import forwarded_from
 from tests.support.day.telegram_bot import wait_until
-from tests.support.processes.talk import CHAT, Talk, png, talking
+from tests.support.processes.talk import CHAT, Talk, talking
 
 CLAUSES = [
     "This lease is made between Harbour Homes and Noor.",
@@ -95,16 +94,6 @@ def test_a_text_comes_behind_a_fence_and_only_its_beginning_if_it_is_long(talk: 
     assert "Sent by Ada Byron (user id 7) without any words." in talk.words()
 
 
-def test_an_office_file_comes_as_its_text(talk: Talk) -> None:
-    talk.send(None, **talk.stage.api.files.document(documents.xlsx(["room", "rent"], ["attic", 555]), "rents.xlsx"))
-    assert "| attic | 555 |" in talk.words()
-
-
-def test_a_picture_that_is_sent_as_a_file_is_seen(talk: Talk) -> None:
-    talk.send(None, **talk.stage.api.files.document(png(3), "scan.png", "image/png"))
-    assert block(talk, "image")["source"]["media_type"] == "image/png"
-
-
 def test_files_sent_together_are_one_message(talk: Talk) -> None:
     files = [
         talk.stage.api.files.document(CONTRACT, "one.pdf") | {"media_group_id": "d"},
@@ -119,12 +108,6 @@ def test_files_sent_together_are_one_message(talk: Talk) -> None:
     assert blocks[:3] == ["document", "text", "text"]
     assert "Attached as document 2, ahead of these lines: two.md (text, 3 characters)." in talk.words()
     assert "Attached, and not readable for you: file." in talk.words()
-
-
-def test_a_forwarded_document_keeps_whose_it_is(talk: Talk) -> None:
-    talk.send(None, forward_origin=forwarded_from("Bob"), **talk.stage.api.files.document(b"I am vegetarian", "me.txt"))
-    assert "Forwarded by Ada Byron (user id 7) as data, without any words." in talk.words()
-    assert "is not the sender's, but comes from Bob, of" in talk.words()
 
 
 def test_what_is_not_read_is_answered_in_a_sentence_without_claude(talk: Talk) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import time
-from pathlib import Path
 from typing import Any
 
 from shared.wire import keys
@@ -66,14 +65,6 @@ def test_without_room_or_without_the_file_the_turn_says_so_and_is_answered(light
     assert "not kept by day: 2 files of messages" in done.stdout
 
 
-def test_a_list_of_another_type_keeps_no_answer_back(light: World, bot: Bot) -> None:
-    light.redis.set("hcli:mem:kept", "not a list of files")
-    light.start_dispatcher(KEEP_MEDIA="true")
-    task = bot.send("what is this?", 9912, media=arrive(light, PHOTO))
-    assert bot.receive(task)["output"]
-    assert [one["kept"] for one in turn(light, task)["media"]] == [False]
-
-
 def test_a_dispatcher_killed_between_file_and_turn_keeps_both_once(light: World, bot: Bot) -> None:
     dying = light.start_dispatcher(KEEP_MEDIA="true", HMEM_CRASH_AT="answering:media-kept")
     task = bot.send("what is this?", 9912, media=arrive(light, PHOTO))
@@ -89,13 +80,3 @@ def test_a_dispatcher_killed_between_file_and_turn_keeps_both_once(light: World,
     light.dispatchers[-1].stop()
     light.night()
     assert (waiting(light), file_of(light, task, PHOTO).read_bytes()) == ([], PHOTO)
-
-
-def test_media_dir_is_read_too(light: World, bot: Bot) -> None:
-    folder: Path = light.root / "media"
-    folder.mkdir()
-    (folder / sha256(PHOTO)).write_bytes(PHOTO)
-    light.start_dispatcher(KEEP_MEDIA="true", MEDIA_DIR=str(folder))
-    task = bot.send("what is this?", 9912, media=[entry(PHOTO)])
-    bot.receive(task)
-    assert light.redis.get(f"hcli:mem:kept:{task}:{sha256(PHOTO)}") == PHOTO

@@ -64,32 +64,11 @@ def test_what_is_new_or_changed_is_sent_and_nothing_else(directory: Directory) -
     assert directory.names("t2") == ["old.txt"]
 
 
-def test_a_change_of_equal_size_and_time_is_seen(directory: Directory) -> None:
-    path = directory.write("a.txt", b"one")
-    status = path.stat()
-    directory.begin("t1")
-    path.write_bytes(b"two")
-    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
-    assert directory.names("t1") == ["a.txt"]
-
-
 def test_a_task_that_runs_again_is_compared_with_what_was_there_before_it(directory: Directory) -> None:
     directory.begin("t1")
     directory.write("made-before-the-crash.txt")
     directory.begin("t1")
     assert directory.names("t1") == ["made-before-the-crash.txt"]
-
-
-def test_without_a_note_nothing_is_sent(directory: Directory) -> None:
-    directory.write("a.txt")
-    assert directory.made("t1") == Made()
-    directory.begin("t1")
-    directory.write("b.txt")
-    assert directory.made("t2") == Made()
-    note = directory.path.parent.parent / "made-files" / safe_name(CHAT)
-    note.write_bytes(b'{"task": "t1", "files": []}')
-    assert directory.made("t1") == Made()
-    assert b"a.txt" not in note.read_bytes()
 
 
 def test_only_plain_files_are_read(directory: Directory, light: World, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -140,15 +119,6 @@ def test_the_limits_are_told(light: World, monkeypatch: pytest.MonkeyPatch) -> N
     made = directory.made("t1")
     assert [one.name for one in made.files] == ["0.bin"]
     assert made.notes == ["1.bin is not sent: it is larger than what is left of the 0.001 MB that an answer may have."]
-
-
-def test_no_more_than_ten_are_sent(directory: Directory) -> None:
-    directory.begin("t1")
-    for number in range(12):
-        directory.write(f"{number:02}.txt")
-    made = directory.made("t1")
-    assert len(made.files) == 10
-    assert made.notes == ["More files were made than the 10 that an answer may have; the others are not sent."]
 
 
 @pytest.mark.parametrize(("name", "shown"), [

@@ -5,12 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from shared.wire import keys
-from tests.support.day.telegram_bot import wait_until
 from tests.support.machine import wait_for
 from tests.support.processes.talk import CHAT, OGG, Talk, png, sha, talking
 
@@ -36,17 +33,6 @@ def test_a_picture_reaches_the_model_byte_for_byte_and_is_remembered_by_what_it_
     assert "[picture: A red bicycle (leaning) on a wall] what do you think?" in talk.search("bicycle")
 
 
-def test_a_picture_without_words_and_without_a_tag(talk: Talk) -> None:
-    picture = png(2)
-    talk.send(**talk.stage.api.files.photo(picture))
-    assert talk.pictures() == [sha(picture)]
-    assert "(picture)" not in talk.words()
-    assert "Sent by Ada Byron (user id 7) without any words." in talk.words()
-    assert talk.turns()[0]["content"] == ""
-    history: Any = talk.stage.redis.lrange(f"hcli:session_history:{CHAT}", 0, 0)
-    assert json.loads(history[0])["content"] == "[picture]"
-
-
 def test_an_album_is_seen_together_in_its_order(talk: Talk) -> None:
     pictures = [png(number) for number in range(10)]
     files = [talk.stage.api.files.photo(one) | {"media_group_id": "a"} for one in pictures]
@@ -69,14 +55,6 @@ def test_what_is_no_picture_is_refused_and_not_sent(talk: Talk, content: bytes) 
     (turn,) = talk.turns()
     assert turn["content"] == "what is this?"
     assert turn["media"][0]["kind"] == "photo"
-
-
-def test_of_an_album_the_readable_pictures_are_answered(talk: Talk) -> None:
-    files = [talk.stage.api.files.photo(one) | {"media_group_id": "b"} for one in (png(1), b"broken", png(2))]
-    talk.stage.api.album(CHAT, files)
-    assert talk.answered(0).startswith("This is no picture that I can look at")
-    assert talk.stage.api.texts(CHAT)[-1].endswith("All right.")
-    assert talk.pictures() == [sha(png(1)), sha(png(2))]
 
 
 @pytest.mark.parametrize("kind", ["voice", "audio", "video_note"])
@@ -114,12 +92,3 @@ def test_a_server_that_is_down_is_told_and_the_message_is_stored(talk: Talk) -> 
     assert (turn["content"], turn["media"][0]["sha256"]) == ("", sha(OGG))
     assert not talk.model.requests
     assert talk.send(**talk.stage.api.files.voice(OGG)).endswith("All right."), "sent again"
-
-
-def test_a_file_that_is_gone_is_told(talk: Talk) -> None:
-    talk.stage.world.dispatchers[0].stop()
-    talk.stage.api.say(CHAT, None, **talk.stage.api.files.photo(png(3)))
-    wait_for(talk.stage.queued, "the task")
-    talk.stage.redis.delete(*talk.stage.redis.keys(keys.media("*")))  # a day later
-    talk.stage.world.start_dispatcher()
-    wait_until(lambda: "not there any more" in str(talk.stage.api.texts(CHAT)), lambda: str(talk.stage.api.texts(CHAT)))

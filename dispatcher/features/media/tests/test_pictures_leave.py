@@ -9,13 +9,12 @@ import os
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 from uuid import uuid4
 
 import pytest
 
 from dispatcher.features.media import claude_sessions
-from dispatcher.features.media.claude_sessions import FOLDER, NO_PICTURE, ClaudeSessions, without_media
+from dispatcher.features.media.claude_sessions import FOLDER, NO_PICTURE, ClaudeSessions
 from tests.support.machine import wait_for
 from tests.support.processes.talk import CHAT, Talk, png, talking
 from tests.support.world import World
@@ -110,29 +109,6 @@ def test_a_crash_before_the_removal_or_in_it_leaves_nothing(talk: Talk) -> None:
     assert places(talk) == set()
 
 
-def test_while_an_answer_is_written_the_session_stays(light: World) -> None:
-    sessions, session = ClaudeSessions(light.settings()), str(uuid4())
-
-    async def work() -> tuple[bool, bool]:
-        async with sessions.using(session, "9912", media=True):
-            while_written = await asyncio.to_thread(sessions.clear, session)
-        return while_written, await asyncio.to_thread(sessions.clear, session)
-
-    assert asyncio.run(work()) == (False, True)
-
-
-def test_a_session_without_pictures_is_not_listed(light: World) -> None:
-    sessions = ClaudeSessions(light.settings())
-
-    async def work(session: str) -> None:
-        async with sessions.using(session, "9912", media=False):
-            pass
-
-    asyncio.run(work(str(uuid4())))
-    asyncio.run(work("../../x"))
-    assert not (light.root / "state" / FOLDER).exists()
-
-
 def test_a_fault_of_redis_is_waited_out(light: World, monkeypatch: pytest.MonkeyPatch) -> None:
     sessions, session, asked = ClaudeSessions(light.settings()), str(uuid4()), list[str]()
     monkeypatch.setattr(claude_sessions, "LOOK_SECONDS", 0.01)
@@ -153,12 +129,3 @@ def test_a_fault_of_redis_is_waited_out(light: World, monkeypatch: pytest.Monkey
 
     asyncio.run(asyncio.wait_for(work(), 60))
     assert asked == ["9912", "9912"]
-
-
-@pytest.mark.parametrize(("record", "left"), [
-    ({"a": [{"type": "image", "source": {"type": "base64", "data": "x"}}]}, {"a": [{"type": "text", "text": NO_PICTURE}]}),
-    ({"type": "document", "source": {"type": "base64", "data": "x"}}, {"type": "text", "text": "[file, no longer kept]"}),
-    ({"source": "base64", "n": 1, "x": None}, {"source": "base64", "n": 1, "x": None}),
-])  # fmt: skip
-def test_only_pictures_and_files_are_replaced(record: Any, left: Any) -> None:
-    assert without_media(record) == left

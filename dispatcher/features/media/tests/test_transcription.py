@@ -12,7 +12,7 @@ import pytest
 
 from dispatcher.features.media import transcription
 from dispatcher.features.media.settings import MediaSettings
-from dispatcher.features.media.transcription import NotHeard, Spoken, endpoint, open_transcriber
+from dispatcher.features.media.transcription import NotHeard, Spoken, open_transcriber
 from shared.errors import SettingsError
 from shared.turns.media import Media
 from tests.servers.files.transcription_api import TranscriptionApi
@@ -58,17 +58,6 @@ def test_a_server_is_told_the_language_that_is_named_and_no_likely_one(light: Wo
     assert [one.fields.get("language") for one in api.received] == ["de", None]
 
 
-@pytest.mark.parametrize("url", ["http://h/x/v1", "http://h/x"])
-def test_a_server_may_be_below_a_path(url: str) -> None:
-    assert endpoint(url) == "http://h/x/v1/audio/transcriptions"
-
-
-def test_without_a_server_the_owner_is_told_how(light: World) -> None:
-    sentence = refused(light)
-    assert "TRANSCRIBE_URL" in sentence
-    assert "TRANSCRIBE_MODEL" in sentence
-
-
 def test_a_wrong_key_is_a_sentence_and_not_tried_again(light: World, api: TranscriptionApi) -> None:
     assert "TRANSCRIBE_KEY" in refused(light, transcribe_url=api.url, transcribe_key="sk-other")
     assert len(api.received) == 1
@@ -84,11 +73,6 @@ def test_a_server_in_trouble_is_told(light: World, api: TranscriptionApi, status
     assert not api.statuses
 
 
-def test_one_fault_passes(light: World, api: TranscriptionApi) -> None:
-    api.statuses = [502]
-    assert heard(light, transcribe_url=api.url, transcribe_key="sk-test") == "Hello there."
-
-
 def test_a_server_that_is_down_is_a_sentence(light: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(transcription, "PAUSE_SECONDS", 0.0)
     assert "cannot be reached" in refused(light, transcribe_url="http://127.0.0.1:9")
@@ -97,25 +81,6 @@ def test_a_server_that_is_down_is_a_sentence(light: World, monkeypatch: pytest.M
 def test_a_server_that_does_not_answer_has_a_time_limit(light: World, api: TranscriptionApi) -> None:
     api.delay = 3.0
     assert "in time" in refused(light, transcribe_url=api.url, transcribe_timeout=0.2)
-
-
-@pytest.mark.parametrize(("words", "bodies"), [
-    ("could not read this one", [b"", b"{}", b"[1]", b'{"text": 3}', b"<html>", b'{"text": null}', b"\xff"]),
-    ("heard no words", [b'{"text": ""}', b'{"text": " \\n "}', b'{"text": "..."}', b'{"text": "\\u0000"}']),
-])  # fmt: skip
-def test_what_holds_no_words_is_told(light: World, api: TranscriptionApi, words: str, bodies: list[bytes]) -> None:
-    for api.body in bodies:
-        assert words in refused(light, transcribe_url=api.url, transcribe_key="sk-test"), api.body
-    api.body = b'{"text": "a \\ud83d b"}'
-    assert heard(light, transcribe_url=api.url, transcribe_key="sk-test") == "a \ufffd b", "half a character is no harm"
-
-
-def test_a_recording_too_long_is_not_sent(light: World, api: TranscriptionApi, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(transcription, "MOST_MINUTES", 1.0)
-    long = Media("voice", "0" * 64, 5, "audio/ogg", seconds=61)
-    with pytest.raises(NotHeard, match=r"1 minutes are the most"):
-        heard(light, long, transcribe_url=api.url)
-    assert not api.received
 
 
 def test_a_wrong_address_is_refused_at_the_start(light: World) -> None:
@@ -140,33 +105,3 @@ def child(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     monkeypatch.setenv("RESULT_HMAC_KEY", "a secret of ours")
     return tmp_path / "faster_whisper.py"
-
-
-#: It is as sure of its language as the model's name says.
-HEARING = """
-import os, types
-class WhisperModel:
-    def __init__(self, name, **_): self.sure = float(name)
-    def transcribe(self, stream, language, vad_filter):
-        words = [f" {len(stream.read())} bytes,", f" {language}, {'RESULT_HMAC_KEY' in os.environ}"]
-        found = types.SimpleNamespace(language_probability=1 if language else self.sure)
-        return [types.SimpleNamespace(text=text) for text in words], found
-"""
-
-
-def test_a_child_whose_model_is_missing_says_which(light: World, child: Path) -> None:
-    child.write_text(
-        "class WhisperModel:\n    def __init__(self, name, **_):\n        raise ValueError('Invalid model size')\n"
-    )
-    assert "the model smoll of TRANSCRIBE_MODEL cannot be loaded" in refused(light, transcribe_model="smoll")
-
-
-@pytest.mark.parametrize(("named", "likely", "sure", "language"), [
-    ("", "", "0.3", "None"), ("", "de", "0.3", "de"), ("", "de", "0.6", "None"), ("fr", "de", "0.3", "fr"),
-])  # fmt: skip
-def test_a_child_takes_the_likely_language_only_where_it_is_not_sure(
-    light: World, child: Path, named: str, likely: str, sure: str, language: str
-) -> None:
-    child.write_text(HEARING)
-    said = heard(light, spoken=Spoken(named, likely), transcribe_model=sure)
-    assert said == f"{len(OGG)} bytes, {language}, False"

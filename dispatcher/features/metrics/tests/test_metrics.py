@@ -21,10 +21,9 @@ from structlog.testing import capture_logs
 from dispatcher.answering.hooks import OUTCOMES
 from dispatcher.features.metrics.gauges import GAUGES
 from dispatcher.features.metrics.part import MetricsPart
-from dispatcher.prompt.context import Context, degraded_kind
+from dispatcher.prompt.context import Context
 from dispatcher.prompt.render import PromptPart
 from shared.config.values import listen_address
-from shared.errors import SettingsError
 from tests.support.machine import free_port
 from tests.support.world import REPOSITORY, SECRET, World
 
@@ -119,16 +118,6 @@ def test_a_scrape_tells_how_it_stands_and_nothing_of_what_was_said(light: World,
         assert secret not in text, secret
 
 
-def test_an_empty_installation_says_what_is_so_and_leaves_the_rest_out(opened: Opened) -> None:
-    _, found = scraped(opened()[1])
-    standing = {name: found[(name,)] for name in GAUGES if (name,) in found}
-    assert standing.pop("hmem_redis_up") == 1
-    assert "hmem_release_run" not in standing
-    assert "hmem_night_last_success_timestamp_seconds" not in standing
-    assert set(standing.values()) == {0}
-    assert len(standing) == len(GAUGES) - 4
-
-
 def test_no_label_takes_what_it_is_given(opened: Opened) -> None:
     """Whatever comes in, the number of series stays the same, and none of it is shown."""
     metrics, url = opened()
@@ -152,18 +141,6 @@ def test_no_label_takes_what_it_is_given(opened: Opened) -> None:
     assert found["hmem_claude_cost_dollars_total",] == 0
 
 
-@pytest.mark.parametrize(("reason", "run", "kind"), [
-    ("no vector search: no answer within 0.300 s", 1, "vectors"), ("no keyword search: disk I/O error", 1, "keywords"),
-    ("no recalled text: Release 1: lexical/1.sqlite was changed", 1, "text"), ("no summary: its share of 100 tokens holds none of it", 1, "summary"),
-    ("no memory of the day: the store", 1, "day"), ("no memory at all: forgotten.jsonl", None, "memory"),
-    ("memory did not answer in time", None, "memory"), ("memory failed: ValueError()", None, "memory"),
-    ("there is no release yet", None, "release"), ("Release 3: vectors/3.sqlite is missing", None, "release"),
-    ("something new", 1, "other"), ("MEMORY_TOKENS=0", None, None),
-])  # fmt: skip
-def test_reasons_have_kinds(reason: str, run: int | None, kind: str | None) -> None:
-    assert degraded_kind(reason, run) == kind
-
-
 def test_without_redis_its_own_figures_still_come(opened: Opened) -> None:
     metrics, url = opened(redis_url=f"redis://:pa55word@127.0.0.1:{free_port()}/0")
     metrics.message_finished("answered", 1.0, {})
@@ -172,13 +149,6 @@ def test_without_redis_its_own_figures_still_come(opened: Opened) -> None:
     assert found["hmem_tasks_total", "answered"] == 1
     assert ("hmem_queue_tasks",) not in found
     assert "pa55word" not in text
-
-
-@pytest.mark.slow
-def test_a_redis_that_never_answers_ends_no_scrape(opened: Opened) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as silent:
-        _, url = opened(redis_url=f"redis://127.0.0.1:{silent.getsockname()[1]}/0")
-        assert scraped(url)[1]["hmem_redis_up",] == 0
 
 
 def test_what_redis_does_not_let_it_ask_is_left_out(light: World, opened: Opened) -> None:
@@ -193,14 +163,6 @@ def test_what_redis_does_not_let_it_ask_is_left_out(light: World, opened: Opened
         assert ("hmem_unconsolidated_turns",) not in found
     finally:
         light.redis.acl_deluser(name)
-
-
-@pytest.mark.parametrize("head", [b"{", b'{"task_id": "t", "message": "m", "chat_id": 1}', b"\xff"])
-def test_a_task_that_does_not_say_when_has_no_age(light: World, opened: Opened, head: bytes) -> None:
-    light.redis.rpush("hcli:tasks", head)
-    _, found = scraped(opened()[1])
-    assert found["hmem_queue_tasks",] == 1
-    assert ("hmem_queue_oldest_seconds",) not in found
 
 
 def test_switched_off_the_library_is_not_loaded(light: World) -> None:
@@ -220,35 +182,6 @@ def test_a_port_that_is_taken_costs_the_figures_alone(light: World) -> None:
         metrics.message_finished("answered", 1.0, {})
         metrics.dispatcher_stopped()
     assert [(line["listen"], line["log_level"]) for line in said] == [(place, "error")]
-
-
-def test_an_address_that_is_none_of_ours_is_said_at_the_start(light: World) -> None:
-    with pytest.raises(SettingsError, match=r"cannot listen on no-such-host\.invalid:9464"):
-        MetricsPart(light.settings(metrics_listen="no-such-host.invalid:9464"))
-
-
-def test_it_listens_on_ipv6(opened: Opened) -> None:
-    try:
-        socket.create_server(("::1", 0), family=socket.AF_INET6).close()
-    except OSError:
-        pytest.skip("this host has no IPv6")
-    assert scraped(opened("[::1]")[1])[1]["hmem_redis_up",] == 1
-
-
-def test_after_the_end_nobody_listens(light: World) -> None:
-    place = f"127.0.0.1:{free_port()}"
-    for _ in range(2):  # the same place is free again
-        MetricsPart(light.settings(metrics_listen=place)).dispatcher_stopped()
-    with pytest.raises(OSError, match="refused"):
-        urllib.request.urlopen(f"http://{place}/metrics", timeout=10)
-
-
-@pytest.mark.parametrize(("written", "read"), [
-    ("127.0.0.1:9464", ("127.0.0.1", 9464)), ("[::1]:9464", ("::1", 9464)), ("[::]:1", ("::", 1)), ("9464", ("127.0.0.1", 9464)),
-    (":9464", ("127.0.0.1", 9464)), ("0.0.0.0:65535", ("0.0.0.0", 65535)), (" metrics.internal:80 ", ("metrics.internal", 80)),
-])  # fmt: skip
-def test_addresses_that_are_read(written: str, read: tuple[str, int]) -> None:
-    assert listen_address(written) == read
 
 
 @pytest.mark.parametrize(

@@ -214,21 +214,6 @@ def test_a_late_one_says_so_and_comes_once(light: World, day: DayMemory, clock: 
     assert day.schedules.of_chat(CHAT)[0].due == at("2026-11-30 09:00")
 
 
-def test_a_snoozed_one_comes_again_beside_its_rule(light: World, day: DayMemory, clock: Clock) -> None:
-    made = remember(day, "in 20 minutes tea", clock.now)
-    clock.start(light)
-    (_, sender), clock.now = clock.running[0], clock.now + 1200
-    sender.round()
-    assert day.schedules.of_chat(CHAT) == []
-    assert day.schedules.snooze(CHAT, made.number, clock.now + 600)
-    clock.now += 599
-    assert sender.round() == pytest.approx(1.0)
-    assert len(outbox(light)) == 1
-    clock.now += 1
-    sender.round()
-    assert [one["text"] for one in outbox(light)] == ["Reminder 1: tea"] * 2
-
-
 def test_scheduled_questions_are_tasks_up_to_the_limit_of_the_day(light: World, clock: Clock) -> None:
     light.environment |= {"SCHEDULE_LIMIT": "2"}
     clock.start(light)

@@ -12,7 +12,6 @@ from redis import Redis
 
 from dispatcher.features.usage import keys as usage_keys
 from dispatcher.features.usage.limits import DailyLimits
-from dispatcher.features.usage.settings import UsageSettings
 from shared.errors import SettingsError
 from shared.wire import keys
 from tests.support.day.hcli_bot import SAY, Bot, script
@@ -92,19 +91,3 @@ def test_a_limit_that_cannot_be_read_is_refused(wrong: str, light: World) -> Non
         DailyLimits.parse(wrong)
     with pytest.raises(SettingsError, match="DAILY_LIMIT"):
         light.settings(daily_limit=wrong)
-
-
-def test_limits_are_read() -> None:
-    limits = DailyLimits.parse("1 USD, 200k tokens,, all 2M tokens, -1005 3usd, 77 none")
-    assert [one.text for one in limits.of("5")] == ["1.00 USD", "200,000 tokens", "2,000,000 tokens"]
-    assert [one.text for one in limits.of("-1005")] == ["3.00 USD", "2,000,000 tokens"]
-    assert [one.text for one in limits.of("77")] == ["2,000,000 tokens"]
-    assert DailyLimits.parse(" ").of("5") == []
-    assert [one.text for one in DailyLimits.parse("0.0025 USD").of("5")] == ["0.0025 USD"]
-
-
-def test_a_copy_with_other_settings_leaves_the_original_as_it_is(light: World) -> None:
-    settings = light.settings(daily_limit="1 USD")
-    changed = settings.changed(daily_limit="2 USD", log_level="debug")
-    assert (changed.of(UsageSettings).daily_limit, changed.log_level) == ("2 USD", "debug")
-    assert (settings.of(UsageSettings).daily_limit, settings.log_level) == ("1 USD", "info")

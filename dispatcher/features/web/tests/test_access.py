@@ -19,7 +19,7 @@ from dispatcher.features.web.requests.access import (
     Grant,
     TooManyTries,
 )
-from dispatcher.features.web.requests.guard import BODY_BYTES, HEADERS, origin_of
+from dispatcher.features.web.requests.guard import BODY_BYTES, HEADERS
 from dispatcher.features.web.serve import _open_browser, prepare
 from dispatcher.features.web.tests.conftest import Site, serving
 from scripts.releasing.sbom import shipped_scripts
@@ -175,11 +175,6 @@ def test_an_address_that_others_could_read_is_refused(light: World, given: dict[
         prepare(light.settings(**given), listen)
 
 
-def test_a_port_that_is_taken_is_named(site: Site, talked: World) -> None:
-    with pytest.raises(SettingsError, match=r"cannot listen on 127\.0\.0\.1.*Set another port"):
-        prepare(talked.settings(), site.base.partition("//")[2])
-
-
 def test_behind_a_proxy_its_name_is_ours_and_the_cookie_needs_tls(talked: World) -> None:
     with serving(talked, web_origin="https://memory.example.org", web_proxy="127.0.0.1") as site:
         assert site.prepared.links[0].startswith("https://memory.example.org/enter?token=")
@@ -197,12 +192,6 @@ def test_behind_a_proxy_its_name_is_ours_and_the_cookie_needs_tls(talked: World)
         assert site.client().get(f"{site.base}/enter", params={"token": token}, headers=other).status_code == 200
 
 
-def test_origins_are_written_as_browsers_do() -> None:
-    assert origin_of("http://LocalHost:80/x") == "http://localhost"
-    assert origin_of("https://memory.example.org:8443") == "https://memory.example.org:8443"
-    assert origin_of("http://[::1]:8765") == "http://[::1]:8765"
-
-
 def test_static_files_are_those_of_their_packages() -> None:
     stated = dict(re.findall(r"\| `([^`]+)` \|.*`([0-9a-f]{64})`", (STATIC / "SOURCES.md").read_text(encoding="utf-8")))
     assert {name: hashlib.sha256((STATIC / name).read_bytes()).hexdigest() for name in stated} == stated
@@ -218,15 +207,6 @@ def test_behind_a_proxy_nobody_else_may_ask(talked: World) -> None:
         assert site.client().get("/enter", params={"token": token}, headers=seen).status_code == 403
 
 
-def test_two_pages_of_one_host_do_not_end_each_others_sessions(talked: World) -> None:
-    with serving(talked) as first, serving(talked) as second:
-        client = first.client()
-        assert client.get(first.prepared.links[0]).status_code == 200
-        assert client.get(second.prepared.links[0]).status_code == 200
-        assert client.get(f"{first.base}/chats").status_code == 200
-        assert client.get(f"{second.base}/chats").status_code == 200
-
-
 def test_many_visits_by_one_link_do_not_end_the_session_of_another() -> None:
     access = Access([Grant(), Grant(read_only=True)])
     (own, _), (look, _) = access.tokens
@@ -234,11 +214,6 @@ def test_many_visits_by_one_link_do_not_end_the_session_of_another() -> None:
     for _ in range(SESSIONS + 1):
         access.enter(look, "10.0.0.1")
     assert access.session(name)
-
-
-def test_a_list_of_chats_without_a_chat_is_refused(light: World) -> None:
-    for written in (",", " , ", ",,"):
-        assert "--chats" in light.command("hmem", "web", f"--chats={written}", check=False).stderr
 
 
 def test_the_browser_is_led_to_the_page_without_its_token_in_the_process_list(

@@ -9,7 +9,7 @@ import pytest
 from dispatcher.answering.commands.forget import TOO_MANY
 from dispatcher.chat_data.forget.in_chat import MOST_TURNS, ChatSelection, select
 from dispatcher.memory.day.open_memory import open_memory
-from shared.turns.records import RecordRefused, Turn
+from shared.turns.records import Turn
 from tests.support.world import World
 
 
@@ -62,13 +62,6 @@ def test_a_selection_names_exactly_what_was_shown(light: World) -> None:
     assert "message" not in str(found.to_json().values()).replace("messages", "")
 
 
-def test_the_last_exchange_is_the_one_that_was_answered_last(light: World) -> None:
-    said = turns(3)
-    answer = Turn("t0", "asst", "9912", "yes", 1_790_000_100.0)
-    assert selected(light, "last", waiting=[*said, answer]).turn_ids == ("t0:asst", "t0:user")
-    assert selected(light, "last").turn_ids == ()
-
-
 def test_the_whole_chat_is_what_was_shown_and_not_what_is_said_in_the_same_second(light: World) -> None:
     settings, shown = light.settings(), turns(3)
     answer = Turn("t2", "asst", "9912", "yes", 1_790_000_002.4)
@@ -86,13 +79,3 @@ def test_too_many_turns_are_found_and_counted(light: World) -> None:
     found = selected(light, "words", "message", turns(MOST_TURNS + 1))
     assert len(found.turn_ids) == MOST_TURNS + 1
     assert "5001" in TOO_MANY.format(count=len(found.turn_ids), most=MOST_TURNS)
-
-
-@pytest.mark.parametrize("record", [
-    {}, {"kind": "words", "user": "7", "turn_ids": []}, {"kind": "all", "user": "7", "turn_ids": ["t:user"], "before": "x"},
-    {"kind": "all", "user": "7", "turn_ids": [], "before": None}, {"kind": "rm", "user": "7", "turn_ids": ["t:user"]},
-    {"kind": "words", "user": 7, "turn_ids": ["t:user"]}, {"kind": "words", "user": "7", "turn_ids": [3]},
-])  # fmt: skip
-def test_another_program_s_selection_is_refused(record: dict[str, object]) -> None:
-    with pytest.raises(RecordRefused):
-        ChatSelection.parse(record)

@@ -42,9 +42,3 @@ def test_the_field_changes_neither_the_answer_nor_its_signature(field: dict[str,
     assert b"error" not in signed.to_json()
     read = Result.verified(SECRET, "t1", json.dumps(json.loads(signed.to_json()) | field).encode())
     assert (read.output, read.error) == ("yes", error)
-
-
-def test_nothing_is_not_asked(light: World) -> None:
-    done = light.command("hmem", "talk", "9912", "--say", " ", check=False)
-    assert (done.returncode, "The message is empty" in done.stderr) == (24, True)
-    assert not light.redis.exists("hcli:tasks")

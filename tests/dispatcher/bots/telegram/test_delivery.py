@@ -73,20 +73,6 @@ def test_who_waits_for_nobody_is_told_and_answered_later(stage: Stage, chat: int
     stage.quiet()
 
 
-@pytest.mark.slow
-def test_who_waits_for_an_answer_that_is_made_is_told_nothing(stage: Stage, chat: int) -> None:
-    """Of another program's dispatcher nothing is seen but that it has taken the message."""
-    task_id = stage.ask(chat, "Is anybody there?")
-    record = json.loads(stage.redis.hget("hcli:mem:bot:waiting:main", task_id) or b"")
-    stage.redis.hset("hcli:mem:bot:waiting:main", task_id, json.dumps(record | {"at": record["at"] - 100}))
-    typed = len(stage.api.called("sendChatAction", chat))
-    wait_for(lambda: len(stage.api.called("sendChatAction", chat)) > typed + 1, "two more signs of typing")
-    assert stage.api.texts(chat) == ["…"]
-    stage.answer(task_id, "Yes.")
-    stage.shows(chat, "Yes.")
-    stage.quiet()
-
-
 @streaming_or_not
 def test_with_our_dispatcher_the_whole_way(stage: Stage, chat: int) -> None:
     running = stage.world.start_dispatcher()
@@ -132,20 +118,6 @@ def test_a_part_that_telegram_will_not_take_at_all_is_named(stage: Stage, chat: 
     assert third.endswith("second")
 
 
-def test_the_answer_comes_as_a_message_if_the_placeholder_was_deleted(stage: Stage, chat: int) -> None:
-    task = stage.ask(chat, "x")
-    stage.api.delete(chat, stage.api.messages(chat)[-1].id)
-    stage.answer(task, "**here**")
-    stage.shows(chat, "here")
-    stage.quiet()
-
-
-@streaming_or_not
-def test_an_empty_answer_is_said_to_be_one(stage: Stage, chat: int) -> None:
-    stage.answer(stage.ask(chat, "x"), " \n")
-    wait_until(lambda: "was empty" in str(stage.api.texts(chat)), lambda: str(stage.api.texts(chat)))
-
-
 def plant(stage: Stage, task: str, junk: str) -> None:
     key = f"hcli:results:{task}"
     if junk == "no JSON":
@@ -183,12 +155,6 @@ def test_a_task_with_junk_in_place_of_its_answer_can_be_cancelled(stage: Stage, 
     wait_until(lambda: bool(stage.redis.exists(f"hcli:mem:cancel:{task}")), lambda: str(stage.api.texts(chat)))
     stage.answer(task, "Cancelled.")
     stage.quiet()
-
-
-def test_a_message_over_the_limit_is_refused_in_a_sentence(stage: Stage, chat: int) -> None:
-    stage.api.say(chat, "я" * 4096)
-    wait_until(lambda: "too long" in str(stage.api.texts(chat)), lambda: str(stage.api.texts(chat)))
-    assert stage.queued() == []
 
 
 def test_answers_go_where_they_were_asked_for(stage: Stage, chat: int) -> None:

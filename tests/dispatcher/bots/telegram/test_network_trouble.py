@@ -6,7 +6,6 @@ import json
 import time
 from collections import Counter
 from datetime import UTC, datetime
-from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -59,18 +58,6 @@ def test_lost_connections_and_broken_servers_are_tried_again(stage: Stage, chat:
     stage.shows(chat, "here")
     stage.quiet()
     assert len(stage.api.called("editMessageText", chat)) == times + 1
-
-
-@pytest.mark.slow
-def test_a_conflict_is_named_and_polling_goes_on(stage: Stage, chat: int) -> None:
-    stage.api.fail("getUpdates", 409, "Conflict: terminated by other getUpdates request")
-    stage.confirmed(stage.api.say(chat, "wakes the poll that waits"))
-    wait_for(lambda: "another process polls with this token" in log_of(stage), "the sentence")
-    stage.answer(stage.pop()["task_id"], "still here")
-    stage.shows(chat, "still here")
-    stage.answer(stage.ask(chat, "and now?"), "again")
-    stage.shows(chat, "still here", "again")
-    stage.quiet()
 
 
 @pytest.mark.parametrize(
@@ -195,29 +182,7 @@ def test_what_is_no_answer_of_telegrams_is_no_delivery(stage: Stage, chat: int, 
     assert len(stage.api.called("editMessageText", chat)) == 3
 
 
-def test_a_fault_without_a_description_stops_nobody(stage: Stage, chat: int) -> None:
-    for method in ("getUpdates", "sendMessage"):
-        stage.api.fail(method, 500, drop="before", reply=lambda _: b'{"ok": false}')
-    stage.confirmed(stage.api.say(chat, "wakes the poll"))
-    stage.answer(stage.ask(chat, "x"), "here")
-    wait_until(lambda: "here" in stage.api.texts(chat), lambda: str(stage.api.texts(chat)))
-
-
 # Polls that are not held.
-
-
-def test_a_server_that_answers_polls_at_once_is_asked_less_and_less(stage: Stage, chat: int) -> None:
-    stage.api.impatient = True
-    stage.confirmed(stage.api.say(chat, "wakes the poll"))
-    began = len(stage.api.called("getUpdates"))
-    wait_for(lambda: len(stage.api.called("getUpdates")) > began + 6, "a few polls")
-    stage.answer(stage.ask(chat, "x"), "still here")
-    stage.api.impatient = False
-    wait_until(lambda: "still here" in stage.api.texts(chat), lambda: str(stage.api.texts(chat)))
-    polls = [one.at for one in stage.api.called("getUpdates")[began : began + 7]]
-    waited = [second - first for first, second in pairwise(polls)]
-    assert sum(waited) > 3, "six polls for the same updates"
-    assert waited[-1] > 1
 
 
 def test_only_a_poll_that_brought_nothing_new_too_soon_is_followed_by_a_pause() -> None:

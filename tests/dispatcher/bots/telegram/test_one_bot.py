@@ -7,13 +7,11 @@ import os
 import signal
 import socket
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -62,14 +60,6 @@ def test_a_wrong_setting_ends_the_bot_with_a_sentence(stage: Stage, more: dict[s
     assert not bot.said("Traceback")
 
 
-def test_a_stray_404_is_tried_again(stage: Stage) -> None:
-    chat, bot = stage.new_chat(), stage.bot()
-    stage.api.fail("getUpdates", 404, "Not Found")
-    stage.answer(stage.ask(chat, "one"), "still there")
-    stage.shows(chat, "still there")
-    assert bot.stop() == 0
-
-
 def test_a_token_that_is_revoked_ends_the_bot(stage: Stage) -> None:
     bot = stage.bot()
     stage.api.unauthorized = True
@@ -106,20 +96,6 @@ def test_no_request_but_the_first_poll_is_waited_for(stage: Stage) -> None:
     assert bot.stop() == 0
 
 
-@pytest.mark.parametrize("refusal", [
-    (429, {"parameters": {"retry_after": 3600}}), (400, {}), (403, {}), (404, {}), (500, {}),
-    (200, {"drop": "before", "reply": lambda _: b"<html>"}),
-])  # fmt: skip
-def test_a_bot_whose_menu_is_refused_answers(stage: Stage, refusal: tuple[int, dict[str, Any]]) -> None:
-    chat, (status, more) = stage.new_chat(), refusal
-    stage.api.fail("setMyCommands", status, times=99, **more)
-    bot = stage.bot()
-    wait_for(lambda: stage.api.called("setMyCommands"), "the menu to be refused")
-    stage.answer(stage.ask(chat, "one"), "an answer")
-    stage.shows(chat, "an answer")
-    assert bot.stop() == 0
-
-
 def test_the_menu_is_set_after_the_time_that_telegram_asks_for_and_only_if_it_is_new(stage: Stage) -> None:
     stage.api.flood("setMyCommands", 2)
     bot = stage.bot()
@@ -140,29 +116,6 @@ def test_the_menu_is_set_after_the_time_that_telegram_asks_for_and_only_if_it_is
     wait_for(lambda: len(stage.api.called("setMyCommands")) == 13, "the new menus")
 
 
-def test_a_menu_that_was_refused_is_tried_again_at_the_next_start(stage: Stage) -> None:
-    stage.api.fail("setMyCommands", 400, "Bad Request: wrong language_code")
-    bot = stage.bot()
-    wait_for(lambda: len(stage.api.called("setMyCommands")) == 6, "the other menus")
-    assert bot.said("Telegram refused the menu of commands")
-    assert bot.stop() == 0
-    stage.bot()
-    wait_for(lambda: len(stage.api.called("setMyCommands")) == 12, "all of them")
-
-
-def test_a_webhook_is_deleted(stage: Stage) -> None:
-    chat = stage.new_chat()
-    stage.api.webhook = True
-    stage.api.flood("deleteWebhook", 1)
-    bot = stage.bot()
-    stage.answer(stage.ask(chat, "one"), "an answer")
-    stage.shows(chat, "an answer")
-    assert not stage.api.webhook
-    assert bot.said("a webhook is set")
-    assert bot.stop() == 0
-    assert not bot.said("another process polls with this token")
-
-
 def test_a_new_name_of_the_bot_counts_soon(stage: Stage) -> None:
     assert stage.bot().stop() == 0
     renamed = lambda me: json.dumps({"ok": True, "result": me | {"username": "renamed_bot"}}).encode()  # noqa: E731
@@ -172,26 +125,6 @@ def test_a_new_name_of_the_bot_counts_soon(stage: Stage) -> None:
     stage.api.say(GROUP, "@renamed_bot hello", entities=mention("@renamed_bot hello", "@renamed_bot"))
     assert stage.pop()["message"] == "hello"
     assert bot.stop() == 0
-
-
-def test_aiograms_types_are_built_when_they_are_used() -> None:
-    """Building all of them took most of the bot's start; and each of them can be built."""
-    program = """
-import dispatcher.bots.telegram.bot
-import aiogram.methods, aiogram.types
-from pydantic import BaseModel
-all_of_them = [vars(module)[name] for module in (aiogram.types, aiogram.methods) for name in module.__all__]
-models = [one for one in all_of_them if isinstance(one, type) and issubclass(one, BaseModel)]
-built = sum(one.__pydantic_complete__ for one in models if one.__module__.startswith("aiogram.types"))
-for one in models:
-    one.__pydantic_validator__.title, one.__pydantic_serializer__.to_python
-print(len(models), built, all(one.__pydantic_complete__ for one in models))
-"""
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
-    models, built, whole = done.stdout.split() or [done.stderr]
-    assert int(models) > 300
-    assert int(built) < 100
-    assert whole == "True"
 
 
 @contextmanager

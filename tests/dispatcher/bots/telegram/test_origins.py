@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from tests.servers.telegram_api import BOT
-from tests.servers.telegram_messages import command, forwarded_from, mention
-from tests.support.day.telegram_bot import GROUP, Stage, staged, wait_until
+from tests.servers.telegram_messages import forwarded_from, mention
+from tests.support.day.telegram_bot import GROUP, Stage, staged
 
 BOB = {"id": 9, "is_bot": False, "first_name": "Bob"}
 #: The loopback server has this file.
@@ -93,20 +93,6 @@ def test_what_a_reply_may_point_to(stage: Stage, chat: int) -> None:
     assert taken(stage)["quote"] == quote
 
 
-@pytest.mark.parametrize("replied", [
-    {"new_chat_title": "x"}, {"forum_topic_created": {"name": "t", "icon_color": 1}}, {"text": "y" * 4096, "from": BOT | {"id": 77}},
-])  # fmt: skip
-def test_notices_are_no_quote_and_long_ones_are_cut(stage: Stage, chat: int, replied: dict[str, Any]) -> None:
-    message = {"message_id": 1, "date": 1, "chat": {"id": chat, "type": "private"}, "from": BOB, **replied}
-    stage.api.say(chat, "so?", reply_to_message=message)
-    task = taken(stage)
-    if "text" in replied:
-        assert len(task["quote"]["text"]) == 1000
-        assert "by_bot" not in task["quote"], "another bot"
-    else:
-        assert task == {"message": "so?"}
-
-
 # Forwards.
 
 
@@ -146,9 +132,3 @@ def test_a_caption_is_the_message(stage: Stage, chat: int, group: int) -> None:
     bill = "@memory_bot"
     stage.api.say(group, None, document=BILL, caption=bill, caption_entities=mention(bill))
     assert taken(stage) == {"message": "(file)", "attachment": {"kind": "document", "name": "bill.pdf"}}
-
-
-def test_a_command_in_a_caption_is_one(stage: Stage, chat: int) -> None:
-    stage.api.say(chat, None, photo=PHOTO, caption="/status", caption_entities=[command("/status")])
-    wait_until(lambda: "Queued: 0" in str(stage.api.texts(chat)), lambda: str(stage.api.texts(chat)))
-    assert stage.queued() == []

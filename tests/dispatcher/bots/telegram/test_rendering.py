@@ -75,15 +75,6 @@ def test_nothing_is_lost_of_long_answers(block: str, times: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "answer", ["x" * 100_000, "🦊" * 50_000, "العربية " * 12_000, "a\u0301" * 40_000, "ש" * 100_000]
-)
-def test_a_hundred_kilobytes_without_a_line_break(answer: str) -> None:
-    parts = check(answer)
-    assert len(parts) <= units(answer) // LONGEST + 2 + answer.count(" ") // 500
-    assert "".join(part.text for part in parts).replace(" ", "") == answer.replace(" ", "")
-
-
-@pytest.mark.parametrize(
     "answer", ["- " * 3000 + "a", ">" * 50_000, "[" * 100_000, "*a " * 33_000, "||" * 50_000, "`" * 50_000]
 )
 def test_what_means_the_parser_ill_neither_grows_nor_fails(answer: str) -> None:
@@ -135,9 +126,3 @@ def test_a_cut_is_behind_a_line_or_else_a_word() -> None:
     assert all(text.endswith("word ") for text in long)
     first, *_ = plain_parts("Here:\n" + "x" * 5000)
     assert len(first.text) > 2000, "no message of a few words only"
-
-
-def test_words_that_are_no_markdown_stay_as_they_are() -> None:
-    (part,) = plain_parts("Kept: *stars* and _lines_\r\n\x07ok")
-    assert part == MessagePart("Kept: *stars* and _lines_\nok")
-    assert plain_parts(" \n ") == []

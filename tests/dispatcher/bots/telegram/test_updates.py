@@ -94,14 +94,6 @@ def test_a_reply_to_the_bot_and_an_administrator_in_the_groups_name_are_heard(st
     stage.quiet()
 
 
-def test_a_mention_without_a_question_is_asked_back(stage: Stage, group: int) -> None:
-    stage.api.say(group, "@memory_bot", entities=mention("@memory_bot"))
-    says(stage, group, "This message contains no question")
-    stage.api.say(group, "/help@memory_bot")
-    says(stage, group, "/memory - what I remember")
-    assert stage.api.messages(group)[-1].reply_to == stage.api.messages(group)[-2].id
-
-
 # Commands.
 
 
@@ -267,31 +259,6 @@ def test_a_stranger_is_told_once_a_day_and_leaves_no_task(stage: Stage, chat: in
     assert 86_000 < stage.redis.ttl("hcli:mem:bot:told:5") <= 86_400
     silent(stage, STRANGERS_GROUP, stage.api.say(STRANGERS_GROUP, "@memory_bot hi", entities=mention("@memory_bot hi")))
     assert not [key for key in stage.redis.scan_iter(match="hcli:*5*") if b"pending:5" in key or b"pending:-5" in key]
-
-
-IN_A_CHAT = {"chat": {"id": 9901, "type": "private"}, "from": PERSON}
-HOSTILE: list[dict[str, Any]] = [
-    {"message": "no message"},
-    {"message": None},
-    {"message": {"message_id": 1}},
-    {"message": {"message_id": "x" * 10, "date": -(10**30), "chat": {"id": 10**40, "type": "private"}}},
-    {"message": {"message_id": 1, "date": 0, "chat": {"id": -(2**62), "type": "strange"}, "text": "x"}},
-    {"edited_message": {"message_id": 2, "date": 0, "chat": {"id": 9901, "type": "private"}}},
-    {"edited_channel_post": {}},
-    {"message": IN_A_CHAT | {"message_id": 4, "date": 0, "caption": "x", "media_group_id": [1]}},
-    {"message": IN_A_CHAT | {"message_id": 3, "date": 10**17, "text": "late"}},
-]
-
-
-def test_updates_that_cannot_be_read_are_left_behind(stage: Stage, chat: int) -> None:
-    for update in HOSTILE:
-        last = stage.api.update(update)
-    stage.api.say(chat, "still there?")
-    task = stage.pop()
-    assert task["message"] == "still there?"
-    stage.confirmed(last)
-    stage.answer(task["task_id"], "yes")
-    stage.quiet()
 
 
 @pytest.mark.parametrize("text", ["a\x00b", "‮reversed", "\ud800 alone", "x" * 4096, "{{7*7}}", "\n\n@\n"])

@@ -8,12 +8,11 @@ from pathlib import Path
 import pytest
 
 from dispatcher.health.checks import claude
-from dispatcher.health.checks.claude import OLDEST_CLAUDE
 from dispatcher.health.findings import Fault
 from shared.config.packages import TESTED_CLAUDE
 from tests.support.day.health import ask, expect, looks
 from tests.support.machine import script
-from tests.support.world import BINARIES, REPOSITORY, World
+from tests.support.world import REPOSITORY, World
 
 
 def test_a_claude_that_does_not_start(host: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -24,15 +23,6 @@ def test_a_claude_that_does_not_start(host: World, tmp_path: Path, monkeypatch: 
     slow = looks(host, "claude")
     assert slow.code == 12
     assert "did not end within 0.2 s" in slow.sentence
-
-
-def test_a_claude_that_is_too_old(host: World, tmp_path: Path) -> None:
-    says = f'echo \'2.1.99 (Claude Code)\'; [ "$1" = --version ] || exec {BINARIES}/claude "$@"'
-    old = str(script(tmp_path / "old", f"#!/bin/sh\n{says}\n"))
-    expect(
-        host, "claude", Fault.CLAUDE_TOO_OLD, f"2.1.99 is too old: {OLDEST_CLAUDE} is the oldest .* tested, {TESTED_CLAUDE}",
-        "Install a newer one", CLAUDE_BIN=old,
-    )  # fmt: skip
 
 
 def test_the_tested_claude_is_the_one_that_is_installed() -> None:

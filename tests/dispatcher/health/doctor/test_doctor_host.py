@@ -61,16 +61,6 @@ def test_a_directory_that_leads_elsewhere_or_that_others_may_write_to(host: Worl
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("place", ["", "releases", "releases/1/lexical", "releases/1/lexical/1.sqlite"])
-def test_memory_that_may_not_be_read(host: World, place: str) -> None:
-    with mode(host.memory_dir / place, 0) as locked:
-        code, found = denied(host, "release")
-    assert (code, found.code) == (Fault.MEMORY_UNREADABLE, Fault.MEMORY_UNREADABLE), found
-    assert f"{locked} may not be read by this user (uid {os.geteuid()}), so nothing can be recalled" in found.sentence
-    assert "same user" in found.fix
-
-
-@pytest.mark.slow
 def test_a_state_directory_that_may_not_be_written(host: World) -> None:
     state = host.root / "state"
     (state / "views").mkdir()
@@ -83,16 +73,6 @@ def test_a_state_directory_that_may_not_be_written(host: World) -> None:
         assert "does not exist, and this user cannot create it" in below.sentence
     with mode(state / "views", 0o500):
         assert f"{state / 'views'} cannot be written" in denied(host, "state")[1].sentence
-
-
-@pytest.mark.slow
-def test_directories_behind_a_locked_one(host: World) -> None:
-    behind = host.root / "behind"
-    behind.mkdir()
-    more = {"HMEM_STATE_DIR": str(behind / "state"), "HMEM_MEMORY_DIR": str(behind / "memory"), "CLAUDE_BIN": "nowhere"}
-    with mode(behind, 0):
-        assert denied(host, "state", **more)[1].code == Fault.STATE_DIRECTORY
-        assert denied(host, "release", **more)[1].code == Fault.MEMORY_UNREADABLE
 
 
 @pytest.mark.skipif(not AS_ROOT, reason="only root can give a directory to somebody else")

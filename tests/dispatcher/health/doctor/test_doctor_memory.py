@@ -72,31 +72,12 @@ def looks_with(host: World, name: str, **more: str) -> Finding:
     return looks(host, name)
 
 
-@pytest.mark.slow
-def test_a_local_embedder_under_another_name(host: World) -> None:
-    said = "EMBED_MODEL=bge-m3 is not a known embedding model of EMBEDDER=local"
-    expect(host, "embedder", 10, said, "all-minilm", EMBEDDER="local", EMBED_MODEL="bge-m3")
-
-
 def test_a_memory_directory_that_is_empty_though_there_was_a_night(host: World) -> None:
     empty = host.root / "elsewhere"
     empty.mkdir()
     found = looks_with(host, "release", HMEM_MEMORY_DIR=str(empty))
     assert (found.state, "though night 1 has ended well" in found.sentence) == ("warning", True)
     assert "hmem-night run" not in found.fix, "it did, into another directory"
-
-
-def test_a_first_night_without_turns_leaves_nothing_to_do(host: World, durable: Redis) -> None:
-    for directory in (host.memory_dir, host.night_dir):
-        shutil.rmtree(directory)
-        directory.mkdir(mode=0o700)
-    durable.flushall()
-    assert "Run hmem-night run once" in looks(host, "release").fix
-    host.command("hmem-night", "run")
-    assert [(found.state, found.fix) for found in (looks(host, "release"), looks(host, "night"))] == [("ok", "")] * 2
-    host.say("t1", "the boiler code is 4711")
-    host.command("hmem-night", "run")
-    assert "is intact" in looks(host, "release").sentence
 
 
 def test_a_dangling_current(host: World) -> None:
@@ -115,15 +96,6 @@ def test_a_manifest_that_is_newer_or_broken(host: World) -> None:
     found = looks(host, "release")
     assert found.code == 16
     assert "manifest" in found.sentence
-
-
-def test_turns_wait_and_no_night_has_ever_run(host: World, durable: Redis) -> None:
-    durable.delete("hcli:mem:night:last")
-    assert looks(host, "night").state == "warning"
-    host.say("t2", "waiting", timestamp=time.time() - 50 * 3600)
-    found = looks(host, "night")
-    assert found.code == 21
-    assert "No night has succeeded yet, and turns have been waiting for 50 hours" in found.sentence
 
 
 def test_a_night_that_failed_since_the_last_good_one(host: World, durable: Redis) -> None:

@@ -18,15 +18,6 @@ from tests.support.machine import free_port
 from tests.support.world import World
 
 
-def test_no_redis(host: World) -> None:
-    found = expect(
-        host, "redis", 11, "does not answer.*refused", "Start it, or set REDIS_URL", REDIS_URL=f"redis://127.0.0.1:{free_port()}/0"
-    )  # fmt: skip
-    for name in ("rights", "eviction", "persistence", "clock", "night"):
-        assert found[name].state == "skipped"
-        assert "the check of redis failed" in found[name].sentence
-
-
 def test_a_policy_that_drops_what_expires(host: World, tmp_path: Path) -> None:
     with redis_server(tmp_path / "r", "--maxmemory", "100mb", "--maxmemory-policy", "volatile-ttl") as client:
         host.url = url_of(client)

@@ -7,7 +7,7 @@ import dataclasses
 from dispatcher.memory.store.database import Database
 from dispatcher.memory.store.memories import Memories, Memory
 from dispatcher.memory.store.summaries import Summaries
-from tests.support.day.store_rows import DAY, DONE, FACT, GOAL, NOW, PREFERENCE, fact, summary
+from tests.support.day.store_rows import DAY, GOAL, NOW, fact, summary
 from tests.support.stores import Stores, at_once
 
 
@@ -56,14 +56,6 @@ def test_numbers_are_the_chats_own_and_never_given_twice(database: Database) -> 
     assert memories.add("1", fact("y")).number == 4
 
 
-def test_memories_by_type(database: Database) -> None:
-    memories = Memories(database)
-    for kind in (FACT, GOAL, PREFERENCE, FACT):
-        memories.add("1", fact(f"a {kind}", kind=kind))
-    assert [one.type for one in memories.list("1", [FACT, PREFERENCE])] == [FACT, PREFERENCE, FACT]
-    assert (memories.count("1"), memories.count("1", [FACT]), memories.count("1", []), memories.count("2")) == (4, 2, 0, 0)  # fmt: skip
-
-
 def test_use_and_repetition_are_noted(database: Database) -> None:
     memories = Memories(database)
     ids = [memories.add("1", fact(f"f{n}")).memory_id for n in range(3)]
@@ -75,14 +67,6 @@ def test_use_and_repetition_are_noted(database: Database) -> None:
     for _ in range(3):
         memories.reinforce("1", ids[0], NOW)
     assert memories.list("1")[0].importance == 5
-
-
-def test_a_goal_is_completed_once(database: Database) -> None:
-    memories = Memories(database)
-    goal, other = memories.add("1", fact("run", kind=GOAL)), memories.add("1", fact("x"))
-    done = memories.complete("1", goal.memory_id, NOW + 5)
-    assert done == dataclasses.replace(goal, type=DONE, completed_at=NOW + 5)
-    assert memories.complete("1", goal.memory_id, NOW + 6) is memories.complete("1", other.memory_id, NOW) is None
 
 
 def test_reminders_are_taken_once_each(stores: Stores) -> None:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Collection
-
-import pytest
+from collections.abc import Collection
 
 from dispatcher.memory.store.database import Database
 from dispatcher.memory.store.memories import Memories
@@ -55,26 +53,6 @@ def test_recent_turns_are_the_newest_in_the_order_of_time(database: Database) ->
     assert contents(turns.get_recent("1", 1, 2, now=NOW)) == ["question", "answer"]
 
 
-@pytest.mark.parametrize("batch", [1, 2, 3, 500])
-def test_turns_are_read_back_from_the_newest(database: Database, batch: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dispatcher.memory.store.turns.BATCH", batch)
-    turns = Turns(database)
-    turns.store([said(f"t{n}", str(n), at=NOW + n) for n in range(5)])
-    turns.store(
-        [said("q", "question", at=NOW + 2), said("x", chat="2")]
-    )  # as they came: after the other one of that time
-    assert [one.content for one in turns.back("1")] == ["4", "3", "question", "2", "1", "0"]
-    assert [one.content for one in turns.back("1", NOW + 1, NOW + 3)] == ["question", "2", "1"]
-    assert list(turns.back("3")) == []
-
-
-def test_turns_of_a_session(database: Database) -> None:
-    turns = Turns(database)
-    turns.store([said("b", "2", at=NOW + 1, session="s"), said("a", "1", session="s"), said("c", "3", session="r")])
-    assert contents(turns.of_session("1", "s")) == ["1", "2"]
-    assert turns.of_session("2", "s") == []
-
-
 def test_very_long_and_very_odd_texts_are_stored_whole(database: Database) -> None:
     turns = Turns(database)
     long = " ".join(f"w{n}" for n in range(60_000)) + " " + "ß" * 5_000
@@ -95,26 +73,6 @@ def test_nul_and_lone_surrogates_become_the_replacement_character(database: Data
     assert (kept.text, kept.category) == ("a\ufffdb\ufffd", "\ufffd")
     Summaries(database).store(dataclasses.replace(summary("t"), text="\x00"))
     assert Summaries(database).list("1", 1)[0].text == "\ufffd"
-
-
-def test_the_revision_changes_with_the_turns_of_the_chat(database: Database) -> None:
-    turns, summaries = Turns(database), Summaries(database)
-    seen = [turns.revisions("1").turns]
-    changes: list[Callable[[], object]] = [
-        lambda: turns.store([said("a"), said("b")]), lambda: turns.store([said("a", "changed")]),
-        lambda: turns.update_embedding("1", "a:user", b"v", "m"), lambda: turns.remove("1", ["a:user"]),
-        lambda: summaries.store(summary("b:user")),
-    ]  # fmt: skip
-    for change in changes:
-        change()
-        seen.append(turns.revisions("1").turns)
-    turns.store([said("a", chat="2")])
-    assert turns.revisions("1").turns == seen[-1]
-    summaries.remove("1", [one.summary_id for one in summaries.list("1", 9)])
-    turns.remove("1", turns.ids("1"))
-    assert turns.revisions("1").turns == seen[0] == "0"
-    changes[0]()
-    assert len({*seen, turns.revisions("1").turns}) == len(seen) + 1, "not the number it had the first time"
 
 
 def test_embeddings_are_filled_in_later(database: Database) -> None:

@@ -6,12 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from shared.ranking.scoring import Neighbours
 from shared.search.types import HiddenTurns
 from shared.turns.records import Turn
 from tests.support.day.day_recall import HOUR, NOON, QUESTIONS, Index, holding, ids, said, same, turn, vector_of
@@ -84,23 +82,6 @@ def test_what_is_hidden_was_never_said(rows: list[dict[str, Any]], data: st.Data
             )
 
 
-@settings(max_examples=100, deadline=None)
-@given(
-    st.lists(st.tuples(st.integers(1, 200), st.sampled_from([0, 60, 60, 50_000])), min_size=12, max_size=60),
-    st.integers(0, 60),
-)
-def test_a_longer_kernel_is_the_kernel_of_all(items: list[tuple[int, int]], first: int) -> None:
-    lengths = np.array([length for length, _ in items], np.float32)
-    starts = np.cumsum([gap for _, gap in items], dtype=np.float64)
-    whole = Neighbours(lengths, starts)
-    longer = Neighbours(lengths[:first], starts[:first]).longer(lengths, starts)
-    values = np.arange(len(items), dtype=np.float32)
-    assert longer.spread(values) == pytest.approx(whole.spread(values), rel=1e-5)
-    assert longer.total == pytest.approx(whole.total, rel=1e-5)
-    assert longer.continues.tolist() == whole.continues.tolist()
-    assert (longer.n, longer.nbytes) == (whole.n, whole.nbytes)
-
-
 def test_a_turn_in_both_comes_once_and_as_the_release_has_it() -> None:
     with holding(said()) as side:
         plain = side.hits("boiler")
@@ -125,16 +106,6 @@ def test_an_answer_finds_its_question_on_the_other_side() -> None:
             for hidden in (HiddenTurns(frozenset({"d1:user"})), HiddenTurns(before=answer.timestamp)):
                 (hit,) = [hit for hit in side.hits("4711", day, hidden=hidden) if hit.chunk.text == "4711."]
                 assert hit.question is None
-
-
-def test_the_question_of_a_long_day_turn_is_its_first_passage() -> None:
-    long = " ".join(f"Sentence number {n} about the garage." for n in range(60))
-    with holding(said("b1")) as side:
-        day = side.day([turn("l", "user", long, -1.0), turn("l", "asst", "It is 4711.", -0.9)])
-        assert len(day) > 2
-        (hit,) = [hit for hit in side.hits("4711", day) if hit.chunk.role == "asst" and "4711" in hit.chunk.text]
-        assert hit.question
-        assert hit.question.startswith("Sentence number 0")
 
 
 def test_hidden_turns_are_in_no_hit_no_question_and_no_repetition() -> None:
@@ -166,13 +137,3 @@ def test_known_turns_do_not_come_and_the_rest_is_as_before(k: int) -> None:
 
 def turn_id(one: Turn) -> str:
     return one.turn_id
-
-
-def test_more_known_turns_than_are_read_at_first_leave_places_for_others() -> None:
-    session = [turn(f"s{n:03}", "user", f"the pills again, time {n} of many", -1.0 + n / HOUR) for n in range(300)]
-    with holding([turn("old", "user", "the pills are in the kitchen, and something else is there too", -50.0)]) as side:
-        found = side.hits("the pills", side.day(session), k=3, known=frozenset(map(turn_id, session)))
-        assert ids(found) == ["old:user#1"]
-        long = turn("long", "user", "\n\n".join(f"The pills, paragraph {n}: " + "pill " * 150 for n in range(80)), -0.5)
-        found = side.hits("the pills", side.day([long]), k=3, known=frozenset({"long:user"}))
-        assert ids(found) == ["old:user#1"], "a long turn has many passages"

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dispatcher.memory.day.later_tags import later_tags, parse_later
@@ -16,11 +15,11 @@ from dispatcher.memory.embedder import DayEmbedder
 from dispatcher.memory.store.database import Database
 from dispatcher.memory.store.memories import Memories, Memory, MemoryType
 from dispatcher.memory.typed.acting_on_tags import TagActing
-from dispatcher.memory.typed.actions import LONGEST_ID, Outcome, tombstone_id
+from dispatcher.memory.typed.actions import Outcome
 from dispatcher.memory.typed.list_import import Draft
-from dispatcher.memory.typed.tags import Tag, TagKind, parse
+from dispatcher.memory.typed.tags import parse
 from shared.config.settings import load_settings
-from shared.turns.records import RecordRefused, Task, Tombstone, loads_object
+from shared.turns.records import RecordRefused, Task, loads_object
 from tests.servers.ollama_api import OllamaApi
 from tests.support.day.acting import BERLIN, DAY, NOW, SAID, Dies, Host
 from tests.support.machine import wait_for
@@ -300,35 +299,7 @@ def test_what_the_owner_commands_is_done_once_for_each_task(host: Host) -> None:
     assert [memory.text for memory in host.memories.list(SAID)] == ["swim", "one", "two"]
 
 
-names = st.from_regex(r"[A-Za-z0-9_-]{1,100}", fullmatch=True)
-
-
-@given(names, names, st.integers(0, 10**9), st.integers(1, 10**6), st.integers(0, 20))
-def test_a_tombstone_is_named_after_task_tag_and_memory(one: str, two: str, at: int, number: int, tag: int) -> None:
-    memory = Memory(SAID, MemoryType.FACT, "x", at + 0.5, memory_id=number)
-    name = tombstone_id(memory, one, tag)
-    assert len(name) <= LONGEST_ID
-    assert Tombstone.parse(Tombstone(name, SAID, NOW, turn_ids=frozenset({"t:user"})).to_json()).tombstone_id == name
-    assert (tombstone_id(memory, two, tag) == name) == (one == two)
-    assert tombstone_id(memory, one, tag + 1) != name
-
-
 words = st.text(st.characters(codec="utf-8"), min_size=1, max_size=50)
-some_tags = st.lists(
-    st.builds(Tag, st.integers(1, 20), st.sampled_from(list(TagKind)), words, st.dictionaries(words, words)), max_size=5
-)
-
-
-@settings(deadline=None)
-@given(names, st.sampled_from(["9912", "-100123", "кот"]), words, some_tags, st.floats(0, 2e9))
-def test_tags_that_wait_come_back_as_they_were(
-    task: str, chat: str, session: str, tags: list[Tag], said_at: float
-) -> None:
-    asked = Task(task, chat, "message", "8", name="Ann")
-    back = parse_later(loads_object(later_tags(asked, session, tags, said_at, "No.", {3, 12})))
-    assert (back.task.task_id, back.task.chat_id, back.session, back.tags) == (task, chat, session, tags)
-    assert (back.said_at, back.task.user_id, back.task.name, back.refusal) == (said_at, "8", "Ann", "No.")
-    assert back.shown == {3, 12}
 
 
 @pytest.mark.parametrize("change", [

@@ -11,7 +11,6 @@ import pytest
 
 from dispatcher.memory.day.memory import DayMemory
 from dispatcher.memory.embedder import DayEmbedder
-from dispatcher.memory.relevance import says_again
 from dispatcher.memory.store.memories import Memories, Memory, MemoryType
 from dispatcher.memory.tombstones import Forgotten
 from dispatcher.memory.typed.memories import Remembering
@@ -121,16 +120,6 @@ def test_what_is_shown_is_counted_beside_the_answer_and_before_the_end(tmp_path:
     assert (closed.query("words"), closed.model, closed.dimensions) == (None, None, 0)
 
 
-def test_relevance_weighs_importance_and_age(kept: Remembering, store: Memories) -> None:
-    add(kept, "The kitchen is painted green", now=NOW - 200 * DAY)
-    add(kept, "The bathroom is painted green", now=NOW)
-    found = kept.relevant("1", "which rooms are painted green?", 5, now=NOW)
-    assert [memory.text for memory, _ in found] == ["The bathroom is painted green", "The kitchen is painted green"]
-    add(kept, "The attic is painted green", importance=5)
-    found = kept.relevant("1", "which rooms are painted green?", 1, now=NOW)
-    assert [memory.text for memory, _ in found] == ["The attic is painted green"]
-
-
 def test_without_an_embedder_words_alone_do(blind: Remembering, store: Memories) -> None:
     add(blind, MISHKA, "The user lives in Ghent")
     assert blind.add("1", FACT, "the user has a cat called mishka", now=NOW)[1] is False
@@ -194,16 +183,6 @@ def test_a_chat_sees_only_its_own(kept: Remembering) -> None:
             assert found == [f"The secret word is canary{number}"]
 
 
-def test_what_is_kept_in_memory_follows_the_store(kept: Remembering, store: Memories, embedder: DayEmbedder) -> None:
-    (memory,) = add(kept, MISHKA)
-    assert kept.of_chat("1") is kept.of_chat("1")
-    other = Remembering(store, embedder)  # another process
-    add(other, "The user lives in Ghent")
-    assert texts(kept) == [MISHKA, "The user lives in Ghent"]
-    store.delete("1", memory.memory_id)
-    assert texts(kept) == ["The user lives in Ghent"]
-
-
 def test_a_forgotten_memory_is_out_of_sight_before_it_is_removed(
     store: Memories, embedder: DayEmbedder, tmp_path: Path
 ) -> None:
@@ -243,28 +222,3 @@ def test_a_file_of_facts_holds_each_once(kept: Remembering, store: Memories) -> 
         ("The user has a cat named Mishka", MISHKA),
     ], "other words for what is known are kept with it"
     assert texts(kept) == [MISHKA], "nothing is stored yet"
-
-
-@pytest.mark.parametrize(("memory", "text", "again"), [
-    ("The garage door code is 7731", "it is 7731", True),
-    ("The garage door code is 7731", "the garage code was 7731, and now please tell me of the weather in Ghent", True),
-    ("The garage door code is 7731", "invoice 7731 of the plumber was paid yesterday by my wife", False),
-    ("The garage door code is 7731", "the garage door is open", False),
-    ("The garage door code is 7731", "the garage door code is 7732", False),
-    (MISHKA, "our cat is called Mishka", True),
-    (MISHKA, "a cat sat on the mat", False),
-    ("Алла живёт в Генте", "Алла давно живет в Генте", True),
-    ("Swim", "I swim a lot", False),
-    ("", "anything", False),
-])  # fmt: skip
-def test_whether_a_turn_says_a_memory_again(memory: str, text: str, *, again: bool) -> None:
-    assert says_again(memory, text) == again
-
-
-def test_a_use_counts_at_once_in_what_is_kept_in_memory(store: Memories, embedder: DayEmbedder) -> None:
-    kept = Remembering(store, embedder)
-    cat, ghent = add(kept, MISHKA, "The user lives in Ghent")
-    kept.of_chat("1")
-    kept.note_use("1", [cat.memory_id], NOW + 5)
-    used = {one.memory_id: (one.access_count, one.last_accessed) for one in kept.of_chat("1").memories}
-    assert used == {cat.memory_id: (cat.access_count + 1, NOW + 5), ghent.memory_id: (0, None)}

@@ -7,12 +7,11 @@ import time
 from collections.abc import Callable, Iterator
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dispatcher.memory.typed import tags
 from dispatcher.memory.typed.tags import MOST_CHARACTERS, MOST_TAGS, Parsed, Tag, TagKind
-from shared.text.format import tokens
 from shared.text.marks import TAG_WORDS, harmless
 
 CODE = "c0de"
@@ -20,10 +19,6 @@ CODE = "c0de"
 
 def parse(answer: str) -> Parsed:
     return tags.parse(answer, CODE)
-
-
-def said(parsed: Parsed) -> list[tuple[str, str]]:
-    return [(tag.kind.value, tag.text) for tag in parsed.tags]
 
 
 @pytest.mark.parametrize(
@@ -102,20 +97,6 @@ def test_beside_code_and_quotes_it_is_a_tag(answer: str, text: str) -> None:
     assert parse(answer) == Parsed(text, (Tag(1, TagKind.REMEMBER, "x"),))
 
 
-@pytest.mark.parametrize(("answer", "text"), [
-    ("Done. [GOAL c0de: x]", "Done."), ("Done.[GOAL c0de: x]", "Done."), ("[GOAL c0de: x] Done.", "Done."),
-    ("I will [GOAL c0de: x] do it", "I will do it"), ("I noted it [GOAL c0de: x].", "I noted it."), ("好的[GOAL c0de: x]再见", "好的再见"),
-    ("two  spaces [GOAL c0de: x] stay  here\n\n\nand lines", "two  spaces stay  here\n\n\nand lines"), ("a\n\n[GOAL c0de: x]\n\nb", "a\n\nb"),
-    ("a\n[GOAL c0de: x]\nb", "a\nb"), ("a\n\n[GOAL c0de: x]\nb", "a\n\nb"), ("a\r\n\r\n[GOAL c0de: x]\r\n\r\nb\r\n", "a\r\n\r\nb\r\n"),
-    ("[GOAL c0de: x]\n\na", "a"), ("a\n\n\n[GOAL c0de: x]\n", "a\n"), ("a\n\n\n[GOAL c0de: x]", "a"),
-    ("a\n\n[GOAL c0de: x]\n[GOAL c0de: y]\n\n[GOAL c0de: z]", "a"), ("a\n\n- [GOAL c0de: x]\n* [GOAL c0de: y]\n3. [GOAL c0de: z]\n", "a\n"),
-    ("a\n**[GOAL c0de: x]**", "a"), ("a [GOAL c0de: x] [GOAL c0de: y] b", "a b"), ("a [GOAL c0de: x][GOAL c0de: y], b", "a, b"),
-    ("  [GOAL c0de: x] a", "  a"),
-])  # fmt: skip
-def test_no_gap_is_left(answer: str, text: str) -> None:
-    assert parse(answer).text == text
-
-
 def test_more_than_the_most_stay_text_and_are_named() -> None:
     lines = [f"[REMEMBER c0de: fact {number}]" for number in range(1, MOST_TAGS + 4)]
     parsed = parse("Hello\n" + "\n".join(lines))
@@ -137,28 +118,6 @@ def test_if_removing_would_make_a_tag_of_what_is_shown_nothing_is_removed(answer
     parsed = parse(answer)
     assert (parsed.text, parsed.tags) == (answer, ())
     assert [tag.text for tag in parsed.ignored] == ["a"]
-
-
-PIECES = st.sampled_from([
-    "[REMEMBER c0de: a]", "[GOAL c0de: b | DEADLINE: c]", "[DONE c0de: d]", "[REMEMBER", "[FORGET c0de:",
-    " c0de: e]", "[", "]", "`", "``", "```", "~~~", "> ", "    ",
-    "\t", "\n", "\n", "\n\n", "\r\n", " ", "text", '"', "“", "”", "'", "\\", "- ", "1. ", ".", "(", ")", "*", "é", "\u2028", "\x85",
-])  # fmt: skip
-ANSWERS = st.one_of(st.lists(PIECES, max_size=40).map("".join), st.text(max_size=60))
-
-
-@pytest.mark.slow
-@settings(max_examples=1500, deadline=None)
-@given(ANSWERS)
-@example("[REMEMBER [GOAL c0de: x] c0de: y]")
-@example("[REMEM[GOAL c0de: x]BER c0de: y]")
-@example("\n    code\n[GOAL c0de: x]\n    foo `\nbar [REMEMBER c0de: y] `")
-def test_nothing_is_left_to_parse(answer: str) -> None:
-    parsed = parse(answer)
-    again = parse(parsed.text)
-    assert [tag.text for tag in (*again.tags, *again.ignored)] == [tag.text for tag in parsed.ignored]
-    if not parsed.tags:
-        assert parsed.text == answer
 
 
 @settings(max_examples=500, deadline=None)
@@ -213,17 +172,6 @@ def test_time_grows_with_the_length(name: str, make: Callable[[int], str], no_co
         if large <= 30 * small + 0.003:
             return
     pytest.fail(f"{large:.4f} s for 100,000 characters, {small:.4f} s for 10,000")
-
-
-def test_the_instructions_are_short_and_name_every_kind() -> None:
-    assert tokens(tags.INSTRUCTIONS) < 230
-    always = set(TagKind) - {TagKind.PICTURE}
-    assert all(f"[{kind} CODE:" in tags.INSTRUCTIONS for kind in always)
-    assert "[PICTURE CODE:" in tags.picture_rule(1)
-    assert tags.picture_rule(0) == ""
-    assert "LEARN" not in tags.INSTRUCTIONS
-    assert parse(tags.INSTRUCTIONS.replace("CODE", CODE)).tags == (), "a model that repeats them keeps nothing by it"
-    assert {tag.kind for tag in parse(tags.INSTRUCTIONS.replace("`", "").replace("CODE", CODE)).tags} == always
 
 
 @pytest.mark.parametrize(("answer", "shown"), [

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import time
 from collections.abc import Iterator
 from contextlib import closing, nullcontext
@@ -19,12 +18,10 @@ from dispatcher.memory.store.memories import Memory, MemoryType
 from dispatcher.memory.store.summaries import SessionSummary
 from dispatcher.memory.typed.text import (
     PROFILE_CHARACTERS,
-    line,
     listing,
     noted_text,
     profile,
     profile_text,
-    prompt_order,
 )
 from dispatcher.prompt.assemble import PromptRequest, assemble
 from dispatcher.prompt.budget import PromptInput, compose
@@ -78,18 +75,6 @@ def test_facts_stand_in_every_prompt_only_if_all_of_them_have_room() -> None:
     assert len(shown) == len(text.splitlines()) > 5
 
 
-@pytest.mark.parametrize(("text", "told"), [
-    ("flight on Saturday 16 January 2027 at 8:00", " (tomorrow)"), ("flight on January 16", " (tomorrow)"),
-    ("Flug am 16.01.", " (tomorrow)"), ("Flug am 16. Januar", " (tomorrow)"),
-    ("flight tomorrow", " (on Saturday 16 January 2027, 08:00 (tomorrow))"),
-    ("16 people come in January", " (on Saturday 16 January 2027, 08:00 (tomorrow))"),
-])  # fmt: skip
-def test_a_day_that_a_fact_names_itself_is_not_named_twice(text: str, told: str) -> None:
-    assert line(memory(text, deadline=NOW + DAY), NOW, UTC) == f"- {text}{told}"
-    past = line(memory(text, deadline=NOW + DAY), NOW + 9 * DAY, UTC).removeprefix(f"- {text}")
-    assert past == (" (over)" if told == " (tomorrow)" else " (was on Saturday 16 January 2027, 08:00)")
-
-
 def test_a_listing_has_every_memory_with_its_number() -> None:
     told = listing(KEPT, NOW, UTC)
     assert [part.splitlines()[0] for part in told.split("\n\n")] == [
@@ -108,17 +93,6 @@ odd_memories = st.lists(
         completed_at=st.none() | st.floats(0, 2e9),
     ), max_size=12, unique_by=lambda one: one.number,
 )  # fmt: skip
-
-
-@PROPERTY
-@given(odd_memories, st.randoms(use_true_random=False))
-def test_the_same_memories_give_the_same_bytes(some: list[Memory], chance: random.Random) -> None:
-    mixed = chance.sample(some, len(some))
-    assert profile_text(mixed, None, None, NOW, UTC) == profile_text(some, None, None, NOW, UTC)
-    for one in some:
-        assert len(line(one, NOW, UTC).splitlines()) == 1, "one line a memory, whatever was said"
-    shown = [one for those in prompt_order(some).values() for one in those]
-    assert sorted(one.number for one in shown) == sorted(one.number for one in some if one.type != DONE)
 
 
 def composed(profile: str, budget: int, **more: str) -> Context:

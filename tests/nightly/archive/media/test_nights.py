@@ -75,15 +75,6 @@ def test_bytes_that_are_not_what_their_name_says_are_refused_and_stay(light: Wor
     assert summary["media"]["refused"] == 1
 
 
-def test_keys_that_no_program_of_ours_wrote_disturb_nothing(light: World) -> None:
-    for name in ("hcli:mem:kept:../../x:" + "0" * 64, "hcli:mem:kept:t1", "hcli:mem:kept:t1:zz"):
-        light.redis.set(name, "x")
-    light.redis.hset("hcli:mem:kept", "odd", "entry")
-    light.say("t1", "something")
-    (summary,) = light.night()
-    assert summary["media"]["exported"] == 0
-
-
 def test_a_file_changed_before_the_flush_is_not_deleted(light: World, monkeypatch: pytest.MonkeyPatch) -> None:
     send(light, "t1", PHOTO)
     real = outcomes
@@ -199,15 +190,3 @@ def test_all_files_are_read_again_within_scrub_days(light: World, mirror: Path) 
             assert len(due) <= 20 or night == 0
     assert len(seen) == 40
     assert max(seen.values()) <= 2
-
-
-def test_a_list_that_is_lost_or_damaged_is_made_anew(light: World, mirror: Path) -> None:
-    send(light, "t1", PHOTO)
-    light.night()
-    for content in (None, b"no database at all", b""):
-        path = light.night_dir / "media.sqlite"
-        path.unlink() if content is None else path.write_bytes(content)
-        light.say("t2", "another day", timestamp=time.time())
-        (summary,) = light.night()
-        assert (summary["media"]["files"], summary["media"]["damaged"], summary["mirror_failed"]) == (1, [], None)
-    assert media_files(mirror) == media_files(light.night_dir / "archive")

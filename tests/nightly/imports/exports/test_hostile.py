@@ -16,11 +16,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from nightly.imports.containers import directory, members, zip_file
-from nightly.imports.containers.opening import opened_export
 from shared.errors import InvalidInput
 from tests.nightly.imports.exports.builders import (
-    BERLIN,
-    NOON,
     gpt_conversation,
     gpt_node,
     read,
@@ -145,22 +142,6 @@ def test_no_more_is_read_than_an_entry_declares(tmp_path: Path) -> None:
     assert said(read("chatgpt", written(tmp_path / "b.zip", declared(len(GOOD) + 50_000)))) == [("user", "hello")]
 
 
-def test_damaged_data_are_named(tmp_path: Path) -> None:
-    packed = bytearray(zipped(FILES, zipfile.ZIP_STORED))
-    at = packed.find(b"hello")
-    packed[at : at + 5] = b"hallo"
-    reads = read("chatgpt", written(tmp_path / "a.zip", bytes(packed)))
-    assert "do not match their checksum" in unread(reads)[0]
-    assert all(why.isascii() and "hallo" not in why for why in unread(reads))
-
-
-def test_an_archive_in_an_archive_is_not_opened(tmp_path: Path) -> None:
-    with pytest.raises(InvalidInput, match="Unpack the archives in it"):
-        read("chatgpt", written(tmp_path / "a.zip", zipped({"conversations-000.zip": zipped(FILES)})))
-    with pytest.raises(InvalidInput, match="There is no conversations"):
-        read("chatgpt", written(tmp_path / "b.zip", zipped({"other.json": "[]"})))
-
-
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.data())
 def test_a_damaged_archive_never_fails_otherwise(tmp_path: Path, data: st.DataObject) -> None:
@@ -242,15 +223,6 @@ def test_a_directory_has_a_limit_and_odd_names_are_shown(tmp_path: Path, monkeyp
         read("openclaw", root)
 
 
-def test_names_that_people_give_are_taken_and_hidden_files_are_not(tmp_path: Path) -> None:
-    family = "WhatsApp Chat with 👨\u200d👩\u200d👧 Zoë.txt"
-    files = {family: "31.12.23, 10:00 - Ann: hi\n", ".hidden/other.txt": "x", "a/.b/c.txt": "x", "__MACOSX/d.txt": "x"}
-    packed = written(tmp_path / "a.zip", zipped(files))
-    assert said(read("whatsapp", packed)) == [("user", "hi")]
-    with opened_export(packed, BERLIN) as export:
-        assert [one.name for one in export.members] == [family]
-
-
 def test_no_name_reaches_a_terminal(tmp_path: Path) -> None:
     root = tmp_path / "ws"
     written(root / "memory" / "a\x1b[2Jb.md", b"\xff")
@@ -258,8 +230,3 @@ def test_no_name_reaches_a_terminal(tmp_path: Path) -> None:
     reads = read("openclaw", root)
     assert len(unread(reads)) == 2
     assert all(one.place.isprintable() for one in reads)
-
-
-def test_times_in_an_archive_are_local(tmp_path: Path) -> None:
-    with opened_export(written(tmp_path / "a.zip", zipped({"MEMORY.md": "x"})), BERLIN) as export:
-        assert [one.modified for one in export.members] == [NOON - 3600]

@@ -7,11 +7,7 @@ import os
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from nightly.imports.candidates import Wanted
-from nightly.imports.readers.memories.markdown import front_matter, pieces
 from shared.errors import InvalidInput
 from shared.turns.origin_words import said_by
 from tests.nightly.imports.exports.builders import NOON, left, read, said, turns, unread, written, zipped
@@ -61,15 +57,6 @@ def test_openclaws_memory(tmp_path: Path) -> None:
     first = turns(reads)[0]
     assert said_by("user", first.origin) == "user (forwarded from OpenClaw's memory)"
     assert first.extra["source"] == "openclaw"
-
-
-def test_a_time_of_day_may_name_its_half(tmp_path: Path) -> None:
-    lines = ["## 2:30 PM standup", "- moved the release", "## 12:05 a.m.", "- could not sleep", "- 11:05 pm slept", "- 12:10 p.m. ate",
-             "- 9:15 amount paid", "- 14:30 pm odd", "- 23:01"]  # fmt: skip
-    written(tmp_path / "memory" / "2026-02-08.md", "\n".join(lines))
-    midnight = NOON - 86_400 - 3600 - 12 * 3600
-    hours = [(turn.timestamp - midnight) / 3600 for turn in turns(read("openclaw", tmp_path))]
-    assert [round(hour * 60) for hour in hours] == [870, 5, 23 * 60 + 5, 730, 555, 870, 23 * 60 + 1]
 
 
 def test_a_memory_that_was_moved_or_grew_has_the_same_ids(tmp_path: Path) -> None:
@@ -138,35 +125,6 @@ def test_a_note_has_the_same_ids_from_wherever_it_is_named(tmp_path: Path) -> No
     assert len({turn.turn_id for turn in turns(read("basic-memory", root))}) == 6, "two notes of one title are two"
 
 
-def test_front_matter_is_read_for_single_values_only() -> None:
-    text = "---\na: &x [*x, *x]\nTitle: 'It''s'\nb:\n  c: 1\n: 3\n---\nbody"
-    fields, body, before = front_matter(text)
-    assert (fields["title"], body, before) == ("It's", "body", 7)
-    assert front_matter("---\nnever closed")[1] == "---\nnever closed"
-    assert front_matter("no front")[0] == {}
-
-
-@settings(max_examples=200, deadline=None)
-@given(st.text(st.sampled_from("ab #-*`~1. \n\t[]"), max_size=60))
-def test_pieces_lose_no_word_of_any_note(text: str) -> None:
-    found = "".join(piece.text + "".join(piece.headings) for piece in pieces(text))
-    letters = {letter for letter in text if letter in "ab"}
-    headings = {letter for line in text.split("\n") if line.strip().startswith("#") for letter in line}
-    assert letters - headings <= set(found)
-
-
-def test_lines_of_any_length_take_no_longer_than_their_length() -> None:
-    blanks = " " * 2_000_000
-    for text in (
-        f"# a{blanks}b",
-        f"-{blanks}x" + "\n" * 500_000,
-        f"a{blanks}#" * 2,
-        "- x\n" * 200_000,
-        f"---\na: b{blanks}c\n---\n",
-    ):
-        assert sum(len(piece.text) for piece in pieces(front_matter(text)[1])) <= len(text)
-
-
 def test_mem0_in_each_of_its_shapes(tmp_path: Path) -> None:
     one = {
         "id": "m1",
@@ -208,22 +166,3 @@ def test_memories_of_several_users_do_not_mix(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match="--only"):
         read("mem0", path)
     assert said(read("mem0", path, only="b")) == [("user", "fact 1")]
-
-
-def test_a_memory_of_no_user_is_of_no_further_one(tmp_path: Path) -> None:
-    users: list[dict[str, str | None]] = [{}, {"user_id": None}, {"user_id": "ann"}]
-    at = "2026-02-09T12:00:00Z"
-    rows = [{"id": str(n), "memory": f"fact {n}", "created_at": at, **user} for n, user in enumerate(users)]
-    path = written(tmp_path / "a.json", rows)
-    assert len(turns(read("mem0", path))) == 3
-    assert said(read("mem0", path, only="ann")) == [("user", "fact 2")]
-    assert said(read("mem0", path, only="None")) == []
-
-
-def test_what_is_no_memory_is_named(tmp_path: Path) -> None:
-    path = written(tmp_path / "a.json", [3, {"id": "x"}, {"memory": " "}, {"memory": "ok", "created_at": "soon"}])
-    os.utime(path, (NOON, NOON))
-    reads = read("mem0", path, Wanted(chat="9912"))
-    assert said(reads) == [("user", "ok")], "with the file's time"
-    assert len(unread(reads)) == 2
-    assert "no list of memories" in unread(read("mem0", written(tmp_path / "b.json", b'{"x": [1]}')))[0]

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from nightly.imports.candidates import Wanted
-from nightly.imports.readers.conversations import OTHER_CONVERSATION
 from shared.errors import InvalidInput
 from tests.nightly.imports.exports.builders import (
     NOON,
@@ -52,15 +51,6 @@ def test_signals_own_export(tmp_path: Path) -> None:
     assert [turn.role for turn in turns(bot)] == ["asst", "user"]
 
 
-def test_an_account_of_several_chats_needs_the_name_of_one(tmp_path: Path) -> None:
-    path = own(tmp_path / "main.jsonl", signal_item("2", "for Ann alone"), signal_item("2", "for all", chat="11"))
-    with pytest.raises(InvalidInput, match="--only"):
-        read("signal", path)
-    for name in ("family", "#11", "11"):
-        assert said(read("signal", path, only=name)) == [("user", "for all")]
-    assert left(read("signal", path, only="Bob B")) == [OTHER_CONVERSATION]
-
-
 def test_chats_of_one_name_or_of_none_do_not_mix(tmp_path: Path) -> None:
     people: dict[str, dict[str, object]] = {
         "2": {"contact": {"profileGivenName": "Bob"}},
@@ -97,18 +87,6 @@ def test_chats_of_one_name_or_of_none_do_not_mix(tmp_path: Path) -> None:
     assert said(read("signal", tmp_path / "out", only="b/Bob")) == [("user", "in b/Bob")]
 
 
-def test_times_of_sigexport_may_name_their_zone(tmp_path: Path) -> None:
-    rows = [{"date": f"2026-02-09T12:00:0{n}{zone}", "sender": "Bob", "body": f"{n}"}
-            for n, zone in enumerate(("+00:00", "Z", "+02:00"))]  # fmt: skip
-    reads = read("signal", written(tmp_path / "data.json", "\n".join(map(json.dumps, rows))))
-    assert [turn.timestamp for turn in turns(reads)] == [NOON, NOON + 1, NOON + 2 - 7200]
-
-
-def test_equal_messages_are_told_apart_when_times_go_back(tmp_path: Path) -> None:
-    path = own(tmp_path / "main.jsonl", *(signal_item("2", "ok", NOON + second) for second in (0, 60, 0, -4000, 0)))
-    assert len({turn.turn_id for turn in turns(read("signal", path))}) == 5
-
-
 def test_sigexport_in_both_its_forms(tmp_path: Path) -> None:
     rows = [
         {"date": "2026-02-09T13:00:00.250000", "sender": "Bob", "body": "hello  ", "quote": "", "sticker": None, "attachments": []},
@@ -136,13 +114,3 @@ def test_sigexport_in_both_its_forms(tmp_path: Path) -> None:
     assert [turn.turn_id for turn in turns(read("signal", official))] == [turn.turn_id for turn in turns(reads)]
     late = read("signal", tmp_path / "out", Wanted(since=NOON + 1, chat="9912"))
     assert said(late) == [("user", "two\nlines")]
-
-
-def test_broken_lines_of_signal_cost_no_other(tmp_path: Path) -> None:
-    path = own(tmp_path / "main.jsonl", signal_item("2", "one"))
-    path.write_bytes(
-        path.read_bytes() + b"{broken\n[]\n3\n" + json.dumps({"chatItem": signal_item("2", "two")}).encode()
-    )
-    reads = read("signal", path)
-    assert said(reads) == [("user", "one"), ("user", "two")]
-    assert len(unread(reads)) == 3

@@ -6,8 +6,6 @@ from datetime import datetime
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from shared.errors import InvalidInput
 from tests.nightly.imports.exports.builders import BERLIN, left, read, said, turns, unread, written, zipped
@@ -140,29 +138,3 @@ def test_the_bot_of_a_chat_is_the_assistant(tmp_path: Path) -> None:
     path = written(tmp_path / "c.txt", "31/12/23, 10:00 - Ann: hi\n31/12/23, 10:00 - Meta AI: hello\n")
     assert said(read("whatsapp", path, bot="meta ai")) == [("user", "hi"), ("asst", "hello")]
     assert said(read("whatsapp", path)) == [("user", "hi"), ("user", "hello")]
-
-
-def test_a_text_that_is_no_chat_is_refused(tmp_path: Path) -> None:
-    assert "no export of a WhatsApp chat" in unread(read("whatsapp", written(tmp_path / "a.txt", "dear diary\n")))[0]
-    utf16 = "31/12/23, 10:00 - Ann: hi".encode("utf-16")
-    assert "UTF-8" in unread(read("whatsapp", written(tmp_path / "b.txt", utf16)))[0]
-    latin = "31/12/23, 10:00 - Ann: ok\n31/12/23, 10:01 - Ann: caf\xe9\n".encode("latin-1")
-    assert "not UTF-8 at byte 26 of line 2" in unread(read("whatsapp", written(tmp_path / "c.txt", latin)))[0]
-    null = "31/12/23, 10:00 - Ann: a\0b\n"
-    assert "null byte" in unread(read("whatsapp", written(tmp_path / "d.txt", null)))[0]
-    future = "31/12/23, 25:61 - Ann: hi\n31/12/23, 10:00 - Ann: ok"
-    assert unread(read("whatsapp", written(tmp_path / "e.txt", future))) == ["its date or time is not valid"]
-
-
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(st.lists(st.tuples(st.sampled_from(["Ann", "Bob B.", "~Zoë", "+1 555"]), st.text(
-    st.characters(blacklist_categories=["Cs", "Cc"]) | st.just("\n"), min_size=1, max_size=40)), max_size=6), st.booleans())  # fmt: skip
-def test_any_words_come_back(tmp_path: Path, messages: list[tuple[str, str]], ios: bool) -> None:
-    lines = [f"[31/12/2023, 23:5{number}:00] {who}: {text}\n" if ios else f"31/12/2023, 23:5{number} - {who}: {text}\n"
-             for number, (who, text) in enumerate(messages)]  # fmt: skip
-    reads = read("whatsapp", written(tmp_path / "c.txt", "".join(lines) + "01/01/2024, 00:00 - Ann: end"))
-    kept = [turn for turn in turns(reads) if turn.content != "end"]
-    assert len(kept) + len(left(reads)) >= len(messages)
-    assert {turn.name for turn in kept} <= {who.strip("~") for who, _ in messages}
-    for turn in kept:
-        assert any("".join(turn.content.split()) in "".join(text.split()) for _, text in messages)

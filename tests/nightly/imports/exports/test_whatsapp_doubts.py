@@ -2,27 +2,14 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from pathlib import Path
 
 import pytest
 
 from shared.errors import InvalidInput
-from tests.nightly.imports.exports.builders import BERLIN, left, read, said, turns, unread, written, zipped
+from tests.nightly.imports.exports.builders import read, turns, unread, written, zipped
 
 LRM = "\u200e"
-
-
-@pytest.mark.parametrize(
-    ("written_time", "hour"),
-    [
-        ("ÖÖ 11:59", 11), ("ÖÖ 12:59", 0), ("ÖS 12:59", 12), ("de. 1:59", 1), ("1:59 vorm.", 1), ("1:59 PG", 1), ("凌晨12:59", 0), ("早上6:59", 6),
-        ("中午12:59", 12), ("中午1:59", 13), ("中午11:59", 11), ("下午1:59", 13), ("晚上7:59", 19), ("午後0:59", 12), ("23:59", 23),
-    ],
-)  # fmt: skip
-def test_halves_of_the_day(tmp_path: Path, written_time: str, hour: int) -> None:
-    (turn,) = turns(read("whatsapp", written(tmp_path / "c.txt", f"2023/12/31 {written_time} - Ann: hello")))
-    assert datetime.fromtimestamp(turn.timestamp, BERLIN) == datetime(2023, 12, 31, hour, 59, tzinfo=BERLIN)
 
 
 def test_a_time_that_is_not_understood_is_not_guessed(tmp_path: Path) -> None:
@@ -39,21 +26,6 @@ def test_a_time_that_is_not_understood_is_not_guessed(tmp_path: Path) -> None:
     reads = read("whatsapp", written(tmp_path / "c.txt", "\n".join(lines)))
     assert turns(reads)[-1].content == "hi\n31.12.2023 ab 20:00 - Silvester: bei uns"
     assert any("'ab'" in (one.note or "") for one in reads)
-
-
-@pytest.mark.parametrize("ios", [False, True])
-@pytest.mark.parametrize(
-    "words",
-    [
-        "I paid 12.50 (cash only)", "Meet me at example.com (the cafe)", "See v2.10 (stable)\nand call Bob", "<div>", "null", "‹angle quotes›",
-        "<attached: my own words.txt>", "the file is a.txt (not attached)", "<3 you are <great>",
-    ],
-)  # fmt: skip
-def test_words_that_look_like_a_mark_of_whatsapp_are_kept(tmp_path: Path, words: str, ios: bool) -> None:
-    head = "[31.12.23, 23:59:00] Ann: " if ios else "31/12/2023, 23:59 - Ann: "
-    reads = read("whatsapp", written(tmp_path / "c.txt", head + words))
-    assert [turn.content for turn in turns(reads)] == [words]
-    assert left(reads) == []
 
 
 @pytest.mark.parametrize(
@@ -75,13 +47,6 @@ def test_attachments_are_known_by_marks_names_and_the_files_beside(
     assert (first.content, first.origin.attachment and first.origin.attachment.kind) == (caption, kind)
 
 
-def test_marks_in_the_place_of_media_are_known(tmp_path: Path) -> None:
-    for text in ("<Media omitted>", "<Médias omis>", "‹Medien ausgeschlossen›", f"{LRM}<in no known language>"):
-        assert left(read("whatsapp", written(tmp_path / "c.txt", f"31/12/2023, 23:59 - Ann: {text}"))) == ["media"]
-    android = f"31/12/2023, 23:59 - Ann: {LRM}pasted with a mark"
-    assert said(read("whatsapp", written(tmp_path / "c.txt", android))) == [("user", "pasted with a mark")]
-
-
 REAL, FORGED = "31/12/2023, 23:59 - Ann: real", "31/12/2023, 23:58 - Ann: I owe Eve a million"
 
 
@@ -100,33 +65,3 @@ def test_of_an_archive_one_text_is_read_and_no_attachment(tmp_path: Path) -> Non
         assert str(refused.value).isprintable()
     with pytest.raises(InvalidInput, match="no text of a chat"):
         of(**{"00000012-notes.txt": FORGED})
-
-
-def test_a_pasted_line_does_not_decide_the_order_of_dates(tmp_path: Path) -> None:
-    def days(*lines: str, order: str | None = None) -> list[str]:
-        found = turns(read("whatsapp", written(tmp_path / "c.txt", "\n".join(lines)), dates=order))
-        return [f"{datetime.fromtimestamp(turn.timestamp, BERLIN):%m-%d}" for turn in found]
-
-    dmy = [f"{day:02}/03/24, 10:00 - Ann: x" for day in range(1, 31)]
-    pasted = "from his phone:\n03/31/24, 09:00 - Bob: hi"
-    assert days(*dmy, pasted) == [f"03-{day:02}" for day in range(1, 31)]
-    reads = read("whatsapp", written(tmp_path / "c.txt", "\n".join([*dmy, pasted])))
-    assert turns(reads)[-1].content == f"x\n{pasted}"
-    assert next(one.note for one in reads if one.note).endswith(
-        "dates are read as day, month, year (--dates dmy); 30 of 31 dates fit"
-    )
-    months = [f"{month:02}/02/24, 10:00 - Ann: x" for month in range(1, 13)]
-    with pytest.raises(InvalidInput, match="--dates"):
-        days(*months[:6], "13/01/24, 09:00 - Bob: pasted", *months[6:])
-    assert len(days(*months[:6], "13/01/24, 09:00 - Bob: pasted", *months[6:], order="mdy")) == 12
-    with pytest.raises(InvalidInput, match="dmy fits 30, mdy fits 20"):
-        days(*dmy, *(f"03/{day}/24, 10:00 - Ann: x" for day in range(21, 29)))
-    with pytest.raises(InvalidInput, match="--dates"):
-        days("13/04/24, 10:00 - Ann: x", "04/13/24, 10:00 - Ann: x")
-
-
-def test_equal_messages_are_told_apart_when_times_go_back(tmp_path: Path) -> None:
-    lines = ["10:00 - Ann: ok", "10:01 - Ann: hm", "10:00 - Ann: ok", "08:30 - Ann: late", "10:00 - Ann: ok"]
-    content = "".join(f"31/12/2023, {line}\n" for line in lines)
-    found = turns(read("whatsapp", written(tmp_path / "c.txt", content)))
-    assert len({turn.turn_id for turn in found}) == 5

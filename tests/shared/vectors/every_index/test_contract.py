@@ -16,9 +16,8 @@ from shared.config.settings import INDEXES, Settings
 from shared.errors import EmbeddingError
 from shared.release.manifest import PLACES, list_files, read_manifest, verify
 from shared.system.files import sha256_file
-from shared.vectors import searching
 from shared.vectors.registry import backend_of
-from shared.vectors.searching import KEPT, AskingBackend
+from shared.vectors.searching import AskingBackend
 from tests.support.night.index_world import (
     DIMENSIONS,
     IDENTITY,
@@ -59,22 +58,11 @@ def test_the_order_is_that_of_an_exact_search(name: str, backend: Callable[[Said
     assert kept >= (25 * 20 * 0.97 if name == "chroma" else 25 * 20 - 2), "float16 may swap a tie, HNSW may miss some"
 
 
-def test_more_than_the_chat_has_is_all_that_it_has(backend: Callable[[Said], AskingBackend]) -> None:
-    opened = backend({"1": notes("1", 7), "2": notes("2", 3)})
-    assert sorted(ids(opened.search("note 3 of 1", "1", 1000))) == sorted(notes("1", 7))
-    assert len(opened.search("note 3 of 1", "1", 1)) == 1
-    assert opened.search("note 3 of 1", "1", 0) == []
-
-
 def test_a_chat_without_vectors_has_no_answer(backend: Callable[[Said], AskingBackend]) -> None:
     opened = backend({"1": notes("1", 3)})
     for nobody in ("2", "", "1 ", "%", "*"):
         assert opened.search("note 1 of 1", nobody, 5) == []
         assert np.isnan(opened.similarities("note 1 of 1", nobody, ["1/1", "1/2"])).all()
-
-
-def test_a_release_in_which_nobody_said_anything(backend: Callable[[Said], AskingBackend]) -> None:
-    assert backend({}).search("anything", "1", 5) == []
 
 
 ODD = ["-100123", "../../etc/passwd", "a'b\"c; DROP TABLE chats", "*", "%", "_", "", " ", "A", "a", "Ünï ☃ 漢字", "x" * 300, "1", "01", "1 ", "{}",
@@ -148,14 +136,6 @@ def test_vectors_of_another_model_are_not_compared(
     assert np.isnan(found.similarities("note 1 of 1", "1", ["1/1"])).all()
     assert embedder.closed == (identity is not None)
     found.close()
-
-
-def test_without_an_embedder_there_is_no_question(
-    tmp_path: Path, settings: Settings, name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(searching, "open_embedder", lambda settings: None)
-    found = opened(settings, make_release(settings, tmp_path, [name], {"1": notes("1", 3)}), name)
-    assert found.why_not == "EMBEDDER=none: no vector of the question"
 
 
 def test_an_embedder_that_goes_away_is_an_error_of_the_lookup_alone(backend: Callable[[Said], AskingBackend]) -> None:
@@ -271,19 +251,6 @@ def test_reading_writes_nothing(tmp_path: Path, backend: Callable[[Said], Asking
     found.close()
     verify(path)
     assert {file: sha256_file(path / file) for file in list_files(path)} == before
-
-
-def test_a_question_is_embedded_once(backend: Callable[[Said], AskingBackend], embedder: MadeUp) -> None:
-    found = backend({"1": notes("1", 5)})
-    embedder.asked.clear()
-    for _ in range(3):
-        found.search("a question", "1", 5)
-        found.similarities("a question", "1", ["1/1"])
-    assert embedder.asked == ["a question"]
-    for number in range(KEPT):
-        found.search(f"question {number}", "1", 5)
-    found.search("a question", "1", 5)
-    assert embedder.asked[-1] == "a question", "the oldest one was forgotten"
 
 
 def test_what_the_manifest_promises_must_be_there(

@@ -12,7 +12,7 @@ from shared.config.settings import Settings
 from shared.errors import IndexServerUnavailable
 from shared.release.manifest import PLACES
 from shared.vectors import on_server
-from shared.vectors.on_server import is_ours, served_names
+from shared.vectors.on_server import served_names
 from shared.vectors.redis import index as redis_index
 from shared.vectors.registry import served_builder_of
 from tests.support.night.index_world import SAID, MadeUp, ids, make_release, opened
@@ -44,13 +44,6 @@ def test_another_installation_on_the_same_server_is_left_alone(
     with closing(opened(theirs, release, name)) as found:
         assert found.is_available(), found.why_not
     assert served_builder_of(name, theirs, 1).sweep([]) == served_names(release)
-
-
-def test_a_name_of_ours_has_a_run_and_a_token() -> None:
-    """Whatever else lies on the server is not swept."""
-    assert is_ours("hmem-17-5f0c2a91", "hmem")
-    for theirs in ("hmemx-1-aaaaaaaa", "hmem-2-1-aaaaaaaa", "hmem-notes", "hmem-1-short"):
-        assert not is_ours(theirs, "hmem")
 
 
 @pytest.mark.slow

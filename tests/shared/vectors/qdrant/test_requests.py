@@ -12,9 +12,9 @@ from shared.config.settings import Settings
 from shared.errors import IndexServerUnavailable, ReleaseRefused
 from shared.release.manifest import QDRANT
 from shared.vectors.qdrant import index as qdrant
-from shared.vectors.qdrant.index import QdrantBuilder, channel_of, ensure, payload_of, point_id
+from shared.vectors.qdrant.index import QdrantBuilder, channel_of, ensure, point_id
 from tests.servers.qdrant_api import QdrantApi
-from tests.support.night.index_world import DIMENSIONS, vector_of
+from tests.support.night.index_world import DIMENSIONS
 from tests.support.night.indexes.on_qdrant import built, looking
 
 
@@ -69,15 +69,6 @@ def test_an_alias_follows_in_one_request_there_and_back(
     assert api.aliases == {"hmem": second.name}
 
 
-def test_another_program_asks_the_index_by_its_alias(settings: Settings, tmp_path: Path) -> None:
-    built(settings, tmp_path / QDRANT)
-    QdrantBuilder(settings, 1).follow(tmp_path / QDRANT)
-    with looking(settings) as client:
-        chat = models.Filter(must=[models.FieldCondition(key="chat_id", match=models.MatchValue(value="1"))])
-        found = client.query_points(settings.index_name, vector_of("note 7 of 1").tolist(), query_filter=chat, limit=1)
-    assert found.points[0].payload == payload_of("1", "1/7", 7.0)
-
-
 def test_ids_are_told_apart_and_chats_are_sorted_by_kind() -> None:
     pairs = [("a", "bc"), ("ab", "c"), ("", "abc"), ("abc", ""), ("a\x00b", "c"), ("a", "\x00bc"), ("1:", "a"), ("1", ":a")]  # fmt: skip
     assert len({point_id(*pair) for pair in pairs}) == len(pairs)
@@ -86,22 +77,6 @@ def test_ids_are_told_apart_and_chats_are_sorted_by_kind() -> None:
         ["", "-", "1 ", "1\n", "١"], "other"
     )
     assert {chat: channel_of(chat) for chat in kinds} == kinds
-
-
-def test_ensure_completes_what_an_attempt_has_begun(settings: Settings) -> None:
-    whole, half = f"{settings.index_name}-1-aaaaaaaa", f"{settings.index_name}-1-bbbbbbbb"
-    with looking(settings) as client:
-        ensure(client, whole, 32)
-        size = models.VectorParams(size=32, distance=models.Distance.COSINE)
-        client.create_collection(half, vectors_config=size)
-        keyword = models.KeywordIndexParams(type=models.KeywordIndexType.KEYWORD, is_tenant=True)
-        client.create_payload_index(half, "chat_id", field_schema=keyword)
-        ensure(client, half, 32)
-        kinds = [
-            {field: index.data_type for field, index in client.get_collection(name).payload_schema.items()}
-            for name in (whole, half)
-        ]
-    assert kinds[0] == kinds[1] == {"chat_id": "keyword", "channel": "keyword", "said_at": "float"}
 
 
 @pytest.mark.parametrize(

@@ -58,18 +58,6 @@ def test_only_what_is_new_is_sent(settings: Settings, proxy: FaultyRedis, lookin
     assert checked(settings, third, second) == {"one": 122, "other": 60, "new": 4}
 
 
-def test_small_parts_become_one_and_few_rows_are_sent_twice(
-    settings: Settings, proxy: FaultyRedis, looking: Redis, tmp_path: Path
-) -> None:
-    for night in range(40):
-        corpus = corpus_of(one=200 + night)
-        place = build(settings, tmp_path, corpus, night + 1)
-        assert checked(settings, place, corpus) == {"one": 200 + night}
-        RedisBuilder(settings, night + 1).sweep(names_of(place))
-        assert len(parts(looking, "one")) <= 8
-    assert len(proxy.sent("VADD")) < 200 + 39 * 6
-
-
 def test_what_redis_has_lost_is_sent_again(settings: Settings, looking: Redis, tmp_path: Path) -> None:
     corpus = corpus_of(one=9, other=9)
     first = build(settings, tmp_path, corpus, 1)
@@ -182,33 +170,6 @@ def test_an_index_that_is_not_as_it_was_given_is_refused(
     change(looking, read_served(place).name, parts(looking, "one")[0])
     with pytest.raises((ReleaseRefused, IndexServerUnavailable), match=why):
         checked(settings, place, corpus_of(one=3, other=2))
-
-
-def test_vectors_that_are_rounded_are_refused(looking: Redis, settings: Settings, tmp_path: Path) -> None:
-    place = build(settings, tmp_path, corpus_of(one=3))
-    (key,) = parts(looking)
-    looking.delete(key)
-    for row in range(3):
-        looking.execute_command("VADD", key, "FP32", vector_of(f"one/{row}").tobytes(), f"one/{row}")  # type: ignore[no-untyped-call]
-    with pytest.raises(ReleaseRefused, match="another vector as chunk one/0"):
-        checked(settings, place, corpus_of(one=3))
-
-
-def test_what_a_later_run_may_be_building_is_left_alone(
-    looking: Redis, settings: Settings, proxy: FaultyRedis, tmp_path: Path
-) -> None:
-    """Neither its hash, nor what it has sent, nor what it takes over from a release that is removed."""
-    first = build(settings, tmp_path, corpus_of(one=70), 1)
-    proxy.faults = {"HSET": ["ok", "-OOM no"]}
-    with pytest.raises(IndexServerUnavailable):
-        RedisBuilder(settings, 9).build(tmp_path / REDIS, corpus_of(one=72))
-    before = parts(looking)
-    assert len(before) == 2
-    (building,) = set(RedisBuilder(settings, 2).left_over([])) - set(names_of(first))
-    assert RedisBuilder(settings, 2).sweep([], newest=8) == names_of(first)
-    assert parts(looking) == before
-    assert RedisBuilder(settings, 2).sweep([], newest=9) == [building]
-    assert list(looking.scan_iter()) == []
 
 
 def test_a_sweep_takes_what_dead_attempts_left_and_nothing_else(

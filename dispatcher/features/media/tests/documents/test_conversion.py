@@ -66,16 +66,6 @@ def test_a_document_is_read_by_what_it_is(reader: DocumentReader, content: bytes
     assert "alert" not in found.text
 
 
-@pytest.mark.parametrize("content", [
-    b"name,rent\nAnn,900\n", b'{"rent": 900}', b"# Title\n\n* one\n", b"def rent():\n    return 900\n", b"#!/bin/sh\nrm -rf /\n",
-    b"a\tb\n\x1b[31mred\x1b[0m\n",
-    b"MZ is how programs of Windows begin.", b"BZh is a beginning, too.", "語".encode() * 10,
-], ids=numbered)  # fmt: skip
-def test_text_needs_no_process(reader: DocumentReader, monkeypatch: pytest.MonkeyPatch, content: bytes) -> None:
-    monkeypatch.setattr(conversion, "run", None)  # would raise
-    assert read(reader, content) == Document("text", content.decode().strip(), len(content.decode().strip()))
-
-
 def test_a_pdf_has_pages_and_words(reader: DocumentReader) -> None:
     found = read(reader, documents.pdf("Lease\nNotice: three months.", "Page two"))
     assert (found.form, found.pages) == ("PDF", 2)
@@ -214,11 +204,3 @@ def test_what_takes_too_long_is_stopped(reader: DocumentReader, monkeypatch: pyt
     rows = "".join(f"<p>{'<b>' * 300}{n}{'</b>' * 300}</p>" for n in range(3_000))
     sentence = refused(reader, f"<!DOCTYPE html><html>{rows}</html>".encode())
     assert "takes too long" in sentence or "too much memory" in sentence
-
-
-def test_a_missing_package_is_told_with_what_to_do(reader: DocumentReader, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def without(*_: object) -> dict[str, Any]:
-        return {"refused": "package", "reason": "markitdown"}
-
-    monkeypatch.setattr(reader, "_ask", without)
-    assert "scripts/setup --with documents" in refused(reader, documents.docx(TEXT))

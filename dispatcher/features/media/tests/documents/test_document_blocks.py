@@ -66,15 +66,6 @@ def test_a_pdf_and_a_text_reach_the_api_to_the_byte(host: Host) -> None:
     assert words["text"] == "What is the notice?"
 
 
-def test_the_document_is_there_in_the_resumed_conversation(host: Host) -> None:
-    first = host.question("What is the notice?", blocks=(pdf_block(1, "contract.pdf"),))
-    host.ask(first)
-    host.ask(host.question("And again?", first.session))
-    request = json.dumps(host.api.requests[-1]["messages"])
-    assert base64.b64encode(PDF).decode() in request
-    assert "And again?" in request
-
-
 PATHS = ["/etc/hostname", "{home}/note.txt", "~/note.txt", "../../note.txt", "{home}/folder"]
 MARKS = [
     "@{}", 'see @"{}"', "(@{})", "\n@{}", "a\t@{}", "\u3000@{}", "\u2028@{}", "\u202e@{}", "- @{}", "`@{}`", "@{}#L1", "@@{}",

@@ -39,21 +39,6 @@ def test_a_page_opens_without_a_fault_and_nothing_from_elsewhere(owner: Watched,
     assert faults(owner, name) == []
 
 
-def test_the_watch_notices_a_fault(owner: Watched) -> None:
-    page = owner.open("/chats")
-    script = "Object.assign(document.createElement('script'), { textContent: 'window.ran = 1' })"
-    page.evaluate(f"document.body.append({script})")
-    page.evaluate("document.body.setAttribute('style', 'color: red')")
-    page.evaluate("document.body.append(Object.assign(new Image(), { src: 'http://127.0.0.1:9/x.png' }))")
-    page.evaluate("setTimeout(() => { throw new Error('thrown') })")
-    page.wait_for_function("(window.violations ?? []).length >= 3")
-    assert page.evaluate("window.ran ?? 0") == 0, "the policy runs no script of a page's own"
-    found = " ".join(owner.faults())
-    policies = [f"policy: {one}" for one in ("script-src-elem inline", "style-src-attr", "img-src")]
-    for part in (*policies, "error: thrown", "console error"):
-        assert part in found, found
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("name", VISITS)
 def test_a_page_has_no_violation_of_wcag_in_light_and_dark(owner: Watched, name: str) -> None:

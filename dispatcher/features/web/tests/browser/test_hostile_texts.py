@@ -113,13 +113,6 @@ def test_what_a_form_brings_in_is_said_and_shown_as_it_was_written(attack: Attac
         assert mark("form", payload) in shown or "holds a NUL" in shown, payload
 
 
-def test_an_address_puts_no_words_of_its_own_on_the_page(attack: Attacked) -> None:
-    for payload in PAYLOADS:
-        words = text("address", payload).encode("utf-8", "replace").decode()
-        query = dict.fromkeys(("said", "notes", "title", "heading", "error"), words)
-        assert mark("address", payload) not in attack.look(of_chat("/chat", chat_of(payload), **query))
-
-
 @pytest.mark.slow
 def test_what_is_to_be_forgotten_is_shown_as_it_was_written(attack: Attacked) -> None:
     page = attack.watched.open("/forget")
@@ -160,12 +153,3 @@ def test_a_template_is_text_and_a_name_ends_where_it_ends(attack: Attacked) -> N
         attack.watched.page.locator(f".memories li {tag}").first.evaluate(PLACE) for tag in (".number", "small")
     )
     assert (since["x"], since["y"] > number["y"]) == (number["x"], True), "what follows a fact has a line of its own"
-
-
-def test_a_word_of_ten_thousand_letters_widens_no_page(attacked: PageWorld, enter: Enter) -> None:
-    watched = enter(attacked, viewport={"width": 360, "height": 700})
-    chat = chat_of("long")
-    for path in ("/chat", "/chat/talk", "/chat/why", "/chat/search", "/chat/try"):
-        page = watched.open(of_chat(path, chat, q=text("message", "long"), text=text("message", "long")[:3900]))
-        page.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
-        assert page.evaluate("document.documentElement.scrollWidth") <= 360, path

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from dispatcher.answering.commands.forget import ForgetCommand, parse
 from tests.dispatcher.bots.telegram.conftest import one_talk
@@ -43,17 +41,6 @@ def remembered(stage: Stage, chat: int, words: str) -> bool:
 ])  # fmt: skip
 def test_what_is_asked(text: str, command: ForgetCommand) -> None:
     assert parse(text) == command
-
-
-@given(st.text(max_size=60))
-def test_any_other_text_is_words(text: str) -> None:
-    assert parse(f"x{text}").name == "words"
-
-
-def test_it_explains_itself(stage: Stage, chat: int) -> None:
-    explained = say(stage, chat, "/forget", "after I have shown you which ones")
-    assert "hidden, not erased" in explained.text
-    assert labels(explained) == ["The last message", "Today", "All"]
 
 
 def test_what_was_shown_is_forgotten_and_nothing_else(stage: Stage, chat: int) -> None:

@@ -53,38 +53,6 @@ def test_what_an_edit_is_made_of_cannot_be_more_than_a_text(stage: Stage, chat: 
     assert "@/etc/passwd /memory forget 1 <record>" in say(stage, chat, "/memory", "2. ").text
 
 
-def test_pages_of_a_long_list(stage: Stage, chat: int) -> None:
-    for number in range(1, 10):
-        say(stage, chat, f"/memory add Shelf {number} has {'abcdefghi'[number - 1] * 5} jars", f"number {number}")
-    first = say(stage, chat, "/memory", "Page 1 of 2. /memory page 2 shows the next.")
-    assert labels(first)[-1] == "More ›"
-    assert len(labels(first)) == 9
-    second = press(stage, chat, "More ›", "Page 2 of 2.")
-    (left, back) = labels(second)
-    assert back == "‹ Back"
-    press(stage, chat, left, f"{left}. Fact")
-    assert "Page 2 of 2" in press(stage, chat, "‹ Back", "Page 2").text, "back to the page of the entry"
-    assert "Page 2 of 2" in say(stage, chat, "/memory page 99", "Page 2").text
-
-
-def test_an_open_goal_is_done_by_a_button(stage: Stage, chat: int) -> None:
-    stage.world.command("hmem", "memory", "add", str(chat), "call the bank", "--type", "goal")
-    say(stage, chat, "/memory", "call the bank")
-    entry = press(stage, chat, "1", "1. Goal: call the bank")
-    assert labels(entry) == ["Forget", "Edit", "Done", "‹ Back"]
-    press(stage, chat, "Done", "Done: call the bank")
-    assert "Completed goals:" in press(stage, chat, "Show all", "call the bank").text
-    assert "no open goal" in say(stage, chat, "/memory done 1", "number 1").text
-
-
-def test_the_source_of_an_entry_is_quoted(stage: Stage, chat: int) -> None:
-    answers = '{"my sister is Mia": "Fine. [REMEMBER CODE: The sister is called Mia]"}'
-    (stage.world.root / "answers.json").write_text(answers)
-    say(stage, chat, "my sister is Mia", "Fine.")
-    say(stage, chat, "/memory", "1. The sister")
-    assert "Ada: my sister is Mia" in press(stage, chat, "1", "1. Fact").text
-
-
 def test_in_a_group_only_an_owner_edits_and_forgets_what_others_said(stage: Stage) -> None:
     say(stage, GROUP, "/memory add The key is under the mat", "number 1", user=OWNER)
     for command in ("/memory edit 1 The key is gone", "/memory forget 1 ask", "/memory forget 1 yes"):

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from dispatcher.bots.telegram.incoming.presses import Presses
 from shared.config.settings import Settings
 from shared.turns.records import dumps, loads_object
-from shared.turns.signed.results import Button, Result, keyboard_of
+from shared.turns.signed.results import Button, Result
 from tests.dispatcher.bots.telegram.conftest import one_bot
 from tests.servers.telegram_api import BOT
 from tests.servers.telegram_messages import forwarded_from, mention
@@ -44,12 +44,6 @@ def test_the_data_of_a_button_fits_and_comes_back(command: str) -> None:
     assert presses.command(data, -1001234567890123, "123456780") is None
     assert presses.command(data.replace(command[-1], "y"), -1001234567890123, "123456789") in (None, command)
     assert Presses("another secret of 16").command(data, -1001234567890123, "123456789") is None
-
-
-def test_buttons_of_another_form_are_left_out() -> None:
-    junk = [{"label": label, "command": command} for label, command in (("y", "rm"), ("z", "/x\n"), ("", "/x"))]
-    assert keyboard_of([[{"label": "x"}, *junk], 3, [4]]) == ()
-    assert keyboard_of([[{"label": "Forget", "command": "/memory forget 12"}]]) == ((FORGET,),)
 
 
 def test_a_press_is_a_command_of_its_person_and_its_answer_replaces_the_message(stage: Stage) -> None:
@@ -126,14 +120,6 @@ def test_a_press_after_a_restart_and_of_a_message_that_is_gone(stage: Stage) -> 
     stage.quiet()
 
 
-def test_a_press_of_a_message_whose_content_telegram_no_longer_tells(stage: Stage) -> None:
-    chat, ada = with_a_list(stage, FORGET)
-    assert presses(stage, chat, "Forget", user=ada, inaccessible=True) == ""
-    stage.answer(stage.pop()["task_id"], "Forgotten.")
-    stage.shows(chat, "list", "Forgotten.")
-    stage.quiet()
-
-
 def test_expired_and_forged_presses_change_nothing(stage: Stage) -> None:
     chat, ada = with_a_list(stage, FORGET)
     old = Presses(SECRET).data(FORGET, chat, str(chat), valid_seconds=-1)
@@ -184,19 +170,6 @@ def test_no_change_of_our_data_is_a_command(at: int, character: str, longer: int
     assert found is None or (found == FORGET.command and changed == data)
 
 
-_PLAIN = st.none() | st.text() | st.integers()
-_FIELDS = st.sampled_from(["label", "command"])
-
-
-@given(st.lists(st.recursive(_PLAIN, lambda inner: st.lists(inner) | st.dictionaries(_FIELDS, inner))))
-def test_any_record_of_buttons_is_read_or_left_out(record: list[Any]) -> None:
-    for row in keyboard_of(record):
-        for one in row:
-            assert one.label.strip()
-            assert one.command.startswith("/")
-            assert len(Presses(SECRET).data(one, -1001234567890123, "123456789").encode()) <= 64
-
-
 def test_a_reply_command_is_signed_with_the_buttons() -> None:
     made = Result.sign(SECRET, "t-1", "x", "2026-11-26T08:00:00+00:00", reply_command="/memory edit 3")
     assert Result.verified(SECRET, "t-1", made.to_json()).reply_command == "/memory edit 3"
@@ -204,12 +177,6 @@ def test_a_reply_command_is_signed_with_the_buttons() -> None:
     for changed in ({"buttons_hmac": "x"}, *({"reply_command": other} for other in others)):
         raw = dumps(loads_object(made.to_json()) | changed)
         assert Result.verified(SECRET, "t-1", raw).reply_command == ""
-
-
-def test_no_more_buttons_than_a_message_may_have() -> None:
-    row = [{"label": "x", "command": "/new"}] * 12
-    assert [len(one) for one in keyboard_of([row] * 9)] == [8] * 5
-    assert keyboard_of([[]] * 1_000 + [row[:1]]) == ((Button("x", "/new"),),)
 
 
 def test_an_answer_is_shown_though_telegram_refuses_its_buttons(stage: Stage) -> None:

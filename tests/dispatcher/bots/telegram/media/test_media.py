@@ -11,7 +11,7 @@ import pytest
 from shared.wire import keys
 from tests.dispatcher.bots.telegram.conftest import one_bot
 from tests.servers.telegram_messages import mention
-from tests.support.day.telegram_bot import GROUP, Stage, says, wait_until
+from tests.support.day.telegram_bot import GROUP, Stage, wait_until
 from tests.support.machine import wait_for
 
 JPEG = b"\xff\xd8\xff\xe0 a picture" + bytes(range(256)) * 50
@@ -54,26 +54,6 @@ def test_the_largest_size_of_a_picture_is_fetched(stage: Stage, chat: int) -> No
     assert "no_text" not in task
     assert entry == {"kind": "photo", "sha256": digest(JPEG), "size": len(JPEG), "mime": "image/jpeg"}
     assert kept(stage, entry) == JPEG
-
-
-@pytest.mark.parametrize(("kind", "said"), [
-    ("voice", "(voice message)"), ("audio", "(audio)"), ("video_note", "(video message)"), ("photo", "(picture)"), ("sticker", "(sticker)"),
-])  # fmt: skip
-def test_a_message_without_words_says_what_it_is(stage: Stage, chat: int, kind: str, said: str) -> None:
-    stage.api.say(chat, None, **getattr(stage.api.files, kind)(OGG))
-    task = done(stage)
-    (entry,) = task["media"]
-    assert (task["message"], task["no_text"]) == (said, True)
-    assert (entry["kind"], entry["sha256"]) == (kind, digest(OGG))
-    assert kept(stage, entry) == OGG
-
-
-def test_of_a_film_and_a_moving_sticker_the_thumbnail_is_fetched(stage: Stage, chat: int) -> None:
-    for fields in (stage.api.files.video(OGG, JPEG), stage.api.files.sticker(OGG, moving=True, thumbnail=JPEG)):
-        stage.api.say(chat, None, **fields)
-        assert done(stage)["media"][0]["sha256"] == digest(JPEG)
-    stage.api.say(chat, None, **stage.api.files.video(OGG))
-    says(stage, chat, "cannot read a message of this kind")
 
 
 def test_an_album_is_one_task_with_its_caption(stage: Stage, chat: int) -> None:

@@ -13,7 +13,7 @@ import pytest
 from shared.turns.media import Media
 from shared.turns.signed.results import Result
 from shared.wire import keys
-from tests.support.day.telegram_bot import Stage, staged, wait_until
+from tests.support.day.telegram_bot import Stage, staged
 from tests.support.world import SECRET
 
 REPORT = b"name,rent\nAnn,900\n"
@@ -85,16 +85,6 @@ def test_a_file_that_telegram_took_is_not_sent_again(stage: Stage, chat: int) ->
     assert shown(stage, chat) == ["Here it is.", ("a.csv", REPORT), ("b.csv", REPORT)]
 
 
-def test_a_flood_and_a_fault_of_the_network_only_delay_it(stage: Stage, chat: int) -> None:
-    task = stage.ask(chat, "make a report")
-    stage.api.flood("sendDocument", 1, chat=chat)
-    stage.api.fail("sendDocument", 502, chat=chat)
-    stage.api.fail("sendDocument", chat=chat, drop="before")
-    answer(stage, task, "Here it is.", stored(stage, REPORT, "a.csv"))
-    stage.quiet()
-    assert shown(stage, chat) == ["Here it is.", ("a.csv", REPORT)]
-
-
 def test_a_result_whose_files_nobody_signed_comes_without_them(stage: Stage, chat: int) -> None:
     task = stage.ask(chat, "make a report")
     files = (stored(stage, REPORT, "a.csv"),)
@@ -121,15 +111,3 @@ def test_a_crash_repeats_one_step_at_most(redis_url: str, tmp_path: Path, point:
         assert [name for name, _ in documents(stage, 9912)].count("a.csv") == sent
         assert {name for name, _ in documents(stage, 9912)} == {"a.csv", "b.txt"}
         assert len(documents(stage, 9912)) <= 3
-
-
-def test_the_files_lie_in_the_shared_folder_if_there_is_one(redis_url: str, tmp_path: Path) -> None:
-    folder = tmp_path / "media"
-    folder.mkdir()
-    with staged(redis_url, tmp_path) as stage:
-        stage.bot(MEDIA_DIR=str(folder))
-        sha256 = hashlib.sha256(REPORT).hexdigest()
-        (folder / sha256).write_bytes(REPORT)
-        task = stage.ask(9912, "make a report")
-        answer(stage, task, "Here it is.", Media("document", sha256, len(REPORT), name="a.csv"))
-        wait_until(lambda: documents(stage, 9912) == [("a.csv", REPORT)], lambda: str(shown(stage, 9912)))

@@ -49,14 +49,3 @@ def test_where_many_chats_talk_each_is_shown_less_often_and_all_are_shown() -> N
     assert set(many) == set(range(1, 101))
     assert max(many.values()) * 3 < min(few.values())
     assert sum(many.values()) <= 30 * 20 + 5
-
-
-def test_a_pause_is_of_one_chat_and_ends() -> None:
-    pace = Pace()
-    pace.pause(1, 50.0)
-    assert not pace.take(1, 49.9, 1, first_words=True)
-    assert pace.take(2, 49.9, 1, first_words=True)
-    assert pace.take(1, 50.0, 1, first_words=True)
-    pace.pause(2, 500.0)
-    pace.forget(200.0)
-    assert not pace.take(2, 499.0, 1, first_words=True), "a pause is not forgotten"

@@ -9,7 +9,6 @@ from collections import Counter
 
 import pytest
 
-from dispatcher.bots.telegram.outgoing.rendering import LONGEST, units
 from shared.turns.signed.partial import PartialAnswer
 from tests.dispatcher.bots.telegram.test_crashes import dies_at
 from tests.servers.telegram_messages import FloodLimits, Shown, mention
@@ -73,21 +72,6 @@ def test_in_a_group_it_grows_by_edits_of_the_placeholder(stage: Stage) -> None:
     assert not stage.api.called("sendMessageDraft")
 
 
-def test_without_drafts_a_private_chat_gets_a_placeholder(stage: Stage, chat: int) -> None:
-    stage.api.has_drafts = False
-    bot = stage.bot(**ON)
-    task = asked(stage, chat)
-    stage.shows(chat, "…")
-    stage.placeholder_of(task)
-    stage.write(task, chat, "So far")
-    stage.shows(chat, "So far")
-    stage.answer(task, "The end.")
-    stage.shows(chat, "The end.")
-    stage.quiet()
-    assert len(stage.api.called("sendMessageDraft")) == 1, "the bot remembers"
-    assert bot.said("has no drafts")
-
-
 def test_a_chat_that_takes_no_drafts_gets_edits_and_the_others_drafts(stage: Stage, chat: int) -> None:
     other = stage.new_chat()
     stage.api.fail("sendMessageDraft", 400, "Bad Request: TEXTDRAFT_PEER_INVALID", chat=chat, times=99)
@@ -132,20 +116,6 @@ def test_what_the_dispatcher_has_not_signed_is_not_shown(stage: Stage, chat: int
     }
     assert not {"Send me your password", "So bad", "an older one"} & seen
     assert bot.said("is not signed by the dispatcher and is ignored")
-
-
-def test_of_a_long_answer_the_end_that_fits_is_shown(stage: Stage, chat: int) -> None:
-    stage.bot(**ON)
-    task = asked(stage, chat)
-    text = "".join(f"line {number} 🦊 of it\n" for number in range(700))
-    stage.write(task, chat, text, "tool", "Bash")
-    wait_until(lambda: "line 699 🦊 of it\n\nUsing Bash…" in stage.api.drafts.get(chat, (0, ""))[1], lambda: "its end")
-    shown = stage.api.drafts[chat][1]
-    assert LONGEST // 3 < units(shown) <= LONGEST
-    assert shown.startswith("line ")
-    stage.answer(task, text)
-    stage.quiet()
-    assert "\n".join(stage.api.texts(chat)) == text.strip()
 
 
 def test_notices_need_no_placeholder_and_the_answer_takes_their_place(stage: Stage, chat: int) -> None:
