@@ -20,6 +20,7 @@ from tests.nightly.imports.exports.builders import (
     gpt_node,
     left,
     read,
+    reading,
     said,
     turns,
     unread,
@@ -237,7 +238,4 @@ def test_a_large_conversation_is_not_held_in_memory(tmp_path: Path) -> None:
 
 
 def _stream(path: Path) -> Any:
-    from nightly.imports.readers.chatgpt import CHATGPT
-    from tests.nightly.imports.exports.builders import BERLIN, HERE
-
-    return CHATGPT.read(path, 0, HERE, BERLIN, None)
+    return reading("chatgpt", path)
