@@ -24,7 +24,7 @@ Part = TypeVar("Part", bound=FeatureSettings)
 @cache
 def feature_settings() -> tuple[type[FeatureSettings], ...]:
     """The models of the features that are there."""
-    modules = feature_modules("settings")
+    modules = (*feature_modules("settings"), *feature_modules("feature"))
     return tuple(one for module in modules for one in vars(module).values() if _is_own(one, module.__name__))
 
 

@@ -18,11 +18,6 @@ class FastembedSettings(FeatureSettings):
 
 
 @hook
-def settings() -> type[FastembedSettings]:
-    return FastembedSettings
-
-
-@hook
 def embedder() -> EmbedderKind:
     again = "delete it under FASTEMBED_CACHE_PATH and fetch it again (python -m shared.embedding.fastembed)"
     return EmbedderKind("fastembed", "fastembed", again)

@@ -16,10 +16,5 @@ class OllamaSettings(FeatureSettings):
 
 
 @hook
-def settings() -> type[OllamaSettings]:
-    return OllamaSettings
-
-
-@hook
 def embedder() -> EmbedderKind:
     return EmbedderKind("ollama", "ollama", "pull it again (ollama pull) and restart Ollama")

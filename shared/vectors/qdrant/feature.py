@@ -16,11 +16,6 @@ class QdrantSettings(FeatureSettings):
 
 
 @hook
-def settings() -> type[QdrantSettings]:
-    return QdrantSettings
-
-
-@hook
 def vector_index() -> IndexKind:
     return IndexKind(
         "qdrant", "qdrant.json", part="qdrant", server=lambda settings: settings.of(QdrantSettings).qdrant_url

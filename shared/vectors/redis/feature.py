@@ -17,10 +17,5 @@ class RedisVectorSettings(FeatureSettings):
 
 
 @hook
-def settings() -> type[RedisVectorSettings]:
-    return RedisVectorSettings
-
-
-@hook
 def vector_index() -> IndexKind:
     return IndexKind("redis", "redis.json", server=lambda settings: settings.of(RedisVectorSettings).redis_vectors_url)
