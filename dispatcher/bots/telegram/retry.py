@@ -57,7 +57,11 @@ async def _until(
         before_sleep=_log_retry,
         reraise=True,
     )
-    return await retrying(call)
+
+    async def attempt() -> Value:  # tenacity awaits what a coroutine function returns, and of a lambda nothing
+        return await call()
+
+    return await retrying(attempt)
 
 
 def _error(state: RetryCallState) -> BaseException | None:
