@@ -28,6 +28,9 @@ class Source:
     def zone(self) -> ZoneInfo:
         return self.settings.timezone
 
+    def option(self, name: str) -> str | None:
+        return self.options.get(name)
+
 
 @dataclass(frozen=True)
 class ImportFormat:
@@ -43,6 +46,11 @@ class ImportFormat:
     pattern: str | None = None
     options: tuple[str, ...] = ()
     of_a_chat: bool = False
+
+
+def file_by_file(read: Callable[[Path, int, Source], Iterator[ReadCandidate]]) -> Callable[[Source], Reader]:
+    """For a reader that needs to know nothing of the other files."""
+    return lambda source: lambda path, unit: read(path, unit, source)
 
 
 @specification(fails="closed")

@@ -57,7 +57,11 @@ async def _until(
         before_sleep=_log_retry,
         reraise=True,
     )
-    return await retrying(call)
+
+    async def called() -> Value:  # tenacity awaits nothing but coroutine functions
+        return await call()
+
+    return await retrying(called)
 
 
 def _error(state: RetryCallState) -> BaseException | None:

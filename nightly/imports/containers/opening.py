@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from fnmatch import fnmatch
@@ -11,11 +11,12 @@ from pathlib import Path
 from typing import BinaryIO, cast
 from zoneinfo import ZoneInfo
 
-from nightly.imports.candidates import open_input
+from nightly.imports.candidates import ReadCandidate, open_input
 from nightly.imports.containers.directory import members_of
 from nightly.imports.containers.members import Member
 from nightly.imports.containers.zip_file import MAGIC, opened_zip
 from shared.errors import InvalidInput
+from shared.turns.records import RecordRefused
 
 
 @dataclass(frozen=True)
@@ -41,15 +42,37 @@ class Export:
         return str(self.path) if self.alone else self.place_of(member.name)
 
     def place_of(self, name: str) -> str:
-        """As it is shown: a name of a file may hold what a terminal obeys."""
-        shown = "".join(letter if letter.isprintable() else "\ufffd" for letter in name)
-        return f"{self.path}:{shown}"
+        """As it is shown."""
+        return f"{self.path}:{printable(name)}"
 
     def done(self, members: list[Member], before: int, within: int) -> int:
         """How much of the export's size has been read, with `within` bytes of the member after the first `before` of these."""
         total = sum(one.size for one in members) or 1
         read = sum(one.size for one in members[:before]) + within
         return min(self.size, self.size * read // total)
+
+    def each(
+        self, members: list[Member], read: Callable[[Member, Callable[[int], int]], Iterator[ReadCandidate]]
+    ) -> Iterator[ReadCandidate]:
+        """What was not opened, then what `read` makes of each of these; one that cannot be read on costs only what follows in it.
+
+        `read` is also given what tells how much of the export has been read, by the bytes of this file.
+        """
+        for name, why in self.refused:
+            yield ReadCandidate(0, unreadable=why, place=self.place_of(name))
+        for index, member in enumerate(members):
+            done = self.done(members, index, 0)
+            try:
+                for one in read(member, partial(self.done, members, index)):
+                    done = one.done
+                    yield one
+            except RecordRefused as error:
+                yield ReadCandidate(done, unreadable=str(error), place=self.place(member))
+
+
+def printable(text: str) -> str:
+    """Without what a terminal obeys."""
+    return "".join(letter if letter.isprintable() else "\ufffd" for letter in text)
 
 
 @contextmanager

@@ -18,9 +18,17 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from nightly.imports.hooks import ImportFormat
+from nightly.imports.hooks import ImportFormat, file_by_file
 from nightly.imports.json_stream import JsonStream
-from nightly.imports.readers.conversations import Assistant, Conversation, Node, ShownMessage, identity_of, title_of
+from nightly.imports.readers.conversations import (
+    Assistant,
+    Conversation,
+    Node,
+    ShownMessage,
+    identity_of,
+    object_of,
+    title_of,
+)
 from shared.hooks import hook
 from shared.turns.records import RecordRefused, timestamp_of
 
@@ -63,7 +71,7 @@ def _node(name: str, value: Any) -> Node:
 
 
 def _content(message: dict[str, Any]) -> ShownMessage | str | None:
-    author, content, metadata = (_object(message.get(name)) for name in ("author", "content", "metadata"))
+    author, content, metadata = (object_of(message.get(name)) for name in ("author", "content", "metadata"))
     role = author.get("role")
     text = _text(content)
     if role not in _ROLES:
@@ -85,7 +93,7 @@ def _text(content: dict[str, Any]) -> str:
     """The text of all parts; of a part that is an object its text: what was said into a microphone has one."""
     parts = content.get("parts")
     found = (
-        [part if isinstance(part, str) else _object(part).get("text") for part in parts]
+        [part if isinstance(part, str) else object_of(part).get("text") for part in parts]
         if isinstance(parts, list)
         else []
     )
@@ -110,16 +118,17 @@ def _attachment(content: dict[str, Any], metadata: dict[str, Any]) -> dict[str, 
     """The first one."""
     files = metadata.get("attachments")
     for file in files if isinstance(files, list) else []:
-        name, kind = _object(file).get("name"), str(_object(file).get("mime_type", _object(file).get("mimeType", "")))
+        name, kind = (
+            object_of(file).get("name"),
+            str(object_of(file).get("mime_type", object_of(file).get("mimeType", ""))),
+        )
         if isinstance(name, str):
             return {"kind": "photo" if kind.startswith("image/") else "document", "name": name}
     parts = content.get("parts")
-    kinds = [_ATTACHED.get(str(_object(part).get("content_type"))) for part in parts] if isinstance(parts, list) else []
+    kinds = (
+        [_ATTACHED.get(str(object_of(part).get("content_type"))) for part in parts] if isinstance(parts, list) else []
+    )
     return next(({"kind": kind} for kind in kinds if kind), None)
-
-
-def _object(value: Any) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {}
 
 
 def _time(value: Any) -> float | None:
@@ -142,4 +151,4 @@ CHATGPT = Assistant(
 @hook
 def import_formats() -> Sequence[ImportFormat]:
     what = "ChatGPT's data export (ZIP or conversations.json)"
-    return [ImportFormat("chatgpt", what, CHATGPT.reader, options=("only",))]
+    return [ImportFormat("chatgpt", what, file_by_file(CHATGPT.read), options=("only",))]

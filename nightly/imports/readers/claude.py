@@ -19,7 +19,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from nightly.imports.hooks import ImportFormat
+from nightly.imports.hooks import ImportFormat, file_by_file
 from nightly.imports.json_stream import JsonStream
 from nightly.imports.readers.conversations import Assistant, Conversation, Node, ShownMessage, identity_of, title_of
 from shared.hooks import hook
@@ -118,4 +118,4 @@ CLAUDE = Assistant(
 @hook
 def import_formats() -> Sequence[ImportFormat]:
     what = "Claude's data export (ZIP or conversations.json)"
-    return [ImportFormat("claude", what, CLAUDE.reader, options=("only",))]
+    return [ImportFormat("claude", what, file_by_file(CLAUDE.read), options=("only",))]

@@ -7,19 +7,18 @@ of one conversation are kept in a temporary database while it is read: what says
 from __future__ import annotations
 
 import re
-import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
-from zoneinfo import ZoneInfo
 
-from nightly.imports.candidates import ReadCandidate, Wanted, made_up_id, read_turn
+from nightly.imports.candidates import ReadCandidate, made_up_id, read_turn
 from nightly.imports.containers.members import Member, MemberStream
-from nightly.imports.containers.opening import Export, opened_export
-from nightly.imports.hooks import Reader, Source
+from nightly.imports.containers.opening import opened_export
+from nightly.imports.hooks import Source
 from nightly.imports.json_stream import JsonStream
+from nightly.night.scratch import scratch_database
 from shared.text.format import one_line, shorten
 from shared.turns.message_origin import Origin
 from shared.turns.records import ANSWERS, CONVERSATION, RecordRefused, Turn, dumps, loads_object
@@ -32,9 +31,13 @@ OTHER_CONVERSATION = "of another conversation than --only"
 #: The parent of a first message, as Claude writes it.
 _ZERO = re.compile(r"0{8}-0{4}-[04]0{3}-[08]0{3}-0{12}\Z")
 
-_SCHEMA = """CREATE TABLE nodes (
+_SCHEMA = """
+CREATE TABLE nodes (
   node TEXT PRIMARY KEY, parent TEXT, number INTEGER NOT NULL, kind TEXT NOT NULL, body BLOB NOT NULL, place INTEGER
-) WITHOUT ROWID"""
+) WITHOUT ROWID;
+CREATE INDEX by_place ON nodes (place);
+CREATE INDEX by_number ON nodes (number);
+"""
 
 
 @dataclass(frozen=True)
@@ -83,32 +86,21 @@ class Assistant:
     members: Members
     lacking: str
 
-    def reader(self, source: Source) -> Reader:
-        return lambda path, unit: self.read(path, unit, source.wanted, source.zone, source.options.get("only"))
+    def read(self, path: Path, unit: int, source: Source) -> Iterator[ReadCandidate]:
+        """Option `only`: the title of the conversations that are wanted; without it all are."""
+        with opened_export(path, source.zone) as export, closing(_Tree()) as tree:
 
-    def read(self, path: Path, unit: int, wanted: Wanted, zone: ZoneInfo, only: str | None) -> Iterator[ReadCandidate]:
-        """`only`: the title of the conversations that are wanted; None: all."""
-        with opened_export(path, zone) as export, closing(_Tree()) as tree:
-            members = export.named(*self.patterns)
-            for name, why in export.refused:
-                yield ReadCandidate(0, unreadable=why, place=export.place_of(name))
-            for index, member in enumerate(members):
-                reading = _Reading(self, export, members, index, unit, wanted, only, tree)
-                try:
-                    yield from reading.conversations()
-                except RecordRefused as error:
-                    yield ReadCandidate(reading.done, unreadable=str(error), place=export.place(member))
+            def conversations(member: Member, done: Callable[[int], int]) -> Iterator[ReadCandidate]:
+                return _Reading(self, export.place(member), done, unit, source, tree).conversations(member)
+
+            yield from export.each(export.named(*self.patterns), conversations)
 
 
 class _Tree:
     """The messages of one conversation, in a nameless database: in memory, and in a file that nobody can open once it is large."""
 
     def __init__(self) -> None:
-        self._connection = sqlite3.connect("", isolation_level=None)
-        self._connection.execute(_SCHEMA)
-        self._connection.execute("CREATE INDEX by_place ON nodes (place)")
-        self._connection.execute("CREATE INDEX by_number ON nodes (number)")
-        self._connection.execute("BEGIN")
+        self._connection = scratch_database(None, _SCHEMA)
         self._number = 0
 
     def close(self) -> None:
@@ -172,26 +164,18 @@ class _Reading:
     """One file of conversations."""
 
     def __init__(
-        self,
-        assistant: Assistant,
-        export: Export,
-        members: list[Member],
-        index: int,
-        unit: int,
-        wanted: Wanted,
-        only: str | None,
-        tree: _Tree,
+        self, assistant: Assistant, place: str, done: Callable[[int], int], unit: int, source: Source, tree: _Tree
     ) -> None:
-        self._assistant, self._export, self._members, self._index = assistant, export, members, index
-        self._unit, self._wanted, self._only, self._tree = unit, wanted, only, tree
+        self._assistant, self._place, self._done, self._unit, self._tree = assistant, place, done, unit, tree
+        self._wanted, self._only = source.wanted, source.option("only")
         self._bytes: MemberStream | None = None
 
     @property
     def done(self) -> int:
-        return self._export.done(self._members, self._index, self._bytes.done if self._bytes else 0)
+        return self._done(self._bytes.done if self._bytes else 0)
 
-    def conversations(self) -> Iterator[ReadCandidate]:
-        with closing(self._members[self._index].open()) as self._bytes:
+    def conversations(self, member: Member) -> Iterator[ReadCandidate]:
+        with closing(member.open()) as self._bytes:
             self._bytes.guarded = True
             stream = JsonStream(self._bytes, 0)
             event, _ = stream.begin()
@@ -222,7 +206,7 @@ class _Reading:
             self._bytes.progress()
 
     def _outcome(self, conversation: Conversation) -> Iterator[ReadCandidate]:
-        place = f"{self._export.place(self._members[self._index])}: conversation {conversation.number}"
+        place = f"{self._place}: conversation {conversation.number}"
         for why in conversation.refused:
             yield ReadCandidate(self.done, unreadable=why, place=place)
         if not conversation.messages:
@@ -275,6 +259,10 @@ def title_of(value: object) -> str:
 
 def plain(title: str) -> str:
     return one_line(title).casefold()
+
+
+def object_of(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
 
 
 def identity_of(value: object) -> str | None:

@@ -13,8 +13,8 @@ from typing import Any
 import orjson
 
 from nightly.archive.segments import RawRecord, WrittenText
-from nightly.imports.candidates import VERBATIM, Candidate, ReadCandidate, Wanted, lines_of, taken_or_left
-from nightly.imports.hooks import ImportFormat, Reader, Source
+from nightly.imports.candidates import VERBATIM, Candidate, ReadCandidate, lines_of, taken_or_left
+from nightly.imports.hooks import ImportFormat, Source, file_by_file
 from shared.hooks import hook
 from shared.turns.records import ROLES, RecordRefused, Tombstone, Turn, dumps, loads_object, task_id_of
 from shared.wire import keys
@@ -23,19 +23,19 @@ from shared.wire import keys
 _FRAME = ("segment", "texts", "end")
 
 
-def read(path: Path, unit: int, wanted: Wanted) -> Iterator[ReadCandidate]:
+def read(path: Path, unit: int, source: Source) -> Iterator[ReadCandidate]:
     for number, line, done in lines_of(path):
         place = f"{path}:{number}"
         try:
             record = loads_object(line)
             if "content" in record or "role" in record:
-                yield taken_or_left(wanted, done, _bare(line, record, unit))
+                yield taken_or_left(source.wanted, done, _bare(line, record, unit))
             elif record.get("kind") in _FRAME:
                 yield ReadCandidate(done)
             elif record.get("kind") == "erased":
                 yield ReadCandidate(done, left_out="erased in the archive of this export")
             else:
-                yield taken_or_left(wanted, done, _archived(record, unit))
+                yield taken_or_left(source.wanted, done, _archived(record, unit))
         except RecordRefused as error:
             yield ReadCandidate(done, unreadable=str(error), place=place)
 
@@ -81,8 +81,5 @@ def _raw(record: dict[str, Any]) -> RawRecord:
 
 @hook
 def import_formats() -> Sequence[ImportFormat]:
-    def reader(source: Source) -> Reader:
-        return lambda path, unit: read(path, unit, source.wanted)
-
     what = "turns as JSON lines (hmem-night export-archive)"
-    return [ImportFormat("jsonl", what, reader, "*.jsonl", options=("with-tombstones", "yes"), of_a_chat=True)]
+    return [ImportFormat("jsonl", what, file_by_file(read), "*.jsonl", ("with-tombstones", "yes"), of_a_chat=True)]

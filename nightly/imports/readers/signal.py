@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -34,9 +34,9 @@ from zoneinfo import ZoneInfo
 
 from nightly.imports.candidates import ReadCandidate, Wanted, made_up_id, read_turn
 from nightly.imports.containers.members import Member
-from nightly.imports.containers.opening import Export, opened_export
-from nightly.imports.hooks import ImportFormat, Reader, Source
-from nightly.imports.readers.conversations import OTHER_CONVERSATION, plain
+from nightly.imports.containers.opening import Export, opened_export, printable
+from nightly.imports.hooks import ImportFormat, Source, file_by_file
+from nightly.imports.readers.conversations import OTHER_CONVERSATION, object_of, plain
 from nightly.imports.repetitions import Repetitions
 from shared.errors import InvalidInput
 from shared.hooks import hook
@@ -71,9 +71,8 @@ class _Chat:
 
     def shown(self, messages: int) -> str:
         """As a terminal may show it."""
-        name = "".join(letter if letter.isprintable() else "\ufffd" for letter in shorten(one_line(self.name), 40))
-        number = "".join(letter if letter.isprintable() else "\ufffd" for letter in self.number)
-        return f"{number} ({name or 'without a name'}; {self.kind}; {messages} messages)"
+        name = printable(shorten(one_line(self.name), 40))
+        return f"{printable(self.number)} ({name or 'without a name'}; {self.kind}; {messages} messages)"
 
 
 @dataclass(frozen=True)
@@ -104,7 +103,7 @@ class _Account:
     def frame(self, record: dict[str, Any]) -> _Read:
         if isinstance(record.get("chatItem"), dict):
             return self._message(record["chatItem"])
-        account, recipient, chat = (_object(record.get(name)) for name in ("account", "recipient", "chat"))
+        account, recipient, chat = (object_of(record.get(name)) for name in ("account", "recipient", "chat"))
         if account:
             self.own_name = _full_name(account, "") or self.own_name
         elif recipient and len(self.names) < _MOST_PEOPLE:
@@ -114,8 +113,8 @@ class _Account:
         return None, None
 
     def _recipient(self, recipient: dict[str, Any]) -> None:
-        identity, contact = str(recipient.get("id")), _object(recipient.get("contact"))
-        title = _object(_object(_object(recipient.get("group")).get("snapshot")).get("title")).get("title")
+        identity, contact = str(recipient.get("id")), object_of(recipient.get("contact"))
+        title = object_of(object_of(object_of(recipient.get("group")).get("snapshot")).get("title")).get("title")
         self.names[identity] = _name_of(contact) or (title if isinstance(title, str) else "")
         self.kinds[identity] = next((kind for name, kind in _KINDS.items() if name in recipient), "of another kind")
         if "self" in recipient:
@@ -128,8 +127,8 @@ class _Account:
         return _Chat(self.file, f"#{number}", self.names.get(recipient, ""), kind)
 
     def _message(self, item: dict[str, Any]) -> _Read:
-        message, author = _object(item.get("standardMessage")), str(item.get("authorId"))
-        body = _object(message.get("text")).get("body")
+        message, author = object_of(item.get("standardMessage")), str(item.get("authorId"))
+        body = object_of(message.get("text")).get("body")
         if not isinstance(body, str) or not body.strip():
             return "without text (media, a call, a notice)", None
         try:
@@ -141,9 +140,9 @@ class _Account:
         return _Message(self._chat(item), sender, body, at, self._quote(message), _pointer(message))
 
     def _quote(self, message: dict[str, Any]) -> dict[str, Any] | None:
-        quote = _object(message.get("quote"))
+        quote = object_of(message.get("quote"))
         author = str(quote.get("authorId"))
-        text = _object(quote.get("text")).get("body")
+        text = object_of(quote.get("text")).get("body")
         name = self.own_name if author == self.me else self.names.get(author, "")
         return {"text": text, "from": name} if isinstance(text, str) else None
 
@@ -181,24 +180,18 @@ class _Import:
         )
 
 
-def read(
-    path: Path, unit: int, wanted: Wanted, zone: ZoneInfo, bot: str | None, only: str | None
-) -> Iterator[ReadCandidate]:
-    """`bot`: the name of the sender who is the assistant; None: nobody is. `only`: the name or number of the chat; InvalidInput if
-    several are left."""
-    with opened_export(path, zone) as export:
+def read(path: Path, unit: int, source: Source) -> Iterator[ReadCandidate]:
+    """Options: `bot`, the name of the sender who is the assistant; `only`, the name or number of the chat. InvalidInput if several are left."""
+
+    def messages(member: Member, done: Callable[[int], int]) -> Iterator[ReadCandidate]:
+        for number, message, within in _messages(member, source.zone):
+            yield taking.take(message, done(within), f"{export.place(member)}:{number}")
+
+    with opened_export(path, source.zone) as export:
         members = _chosen(export)
-        taking = _Import(unit, wanted, _wanted_chat(export, members, zone, only), bot)
-        for name, why in export.refused:
-            yield ReadCandidate(0, unreadable=why, place=export.place_of(name))
-        for index, member in enumerate(members):
-            done = 0
-            try:
-                for number, message, within in _messages(member, zone):
-                    done = export.done(members, index, within)
-                    yield taking.take(message, done, f"{export.place(member)}:{number}")
-            except RecordRefused as error:
-                yield ReadCandidate(done, unreadable=str(error), place=export.place(member))
+        chat = _wanted_chat(export, members, source.zone, source.option("only"))
+        taking = _Import(unit, source.wanted, chat, source.option("bot"))
+        yield from export.each(members, messages)
 
 
 def _chosen(export: Export) -> list[Member]:
@@ -277,7 +270,7 @@ def _json(line: str | None, account: _Account, chat: _Chat, zone: ZoneInfo) -> _
     quote = record.get("quote")
     quoted = {"text": re.sub(r"(?m)^> ?", "", quote).strip()} if isinstance(quote, str) and quote.strip() else None
     files = record.get("attachments")
-    names = [_object(one).get("name") for one in files] if isinstance(files, list) else []
+    names = [object_of(one).get("name") for one in files] if isinstance(files, list) else []
     attachment = next(({"kind": "document", "name": name} for name in names if isinstance(name, str)), None)
     return _Message(chat, sender if isinstance(sender, str) else "", body, at, quoted, attachment)
 
@@ -324,7 +317,7 @@ def _full_name(record: dict[str, Any], ahead: str) -> str:
 
 
 def _name_of(contact: dict[str, Any]) -> str:
-    nickname = _object(contact.get("nickname"))
+    nickname = object_of(contact.get("nickname"))
     nick = " ".join(value for value in (nickname.get("given"), nickname.get("family")) if isinstance(value, str))
     number, username = contact.get("e164"), contact.get("username")
     named = nick or _full_name(contact, "system") or _full_name(contact, "profile")
@@ -335,22 +328,14 @@ def _pointer(message: dict[str, Any]) -> dict[str, str] | None:
     """The first attachment."""
     attachments = message.get("attachments")
     for one in attachments if isinstance(attachments, list) else []:
-        pointer = _object(_object(one).get("pointer"))
+        pointer = object_of(object_of(one).get("pointer"))
         kind, name = str(pointer.get("contentType", "")).partition("/")[0], pointer.get("fileName")
         known = {"image": "photo", "video": "video", "audio": "audio"}.get(kind, "document")
         return {"kind": known} | ({"name": name} if isinstance(name, str) else {})
     return None
 
 
-def _object(value: Any) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {}
-
-
 @hook
 def import_formats() -> Sequence[ImportFormat]:
-    def reader(source: Source) -> Reader:
-        bot, only = source.options.get("bot"), source.options.get("only")
-        return lambda path, unit: read(path, unit, source.wanted, source.zone, bot, only)
-
     what = "Signal's chats (main.jsonl, or sigexport's data.json or chat.md; ZIP of them)"
-    return [ImportFormat("signal", what, reader, options=("bot", "only"))]
+    return [ImportFormat("signal", what, file_by_file(read), options=("bot", "only"))]

@@ -21,7 +21,7 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from nightly.imports.candidates import ReadCandidate, Wanted, made_up_id, open_input, read_turn
-from nightly.imports.hooks import ImportFormat, Reader, Source
+from nightly.imports.hooks import ImportFormat, Source, file_by_file
 from nightly.imports.readers.telegram_file import Account, TelegramChat, TelegramFile, plain, sender_of
 from nightly.night.scratch import scratch_database
 from shared.errors import InvalidInput
@@ -186,10 +186,10 @@ class Talk:
         return part.get("type") == "mention" and self.username is not None and plain(part["text"]) == self.username
 
 
-def read(
-    path: Path, unit: int, wanted: Wanted, zone: ZoneInfo, bot: str | None, token: str | None
-) -> Iterator[ReadCandidate]:
-    """`bot`: its name or id from the command line. `token`: the number at the beginning of our bot's token."""
+def read(path: Path, unit: int, source: Source) -> Iterator[ReadCandidate]:
+    """Option `bot`: its name or id."""
+    wanted, zone, bot, secret = source.wanted, source.zone, source.option("bot"), source.settings.telegram_bot_token
+    token = secret.get_secret_value().partition(":")[0] if secret else None
     with ExitStack() as stack:
         file = stack.enter_context(closing(TelegramFile(stack.enter_context(open_input(path)))))
         try:
@@ -340,10 +340,5 @@ def _time(message: dict[str, Any], zone: ZoneInfo) -> float:
 
 @hook
 def import_formats() -> Sequence[ImportFormat]:
-    def reader(source: Source) -> Reader:
-        secret = source.settings.telegram_bot_token
-        token = secret.get_secret_value().partition(":")[0] if secret else None
-        return lambda path, unit: read(path, unit, source.wanted, source.zone, source.options.get("bot"), token)
-
     what = "Telegram Desktop's export (result.json)"
-    return [ImportFormat("telegram", what, reader, "result.json", options=("bot",), of_a_chat=True)]
+    return [ImportFormat("telegram", what, file_by_file(read), "result.json", ("bot",), of_a_chat=True)]

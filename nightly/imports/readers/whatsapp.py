@@ -28,7 +28,7 @@ from zoneinfo import ZoneInfo
 from nightly.imports.candidates import ReadCandidate, Wanted, made_up_id, read_turn
 from nightly.imports.containers.members import MOST_TEXT_BYTES, Member
 from nightly.imports.containers.opening import Export, opened_export
-from nightly.imports.hooks import ImportFormat, Reader, Source
+from nightly.imports.hooks import ImportFormat, Source, file_by_file
 from nightly.imports.readers.whatsapp_text.dates import ORDERS, Dates, dates_of
 from nightly.imports.readers.whatsapp_text.lines import MARKS, Head, head_of
 from nightly.imports.readers.whatsapp_text.media import not_said, split_media
@@ -135,25 +135,22 @@ class _Chat:
         return Turn(task_id, role, self.wanted.chat or "", text, at, name, extra=extra)
 
 
-def read(
-    path: Path, unit: int, wanted: Wanted, zone: ZoneInfo, bot: str | None, dates: str | None
-) -> Iterator[ReadCandidate]:
-    """`bot`: the name of the sender who is the assistant; None: nobody is. `dates`: one of ORDERS, or None: InvalidInput if it must be named."""
-    with opened_export(path, zone) as export:
-        member = _chat_of(export)
-        for refused, why in export.refused:
-            yield ReadCandidate(0, unreadable=why, place=export.place_of(refused))
-        try:
-            order = dates_of(member, export.place(member), dates)
-            for note in order.notes:
-                yield ReadCandidate(0, note=note)
-            name = bot.strip().casefold() if bot else None
-            files = frozenset(one.base for one in export.members if one is not member)
-            yield from _Chat(export, member, unit, wanted, zone, order, name, files).read()
-        except RecordRefused as error:
-            yield ReadCandidate(
-                export.done([member], 0, member.size), unreadable=str(error), place=export.place(member)
-            )
+def read(path: Path, unit: int, source: Source) -> Iterator[ReadCandidate]:
+    """Options: `bot`, the name of the sender who is the assistant; `dates`, one of ORDERS. InvalidInput if that must be named."""
+    bot, dates = source.option("bot"), source.option("dates")
+    if dates is not None and dates not in ORDERS:
+        raise InvalidInput(f"--dates {dates} is no order. Write dmy, mdy or ymd.")
+
+    def chat(member: Member, _: object) -> Iterator[ReadCandidate]:
+        order = dates_of(member, export.place(member), dates)
+        for note in order.notes:
+            yield ReadCandidate(0, note=note)
+        name = bot.strip().casefold() if bot else None
+        files = frozenset(one.base for one in export.members if one is not member)
+        yield from _Chat(export, member, unit, source.wanted, source.zone, order, name, files).read()
+
+    with opened_export(path, source.zone) as export:
+        yield from export.each([_chat_of(export)], chat)
 
 
 def _chat_of(export: Export) -> Member:
@@ -188,10 +185,5 @@ def _at_the_top(members: list[Member]) -> list[Member]:
 
 @hook
 def import_formats() -> Sequence[ImportFormat]:
-    def reader(source: Source) -> Reader:
-        bot, dates = source.options.get("bot"), source.options.get("dates")
-        if dates is not None and dates not in ORDERS:
-            raise InvalidInput(f"--dates {dates} is no order. Write dmy, mdy or ymd.")
-        return lambda path, unit: read(path, unit, source.wanted, source.zone, bot, dates)
-
-    return [ImportFormat("whatsapp", "WhatsApp's exported chat (ZIP or text)", reader, options=("bot", "dates"))]
+    what = "WhatsApp's exported chat (ZIP or text)"
+    return [ImportFormat("whatsapp", what, file_by_file(read), options=("bot", "dates"))]

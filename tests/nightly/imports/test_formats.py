@@ -13,11 +13,9 @@ from hypothesis import strategies as st
 
 from nightly.archive.segments import RawRecord
 from nightly.imports.candidates import ReadCandidate, Wanted
-from nightly.imports.readers import jsonl, telegram
-from nightly.imports.readers.hcli import audit_log, sessions
 from shared.errors import InvalidInput
 from shared.turns.records import Turn
-from tests.nightly.imports.exports.builders import left, turns
+from tests.nightly.imports.exports.builders import left, reading, turns
 from tests.support.night.old_history import ANN, BOT, EXCHANGE, LOG, NOON, bare, bot_chat, chunk_file, message
 
 UTC_ZONE = ZoneInfo("UTC")
@@ -44,7 +42,7 @@ def write(path: Path, content: bytes) -> Path:
 def test_bare_turns_keep_their_bytes(tmp_path: Path) -> None:
     lines = [bare("a1", "Привет, как дела?"), bare("a2", "🦉 owl", odd={"x": [1, 2]}), bare("a3", "x" * 3_000_000)]
     raw = b"\xef\xbb\xbf" + lines[0] + b"\r\n\r\n" + lines[1] + b"\n  \n" + lines[2]
-    reads = list(jsonl.read(write(tmp_path / "t.jsonl", raw), 0, ALL))
+    reads = list(reading("jsonl", write(tmp_path / "t.jsonl", raw), ALL))
     assert [one.candidate.record.value for one in reads if one.candidate and one.candidate.record] == lines
     assert reads[-1].done == len(raw)
 
@@ -64,7 +62,7 @@ def test_wrong_lines_are_named_and_the_others_read(tmp_path: Path) -> None:
         b'{"kind": "text", "key": 1, "model": "", "digest": "", "chat_id": "", "text": ""}',
         b'{"kind": "tombstone", "tombstone": {"tombstone_id": "x"}}',
     ]
-    reads = list(jsonl.read(write(tmp_path / "t.jsonl", b"\n".join([*wrong, bare("good", "still here")])), 0, ALL))
+    reads = list(reading("jsonl", write(tmp_path / "t.jsonl", b"\n".join([*wrong, bare("good", "still here")])), ALL))
     assert places(reads) == [str(number) for number in range(1, len(wrong) + 1)]
     assert said(reads) == [("9912", "user", "still here")]
     assert not any("still here" in (one.unreadable or "") for one in reads)
@@ -85,7 +83,7 @@ def test_lines_of_an_archive_are_proven_by_their_hash(tmp_path: Path) -> None:
         {"kind": "text", "key": "k", "model": "m", "digest": "d", "chat_id": "9912", "text": "a summary", "turns": []},
         {"kind": "end", "lines": 7, "sha256": ""},
     ]  # fmt: skip
-    reads = list(jsonl.read(write(tmp_path / "s.jsonl", b"\n".join(json.dumps(x).encode() for x in lines)), 0, ALL))
+    reads = list(reading("jsonl", write(tmp_path / "s.jsonl", b"\n".join(json.dumps(x).encode() for x in lines)), ALL))
     found = [one.candidate for one in reads if one.candidate]
     assert [candidate.record for candidate in found if candidate.record] == records
     assert [candidate.tombstone.tombstone_id for candidate in found if candidate.tombstone] == ["s"]
@@ -99,7 +97,7 @@ def test_lines_of_an_archive_are_proven_by_their_hash(tmp_path: Path) -> None:
 def test_any_turns_come_back_from_json_lines(tmp_path: Path, given_turns: list[tuple[str, str, float]]) -> None:
     made = [Turn(f"t{i}", role, "-100", text, at) for i, (text, role, at) in enumerate(given_turns)]
     path = write(tmp_path / "t.jsonl", b"".join(turn.to_json() + b"\n" for turn in made))
-    reads = list(jsonl.read(path, 0, ALL))
+    reads = list(reading("jsonl", path, ALL))
     assert turns(reads) == made
     assert [one.candidate.record.value for one in reads if one.candidate and one.candidate.record] == [
         t.to_json() for t in made
@@ -110,7 +108,7 @@ def test_any_turns_come_back_from_json_lines(tmp_path: Path, given_turns: list[t
 
 
 def read_chunks(path: Path, wanted: Wanted = ALL) -> list[ReadCandidate]:
-    return list(sessions.read(path, 0, wanted))
+    return list(reading("chunks", path, wanted))
 
 
 @pytest.mark.parametrize("crlf", [False, True])
@@ -153,7 +151,7 @@ def test_what_a_session_file_may_lack(tmp_path: Path) -> None:
 def read_audit(folder: Path, entries: list[dict[str, Any] | str], wanted: Wanted) -> list[ReadCandidate]:
     lines = [entry if isinstance(entry, str) else json.dumps(entry) for entry in entries]
     path = write(folder / "audit.log", "\n".join(lines).encode())
-    return list(audit_log.Log([path], wanted).read(path, 0))
+    return list(reading("audit", path, wanted))
 
 
 def test_an_audit_log(tmp_path: Path) -> None:
@@ -173,8 +171,7 @@ def test_an_audit_log(tmp_path: Path) -> None:
 
 def read_telegram(folder: Path, document: object, wanted: Wanted = ALL, **more: Any) -> list[ReadCandidate]:
     path = write(folder / "result.json", json.dumps(document, ensure_ascii=False).encode())
-    options = {"zone": UTC_ZONE, "bot": None, "token": None, **more}
-    return list(telegram.read(path, 0, wanted, **options))
+    return list(reading("telegram", path, wanted, **{"zone": UTC_ZONE, **more}))
 
 
 def test_a_chat_with_the_bot(tmp_path: Path) -> None:

@@ -18,9 +18,9 @@ from hypothesis import strategies as st
 from nightly.imports import json_stream
 from nightly.imports.candidates import BOM, Wanted
 from nightly.imports.json_stream import JsonStream
-from nightly.imports.readers import telegram
 from shared.errors import InvalidInput
 from shared.turns.records import RecordRefused
+from tests.nightly.imports.exports.builders import reading
 from tests.support.night.old_history import ANN, BOT, NOON, bot_chat, message
 
 UTC_ZONE = ZoneInfo("UTC")
@@ -50,7 +50,7 @@ def outcome(path: Path, wanted: Wanted, bot: str | None, token: str | None, piec
     reads, raised = list[Any](), ""
     try:
         with mock.patch.object(json_stream, "_PIECE", piece):
-            for one in telegram.read(path, 0, wanted, UTC_ZONE, bot, token):
+            for one in reading("telegram", path, wanted, zone=UTC_ZONE, bot=bot, token=token):
                 record = one.candidate.record if one.candidate else None
                 why = "not JSON" if (one.unreadable or "").startswith("not JSON") else one.unreadable
                 reads.append((one.done, record and (record.key, record.value), why, one.left_out, one.place))
@@ -231,7 +231,7 @@ def test_of_a_long_chat_only_a_piece_is_in_memory(tmp_path: Path) -> None:
     assert path.stat().st_size > 4_000_000
     tracemalloc.start()
     try:
-        count = sum(1 for _ in telegram.read(path, 0, Wanted(), UTC_ZONE, None, None))
+        count = sum(1 for _ in reading("telegram", path, Wanted(), zone=UTC_ZONE))
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
@@ -261,7 +261,7 @@ def test_a_file_that_cannot_be_rewound(tmp_path: Path) -> None:
 def test_a_file_that_changes_while_it_is_read(tmp_path: Path) -> None:
     path = tmp_path / "result.json"
     path.write_text(json.dumps(bot_chat(*(message(i, ANN, "word " * 100) for i in range(2000)))), encoding="utf-8")
-    reads = telegram.read(path, 0, Wanted(), UTC_ZONE, None, None)
+    reads = reading("telegram", path, Wanted(), zone=UTC_ZONE)
     next(reads)
     os.truncate(path, 500_000)
     with pytest.raises(InvalidInput, match="changed while it was read"):

@@ -4,20 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from nightly.imports.hooks import ImportFormat, Reader, Source
-from nightly.imports.readers.hcli import audit_log, sessions
+from nightly.imports.hooks import ImportFormat, file_by_file
+from nightly.imports.readers.hcli import sessions
+from nightly.imports.readers.hcli.audit_log import Log
 from shared.hooks import hook
 
 
 @hook
 def import_formats() -> Sequence[ImportFormat]:
-    def of_sessions(source: Source) -> Reader:
-        return lambda path, unit: sessions.read(path, unit, source.wanted)
-
-    def of_audit(source: Source) -> Reader:
-        return audit_log.Log(source.files, source.wanted).read
-
+    chunks = file_by_file(sessions.read)
     return [
-        ImportFormat("chunks", "h-cli's session files (chunk_….txt)", of_sessions, "chunk_*.txt", of_a_chat=True),
-        ImportFormat("audit", "h-cli's audit log", of_audit, "*.jsonl", of_a_chat=True),
+        ImportFormat("chunks", "h-cli's session files (chunk_….txt)", chunks, "chunk_*.txt", of_a_chat=True),
+        ImportFormat("audit", "h-cli's audit log", lambda source: Log(source).read, "*.jsonl", of_a_chat=True),
     ]

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import contextlib
 import re
-import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from nightly.imports.candidates import ReadCandidate, Wanted, lines_of, read_turn
+from nightly.imports.candidates import ReadCandidate, lines_of, read_turn
+from nightly.imports.hooks import Source
+from nightly.night.scratch import scratch_database
 from shared.errors import InvalidInput
 from shared.text.times import moment
 from shared.turns.records import RecordRefused, Turn, chat_id_of, loads_object, task_id_of, timestamp_of, user_id_of
@@ -28,16 +29,18 @@ _DONE = "task_completed"
 _NO_ANSWER = re.compile(r"\(no output from Claude\)|\(error: [^\n]*\)|Error: [^\n]*|Task cancelled\.")
 
 
+_SCHEMA = """
+CREATE TABLE chats (task_id TEXT PRIMARY KEY, chat_id TEXT) WITHOUT ROWID;
+CREATE TABLE seen (task_id TEXT, role TEXT, PRIMARY KEY (task_id, role)) WITHOUT ROWID;
+"""
+
+
 class Log:
     """The tasks of all lines of an import: a log that was cut into several files may have an answer before its question."""
 
-    def __init__(self, paths: list[Path], wanted: Wanted) -> None:
-        self._wanted = wanted
-        # A nameless database: in memory, and on the disk once it is large.
-        self._known = sqlite3.connect("", isolation_level=None)
-        self._known.execute("CREATE TABLE chats (task_id TEXT PRIMARY KEY, chat_id TEXT) WITHOUT ROWID")
-        self._known.execute("CREATE TABLE seen (task_id TEXT, role TEXT, PRIMARY KEY (task_id, role)) WITHOUT ROWID")
-        for path in paths:
+    def __init__(self, source: Source) -> None:
+        self._wanted, self._known = source.wanted, scratch_database(None, _SCHEMA)
+        for path in source.files:
             for _, line, _ in lines_of(path):
                 with contextlib.suppress(RecordRefused):
                     self._learn(loads_object(line))

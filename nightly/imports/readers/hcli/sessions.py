@@ -19,6 +19,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from nightly.imports.candidates import BOM, ReadCandidate, Wanted, made_up_id, open_input, read_turn
+from nightly.imports.hooks import Source
 from shared.errors import InvalidInput
 from shared.turns.records import RecordRefused, Turn, chat_id_of
 
@@ -40,7 +41,8 @@ class Block:
     done: int
 
 
-def read(path: Path, unit: int, wanted: Wanted) -> Iterator[ReadCandidate]:
+def read(path: Path, unit: int, source: Source) -> Iterator[ReadCandidate]:
+    wanted = source.wanted
     with open_input(path) as handle:
         content: bytes = handle.read().removeprefix(BOM)
     preamble, blocks = split(content)

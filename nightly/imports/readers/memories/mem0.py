@@ -12,15 +12,15 @@ Times are ISO 8601 (UTC where they name no zone): of the last change, or else of
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
-from zoneinfo import ZoneInfo
 
-from nightly.imports.candidates import ReadCandidate, Wanted
+from nightly.imports.candidates import ReadCandidate
 from nightly.imports.containers.members import Member
 from nightly.imports.containers.opening import Export, opened_export
+from nightly.imports.hooks import Source
 from nightly.imports.json_stream import JsonStream
 from nightly.imports.readers.memories.facts import ImportedFacts
 from shared.errors import InvalidInput
@@ -33,21 +33,17 @@ _LISTS = ("results", "memories")
 _WORDS = ("memory", "content", "text")
 
 
-def read(path: Path, unit: int, wanted: Wanted, zone: ZoneInfo, only: str | None) -> Iterator[ReadCandidate]:
-    """`only`: the user whose memories are wanted; InvalidInput if there are several and none is named."""
-    facts, users = ImportedFacts(SOURCE, "Mem0", unit, wanted), set[str]()
-    with opened_export(path, zone) as export:
-        members = export.named("*.json")
-        for name, why in export.refused:
-            yield ReadCandidate(0, unreadable=why, place=export.place_of(name))
-        for index, member in enumerate(members):
-            try:
-                for number, value, within in _memories(member):
-                    done, place = export.done(members, index, within), f"{export.place(member)}: memory {number}"
-                    _one_user(export, value, only, users)
-                    yield _read(value, member, facts, only, done, place)
-            except RecordRefused as error:
-                yield ReadCandidate(export.done(members, index, 0), unreadable=str(error), place=export.place(member))
+def read(path: Path, unit: int, source: Source) -> Iterator[ReadCandidate]:
+    """Option `only`: the user whose memories are wanted; InvalidInput if there are several and none is named."""
+    facts, users, only = ImportedFacts(SOURCE, "Mem0", unit, source.wanted), set[str](), source.option("only")
+
+    def memories(member: Member, done: Callable[[int], int]) -> Iterator[ReadCandidate]:
+        for number, value, within in _memories(member):
+            _one_user(export, value, only, users)
+            yield _read(value, member, facts, only, done(within), f"{export.place(member)}: memory {number}")
+
+    with opened_export(path, source.zone) as export:
+        yield from export.each(export.named("*.json"), memories)
 
 
 def _read(value: Any, member: Member, facts: ImportedFacts, only: str | None, done: int, place: str) -> ReadCandidate:

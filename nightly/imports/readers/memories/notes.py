@@ -19,15 +19,15 @@ from datetime import datetime
 from pathlib import Path, PurePosixPath
 from zoneinfo import ZoneInfo
 
-from nightly.imports.candidates import ReadCandidate, Wanted
+from nightly.imports.candidates import ReadCandidate
 from nightly.imports.containers.members import Member
 from nightly.imports.containers.opening import opened_export
+from nightly.imports.hooks import Source
 from nightly.imports.readers.memories.facts import ImportedFacts
 from nightly.imports.readers.memories.markdown import Piece, front_matter, pieces
 from shared.errors import InvalidInput
 from shared.text.format import one_line
 from shared.text.times import moment
-from shared.turns.records import RecordRefused
 
 OPENCLAW, BASIC_MEMORY = "openclaw", "basic-memory"
 
@@ -48,29 +48,29 @@ class _Note:
     title: str = ""
 
 
-def read_openclaw(path: Path, unit: int, wanted: Wanted, zone: ZoneInfo) -> Iterator[ReadCandidate]:
+def read_openclaw(path: Path, unit: int, source: Source) -> Iterator[ReadCandidate]:
     def note(member: Member, text: str) -> _Note:
         day = _DAY.search(member.base)
-        noon = None if day is None else _noon(day[1], zone)
+        noon = None if day is None else _noon(day[1], source.zone)
         where = member.base.casefold() if noon else _below_memory(member.name)
         return _Note(where, text, 0, lambda piece: _at_clock(piece, noon) if noon else member.modified)
 
-    facts = ImportedFacts(OPENCLAW, "OpenClaw's memory", unit, wanted)
-    return _read(path, zone, facts, _is_openclaw, "MEMORY.md, memory/YYYY-MM-DD.md", note)
+    facts = ImportedFacts(OPENCLAW, "OpenClaw's memory", unit, source.wanted)
+    return _read(path, source.zone, facts, _is_openclaw, "MEMORY.md, memory/YYYY-MM-DD.md", note)
 
 
-def read_basic_memory(path: Path, unit: int, wanted: Wanted, zone: ZoneInfo) -> Iterator[ReadCandidate]:
+def read_basic_memory(path: Path, unit: int, source: Source) -> Iterator[ReadCandidate]:
     def note(member: Member, text: str) -> _Note:
         fields, body, before = front_matter(text)
         title = one_line(fields.get("title", "")) or PurePosixPath(member.name).stem
         written = next(
-            (at for name in ("created", "created_at", "date") if (at := _time(fields.get(name), zone))), None
+            (at for name in ("created", "created_at", "date") if (at := _time(fields.get(name), source.zone))), None
         )
         at = member.modified if written is None else written
         return _Note(title.casefold(), body, before, lambda _: at, title)
 
-    facts = ImportedFacts(BASIC_MEMORY, "Basic Memory", unit, wanted)
-    return _read(path, zone, facts, lambda name: name.lower().endswith(".md"), "*.md", note)
+    facts = ImportedFacts(BASIC_MEMORY, "Basic Memory", unit, source.wanted)
+    return _read(path, source.zone, facts, lambda name: name.lower().endswith(".md"), "*.md", note)
 
 
 def _read(
@@ -83,16 +83,11 @@ def _read(
 ) -> Iterator[ReadCandidate]:
     with opened_export(path, zone) as export:
         members = sorted((one for one in export.members if export.alone or fits(one.name)), key=lambda one: one.name)
-        for name, why in export.refused:
-            yield ReadCandidate(0, unreadable=why, place=export.place_of(name))
         if not members:
             raise InvalidInput(f"There is no {named} in {path}. Name the directory that contains them.")
-        for index, member in enumerate(members):
-            done, place = export.done(members, index, member.size), export.place(member)
-            try:
-                yield from _facts_of(note(member, member.text()), facts, done, place)
-            except RecordRefused as error:
-                yield ReadCandidate(done, unreadable=str(error), place=place)
+        yield from export.each(
+            members, lambda one, done: _facts_of(note(one, one.text()), facts, done(one.size), export.place(one))
+        )
 
 
 def _facts_of(note: _Note, facts: ImportedFacts, done: int, place: str) -> Iterator[ReadCandidate]:

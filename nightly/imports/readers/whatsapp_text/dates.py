@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from nightly.imports.containers.members import Member
+from nightly.imports.containers.opening import printable
 from nightly.imports.readers.whatsapp_text.lines import Head, UnknownWords, head_of
 from shared.errors import InvalidInput
 from shared.text.format import one_line, shorten
@@ -141,7 +142,7 @@ def _notes(votes: DateVotes, order: str, place: str) -> list[str]:
 
 def _shown(words: str) -> str:
     """As a terminal may show it."""
-    return repr(shorten("".join(letter if letter.isprintable() else "\ufffd" for letter in one_line(words)), 40))
+    return repr(shorten(printable(one_line(words)), 40))
 
 
 def is_usual(order: str, head: Head) -> bool:

@@ -11,10 +11,9 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from nightly.imports.candidates import ReadCandidate, Wanted
-from nightly.imports.readers import signal, whatsapp
-from nightly.imports.readers.chatgpt import CHATGPT
-from nightly.imports.readers.claude import CLAUDE
-from nightly.imports.readers.memories import mem0, notes
+from nightly.imports.formats import format_named
+from nightly.imports.hooks import Source
+from shared.config.settings import settings_from
 from shared.turns.records import Turn
 
 NOON = 1_770_638_400.0  # 2026-02-09 12:00:00 UTC
@@ -104,16 +103,15 @@ def written(path: Path, content: bytes | str | list[Any]) -> Path:
 def read(source: str, path: Path, wanted: Wanted = HERE, *, unit: int = 0, zone: ZoneInfo = BERLIN, bot: str | None = None,
          only: str | None = None, dates: str | None = None) -> list[ReadCandidate]:  # fmt: skip
     """All that the reader of this format yields."""
-    found: dict[str, Iterator[ReadCandidate]] = {
-        "chatgpt": CHATGPT.read(path, unit, wanted, zone, only),
-        "claude": CLAUDE.read(path, unit, wanted, zone, only),
-        "whatsapp": whatsapp.read(path, unit, wanted, zone, bot, dates),
-        "signal": signal.read(path, unit, wanted, zone, bot, only),
-        "openclaw": notes.read_openclaw(path, unit, wanted, zone),
-        "basic-memory": notes.read_basic_memory(path, unit, wanted, zone),
-        "mem0": mem0.read(path, unit, wanted, zone, only),
-    }
-    return list(found[source])
+    return list(reading(source, path, wanted, unit, zone, bot=bot, only=only, dates=dates))
+
+
+def reading(source: str, path: Path, wanted: Wanted = HERE, unit: int = 0, zone: ZoneInfo = BERLIN, token: str | None = None,
+            **options: str | None) -> Iterator[ReadCandidate]:  # fmt: skip
+    """The same, one by one."""
+    settings = settings_from({"chat_timezone": zone.key, "telegram_bot_token": token})
+    given = {name: value for name, value in options.items() if value is not None}
+    return format_named(source).reader(Source([path], wanted, settings, given))(path, unit)
 
 
 def turns(reads: list[ReadCandidate]) -> list[Turn]:
