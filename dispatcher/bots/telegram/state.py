@@ -7,7 +7,7 @@ the outbox, notices) wait there too, with their text: so they survive a crash an
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any, cast
@@ -326,6 +326,25 @@ class BotState:
         self.updates, self.deliveries = Updates(settings, redis, self.queue), Deliveries(redis)
         self.chats, self.marks, self.lease = Chats(redis), ChatMarks(redis), BotLease(redis)
         self.answers = Answers(redis, secret)
+
+    async def unanswered(self) -> dict[str, Waiting]:
+        """Deliveries whose result has not arrived yet."""
+        found = [name for name, one in (await self.deliveries.waiting()).items() if one.text is None]
+        answered, _ = await self.answers.results(found)
+        # Read again: the bot may have taken a result meanwhile, whose key is gone then.
+        left = await self.deliveries.waiting() if found else {}
+        return {name: one for name, one in left.items() if one.text is None and name in found and name not in answered}
+
+    async def cancel(self, chat: str, may: Callable[[str | None], bool]) -> tuple[int, int, int]:
+        """Answer the queued tasks of a chat whose people `may` lists, and ask the dispatcher to stop the running ones: how many of each, and how
+        many stay."""
+        queued = [one for one in await self.queue.queued() if one[1].chat_id == chat and may(one[1].user_id)]
+        taken_back = sum([await self.queue.cancel_queued(raw, task) for raw, task in queued])
+        left = {name: one for name, one in (await self.unanswered()).items() if one.chat == chat}
+        asked = [name for name, one in left.items() if may(one.user)]
+        for name in asked:
+            await self.queue.cancel_running(name)
+        return taken_back, len(asked), len(left) - len(asked)
 
 
 def _scripts(redis: Redis, *names: str) -> list[AsyncScript]:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from shared.wire import keys
 from shared.wire.key_table import Key
-from shared.wire.rights import both, reads, writes
+from shared.wire.rights import both, writes
 
 OPEN = "hcli:mem:approvals:open"
 RECORDS = "hcli:mem:approvals"
@@ -29,7 +28,6 @@ RIGHTS = {
     "bot": (
         both("HGETALL HDEL", OPEN, why="questions whether Claude may use a tool; removes those that ended"),
         both("EXISTS SET", decision("*"), why="what a person answered to one, once"),
-        reads("HGET", keys.bot_waiting("*"), why="in which topic, and in reply to what, a question is asked"),
     ),
     "dispatcher": (
         both("HSET HGETALL HDEL", OPEN, why="asks whether Claude may use a tool, and says how that ended"),

@@ -50,6 +50,10 @@ class ToolQuestions:
     async def answered(self, approval_id: str) -> bool:
         return bool(await self._redis.exists(keys.decision(approval_id)))
 
+    async def drop(self, approval_id: str) -> None:
+        """The chat knows how it ended."""
+        await self._redis.hdel(keys.OPEN, approval_id)
+
     def _warn(self, name: str, what: str, error: Exception) -> None:
         if name not in self._warned:
             self._warned.add(name)

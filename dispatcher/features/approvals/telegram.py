@@ -13,9 +13,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable
-from contextlib import suppress
-from typing import cast
 
 import redis
 import structlog
@@ -25,16 +22,14 @@ from dispatcher.bots.telegram.core import BotCore
 from dispatcher.bots.telegram.errors import Flood, TelegramError, Unreachable
 from dispatcher.bots.telegram.incoming.origins import shown_name
 from dispatcher.bots.telegram.outgoing.rendering import MessagePart, units
-from dispatcher.bots.telegram.state import WAITING
 from dispatcher.bots.telegram.waiting import Waiting
-from dispatcher.features.approvals import keys as own
 from dispatcher.features.approvals.questions import ToolQuestions
 from dispatcher.features.approvals.signed import NAME_CHARACTERS, ToolDecision, ToolQuestion, Verdict
 from shared.hooks import hook
 from shared.text.translations import later, speaking, tr
+from shared.turns.message_origin import is_group
 from shared.turns.records import well_formed
 from shared.turns.signed.results import Button
-from shared.wire import keys
 
 log = structlog.get_logger()
 
@@ -56,43 +51,18 @@ ENDED = {
     "stopped": later("The answer was ended or I am being restarted: denied."),
     "failed": later("Something went wrong: denied."),
 }
-
-
 NOT_YOURS = later("Only the person who asked, or an owner, may answer this.")
 OVER = later("This question is over.")
 TAKEN = later("Your answer counts.")
 _VERDICTS: dict[str, Verdict] = {ALLOW: "allowed", DENY: "denied"}
 
 
-class ShownQuestions(ToolQuestions):
-    """What this bot notes of them: which message asks one. Everything may be repeated."""
-
-    async def drop(self, approval_id: str) -> None:
-        """The chat knows how it ended."""
-        await self._redis.hdel(own.OPEN, approval_id)
-
-    async def shown(self, approval_id: str) -> int | None:
-        """The message that asks it."""
-        raw = cast(bytes | None, await self._redis.get(keys.bot_seen(f"approval-{approval_id}")))
-        return int(raw) if raw and raw.isdigit() else None
-
-    async def note_shown(self, approval_id: str, message: int) -> None:
-        await self._redis.set(keys.bot_seen(f"approval-{approval_id}"), str(message), ex=keys.BOT_SEEN_TTL_SECONDS)
-
-    async def waiting(self, task_id: str) -> Waiting | None:
-        """Where the answer to this task goes: its topic, and the message that it replies to."""
-        raw = await cast(Awaitable[bytes | None], self._redis.hget(WAITING, task_id))
-        with suppress(ValueError, TypeError):
-            return Waiting.parse(raw) if raw else None
-        return None
-
-
 class ApprovalMessages:
     """One per bot."""
 
     def __init__(self, core: BotCore) -> None:
-        self._telegram, self._presses, self._allowed = core.telegram, core.presses, core.allowed
-        self._state, self._owners = ShownQuestions(core.redis, core.secret), core.settings.owner_ids
+        self._core, self._telegram, self._presses = core, core.telegram, core.presses
+        self._marks, self._questions = core.state.marks, ToolQuestions(core.redis, core.secret)
         self._doing: dict[str, asyncio.Task[None]] = {}  # by question: no chat holds up another
         self._later: dict[str, float] = {}  # when Telegram may be asked again about a question
 
@@ -102,25 +72,22 @@ class ApprovalMessages:
         word, _, approval_id = data.rpartition(".")[2].partition(" ")
         if word not in _VERDICTS or not approval_id:
             return None
-        question = await self._state.open(approval_id)
+        question = await self._questions.open(approval_id)
         if question is None:
             return tr(OVER)
         person = str(press.from_user.id)
-        signed_for = question.user_id or (question.chat_id if chat > 0 else "")
-        command = self._presses.command(data, chat, signed_for)
-        if command is None or str(chat) != question.chat_id or not self._may(person, chat, question):
+        command = self._presses.command(data, chat, _asked_by(question))
+        if command is None or str(chat) != question.chat_id or not self._may(person, question):
             log.warning("a press about a tool was refused", chat=chat, approval=approval_id)
             return tr(NOT_YOURS)
         if not command or time.time() > question.ends:
             return tr(OVER)
         name = well_formed(shown_name(press.from_user))[:NAME_CHARACTERS]
         decision = ToolDecision(_VERDICTS[word], question.chat_id, person, name)
-        return tr(TAKEN) if await self._state.answer(approval_id, decision) else tr(OVER)
+        return tr(TAKEN) if await self._questions.answer(approval_id, decision) else tr(OVER)
 
-    def _may(self, person: str, chat: int, question: ToolQuestion) -> bool:
-        """In a private chat the person is the chat."""
-        asked = question.user_id or (question.chat_id if chat > 0 else None)
-        return person == asked or person in self._owners or (chat > 0 and person == question.chat_id)
+    def _may(self, person: str, question: ToolQuestion) -> bool:
+        return person in {_asked_by(question), question.chat_id} or person in self._core.settings.owner_ids
 
     @hook
     async def bot_background(self) -> None:
@@ -134,7 +101,7 @@ class ApprovalMessages:
 
     async def _look(self) -> float:
         try:
-            found = await self._state.questions()
+            found = await self._questions.questions()
         except (redis.RedisError, OSError):  # the loop for answers reports it
             return REDIS_DOWN_SECONDS
         self._later = {name: at for name, at in self._later.items() if name in found}
@@ -166,24 +133,24 @@ class ApprovalMessages:
 
     async def _step(self, name: str, question: ToolQuestion) -> None:
         chat = _chat(question)
-        record = await self._state.waiting(question.task_id)
+        record = (await self._core.state.deliveries.waiting()).get(question.task_id)
         with speaking(record.language if record else None):
             await self._show(name, question, chat, record)
 
     async def _show(self, name: str, question: ToolQuestion, chat: int, record: Waiting | None) -> None:
-        if not await self._allowed.has(chat):
+        if not await self._core.allowed.has(chat):
             log.error("a question about a tool is removed: its chat is not allowed", chat=question.chat_id)
             await self._drop(name)
             return
-        message = await self._state.shown(name)
+        shown = await self._marks.noted(_mark(name))
         over = time.time() - question.ends
-        if message is None:
+        if not shown:
             if question.verdict or over > 0:
                 await self._drop(name)
             else:
                 await self._ask(name, question, chat, record)
         elif question.verdict or over > GRACE_SECONDS:
-            if message and over < GIVE_UP_SECONDS:
+            if (message := int(shown)) and over < GIVE_UP_SECONDS:  # else it has no known id
                 await self._edit(question, chat, message)
             await self._drop(name)
 
@@ -191,20 +158,19 @@ class ApprovalMessages:
         left = question.ends - time.time()
         part = _text(question, tr(MAY_IT).format(seconds=max(1, round(left))))
         thread, reply_to = (record.thread, record.reply_to) if record else (None, None)
-        user = question.user_id or (question.chat_id if chat > 0 else "")
         row = [
-            (label, self._presses.data(Button(label, f"/{word} {name}"), chat, user, left))
+            (label, self._presses.data(Button(label, f"/{word} {name}"), chat, _asked_by(question), left))
             for label, word in ((tr("Allow"), ALLOW), (tr("Deny"), DENY))
         ]
         message = await self._telegram.send(chat, part, thread=thread, reply_to=reply_to, buttons=[row])
-        await self._state.note_shown(name, message)
+        await self._marks.note(_mark(name), str(message).encode())
 
     async def _edit(self, question: ToolQuestion, chat: int, message: int) -> None:
         end = tr(ENDED.get(question.verdict, ENDED["nobody"])).format(who=question.who or "?")
         await self._telegram.edit(chat, message, _text(question, end))
 
     async def _drop(self, name: str) -> None:
-        await self._state.drop(name)
+        await self._questions.drop(name)
         self._later.pop(name, None)
 
 
@@ -214,6 +180,16 @@ def _chat(question: ToolQuestion) -> int:
         return int(question.chat_id)
     except ValueError:
         return 0
+
+
+def _asked_by(question: ToolQuestion) -> str:
+    """In a private chat the person is the chat; "" for nobody who is known."""
+    return question.user_id or ("" if is_group(question.chat_id) else question.chat_id)
+
+
+def _mark(name: str) -> str:
+    """Under which the message that asks is noted."""
+    return f"approval-{name}"
 
 
 def _text(question: ToolQuestion, end: str) -> MessagePart:

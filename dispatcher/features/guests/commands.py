@@ -139,18 +139,9 @@ class GuestCommands:
         if guest is None:
             return await self._list(1, tr(NO_SUCH))
         await self._invitations.set(replace(guest, removed=time.time()))
-        await self._end_questions(chat)
+        await self._state.cancel(chat, lambda _: True)
         log.info("an owner has removed a guest", chat=chat)
         return await self._list(1, tr(REMOVED).format(name=_name(guest), chat=chat))
-
-    async def _end_questions(self, chat: str) -> None:
-        """What the guest has asked is not answered any more."""
-        for raw, task in await self._state.queue.queued():
-            if task.chat_id == chat:
-                await self._state.queue.cancel_queued(raw, task)
-        for task_id, one in (await self._state.deliveries.waiting()).items():
-            if one.chat == chat and one.text is None:
-                await self._state.queue.cancel_running(task_id)
 
 
 def _name(guest: Guest) -> str:

@@ -12,7 +12,6 @@ from dispatcher.bots.telegram.commands.bot_answer import BotAnswer
 from dispatcher.bots.telegram.core import BotCore
 from dispatcher.bots.telegram.incoming.updates import IncomingMessage
 from dispatcher.bots.telegram.state import CANCELLED
-from dispatcher.bots.telegram.waiting import Waiting
 from dispatcher.queue.chat_commands import dispatcher_commands
 from shared.hooks import Hooks
 from shared.text.translations import LANGUAGES, current_language, language_of, later, speaking, tr
@@ -136,7 +135,7 @@ class Commands:
     async def _status(self, incoming: IncomingMessage) -> str:
         chat = str(incoming.chat)
         queued = await self._state.queue.queue_length()
-        unanswered = await self._unanswered()
+        unanswered = await self._state.unanswered()
         here = sum(one.chat == chat for one in unanswered.values())
         counts = tr("Queued: {queued}, waiting in this chat: {here}.").format(queued=queued, here=here)
         living, gone = await self._state.queue.dispatchers()
@@ -149,21 +148,11 @@ class Commands:
         """Answers queued tasks itself and asks the dispatcher to stop the running ones. A member of a group can cancel only their own."""
         chat, group, user = str(incoming.chat), incoming.group, incoming.own_id
         unlimited = self._rights.unlimited(group, user)
-
-        def may(whose: str | None) -> bool:
-            return unlimited or (user is not None and whose == user)
-
-        taken_back, asked = 0, 0
-        for raw, task in await self._state.queue.queued():
-            if task.chat_id == chat and may(task.user_id):
-                taken_back += await self._state.queue.cancel_queued(raw, task)
-        left = {name: one for name, one in (await self._unanswered()).items() if one.chat == chat}
-        for task_id, one in left.items():
-            if may(one.user):
-                await self._state.queue.cancel_running(task_id)
-                asked += 1
+        taken_back, asked, left = await self._state.cancel(
+            chat, lambda whose: unlimited or (user is not None and whose == user)
+        )
         text = cancel_text(taken_back, asked)
-        return text if asked == len(left) else f"{text} {self._rights.refusal(NOT_THEIRS, group, user)}"
+        return f"{text} {self._rights.refusal(NOT_THEIRS, group, user)}" if left else text
 
     async def _stop(self, incoming: IncomingMessage) -> BotAnswer | str:
         """Cancel one message; without an id as `/cancel`."""
@@ -174,7 +163,7 @@ class Commands:
 
     async def _stop_one(self, incoming: IncomingMessage, task_id: str) -> str:
         group, user = incoming.group, incoming.own_id
-        one = (await self._unanswered()).get(task_id)
+        one = (await self._state.unanswered()).get(task_id)
         if one is None or one.chat != str(incoming.chat):
             return tr(ANSWERED)
         if not (self._rights.unlimited(group, user) or (user is not None and one.user == user)):
@@ -184,14 +173,6 @@ class Commands:
                 return tr(CANCELLED)
         await self._state.queue.cancel_running(task_id)
         return tr(STOPPING)
-
-    async def _unanswered(self) -> dict[str, Waiting]:
-        """Deliveries whose result has not arrived yet."""
-        found = [name for name, one in (await self._state.deliveries.waiting()).items() if one.text is None]
-        answered, _ = await self._state.answers.results(found)
-        # Read again: the bot may have taken a result meanwhile, whose key is gone then.
-        left = await self._state.deliveries.waiting() if found else {}
-        return {name: one for name, one in left.items() if one.text is None and name in found and name not in answered}
 
     async def _model(self, incoming: IncomingMessage, wanted: str, *, may: bool) -> BotAnswer | str:
         chat = str(incoming.chat)

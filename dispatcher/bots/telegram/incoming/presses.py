@@ -1,6 +1,6 @@
 """What Telegram returns at the press of a button (64 bytes at most): the command, until when it may be pressed, and a signature.
 
-    <16 characters of the signature>.<end of validity, POSIX milliseconds in base 36>.<command without its slash>
+    <16 characters of the signature>.<end of validity, POSIX milliseconds in base 64>.<command without its slash>
 
 The signature is an HMAC over chat, person, end and command: of another chat, by another person, or changed on the way, a press is refused. Telegram
 says who presses and where; so neither stands in the data. By the milliseconds two buttons of one command differ, which a double press does not.
@@ -18,7 +18,7 @@ from shared.turns.signed.results import Button
 #: How long a button may be pressed. Seconds.
 VALID_SECONDS = 2 * 86_400
 _SIGNATURE_BYTES = 12
-_DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
+_END_BYTES = 6
 
 
 class Presses:
@@ -29,7 +29,7 @@ class Presses:
 
     def data(self, button: Button, chat: int, user: str, valid_seconds: float = VALID_SECONDS) -> str:
         """For this person in this chat."""
-        ends = _base36(round((time.time() + valid_seconds) * 1000))
+        ends = _text(round((time.time() + valid_seconds) * 1000).to_bytes(_END_BYTES))
         command = button.command.removeprefix("/")
         return f"{self._sign(chat, user, ends, command)}.{ends}.{command}"
 
@@ -40,18 +40,13 @@ class Presses:
         expected = self._sign(chat, user, ends, command)
         if not hmac.compare_digest(signature.encode("utf-8", "replace"), expected.encode()):
             return None
-        return f"/{command}" if time.time() * 1000 <= int(ends, 36) else ""
+        valid = time.time() * 1000 <= int.from_bytes(base64.urlsafe_b64decode(ends))
+        return f"/{command}" if valid else ""
 
     def _sign(self, chat: int, user: str, ends: str, command: str) -> str:
         message = "\n".join((str(chat), user, ends, command)).encode("utf-8", "surrogatepass")
-        made = hmac.new(self._key, message, hashlib.sha256).digest()[:_SIGNATURE_BYTES]
-        return base64.urlsafe_b64encode(made).decode()
+        return _text(hmac.new(self._key, message, hashlib.sha256).digest()[:_SIGNATURE_BYTES])
 
 
-def _base36(number: int) -> str:
-    """As `int(text, 36)` reads it; eight characters for a time until 2059."""
-    digits = ""
-    while number > 0:
-        number, digit = divmod(number, len(_DIGITS))
-        digits = _DIGITS[digit] + digits
-    return digits or "0"
+def _text(raw: bytes) -> str:
+    return base64.urlsafe_b64encode(raw).decode()
