@@ -74,8 +74,8 @@ def test_an_embedder_that_is_down_costs_vectors_only(world: World, monkeypatch: 
 def test_nobody_is_reminded_of_a_goal_that_was_replaced(world: World, consolidating: Rounds) -> None:
     day, consolidator = consolidating
     soon, made = time.time() + 1800, time.time() - 2 * 86_400
-    for at, text in enumerate(("goal is to weigh 70 kg", "goal is to weigh 65 kg")):
-        day.remembering.add(CHAT, MemoryType.GOAL, text, now=made + at, deadline=soon)
+    goal, _ = day.remembering.add(CHAT, MemoryType.GOAL, "goal is to weigh 70 kg", now=made, deadline=soon)
+    day.remembering.add(CHAT, MemoryType.GOAL, "goal is to weigh 65 kg", now=made + 1, deadline=soon, replaced=goal)
     consolidator.round()
     (reminder,) = outbox(world)
     assert "65 kg" in json.dumps(reminder)
@@ -91,7 +91,7 @@ def test_what_can_never_be_done_holds_nothing_up(light: World) -> None:
     with closing(DayMemory(settings_of(light), nullcontext)) as day:
         consolidator = Consolidator(day, light.redis, "worker")
         good = {"task_id": "t1", "chat_id": CHAT, "session": "s", "said_at": 1.0}
-        tag = {"number": 1, "kind": "REMEMBER", "text": "the dog is called Alba", "deadline": None}
+        tag = {"number": 1, "kind": "REMEMBER", "text": "the dog is called Alba", "options": {}}
         light.redis.rpush("hcli:mem:tags", "{", json.dumps(good), json.dumps(good | {"tags": [tag]}))
         light.redis.hset("hcli:mem:spent:odd", mapping={"session": "s", "tokens": "many"})
         waiting(light, "odd", "something", chat_id="odd")

@@ -115,7 +115,7 @@ def test_nothing_forgotten_is_in_it(day: DayMemory) -> None:
 
 def with_model(day: DayMemory, url: str) -> DayMemory:
     more = {"ollama_url": url, "summary_model": "llama3.2", "ollama_timeout": 5.0}
-    day.settings = day.settings.model_copy(update=more)
+    day.settings = day.settings.changed(**more)
     return day
 
 
