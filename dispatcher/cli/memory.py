@@ -167,6 +167,7 @@ def import_(
         with typer.progressbar(batches, label="importing", file=_stderr()) as shown:
             for batch in shown:
                 new += _import(day, chat_id, batch)
+        _supersede(day, chat_id, facts)
     known, forgotten = len(facts) - new, len(found) - len(facts)
     if json:
         lines = [{"line": number, "why": why} for number, why in refused]
@@ -198,6 +199,18 @@ def _import(day: DayMemory, chat_id: str, batch: list[Imported]) -> int:
     return sum(draft.made is not None for draft in made)
 
 
+def _supersede(day: DayMemory, chat_id: str, facts: list[Imported]) -> None:
+    """What an export says of what replaced what."""
+    stored = {(str(one.type), one.text): one for one in day.remembering.of_chat(chat_id).memories}
+    numbered = {fact.number: stored.get((str(fact.kind), fact.text)) for fact in facts if fact.number is not None}
+    with day.memories.transaction() as connection:
+        for fact in facts:
+            old, new = numbered.get(fact.number), numbered.get(fact.replaced_by) if fact.replaced_by else None
+            if old and new and old.memory_id != new.memory_id:
+                at = fact.replaced_at or new.created
+                day.memories.supersede(chat_id, old.memory_id, new.memory_id, at, connection=connection)
+
+
 def _not_forgotten(day: DayMemory, chat_id: str, facts: list[Imported]) -> list[Imported]:
     """Without those that hmem forget erased: made from turns that it named, or older than the time before which it erased everything."""
     from dispatcher.memory.tombstones import hidden_by
@@ -219,6 +232,9 @@ class Imported:
     created: float  # POSIX seconds
     more: dict[str, Any]
     dated: bool  # whether the line says when
+    number: object = None  # of an export
+    replaced_by: object = None  # the number of its successor there
+    replaced_at: float | None = None
 
 
 def _facts(file: Path, settings: Settings) -> tuple[list[Imported], list[tuple[int, str]]]:
@@ -276,7 +292,8 @@ def _fact(line: bytes, settings: Settings) -> Imported:
         more |= {"user_id": user, "name": name if isinstance(name, str) else None}
     created = time.time() if made is None else min(max(0.0, made), time.time())
     fields = {name: value for name, value in more.items() if value is not None}
-    return Imported(kind, text.strip(), created, fields, made is not None)
+    replaced = record.get("superseded_by"), _time(record.get("superseded", record.get("superseded_at")), settings)
+    return Imported(kind, text.strip(), created, fields, made is not None, record.get("number"), *replaced)
 
 
 def _time(value: object, settings: Settings) -> float | None:

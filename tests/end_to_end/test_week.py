@@ -115,19 +115,19 @@ def _tuesday(talk: Talk) -> None:
     )
     assert morning.part(SUMMARY), "the night's summary"
     assert "Weber" in morning.part(FACTS)
-    tags = "[FORGET CODE: the landlord is called Weber]\n[REMEMBER CODE: the landlord is called Klein]"
-    reply = talk.say("My landlord is Klein now, no longer Weber.", f"I correct that.\n{tags}")
-    assert "Forgotten." in reply
+    tag = "[REMEMBER CODE: the landlord is called Klein | REPLACES: 2]"
+    reply = talk.say("My landlord is Klein now, no longer Weber.", f"I correct that.\n{tag}")
+    assert reply.endswith("Noted; this replaces: the landlord is called Weber")
     after = talk.asked("Who is my landlord?")
     assert "the landlord is called Klein" in after.part(FACTS)
-    assert "Weber" not in after.whole
+    assert "Weber" not in after.part(FACTS)
     assert "4711" in after.part(FACTS)
 
 
 def _wednesday(talk: Talk) -> None:
     """A fact is forgotten: it is in no request from then on, at once and after a restart."""
     with day(talk, WEDNESDAY):
-        assert "Weber" not in talk.asked("Who is my landlord today?").whole
+        assert "Weber" not in talk.asked("Who is my landlord today?").part(FACTS)
         talk.say("What is the code of the safe?", "Your safe opens with 4711.")
         known = talk.asked("Thank you for the code.")
         assert "4711" in json.dumps(known.history), "it is told in the session that goes on"
@@ -173,7 +173,7 @@ def _friday(talk: Talk) -> None:
     assert "Active Goals:" not in request.part(FACTS)
     assert "the landlord is called Klein" in request.part(FACTS)
     assert "The tax return is filed." in remembered(request)
-    assert "Weber" not in request.whole
+    assert "Weber" not in request.part(FACTS)
     assert "4711" not in request.whole
     stored = [key for key in talk.world.redis.keys("hcli:memory:*") if b"/memory" in (talk.world.redis.get(key) or b"")]
     assert stored == [], "commands are not stored as said"

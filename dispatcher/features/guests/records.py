@@ -10,15 +10,12 @@ from collections.abc import Awaitable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, cast
 
-import structlog
 from redis.asyncio import Redis
 from redis.exceptions import ResponseError
 
 from dispatcher.chat_data.forget.layers.redis_entries import RedisEntry, RedisReader, record_of
 from dispatcher.features.guests.keys import GUESTS, invite
 from shared.turns.records import RecordRefused, dumps, loads_object
-
-log = structlog.get_logger()
 
 
 @dataclass(frozen=True)
@@ -58,7 +55,11 @@ async def is_guest(chat: int, redis: Redis) -> bool:
     try:
         raw = await cast(Awaitable[bytes | None], redis.hget(GUESTS, str(chat)))
     except ResponseError as error:  # a key of another type
-        log.warning("guests cannot be read, so only ALLOWED_CHATS counts", error=str(error), todo="hmem doctor")
+        import structlog  # late: `hmem status` counts guests, too
+
+        structlog.get_logger().warning(
+            "guests cannot be read, so only ALLOWED_CHATS counts", error=str(error), todo="hmem doctor"
+        )
         return False
     guest = Guest.parse(str(chat).encode(), raw) if raw else None
     return guest is not None and guest.removed is None

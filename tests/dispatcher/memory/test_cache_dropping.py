@@ -42,7 +42,8 @@ NO_WORDS = {
     "dispatcher/memory/dates/coming_times.py:_clocks": "our own phrases", "dispatcher/memory/dates/coming_times.py:_phrase": "our own phrases",
     "shared/text/dates/named_times.py:_placeholders": "our own phrases",
     "shared/config/kinds.py:indexes": "our own", "shared/config/kinds.py:embedders": "our own",
-    "shared/hooks.py:features": "our own features", "shared/config/feature_settings.py:feature_settings": "their models",
+    "shared/hooks.py:features": "our own features", "shared/hooks.py:feature_modules": "our own modules",
+    "shared/config/feature_settings.py:feature_settings": "their models",
 }  # fmt: skip
 
 
