@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from dispatcher.prompt.context import Context, degraded_kind, hit_date, rounded
+from dispatcher.prompt.context import ITEM, Context, degraded_kind, hit_date, rounded
 from shared.search.types import SHOWN_WORDS, Hit
 from shared.text.format import one_line, shorten
 from shared.text.translations import later, tr
@@ -52,7 +52,7 @@ def why_record(context: Context, task_id: str = "", at: float | None = None) -> 
     """
     parts = {part.name: part.text for part in context.parts}
     noted = [line for name in ("profile", "facts") for line in parts.get(name, "").splitlines()]
-    facts = dict.fromkeys(line.removeprefix("- ") for line in noted if line.startswith("- "))
+    facts = dict.fromkeys(line[found.end() :] for line in noted if (found := ITEM.match(line)))
     more = {
         "facts": [shorten(one, RECORD_CHARACTERS) for one in facts][:RECORD_FACTS],
         "summary_at": context.summary_at if "summary" in parts else None,
