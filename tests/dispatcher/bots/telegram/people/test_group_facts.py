@@ -24,7 +24,9 @@ def model(request: dict[str, Any]) -> Reply:
     code = re.findall(r"Tag code of this request: (\w+)", system)[-1]
     if told := re.search(r"I like (\w+) tea", last):
         return f"Fine.\n[REMEMBER {code}: The user likes {told[1]} tea]"
-    own = re.search(r"Of (\w+) \(user id (\d+)\), who asks now, and of the whole chat:\\n[0-9]+\. noted [^:]+: ([^\\]+)", system)
+    own = re.search(
+        r"Of (\w+) \(user id (\d+)\), who asks now, and of the whole chat:\\n[0-9]+\. noted [^:]+: ([^\\]+)", system
+    )
     others = re.findall(r", told by (\w+): The user likes (\w+) tea", system)
     return f"{own[1]} {own[2]}: {own[3]}; others: {others}" if own else "I do not know."
 
