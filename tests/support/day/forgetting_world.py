@@ -57,7 +57,7 @@ def plant_redis(world: World, chat: str, texts: list[str]) -> None:
         redis.rpush("hcli:mem:dead", dead_letter(dumps({"task_id": task, "chat_id": chat, "message": text}), "odd"))
         damaged = f'{{"chat_id": {chat}, "message": "{text}'.encode() + b"\xff"
         redis.rpush("hcli:mem:dead", dead_letter(damaged, "bad"))
-        tag = {"kind": "remember", "number": 1, "text": text, "deadline": None}
+        tag = {"kind": "remember", "number": 1, "text": text, "options": {}}
         tags = {"task_id": task, "chat_id": chat, "session": "", "said_at": now, "tags": [tag]}
         redis.rpush("hcli:mem:tags", dumps(tags))
         redis.rpush("hcli:mem:outbox:main", dumps({"id": task, "chat_id": chat, "text": text, "created_at": now}))

@@ -41,7 +41,7 @@ def test_a_whole_chat_goes_from_every_layer(light: World, at_home: None) -> None
     before = found_places(light)
     for place in (
         "redis: hcli:memory:", "redis: hcli:results:", "redis: hcli:mem:dead", "redis: hcli:mem:tags", "redis: hcli:mem:outbox:",
-        "redis: hcli:mem:partial:", "redis: hcli:mem:bot:waiting:main", "redis: hcli:session_history:", "redis: hcli:mem:why:", "redis: hcli:tasks",
+        "redis: hcli:mem:partial:", "redis: hcli:mem:bot:waiting:", "redis: hcli:session_history:", "redis: hcli:mem:why:", "redis: hcli:tasks",
         "/state/chats/9912/notes.txt",
     ):  # fmt: skip
         assert place in before, place
