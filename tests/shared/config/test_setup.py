@@ -91,7 +91,7 @@ def a_checkout(place: Path) -> Path:
     ]
     assert len(lock) == 3
     (place / "requirements.lock").write_text("".join(lock), encoding="utf-8")
-    (place / "shared" / "embedding" / "multilingual.py").write_text(
+    (place / "shared" / "embedding" / "local" / "multilingual.py").write_text(
         "", encoding="utf-8"
     )  # it needs what is not in this lock
     return place
