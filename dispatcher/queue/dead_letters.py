@@ -76,7 +76,7 @@ class DeadLetter:
     def tags(self) -> list[str]:
         """The tags of an answer as text; empty for a task."""
         with suppress(RecordRefused, KeyError, ValueError, TypeError):
-            return [f"{tag.kind}: {tag.text}" for tag in parse_later(loads_object(self.content))[2]]
+            return [f"{tag.kind}: {tag.text}" for tag in parse_later(loads_object(self.content)).tags]
         return []
 
     @property

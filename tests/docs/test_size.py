@@ -23,7 +23,7 @@ BUDGETS = {
     "dispatcher/features": 6310,
     "dispatcher/health": 1545,
     "dispatcher/installation": 2045,
-    "dispatcher/memory": 5335,
+    "dispatcher/memory": 5330,
     "dispatcher/prompt": 870,
     "dispatcher/queue": 1165,
     "dispatcher/releases": 505,
@@ -49,7 +49,7 @@ BUDGETS = {
     "shared/turns": 1100,
     "shared/vectors": 2175,
     "shared/wire": 1045,
-    "tests": 45940,
+    "tests": 45955,
 }
 LEEWAY = 0.05
 SETTINGS, COMMANDS, EXIT_CODES = 82, 39, 26
@@ -81,7 +81,7 @@ def test_no_room_grows_and_budgets_follow_the_rooms_down() -> None:
 
 def test_the_whole_is_within_its_budget() -> None:
     product = sum(lines for room, lines in BUDGETS.items() if room not in ("scripts", "tests"))
-    assert product <= 51_975
+    assert product <= 51_970
 
 
 def test_settings_commands_and_exit_codes_are_few() -> None:

@@ -41,17 +41,17 @@ class TagActions:
             return
         acting = [tag for tag in parsed.tags if tag.kind is not tags.TagKind.PICTURE]
         refusal = self._rights.refusal(FORGETTING_OTHERS, task.in_group, task.user_id)
-        given = (task, turn.session, acting, turn.answered_at, refusal, turn.context.numbers)
+        given = tags.AnswerTags(task, turn.session, acting, turn.answered_at, refusal, turn.context.numbers)
         notes = list[str]()
         try:
             if any(tag.kind is tags.TagKind.FORGET for tag in acting):
                 await store_waiting(self._queue, self._day, task)
             if acting:
-                acted = await asyncio.to_thread(self._day.requests.act, *given)
+                acted = await asyncio.to_thread(self._day.requests.act, given)
                 notes, turn.forgot = acted.sentences, bool(acted.forgotten)
         except Exception as error:  # noqa: BLE001 - the answer must be sent; consolidation carries out the stored tags
             log.error("tags are stored for later", reason=str(error))
-            turn.later_tags = later_tags(*given)
+            turn.later_tags = later_tags(given)
             if any(tag.kind in (tags.TagKind.DONE, tags.TagKind.FORGET) for tag in acting):
                 notes = [tr(LATER)]
         crash_point("answering:acted")

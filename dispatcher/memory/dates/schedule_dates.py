@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from datetime import time
+from datetime import datetime, time
 from itertools import chain
 from zoneinfo import ZoneInfo
 
@@ -116,8 +116,6 @@ def read_when(text: str, now: float, zone: ZoneInfo, every: str = "") -> DueTime
 
 
 def _wall_clock(at: float, zone: ZoneInfo) -> time:
-    from datetime import datetime
-
     return datetime.fromtimestamp(at, zone).time().replace(fold=0)
 
 

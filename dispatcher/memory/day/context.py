@@ -32,7 +32,7 @@ log = structlog.get_logger()
 #: How many memories are shown because they bear on the message, in addition to the profile.
 RELEVANT = 5
 #: Stands below two notes, the newer of which was made within a day.
-ALIKE = "- {one} and {other} are much alike: does {other} replace {one}?"
+ALIKE = "- {one} and {other} are very similar: does {other} replace {one}?"
 #: The longest message that is read as a question about days to come: reading a pasted page for dates takes milliseconds.
 QUESTION_CHARACTERS = 400
 #: How long the summary of a session is shown as an earlier conversation, and a note is news. Seconds.
@@ -138,11 +138,11 @@ class ContextReader:
             due = [one for one in known.memories if one.memory_id not in there and _is_due(one, days, zone)]
             found = [*due, *(one for one in found if one not in due)][: 2 * RELEVANT]
             reminders = self._reminders(request, days, zone)
-        alike = list[str]()
-        for news in [one for one in known.memories if one.created >= now - EARLIER_SECONDS]:
-            if (news.memory_id in there or news in found) and (like := self._remembering.nearest(known, news)):
-                alike.append(ALIKE.format(one=like.number, other=news.number))
-                found += [] if like.memory_id in there or like in found else [like]
+        shown = there | {one.memory_id for one in found}
+        news = [one for one in known.memories if one.memory_id in shown and one.created >= now - EARLIER_SECONDS]
+        similar = [(like, one) for one in news if (like := self._remembering.nearest(known, one))]
+        found += {like.memory_id: like for like, _ in similar if like.memory_id not in shown}.values()
+        alike = [ALIKE.format(one=like.number, other=one.number) for like, one in similar]
         if found and request.count_access:  # in the background, because it writes to the disk
             self._counting.submit(self._count, chat_id, [memory.memory_id for memory in found], now)
         return profile, "\n".join(filter(None, (*reminders, noted_text(found, labels, now, zone), *alike)))

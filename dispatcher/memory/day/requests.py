@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 from zoneinfo import ZoneInfo
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from dispatcher.memory.typed.actions import Outcome
     from dispatcher.memory.typed.memories import Remembering
     from dispatcher.memory.typed.pages import MemoryEntry, MemoryPage
+    from dispatcher.memory.typed.tags import AnswerTags
     from dispatcher.memory.withholding import TurnTexts
 
 
@@ -40,23 +41,14 @@ class MemoryRequests:
         self._stores, self._remembering, self._acting = stores, remembering, acting
         self._forgotten, self._texts, self._zone_of = forgotten, texts, zone_of
 
-    def act(
-        self,
-        task: Task,
-        session: str,
-        tags: Sequence[Any],
-        now: float,
-        refusal: str = "",
-        shown: frozenset[int] = frozenset(),
-    ) -> Acted:
-        """Act on an answer's tags, each once. Tags of an erased exchange are ignored. `refusal`: why what others said is not forgotten; `shown`: the
-        numbers of memories that the model had before it."""
+    def act(self, answer: AnswerTags) -> Acted:
+        """Act on an answer's tags, each once. Tags of an erased exchange are ignored."""
         from dispatcher.memory.typed.acting_on_tags import Acted
 
-        acted = Acted()
-        if not self._forgotten.erased(task, now):
-            acted = self._acting.on_tags(task, session, tags, now, refusal, shown)
-        if self._forgotten.erased(task, now):  # before, or meanwhile
+        acted, task = Acted(), answer.task
+        if not self._forgotten.erased(task, answer.said_at):
+            acted = self._acting.on_tags(answer)
+        if self._forgotten.erased(task, answer.said_at):  # before, or meanwhile
             self._forget_made_by(task)
         if acted.forgotten:
             self._stores.forget_copies(task.chat_id, acted.forgotten)
@@ -66,7 +58,7 @@ class MemoryRequests:
         """Act on tags that were stored in Redis while the store could not be reached."""
         from dispatcher.memory.day.later_tags import parse_later
 
-        return self.act(*parse_later(record))
+        return self.act(parse_later(record))
 
     def listing(self, chat_id: str, now: float) -> str:
         """All memories of a chat with their numbers."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
@@ -19,12 +19,13 @@ from dispatcher.memory.typed.sentences import (
     NOT_SHOWN,
     NOTED_FOR,
     REPLACES_NOTHING,
+    TOLD_BY_ANOTHER,
     WHICH_GOAL,
     WHICH_MEMORY,
     quoted,
     unclear,
 )
-from dispatcher.memory.typed.tags import Tag, TagKind
+from dispatcher.memory.typed.tags import AnswerTags, Tag, TagKind
 from shared.errors import InvalidInput
 from shared.text.translations import tr
 
@@ -43,18 +44,6 @@ _EVERY_KIND = {*_KEEPING.values(), "completed_goal"}
 
 
 @dataclass(frozen=True)
-class _Request:
-    """An answer whose tags are acted on. `keeps`: one of them keeps something."""
-
-    task: Task
-    session: str
-    now: float
-    refusal: str
-    shown: frozenset[int]
-    keeps: bool
-
-
-@dataclass(frozen=True)
 class Acted:
     """The result of all tags of an answer: sentences for the person, and the ids of the forgotten turns."""
 
@@ -65,39 +54,34 @@ class Acted:
 class TagActing(Acting):
     """Acting, with the tags of an answer."""
 
-    def on_tags(
-        self,
-        task: Task,
-        session: str,
-        tags: Sequence[Tag],
-        now: float,
-        refusal: str = "",
-        shown: frozenset[int] = frozenset(),
-    ) -> Acted:
-        """Act on every tag of an answer; `now` is the time of the answer. `refusal`: why what others have told is not touched, "" if it may be;
-        `shown`: the numbers of memories that the model had before it: no tag names another."""
-        request = _Request(task, session, now, refusal, shown, any(tag.kind in _KEEPING for tag in tags))
+    def on_tags(self, answer: AnswerTags) -> Acted:
+        """Act on every tag of an answer."""
         outcomes = [
-            self._once(task, tag.number, tag.kind.value, partial(self._plan, request, tag), now) for tag in tags
+            self._once(answer.task, tag.number, tag.kind.value, partial(self._plan, answer, tag), answer.said_at)
+            for tag in answer.tags
         ]
         sentences = list(dict.fromkeys(outcome.say for outcome in outcomes if outcome.say))
         return Acted(sentences, [turn for outcome in outcomes for turn in outcome.forgotten])
 
-    def _plan(self, request: _Request, tag: Tag) -> Effect:
+    def _plan(self, answer: AnswerTags, tag: Tag) -> Effect:
         if tag.kind is TagKind.DONE:
-            return self._completing(request, tag)
+            return self._completing(answer, tag)
         if tag.kind is TagKind.FORGET:
-            return self._forgetting_matching(request, tag)
+            return self._forgetting_matching(answer, tag)
         if tag.kind is TagKind.REMIND:
-            return self._reminding(request.task, tag, request.now)
-        return self._keeping(request, tag)
+            return self._reminding(answer.task, tag, answer.said_at)
+        return self._keeping(answer, tag)
 
-    def _keeping(self, request: _Request, tag: Tag) -> Effect:
-        task, now = request.task, request.now
+    def _keeping(self, answer: AnswerTags, tag: Tag) -> Effect:
+        task, now = answer.task, answer.said_at
         kind, replaced, said = _KEEPING[tag.kind], None, list[str]()
         if (number := tag.replaces) is not None:
-            replaced = self._named(request, number, {kind})
-            said += [] if replaced else [tr(REPLACES_NOTHING).format(number=number or tag.options["REPLACES"])]
+            replaced = self._named(answer, number, {kind})
+            if replaced is None:
+                said.append(tr(REPLACES_NOTHING).format(number=number or tag.options["REPLACES"]))
+            elif answer.refusal and not is_own(replaced, task.user_id):
+                replaced = None
+                said.append(tr(TOLD_BY_ANOTHER).format(number=number))
         deadline, undated = _deadline(tag, now, self._zone_of(task.chat_id))
         whose = {} if _is_of_another(tag.options.get("ABOUT"), task) else speaker_of(task)
         planned = self._remembering.plan(
@@ -109,7 +93,7 @@ class TagActing(Acting):
             deadline=deadline,
             category="until" if tag.options.get("UNTIL") and deadline else None,
             priority=tag.priority,
-            session=request.session or None,
+            session=answer.session or None,
             source_turn=f"{task.task_id}:user",
             **whose,
         )
@@ -125,11 +109,11 @@ class TagActing(Acting):
 
         return effect
 
-    def _named(self, request: _Request, number: int, kinds: Collection[str]) -> Memory | None:
+    def _named(self, answer: AnswerTags, number: int, kinds: Collection[str]) -> Memory | None:
         """The valid memory of this number and these types, if it was shown."""
-        if number not in request.shown:
+        if number not in answer.shown:
             return None
-        valid = self._remembering.of_chat(request.task.chat_id).memories
+        valid = self._remembering.of_chat(answer.task.chat_id).memories
         return next((one for one in valid if one.number == number and one.type in kinds), None)
 
     def _reminding(self, task: Task, tag: Tag, now: float) -> Effect:
@@ -148,40 +132,40 @@ class TagActing(Acting):
 
         return effect
 
-    def _match(self, request: _Request, tag: Tag, kinds: Collection[str] | None) -> MemoryMatch:
+    def _match(self, answer: AnswerTags, tag: Tag, kinds: Collection[str] | None) -> MemoryMatch:
         """What the person means: a number that was shown, else what the words match: their own and the chat's first; those of others only where
         nothing refuses it."""
-        task, text = request.task, tag.text
+        task, text = answer.task, tag.text
+        of_theirs = partial(is_own_or_shared if kinds or not answer.refusal else is_own, user=task.user_id)
         if tag.target is not None:
             stored = self._remembering.of_chat(task.chat_id).stored
-            one = self._named(request, tag.target, kinds or _EVERY_KIND)
-            allowed = one is not None and (not request.refusal or is_own(one, task.user_id))
-            return MemoryMatch([one] if one and allowed else [], bool(one and allowed), stored)
-        if request.refusal and kinds is None:
-            return self._remembering.match(task.chat_id, text, None, partial(is_own, user=task.user_id))
-        of_theirs = partial(is_own_or_shared, user=task.user_id)
-        match = self._remembering.match(task.chat_id, text, kinds, of_theirs if task.in_group else None)
-        if match.memories or request.refusal:
+            one = self._named(answer, tag.target, kinds or _EVERY_KIND)
+            found = [one] if one and (not answer.refusal or of_theirs(one)) else []
+            return MemoryMatch(found, bool(found), stored)
+        match = self._remembering.match(
+            task.chat_id, text, kinds, of_theirs if task.in_group or answer.refusal else None
+        )
+        if match.memories or answer.refusal:
             return match
         return self._remembering.match(task.chat_id, text, kinds)
 
-    def _completing(self, request: _Request, tag: Tag) -> Effect:
-        match, chat_id = self._match(request, tag, {"goal"}), request.task.chat_id
+    def _completing(self, answer: AnswerTags, tag: Tag) -> Effect:
+        match, chat_id = self._match(answer, tag, {"goal"}), answer.task.chat_id
         if not match.clear:
             return sentence_only(_not_clear(tag, NO_GOAL_LIKE, WHICH_GOAL, match))
         goal = match.memories[0]
 
         def effect(connection: Connection) -> Outcome:
             self._remembering.check(chat_id, match.stored, connection)
-            self._memories.complete(chat_id, goal.memory_id, request.now, connection=connection)
+            self._memories.complete(chat_id, goal.memory_id, answer.said_at, connection=connection)
             return Outcome(tr(DONE).format(text=quoted(goal)))
 
         return effect
 
-    def _forgetting_matching(self, request: _Request, tag: Tag) -> Effect:
-        match = self._match(request, tag, None)
-        if request.refusal and not match.memories:
-            return sentence_only(request.refusal)
+    def _forgetting_matching(self, answer: AnswerTags, tag: Tag) -> Effect:
+        match = self._match(answer, tag, None)
+        if answer.refusal and not match.memories:
+            return sentence_only(answer.refusal)
         if not match.clear:
             return sentence_only(_not_clear(tag, NO_MEMORY_LIKE_IT, WHICH_MEMORY, match))
         memory = match.memories[0]
@@ -191,7 +175,13 @@ class TagActing(Acting):
         ):
             detail = self._remembering.detail(memory.text, tag.text)
         return self._forgetting(
-            request.task, tag.number, memory, match.stored, request.now, detail, brings_news=request.keeps
+            answer.task,
+            tag.number,
+            memory,
+            match.stored,
+            answer.said_at,
+            detail,
+            brings_news=any(one.kind in _KEEPING for one in answer.tags),
         )
 
 
@@ -210,7 +200,7 @@ def _deadline(tag: Tag, now: float, zone: ZoneInfo) -> tuple[float | None, str]:
 
 def _is_of_another(about: str | None, task: Task) -> bool:
     """Whether what is told is about somebody else than who tells it: then it is the whole chat's."""
-    return bool(about) and about is not None and about.casefold() != (task.name or "").casefold()
+    return about is not None and about.casefold() != (task.name or "").casefold()
 
 
 def _not_clear(tag: Tag, nothing: str, which: str, match: MemoryMatch) -> str:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -122,8 +122,7 @@ class Acting:
                 "user_id": old.user_id,
                 "name": old.name,
             }
-            planned = self._remembering.plan(task.chat_id, old.type, text, now=now, **more)
-            planned = replace(planned, same=None, replaces=False, corrected=(old,))
+            planned = self._remembering.plan(task.chat_id, old.type, text, now=now, replaced=old, **more)
 
             def effect(connection: Connection) -> Outcome:
                 memory, _ = self._remembering.carry_out(planned, connection)

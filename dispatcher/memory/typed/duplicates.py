@@ -27,7 +27,7 @@ _FUNCTION = frozenset(
     "the user users a an i my der die das ich mein meine le la les je mon ma el yo mi o eu meu il io мой я".split()
 )
 #: Words that turn a statement into its opposite, in the languages of shared/text/dates.
-DENIALS = frozenset(
+_DENIALS = frozenset(
     "not no never none nobody nothing without cannot dislikes hates unlike nicht kein keine keinen keiner keinem nie niemals niemand nichts ohne"
     " ne pas jamais aucun aucune sans sin nunca jamás ningún ninguna nadie nada não nem sem nenhum non mai senza nessuno не нет ни никогда без"
     " dont doesnt didnt isnt arent wasnt cant wont stopped quit".split()
@@ -105,7 +105,7 @@ def details_of(text: str) -> Details:
         word for word, token in zip(words, tokens, strict=True) if token != token.lower() and word not in _FUNCTION
     }
     numbers = tuple(found for word in words if (found := _number(word)))
-    return Details(words, frozenset(names), numbers, sum(word in DENIALS for word in words) % 2 == 1)
+    return Details(words, frozenset(names), numbers, sum(word in _DENIALS for word in words) % 2 == 1)
 
 
 @cached(20_000)

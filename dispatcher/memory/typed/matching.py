@@ -53,18 +53,20 @@ def matching(
         for at, memory in enumerate(known.every)
         if (kinds is None or memory.type in kinds) and (among is None or among(memory))
     ]
-    exact = [one for _, one in meant if one.memory_id not in known.superseded and _says(one, text)]
+    valid = [one for _, one in meant if one.memory_id not in known.superseded]
+    said = spoken_words(text)
+    exact = [one for one in valid if any(spoken_words(known_as) == said for known_as in one.texts)]
     if len(exact) == 1:
         return MemoryMatch(exact, True, known.stored)
     scored = [(score, one) for at, one in meant if (score := _score(known, at, text, vector, family))]
     if not scored:
-        valid = [one for _, one in meant if one.memory_id not in known.superseded]
         parts = [one for one in valid if len(text) >= SHORTEST_PART and text.casefold() in one.text.casefold()]
         return MemoryMatch(parts[:MOST_CANDIDATES], len(parts) == 1, known.stored)
     best = sorted(scored, key=lambda pair: -pair[0])[:MOST_CANDIDATES]
     near = [memory for score, memory in best if best[0][0] - score < MARGIN]
-    valid = [memory for memory in near if memory.memory_id not in known.superseded]
-    near = valid or near  # rather a valid memory than one that it superseded
+    near = [
+        memory for memory in near if memory.memory_id not in known.superseded
+    ] or near  # rather a valid memory than one that it superseded
     return MemoryMatch(near, len(near) == 1, known.stored)
 
 
@@ -77,10 +79,6 @@ def _score(known: ChatMemories, at: int, text: str, vector: Vectors | None, fami
         return words if words >= MATCHED_BY_WORDS else 0.0
     mean = (words + max(0.0, cosine)) / 2
     return mean if mean >= MATCHED else 0.0
-
-
-def _says(memory: Memory, text: str) -> bool:
-    return any(spoken_words(one) == spoken_words(text) for one in memory.texts)
 
 
 def clause_of(text: str, asked: str, embedder: DayEmbedder) -> tuple[str, str] | None:

@@ -6,7 +6,6 @@ match of a search text (matching.py) for `[DONE:]` and `[FORGET:]`.
 
 from __future__ import annotations
 
-import math
 import threading
 import time
 from collections.abc import Callable, Collection, Sequence
@@ -255,13 +254,17 @@ class Remembering:
         """The other valid memory of its type and speaker that may be about the same."""
         from dispatcher.memory.typed.duplicates import LEAST
 
-        among, vectors = self._valid(known, memory.type, memory.user_id)
-        others = [row for row, at in enumerate(among) if known.every[at].memory_id != memory.memory_id]
-        if vectors is None or not others or self._embedder.family not in LEAST or not memory.embedding:
+        if known.vectors is None or self._embedder.family not in LEAST:
             return None
-        cosines = vectors[others] @ unpacked(memory.embedding)
-        best = max(range(len(others)), key=lambda at: -1.0 if math.isnan(cosines[at]) else float(cosines[at]))
-        return known.every[among[others[best]]] if cosines[best] >= LEAST[self._embedder.family][1] else None
+        cosines = known.vectors @ known.vectors[known.every.index(memory)]
+        gone = known.hidden | known.superseded.keys() | {memory.memory_id}
+        for at in sorted(
+            (cosines >= LEAST[self._embedder.family][1]).nonzero()[0].tolist(), key=lambda at: -cosines[at]
+        ):
+            one: Memory = known.every[at]
+            if (one.type, one.user_id) == (memory.type, memory.user_id) and one.memory_id not in gone:
+                return one
+        return None
 
     def remaining(self, memory: Memory, text: str, source_turn: str | None) -> Memory:
         """The rest of a memory after a detail was forgotten, not stored yet."""

@@ -28,12 +28,13 @@ NO_GOAL_LIKE = later('I found no goal like "{text}", so nothing was changed.')
 WHICH_GOAL = later("Which one do you mean? {named}. Please rephrase.")
 WHICH_MEMORY = later("Which one do you mean? {named}. Please rephrase, or use /memory forget and the number.")
 NOT_SHOWN = later(
-    "Number {number} is not among the notes that this answer was given, so nothing was changed. /memory shows all numbers."
+    "Number {number} was not among the notes that I had for this answer, so nothing was changed. /memory shows all numbers."
 )
 REPLACES_NOTHING = later(
-    "Noted, but number {number} is not among the notes that this answer was given, so it replaces nothing."
+    "Noted, but number {number} was not among the notes that I had for this answer, so it replaces nothing."
 )
-NEAR = later("Noted beside number {number}, which is much like it: {text}")
+TOLD_BY_ANOTHER = later("Noted, but somebody else told me number {number}, so it replaces nothing.")
+NEAR = later("Noted. Number {number} is very similar: {text}")
 NO_MEMORY_LIKE_IT = later(
     'I found no memory like "{text}". To hide the messages that say it, send /forget and these words.'
 )

@@ -12,9 +12,13 @@ from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from shared.turns.records import Task
 
 
 class TagKind(StrEnum):
@@ -99,6 +103,19 @@ class Tag:
 def _number_of(text: str) -> int | None:
     match = re.fullmatch(r"#?([0-9]{1,9})\.?", text)
     return int(match[1]) if match else None
+
+
+@dataclass(frozen=True)
+class AnswerTags:
+    """The tags of an answer that was given at `said_at` (POSIX seconds). `refusal`: why what others have told is not touched, "" if it may be;
+    `shown`: the numbers of the memories that the model had before it: no tag names another."""
+
+    task: Task
+    session: str
+    tags: Sequence[Tag]
+    said_at: float
+    refusal: str = ""
+    shown: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True)

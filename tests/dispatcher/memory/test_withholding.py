@@ -14,6 +14,7 @@ from dispatcher.chat_data.forget.layers.store import StoreLayer
 from dispatcher.chat_data.forget.request import ForgetRequest, Scope
 from dispatcher.memory.day.memory import DayMemory
 from dispatcher.memory.store.memories import MemoryType
+from dispatcher.memory.typed.tags import AnswerTags
 from dispatcher.memory.typed.tags import parse as tags_of
 from dispatcher.memory.withholding import clauses, hidden_with, parts, says
 from dispatcher.prompt.assemble import PromptRequest, assemble
@@ -72,7 +73,7 @@ def told(day: DayMemory, question: str) -> str:
 def act(day: DayMemory, answer: str, task: str, message: str = "") -> list[str]:
     shown = frozenset(one.number for one in day.memories.list(CHAT))
     tags = tags_of(answer, "CODE").tags
-    return day.requests.act(Task(task, CHAT, message), "s", tags, time.time(), shown=shown).sentences
+    return day.requests.act(AnswerTags(Task(task, CHAT, message), "s", tags, time.time(), shown=shown)).sentences
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from dispatcher.memory.store.memories import Memories
 from dispatcher.memory.tombstones import Forgotten
 from dispatcher.memory.typed.acting_on_tags import TagActing
 from dispatcher.memory.typed.memories import Remembering
-from dispatcher.memory.typed.tags import parse
+from dispatcher.memory.typed.tags import AnswerTags, parse
 from shared.turns.records import Task, Tombstone
 
 NOW = 1_800_000_000.0  # Friday 15 January 2027, 08:00 UTC
@@ -64,7 +64,7 @@ class Host:
         """Act on an answer; what is said. `shown`: the numbers that the model had before it, None for all of the chat's."""
         shown = frozenset(one.number for one in self.memories.list(chat)) if shown is None else shown
         asked, tags = Task(task, chat, "hello"), parse(text, "CODE").tags
-        return self.acting.on_tags(asked, "session-1", tags, now, shown=shown).sentences
+        return self.acting.on_tags(AnswerTags(asked, "session-1", tags, now, shown=shown)).sentences
 
     def texts(self, chat: str = SAID) -> list[tuple[str, str]]:
         return [(str(memory.type), memory.text) for memory in self.kept.of_chat(chat).memories]

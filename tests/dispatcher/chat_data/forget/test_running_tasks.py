@@ -13,7 +13,7 @@ import pytest
 from dispatcher.memory.day.memory import DayMemory
 from dispatcher.memory.store.turns import StoredTurn
 from dispatcher.memory.tombstones import Forgotten
-from dispatcher.memory.typed.tags import Tag, TagKind
+from dispatcher.memory.typed.tags import AnswerTags, Tag, TagKind
 from shared.turns.records import Task, Tombstone, Turn, dumps
 from shared.wire import keys
 from tests.dispatcher.chat_data.forget.test_every_layer import in_redis
@@ -116,9 +116,9 @@ def test_consolidation_brings_nothing_back(light: World, monkeypatch: pytest.Mon
     assert list(day.summaries.every()) == []
     tag = Tag(1, TagKind.REMEMBER, CANARIES[0])
     task = Task("t", CHAT, CANARIES[0])
-    day.requests.act(task, "s", [tag], time.time() - 5)
+    day.requests.act(AnswerTags(task, "s", [tag], time.time() - 5))
     assert list(day.memories.every()) == []
-    day.requests.act(Task("later", CHAT, "x"), "s", [tag], time.time() + 5)
+    day.requests.act(AnswerTags(Task("later", CHAT, "x"), "s", [tag], time.time() + 5))
     assert [memory.text for memory in day.memories.every()] == [CANARIES[0]]
     day.close()
 
@@ -126,7 +126,7 @@ def test_consolidation_brings_nothing_back(light: World, monkeypatch: pytest.Mon
 def test_a_hiding_tombstone_lets_the_other_tags_of_its_exchange_be_acted_on(light: World) -> None:
     day = DayMemory(light.settings(), nullcontext)
     day.forgotten.add(Tombstone("f-1", CHAT, time.time(), turn_ids=frozenset({"t:user", "t:asst"})))
-    day.requests.act(Task("t", CHAT, "x"), "s", [Tag(1, TagKind.REMEMBER, "likes walnuts")], time.time())
+    day.requests.act(AnswerTags(Task("t", CHAT, "x"), "s", [Tag(1, TagKind.REMEMBER, "likes walnuts")], time.time()))
     assert [memory.text for memory in day.memories.every()] == ["likes walnuts"]
     day.close()
 

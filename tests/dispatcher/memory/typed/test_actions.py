@@ -17,7 +17,7 @@ from dispatcher.memory.store.memories import Memories, Memory, MemoryType
 from dispatcher.memory.typed.acting_on_tags import TagActing
 from dispatcher.memory.typed.actions import Outcome
 from dispatcher.memory.typed.duplicates import Draft
-from dispatcher.memory.typed.tags import parse
+from dispatcher.memory.typed.tags import AnswerTags, parse
 from shared.config.settings import load_settings
 from shared.turns.records import RecordRefused, Task, loads_object
 from tests.servers.ollama_api import OllamaApi
@@ -59,10 +59,10 @@ def test_a_number_that_was_not_shown_is_refused_and_said(host: Host) -> None:
     shown = frozenset({1, 3})
     said = host.answer("[FORGET CODE: 2]\n[DONE CODE: 3]\n[DONE CODE: 1]", "t2", shown=shown)
     assert [one.split(",")[0] for one in said] == [
-        f"Number {number} is not among the notes that this answer was given" for number in (2, 3, 1)
+        f"Number {number} was not among the notes that I had for this answer" for number in (2, 3, 1)
     ], "not shown, not there, no goal"
     (said_so,) = host.answer("[REMEMBER CODE: The boiler is a Viessmann | REPLACES: 2]", "t3", shown=shown)
-    assert said_so.startswith("Noted, but number 2 is not among the notes")
+    assert said_so.startswith("Noted, but number 2 was not among the notes")
     assert host.answer("[REMEMBER CODE: x | REPLACES: the boiler]", "t4", shown=shown)[0].startswith(
         "Noted, but number the boiler"
     )
@@ -97,7 +97,7 @@ def test_a_task_that_is_finished_again_changes_nothing_and_says_the_same(host: H
         assert host.answer(text, task) == once
         assert host.answer(text, task, now=NOW + 50) == once
         assert (host.memories.list(SAID), host.forgotten.all()) == before
-    acted = host.acting.on_tags(Task("t2", SAID, ""), "", parse(second, "CODE").tags, NOW)
+    acted = host.acting.on_tags(AnswerTags(Task("t2", SAID, ""), "", parse(second, "CODE").tags, NOW))
     assert acted.forgotten == ["t1:user", "t1:asst", "t2:user", "t2:asst"], "the copies can be taken out again"
     assert len(acted.sentences) == 3
     host.answer("[GOAL CODE: paint the kitchen]", "t3")
@@ -168,7 +168,9 @@ def test_a_deadline_that_is_not_understood_keeps_the_goal_and_says_so(host: Host
 def test_turns_that_said_it_again_are_forgotten_too(host: Host) -> None:
     host.answer("[REMEMBER CODE: the garage door code is 7731]")
     host.repeats["the garage door code is 7731"] = ["old:user", "t1:user", "old:asst"]
-    acted = host.acting.on_tags(Task("t2", SAID, ""), "", parse("[FORGET CODE: garage code]", "CODE").tags, NOW)
+    acted = host.acting.on_tags(
+        AnswerTags(Task("t2", SAID, ""), "", parse("[FORGET CODE: garage code]", "CODE").tags, NOW)
+    )
     assert acted.forgotten == ["t1:user", "t1:asst", "t2:user", "t2:asst", "old:user", "old:asst"]
 
 
@@ -307,7 +309,7 @@ words = st.text(st.characters(codec="utf-8"), min_size=1, max_size=50)
     {"tags": [{"kind": "GOAL"}]},
 ])  # fmt: skip
 def test_tags_that_cannot_be_read_are_refused(change: dict[str, object]) -> None:
-    record = loads_object(later_tags(Task("t1", SAID, ""), "s", [], NOW))
+    record = loads_object(later_tags(AnswerTags(Task("t1", SAID, ""), "s", [], NOW)))
     parse_later(record)
     with pytest.raises((RecordRefused, KeyError, ValueError)):
         parse_later(record | change)

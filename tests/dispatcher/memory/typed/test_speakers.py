@@ -10,7 +10,7 @@ from dispatcher.memory.day.context import ContextRequest
 from dispatcher.memory.day.memory import DayMemory
 from dispatcher.memory.store.memories import Memory, MemoryType
 from dispatcher.memory.store.whose import speaker_labels, speaker_of
-from dispatcher.memory.typed.tags import parse
+from dispatcher.memory.typed.tags import AnswerTags, parse
 from dispatcher.memory.typed.text import noted_text, profile_text
 from dispatcher.prompt.assemble import PromptRequest, assemble
 from shared.text.format import day_text
@@ -25,7 +25,7 @@ REFUSED = "In a group only an owner may."
 def said(host: Host, user: str, answer: str, task: str, refusal: str = "", chat: str = GROUP) -> list[str]:
     asked = Task(task, chat, "hello", user, name={"8": "Ann", "9": "Bob"}.get(user))
     numbers = frozenset(one.number for one in host.memories.list(chat))
-    return host.acting.on_tags(asked, "s", parse(answer, "CODE").tags, NOW, refusal, numbers).sentences
+    return host.acting.on_tags(AnswerTags(asked, "s", parse(answer, "CODE").tags, NOW, refusal, numbers)).sentences
 
 
 def shown(host: Host, chat: str = GROUP) -> list[tuple[str | None, str]]:
@@ -73,6 +73,18 @@ def test_a_member_has_only_their_own_forgotten_and_done(host: Host) -> None:
     assert ("9", "The user likes black tea") not in shown(host)
 
 
+def test_a_member_does_nothing_to_what_others_told_by_its_number_either(host: Host) -> None:
+    said(host, "9", "[REMEMBER CODE: The user likes black tea]\n[GOAL CODE: mow the lawn]", "t1")
+    said(host, "8", "[GOAL CODE: buy a tent for all | ABOUT: the group]", "t2")
+    before = shown(host)
+    (told,) = said(host, "8", "[REMEMBER CODE: Nobody drinks tea | REPLACES: 1]", "t3", REFUSED)
+    assert told == "Noted, but somebody else told me number 1, so it replaces nothing."
+    assert said(host, "8", "[FORGET CODE: 1]", "t4", REFUSED) == [REFUSED]
+    assert "number 2" in said(host, "8", "[DONE CODE: 2]", "t5", REFUSED)[0].lower()
+    assert shown(host)[: len(before)] == before
+    assert said(host, "8", "[DONE CODE: 3]", "t6", REFUSED) == ["Done: buy a tent for all"], "the whole chat's"
+
+
 def test_forgetting_ones_own_leaves_what_another_said_in_the_same_words(light: World) -> None:
     day = DayMemory(light.settings(embedding_backend="none"), nullcontext)
     day.open()
@@ -84,9 +96,11 @@ def test_forgetting_ones_own_leaves_what_another_said_in_the_same_words(light: W
     day.upkeep.store_turns(turns)
     for user in ("8", "9"):
         task = Task(f"t{user}", GROUP, words, user)
-        day.requests.act(task, "s", parse("[REMEMBER CODE: The user likes oolong tea]", "CODE").tags, NOW)
+        day.requests.act(AnswerTags(task, "s", parse("[REMEMBER CODE: The user likes oolong tea]", "CODE").tags, NOW))
     acted = day.requests.act(
-        Task("t10", GROUP, "forget it", "8"), "s", parse("[FORGET CODE: oolong tea]", "CODE").tags, NOW, REFUSED
+        AnswerTags(
+            Task("t10", GROUP, "forget it", "8"), "s", parse("[FORGET CODE: oolong tea]", "CODE").tags, NOW, REFUSED
+        )
     )
     assert acted.sentences == ["Forgotten. I will not mention it again."]
     assert "t8:user" in acted.forgotten

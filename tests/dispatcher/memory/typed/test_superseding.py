@@ -50,7 +50,7 @@ def test_a_correction_is_said_and_takes_the_place_of_what_it_corrects(host: Host
 def test_what_nobody_says_replaces_stays_and_a_near_one_is_named(host: Host) -> None:
     host.answer("[REMEMBER CODE: The user's wife is vegetarian]")
     assert host.answer("[REMEMBER CODE: The user's wife is vegan]", "t2") == [
-        "Noted beside number 1, which is much like it: The user's wife is vegetarian"
+        "Noted. Number 1 is very similar: The user's wife is vegetarian"
     ]
     held = host.kept.of_chat(SAID)
     assert [one.number for one in held.memories] == [1, 2]
