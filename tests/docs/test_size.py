@@ -20,10 +20,10 @@ BUDGETS = {
     "dispatcher/chat_data": 2455,
     "dispatcher/claude": 840,
     "dispatcher/cli": 1430,
-    "dispatcher/features": 6310,
+    "dispatcher/features": 6325,
     "dispatcher/health": 1545,
     "dispatcher/installation": 2045,
-    "dispatcher/memory": 5330,
+    "dispatcher/memory": 5310,
     "dispatcher/prompt": 870,
     "dispatcher/queue": 1165,
     "dispatcher/releases": 505,
@@ -81,7 +81,7 @@ def test_no_room_grows_and_budgets_follow_the_rooms_down() -> None:
 
 def test_the_whole_is_within_its_budget() -> None:
     product = sum(lines for room, lines in BUDGETS.items() if room not in ("scripts", "tests"))
-    assert product <= 51_970
+    assert product <= 51_965
 
 
 def test_settings_commands_and_exit_codes_are_few() -> None:

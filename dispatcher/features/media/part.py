@@ -15,6 +15,7 @@ from redis import ResponseError
 from dispatcher.answering.hooks import Core
 from dispatcher.answering.retry import keep_trying
 from dispatcher.answering.turn import ForAnswer, ForClaude, ForQuestion, TurnInProgress
+from dispatcher.features.media import pictures
 from dispatcher.features.media.claude_sessions import ClaudeSessions
 from dispatcher.features.media.corrections import Corrections, corrected, header_line
 from dispatcher.features.media.documents.conversion import DocumentReader
@@ -22,7 +23,6 @@ from dispatcher.features.media.made_files import INSTRUCTIONS, Made, MadeFiles
 from dispatcher.features.media.reading import NOT_THERE, MediaReader, Read, with_shown
 from dispatcher.features.media.settings import MediaSettings
 from dispatcher.features.media.transcription import open_transcriber
-from dispatcher.memory.typed import tags
 from dispatcher.queue.chat.zones import chosen_language
 from dispatcher.queue.tasks import Counters, Finished
 from shared.hooks import hook
@@ -87,7 +87,7 @@ class MediaPart:
         """The files that Claude has made; and what the answer says is in each picture is remembered with the message."""
         task = turn.asked
         made = await self._made.made(task.chat_id, task.task_id) if self._made else Made()
-        said = tags.pictures_of(turn.tags.tags)
+        said = pictures.shown_in(turn.tags.tags)
         return ForAnswer(
             made.notes, tuple(made.files), with_shown(task.media, turn.notes.get(PICTURES, []), said) if said else None
         )
@@ -134,7 +134,7 @@ class MediaPart:
 
 def prepared(read: Read) -> ForQuestion:
     """What was read, as the question gets it."""
-    rules = [tags.picture_rule(len(read.pictures))] if read.pictures else []
+    rules = [pictures.rule(len(read.pictures))] if read.pictures else []
     message = read.task.message if read.heard else None
     above = [read.shown] if read.shown else []
     return ForQuestion(message, read.task.media, read.blocks, read.lines, rules, above, read.refusal)

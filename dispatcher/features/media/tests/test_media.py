@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from dispatcher.features.media.pictures import shown_in
+from dispatcher.memory.typed.tags import parse
 from tests.support.machine import wait_for
 from tests.support.processes.talk import CHAT, OGG, Talk, png, sha, talking
 
@@ -92,3 +94,13 @@ def test_a_server_that_is_down_is_told_and_the_message_is_stored(talk: Talk) -> 
     assert (turn["content"], turn["media"][0]["sha256"]) == ("", sha(OGG))
     assert not talk.model.requests
     assert talk.send(**talk.stage.api.files.voice(OGG)).endswith("All right."), "sent again"
+
+
+@pytest.mark.parametrize(("answer", "shown"), [
+    ("[PICTURE c0de: 1 | a red bicycle]", {1: "a red bicycle"}),
+    ("[PICTURE c0de: a red bicycle]", {1: "a red bicycle"}),
+    ("[PICTURE c0de: 2 | a | b]\n[PICTURE c0de: 1|c]\n[PICTURE c0de: 2 | d]", {2: "a | b", 1: "c"}),
+    ("[PICTURE c0de: 1 | ]", {}),
+])  # fmt: skip
+def test_what_a_picture_shows_is_read_by_its_number(answer: str, shown: dict[int, str]) -> None:
+    assert shown_in(parse(f"Nice.\n{answer}", "c0de").tags) == shown

@@ -174,17 +174,6 @@ def test_time_grows_with_the_length(name: str, make: Callable[[int], str], no_co
     pytest.fail(f"{large:.4f} s for 100,000 characters, {small:.4f} s for 10,000")
 
 
-@pytest.mark.parametrize(("answer", "shown"), [
-    ("[PICTURE c0de: 1 | a red bicycle]", {1: "a red bicycle"}),
-    ("[PICTURE c0de: a red bicycle]", {1: "a red bicycle"}),
-    ("[PICTURE c0de: 2 | a | b]\n[PICTURE c0de: 1|c]\n[PICTURE c0de: 2 | d]", {2: "a | b", 1: "c"}),
-    ("[PICTURE 0000: 1 | a red bicycle]", {}),
-    ("[PICTURE c0de: 1 | ]", {}),
-])  # fmt: skip
-def test_what_a_picture_shows_is_read_by_its_number(answer: str, shown: dict[int, str]) -> None:
-    assert tags.pictures_of(parse(f"Nice.\n{answer}").tags) == shown
-
-
 @pytest.mark.parametrize(
     "opening",
     ["[FORGET:", "[FORGET :", "[FORGET C0DE:", "[FORGET c0de1:", "[FORGET c0d:", "[FORGET c0de x:", "[FORGET: c0de:"],
