@@ -28,7 +28,8 @@ from nightly.night.progress import Reporter
 from nightly.night.report import announce
 from nightly.night.target import open_target
 from nightly.night.time_limit import time_limit
-from nightly.steps import archive, build, chunk, embed, export, flush, note, publish, restart, summarise
+from nightly.steps import archive, build, chunk, dream, embed, export, flush, note, publish, restart, summarise
+from shared.config.night_settings import named
 from shared.config.packages import missing_for_night
 from shared.config.settings import Settings
 from shared.embedding.known_models import known_model
@@ -60,6 +61,7 @@ STEPS: tuple[Step, ...] = (
     Step("archive", archive.run),
     Step("chunk", chunk.run, builds=True),
     Step("note", note.run, builds=True),
+    Step("dream", dream.run, builds=True),
     Step("embed", embed.run, builds=True),
     Step("build", build.run, builds=True),
     Step("summarise", summarise.run, builds=True),
@@ -300,8 +302,8 @@ def _up_to_date(night: Night) -> bool:
         "summary_version": SUMMARY_VERSION,
         "timezone": night.settings.chat_timezone,
         "format_version": FORMAT_VERSION,
-        "summary_model": night.settings.summary_model,
-        "notes_model": night.settings.notes_model,
+        "summary_model": named(night.settings.writer_of("summaries")),
+        "notes_model": named(night.settings.writer_of("notes")),
     }
     recipe = current.recipe()
     if (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Coroutine, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from shared.hooks import specification
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from dispatcher.answering.commands.command import Handler
     from dispatcher.answering.results import ResultBuilder
     from dispatcher.answering.turn import ForAnswer, ForClaude, ForQuestion, TurnInProgress
+    from dispatcher.claude.client import ClaudeCli
     from dispatcher.memory.day.memory import DayMemory
     from dispatcher.prompt.context import Context
     from dispatcher.queue.rights import Rights
@@ -44,6 +45,7 @@ class Core:
     served: ServedRelease
     rights: Rights
     results: ResultBuilder
+    claude: ClaudeCli
 
 
 @specification(fails="closed")
@@ -54,6 +56,11 @@ def dispatcher(core: Core) -> object | None:
 @specification(fails="closed")
 def chat_commands() -> Mapping[str, Handler] | None:
     """Name of a command without its slash → what carries it out. Called once."""
+
+
+@specification(fails="closed")
+def memory_chat_commands() -> Mapping[str, Handler] | None:
+    """Word after `/memory` → what carries it out. Called once."""
 
 
 @specification(fails="open")
@@ -102,6 +109,12 @@ def context_composed(context: Context) -> None:
 @specification(fails="open")
 def claude_called(seconds: float, model: str | None, failed: bool) -> None:
     """One call of the Claude CLI has ended; `model` as the task names it; `failed`: with an error in place of an answer."""
+
+
+@specification(fails="open")
+def claude_used(settings: Settings, client: Redis, chat_id: str, usage: Mapping[str, Any]) -> None:
+    """Claude has written something beside the messages, about this chat ("": it is not known which); `usage` as `Answer.usage` has it. Called in a
+    thread, of the feature and not of its part."""
 
 
 @specification(fails="open")

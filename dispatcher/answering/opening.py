@@ -71,9 +71,10 @@ def open_parts(settings: Settings, client: Redis, claude: ClaudeCli, day: DayMem
     )
     day.zone_of = zones.of
     tags = TagActions(settings, queue, day, rights)
-    hooks = features().parts(dispatcher, core=Core(settings, client, background, queue, day, served, rights, results))
+    core = Core(settings, client, background, queue, day, served, rights, results, claude)
+    hooks = features().parts(dispatcher, core=core)
     handlers: dict[str, Handler] = {
-        "memory": MemoryCommands(queue, day, rights, enabled=tags.enabled),
+        "memory": MemoryCommands(queue, day, rights, hooks, enabled=tags.enabled),
         "forget": ForgetCommands(settings, queue, records, day, rights),
         "why": WhyCommand(records),
         "retry": RetryCommand(records, day),

@@ -18,6 +18,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
+from uuid import uuid4
 
 import orjson
 import structlog
@@ -29,6 +30,7 @@ from dispatcher.claude.reply import SESSION_ID, TELL_OWNER, WORD_JOINER, Answer,
 from dispatcher.claude.sandbox import Walls
 from shared.config.settings import Settings
 from shared.config.tools import ChatTools, permissions
+from shared.system.files import make_dir
 from shared.text.translations import later, tr
 
 __all__ = ["Answer", "ClaudeCli", "ClaudeRequest"]
@@ -51,6 +53,8 @@ MAX_OUTPUT_BYTES = 16 << 20
 HELP_SECONDS = 10.0
 #: Newer versions of the CLI keep the system prompt of a conversation's first turn, with its outdated memory, unless this is set.
 FRESH_PROMPT = ("--system-prompt-snapshot", "off")
+#: The working directory of questions that belong to no conversation, one session each and never resumed.
+ALONE = "~alone"
 
 
 @dataclass(frozen=True)
@@ -58,7 +62,7 @@ class ClaudeRequest:
     """One call: the bare message, the chat's session and whether it exists, the prompt file (None: nothing to add), and what this call has in
     addition to the settings: files that name MCP servers, tools that may be used. `blocks`: content ahead of the message, as the Messages API has
     it (images, documents); their texts and titles are disarmed as the message is. `tools`: those of the chat, None for CLAUDE_ALLOWED_TOOLS;
-    `approver`: the MCP tool that decides about those that are asked for, "" if nobody is asked."""
+    `approver`: the MCP tool that decides about those that are asked for, "" if nobody is asked; `alone`: without the owner's MCP servers."""
 
     message: str
     session: str
@@ -71,6 +75,7 @@ class ClaudeRequest:
     blocks: tuple[dict[str, Any], ...] = ()
     tools: ChatTools | None = None
     approver: str = ""
+    alone: bool = False
 
     @property
     def files(self) -> tuple[Path, ...]:
@@ -185,6 +190,13 @@ class ClaudeCli:
             return failed(tr("the answer is larger than {size} MiB").format(size=MAX_OUTPUT_BYTES >> 20))
         return read_answer(ended, question.session, resumed=question.resume, model=question.model)
 
+    async def ask_alone(self, prompt: str, model: str = "") -> Answer:
+        """One question without a chat's session, memory, tools or MCP servers: what it says reaches nothing."""
+        directory = make_dir(self._settings.hmem_state_dir / "chats" / ALONE)
+        return await self.ask(
+            ClaudeRequest(prompt, str(uuid4()), False, model or None, directory, None, tools=ChatTools(), alone=True)
+        )
+
     async def flags(self) -> tuple[str, ...]:
         """Flags that this version of the CLI supports: read once for each version of the file (the CLI updates itself)."""
         async with self._asking:
@@ -223,7 +235,7 @@ class ClaudeCli:
 
     def _servers(self, question: ClaudeRequest) -> list[Path]:
         """Files that name MCP servers: the owner's, then those of this call."""
-        own = self._settings.claude_mcp_config
+        own = None if question.alone else self._settings.claude_mcp_config
         return [*([own] if own else []), *question.mcp_config_files]
 
     def _arguments(self, question: ClaudeRequest, flags: tuple[str, ...], *, streams: bool) -> list[str]:

@@ -14,3 +14,8 @@ if TYPE_CHECKING:
 @specification(fails="open")
 def commands() -> Sequence[CommandEntry] | None:
     """Commands of `hmem`: name, module with its typer `app`, and a line of help. The module is imported when the command is called."""
+
+
+@specification(fails="open")
+def memory_commands() -> Sequence[CommandEntry] | None:
+    """The same of `hmem memory`."""

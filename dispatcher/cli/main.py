@@ -142,6 +142,7 @@ def _claim_format(state: Path) -> None:
 async def _serve(settings: Settings) -> None:
     import asyncio
     import signal
+    from functools import partial
 
     from dispatcher.answering.opening import open_parts
     from dispatcher.answering.task_handler import TaskHandler
@@ -157,7 +158,7 @@ async def _serve(settings: Settings) -> None:
     served, client = ServedRelease(settings), connect_patiently(settings)
     claude = ClaudeCli(settings)
     loop = asyncio.get_running_loop()
-    writer = SummaryWriter(settings, lambda prompt: in_thread(claude, settings, prompt, loop))
+    writer = SummaryWriter(settings, partial(in_thread, claude, settings, loop))
     day = DayMemory(settings, served.reading, writer)
     handler = TaskHandler(open_parts(settings, client, claude, day, served))
     worker = Worker(settings, client, handler)

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,12 +15,14 @@ import orjson
 import typer
 
 from dispatcher.cli.arguments import Chat, Json, connect, given_chat
+from dispatcher.cli.hooks import memory_commands
 from dispatcher.memory.day.requests import owner_task
 from dispatcher.memory.store.whose import without_speaker
 from dispatcher.memory.typed.pages import as_json
 from shared.config.settings import Settings
 from shared.config.values import is_person
 from shared.errors import HmemError, InvalidInput, SettingsError
+from shared.hooks import features
 from shared.system.command import application, print_json, start
 from shared.text.format import one_line, shorten
 from shared.turns.message_origin import is_group
@@ -55,7 +58,7 @@ Which = Annotated[str, typer.Argument(help="Its number, as hmem memory list show
 def list_(chat: Chat, json: Json = False) -> None:
     """What /memory shows: facts, goals with their deadlines, preferences, completed goals."""
     settings, chat_id = start(), given_chat(chat)
-    with _day(settings) as day:
+    with opened_day(settings) as day:
         if json:
             memories = day.remembering.of_chat(chat_id)
             found = [as_json(memory, memories.superseded_numbers) for memory in memories.shown]
@@ -85,7 +88,7 @@ def add(
         more["priority"] = priority
     if deadline:
         more["deadline"] = _deadline(settings, kind, deadline, now)
-    with _day(settings, vectors=True) as day:
+    with opened_day(settings, vectors=True) as day:
         known = day.memories.count(chat_id)
         outcome = day.acting.add(owner_task(chat_id), text.strip(), now, kind=kind.value, **more)
         new = day.memories.count(chat_id) > known
@@ -103,7 +106,7 @@ def correct(
     settings, chat_id = start(), given_chat(chat)
     if not text.strip():
         raise InvalidInput("TEXT is empty. Write what is right.")
-    with _day(settings, vectors=True) as day:
+    with opened_day(settings, vectors=True) as day:
         memory = _chosen(day, chat_id, which, "memory", valid=True)
         outcome = day.acting.correct(owner_task(chat_id), memory.number, text.strip(), time.time())
     _report(memory, outcome.say, [], json=json)
@@ -113,7 +116,7 @@ def correct(
 def done(chat: Chat, which: Which, json: Json = False) -> None:
     """Mark a goal as completed."""
     settings, chat_id = start(), given_chat(chat)
-    with _day(settings, vectors=not which.isdecimal()) as day:
+    with opened_day(settings, vectors=not which.isdecimal()) as day:
         memory = _chosen(day, chat_id, which, "goal")
         outcome = day.acting.done(owner_task(chat_id), memory.number, time.time())
     _report(memory, outcome.say, [], json=json)
@@ -128,7 +131,7 @@ def forget(chat: Chat, which: Which, json: Json = False) -> None:
     from dispatcher.answering.commands.memory import forget_for_owner
 
     settings, chat_id = start(), given_chat(chat)
-    with _day(settings, vectors=True) as day, closing(connect(settings)) as client:
+    with opened_day(settings, vectors=True) as day, closing(connect(settings)) as client:
         memory = _chosen(day, chat_id, which, "memory")
         outcome = forget_for_owner(day, client, chat_id, memory.number)
     _report(memory, outcome.say, list(outcome.forgotten), json=json)
@@ -161,7 +164,7 @@ def import_(
     settings, chat_id = start(), given_chat(chat)
     found, refused = _facts(file, settings)
     new = 0
-    with _day(settings, vectors=True) as day:
+    with opened_day(settings, vectors=True) as day:
         facts = _not_forgotten(day, chat_id, found)
         batches = [facts[at : at + IMPORTED_AT_ONCE] for at in range(0, len(facts), IMPORTED_AT_ONCE)]
         with typer.progressbar(batches, label="importing", file=_stderr()) as shown:
@@ -351,7 +354,7 @@ def _report(memory: Memory, text: str, forgotten: list[str], *, json: bool) -> N
 
 
 @contextmanager
-def _day(settings: Settings, *, vectors: bool = False) -> Iterator[DayMemory]:
+def opened_day(settings: Settings, *, vectors: bool = False) -> Iterator[DayMemory]:
     """The day's memory; with `vectors`, the embedder and the release are open as well."""
     from dispatcher.memory.day.open_memory import open_memory
 
@@ -369,3 +372,8 @@ def _day(settings: Settings, *, vectors: bool = False) -> Iterator[DayMemory]:
 
 def _stderr() -> Any:
     return typer.get_text_stream("stderr")
+
+
+for _entry in features().ask(memory_commands):
+    for _one in _entry:
+        app.command(_one.name, context_settings=DASHES)(getattr(import_module(_one.module), _one.name))

@@ -29,9 +29,7 @@ app = application()
 #: At the end of our line in authorized_keys: a new key replaces the one before.
 COMMENT = "hmem-night-join"
 #: What both hosts must agree on, or what only nights read.
-SHARED = (
-    "chat_timezone night_cron embedder embed_model night_indexes index_name summary_model notes_model releases_kept"
-)
+SHARED = "chat_timezone night_cron embedder embed_model night_indexes index_name writer writes dream releases_kept"
 
 
 @app.command()

@@ -5,14 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
-from uuid import uuid4
 
 import structlog
 
 from shared.config.settings import Settings
-from shared.config.tools import ChatTools
-from shared.errors import ClaudeUnavailable, HmemError, SettingsError
-from shared.system.files import make_dir
+from shared.errors import ClaudeUnavailable, HmemError
 from shared.text.format import date_text, one_line, shorten
 from shared.text.marks import harmless
 from shared.turns.origin_words import replying, said_by
@@ -34,9 +31,9 @@ PROMPT = (
 
 
 class SummaryWriter:
-    """Extractive, unless SESSION_SUMMARIES names `ollama` (SUMMARY_MODEL) or `claude`; a model that fails leaves the extract."""
+    """Extractive, unless WRITER writes `sessions`; a model that fails leaves the extract. `claude`: asks the CLI for a text (prompt, model)."""
 
-    def __init__(self, settings: Settings, claude: Callable[[str], str] | None = None) -> None:
+    def __init__(self, settings: Settings, claude: Callable[[str, str], str] | None = None) -> None:
         self._settings, self._claude = settings, claude
 
     def write(self, turns: Sequence[Turn]) -> str:
@@ -52,33 +49,26 @@ class SummaryWriter:
         return date_text(at, self._settings.timezone)
 
     def _written(self, turns: Sequence[Turn]) -> str | None:
-        if self._settings.session_summaries == "extractive":
+        writer = self._settings.writer_of("sessions")
+        if writer is None:
             return None
         prompt = PROMPT.format(characters=SUMMARY_CHARACTERS, record=record_of(turns, self._date))
-        if self._settings.session_summaries == "claude":
-            return shorten(self._claude(prompt).strip(), SUMMARY_CHARACTERS) if self._claude else None
-        if not self._settings.summary_model:
-            raise SettingsError(
-                "SESSION_SUMMARIES=ollama requires SUMMARY_MODEL. Until it is set, sentences are extracted."
-            )
+        if writer.kind == "claude":
+            return shorten(self._claude(prompt, writer.model).strip(), SUMMARY_CHARACTERS) if self._claude else None
         from contextlib import closing
 
         from shared.embedding.open import open_ollama
 
         with closing(open_ollama(self._settings)) as server:
             options = {"temperature": 0, "seed": 1, "num_ctx": 16_384}
-            answer = server.chat(self._settings.summary_model, prompt, options, 2)
+            answer = server.chat(writer.model, prompt, options, 2)
         return shorten(answer.strip(), SUMMARY_CHARACTERS)
 
 
-def in_thread(claude: ClaudeCli, settings: Settings, prompt: str, loop: asyncio.AbstractEventLoop) -> str:
-    """The CLI's answer in a new session, called from another thread than its event loop's; ClaudeUnavailable if it fails."""
-    from dispatcher.claude.client import ClaudeRequest
-
-    directory = make_dir(settings.hmem_state_dir / "chats" / "~session-summaries")
-    # Without tools: a chat with few of its own (CHAT_TOOLS) must not reach more by what it has a summary say.
-    request = ClaudeRequest(prompt, str(uuid4()), False, None, directory, None, tools=ChatTools())
-    answer = asyncio.run_coroutine_threadsafe(claude.ask(request), loop).result(settings.task_timeout + 60)
+def in_thread(claude: ClaudeCli, settings: Settings, loop: asyncio.AbstractEventLoop, prompt: str, model: str) -> str:
+    """The CLI's answer, called from another thread than its event loop's; ClaudeUnavailable if it fails."""
+    asked = asyncio.run_coroutine_threadsafe(claude.ask_alone(prompt, model), loop)
+    answer = asked.result(settings.task_timeout + 60)
     if answer.error is not None:
         raise ClaudeUnavailable(f"The Claude CLI wrote no summary: {answer.error}. Sentences are extracted instead.")
     return answer.text

@@ -5,7 +5,7 @@
                                             {"kind": "tombstone", "tombstone": {…}}
                                             {"kind": "erased", "key", "chat_id", "timestamp", "sha256"}   what remains of an erased record
                                 last line   {"kind": "end", "lines": n, "sha256": hash of all bytes before this line}
-    archive/texts-<run>.jsonl   the same format for what a model wrote (SUMMARY_MODEL), so that a rebuild need not ask it again:
+    archive/texts-<run>.jsonl   the same format for what a model wrote (WRITER), so that a rebuild need not ask it again:
                                 line 1      {"kind": "texts", "format": 1, "run": N}
                                 lines       {"kind": "text", "key": hash of the model's input, "model", "digest", "chat_id", "text", "turns"}
 

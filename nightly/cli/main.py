@@ -282,11 +282,13 @@ def pull_missing(settings: Settings, report: Reporter) -> None:
 
 
 def _wanted(settings: Settings) -> list[str]:
+    from shared.config.night_settings import WORKS
     from shared.embedding.known_models import known_model
 
     names = []
     if settings.embedder == "ollama" and settings.indexes:
         known_model(settings.model_name, "ollama")  # a typo is reported before gigabytes are downloaded
         names.append(settings.model_name)
-    names += [model for model in (settings.summary_model, settings.notes_model) if model]
+    writers = [settings.writer_of(work) for work in WORKS]
+    names += [one.model for one in writers if one and one.kind == "ollama"]
     return list(dict.fromkeys(names))

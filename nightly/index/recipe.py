@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import closing, suppress
 from typing import Any
 
+from shared.config.night_settings import named
 from shared.config.settings import Settings
 from shared.embedding.open import open_embedder, open_ollama
 from shared.errors import EmbeddingError
@@ -22,7 +23,8 @@ IN_PARTS = frozenset({"sqlite"})
 def recipe_of(settings: Settings, last: Recipe | None, *, ask: bool = True) -> Recipe:
     """As the settings and the servers say now. What a server cannot be asked, or is not (`ask`), is taken to be as in the last one."""
     last = last or {}
-    models = sorted({name for name in (settings.summary_model, settings.notes_model) if name})
+    writers = [settings.writer_of("summaries"), settings.writer_of("notes")]
+    models = sorted({one.model for one in writers if one and one.kind == "ollama"})
     embedding, digests = last.get("embedding"), dict(last.get("models", {}))
     with suppress(EmbeddingError):
         if ask:
@@ -41,7 +43,7 @@ def recipe_of(settings: Settings, last: Recipe | None, *, ask: bool = True) -> R
         "embedder": [settings.embedder, settings.model_name],
         "embedding": embedding if settings.indexes else None,
         "models": {name: digests.get(name) for name in models},
-        "written_by": [settings.summary_model, settings.notes_model],
+        "written_by": [named(one) for one in writers],
     }
 
 

@@ -7,7 +7,6 @@ erases requests nothing, since a forgetting waits for it.
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 from typing import Any
 
@@ -21,18 +20,15 @@ from shared.turns.chunk import Chunk, turn_order
 #: As repeatable as a model can be; room for a window and its notes.
 OPTIONS: dict[str, Any] = {"temperature": 0, "seed": 1, "num_ctx": 8192, "num_predict": 3000}
 
-#: How long a night requests notes, in minutes.
-NOTES_MINUTES = 60.0
-
 
 def run(night: Night, out: Path) -> dict[str, Any]:
-    model, written = night.settings.notes_model, dict[str, list[Chunk]]()
-    if not model:
+    writer_model, written = night.settings.writer_of("notes"), dict[str, list[Chunk]]()
+    if writer_model is None:
         drop_leftovers(night)
         result: dict[str, Any] = {"model": None, "again": []}
     else:
         schema = NotesAnswer.model_json_schema()
-        texts = ModelTexts(night, "note", model, OPTIONS, refuse=refuse, schema=schema, once=True)
+        texts = ModelTexts(night, "note", writer_model, OPTIONS, refuse=refuse, schema=schema, once=True)
         try:
             result = _ask(night, texts, written)
         finally:
@@ -61,10 +57,10 @@ def _ask(night: Night, texts: ModelTexts, written: dict[str, list[Chunk]]) -> di
         else:
             written.setdefault(window.chat_id, []).extend(notes_of(known, window))
     missing.sort(key=lambda window: -window.turns[-1][0].started_at)
-    minutes = 0.0 if night.result("archive").get("erased", {}).get("segments") else NOTES_MINUTES
-    ends, postponed, again = time.monotonic() + 60 * minutes, 0, set[str]()
+    erases = bool(night.result("archive").get("erased", {}).get("segments"))
+    postponed, again = 0, set[str]()
     for window in night.report.track(missing, len(missing), "note"):
-        if time.monotonic() >= ends:
+        if erases or texts.out_of_time:
             postponed += 1
             again.add(window.chat_id)
             continue

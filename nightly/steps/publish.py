@@ -106,7 +106,7 @@ def _manifest(night: Night) -> Manifest:
     embedding, built = embedded["embedding"], night.result("build")
     notes, carried = night.result("note"), chunks["carried"]
     # What a model wrote tonight was archived after chunking.
-    written = notes.get("texts", {}) | summaries.get("texts", {})
+    written = notes.get("texts", {}) | night.result("dream").get("texts", {}) | summaries.get("texts", {})
     return Manifest(
         run=night.run,
         parent=night.parent,

@@ -1,7 +1,7 @@
 """Summarise: one text a chat, from all that the archive has of it, with absolute dates, bounded; with the chat's counts it becomes a row of `chats/`.
 The chats without news keep theirs.
 
-Sentences are picked word for word (shared/ranking/extractive_summary.py). With SUMMARY_MODEL a model writes notes from them and from the
+Sentences are picked word for word (shared/ranking/extractive_summary.py). Where WRITER writes summaries, it writes notes from them and from the
 newest turns; its lines that the chat does not bear out are left out, and what it omitted is put back. Where it fails, the picked sentences are the
 summary. A model never stops the night.
 """
@@ -158,8 +158,8 @@ def _counts(chat_id: str, chunk: Mapping[str, Any], build: Mapping[str, Any]) ->
 
 
 def _writer(night: Night) -> ModelTexts | None:
-    model = night.settings.summary_model
-    return ModelTexts(night, "summarise", model, OPTIONS, refuse=refuse) if model else None
+    writer = night.settings.writer_of("summaries")
+    return ModelTexts(night, "summarise", writer, OPTIONS, refuse=refuse) if writer else None
 
 
 def _extract(chunks: list[Chunk], zone: ZoneInfo) -> str:
@@ -183,7 +183,7 @@ def _written(night: Night, writer: ModelTexts, chunks: list[Chunk], counts: Coun
     notes = [note for line in tidied.lines if (note := _BULLET.sub("", line))]
     also = [_line(s.timestamp, s.speaker, s.text, zone) for s in back]
     template = _TEMPLATES.get_template("written.txt.j2")
-    return template.render(**_extent(chunks, zone), model=night.settings.summary_model, notes=notes, also=also)
+    return template.render(**_extent(chunks, zone), model=writer.model, notes=notes, also=also)
 
 
 def _prompt(chosen: list[Sentence], chunks: list[Chunk], zone: ZoneInfo) -> str:

@@ -1,4 +1,4 @@
-"""Texts that a model writes by night through Ollama: requested once for the same input, archived, and optional.
+"""Texts that a model writes by night: requested once for the same input, archived, and optional.
 
 A text is identified by the hash of its input: the chat and its chunks, the prompt, the model's name and digest, the options. An archived text is
 not requested again, so a rebuild gives the same release, even without the server. If the model fails, the step does without, and the next build
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import sqlite3
+import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
@@ -19,18 +20,19 @@ import orjson
 
 from nightly.archive.segments import ArchivedTexts, WrittenText, read_texts, write_texts
 from nightly.night.folder import CACHE, Night, discard_cache, is_damage, open_cache
-from shared.embedding.open import open_ollama
+from nightly.writing.writers import NightWriter, open_writer
 from shared.errors import EmbeddingError
 from shared.system.faults import crash_point
 from shared.turns.records import well_formed
 
 if TYPE_CHECKING:
-    from shared.embedding.ollama.server import OllamaServer
+    from shared.config.night_settings import Writer
 
 #: A request that fails in passing is tried so often.
 ATTEMPTS = 2
 #: After so many failures in a row nothing more is requested: each may take the whole time limit.
 FAILURES_IN_A_ROW = 3
+OUT_OF_TIME = "WRITER_MINUTES were used up"
 
 
 class ModelTexts:
@@ -40,7 +42,7 @@ class ModelTexts:
         self,
         night: Night,
         step: str,
-        model: str,
+        writer: Writer,
         options: dict[str, Any],
         *,
         refuse: Callable[[str, str], str | None],
@@ -52,7 +54,7 @@ class ModelTexts:
         `once`: another version of the model does not write the texts again, and an invalid answer is archived as an empty text, so that this
         version of the model is not asked again.
         """
-        self._night, self._step, self.model = night, step, model
+        self._night, self._step, self._writer, self.model = night, step, writer, str(writer)
         self._options, self._refuse, self._schema, self._once = options, refuse, schema, once
         self._archive: ArchivedTexts = read_texts(night.archive_dir)
         self._cache = TextCache(night.settings.hmem_night_dir / CACHE)
@@ -61,14 +63,20 @@ class ModelTexts:
         self._failures_in_a_row = self.asked = self.reused = 0
         self.failed: dict[str, str] = {}
         self.refused: dict[str, str] = {}
-        self._server: OllamaServer | None = None
+        self._server: NightWriter | None = None
+        self._ends = time.monotonic() + 60 * night.settings.writer_minutes
         self._digest = self._ask_digest()
+
+    @property
+    def out_of_time(self) -> bool:
+        """Whether WRITER_MINUTES are used up: what is not written yet waits for the next night."""
+        return time.monotonic() >= self._ends
 
     def _ask_digest(self) -> str:
         """The model's digest; if the server does not return it, that of the last text by this model: archived texts stay valid."""
         try:
-            self._server = open_ollama(self._night.settings)
-            return self._server.digest(self.model)
+            self._server = open_writer(self._night, self._writer, 60 * self._night.settings.writer_minutes)
+            return self._server.digest(self._writer.model)
         except EmbeddingError as error:
             self._gave_up = str(error)
             known = [text.digest for text in self._archive.texts.values() if text.model == self.model]
@@ -111,9 +119,12 @@ class ModelTexts:
         if self._server is None or self._gave_up:
             self.failed[name] = self._gave_up or ""
             return None
+        if self.out_of_time:
+            self.failed[name] = OUT_OF_TIME
+            return None
         answer = ""
         try:
-            answer = well_formed(self._server.chat(self.model, prompt, self._options, ATTEMPTS, self._schema))
+            answer = well_formed(self._server.chat(self._writer.model, prompt, self._options, ATTEMPTS, self._schema))
             reason = self._refuse(answer, prompt)
             if reason is not None and self._once:
                 self.refused[name], answer, reason = reason, "", None

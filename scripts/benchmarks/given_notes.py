@@ -23,7 +23,7 @@ def given_notes(folder: Path, file: Path | None) -> Iterator[dict[str, str]]:
     known = _by_beginning(folder, file)
     with OllamaApi({f"{MODEL}:latest": DIGEST}) as api:
         api.chat_with = lambda prompt: _answer(prompt, known)
-        yield {"NOTES_MODEL": MODEL, "OLLAMA_URL": api.url}
+        yield {"WRITER": f"ollama:{MODEL}", "WRITES": "notes", "OLLAMA_URL": api.url}
 
 
 def _by_beginning(folder: Path, file: Path) -> dict[str, list[str]]:

@@ -1,10 +1,31 @@
-"""Settings of the night: when it runs, where its releases go, what it keeps, and how long it may take."""
+"""Settings of the night: when it runs, which model writes, where its releases go, what it keeps, and how long it may take."""
 
 from __future__ import annotations
 
-from pydantic import BaseModel, Field
+from typing import Literal, NamedTuple
 
-from shared.config.values import NightWorkers
+from pydantic import BaseModel, Field, field_validator
+
+from shared.config.values import BlankIsUnset, NightWorkers
+
+#: What a writer may be asked for.
+Work = Literal["facts", "sessions", "summaries", "notes"]
+WORKS: tuple[Work, ...] = ("facts", "sessions", "summaries", "notes")
+
+
+class Writer(NamedTuple):
+    """A chat model of an Ollama server, or of the Claude CLI ("": its default)."""
+
+    kind: str
+    model: str
+
+    def __str__(self) -> str:
+        return f"{self.kind}:{self.model}" if self.model else self.kind
+
+
+def named(writer: Writer | None) -> str | None:
+    """By which a release says who wrote its texts."""
+    return None if writer is None else str(writer)
 
 
 class NightSettings(BaseModel):
@@ -55,3 +76,40 @@ class NightSettings(BaseModel):
         ge=2,
         description="number of newest releases to keep; the current one, its parent, a pinned one and those in use are always kept",
     )
+    writer: BlankIsUnset[str] = Field(
+        None,
+        description="the model that writes by night, such as ollama:llama3.1, or claude:haiku by the login of the day; unset: none",
+    )
+    writes: str = Field(
+        "facts",
+        description="what WRITER writes, with commas: facts (puts them in order), sessions, summaries, notes (by which turns are found, too)",
+    )
+    dream: Literal["apply", "propose"] = Field(
+        "apply",
+        description="what becomes of WRITER's changes of facts: apply (each can be undone), or propose (nothing changes before you say yes)",
+    )
+    writer_minutes: float = Field(
+        60.0, gt=0, description="minutes for which each step of a night asks WRITER; the next night asks for the rest"
+    )
+
+    @field_validator("writer")
+    @classmethod
+    def _known_writer(cls, value: str | None) -> str | None:
+        kind, _, model = (value or "claude").partition(":")
+        if kind not in ("ollama", "claude") or (kind == "ollama" and not model) or any(map(str.isspace, value or "")):
+            raise ValueError("write it like ollama:llama3.1, claude:haiku or claude")
+        return value
+
+    @field_validator("writes")
+    @classmethod
+    def _known_works(cls, value: str) -> str:
+        if unknown := sorted({*filter(None, value.replace(" ", "").split(","))} - {*WORKS}):
+            raise ValueError(f"{', '.join(unknown)} is unknown; this version knows {', '.join(WORKS)}")
+        return value
+
+    def writer_of(self, work: Work) -> Writer | None:
+        """Who writes this, if a model does."""
+        if self.writer is None or work not in self.writes.replace(" ", "").split(","):
+            return None
+        kind, _, model = self.writer.partition(":")
+        return Writer(kind, model)

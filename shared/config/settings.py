@@ -100,16 +100,6 @@ class Settings(ChatSettings, NightSettings):
         None,
         description="the model (docs/models.md); unset: multilingual-e5-small of EMBEDDER=local, all-minilm of another",
     )
-    summary_model: str | None = Field(
-        None,
-        description="an Ollama chat model that writes the night's summaries, such as llama3.2; unset: summaries of extracted sentences",
-    )
-
-    notes_model: str | None = Field(
-        None,
-        description="an Ollama chat model that writes facts and questions of each turn by night, by which it is found too; unset: none",
-    )
-
     night_indexes: str = Field(
         "sqlite",
         description="vector indexes that the night builds besides keywords, with commas: sqlite, chroma, lancedb, qdrant, redis, or none",
@@ -160,10 +150,6 @@ class Settings(ChatSettings, NightSettings):
         description="days for which turns stay in the day store; they stay longer if they are not in the release yet",
     )
     consolidation_interval: float = Field(30.0, gt=0, description="seconds between two rounds of consolidation")
-    session_summaries: Literal["extractive", "ollama", "claude"] = Field(
-        "extractive",
-        description="how a session that has grown too long is summarised: extractive (its own sentences), ollama (SUMMARY_MODEL) or claude",
-    )
     session_tokens: int = Field(
         50_000,
         ge=1,

@@ -29,6 +29,9 @@ NIGHT_LAST = "hcli:mem:night:last"
 NIGHT_FAILED = "hcli:mem:night:failed"
 NIGHT_REPORT = "hcli:mem:night:report"
 FEATURES = "hcli:mem:features"
+ASKED = "hcli:mem:writing:asked"
+WRITTEN = "hcli:mem:writing:written"
+DREAMS = "hcli:mem:dreams"
 
 SELECTION_PREFIX = "hcli:mem:selection:"
 EVENT_PREFIX = "hcli:mem:event:"
@@ -55,6 +58,8 @@ BOT_OWNER_TTL_SECONDS = 30
 SELECTION_TTL_SECONDS = 600
 BOT_TOLD_TTL_SECONDS = 86_400
 FEATURES_TTL_SECONDS = 7 * 86_400
+WRITING_TTL_SECONDS = 2 * 86_400
+DREAMS_TTL_SECONDS = 14 * 86_400
 
 #: Lengths of bounded lists.
 HISTORY_LENGTH = 100

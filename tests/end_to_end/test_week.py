@@ -240,7 +240,7 @@ def test_a_long_session_is_summarised_and_ended(talk: Talk) -> None:
 
 
 def test_claude_may_write_the_summary_of_a_session(talk: Talk) -> None:
-    talk.world.environment |= {"SESSION_TOKENS": "60", "SESSION_SUMMARIES": "claude"}
+    talk.world.environment |= {"SESSION_TOKENS": "60", "WRITER": "claude", "WRITES": "sessions"}
     dispatcher = talk.world.start_dispatcher()
     talk.say("The wedding of Paula and Jonas is on 12 June in the old mill. " + "We need rooms, a bus and a menu. " * 6)
     wait_for(lambda: not talk.world.redis.exists(f"hcli:session:{CHAT}"), "the session to end")

@@ -145,7 +145,7 @@ def test_a_server_that_cannot_embed_ends_the_night_and_loses_nothing(told: World
 
 
 def test_a_model_that_nobody_scripted_invents_no_number_and_no_night_fails(told: World, ollama: Ollama) -> None:
-    told.environment |= {"SUMMARY_MODEL": CHATTER, "NOTES_MODEL": CHATTER}
+    told.environment |= {"WRITER": f"ollama:{CHATTER}", "WRITES": "facts,summaries,notes"}
     ollama.limit = 400  # enough to go round in circles
     (night,) = told.night()
     assert (night["published"], told.redis.keys("hcli:memory:*")) == (True, [])

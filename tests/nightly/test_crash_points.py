@@ -107,7 +107,7 @@ def passing(light: World, point: str, begun: Callable[[Live], World]) -> Iterato
         yield light
     elif point.startswith("summarise:text"):
         with OllamaApi({"llama3.2:latest": DIGEST}) as api:
-            light.environment |= {"SUMMARY_MODEL": "llama3.2", "OLLAMA_URL": api.url}
+            light.environment |= {"WRITER": "ollama:llama3.2", "WRITES": "summaries", "OLLAMA_URL": api.url}
             _first_night(light)
             yield light
     else:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from dispatcher.answering.commands.command import CommandReply
 from dispatcher.answering.commands.explanation import why_text
 from dispatcher.answering.conversation.tag_actions import store_waiting
+from dispatcher.answering.hooks import memory_chat_commands
 from dispatcher.answering.retry import keep_trying
 from dispatcher.memory.day.memory import DayMemory
 from dispatcher.memory.day.requests import owner_task
@@ -24,6 +25,7 @@ from dispatcher.memory.tombstones import announce, end_conversation
 from dispatcher.queue.consolidation import waiting
 from dispatcher.queue.rights import COMPLETING, EDITING, FORGETTING_OTHERS, Rights
 from dispatcher.queue.tasks import TaskQueue
+from shared.hooks import Hooks
 from shared.text.format import one_line, shorten
 from shared.text.translations import later, tr
 from shared.turns.records import Task
@@ -108,7 +110,7 @@ def forget_for_owner(day: DayMemory, client: Redis, chat_id: str, number: int) -
 class MemoryCommands:
     """One per dispatcher. `enabled`: whether memories are stored at all."""
 
-    def __init__(self, queue: TaskQueue, day: DayMemory, rights: Rights, *, enabled: bool) -> None:
+    def __init__(self, queue: TaskQueue, day: DayMemory, rights: Rights, hooks: Hooks, *, enabled: bool) -> None:
         self._queue, self._day, self._rights, self._enabled = queue, day, rights, enabled
         self._handlers: dict[str, Any] = {
             "show": self._list,
@@ -118,8 +120,12 @@ class MemoryCommands:
             "done": self._done,
             "forget": self._forget,
         }
+        self._of_features = {name: one for some in hooks.ask(memory_chat_commands) for name, one in some.items()}
 
     async def reply_to(self, task: Task, text: str, now: float) -> CommandReply:
+        word, _, rest = text.strip().partition(" ")
+        if self._enabled and (handler := self._of_features.get(word.lower())):
+            return await handler.reply_to(task, rest.strip(), now)
         request = parse(text)
         if request.name == "usage":
             return CommandReply(tr(USAGE))

@@ -1,7 +1,7 @@
 """A chat's digest of the morning: what was said yesterday, which goals are due, and what is remembered since yesterday's digest.
 
 It is made of what may be recalled: forgotten turns and superseded memories are not in it. Yesterday's lines are the chat's own sentences, or a
-model's (SUMMARY_MODEL), if that answers.
+model's (WRITER=ollama:…), if that answers.
 """
 
 from __future__ import annotations
@@ -125,9 +125,10 @@ def _yesterday(turns: Sequence[Turn], settings: Settings) -> list[str]:
     """At most YESTERDAY_LINES lines with their times."""
     if not turns:
         return []
-    if settings.summary_model:
+    writer = settings.writer_of("summaries")
+    if writer and writer.kind == "ollama":
         try:
-            if written := list(_written(turns, settings)):
+            if written := list(_written(turns, settings, writer.model)):
                 return written
         except (HmemError, OSError, TimeoutError) as error:
             log.warning("the model failed; a digest's lines are extracted instead", reason=str(error))
@@ -142,7 +143,7 @@ def _extracted(turns: Sequence[Turn], zone: ZoneInfo) -> list[str]:
     return [f"{datetime.fromtimestamp(one.timestamp, zone):%H:%M} {one.speaker}: {one.text}" for one in chosen]
 
 
-def _written(turns: Sequence[Turn], settings: Settings) -> Iterator[str]:
+def _written(turns: Sequence[Turn], settings: Settings, model: str) -> Iterator[str]:
     """A model's lines; none where it did not keep to their form, or repeats what it was told."""
     from contextlib import closing
 
@@ -155,6 +156,6 @@ def _written(turns: Sequence[Turn], settings: Settings) -> Iterator[str]:
     prompt = PROMPT.format(lines=YESTERDAY_LINES, record=record)
     with closing(open_ollama(patient)) as server:
         options = {"temperature": 0, "seed": 1, "num_ctx": 16_384}
-        answer = server.chat(settings.summary_model or "", prompt, options, 1)
+        answer = server.chat(model, prompt, options, 1)
     found = [match for line in answer.splitlines() if (match := _TIMED.fullmatch(line.strip()))]
     yield from (f"{one[1]:0>5} {shorten(one_line(one[2]), LINE_CHARACTERS)}" for one in found[:YESTERDAY_LINES])

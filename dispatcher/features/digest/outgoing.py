@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import date, timedelta
 from typing import Any
 
@@ -11,6 +11,7 @@ from redis import Redis
 from dispatcher.features.digest import keys as own
 from dispatcher.queue.scripts import script_text
 from shared.turns.records import dumps
+from shared.turns.signed.results import keyboard, keyboard_json, row_of
 from shared.wire import keys
 from shared.wire.ids import bot_of
 
@@ -34,9 +35,12 @@ class Outgoing:
         arguments: list[Any] = [name, f"{now:.3f}", str(int(lasts)), message, AGAIN_SECONDS, WELL_SECONDS, cause]
         return bool(self._alarm(keys=[own.ALARMS, keys.outbox(bot_of(chat))], args=arguments))
 
-    def report(self, chat: str, text: str, day: date, now: float, run: int | None) -> bool:
-        """Send the morning report of a day, and note the run that it told of; whether it was sent."""
-        message = _message(f"report-{day}", chat, text, now)
+    def report(
+        self, chat: str, text: str, day: date, now: float, run: int | None, commands: Sequence[str] = ()
+    ) -> bool:
+        """Send the morning report of a day, with a button for each command, and note the run that it told of; whether it was sent."""
+        buttons = keyboard_json(keyboard(*(row_of(("Show", one)) for one in commands)))
+        message = _message(f"report-{day}", chat, text, now, **({"buttons": buttons} if buttons else {}))
         noted = [] if run is None else ["report-run", run]
         return bool(self._once(chat, own.MORNING, "report", day, message, False, *noted))
 

@@ -28,10 +28,11 @@ from dispatcher.features.digest.checks import FIRST_RUN, first_run, running_sinc
 from dispatcher.features.digest.outgoing import AGAIN_SECONDS, Outgoing, due
 from dispatcher.features.digest.settings import DigestSettings
 from dispatcher.health.findings import Setup
+from dispatcher.health.hooks import morning_line
 from dispatcher.health.night_records import read_records
 from dispatcher.health.nights import nights_of
 from shared.errors import HmemError
-from shared.hooks import hook
+from shared.hooks import features, hook
 from shared.system.files import make_dir, write_atomic
 from shared.text.dates.calendar_days import instant
 from shared.wire import keys
@@ -176,8 +177,10 @@ def send_report(setup: Setup) -> bool:
         int(told) if told.isdecimal() else None,
         _free_here(setup),
         problems(setup),
+        features().ask(morning_line, client=client, run=good[0]) if (good := nights_of(client).good) else (),
     )
-    return outgoing.report(own.report_chat, report_text(morning), day, now, morning.newest_run)
+    commands = [command for _, command in morning.told_by_features]
+    return outgoing.report(own.report_chat, report_text(morning), day, now, morning.newest_run, commands)
 
 
 def _free_here(setup: Setup) -> int | None:

@@ -19,7 +19,8 @@ _BARS = "▁▂▃▄▅▆▇█"
 @dataclass(frozen=True)
 class Morning:
     """What the report is made of. `told_run`: the run that the last report told of; `good`: (run, end) of the last good night; `free_here`: the
-    least free space of our directories on this host, in bytes."""
+    least free space of our directories on this host, in bytes; `told_by_features`: of the last
+    good night, each a sentence and the command of a button."""
 
     now: float
     zone: ZoneInfo
@@ -28,6 +29,7 @@ class Morning:
     told_run: int | None = None
     free_here: int | None = None
     problems: Sequence[str] = field(default_factory=list)
+    told_by_features: Sequence[tuple[str, str]] = ()
 
     @property
     def newest_run(self) -> int | None:
@@ -46,10 +48,11 @@ def report_text(morning: Morning) -> str:
         good, fresh = [], []
         problems.append(f"the report of night {morning.good[0]} was not written; its log says why")
     if fresh and not problems:
-        return f"All well, {_remembered(fresh)}."
+        return " ".join([f"All well, {_remembered(fresh)}.", *(f"{one}." for one, _ in morning.told_by_features)])
     today = datetime.fromtimestamp(morning.now, morning.zone)
     date = f"{ENGLISH.weekdays[today.weekday()]} {today.day} {ENGLISH.months[today.month - 1]} {today.year}"
-    lines = [f"Good morning. {date}", _night_line(morning, fresh), *_figures(morning.records if good else ())]
+    lines = [f"Good morning. {date}", _night_line(morning, fresh)]
+    lines += [*(f"{one}." for one, _ in morning.told_by_features if fresh), *_figures(morning.records if good else ())]
     lines += [f"Disk: {size_text(morning.free_here)} free here."] if morning.free_here is not None else []
     return "\n".join([*lines, *_needs(problems)])
 

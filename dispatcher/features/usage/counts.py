@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from datetime import date, datetime, timedelta
-from typing import Self, cast
+from typing import Any, Self, cast
 from zoneinfo import ZoneInfo
 
 import redis
@@ -91,6 +91,16 @@ class ChatUsage:
         here, everywhere = (rows[0] for rows in await self.days(chat_id, now, 1))
         used = [(one, (everywhere if one.chat == ALL else here).of(one)) for one in limits]
         return next(((one, amount) for one, amount in used if amount >= one.amount), None)
+
+
+def add_usage(client: redis.Redis, zone: ZoneInfo, chat_id: str, usage: Mapping[str, Any]) -> None:
+    """Count what was written beside the messages; of no known chat among all chats alone."""
+    day = datetime.now(zone).date().isoformat()
+    for key in dict.fromkeys(keys.of_day(day, chat_id or keys.EVERY_CHAT)):
+        for one in fields(UsageCounts):
+            if isinstance(amount := usage.get(one.name), int | float):
+                client.hincrbyfloat(key, one.name, amount)
+        client.expire(key, keys.TTL_SECONDS)
 
 
 def read_usage(client: redis.Redis, today: date, days: int) -> dict[str, UsageCounts]:

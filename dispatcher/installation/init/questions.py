@@ -25,6 +25,7 @@ def ask_everything(installation: InitContext) -> None:
     installation.settings()  # what is given must be right before anything is asked
     ask_bot(installation)
     ask_night(installation)
+    ask_writer(installation)
     values = installation.values
     values.setdefault("RESULT_HMAC_KEY", new_key())
     signing_key(installation.settings(), "hmem run refuses to start")
@@ -119,6 +120,29 @@ def ask_night(installation: InitContext) -> None:
 
     installation.terminal.ask("Night at", f"{DEFAULT_NIGHT} {zone}", checked)
     values.update(found)
+
+
+def ask_writer(installation: InitContext) -> None:
+    """Which model puts memories in order by night; none unless it is named."""
+    installation.terminal.explain(
+        "A model can put the notes of each chat in order by night: what was corrected, what has ended, what is noted twice. "
+        "Each change is shown and can be taken back. What was said, old imports too, is sent to it: with claude to the provider "
+        "of your login, as your messages are (hmem usage has the cost); with ollama:NAME to your own server."
+    )
+
+    def checked(answer: str) -> str:
+        try:
+            installation.settings(WRITER="" if answer == "none" else answer)
+        except SettingsError as error:
+            raise ValueError("Write none, claude:haiku, or ollama: and the name of a model") from error
+        return answer
+
+    given = installation.values.get("WRITER", "")
+    answer = installation.terminal.ask(
+        "Who puts notes in order (none, claude:haiku, ollama:NAME)", "none", checked, given=given
+    )
+    if answer != "none":
+        installation.values["WRITER"] = answer
 
 
 def _time_zone() -> str:

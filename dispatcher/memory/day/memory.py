@@ -168,7 +168,7 @@ class DayMemory:
         return DayTurns(self.settings, self.embedder, self.turns, self.summaries, self.recall)
 
     @cached_property
-    def _texts(self) -> TurnTexts:
+    def turn_texts(self) -> TurnTexts:
         from dispatcher.memory.withholding import TurnTexts
 
         return TurnTexts(self.turns, self._read_release)
@@ -184,7 +184,7 @@ class DayMemory:
             self.forgotten,
             lambda chat_id: self.zone_of(chat_id),
             self.repeating,
-            self._texts,
+            self.turn_texts,
             self.schedules,
         )
 
@@ -195,7 +195,7 @@ class DayMemory:
             self.remembering,
             self.acting,
             self.forgotten,
-            self._texts,
+            self.turn_texts,
             lambda chat_id: self.zone_of(chat_id),
         )
 
@@ -232,7 +232,7 @@ class DayMemory:
 
     def renew(self) -> None:
         """Drop everything that was read or searched so far. Running reads finish with what they started with."""
-        for name in ("remembering", "recall", "_day_turns", "_texts", "acting", "requests", "upkeep", "_reader"):
+        for name in ("remembering", "recall", "_day_turns", "turn_texts", "acting", "requests", "upkeep", "_reader"):
             self.__dict__.pop(name, None)  # each is built on the ones before it
         self.embedder.renew()
         self._stores.disconnect()

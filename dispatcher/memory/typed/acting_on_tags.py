@@ -57,7 +57,7 @@ class TagActing(Acting):
     def on_tags(self, answer: AnswerTags) -> Acted:
         """Act on every tag of an answer."""
         outcomes = [
-            self._once(answer.task, tag.number, tag.kind.value, partial(self._plan, answer, tag), answer.said_at)
+            self.once(answer.task, tag.number, tag.kind.value, partial(self._plan, answer, tag), answer.said_at)
             for tag in answer.tags
         ]
         sentences = list(dict.fromkeys(outcome.say for outcome in outcomes if outcome.say))
@@ -89,7 +89,7 @@ class TagActing(Acting):
             kind_named(kind),
             tag.text,
             now=now,
-            replaced=replaced,
+            replaced=[replaced] if replaced else (),
             deadline=deadline,
             category="until" if tag.options.get("UNTIL") and deadline else None,
             priority=tag.priority,

@@ -103,7 +103,7 @@ class Acting:
 
             return effect
 
-        return self._once(task, 0, "add", plan, now)
+        return self.once(task, 0, "add", plan, now)
 
     def correct(self, task: Task, number: int, text: str, now: float, source_turn: str | None = None) -> Outcome:
         """`hmem memory correct N`, `/memory edit N`: a new memory replaces this one, which stays known as what was believed before. A goal keeps
@@ -122,7 +122,7 @@ class Acting:
                 "user_id": old.user_id,
                 "name": old.name,
             }
-            planned = self._remembering.plan(task.chat_id, old.type, text, now=now, replaced=old, **more)
+            planned = self._remembering.plan(task.chat_id, old.type, text, now=now, replaced=[old], **more)
 
             def effect(connection: Connection) -> Outcome:
                 memory, _ = self._remembering.carry_out(planned, connection)
@@ -130,7 +130,7 @@ class Acting:
 
             return effect
 
-        return self._once(task, 0, "correct", plan, now)
+        return self.once(task, 0, "correct", plan, now)
 
     def store_all(self, task: Task, drafts: Sequence[Draft], now: float) -> None:
         """Store new memories, all or none: one batch of an imported file."""
@@ -139,7 +139,7 @@ class Acting:
             store_drafts(self._memories, task.chat_id, drafts, connection)
             return Outcome()
 
-        self._once(task, 0, "import", lambda: effect, now)
+        self.once(task, 0, "import", lambda: effect, now)
 
     def done(self, task: Task, number: int, now: float) -> Outcome:
         """`hmem memory done N`."""
@@ -150,7 +150,7 @@ class Acting:
                 return Outcome(tr(NO_OPEN_GOAL).format(number=number))
             return Outcome(tr(DONE).format(text=quoted(goal)))
 
-        return self._once(task, 0, "done", lambda: effect, now)
+        return self.once(task, 0, "done", lambda: effect, now)
 
     def forget(self, task: Task, number: int, now: float) -> Outcome:
         """`/memory forget N`."""
@@ -162,9 +162,9 @@ class Acting:
                 return sentence_only(tr(NO_NUMBER_TO_FORGET).format(number=number))
             return self._forgetting(task, 0, memory, known.stored, now)
 
-        return self._once(task, 0, "forget", plan, now)
+        return self.once(task, 0, "forget", plan, now)
 
-    def _once(self, task: Task, number: int, kind: str, plan: Callable[[], Effect], now: float) -> Outcome:
+    def once(self, task: Task, number: int, kind: str, plan: Callable[[], Effect], now: float) -> Outcome:
         """The outcome of the plan, or the earlier outcome. GroundMoved means that another writer has made progress, so the loop ends."""
         done = self._actions.outcome(task.chat_id, task.task_id, number)
         while done is None:

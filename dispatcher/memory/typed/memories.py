@@ -80,7 +80,7 @@ class Remembering:
                 return self.carry_out(planned, connection)
 
     def plan(
-        self, chat_id: str, kind: MemoryType, text: str, *, now: float, replaced: Memory | None = None, **more: Any
+        self, chat_id: str, kind: MemoryType, text: str, *, now: float, replaced: Sequence[Memory] = (), **more: Any
     ) -> Addition:
         """What to write to remember a text in the place of `replaced`; `more` are further columns. It calls the embedder, so never call it within a
         transaction.
@@ -90,7 +90,7 @@ class Remembering:
         (vector,) = self._embedder.statements([text])
         known = self.of_chat(chat_id)
         verdict = self._judged(known, kind, text, vector, more.get("user_id"), replaced)
-        same, corrected = verdict.same, () if replaced is None else (replaced,)
+        same, corrected = verdict.same, tuple(replaced)
         other_time = same is not None and more.get("deadline") not in (None, same.deadline)
         if (
             same is not None and other_time and kind != "goal"
@@ -295,13 +295,14 @@ class Remembering:
         text: str,
         vector: Vectors | None,
         user: str | None,
-        replaced: Memory | None,
+        replaced: Sequence[Memory],
     ) -> Verdict:
         from dispatcher.memory.typed.duplicates import judged  # loaded only to compare memories
 
         among, vectors = self._valid(known, kind, user)
-        if replaced is not None:
-            kept = [row for row, at in enumerate(among) if known.every[at].memory_id != replaced.memory_id]
+        if replaced:
+            gone = {one.memory_id for one in replaced}
+            kept = [row for row, at in enumerate(among) if known.every[at].memory_id not in gone]
             among, vectors = [among[row] for row in kept], None if vectors is None else vectors[kept]
         return judged([known.every[at] for at in among], vectors, text, vector, self._embedder.family)
 

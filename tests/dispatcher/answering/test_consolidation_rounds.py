@@ -75,7 +75,7 @@ def test_nobody_is_reminded_of_a_goal_that_was_replaced(world: World, consolidat
     day, consolidator = consolidating
     soon, made = time.time() + 1800, time.time() - 2 * 86_400
     goal, _ = day.remembering.add(CHAT, MemoryType.GOAL, "goal is to weigh 70 kg", now=made, deadline=soon)
-    day.remembering.add(CHAT, MemoryType.GOAL, "goal is to weigh 65 kg", now=made + 1, deadline=soon, replaced=goal)
+    day.remembering.add(CHAT, MemoryType.GOAL, "goal is to weigh 65 kg", now=made + 1, deadline=soon, replaced=[goal])
     consolidator.round()
     (reminder,) = outbox(world)
     assert "65 kg" in json.dumps(reminder)

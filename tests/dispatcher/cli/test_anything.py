@@ -81,7 +81,7 @@ def answer_all(world: World) -> None:
     async def run() -> None:
         settings, loop = world.settings(), asyncio.get_running_loop()
         served, claude = ServedRelease(settings), Echo(settings)
-        writer = SummaryWriter(settings, lambda prompt: in_thread(claude, settings, prompt, loop))
+        writer = SummaryWriter(settings, partial(in_thread, claude, settings, loop))
         day = DayMemory(settings, served.reading, writer)
         client = connect(settings)
         worker = Worker(settings, client, TaskHandler(open_parts(settings, client, claude, day, served)))

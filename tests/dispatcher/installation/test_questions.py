@@ -46,13 +46,15 @@ def asked_beside(installation: InitContext, question: Callable[[InitContext], No
     return worker
 
 
-def test_token_chat_and_night_take_two_answers_and_a_message(tmp_path: Path, api: TelegramApi) -> None:
-    terminal = ScriptedTerminal(TOKEN, "")
+def test_token_chat_night_and_writer_take_three_answers_and_a_message(tmp_path: Path, api: TelegramApi) -> None:
+    terminal = ScriptedTerminal(TOKEN, "", "gpt", "claude:haiku")
     installation = installation_in(tmp_path, terminal, {"TELEGRAM_API_URL": api.url})
     worker = asked_beside(installation, ask_everything)
     api.say(CHAT, f"hello {told_code(terminal)}", NOOR)
     worker.join(300)
-    assert terminal.answers == 2
+    assert terminal.answers == 4, "one of them was none"
+    assert "Write none, claude:haiku" in terminal.text
+    assert installation.values["WRITER"] == "claude:haiku"
     values = installation.values
     assert (values["ALLOWED_CHATS"], values["OWNERS"], values["REPORT_CHAT"]) == (str(CHAT),) * 3
     assert (values["NIGHT_CRON"], values["CHAT_TIMEZONE"]) == ("0 3 * * *", "Europe/Berlin")
@@ -101,7 +103,7 @@ def test_nobody_is_taken_for_the_owner_unattended(tmp_path: Path, api: TelegramA
 def test_what_is_given_is_not_asked_for(tmp_path: Path, api: TelegramApi) -> None:
     given = {
         "TELEGRAM_API_URL": api.url, "TELEGRAM_BOT_TOKEN": TOKEN, "ALLOWED_CHATS": "-100,5", "CHAT_TIMEZONE": "Asia/Tokyo",
-        "NIGHT_CRON": "30 2 * * *", "EMBEDDER": "none", "ARCHIVE_MIRROR": "/mnt/a",
+        "NIGHT_CRON": "30 2 * * *", "EMBEDDER": "none", "ARCHIVE_MIRROR": "/mnt/a", "WRITER": "claude",
     }  # fmt: skip
     terminal = ScriptedTerminal()
     installation = installation_in(tmp_path, terminal, given)

@@ -114,7 +114,7 @@ def test_caches_texts_and_damaged_copies_go_too(world: World) -> None:
     world.say("a1", SECRET)
     world.say("b1", "the other chat talks of boats", chat_id="77")
     with OllamaApi({"llama3.2:latest": DIGEST}) as api:
-        world.environment |= {"SUMMARY_MODEL": "llama3.2", "OLLAMA_URL": api.url}
+        world.environment |= {"WRITER": "ollama:llama3.2", "WRITES": "summaries", "OLLAMA_URL": api.url}
         world.night()
         damaged = archive(world) / "damaged"
         damaged.mkdir()

@@ -27,7 +27,7 @@ from tests.support.world import World
 def test_texts_that_a_model_wrote_are_mirrored_before_the_flush(light: World, mirror: Path) -> None:
     light.say("t1", "The boiler stopped and its display shows F28 since Thursday.")
     with OllamaApi({"llama3.2:latest": DIGEST}) as api:
-        light.night(summary_model="llama3.2", ollama_url=api.url)
+        light.night(writer="ollama:llama3.2", writes="summaries", ollama_url=api.url)
     assert sorted(files(mirror)) == ["seg-1.jsonl", "texts-1.jsonl"]
     assert files(mirror) == files(archive(light))
     assert mirror.joinpath("seg-1.jsonl").stat().st_mode & 0o777 == 0o600

@@ -41,7 +41,7 @@ def ollama() -> Iterator[OllamaApi]:
 @pytest.fixture
 def written(light: World, ollama: OllamaApi) -> World:
     """A world without vectors whose summaries a model writes, with three turns in two chats."""
-    light.environment |= {"SUMMARY_MODEL": "llama3.2", "OLLAMA_URL": ollama.url}
+    light.environment |= {"WRITER": "ollama:llama3.2", "WRITES": "summaries", "OLLAMA_URL": ollama.url}
     light.say("t1", "The boiler stopped and its display shows F28 since Thursday.", timestamp=1_707_500_000.0)
     light.say("t2", "The engineer took 110 and left his number 0170-555 with Leila.", timestamp=1_707_600_000.0)
     light.say("t3", "The heron was seen at the pond near Hamburg at 09:15.", chat_id="77")
@@ -60,7 +60,7 @@ def summarised(world: World) -> dict[str, Any]:
 def test_a_model_writes_the_summary_and_it_is_archived(written: World, ollama: OllamaApi) -> None:
     written.night()
     text = summary(written)
-    assert "Notes written by the model llama3.2." in text
+    assert "Notes written by the model ollama:llama3.2." in text
     assert LINES in text
     for message in ("hello", "what does the boiler show?"):
         assert LINES in written.command("hmem", "context", "9912", message).stdout
@@ -74,7 +74,7 @@ def test_a_model_writes_the_summary_and_it_is_archived(written: World, ollama: O
     archive = read_archive(written.night_dir / "archive")
     assert {text.chat_id: text.text for text in archive.texts.values()} == {"9912": NOTES, "77": NOTES}
     manifest = verify((written.memory_dir / "current").resolve())
-    assert manifest.summary_model == "llama3.2"
+    assert manifest.summary_model == "ollama:llama3.2"
     path = written.night_dir / "archive" / "texts-1.jsonl"
     assert manifest.segments == {
         "seg-1.jsonl": sha256_file(path.with_name("seg-1.jsonl")),
@@ -102,7 +102,7 @@ def test_what_is_written_is_not_asked_for_again(written: World, ollama: OllamaAp
     assert len(ollama.asked()) == 3
     second_dir = (written.root / "second" / "current").resolve()
     assert summaries(second_dir) == first, "a rebuild gives the same, even without the server"
-    assert read_manifest(second_dir).summary_model == "llama3.2"
+    assert read_manifest(second_dir).summary_model == "ollama:llama3.2"
 
 
 @pytest.mark.slow
@@ -113,11 +113,11 @@ def test_another_model_or_another_version_writes_anew(written: World, ollama: Ol
     written.night()
     assert len(ollama.asked()) == 4, "another digest: both chats"
     ollama.models["qwen3:latest"] = DIGEST
-    (third,) = written.night(summary_model="qwen3")
+    (third,) = written.night(writer="ollama:qwen3", writes="summaries")
     assert third["published"], "another model is another release"
     assert len(ollama.asked()) == 6
-    assert "by the model qwen3" in summary(written)
-    (fourth,) = written.night(summary_model=None)
+    assert "by the model ollama:qwen3" in summary(written)
+    (fourth,) = written.night(writer=None)
     assert fourth["published"]
     assert "As they were said" in summary(written)
     assert sorted(path.name for path in (written.night_dir / "archive").glob("texts-*")) == [
@@ -235,9 +235,9 @@ def test_a_long_session_of_the_day_is_summed_up_by_the_same_model_or_by_its_own_
 ) -> None:
     turns = [Turn("t9", "user", "9912", "The boiler stopped and its display shows F28.", 1_707_500_000.0)]
     own = "- 2024-02-09 user: The boiler stopped and its display shows F28."
-    settings = written.settings(session_summaries="ollama")
+    settings = written.settings(writes="sessions")
     assert SummaryWriter(settings).write(turns) == NOTES
     assert own.removeprefix("- ") in ollama.asked()[-1]
-    away = written.settings(session_summaries="ollama", ollama_url=f"http://127.0.0.1:{free_port()}")
-    for fallen_back in (away, written.settings(session_summaries="ollama", summary_model=None), written.settings()):
+    away = written.settings(writes="sessions", ollama_url=f"http://127.0.0.1:{free_port()}")
+    for fallen_back in (away, written.settings(writes="sessions", writer=None), written.settings()):
         assert SummaryWriter(fallen_back).write(turns) == own

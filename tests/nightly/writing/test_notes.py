@@ -1,4 +1,4 @@
-"""Notes of turns (NOTES_MODEL) through the real `ollama` client: they lead to the turn, are requested once, and go with it."""
+"""Notes of turns (WRITES=notes) through the real `ollama` client: they lead to the turn, are requested once, and go with it."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def ollama() -> Iterator[OllamaApi]:
 @pytest.fixture
 def noted(light: World, ollama: OllamaApi) -> World:
     """A world without vectors with three sessions in two chats, whose turns get notes."""
-    light.environment |= {"NOTES_MODEL": "llama3.2", "OLLAMA_URL": ollama.url}
+    light.environment |= {"WRITER": "ollama:llama3.2", "WRITES": "notes", "OLLAMA_URL": ollama.url}
     light.say("t1", "I bring my three to the clinic at seven and give them their injections.", timestamp=MORNING)
     light.say("t2", "The boiler stopped again.", timestamp=MORNING + DAY)
     light.say("t3", "The rent goes up in May.", timestamp=MORNING + DAY + 60)
@@ -75,7 +75,7 @@ def result(world: World) -> dict[str, Any]:
 
 
 def test_a_turn_is_found_by_the_words_of_its_note(noted: World, ollama: OllamaApi) -> None:
-    noted.night(notes_model=None)
+    noted.night(writer=None)
     assert found(noted, "What is the occupation of Noor?") == []
     assert ollama.asked() == []
     (night,) = noted.night()
@@ -86,7 +86,7 @@ def test_a_turn_is_found_by_the_words_of_its_note(noted: World, ollama: OllamaAp
     assert found(noted, "Was a bird seen in Hamburg?", "77") == ["t4:user"]
     assert "veterinary" not in noted.command("hmem", "context", "9912", "the occupation of Noor?").stdout
     release = (noted.memory_dir / "current").resolve()
-    assert verify(release).notes_model == "llama3.2"
+    assert verify(release).notes_model == "ollama:llama3.2"
     assert (release / "notes").is_dir()
 
 
@@ -114,7 +114,7 @@ def test_only_what_is_new_is_requested_and_a_rebuild_needs_no_server(noted: Worl
     noted.environment |= {"HMEM_MEMORY_DIR": str(noted.root / "second"), "OLLAMA_URL": f"http://127.0.0.1:{free_port()}"}  # fmt: skip
     noted.night()
     assert found(noted, "What is the occupation of Noor?") == ["t1:user"]
-    assert read_manifest((noted.root / "second" / "current").resolve()).notes_model == "llama3.2"
+    assert read_manifest((noted.root / "second" / "current").resolve()).notes_model == "ollama:llama3.2"
 
 
 def test_what_was_erased_is_in_no_note(noted: World, ollama: OllamaApi) -> None:
@@ -140,7 +140,7 @@ def test_the_vectors_of_erased_notes_go_with_them(world: World, ollama: OllamaAp
     from shared.embedding.known_models import MINILM
     from shared.embedding.local.embedder import LocalEmbedder
 
-    world.environment = {"NOTES_MODEL": "llama3.2", "OLLAMA_URL": ollama.url}
+    world.environment = {"WRITER": "ollama:llama3.2", "WRITES": "notes", "OLLAMA_URL": ollama.url}
     world.say("t1", "The boiler stopped again.")
     world.night()
     cache = world.night_dir / "cache.sqlite"
@@ -173,7 +173,7 @@ def test_an_invalid_answer_is_not_requested_again_from_this_version_of_the_model
     (night,) = noted.night()
     assert night["without_notes"] == {"the answer is not the JSON that was asked for": 2}
     assert found(noted, "What is the occupation of Noor?") == ["t1:user"]
-    assert read_manifest((noted.memory_dir / "current").resolve()).notes_model == "llama3.2"
+    assert read_manifest((noted.memory_dir / "current").resolve()).notes_model == "ollama:llama3.2"
     (second,) = noted.night()
     assert (second["published"], len(ollama.asked())) == (False, 3)
     ollama.chat_with, ollama.models["llama3.2:latest"] = answered, "0" * 64

@@ -246,7 +246,12 @@ def test_the_day_compares_its_model_with_the_nights(world: World, ollama: Ollama
 def test_pull_fetches_what_is_missing_and_shows_progress(world: World, ollama: OllamaApi) -> None:
     ollama.models.clear()
     world.say("t1", "the boiler code is 4711")
-    world.environment |= {"EMBEDDER": "ollama", "OLLAMA_URL": ollama.url, "SUMMARY_MODEL": "llama3.2"}
+    world.environment |= {
+        "EMBEDDER": "ollama",
+        "OLLAMA_URL": ollama.url,
+        "WRITER": "ollama:llama3.2",
+        "WRITES": "summaries",
+    }
     without = world.command("hmem-night", "run", check=False)
     assert without.returncode == EmbeddingError.exit_code
     assert "ollama pull all-minilm (or hmem-night run --pull)" in without.stderr
@@ -262,7 +267,9 @@ def test_pull_fetches_what_is_missing_and_shows_progress(world: World, ollama: O
 @pytest.mark.slow
 def test_a_pull_that_fails_is_said_and_the_night_goes_on(world: World, capsys: pytest.CaptureFixture[str]) -> None:
     gone = f"http://127.0.0.1:{free_port()}"
-    pull_missing(world.settings(embedder="local", summary_model="llama3.2", ollama_url=gone), Reporter())
+    pull_missing(
+        world.settings(embedder="local", writer="ollama:llama3.2", writes="summaries", ollama_url=gone), Reporter()
+    )
     assert "Nothing was pulled: Ollama at" in capsys.readouterr().err
     pull_missing(world.settings(ollama_url=gone), Reporter())
     assert capsys.readouterr().err == "", "nothing is wanted from Ollama"

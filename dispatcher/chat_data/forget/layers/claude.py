@@ -13,14 +13,13 @@ from pathlib import Path
 
 import orjson
 
+from dispatcher.claude.client import ALONE
 from dispatcher.claude.environment import cli_environment
 from shared.config.settings import Settings
 from shared.system.files import remove_tree, safe_name
 
 #: Characters of a directory's name from which the CLI cuts it and adds a hash.
 LONGEST_NAME = 200
-#: The working directory of session summaries, one session each and never resumed (dispatcher/memory/session_summary.py).
-SUMMARIES = "~session-summaries"
 #: Lines of a transcript in which its directory is looked for.
 LINES_READ = 50
 _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
@@ -45,7 +44,7 @@ class ClaudeLayer:
     def find(self, chats: Collection[str], sessions: Collection[str], keep: Collection[str]) -> list[Path]:
         """Files and directories of these chats. `sessions`: ids of theirs, wherever they were filed; `keep`: ids of current sessions, left out."""
         found = [path for chat in chats for path in self._of_directory(self._directory(chat), None)]
-        found += self._of_directory(self._settings.hmem_state_dir / "chats" / SUMMARIES, None)
+        found += self._of_directory(self._settings.hmem_state_dir / "chats" / ALONE, None)
         for shared in (self._settings.hmem_state_dir / "chats", self._settings.hmem_state_dir):  # on a full disk
             found += self._of_directory(shared, sessions)
         sessions = {session for session in sessions if _UUID.fullmatch(session)}

@@ -114,7 +114,7 @@ def test_nothing_forgotten_is_in_it(day: DayMemory) -> None:
 
 
 def with_model(day: DayMemory, url: str) -> DayMemory:
-    more = {"ollama_url": url, "summary_model": "llama3.2", "ollama_timeout": 5.0}
+    more = {"ollama_url": url, "writer": "ollama:llama3.2", "writes": "summaries", "ollama_timeout": 5.0}
     day.settings = day.settings.changed(**more)
     return day
 

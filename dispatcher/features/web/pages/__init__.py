@@ -20,6 +20,7 @@ PAGES = (
     Page("/chat/correct", memory.correct, _POST),
     Page("/chat/done", memory.done, _POST),
     Page("/chat/forget", memory.forget, _POST),
+    Page("/chat/act", memory.act, _POST),
     Page("/chat/talk", talk.page),
     Page("/chat/search", talk.search),
     Page("/chat/why", explain.why),

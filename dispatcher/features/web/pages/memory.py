@@ -8,6 +8,7 @@ from typing import Any
 from starlette.responses import Response
 
 from dispatcher.answering.commands.memory import forget_for_owner
+from dispatcher.chat_data.hooks import Panel, act_in_panel, chat_panel
 from dispatcher.features.web.chat_data import calendar, turn_times
 from dispatcher.features.web.requests.asked import Asked, go_to
 from dispatcher.memory.dates.user_dates import deadline_of
@@ -16,6 +17,7 @@ from dispatcher.memory.store.whose import speaker_labels
 from dispatcher.memory.typed.text import named_line
 from dispatcher.prompt.assemble import summary_of
 from shared.errors import HmemError, InvalidInput, StoreUnavailable
+from shared.hooks import features
 
 KINDS = ("fact", "goal", "preference")
 
@@ -24,6 +26,7 @@ def page(asked: Asked) -> Response:
     chat_id, now, notes = asked.chat(), time.time(), list[str]()
     said_now, asked.session.said = asked.session.said, ""
     summary, groups, times = "", dict[str, list[tuple[Any, str, int | None]]](), list[float]()
+    panels = list[Panel]()
     with asked.reader.memory() as memory:
         release, why = memory.release_or_reason("The release cannot be read")
         notes += [why] if why else []
@@ -42,6 +45,7 @@ def page(asked: Asked) -> Response:
                         numbers.get(one.memory_id),
                     )
                     groups.setdefault(str(one.type), []).append(shown)
+                panels = features().ask(chat_panel, day=memory.day, client=asked.reader.redis, chat_id=chat_id)
         except StoreUnavailable as error:
             notes.append(str(error))
         try:
@@ -54,6 +58,7 @@ def page(asked: Asked) -> Response:
         chat=chat_id,
         summary=summary,
         groups=groups,
+        panels=[one for one in panels if one.entries],
         kinds=KINDS,
         turns=len(times),
         first=times[0] if times else None,
@@ -102,6 +107,17 @@ def forget(asked: Asked) -> Response:
         _need_store(memory.day.wanted)
         outcome = forget_for_owner(memory.day, asked.reader.redis, chat_id, number)
     return _back(asked, chat_id, outcome.say)
+
+
+def act(asked: Asked) -> Response:
+    """What a feature's part of the page offers."""
+    chat_id, words = asked.chat(), asked.value("words")
+    with asked.reader.memory(vectors=True) as memory:
+        _need_store(memory.day.wanted)
+        said = features().ask(act_in_panel, day=memory.day, client=asked.reader.redis, chat_id=chat_id, words=words)
+    if not said:
+        raise InvalidInput("That is not possible any more. Go back and load the page again.")
+    return _back(asked, chat_id, " ".join(said))
 
 
 def _back(asked: Asked, chat_id: str, said: str) -> Response:

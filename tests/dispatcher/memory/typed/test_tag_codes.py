@@ -122,7 +122,7 @@ def test_with_recalled_lines_ahead_of_the_message_the_system_prompt_stays_the_sa
 
 def test_a_summary_that_a_model_writes_gives_no_orders(talk: Talk) -> None:
     """Its prompt has no code, its answer is not parsed, and what it wrote is memory like any other."""
-    running = talk.world.start_dispatcher(SESSION_SUMMARIES="claude", SESSION_TOKENS="12")
+    running = talk.world.start_dispatcher(WRITER="claude", WRITES="sessions", SESSION_TOKENS="12")
     talk.say("My safe opens with 4711.", f"Kept.\n[REMEMBER CODE: {KEPT}]")
     talk.say("And my dog is called Alba, by the way.")
 

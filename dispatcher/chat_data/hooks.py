@@ -1,0 +1,40 @@
+"""What features add to the owner's view of a chat (shared/hooks.py)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from shared.hooks import specification
+
+if TYPE_CHECKING:
+    from redis import Redis
+
+    from dispatcher.memory.day.memory import DayMemory
+
+
+@dataclass(frozen=True)
+class PanelEntry:
+    """A text of several lines, and what can be done about it: (label, words for `act_in_panel`)."""
+
+    text: str
+    actions: Sequence[tuple[str, str]] = ()
+
+
+@dataclass(frozen=True)
+class Panel:
+    """A part of a chat's page."""
+
+    title: str
+    entries: Sequence[PanelEntry]
+
+
+@specification(fails="open")
+def chat_panel(day: DayMemory, client: Redis, chat_id: str) -> Panel | None:
+    """What the feature shows of a chat."""
+
+
+@specification(fails="closed")
+def act_in_panel(day: DayMemory, client: Redis, chat_id: str, words: str) -> str | None:
+    """The owner chose an action: what was done, as a sentence; None for words that are not the feature's. It may come twice."""

@@ -1,0 +1,44 @@
+"""What dreams came to, and who may take what the night leaves (shared/wire/keys.py has its keys)."""
+
+from __future__ import annotations
+
+from shared.wire import keys
+from shared.wire.key_table import Key
+from shared.wire.rights import both, reads, writes
+
+#: The nights of which results are kept.
+NIGHTS_KEPT = 14
+DREAMT = "hcli:mem:dreamt"
+TURN = "hcli:mem:writing:turn"
+#: Seconds after which another dispatcher may ask Claude for the night.
+TURN_TTL_SECONDS = 900
+
+KEYS = (
+    Key(DREAMT, "hash", "night → JSON of what became of its changes: {changed, proposed, refused: {reason: count}}", "none (14 nights)"),
+    Key(TURN, "string", "the dispatcher that writes for the night now", "15 min"),
+)  # fmt: skip
+RIGHTS = {
+    "dispatcher": (
+        both(
+            "HGETALL HGET HSET HDEL HLEN",
+            keys.DREAMS,
+            DREAMT,
+            why="puts memories in order as the night's model says (`WRITER`)",
+        ),
+        both("HGETALL HDEL", keys.ASKED, why="asks Claude for the night when no message waits"),
+        writes("HSET EXPIRE", keys.WRITTEN, why="what Claude wrote"),
+        both("GET SET DEL", TURN, why="one dispatcher writes for the night at a time"),
+        reads("LLEN", keys.TASKS, why="whether a message waits"),
+        reads("HLEN", keys.BUSY, why="whether one is being answered"),
+    ),
+    "owner": (
+        both(
+            "HGETALL HGET HSET HDEL",
+            keys.DREAMS,
+            DREAMT,
+            keys.ASKED,
+            keys.WRITTEN,
+            why="`hmem forget`; `hmem memory changes`",
+        ),
+    ),
+}

@@ -1,0 +1,44 @@
+"""The days that a message names, counted from the day on which it was said. Pure functions."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from datetime import date, datetime
+from zoneinfo import ZoneInfo
+
+from dispatcher.memory.dates.coming_times import read_coming
+from shared.text.dates.calendar_words import WORDS
+from shared.text.dates.named_times import read_times
+
+#: Words of the longest date: "on the second Friday of next month" is none, "am 14. November 2026 um 7" is.
+MOST_WORDS = 6
+#: Characters of a message that are looked through.
+MOST_CHARACTERS = 4_000
+_SECONDS_OF_A_DAY = 86_400
+
+
+def days_named(text: str, said_at: float, zone: ZoneInfo) -> set[date]:
+    """Every day that some words of the text mean, to come or past."""
+    words = re.findall(r"\S+", text[:MOST_CHARACTERS])
+    coming = (read_coming(piece, said_at, zone) for piece in _pieces(words))
+    found = {datetime.fromtimestamp(one.starts, zone).date() for one in coming if one}
+    spans = (span for language in WORDS for span in read_times(text[:MOST_CHARACTERS], said_at, zone, language).spans)
+    return found | {
+        datetime.fromtimestamp(first, zone).date() for first, end in spans if end - first <= 1.1 * _SECONDS_OF_A_DAY
+    }
+
+
+def forms_of(day: date) -> set[str]:
+    """How the parts of a day are written, as `details_of` has them (dispatcher/memory/typed/duplicates.py)."""
+    return {
+        str(day.day), f"{day.day:02}", str(day.month), f"{day.month:02}", str(day.year), f"{day:%Y%m%d}", f"{day:%d%m%Y}", f"{day:%d%m}",
+        f"{day.day}{day.month}", f"{day.day}{day.month}{day.year}", f"month{day.month - 1}", f"day{day.weekday()}",
+    }  # fmt: skip
+
+
+def _pieces(words: list[str]) -> Iterator[str]:
+    for start in range(len(words)):
+        for count in range(1, MOST_WORDS + 1):
+            if start + count <= len(words):
+                yield " ".join(words[start : start + count]).strip(".,;:!?()\"'")

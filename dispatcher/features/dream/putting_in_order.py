@@ -1,0 +1,218 @@
+"""Carries out what a model wants to change of a chat's typed memories, each change once, after code has judged it (checks.py).
+
+A change makes one new memory, whose session is the night's name (`night-17`), and which replaces those that it names: none is deleted, and what is
+replaced stays known as what was believed before. Taking a change back deletes that one memory; what it had replaced is valid again.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from dispatcher.features.dream import checks
+from dispatcher.memory.store.whose import speaker_of
+from dispatcher.memory.typed.actions import Outcome, kind_named, sentence_only, sources_of
+from shared.text.dates.calendar_days import end_of_day
+from shared.text.format import one_line
+from shared.turns.note_changes import Change, read_changes
+from shared.turns.records import Task
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection
+
+    from dispatcher.memory.day.memory import DayMemory
+    from dispatcher.memory.store.memories import Memory
+    from dispatcher.memory.typed.actions import Effect
+
+#: Begins the session of what a night made.
+NIGHT = "night-"
+#: The outcome of a change that its owner does not want.
+DECLINED = "declined"
+
+
+@dataclass(frozen=True)
+class Dream:
+    """What the night left for one chat: `turns`: ids by the numbers of the request; `memories`: how many there were."""
+
+    run: int
+    chat_id: str
+    writer: str
+    turns: Sequence[str]
+    memories: int
+    propose: bool
+    answer: str = ""
+
+    @classmethod
+    def from_json(cls, record: Mapping[str, Any]) -> Dream:
+        """KeyError, TypeError or ValueError for what is none."""
+        turns, notes = [str(one) for one in record["turns"]], len(record["notes"])
+        answer = str(record.get("answer") or "")
+        propose = bool(record["propose"])
+        return cls(int(record["run"]), str(record["chat_id"]), str(record["writer"]), turns, notes, propose, answer)
+
+    @property
+    def task(self) -> Task:
+        """By which each change is carried out once."""
+        return Task(f"dream-{self.run}", self.chat_id, "")
+
+    @property
+    def changes(self) -> list[Change]:
+        """What the answer says; none if it cannot be read."""
+        try:
+            return read_changes(self.answer)[0]
+        except ValueError:
+            return []
+
+    @property
+    def unreadable(self) -> int:
+        """How much of the answer is no change."""
+        try:
+            return read_changes(self.answer)[1]
+        except ValueError:
+            return 1
+
+
+@dataclass
+class Carried:
+    """What became of the changes of a night: how many were carried out or proposed, and of the others how many for which reason."""
+
+    changed: int = 0
+    proposed: int = 0
+    refused: Counter[str] = field(default_factory=Counter)
+
+    def to_json(self) -> dict[str, Any]:
+        return {"changed": self.changed, "proposed": self.proposed, "refused": dict(self.refused)}
+
+    @classmethod
+    def from_json(cls, record: Mapping[str, Any]) -> Carried:
+        return cls(int(record["changed"]), int(record["proposed"]), Counter(record["refused"]))
+
+
+@dataclass(frozen=True)
+class PlannedRow:
+    """What a change makes: type and text, until when it holds (POSIX seconds), and further columns."""
+
+    kind: str
+    text: str
+    deadline: float | None
+    more: Mapping[str, Any]
+
+
+class Dreaming:
+    """StoreUnavailable if the store cannot be reached: then nothing is done, and it may be tried again."""
+
+    def __init__(self, day: DayMemory) -> None:
+        self.day = day
+
+    def carry_out(self, dream: Dream) -> Carried:
+        """Every change that may be; may be repeated."""
+        carried = Carried(refused=Counter({checks.UNREADABLE: dream.unreadable} if dream.unreadable else {}))
+        for number, change in enumerate(dream.changes, 1):
+            reason = self.carry_out_one(dream, number, change, carried.changed)
+            carried.changed += not reason
+            if reason:
+                carried.refused[reason] += 1
+        return carried
+
+    def carry_out_one(self, dream: Dream, number: int, change: Change, changed: int = 0) -> str:
+        """Why it was not carried out, "" if it was; `changed`: how many were before it."""
+        plan = partial(self._plan, dream, change, changed)
+        return self.day.acting.once(dream.task, number, "dream", plan, time.time()).say
+
+    def decline(self, dream: Dream, number: int) -> None:
+        self.day.acting.once(dream.task, number, "dream", lambda: sentence_only(DECLINED), time.time())
+
+    def undecided(self, dream: Dream) -> dict[int, Change]:
+        """Number → change, of those that can be carried out now and were not decided yet."""
+        done = {number for _, task, number, _, _ in self.day.actions.every(dream.chat_id) if task == dream.task.task_id}
+        left = {number: change for number, change in enumerate(dream.changes, 1) if number not in done}
+        may = {number: one for number, one in left.items() if not checks.why_refused(one, self.evidence(dream, one))}
+        return dict([*may.items()][: checks.most_changes(dream.memories)])
+
+    def take_back(self, task: Task, numbers: Sequence[int]) -> list[int]:
+        """Undo the changes that made these memories; the numbers of those that were taken back."""
+        return [number for number in numbers if self._take_back(task, number)]
+
+    def _take_back(self, task: Task, number: int) -> bool:
+        memories = self.day.memories
+
+        def effect(connection: Connection) -> Outcome:
+            found = memories.by_number(task.chat_id, number, connection=connection)
+            if found is None or not (found.session or "").startswith(NIGHT):
+                return Outcome("no change of a night")
+            memories.delete(task.chat_id, found.memory_id, connection=connection)
+            return Outcome()
+
+        return not self.day.acting.once(task, number, "undo", lambda: effect, time.time()).say
+
+    def _plan(self, dream: Dream, change: Change, changed: int) -> Effect:
+        evidence = self.evidence(dream, change)
+        if changed >= checks.most_changes(dream.memories):
+            return sentence_only(checks.TOO_MANY)
+        if reason := checks.why_refused(change, evidence):
+            return sentence_only(reason)
+        remembering = self.day.remembering
+        row = self.planned_row(dream, change, evidence)
+        said_at = max(turn.timestamp for turn in evidence.turns)
+        planned = remembering.plan(
+            dream.chat_id,
+            kind_named(row.kind),
+            row.text,
+            now=said_at,
+            replaced=evidence.memories,
+            deadline=row.deadline,
+            **row.more,
+        )
+        if planned.same is not None:  # another note says it already; a change that can be taken back makes its own
+            return sentence_only(checks.KNOWN)
+        planned = replace(planned, near=None)
+
+        def effect(connection: Connection) -> Outcome:
+            remembering.carry_out(planned, connection)
+            return Outcome()
+
+        return effect
+
+    def evidence(self, dream: Dream, change: Change) -> checks.ChangeEvidence:
+        """What a change names. Of numbers that are not there, and of turns that are forgotten, nothing."""
+        named = [dream.turns[one - 1] for one in change.messages if 1 <= one <= len(dream.turns)]
+        read = self.day.turn_texts.read(dream.chat_id, named)
+        turns = [turn for one in named if (turn := read.get(one)) and not self.day.forgotten.covers(turn)]
+        valid = {one.number: one for one in self.day.remembering.of_chat(dream.chat_id).memories}
+        memories = tuple(valid[number] for number in dict.fromkeys(change.notes) if number in valid)
+        complete = len(memories) == len(set(change.notes))
+        return checks.ChangeEvidence(turns, memories if complete else (), self.day.zone_of(dream.chat_id))
+
+    def planned_row(self, dream: Dream, change: Change, evidence: checks.ChangeEvidence) -> PlannedRow:
+        """The new memory: whose it is follows from what it replaces, else from who said it."""
+        old, said = evidence.memories, next(turn for turn in evidence.turns if turn.role == "user")
+        until = checks.day_of(change.until)
+        sources = [*(one for memory in old for one in sources_of(memory)), *(turn.turn_id for turn in evidence.turns)]
+        if old:
+            whose: dict[str, Any] = {"user_id": old[0].user_id, "name": old[0].name}
+        else:
+            whose = speaker_of(
+                Task(said.task_id, said.chat_id, "", user_id=said.user_id, name=said.name, origin=said.origin)
+            )
+        deadlines = [one.deadline for one in old if one.deadline is not None]
+        more = {
+            "category": "until" if until else next((one.category for one in old), None),
+            "importance": max((one.importance for one in old), default=3),
+            "priority": max((one.priority for one in old), default=0),
+            "session": f"{NIGHT}{dream.run}",
+            "source_turn": " ".join(dict.fromkeys(sources)),
+            **whose,
+        }
+        text = old[0].text if change.do == "end" else one_line(change.text)
+        deadline = end_of_day(until, evidence.zone) if until else max(deadlines, default=None)
+        return PlannedRow(str(old[0].type) if old else "fact", text, deadline, more)
+
+
+def night_of(memory: Memory) -> int | None:
+    """The night that made a memory; None for any other."""
+    name = (memory.session or "").removeprefix(NIGHT)
+    return int(name) if name != memory.session and name.isdigit() else None

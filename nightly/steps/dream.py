@@ -1,0 +1,177 @@
+"""Dream: the typed memories of the chats with news are put in order by WRITER, if it writes `facts`.
+
+A chat's valid memories, with their numbers, and what was said in it since the last night become one request. What the model answers (with Ollama;
+Claude is asked by the dispatcher) goes to the day's host, where code judges each change and carries it out (dispatcher/features/dream): that host
+has the memories. A chat is asked about once a night, with the newest turns that fit. A night that erases asks nothing, since a forgetting waits
+for it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import orjson
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from nightly.archive.catalog import open_catalog
+from nightly.archive.incoming.events import last_events
+from nightly.archive.incoming.reading import RECORDS
+from nightly.archive.segments import stored_records, turn_of
+from nightly.night.folder import Night
+from nightly.writing.model_texts import ModelTexts
+from shared.config.night_settings import Writer
+from shared.system.faults import crash_point
+from shared.text.format import date_text, one_line, shorten
+from shared.text.marks import harmless
+from shared.turns.events import Event, EventKind
+from shared.turns.note_changes import Changes, refused_shape
+from shared.turns.records import RecordRefused, Tombstone, Turn
+from shared.turns.speakers import label
+from shared.wire import keys
+
+#: What one request has at most: notes, turns, characters of all turns and of one; and the requests of a night.
+MOST_NOTES, MOST_TURNS, TURNS_CHARACTERS, TURN_CHARACTERS, MOST_CHATS = 200, 60, 16_000, 1_200, 200
+#: As repeatable as a model can be; room for the request and its answer.
+OPTIONS: dict[str, Any] = {"temperature": 0, "seed": 1, "num_ctx": 16_384, "num_predict": 1_500}
+_TEMPLATES = Environment(
+    loader=PackageLoader("nightly.writing"), undefined=StrictUndefined, autoescape=False, keep_trailing_newline=True
+)
+
+
+def run(night: Night, _: Path) -> dict[str, Any]:
+    writer = night.settings.writer_of("facts")
+    if writer is None or night.result("archive").get("erased", {}).get("segments"):
+        return {"dreams": 0}
+    said = _said(night)
+    notes = _notes(night, said)
+    newest_first = sorted(said, key=lambda chat: -said[chat][-1].timestamp)
+    chosen, postponed = newest_first[:MOST_CHATS], len(newest_first[MOST_CHATS:])
+    if writer.kind == "claude":
+        records = ((chat, {"prompt": _prompt(said[chat], notes[chat], night.settings.timezone)}) for chat in chosen)
+        asked: dict[str, Any] = {}
+        sent = _send(night, writer, said, notes, records)
+    else:
+        schema = Changes.model_json_schema()
+        texts = ModelTexts(night, "dream", writer, OPTIONS, refuse=refused_shape, schema=schema, once=True)
+        try:
+            sent = _send(night, writer, said, notes, _written(night, texts, chosen, said, notes))
+            texts.archive()
+            asked = texts.result()
+        finally:
+            texts.close()
+    return {"dreams": sent, "postponed": postponed, **asked}
+
+
+def _written(
+    night: Night, texts: ModelTexts, chats: list[str], said: dict[str, list[Turn]], notes: dict[str, list[Event]]
+) -> Iterator[tuple[str, dict[str, str]]]:
+    """Chat → the model's answer, of those for which it gave one."""
+    for chat in night.report.track(chats, len(chats), "dream"):
+        turns = [turn.turn_id for turn in said[chat]]
+        answer = texts.write(chat, chat, turns, _prompt(said[chat], notes[chat], night.settings.timezone), turns)
+        if answer:
+            yield chat, {"answer": answer}
+
+
+def _send(
+    night: Night,
+    writer: Writer,
+    said: dict[str, list[Turn]],
+    notes: dict[str, list[Event]],
+    records: Iterator[tuple[str, dict[str, str]]],
+) -> int:
+    """Leave one record a chat for the day's host; how many. A night that is repeated leaves the same ones, and each is carried out once."""
+    count = 0
+    for chat, more in records:
+        record = {
+            "run": night.run,
+            "chat_id": chat,
+            "model": writer.model,
+            "writer": str(writer),
+            "at": time.time(),
+            "propose": night.settings.dream == "propose",
+            "turns": [turn.turn_id for turn in said[chat]],
+            "notes": [one.number for one in notes[chat]],
+            **more,
+        }
+        night.redis.hset(keys.DREAMS, f"{night.run}:{chat}", orjson.dumps(record))
+        crash_point("dream:sent")
+        count += 1
+    if count:
+        night.redis.expire(keys.DREAMS, keys.DREAMS_TTL_SECONDS)
+    return count
+
+
+def _said(night: Night) -> dict[str, list[Turn]]:
+    """Chat → its newest turns of those that were exported tonight, in the order of time; only chats in which a person has said something."""
+    with open_catalog(night) as catalog:
+        tombstones = list(catalog.tombstones.values())
+    found = defaultdict[str, list[Turn]](list)
+    for record in stored_records(night.output("export") / RECORDS):
+        with suppress(RecordRefused):
+            turn = turn_of(record)
+            if not any(one.covers(turn) for one in tombstones):
+                found[turn.chat_id].append(turn)
+                if len(found[turn.chat_id]) > 4 * MOST_TURNS:  # of a large import the newest alone are read
+                    found[turn.chat_id] = _newest(found[turn.chat_id])
+    fitting = {chat: _fitting(turns) for chat, turns in found.items()}
+    return {chat: turns for chat, turns in fitting.items() if any(turn.role == "user" for turn in turns)}
+
+
+def _newest(turns: list[Turn]) -> list[Turn]:
+    return sorted(turns, key=lambda turn: (turn.timestamp, turn.task_id, turn.role != "user"))[-MOST_TURNS:]
+
+
+def _fitting(turns: list[Turn]) -> list[Turn]:
+    room, kept = TURNS_CHARACTERS, list[Turn]()
+    for turn in reversed(_newest(turns)):
+        room -= min(TURN_CHARACTERS, len(turn.content))
+        if room < 0:
+            break
+        kept.append(turn)
+    return kept[::-1]
+
+
+def _notes(night: Night, said: dict[str, list[Turn]]) -> dict[str, list[Event]]:
+    """Chat → its valid typed memories, by number."""
+    with open_catalog(night) as catalog:
+        tombstones = list(catalog.tombstones.values())
+    found = defaultdict[str, list[Event]](list)
+    for event in last_events(night.archive_dir):
+        if event.kind is EventKind.MEMORY and event.chat_id in said and _is_valid(event, tombstones):
+            found[event.chat_id].append(event)
+    return defaultdict(
+        list, {chat: sorted(some, key=lambda one: one.number)[-MOST_NOTES:] for chat, some in found.items()}
+    )
+
+
+def _is_valid(event: Event, tombstones: list[Tombstone]) -> bool:
+    state = event.state or {}
+    kept = state.get("type") in ("fact", "goal", "preference") and not state.get("superseded_at")
+    return kept and not any(event.is_covered_by(one) for one in tombstones)
+
+
+def _prompt(turns: list[Turn], notes: list[Event], zone: ZoneInfo) -> str:
+    record = "\n".join(["Notes:", *(map(_note_line, notes) if notes else ["(none)"]), "", "Messages:"])
+    lines = [f"[{number}] {_turn_line(turn, zone)}" for number, turn in enumerate(turns, 1)]
+    record = harmless("\n".join([record, *lines]))
+    fence = hashlib.sha256(record.encode("utf-8", "replace")).hexdigest()[:16]
+    return _TEMPLATES.get_template("dream.txt.j2").render(fence=fence, record=record)
+
+
+def _note_line(event: Event) -> str:
+    state = event.state or {}
+    whose = f" ({state['name']})" if state.get("name") else ""
+    return f"{event.number}. {state['type']}{whose}: {shorten(one_line(str(state['text'])), TURN_CHARACTERS)}"
+
+
+def _turn_line(turn: Turn, zone: ZoneInfo) -> str:
+    who, said = label(turn.role, turn.speaker), shorten(one_line(turn.remembered), TURN_CHARACTERS)
+    return f"{date_text(turn.timestamp, zone)} {who}: {said}"

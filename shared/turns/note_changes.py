@@ -1,0 +1,58 @@
+"""What a model answers when it is asked to put a chat's notes in order: the changes, as JSON. The night asks for it, the day judges it."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic_core import from_json
+
+#: The most changes that are read of one answer, and characters of a new text.
+MOST_CHANGES, TEXT_CHARACTERS = 50, 1_000
+
+
+class Change(BaseModel):
+    """One change: `notes` are numbers of memories, `messages` those of the request, from 1; `until`: a day as YYYY-MM-DD."""
+
+    model_config = ConfigDict(extra="ignore")
+    do: Literal["add", "replace", "end", "merge"]
+    notes: list[int] = []
+    text: Annotated[str, Field(max_length=TEXT_CHARACTERS)] = ""
+    messages: list[int] = []
+    until: str = ""
+
+
+class Changes(BaseModel):
+    """A whole answer."""
+
+    model_config = ConfigDict(extra="ignore")
+    changes: list[Change] = []
+
+
+class _Listed(BaseModel):
+    """The same, before each change is read."""
+
+    changes: list[Any]
+
+
+def read_changes(answer: str) -> tuple[list[Change], int]:
+    """The changes that can be read, and how many cannot. ValueError if the answer has no JSON object with a list of changes."""
+    start, end = answer.find("{"), answer.rfind("}")
+    record = from_json(answer[start : end + 1] if 0 <= start < end else answer, allow_partial=False)
+    listed = _Listed.model_validate(record).changes
+    found, strange = list[Change](), max(0, len(listed) - MOST_CHANGES)
+    for one in listed[:MOST_CHANGES]:
+        try:
+            found.append(Change.model_validate(one))
+        except ValidationError:
+            strange += 1
+    return found, strange
+
+
+def refused_shape(answer: str, _: str = "") -> str | None:
+    """What is wrong with the shape of an answer, or None."""
+    try:
+        read_changes(answer)
+    except ValueError:
+        return "the answer is not the JSON that was asked for"
+    return None
