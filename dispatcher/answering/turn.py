@@ -81,6 +81,7 @@ class TurnInProgress:
     answer: Answer = field(init=False)
     answered_at: float = field(init=False)
     session: str = ""  # to continue, "" for none
+    listed: bool = False  # whether Claude has read the list of memories, with their numbers, by a tool
     tags: Parsed = field(init=False)  # of the answer
 
     # What the chat gets beside the answer, and what is stored with it.

@@ -86,7 +86,7 @@ FEATURES: dict[str, Callable[[], bool]] = {
     "tags": lambda: {"REMEMBER", "GOAL", "DONE", "FORGET", "PREFERENCE"} <= set(TagKind),
     "free words in DEADLINE": lambda: NOW < deadline_of("next friday", NOW, ZoneInfo("UTC")).at < NOW + 9 * DAY,
     "free words in DONE and FORGET": lambda: has("dispatcher.memory.typed.memories", "Remembering.match"),
-    "the night": lambda: [name for name in step_names() if name != "note"]
+    "the night": lambda: [name for name in step_names() if name not in ("note", "dream")]
     == ["export", "archive", "chunk", "embed", "build", "summarise", "publish", "flush", "restart"],
     "nightly.sh, rsync, restart": lambda: files("scripts/nightly.sh")
     and has("shared.delivery.transfer")

@@ -41,7 +41,8 @@ class TagActions:
             return
         acting = [tag for tag in parsed.tags if tag.kind is not tags.TagKind.PICTURE]
         refusal = self._rights.refusal(FORGETTING_OTHERS, task.in_group, task.user_id)
-        given = tags.AnswerTags(task, turn.session, acting, turn.answered_at, refusal, turn.context.numbers)
+        shown = None if turn.listed else turn.context.numbers
+        given = tags.AnswerTags(task, turn.session, acting, turn.answered_at, refusal, shown)
         notes = list[str]()
         try:
             if any(tag.kind is tags.TagKind.FORGET for tag in acting):

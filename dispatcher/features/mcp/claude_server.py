@@ -88,10 +88,12 @@ class MemoryTools:
             return
         with closing(server):
             yield ForClaude((server.config,), allowed_tools(self._settings))
+            turn.listed = server.listed.exists()
 
 
 class MemoryServer:
-    """Listens from now until `close`; `config` is the file for the CLI. Socket and file are in a private directory.
+    """Listens from now until `close`; `config` is the file for the CLI, `listed` is there once Claude has read the facts. All are in a private
+    directory.
 
     InvalidInput for a path that the CLI would change by replacing a mark.
     """
@@ -100,6 +102,7 @@ class MemoryServer:
         self._settings, self._chat_id = settings, chat_id_of(chat_id)
         name = uuid4().hex
         self._path, self.config = directory / f"{name}.sock", directory / f"mcp-{name}.json"
+        self.listed = directory / f"{name}.listed"
         content = config_of(SERVER, self._path, "Claude gets no memory tools")
         self._listener = listen(self._path)
         write_atomic(self.config, content)
@@ -130,7 +133,7 @@ class MemoryServer:
         passed = {name: value for name, value in cli_environment(self._settings).items() if name in PASSED}
         with by_pipe(written(self._settings, BY_PIPE)) as reading:
             return subprocess.Popen(
-                [hmem, "mcp", f"--chat={self._chat_id}"],
+                [hmem, "mcp", f"--chat={self._chat_id}", f"--mark={self.listed}"],
                 stdin=connection.fileno(),
                 stdout=connection.fileno(),
                 env=passed | environment(self._settings) | {VARIABLE: f"{DESCRIPTOR}{reading}"},
@@ -141,7 +144,7 @@ class MemoryServer:
     def close(self) -> None:
         """End the call. Does not wait for the servers to end."""
         self._listener.shutdown(socket.SHUT_RDWR)
-        for path in (self._path, self.config):
+        for path in (self._path, self.config, self.listed):
             path.unlink(missing_ok=True)
 
 

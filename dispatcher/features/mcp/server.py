@@ -12,6 +12,7 @@ import signal
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta
+from pathlib import Path
 from typing import Annotated, Any, Literal
 from zoneinfo import ZoneInfo
 
@@ -124,9 +125,9 @@ TOOLS = {
 }
 
 
-def serve(settings: Settings, chat_id: str) -> None:
-    """Serve until standard input is closed, or SIGTERM or SIGINT."""
-    memory = ChatMemory(settings, chat_id)
+def serve(settings: Settings, chat_id: str, mark: Path | None = None) -> None:
+    """Serve until standard input is closed, or SIGTERM or SIGINT. `mark`: a file to create when the facts have been read."""
+    memory = ChatMemory(settings, chat_id, mark)
     try:
         asyncio.run(_serve(settings, memory))
     finally:

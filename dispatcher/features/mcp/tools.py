@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dispatcher.memory.cache_dropping import drop
@@ -56,8 +57,8 @@ class ToolAnswer:
 class ChatMemory:
     """Thread-safe: one call at a time. HmemError, or an error of a library, if a call cannot be answered at all."""
 
-    def __init__(self, settings: Settings, chat_id: str) -> None:
-        self._settings, self._chat = settings, chat_id_of(chat_id)
+    def __init__(self, settings: Settings, chat_id: str, mark: Path | None = None) -> None:
+        self._settings, self._chat, self._read_mark = settings, chat_id_of(chat_id), mark
         self._memory = OpenedMemory(settings)
         self._day = self._memory.day
         self._client: Redis | None = None
@@ -121,6 +122,8 @@ class ChatMemory:
         with self._up_to_date():
             self._require_store()
             listed = self._day.requests.listing(self._chat, time.time())
+            if self._read_mark:
+                self._read_mark.touch()
         return answer("Facts, goals and preferences, with their numbers", ToolAnswer(listed.splitlines()), "")
 
     def add(self, text: str, kind: str, deadline: str | None) -> str:

@@ -21,7 +21,7 @@ def later_tags(answer: AnswerTags) -> bytes:
         "tags": [
             {"number": t.number, "kind": t.kind.value, "text": t.text, "options": dict(t.options)} for t in answer.tags
         ],
-        "shown": sorted(answer.shown),
+        "shown": None if answer.shown is None else sorted(answer.shown),
         "refusal": answer.refusal,
     }
     return dumps(record)
@@ -41,6 +41,7 @@ def parse_later(record: dict[str, Any]) -> AnswerTags:
         Tag(int(t["number"]), TagKind(t["kind"]), str(t["text"]), {str(k): str(v) for k, v in t["options"].items()})
         for t in record["tags"]
     ]
-    shown = frozenset(map(int, record.get("shown", ())))
+    listed = record.get("shown", ())
+    shown = None if listed is None else frozenset(map(int, listed))
     session, said_at = str(record["session"]), timestamp_of(record["said_at"])
     return AnswerTags(task, session, tags, said_at, str(record.get("refusal", "")), shown)

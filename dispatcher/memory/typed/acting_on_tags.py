@@ -111,7 +111,7 @@ class TagActing(Acting):
 
     def _named(self, answer: AnswerTags, number: int, kinds: Collection[str]) -> Memory | None:
         """The valid memory of this number and these types, if it was shown."""
-        if number not in answer.shown:
+        if answer.shown is not None and number not in answer.shown:
             return None
         valid = self._remembering.of_chat(answer.task.chat_id).memories
         return next((one for one in valid if one.number == number and one.type in kinds), None)

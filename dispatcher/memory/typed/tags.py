@@ -103,14 +103,14 @@ def _number_of(text: str) -> int | None:
 @dataclass(frozen=True)
 class AnswerTags:
     """The tags of an answer that was given at `said_at` (POSIX seconds). `refusal`: why what others have told is not touched, "" if it may be;
-    `shown`: the numbers of the memories that the model had before it: no tag names another."""
+    `shown`: the numbers of the memories that the model had before it, None for all of the chat: no tag names another."""
 
     task: Task
     session: str
     tags: Sequence[Tag]
     said_at: float
     refusal: str = ""
-    shown: frozenset[int] = frozenset()
+    shown: frozenset[int] | None = frozenset()
 
 
 @dataclass(frozen=True)

@@ -76,7 +76,7 @@ def listed(talk: Talk) -> str:
 
 def changes(talk: Talk, *more: str) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = json.loads(
-        talk.world.command("hmem", "memory", "changes", CHAT, "--json", *more).stdout
+        talk.world.command("hmem", "memory", "changes", *([CHAT] if more else []), "--json", *more).stdout
     )
     return found
 

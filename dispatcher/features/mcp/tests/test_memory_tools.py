@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from dispatcher.features.mcp.claude_server import READING, MemoryServer, allowed_tools
-from tests.servers.messages_api import MessagesApi, ToolCall, tool_results
+from tests.servers.messages_api import MessagesApi, ToolCall, tag_code, tool_results
 from tests.support.machine import wait_for
 from tests.support.world import BINARIES, World
 
@@ -164,3 +164,27 @@ def test_through_the_dispatcher(talked: World) -> None:
     assert (talked.root / "own-started").exists()
     prompts = talked.root / "state" / "prompts"
     assert not [path for path in prompts.rglob("*") if not path.is_dir() and path.suffix in (".json", ".md", ".sock")]
+
+
+def test_a_number_that_a_tool_has_listed_may_stand_in_a_tag(talked: World) -> None:
+    """As one in the prompt; without the list it was not shown, and is refused."""
+    talked.command("hmem", "memory", "add", "9912", "The bike is red")
+
+    asked = list[dict[str, Any]]()
+
+    def says(request: dict[str, Any]) -> str | ToolCall:
+        asked.append(request)
+        lists = len(asked) == 2
+        return ToolCall("mcp__memory__memory_facts", {}) if lists else f"Gone.\n[FORGET {tag_code(request)}: 1]"
+
+    with MessagesApi(says) as api:
+        talked.environment |= {
+            "CLAUDE_BIN": str(CLAUDE), "ANTHROPIC_BASE_URL": api.url, "ANTHROPIC_API_KEY": "test", "MEMORY_MCP": "read",
+            "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+        }  # fmt: skip
+        dispatcher = talked.start_dispatcher()
+        talked.command("hmem", "talk", "9912", "--say", "Good morning!")
+        assert "The bike is red" in talked.command("hmem", "memory", "list", "9912").stdout
+        talked.command("hmem", "talk", "9912", "--say", "Good morning again!")
+        assert "The bike is red" not in talked.command("hmem", "memory", "list", "9912").stdout
+        assert dispatcher.stop() == 0
