@@ -168,7 +168,10 @@ def test_through_the_dispatcher(talked: World) -> None:
 
 def test_a_number_that_a_tool_has_listed_may_stand_in_a_tag(talked: World) -> None:
     """As one in the prompt; without the list it was not shown, and is refused."""
-    talked.command("hmem", "memory", "add", "9912", "The bike is red")
+    facts = talked.root / "facts.jsonl"
+    texts = ["The bike is red", *(f"The shelf number {number} holds the book {number + 7}" for number in range(60))]
+    facts.write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
+    talked.command("hmem", "memory", "import", "9912", str(facts))
 
     asked = list[dict[str, Any]]()
 
