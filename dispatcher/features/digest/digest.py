@@ -56,11 +56,18 @@ CLOSING = later("Reply to correct a fact. /memory shows all of them, /digest off
 
 
 def digest_text(
-    day: DayMemory, release: OpenRelease | None, chat_id: str, today: date, now: float, last: date | None = None
+    day: DayMemory,
+    release: OpenRelease | None,
+    chat_id: str,
+    today: date,
+    now: float,
+    last: date | None = None,
+    chosen: str | None = None,
 ) -> str | None:
     """The digest of a morning; None if there is nothing to say. StoreUnavailable or StorageError if it cannot be made now.
 
     `last` is the day of the digest before: what is newly remembered, or has become overdue, since that one is in this one.
+    `chosen`: the chat's language (an ISO code); None for that of its talk.
     """
     settings, zone = day.settings, day.settings.timezone
     yesterday = today - timedelta(1)
@@ -70,7 +77,9 @@ def digest_text(
     report_at = clock.fromisoformat(settings.of(DigestSettings).report_at)
     since = instant(max(since_day, today - timedelta(MOST_DAYS)), report_at, zone)
     goals, new = _due(memories, since, end_of_day(today + timedelta(1), zone)), _new(memories, since)
-    language = language_of_reminder("", [one.content for one in turns if one.role == "user"][-TURNS_LOOKED_AT:])
+    language = chosen or language_of_reminder(
+        "", [one.content for one in turns if one.role == "user"][-TURNS_LOOKED_AT:]
+    )
     with speaking(language):
         parts = [
             _part(tr("Yesterday, {date}:").format(date=long_date_with_weekday(yesterday)), _yesterday(turns, settings)),

@@ -9,6 +9,7 @@ from typing import Any
 from redis import Redis
 
 from dispatcher.features.digest import keys as own
+from dispatcher.queue.chat.zones import chosen_language
 from dispatcher.queue.scripts import script_text
 from shared.turns.records import dumps
 from shared.turns.signed.results import keyboard, keyboard_json, row_of
@@ -62,6 +63,10 @@ class Outgoing:
 
     def done(self, what: str) -> None:
         self._redis.hdel(own.MORNING, f"{what}-until")
+
+    def language(self, chat: str) -> str | None:
+        """The language that the chat has chosen."""
+        return chosen_language(self._redis, chat)
 
     def wanted_digests(self) -> dict[str, str]:
         """Chat id → day of its last digest."""

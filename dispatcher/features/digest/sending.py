@@ -51,7 +51,7 @@ def _send(
     try:
         forgotten = day.forgotten.of(chat)
         with read_release() as release:
-            text = digest_text(day, release, chat, today, now, _day(last))
+            text = digest_text(day, release, chat, today, now, _day(last), outgoing.language(chat))
         if day.forgotten.of(chat) != forgotten:  # while a model wrote: the next look makes another one
             return 0
     except (HmemError, OSError) as error:

@@ -162,6 +162,10 @@ def test_each_chat_that_wants_one_gets_it_once_a_day(day: DayMemory, redis: Redi
     (message,) = outbox(redis)
     assert (message["chat_id"], message["id"], message["digest"]) == (CHAT, f"digest-2026-11-21-{CHAT}", True)
     assert set(redis.hgetall("hcli:mem:digests").values()) == {b"2026-11-21"}
+    redis.hset(f"hcli:mem:chat:{CHAT}", "language", "de")
+    redis.hset("hcli:mem:digests", CHAT, "2026-11-20")
+    assert send(day, redis, EIGHT + HOUR) == 1
+    assert "Gestern, Freitag 20. November 2026:" in outbox(redis)[-1]["text"], "the language that the chat has chosen"
     assert redis.hget("hcli:mem:morning", "digests-until") is None
     assert send(day, redis, EIGHT + DAY) == 0, "nothing was said on that day"
 
