@@ -23,7 +23,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from nightly.archive.catalog import open_catalog
 from nightly.archive.incoming.events import last_events
 from nightly.archive.incoming.reading import RECORDS
-from nightly.archive.segments import stored_records, turn_of
+from nightly.archive.segments import segment_name, stored_records, turn_of
 from nightly.night.folder import Night
 from nightly.writing.model_texts import ModelTexts
 from shared.config.night_settings import Writer
@@ -110,17 +110,17 @@ def _send(
 
 
 def _said(night: Night) -> dict[str, list[Turn]]:
-    """Chat → its newest turns of those that were exported tonight, in the order of time; only chats in which a person has said something."""
+    """Chat → its newest turns of those that were archived tonight, in the order of time; only chats in which a person has said something."""
+    found, here = defaultdict[str, list[Turn]](list), segment_name(night.run)
     with open_catalog(night) as catalog:
         tombstones = list(catalog.tombstones.values())
-    found = defaultdict[str, list[Turn]](list)
-    for record in stored_records(night.output("export") / RECORDS):
-        with suppress(RecordRefused):
-            turn = turn_of(record)
-            if not any(one.covers(turn) for one in tombstones):
-                found[turn.chat_id].append(turn)
-                if len(found[turn.chat_id]) > 4 * MOST_TURNS:  # of a large import the newest alone are read
-                    found[turn.chat_id] = _newest(found[turn.chat_id])
+        for record in stored_records(night.output("export") / RECORDS):
+            with suppress(RecordRefused):
+                turn = turn_of(record)
+                if catalog.segment_of(record.sha256) == here and not any(one.covers(turn) for one in tombstones):
+                    found[turn.chat_id].append(turn)
+                    if len(found[turn.chat_id]) > 4 * MOST_TURNS:  # of a large import the newest alone are read
+                        found[turn.chat_id] = _newest(found[turn.chat_id])
     fitting = {chat: _fitting(turns) for chat, turns in found.items()}
     return {chat: turns for chat, turns in fitting.items() if any(turn.role == "user" for turn in turns)}
 

@@ -20,12 +20,12 @@ KEYS = (
 RIGHTS = {
     "dispatcher": (
         both(
-            "HGETALL HGET HSET HDEL HLEN",
+            "HGETALL HKEYS HGET HSET HDEL HEXISTS",
             keys.DREAMS,
             DREAMT,
             why="puts memories in order as the night's model says (`WRITER`)",
         ),
-        both("HGETALL HDEL", keys.ASKED, why="asks Claude for the night when no message waits"),
+        both("HGETALL HDEL HEXISTS", keys.ASKED, why="asks Claude for the night when no message waits"),
         writes("HSET EXPIRE", keys.WRITTEN, why="what Claude wrote"),
         both("GET SET DEL", TURN, why="one dispatcher writes for the night at a time"),
         reads("LLEN", keys.TASKS, why="whether a message waits"),

@@ -29,7 +29,7 @@ from shared.wire import keys
 log = structlog.get_logger()
 
 #: Seconds from one look to the next, and after one that failed.
-LOOK_SECONDS, PAUSE_SECONDS = 2.0, 60.0
+LOOK_SECONDS, PAUSE_SECONDS = 3.0, 60.0
 
 
 class DreamPart:
@@ -40,6 +40,7 @@ class DreamPart:
         self._dreaming = Dreaming(core.day)
         self._answered = core.redis.register_script(script_text("features/dream/answered"))
         self._failed: dict[bytes, float] = {}  # name of what failed → when
+        self._offered: set[bytes] = set()  # names of dreams about which the owner decides
 
     @hook
     def memory_chat_commands(self) -> Mapping[str, Handler]:
@@ -84,15 +85,17 @@ class DreamPart:
         for name, raw in (await self._redis.hgetall(keys.ASKED)).items():
             if self._may(name):
                 return partial(self._write, name, orjson.loads(raw))
-        dreams = await self._redis.hgetall(keys.DREAMS)
-        for name, raw in sorted(dreams.items()):
+        for name in sorted({*await self._redis.hkeys(keys.DREAMS)} - self._offered):
+            raw = await self._redis.hget(keys.DREAMS, name) or b"null"
             record = orjson.loads(raw)
-            if parse_dream(raw) is None:
-                log.error("what a night left is no dream and is dropped", name=name)
+            if parse_dream(raw) is None or time.time() - float(record["at"]) > keys.DREAMS_TTL_SECONDS:
+                log.warning("what a night left cannot be used and is dropped", name=name)
                 await self._redis.hdel(keys.DREAMS, name)
+            elif record.get("offered"):
+                self._offered.add(name)  # it waits for its owner, perhaps for days
             elif record.get("answer") is None and self._may(name):
                 return partial(self._dream, name, record)
-            elif record.get("answer") is not None and not record.get("offered"):
+            elif record.get("answer") is not None:
                 return partial(self._carry_out, name, raw)
         return None
 

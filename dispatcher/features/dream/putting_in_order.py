@@ -199,16 +199,17 @@ class Dreaming:
                 Task(said.task_id, said.chat_id, "", user_id=said.user_id, name=said.name, origin=said.origin)
             )
         deadlines = [one.deadline for one in old if one.deadline is not None]
+        deadline = end_of_day(until, evidence.zone) if until else max(deadlines, default=None)
         more = {
             "category": "until" if until else next((one.category for one in old), None),
             "importance": max((one.importance for one in old), default=3),
             "priority": max((one.priority for one in old), default=0),
             "session": f"{NIGHT}{dream.run}",
+            "reminded_at": next((one.reminded_at for one in old if one.deadline == deadline), None),
             "source_turn": " ".join(dict.fromkeys(sources)),
             **whose,
         }
         text = old[0].text if change.do == "end" else one_line(change.text)
-        deadline = end_of_day(until, evidence.zone) if until else max(deadlines, default=None)
         return PlannedRow(str(old[0].type) if old else "fact", text, deadline, more)
 
 

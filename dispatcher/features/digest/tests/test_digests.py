@@ -165,7 +165,7 @@ def test_each_chat_that_wants_one_gets_it_once_a_day(day: DayMemory, redis: Redi
     redis.hset(f"hcli:mem:chat:{CHAT}", "language", "de")
     redis.hset("hcli:mem:digests", CHAT, "2026-11-20")
     assert send(day, redis, EIGHT + HOUR) == 1
-    assert "Gestern, Freitag 20. November 2026:" in outbox(redis)[-1]["text"], "the language that the chat has chosen"
+    assert "Gestern, Freitag, 20. November 2026:" in outbox(redis)[-1]["text"], "the language that the chat has chosen"
     assert redis.hget("hcli:mem:morning", "digests-until") is None
     assert send(day, redis, EIGHT + DAY) == 0, "nothing was said on that day"
 

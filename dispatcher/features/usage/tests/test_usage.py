@@ -11,6 +11,7 @@ import pytest
 from redis import Redis
 
 from dispatcher.features.usage import keys as usage_keys
+from dispatcher.features.usage.counts import add_usage, read_usage
 from dispatcher.features.usage.limits import DailyLimits
 from shared.errors import SettingsError
 from shared.wire import keys
@@ -91,3 +92,12 @@ def test_a_limit_that_cannot_be_read_is_refused(wrong: str, light: World) -> Non
         DailyLimits.parse(wrong)
     with pytest.raises(SettingsError, match="DAILY_LIMIT"):
         light.settings(daily_limit=wrong)
+
+
+def test_what_is_written_for_the_night_counts_as_the_chats(redis: Redis) -> None:
+    zone = ZoneInfo("UTC")
+    add_usage(redis, zone, "41", {"cost_usd": 0.25, "input_tokens": 3, "model": "haiku"})
+    add_usage(redis, zone, "", {"cost_usd": 0.5})
+    found = read_usage(redis, datetime.now(zone).date(), 1)
+    assert (found["41"].cost_usd, found["41"].input_tokens, found["41"].messages) == (0.25, 3, 0)
+    assert found[usage_keys.EVERY_CHAT].cost_usd == 0.75
