@@ -120,8 +120,8 @@ def change_text(one: ShownChange, day: Callable[[float], str]) -> str:
     title = tr("Night {night} proposes ({number}):") if one.proposed else tr("Night {night}, note {number}:")
     lines = [title.format(night=one.night, number=one.number)]
     lines += [tr("− {number}. {text}").format(number=number, text=_short(text)) for number, text in one.before]
-    until = f" ({tr('until {day}').format(day=day(one.deadline))})" if one.deadline is not None else ""
-    lines.append(f"+ {_short(one.after)}{until}")
+    until = tr("until {day}").format(day=day(one.deadline)) if one.deadline is not None else ""
+    lines.append(f"+ {_short(one.after)}" + (f" ({until})" if until else ""))
     lines += [
         tr("because on {day} {name} said: {text}").format(
             day=day(turn.timestamp), name=turn.speaker, text=_short(turn.content)

@@ -27,6 +27,7 @@ ACTIONS: dict[str, tuple[str, ...]] = {
     "archive": ("archive",),
     "chunk": ("chunk",),
     "note": (),
+    "dream": (),
     "embed": (),
     "build": (),
     "summarise": (),

@@ -118,7 +118,7 @@ def test_a_goal_with_another_deadline_keeps_what_it_had_replaced_replaced(host: 
         ("goal is to weigh 65 kg", NOW + 9 * DAY),
     ]
     for at, (text, deadline) in enumerate(goals):
-        old = host.memories.list(SAID)[0] if at == 1 else None
+        old = host.memories.list(SAID)[:1] if at == 1 else []
         host.kept.add(SAID, GOAL, text, now=NOW + at, deadline=deadline, replaced=old)
     assert host.texts() == [("goal", "goal is to weigh 65 kg")]
     (goal,) = host.kept.of_chat(SAID).memories
@@ -142,7 +142,7 @@ def test_superseding_on_both_engines(stores: Stores) -> None:
     memories = Memories(stores.open())
     kept = Remembering(memories, DayEmbedder(load_settings(embedder="none")))
     first, _ = kept.add("1", FACT, BLUE, now=NOW)
-    made = [first, kept.add("1", FACT, GREEN, now=NOW + 1, replaced=first)[0]]
+    made = [first, kept.add("1", FACT, GREEN, now=NOW + 1, replaced=[first])[0]]
     kept.add("2", FACT, BLUE, now=NOW)
     blue, green = memories.list("1")
     assert (blue.superseded_by, blue.superseded_at, green.superseded_by) == (green.memory_id, NOW + 1, None)
