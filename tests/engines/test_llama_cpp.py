@@ -6,11 +6,12 @@ import json
 import re
 import subprocess
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
 
+from dispatcher.memory.day.open_memory import open_memory
 from nightly.archive.segments import read_texts
 from shared.embedding.open import open_embedder
 from shared.errors import EmbeddingError
@@ -157,6 +158,7 @@ def test_a_model_that_nobody_scripted_invents_no_number_and_no_night_fails(told:
     turns = {f"{chat}-{n}:{'asst' if n % 2 else 'user'}" for chat, lines in SAID.items() for n in range(len(lines))}
     assert {turn for text in read_texts(told.night_dir / "archive").texts.values() for turn in text.turns} <= turns
     report(ollama, night, note, summarise)
+    refuses_what_was_not_said(told)
 
     ollama.asked.clear()
     ollama.limit = 3
@@ -167,7 +169,7 @@ def test_a_model_that_nobody_scripted_invents_no_number_and_no_night_fails(told:
     finally:
         ollama.limit = None
     assert (night["published"], told.redis.keys("hcli:memory:*")) == (True, [])
-    assert [answer["done_reason"] for _, answer in ollama.asked] == ["length", "length"]
+    assert [answer["done_reason"] for _, answer in ollama.asked] == ["length"] * 3
     assert night["without_model"] == {"the answer is empty, or has no whole line": 1}
     assert night["without_notes"] == {"the answer is not the JSON that was asked for": 1}
     after = shown(told)
@@ -183,3 +185,16 @@ def report(ollama: Ollama, night: dict[str, Any], note: dict[str, Any], summaris
     print(
         f"\nanswers (tokens, why they ended): {answers}; notes kept: {note['notes']}; notes refused: {night['without_notes']}; summaries: {kept}"
     )
+
+
+def refuses_what_was_not_said(world: World) -> None:
+    """The changes that the model wants of the notes, as the dispatcher judges them: no number of its own gets in."""
+    dream = pytest.importorskip("dispatcher.features.dream.putting_in_order", reason="without the feature")
+    with open_memory(world.settings()) as memory:
+        for raw in cast(list[bytes], world.redis.hvals("hcli:mem:dreams")):
+            one = dream.Dream.from_json(json.loads(raw))
+            carried = dream.Dreaming(memory.day).carry_out(one)
+            print(f"dream of chat {one.chat_id}: {one.answer!r} → {carried}")
+            said = " ".join(SAID[one.chat_id])
+            for kept in memory.day.remembering.of_chat(one.chat_id).memories:
+                assert all(number in said for number in re.findall(r"[0-9]{3,}", kept.text))
