@@ -36,8 +36,10 @@ from shared.turns.records import RecordRefused, Tombstone, Turn
 from shared.turns.speakers import label
 from shared.wire import keys
 
-#: What one request has at most: notes, turns, characters of all turns and of one; and the requests of a night.
-MOST_NOTES, MOST_TURNS, TURNS_CHARACTERS, TURN_CHARACTERS, MOST_CHATS = 200, 60, 16_000, 1_200, 200
+#: What one request has at most: turns, and the requests of a night; characters of all notes, of all turns, and of one of either. In a script in which
+#: a character is a token, all of it fits into `num_ctx`: a model whose context is too small loses the rules first.
+MOST_TURNS, MOST_CHATS = 60, 200
+NOTES_CHARACTERS, TURNS_CHARACTERS, ONE_CHARACTERS = 6_500, 6_500, 1_200
 #: As repeatable as a model can be; room for the request and its answer.
 OPTIONS: dict[str, Any] = {"temperature": 0, "seed": 1, "num_ctx": 16_384, "num_predict": 1_500}
 _TEMPLATES = Environment(
@@ -75,9 +77,16 @@ def _written(
     """Chat → the model's answer, of those for which it gave one."""
     for chat in night.report.track(chats, len(chats), "dream"):
         turns = [turn.turn_id for turn in said[chat]]
-        answer = texts.write(chat, chat, turns, _prompt(said[chat], notes[chat], night.settings.timezone), turns)
+        prompt = _prompt(said[chat], notes[chat], night.settings.timezone)
+        answer = texts.write(chat, chat, turns, prompt, _made_from(turns, notes[chat]))
         if answer:
             yield chat, {"answer": answer}
+
+
+def _made_from(turns: list[str], notes: list[Event]) -> list[str]:
+    """The turns with which the answer is forgotten: an answer may repeat a note. None, the whole chat, where a note comes from no turn."""
+    sources = [(note.state or {}).get("source_turn", "").split() for note in notes]
+    return list(dict.fromkeys([*turns, *(one for some in sources for one in some)])) if all(sources) else []
 
 
 def _send(
@@ -101,7 +110,7 @@ def _send(
             "notes": [one.number for one in notes[chat]],
             **more,
         }
-        night.redis.hset(keys.DREAMS, f"{night.run}:{chat}", orjson.dumps(record))
+        night.redis.hsetnx(keys.DREAMS, f"{night.run}:{chat}", orjson.dumps(record))
         crash_point("dream:sent")
         count += 1
     if count:
@@ -132,7 +141,7 @@ def _newest(turns: list[Turn]) -> list[Turn]:
 def _fitting(turns: list[Turn]) -> list[Turn]:
     room, kept = TURNS_CHARACTERS, list[Turn]()
     for turn in reversed(_newest(turns)):
-        room -= min(TURN_CHARACTERS, len(turn.content))
+        room -= min(ONE_CHARACTERS, len(turn.content))
         if room < 0:
             break
         kept.append(turn)
@@ -147,9 +156,18 @@ def _notes(night: Night, said: dict[str, list[Turn]]) -> dict[str, list[Event]]:
     for event in last_events(night.archive_dir):
         if event.kind is EventKind.MEMORY and event.chat_id in said and _is_valid(event, tombstones):
             found[event.chat_id].append(event)
-    return defaultdict(
-        list, {chat: sorted(some, key=lambda one: one.number)[-MOST_NOTES:] for chat, some in found.items()}
-    )
+    return defaultdict(list, {chat: _fitting_notes(some) for chat, some in found.items()})
+
+
+def _fitting_notes(notes: list[Event]) -> list[Event]:
+    """The newest that fit, by number."""
+    room, kept = NOTES_CHARACTERS, list[Event]()
+    for note in sorted(notes, key=lambda one: -one.number):
+        room -= len(_note_line(note)) + 1
+        if room < 0:
+            break
+        kept.append(note)
+    return kept[::-1]
 
 
 def _is_valid(event: Event, tombstones: list[Tombstone]) -> bool:
@@ -169,9 +187,9 @@ def _prompt(turns: list[Turn], notes: list[Event], zone: ZoneInfo) -> str:
 def _note_line(event: Event) -> str:
     state = event.state or {}
     whose = f" ({state['name']})" if state.get("name") else ""
-    return f"{event.number}. {state['type']}{whose}: {shorten(one_line(str(state['text'])), TURN_CHARACTERS)}"
+    return f"{event.number}. {state['type']}{whose}: {shorten(one_line(str(state['text'])), ONE_CHARACTERS)}"
 
 
 def _turn_line(turn: Turn, zone: ZoneInfo) -> str:
-    who, said = label(turn.role, turn.speaker), shorten(one_line(turn.remembered), TURN_CHARACTERS)
+    who, said = label(turn.role, turn.speaker), shorten(one_line(turn.remembered), ONE_CHARACTERS)
     return f"{date_text(turn.timestamp, zone)} {who}: {said}"

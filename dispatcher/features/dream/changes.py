@@ -20,7 +20,7 @@ MOST_QUOTED = 2
 @dataclass(frozen=True)
 class ShownChange:
     """A change of a night. `number`: of the memory that it made; of a proposal, of the change in its night. `before`: what it replaced, texts with
-    numbers; `deadline`: the last day of what ends, in POSIX seconds."""
+    numbers; `deadline`: the last day of what ends, in POSIX seconds; `replaced`: something else took its place since, so it cannot be taken back."""
 
     night: int
     number: int
@@ -29,6 +29,7 @@ class ShownChange:
     deadline: float | None
     because: Sequence[Turn]
     proposed: bool = False
+    replaced: bool = False
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -57,7 +58,15 @@ def changes_made(day: DayMemory, chat_id: str, night: int | None = None) -> list
         sources = [one for one in sources_of(memory) if one not in taken_over] or sources_of(memory)
         before = [(one.number, one.text) for one in replaced]
         found.append(
-            ShownChange(run, memory.number, before, memory.text, memory.deadline, _quoted(day, chat_id, sources))
+            ShownChange(
+                run,
+                memory.number,
+                before,
+                memory.text,
+                memory.deadline,
+                _quoted(day, chat_id, sources),
+                replaced=memory.memory_id in known.superseded,
+            )
         )
     return sorted(found, key=lambda one: -one.night)
 
@@ -66,7 +75,7 @@ def changes_proposed(dreaming: Dreaming, dreams: Sequence[Dream]) -> list[ShownC
     """Those that nobody has decided yet."""
     found = []
     for dream in dreams:
-        for number, change in dreaming.undecided(dream).items():
+        for number, change in dreaming.undecided(dream)[0].items():
             evidence = dreaming.evidence(dream, change)
             before = [(one.number, one.text) for one in evidence.memories]
             planned = dreaming.planned_row(dream, change, evidence)

@@ -15,7 +15,7 @@ from dispatcher.answering.hooks import Core
 from dispatcher.chat_data.hooks import Panel, PanelEntry
 from dispatcher.features.dream.changes import ShownChange, changes_made, changes_proposed
 from dispatcher.features.dream.putting_in_order import Dreaming
-from dispatcher.features.dream.records import decide, read_dreams
+from dispatcher.features.dream.records import decide, read_proposed
 from shared.text.format import date_text, one_line, shorten
 from shared.text.translations import later, tr
 from shared.text.translations.dates import date_at
@@ -64,7 +64,7 @@ class ChangesCommand:
         return act(self._dreaming, self._core.background, task, words)
 
     def _shown(self, task: Task, night: int | None, said: str) -> CommandReply:
-        dreams = read_dreams(self._core.background, task.chat_id)
+        dreams = read_proposed(self._core.background, task.chat_id)
         found = changes_proposed(self._dreaming, dreams) + changes_made(self._core.day, task.chat_id, night)
         zone, shown = self._core.day.zone_of(task.chat_id), found[:MOST_SHOWN]
         if not found:
@@ -100,7 +100,7 @@ def act(dreaming: Dreaming, client: Redis, task: Task, words: str) -> str | None
 def actions_of(one: ShownChange) -> list[tuple[str, str]]:
     """What can be done about a change: (label, words for `act`)."""
     if not one.proposed:
-        return [(tr("Undo {number}").format(number=one.number), f"undo {one.number}")]
+        return [] if one.replaced else [(tr("Undo {number}").format(number=one.number), f"undo {one.number}")]
     return [
         (tr("Yes: {number}").format(number=one.number), f"yes {one.night} {one.number}"),
         (tr("No: {number}").format(number=one.number), f"no {one.night} {one.number}"),
@@ -109,7 +109,7 @@ def actions_of(one: ShownChange) -> list[tuple[str, str]]:
 
 def panel_of(day: DayMemory, client: Redis, chat_id: str) -> Panel:
     """The changes on the owner's page."""
-    found = [*changes_proposed(Dreaming(day), read_dreams(client, chat_id)), *changes_made(day, chat_id)]
+    found = [*changes_proposed(Dreaming(day), read_proposed(client, chat_id)), *changes_made(day, chat_id)]
     zone = day.zone_of(chat_id)
     entries = [PanelEntry(change_text(one, lambda at: date_text(at, zone)), actions_of(one)) for one in found]
     return Panel("Changed by nights", entries)

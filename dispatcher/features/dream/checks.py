@@ -10,7 +10,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import date
+from datetime import date, datetime
+from functools import cached_property
 from zoneinfo import ZoneInfo
 
 from dispatcher.features.dream.named_days import days_named, forms_of
@@ -18,6 +19,7 @@ from dispatcher.memory.relevance import content_roots, text_roots
 from dispatcher.memory.store.memories import Memory
 from dispatcher.memory.typed.duplicates import details_of
 from shared.text.translations import later
+from shared.turns.message_origin import is_group
 from shared.turns.note_changes import Change
 from shared.turns.records import Turn
 
@@ -30,6 +32,8 @@ NOT_SAID = later("it has a name, number, date or link that was not said")
 BAD_DAY = later("its day was not said")
 SAME = later("it changes nothing")
 KNOWN = later("it is noted already")
+NOT_THEIRS = later("somebody else has said that, and only they or an owner may change it")
+LOSES = later("it loses something of the notes")
 TOO_MANY = later("more than a quarter of the notes would change")
 UNREADABLE = "it could not be read"
 #: Changes of a chat in one night: this share of its memories, and always so many.
@@ -38,24 +42,48 @@ _LINK = re.compile(r"(?:https?://|www\.)\S+|\S+@\S+\.\w+", re.IGNORECASE)
 _ORDINAL = re.compile(r"(?<=\d)(?:st|nd|rd|th|er|e|º|ª|го|е|ого|му)\Z")
 
 
+#: Notes that one change may merge, and the share of a new text's words that must have been said.
+MOST_MERGED, SAID_SHARE = 4, 0.5
+
+
 @dataclass(frozen=True)
 class ChangeEvidence:
-    """What a change follows from: the messages that it names, and the valid memories that it replaces."""
+    """What a change follows from: the messages that it names, none of them forgotten, and the valid memories that it replaces. `owners`: user ids.
+
+    What Claude answered may be named, but it does not vouch: it may have been read anywhere."""
 
     turns: Sequence[Turn]
     memories: Sequence[Memory]
     zone: ZoneInfo
+    owners: frozenset[str] = frozenset()
+
+    @property
+    def said(self) -> list[Turn]:
+        """What people said."""
+        return [turn for turn in self.turns if turn.role == "user"]
 
     @property
     def texts(self) -> list[str]:
-        said = [f"{turn.name or ''} {turn.remembered}" for turn in self.turns]
+        said = [f"{turn.name or ''} {turn.remembered}" for turn in self.said]
         return [*said, *(f"{one.name or ''} {' '.join(one.texts)}" for one in self.memories)]
 
-    @property
+    @cached_property
     def days(self) -> set[date]:
         """The days that they name."""
-        named = [days_named(turn.remembered, turn.timestamp, self.zone) for turn in self.turns]
+        named = [days_named(turn.remembered, turn.timestamp, self.zone) for turn in self.said]
         return set().union(*named, *(days_named(one.text, one.created, self.zone) for one in self.memories))
+
+    @property
+    def is_theirs(self) -> bool:
+        """Whether those who said it may change what was noted: in a group only who told it, or an owner. What is added is one person's."""
+        first = self.said[0]
+        if not is_group(first.chat_id, first.origin.chat_type):
+            return True
+        people = {turn.user_id for turn in self.said}
+        if not self.memories:
+            return len(people) == 1
+        whose = self.memories[0].user_id
+        return any(one is not None and (one == whose or one in self.owners) for one in people)
 
 
 def most_changes(memories: int) -> int:
@@ -63,33 +91,59 @@ def most_changes(memories: int) -> int:
     return max(ALWAYS, memories // SHARE)
 
 
+def weight_of(change: Change) -> int:
+    """How many memories it changes."""
+    return max(1, len(set(change.notes)))
+
+
 def why_refused(change: Change, evidence: ChangeEvidence) -> str | None:
     """Why this change is not carried out; None if it may be."""
-    if not any(turn.role == "user" for turn in evidence.turns):
+    if not evidence.said:
         return NO_MESSAGE
-    wanted = {
-        "add": evidence.memories == (),
-        "replace": len(evidence.memories) == 1,
-        "end": len(evidence.memories) == 1,
-    }
-    if not wanted.get(change.do, len(evidence.memories) > 1):
+    counts = {"add": (0, 0), "replace": (1, 1), "end": (1, 1), "merge": (2, MOST_MERGED)}
+    least, most = counts[change.do]
+    if not least <= len(evidence.memories) <= most or len(evidence.memories) < len(set(change.notes)):
         return NO_NOTE
     if len({(one.type, one.user_id) for one in evidence.memories}) > 1:
         return NOT_ALIKE
-    if change.until and day_of(change.until) not in evidence.days:
+    if not evidence.is_theirs:
+        return NOT_THEIRS
+    until = day_of(change.until)
+    if (change.until or change.do == "end") and not _may_end(until, evidence):
         return BAD_DAY
     if change.do == "end":
-        return None if change.until else BAD_DAY
+        return None if _shares_words(evidence.memories[0].text, evidence) else NO_MESSAGE
     text = change.text.strip()
     if not content_roots(text):
         return NO_TEXT
     if any(text == one.text for one in evidence.memories) and change.do == "replace":
         return SAME
-    return None if is_said(text, evidence) else NOT_SAID
+    if change.do == "merge" and not _keeps(text, [one.text for one in evidence.memories]):
+        return LOSES
+    return None if _shares_words(text, evidence) and is_said(text, evidence) else NOT_SAID
+
+
+def _may_end(until: date | None, evidence: ChangeEvidence) -> bool:
+    """Whether somebody named that day, and it was not over then."""
+    said_on = min(datetime.fromtimestamp(turn.timestamp, evidence.zone).date() for turn in evidence.said)
+    return until is not None and until >= said_on and until in evidence.days
+
+
+def _shares_words(text: str, evidence: ChangeEvidence) -> bool:
+    """Whether the messages are about it at all."""
+    return any(content_roots(text) & text_roots(turn.remembered) for turn in evidence.said) or not _is_cased(text)
+
+
+def _keeps(text: str, old: Sequence[str]) -> bool:
+    """Whether a text has every name, number and link of old ones, and all words of one of them."""
+    new, before = details_of(text), [details_of(one) for one in old]
+    links = all(link in text for one in old for link in _LINK.findall(one))
+    names = all(one.names <= set(new.words) and set(one.numbers) <= set(new.numbers) for one in before)
+    return links and names and any(content_roots(one) <= text_roots(text) for one in old)
 
 
 def is_said(text: str, evidence: ChangeEvidence) -> bool:
-    """Whether everything particular in a text was said."""
+    """Whether everything particular in a text was said, and half of its words."""
     texts = evidence.texts
     whole, known = "\n".join(texts).casefold(), [details_of(one) for one in texts]
     words = {word for one in known for word in one.words}
@@ -97,15 +151,19 @@ def is_said(text: str, evidence: ChangeEvidence) -> bool:
     if any(link.casefold().rstrip(".,;)") not in whole for link in _LINK.findall(text)):
         return False
     new = details_of(text)
+    content = content_roots(" ".join(word for word in new.words if not details_of(word).numbers))
+    if len(content & roots) < SAID_SHARE * len(content):
+        return False
     for name in new.names - words:
+        if details_of(name).numbers:  # a month or a weekday: counted below
+            continue
         first = bool(new.words) and new.words[0] == name  # a word that only begins the sentence needs its root
         if not (first and text_roots(name) and text_roots(name) <= roots):
             return False
     if any(not _has_case(word) and word not in whole for word in new.words):
         return False
-    numbers = {_bare(number) for one in known for number in one.numbers}
-    numbers |= {form for day in evidence.days for form in forms_of(day)}
-    return all(_bare(number) in numbers for number in new.numbers)
+    left = {_bare(number) for number in new.numbers} - {_bare(number) for one in known for number in one.numbers}
+    return not left or left <= {form for day in evidence.days for form in forms_of(day)}
 
 
 def _bare(number: str) -> str:
@@ -115,6 +173,10 @@ def _bare(number: str) -> str:
 def _has_case(word: str) -> bool:
     """Whether its script tells names by capitals, or it has no letter: what has neither must stand in the messages as it is."""
     return word.lower() != word.upper() or not any(map(str.isalpha, word))
+
+
+def _is_cased(text: str) -> bool:
+    return text.lower() != text.upper()
 
 
 def day_of(text: str) -> date | None:

@@ -42,7 +42,7 @@ def changes(
     from dispatcher.features.dream.changes import changes_made, changes_proposed
     from dispatcher.features.dream.chat_command import change_text
     from dispatcher.features.dream.putting_in_order import Dreaming
-    from dispatcher.features.dream.records import read_dreams
+    from dispatcher.features.dream.records import read_proposed
     from shared.text.format import date_text
 
     settings = start()
@@ -55,7 +55,7 @@ def changes(
             made = [one.number for one in changes_made(day, chat_id, undo_night)] if undo_night is not None else []
             _take_back(dreaming, chat_id, [*(undo or []), *made])
             _decide(dreaming, client, chat_id, decided)
-            both = [*changes_proposed(dreaming, read_dreams(client, chat_id)), *changes_made(day, chat_id)]
+            both = [*changes_proposed(dreaming, read_proposed(client, chat_id)), *changes_made(day, chat_id)]
             found += [(chat_id, one) for one in both if night in (None, one.night)]
         if json:
             print_json([{"chat_id": chat_id, **one.to_json()} for chat_id, one in found])

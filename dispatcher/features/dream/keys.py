@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from shared.wire import keys
 from shared.wire.key_table import Key
-from shared.wire.rights import both, reads, writes
+from shared.wire.rights import both, reads
 
 #: The nights of which results are kept.
 NIGHTS_KEPT = 14
+PROPOSED = "hcli:mem:dreams:proposed"
 DREAMT = "hcli:mem:dreamt"
 TURN = "hcli:mem:writing:turn"
 #: Seconds after which another dispatcher may ask Claude for the night.
 TURN_TTL_SECONDS = 900
 
 KEYS = (
-    Key(DREAMT, "hash", "night → JSON of what became of its changes: {changed, proposed, refused: {reason: count}}", "none (14 nights)"),
+    Key(PROPOSED, "hash", "run:chat id → what the night left, with changes about which the owner decides", "14 days each"),
+    Key(DREAMT, "hash", "run:chat id → JSON of what became of its changes: {changed, proposed, refused: {reason: count}}", "none (14 nights)"),
     Key(TURN, "string", "the dispatcher that writes for the night now", "15 min"),
 )  # fmt: skip
 RIGHTS = {
@@ -22,11 +24,12 @@ RIGHTS = {
         both(
             "HGETALL HKEYS HGET HSET HDEL HEXISTS",
             keys.DREAMS,
+            PROPOSED,
             DREAMT,
             why="puts memories in order as the night's model says (`WRITER`)",
         ),
         both("HGETALL HDEL HEXISTS", keys.ASKED, why="asks Claude for the night when no message waits"),
-        writes("HSET EXPIRE", keys.WRITTEN, why="what Claude wrote"),
+        both("HGETALL HSET HDEL EXPIRE", keys.WRITTEN, why="what Claude wrote"),
         both("GET SET DEL", TURN, why="one dispatcher writes for the night at a time"),
         reads("LLEN", keys.TASKS, why="whether a message waits"),
         reads("HLEN", keys.BUSY, why="whether one is being answered"),
@@ -35,6 +38,7 @@ RIGHTS = {
         both(
             "HGETALL HGET HSET HDEL",
             keys.DREAMS,
+            PROPOSED,
             DREAMT,
             keys.ASKED,
             keys.WRITTEN,

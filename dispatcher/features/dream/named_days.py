@@ -4,29 +4,37 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from datetime import date, datetime
 from zoneinfo import ZoneInfo
 
 from dispatcher.memory.dates.coming_times import read_coming
+from shared.text.caches import cached
 from shared.text.dates.calendar_words import WORDS
 from shared.text.dates.named_times import read_times
 
 #: Words of the longest date: "on the second Friday of next month" is none, "am 14. November 2026 um 7" is.
 MOST_WORDS = 6
 #: Characters of a message that are looked through.
-MOST_CHARACTERS = 4_000
+MOST_CHARACTERS = 1_500
 _SECONDS_OF_A_DAY = 86_400
 
 
-def days_named(text: str, said_at: float, zone: ZoneInfo) -> set[date]:
-    """Every day that some words of the text mean, to come or past."""
+@cached(2_000)
+def days_named(text: str, said_at: float, zone: ZoneInfo) -> frozenset[date]:
+    """Every day that some words of the text mean, to come or past. Seconds of work for a long text."""
     words = re.findall(r"\S+", text[:MOST_CHARACTERS])
-    coming = (read_coming(piece, said_at, zone) for piece in _pieces(words))
-    found = {datetime.fromtimestamp(one.starts, zone).date() for one in coming if one}
-    spans = (span for language in WORDS for span in read_times(text[:MOST_CHARACTERS], said_at, zone, language).spans)
-    return found | {
-        datetime.fromtimestamp(first, zone).date() for first, end in spans if end - first <= 1.1 * _SECONDS_OF_A_DAY
-    }
+    starts = [one.starts for piece in _pieces(words) if (one := read_coming(piece, said_at, zone))]
+    for language in WORDS:
+        spans = read_times(text[:MOST_CHARACTERS], said_at, zone, language).spans
+        starts += [first for first, end in spans if end - first <= 1.1 * _SECONDS_OF_A_DAY]
+    found = set[date]()
+    for start in starts:
+        with suppress(
+            ValueError, OverflowError, OSError
+        ):  # 0001-01-01, the date of no date, is in the year 0 elsewhere
+            found.add(datetime.fromtimestamp(start, zone).date())
+    return frozenset(found)
 
 
 def forms_of(day: date) -> set[str]:

@@ -1,6 +1,7 @@
 """This feature's part of a dispatcher: when no message waits, it asks Claude what the night wants to know, and carries out what nights have found.
 
-One thing at a time, and one dispatcher of several. What fails is tried again later; the requests expire.
+One thing at a time, and one dispatcher of several. While Claude gives errors it is asked less and less often, and a dream that gets MOST_TRIES of
+them is given up.
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ import structlog
 from dispatcher.answering.commands.command import Handler
 from dispatcher.answering.hooks import Core, claude_used
 from dispatcher.features.dream import keys as own
-from dispatcher.features.dream.putting_in_order import Carried, Dreaming
-from dispatcher.features.dream.records import note_result, parse_dream
+from dispatcher.features.dream.putting_in_order import Carried, Dream, Dreaming
+from dispatcher.features.dream.records import note_result, parse_dream, result_field
 from dispatcher.queue.scripts import script_text
 from shared.errors import HmemError
 from shared.hooks import features, hook
@@ -28,8 +29,12 @@ from shared.wire import keys
 
 log = structlog.get_logger()
 
-#: Seconds from one look to the next, and after one that failed.
-LOOK_SECONDS, PAUSE_SECONDS = 3.0, 60.0
+#: Seconds from one look to the next, and after one that failed; the latter doubles while Claude gives errors, up to LONGEST_PAUSE.
+LOOK_SECONDS, PAUSE_SECONDS, LONGEST_PAUSE = 3.0, 60.0, 4 * 3_600.0
+#: How often one request is tried.
+MOST_TRIES = 5
+
+Todo = Callable[[], Awaitable[None]]
 
 
 class DreamPart:
@@ -39,8 +44,7 @@ class DreamPart:
         self._core, self._redis = core, cast(Any, core.redis)
         self._dreaming = Dreaming(core.day)
         self._answered = core.redis.register_script(script_text("features/dream/answered"))
-        self._failed: dict[bytes, float] = {}  # name of what failed → when
-        self._offered: set[bytes] = set()  # names of dreams about which the owner decides
+        self._failures, self._asks_again_at = 0, 0.0  # of Claude, one after the other; time.monotonic()
 
     @hook
     def memory_chat_commands(self) -> Mapping[str, Handler]:
@@ -69,52 +73,76 @@ class DreamPart:
         try:
             await todo()
         finally:
-            await self._redis.delete(own.TURN)
+            if await self._redis.get(own.TURN) == self._me:
+                await self._redis.delete(own.TURN)
+
+    @property
+    def _me(self) -> bytes:
+        return self._core.queue.worker.encode()
 
     async def _takes_turn(self) -> bool:
         """Whether no other dispatcher that lives does something for the night."""
-        me = self._core.queue.worker
         holder = await self._redis.get(own.TURN)
-        if holder and holder != me.encode() and await self._redis.exists(keys.lease(holder.decode("utf-8", "replace"))):
-            return False
-        await self._redis.set(own.TURN, me, ex=own.TURN_TTL_SECONDS)
-        return bool(await self._redis.get(own.TURN) == me.encode())
+        if holder and (
+            holder == self._me or not await self._redis.exists(keys.lease(holder.decode("utf-8", "replace")))
+        ):
+            await self._redis.delete(own.TURN)  # of one that died
+        return bool(await self._redis.set(own.TURN, self._me, nx=True, ex=own.TURN_TTL_SECONDS))
 
-    async def _next(self) -> Callable[[], Awaitable[None]] | None:
-        """A request, then a dream that waits for Claude, then one that has its answer."""
-        for name, raw in (await self._redis.hgetall(keys.ASKED)).items():
-            if self._may(name):
-                return partial(self._write, name, orjson.loads(raw))
-        for name in sorted({*await self._redis.hkeys(keys.DREAMS)} - self._offered):
-            raw = await self._redis.hget(keys.DREAMS, name) or b"null"
-            record = orjson.loads(raw)
-            if parse_dream(raw) is None or time.time() - float(record["at"]) > keys.DREAMS_TTL_SECONDS:
-                log.warning("what a night left cannot be used and is dropped", name=name)
+    async def _next(self) -> Todo | None:
+        """A request, then a dream: one that waits for Claude, or has its answer. What is too old or cannot be used is dropped."""
+        asks = time.monotonic() >= self._asks_again_at
+        for name, raw in (await self._redis.hgetall(keys.ASKED)).items() if asks else ():
+            record = _read(raw)
+            if record is not None and time.time() - record["at"] < keys.WRITING_TTL_SECONDS and "prompt" in record:
+                return partial(self._write, name, record)
+            await self._redis.hdel(keys.ASKED, name)
+        for name in sorted(await self._redis.hkeys(keys.DREAMS)):
+            raw = await self._redis.hget(keys.DREAMS, name) or b""
+            record, dream = _read(raw), parse_dream(raw)
+            if record is None or dream is None or await self._is_over(dream):
+                log.info(
+                    "a night's changes are dropped: they are old, or something of the chat was forgotten since",
+                    name=name,
+                )
                 await self._redis.hdel(keys.DREAMS, name)
-            elif record.get("offered"):
-                self._offered.add(name)  # it waits for its owner, perhaps for days
-            elif record.get("answer") is None and self._may(name):
+            elif dream.answer:
+                return partial(self._carry_out, name, raw, dream)
+            elif asks:
                 return partial(self._dream, name, record)
-            elif record.get("answer") is not None:
-                return partial(self._carry_out, name, raw)
         return None
 
-    def _may(self, name: bytes) -> bool:
-        return time.monotonic() - self._failed.get(name, -PAUSE_SECONDS) >= PAUSE_SECONDS
+    async def _is_over(self, dream: Dream) -> bool:
+        """Whether it was carried out before, is too old, or may have words of what was forgotten."""
+        if time.time() - dream.at > keys.DREAMS_TTL_SECONDS or await self._redis.hexists(
+            own.DREAMT, result_field(dream)
+        ):
+            return True
+        return await asyncio.to_thread(self._dreaming.is_outdated, dream)
 
     async def _write(self, name: bytes, record: dict[str, Any]) -> None:
-        """Ask Claude for the night, and leave its answer."""
-        written = await self._asked(name, record)
+        """Ask Claude for the night, and leave its answer; answers that no night has fetched go after their time."""
+        written = await self._asked(record) | {"at": time.time()}
         await self._answered(keys=[keys.ASKED, keys.WRITTEN], args=[name, orjson.dumps(written)])
         await self._redis.expire(keys.WRITTEN, keys.WRITING_TTL_SECONDS)
+        for old, raw in (await self._redis.hgetall(keys.WRITTEN)).items():
+            if time.time() - (_read(raw) or {"at": 0})["at"] > keys.WRITING_TTL_SECONDS:
+                await self._redis.hdel(keys.WRITTEN, old)
 
     async def _dream(self, name: bytes, record: dict[str, Any]) -> None:
-        written = await self._asked(name, record)
+        written = await self._asked(record)
         if "text" in written:
-            more = {one: value for one, value in record.items() if one != "prompt"} | {"answer": written["text"]}
-            await self._answered(keys=[keys.DREAMS, keys.DREAMS], args=[name, orjson.dumps(more)])
+            more = {one: value for one, value in record.items() if one != "prompt"} | {"answer": written["text"] or "-"}
+        elif record.get("tries", 0) + 1 >= MOST_TRIES:
+            log.error("Claude gave errors only, so a chat's memories stay as they are", run=record["run"])
+            await self._redis.hdel(keys.DREAMS, name)
+            return
+        else:
+            more = record | {"tries": record.get("tries", 0) + 1}
+        await self._answered(keys=[keys.DREAMS, keys.DREAMS], args=[name, orjson.dumps(more)])
 
-    async def _asked(self, name: bytes, record: dict[str, Any]) -> dict[str, str]:
+    async def _asked(self, record: dict[str, Any]) -> dict[str, Any]:
+        """{text} or {error}."""
         answer = await self._core.claude.ask_alone(str(record["prompt"]), str(record.get("model") or ""))
         core, chat_id = self._core, str(record.get("chat_id") or "")
         await asyncio.to_thread(
@@ -122,30 +150,28 @@ class DreamPart:
                 claude_used, settings=core.settings, client=core.background, chat_id=chat_id, usage=answer.usage
             )
         )
-        if answer.error is not None:
-            self._failed[name] = time.monotonic()
-            log.warning("Claude wrote nothing for the night", reason=answer.error)
-            return {"error": str(answer.error)}
-        return {"text": answer.text}
+        if answer.error is None:
+            self._failures = 0
+            return {"text": answer.text}
+        self._asks_again_at = time.monotonic() + min(LONGEST_PAUSE, PAUSE_SECONDS * 2**self._failures)
+        self._failures += 1
+        log.warning("Claude wrote nothing for the night", reason=str(answer.error))
+        return {"error": str(answer.error)}
 
-    async def _carry_out(self, name: bytes, raw: bytes) -> None:
-        """Carry out the changes, or offer them where the owner decides."""
-        dream = parse_dream(raw)
-        if dream is None:
-            return
-        if dream.propose:
-            offered = await asyncio.to_thread(self._dreaming.undecided, dream)
-            carried = Carried(proposed=len(offered))
-            if offered:
-                await self._answered(
-                    keys=[keys.DREAMS, keys.DREAMS], args=[name, orjson.dumps(orjson.loads(raw) | {"offered": True})]
-                )
-        else:
-            carried = await asyncio.to_thread(self._dreaming.carry_out, dream)
+    async def _carry_out(self, name: bytes, raw: bytes, dream: Dream) -> None:
+        """Carry out the changes, or offer them where the owner decides. Whatever is wrong with them, the next ones come."""
+        try:
+            carried, offered = await asyncio.to_thread(self._judge, dream)
+        except HmemError:
+            raise
+        except Exception:  # a defect of ours
+            log.exception("a night's changes are dropped", run=dream.run)
+            carried, offered = Carried(), False
+        if offered:
+            await self._answered(keys=[keys.DREAMS, own.PROPOSED], args=[name, raw])
+        await asyncio.to_thread(note_result, self._core.background, dream, carried)
         crash_point("dream:carried-out")
-        if not carried.proposed:
-            await self._redis.hdel(keys.DREAMS, name)
-        await asyncio.to_thread(partial(note_result, self._core.background, dream.run, carried))
+        await self._redis.hdel(keys.DREAMS, name)
         log.info(
             "memories were put in order",
             run=dream.run,
@@ -153,3 +179,18 @@ class DreamPart:
             proposed=carried.proposed,
             refused=carried.refused.total(),
         )
+
+    def _judge(self, dream: Dream) -> tuple[Carried, bool]:
+        if not dream.propose:
+            return self._dreaming.carry_out(dream), False
+        offered, refused = self._dreaming.undecided(dream)
+        return Carried(proposed=len(offered), refused=refused), bool(offered)
+
+
+def _read(raw: bytes) -> dict[str, Any] | None:
+    """A record with its time; None for what is none."""
+    try:
+        record = orjson.loads(raw)
+        return record if isinstance(record, dict) and isinstance(record.get("at"), int | float) else None
+    except orjson.JSONDecodeError:
+        return None

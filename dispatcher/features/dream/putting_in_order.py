@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 #: Begins the session of what a night made.
 NIGHT = "night-"
+#: Messages that one change may name; further ones are not read.
+MOST_MESSAGES = 8
 #: The outcome of a change that its owner does not want.
 DECLINED = "declined"
 
@@ -44,6 +46,7 @@ class Dream:
     turns: Sequence[str]
     memories: int
     propose: bool
+    at: float
     answer: str = ""
 
     @classmethod
@@ -52,7 +55,8 @@ class Dream:
         turns, notes = [str(one) for one in record["turns"]], len(record["notes"])
         answer = str(record.get("answer") or "")
         propose = bool(record["propose"])
-        return cls(int(record["run"]), str(record["chat_id"]), str(record["writer"]), turns, notes, propose, answer)
+        at = float(record["at"])
+        return cls(int(record["run"]), str(record["chat_id"]), str(record["writer"]), turns, notes, propose, at, answer)
 
     @property
     def task(self) -> Task:
@@ -110,28 +114,48 @@ class Dreaming:
 
     def carry_out(self, dream: Dream) -> Carried:
         """Every change that may be; may be repeated."""
-        carried = Carried(refused=Counter({checks.UNREADABLE: dream.unreadable} if dream.unreadable else {}))
+        carried, weight = Carried(refused=unreadable_of(dream)), 0
         for number, change in enumerate(dream.changes, 1):
-            reason = self.carry_out_one(dream, number, change, carried.changed)
-            carried.changed += not reason
+            reason = self.carry_out_one(dream, number, change, weight)
             if reason:
                 carried.refused[reason] += 1
+            else:
+                carried.changed += 1
+                weight += checks.weight_of(change)
         return carried
 
-    def carry_out_one(self, dream: Dream, number: int, change: Change, changed: int = 0) -> str:
-        """Why it was not carried out, "" if it was; `changed`: how many were before it."""
-        plan = partial(self._plan, dream, change, changed)
+    def carry_out_one(self, dream: Dream, number: int, change: Change, weight: int = 0) -> str:
+        """Why it was not carried out, "" if it was; `weight`: how many memories those before it have changed."""
+        plan = partial(self._plan, dream, change, weight)
         return self.day.acting.once(dream.task, number, "dream", plan, time.time()).say
 
     def decline(self, dream: Dream, number: int) -> None:
         self.day.acting.once(dream.task, number, "dream", lambda: sentence_only(DECLINED), time.time())
 
-    def undecided(self, dream: Dream) -> dict[int, Change]:
-        """Number → change, of those that can be carried out now and were not decided yet."""
+    def undecided(self, dream: Dream) -> tuple[dict[int, Change], Counter[str]]:
+        """(number → change, of those that can be carried out now and were not decided yet; why others cannot)."""
         done = {number for _, task, number, _, _ in self.day.actions.every(dream.chat_id) if task == dream.task.task_id}
-        left = {number: change for number, change in enumerate(dream.changes, 1) if number not in done}
-        may = {number: one for number, one in left.items() if not checks.why_refused(one, self.evidence(dream, one))}
-        return dict([*may.items()][: checks.most_changes(dream.memories)])
+        found, refused, weight = dict[int, Change](), unreadable_of(dream), 0
+        for number, change in enumerate(dream.changes, 1):
+            if number in done:
+                continue
+            reason = checks.why_refused(change, self.evidence(dream, change))
+            if not reason and weight + checks.weight_of(change) > checks.most_changes(dream.memories):
+                reason = checks.TOO_MANY
+            if reason:
+                refused[reason] += 1
+            else:
+                found[number] = change
+                weight += checks.weight_of(change)
+        return found, refused
+
+    def is_outdated(self, dream: Dream) -> bool:
+        """Whether something that it may have words of was forgotten since."""
+        turns = set(dream.turns)
+        return any(
+            not turns.isdisjoint(one.named) or (one.turn_ids is None and one.created_at >= dream.at)
+            for one in self.day.forgotten.of(dream.chat_id)
+        )
 
     def take_back(self, task: Task, numbers: Sequence[int]) -> list[int]:
         """Undo the changes that made these memories; the numbers of those that were taken back."""
@@ -142,16 +166,16 @@ class Dreaming:
 
         def effect(connection: Connection) -> Outcome:
             found = memories.by_number(task.chat_id, number, connection=connection)
-            if found is None or not (found.session or "").startswith(NIGHT):
+            if found is None or not (found.session or "").startswith(NIGHT) or found.superseded_by is not None:
                 return Outcome("no change of a night")
             memories.delete(task.chat_id, found.memory_id, connection=connection)
             return Outcome()
 
         return not self.day.acting.once(task, number, "undo", lambda: effect, time.time()).say
 
-    def _plan(self, dream: Dream, change: Change, changed: int) -> Effect:
+    def _plan(self, dream: Dream, change: Change, weight: int) -> Effect:
         evidence = self.evidence(dream, change)
-        if changed >= checks.most_changes(dream.memories):
+        if weight + checks.weight_of(change) > checks.most_changes(dream.memories):
             return sentence_only(checks.TOO_MANY)
         if reason := checks.why_refused(change, evidence):
             return sentence_only(reason)
@@ -178,18 +202,20 @@ class Dreaming:
         return effect
 
     def evidence(self, dream: Dream, change: Change) -> checks.ChangeEvidence:
-        """What a change names. Of numbers that are not there, and of turns that are forgotten, nothing."""
-        named = [dream.turns[one - 1] for one in change.messages if 1 <= one <= len(dream.turns)]
+        """What a change names: the memories that are valid, and its messages; none of these if one is not there, or forgotten."""
+        given = list(dict.fromkeys(change.messages))[:MOST_MESSAGES]
+        named = [dream.turns[one - 1] for one in given if 1 <= one <= len(dream.turns)]
         read = self.day.turn_texts.read(dream.chat_id, named)
         turns = [turn for one in named if (turn := read.get(one)) and not self.day.forgotten.covers(turn)]
+        turns = turns if len(turns) == len(given) else []
         valid = {one.number: one for one in self.day.remembering.of_chat(dream.chat_id).memories}
         memories = tuple(valid[number] for number in dict.fromkeys(change.notes) if number in valid)
-        complete = len(memories) == len(set(change.notes))
-        return checks.ChangeEvidence(turns, memories if complete else (), self.day.zone_of(dream.chat_id))
+        zone, owners = self.day.zone_of(dream.chat_id), self.day.settings.owner_ids
+        return checks.ChangeEvidence(turns, memories, zone, owners)
 
     def planned_row(self, dream: Dream, change: Change, evidence: checks.ChangeEvidence) -> PlannedRow:
         """The new memory: whose it is follows from what it replaces, else from who said it."""
-        old, said = evidence.memories, next(turn for turn in evidence.turns if turn.role == "user")
+        old, said = evidence.memories, evidence.said[0]
         until = checks.day_of(change.until)
         sources = [*(one for memory in old for one in sources_of(memory)), *(turn.turn_id for turn in evidence.turns)]
         if old:
@@ -211,6 +237,11 @@ class Dreaming:
         }
         text = old[0].text if change.do == "end" else one_line(change.text)
         return PlannedRow(str(old[0].type) if old else "fact", text, deadline, more)
+
+
+def unreadable_of(dream: Dream) -> Counter[str]:
+    """How much of an answer is no change, as it is counted."""
+    return Counter({checks.UNREADABLE: dream.unreadable} if dream.unreadable else {})
 
 
 def night_of(memory: Memory) -> int | None:
