@@ -63,7 +63,7 @@ class Parts:
 def open_parts(settings: Settings, client: Redis, claude: ClaudeCli, day: DayMemory, served: ServedRelease) -> Parts:
     """Make them; nothing is read yet. SettingsError for a setting that cannot be used here."""
     background, results, rights = open_redis(settings.redis_url, BACKGROUND), ResultBuilder(settings), Rights(settings)
-    queue = TaskQueue(client, settings.task_bytes, results.signed)
+    queue = TaskQueue(client, results.signed)
     zones, cache_dropper, records = (
         ChatZones(background, settings.timezone),
         CacheDropper(served, day),

@@ -4,7 +4,7 @@
     a session over SESSION_TOKENS ─ its summary stored ─ the session ended (rotate.lua), unless a task is using it
     ten summaries of a chat, or one a day old ─ long tier: found like turns until the night has them
     tags that could not be carried out · tombstones not in Redis · reminders ─ brought up to date
-    turns older than DAY_STORE_DAYS that are in the release ─ removed
+    turns older than KEPT_DAYS that are in the release ─ removed
     what changed in memories and schedules ─ handed to Redis, for the archive
     missing vectors ─ made while nobody asks
 
@@ -22,7 +22,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
-from datetime import time as clock
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
@@ -31,6 +30,7 @@ from redis import Redis, RedisError
 from redis.exceptions import LockError
 
 from dispatcher.memory.store.events import hand_over
+from dispatcher.memory.today import FOREVER
 from dispatcher.memory.tombstones import announce, end_conversation
 from dispatcher.queue.refused import dead_letter
 from dispatcher.queue.scripts import script_text
@@ -61,6 +61,8 @@ REMINDERS_PER_ROUND = 10_000
 #: Rounds in which a step is tried again that fails although store and Redis answer.
 MOST_TRIES = 5
 SECONDS_PER_DAY = 86_400.0
+#: Days for which turns stay in the day store; they stay longer if they are not in the release yet.
+KEPT_DAYS = 7.0
 #: How long a reminder can be snoozed after it was sent; the button below it is valid for two days.
 SCHEDULES_KEPT_SECONDS = 7 * SECONDS_PER_DAY
 #: Messages that no bot has fetched are dropped after this many days: a reminder is about the next day. h-cli's bot fetches none.
@@ -237,10 +239,9 @@ class Consolidator:
         from dispatcher.memory.dates.reminders import EARLIEST_SECONDS, reminder_time
 
         now = self._now()
-        remind_at = clock.fromisoformat(self._day.settings.remind_at)
         for memory in self._day.memories.due(now + EARLIEST_SECONDS, REMINDERS_PER_ROUND):
             deadline, zone = memory.deadline or now, self._day.zone_of(memory.chat_id)
-            when = reminder_time(deadline, memory.created, zone, remind_at)
+            when = reminder_time(deadline, memory.created, zone)
             if when is not None and now < when:
                 continue
             if memory.memory_id in {one.memory_id for one in self._day.remembering.of_chat(memory.chat_id).memories}:
@@ -257,8 +258,8 @@ class Consolidator:
         from dispatcher.queue.chat.zones import chosen_language
         from shared.text.translations import speaking
 
-        settings, chat_id = self._day.settings, memory.chat_id
-        recent = self._day.turns.get_recent(chat_id, settings.day_store_days, TURNS_LOOKED_AT, now=now)
+        chat_id = memory.chat_id
+        recent = self._day.turns.get_recent(chat_id, FOREVER, TURNS_LOOKED_AT, now=now)
         language = language_of_reminder(memory.text, [one.turn.content for one in recent if one.turn.role == "user"])
         with speaking(chosen_language(self._redis, chat_id) or language):
             text = reminder_text(said_text(memory), deadline, now, self._day.zone_of(chat_id))
@@ -274,7 +275,7 @@ class Consolidator:
 
     def _prune(self) -> None:
         self._day.schedules.prune(self._now() - SCHEDULES_KEPT_SECONDS)
-        self._day.prune(self._now() - self._day.settings.day_store_days * SECONDS_PER_DAY)
+        self._day.prune(self._now() - KEPT_DAYS * SECONDS_PER_DAY)
 
     def _hand_over_events(self) -> None:
         hand_over(self._day.event_outbox, self._redis)

@@ -25,7 +25,7 @@ from dispatcher.queue.scripts import script_text
 from shared.hooks import failures
 from shared.system.processes import died_here, host_of, process_name
 from shared.text.format import tokens
-from shared.turns.records import RecordRefused, Task, Tombstone, Turn, dumps, turns_of
+from shared.turns.records import MOST_TASK_BYTES, RecordRefused, Task, Tombstone, Turn, dumps, turns_of
 from shared.turns.signed.results import RESULT_BYTES, Result
 from shared.wire import keys
 
@@ -96,10 +96,10 @@ class Finished:
 
 
 class TaskQueue:
-    """One worker's access to the queue. Tasks larger than `task_bytes` are refused, `signed` judges results."""
+    """One worker's access to the queue. Tasks that are too large are refused, `signed` judges results."""
 
-    def __init__(self, redis: Redis, task_bytes: int, signed: Signed) -> None:
-        self._redis, self._task_bytes, self._signed = redis, task_bytes, signed
+    def __init__(self, redis: Redis, signed: Signed) -> None:
+        self._redis, self._signed = redis, signed
         self.worker = process_name()
         self._claims = 0
         self._scripts = {
@@ -134,7 +134,7 @@ class TaskQueue:
                 ALONE_FROM,
                 keys.SERVED_LENGTH,
                 keys.LEASE_TTL_SECONDS,
-                self._task_bytes,
+                MOST_TASK_BYTES,
             ],
         )
         if isinstance(answer, int):

@@ -21,7 +21,7 @@ from shared.config.settings import Settings
 from shared.errors import AnswerTimeout, ForgedResult, InvalidInput, NoDispatcher
 from shared.hooks import features
 from shared.system.keys.signing_key import signing_key
-from shared.turns.records import RecordRefused, dumps
+from shared.turns.records import MOST_TASK_BYTES, RecordRefused, dumps
 from shared.turns.signed.results import Result
 from shared.wire import keys
 from shared.wire.client import COMMAND, open_async_redis, open_redis
@@ -78,10 +78,9 @@ class ConsoleBot:
         task_id = f"cli-{uuid4()}"
         task = {"task_id": task_id, "message": message, "chat_id": self._chat_id, "user_id": USER}
         raw = dumps(task | {"submitted_at": datetime.now(UTC).isoformat()})
-        if len(raw) > self._settings.task_bytes:
-            most = self._settings.task_bytes
+        if len(raw) > MOST_TASK_BYTES:
             raise InvalidInput(
-                f"The message is too long: {len(raw)} bytes, and the limit is {most} (TASK_BYTES). Shorten it."
+                f"The message is too long: {len(raw)} bytes, and the limit is {MOST_TASK_BYTES}. Shorten it."
             )
         self._push(raw)
         with LiveAnswer(self._look) as terminal:

@@ -21,7 +21,7 @@ class BotCore:
     def __init__(self, settings: Settings, telegram: Telegram, redis: Redis) -> None:
         secret = signing_key(settings, "no answer could be verified")
         self.settings, self.telegram, self.redis = settings, telegram, redis
-        self.state = BotState(settings, redis, secret)
+        self.state = BotState(redis, secret)
         self.secret, self.presses = secret, Presses(secret)
         self.allowed, self.rights = AllowedChats(settings.allowed, redis), Rights(settings)
         self.media = open_media(settings, redis)

@@ -87,7 +87,7 @@ def open_context(settings: Settings, client: Redis, say: Say) -> Iterator[Forget
     """SettingsError without the secret: tasks that are taken out of the queue are answered, and the bot accepts only signed answers."""
     secret = signing_key(settings, "queued messages could not be answered")
     own_root(settings.hmem_state_dir, OURS["hmem_state_dir"])
-    tasks = TasksLayer(client, secret, settings.task_bytes)
+    tasks = TasksLayer(client, secret)
     store = open_store(settings)
     try:
         yield ForgetContext(settings, client, store, tasks, say)

@@ -10,14 +10,13 @@ from shared.wire.values import shown
 
 def check_dispatcher(setup: Setup) -> Finding:
     """A dispatcher runs and takes tasks from the queue."""
-    settings = setup.settings
-    state = read_queue(setup.redis, settings.task_bytes, setup.now())
-    if error := queue_error(setup.redis, settings, state):
+    state = read_queue(setup.redis, setup.now())
+    if error := queue_error(setup.redis, state):
         return of_error(error)
     sentence = (
         f"The dispatcher runs: {', '.join(state.dispatchers)}; {state.waiting}, {state.answering} are being answered."
     )
-    if (state.oldest_seconds or 0.0) > settings.task_timeout:
+    if (state.oldest_seconds or 0.0) > setup.settings.task_timeout:
         return warning(
             f"{sentence} That is longer than one answer may take (TASK_TIMEOUT).",
             "Look at its log for answers that hang, or raise MAX_CONCURRENT_TASKS.",

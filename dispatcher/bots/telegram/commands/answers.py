@@ -45,7 +45,6 @@ BUSY = later(
     "Too many messages are waiting for an answer, so I did not accept this one, and I will not accept more until some are answered. "
     "Please send them again then."
 )
-TOO_LONG = later("This message is too long, so I did not accept it. Please split it into several shorter messages.")
 EDITED = later(
     "I had already taken the earlier text, so I did not read the change. Please send the new text as a message."
 )

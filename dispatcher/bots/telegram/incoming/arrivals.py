@@ -21,7 +21,7 @@ from dispatcher.bots.telegram.errors import FileGone, FileTooLarge, TelegramErro
 from dispatcher.bots.telegram.incoming.arriving import Arriving
 from dispatcher.bots.telegram.incoming.media_kinds import FileToFetch
 from dispatcher.bots.telegram.retry import until_redis_answers, until_telegram_takes_it
-from dispatcher.bots.telegram.state import digest
+from dispatcher.bots.telegram.state import QUEUED_OF_CHAT, digest
 from dispatcher.bots.telegram.waiting import Mark, Waiting
 from shared.system.faults import crash_point
 from shared.text.translations import later, speaking, tr
@@ -50,7 +50,7 @@ class Arrivals:
     """One per bot. `arrived` is called when there is something new to deliver."""
 
     def __init__(self, core: BotCore, arrived: Callable[[], None]) -> None:
-        self._allowed, self._most, self._task_bytes = core.allowed, core.settings.media_bytes, core.settings.task_bytes
+        self._allowed, self._most = core.allowed, core.settings.media_bytes
         self._telegram, self._state, self._store, self._arrived = core.telegram, core.state, core.media, arrived
         self._wake, self.begun = asyncio.Event(), asyncio.Event()
         self._chats: dict[str, asyncio.Task[None]] = {}
@@ -63,7 +63,7 @@ class Arrivals:
             first = next(
                 (task_id for task_id, one in own.items() if arriving.album and one.album == arriving.album), ""
             )
-            if not first and len(own) >= self._state.updates.chat_queue_limit:
+            if not first and len(own) >= QUEUED_OF_CHAT:
                 return False
             before, whole = (found[first][0], own[first].with_picture(arriving)) if first else (b"", arriving)
             if await self._state.updates.arrive(first or update, update, before, whole.to_json()) >= 0:
@@ -178,9 +178,6 @@ class Arrivals:
         task = dumps(one.task | ({"media": media} if media else {}))
         if not await until_redis_answers(lambda: self._allowed.has(int(one.chat))):
             await until_redis_answers(lambda: self._state.updates.drop_arriving(task_id))
-            return
-        if len(task) > self._task_bytes:
-            await self._say(task_id, record, tr(answers.TOO_LONG), raw)
             return
         refusal = replace(record, text=tr(answers.BUSY))
         mark = Mark(task_id, digest(one.text))

@@ -204,8 +204,6 @@ class Routes(Dispatcher):
         if name.startswith("/") and name != "/retry" and name[1:] in dispatcher_commands():  # answered at once
             delivery = replace(delivery, command=True)
         raw = dumps(task)
-        if len(raw) > self._core.settings.task_bytes:
-            return tr(answers.TOO_LONG)
         if await self._arrivals.waits(incoming.chat):
             return await self._arrive(incoming, task, delivery)
         if incoming.album is not None:  # its other pictures belong to this caption

@@ -21,7 +21,7 @@ from dispatcher.memory.tombstones import FORGOTTEN
 from dispatcher.queue.existing_values import ExistingResult, is_signed
 from dispatcher.queue.scripts import script_text
 from shared.text.translations import speaking, tr
-from shared.turns.records import ROLES, RecordRefused, Task, Turn
+from shared.turns.records import MOST_TASK_BYTES, ROLES, RecordRefused, Task, Turn
 from shared.turns.signed.results import Result
 from shared.wire import keys
 
@@ -55,16 +55,16 @@ class Running:
 
 
 class TasksLayer:
-    """`secret` signs the results; a queued task larger than `task_bytes` is truncated in place."""
+    """`secret` signs the results; a queued task that is too large is truncated in place."""
 
-    def __init__(self, client: Redis, secret: str, task_bytes: int) -> None:
+    def __init__(self, client: Redis, secret: str) -> None:
         self._redis: Any = client
-        self._secret, self._task_bytes = secret, task_bytes
+        self._secret = secret
         self._withdraw = client.register_script(script_text("chat_data/forget/layers/withdraw"))
         self._queued: Any = client.register_script(script_text("queue/queued"))
 
     def all(self) -> Iterator[Running]:
-        for raw in self._queued(keys=[keys.TASKS], args=[0, -1, self._task_bytes]):
+        for raw in self._queued(keys=[keys.TASKS], args=[0, -1, MOST_TASK_BYTES]):
             yield _read(raw)
         for member in self._redis.smembers(keys.WORKERS):
             worker = member.decode("utf-8", "replace")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections import Counter
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
 
@@ -13,12 +14,23 @@ import pytest
 from dispatcher.bots.telegram.incoming.poll_pause import LONGEST_SECONDS, PollPause
 from shared.turns.signed.results import Result, keyboard, row_of
 from shared.wire import keys
-from tests.dispatcher.bots.telegram.conftest import one_bot
-from tests.support.day.telegram_bot import GROUP, Stage, wait_until
+from tests.support.day.telegram_bot import GROUP, Stage, staged, wait_until
 from tests.support.machine import wait_for
+from tests.support.processes.forked import constant
 from tests.support.world import SECRET
 
-stage = one_bot(CHAT_QUEUE_LIMIT="3", QUEUE_LIMIT="5")
+
+@pytest.fixture(scope="module")
+def stage(redis_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
+    """With a bot for which few messages may wait."""
+    of_bot = "dispatcher.bots.telegram.state"
+    with (
+        constant(f"{of_bot}:QUEUED", 5),
+        constant(f"{of_bot}:QUEUED_OF_CHAT", 3),
+        staged(redis_url, tmp_path_factory.mktemp("stage")) as made,
+    ):
+        made.bot()
+        yield made
 
 
 @pytest.fixture
