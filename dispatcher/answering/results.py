@@ -149,11 +149,7 @@ class ResultBuilder:
         """A command's answer; none of it is stored as a turn."""
         counters = [("tasks", "1"), ("commands", "1")]
         signed = self.sign(
-            task.task_id,
-            reply.text,
-            error=reply.error,
-            buttons=reply.buttons,
-            reply_command=reply.reply_command,
+            task.task_id, reply.text, error=reply.error, buttons=reply.buttons, reply_command=reply.reply_command
         )
         return Finished(task, signed, [], NO_SESSION, "", self._session_ttl, counters, forget=reply.forgotten)
 

@@ -42,11 +42,7 @@ class Fault(IntEnum):
         "Redis writes no append-only file, its last write failed, or it would not replay all of it: a restart loses turns.",
         "CONFIG SET appendonly yes, then CONFIG REWRITE; check Redis' disk; hmem doctor --fix renews the rights of its users.",
     )
-    CLOCK = (
-        33,
-        "The clock of this host differs by more than 60 s from that of Redis.",
-        "Enable time synchronisation.",
-    )
+    CLOCK = (33, "The clock of this host differs by more than 60 s from that of Redis.", "Enable time synchronisation.")
     CLAUDE_TOO_OLD = (
         34,
         "The Claude CLI is older than the oldest version that was tested (2.1.197).",
@@ -62,11 +58,7 @@ class Fault(IntEnum):
         "The embedder of the day makes different vectors from those of the release.",
         "Set the same EMBEDDER and EMBED_MODEL on both hosts, or run the night.",
     )
-    MEMORY_MISSING = (
-        37,
-        "HMEM_MEMORY_DIR does not exist.",
-        "Set, mount or create it.",
-    )
+    MEMORY_MISSING = (37, "HMEM_MEMORY_DIR does not exist.", "Set, mount or create it.")
     MEMORY_UNREADABLE = (
         38,
         "This user may not read HMEM_MEMORY_DIR, or the release in it.",
@@ -92,11 +84,7 @@ class Fault(IntEnum):
         "A dispatcher runs, but its metrics are not served where METRICS_LISTEN says.",
         "Set a free port and restart the dispatcher.",
     )
-    NIGHT_FAILED = (
-        45,
-        "A night has failed since the last good one.",
-        "hmem-night status, then hmem-night run.",
-    )
+    NIGHT_FAILED = (45, "A night has failed since the last good one.", "hmem-night status, then hmem-night run.")
     DEAD_LETTERS = (
         46,
         "There are unanswered messages in the dead letters.",

@@ -255,7 +255,7 @@ class Consolidator:
         """Put it into the outbox, once per memory even after a crash."""
         from dispatcher.memory.dates.reminders import TURNS_LOOKED_AT, language_of_reminder, reminder_text
         from dispatcher.memory.store.whose import said_text
-        from dispatcher.queue.chat.zones import chosen_language
+        from dispatcher.queue.chats import chosen_language
         from shared.text.translations import speaking
 
         chat_id = memory.chat_id

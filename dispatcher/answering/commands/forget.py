@@ -22,7 +22,7 @@ from dispatcher.answering.commands.command import CommandReply
 from dispatcher.answering.conversation.tag_actions import store_waiting
 from dispatcher.answering.retry import keep_trying
 from dispatcher.memory.day.memory import DayMemory
-from dispatcher.queue.chat.records import ChatRecords
+from dispatcher.queue.chats import ChatRecords
 from dispatcher.queue.rights import FORGETTING, Rights
 from dispatcher.queue.tasks import TaskQueue
 from shared.config.settings import Settings

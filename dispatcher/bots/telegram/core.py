@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from aiogram.types import User
 from redis.asyncio import Redis
 
@@ -12,7 +14,19 @@ from dispatcher.queue.admission import AllowedChats
 from dispatcher.queue.rights import Rights
 from shared.config.settings import Settings
 from shared.system.keys.signing_key import signing_key
+from shared.turns.signed.results import Keyboard
 from shared.wire.media.open import open_media
+
+
+@dataclass(frozen=True)
+class BotAnswer:
+    """With buttons for who sent the command. `secret`: it is sent at once and never stored in Redis, not even until it is delivered. `brief`: where
+    a button was pressed, it is shown for a moment."""
+
+    text: str
+    buttons: Keyboard = ()
+    secret: bool = False
+    brief: bool = False
 
 
 class BotCore:

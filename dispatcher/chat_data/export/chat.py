@@ -19,8 +19,7 @@ from zoneinfo import ZoneInfo
 import orjson
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from dispatcher.chat_data.export.media import write_media
-from dispatcher.chat_data.export.sources import ARCHIVE, DAY, EVERY, REDIS, RELEASE, Gathered, gather
+from dispatcher.chat_data.export.sources import ARCHIVE, DAY, EVERY, REDIS, RELEASE, Gathered, gather, write_media
 from dispatcher.memory.store.whose import said_by
 from dispatcher.memory.tombstones import hidden_by
 from shared.config.settings import Settings

@@ -19,7 +19,7 @@ from typing import Any
 
 from redis import Redis
 
-from dispatcher.chat_data.forget.layers.media import find_kept
+from dispatcher.chat_data.forget.layers.files import find_kept
 from dispatcher.chat_data.forget.layers.redis import RedisLayer
 from dispatcher.chat_data.forget.layers.store import Stored, StoreLayer
 from dispatcher.chat_data.forget.layers.tasks import Running, TasksLayer

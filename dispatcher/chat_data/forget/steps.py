@@ -26,8 +26,7 @@ from redis import Redis
 from dispatcher.chat_data.forget.archive_part import NightPart
 from dispatcher.chat_data.forget.journal import Journal, Journals
 from dispatcher.chat_data.forget.layers.claude import ClaudeLayer
-from dispatcher.chat_data.forget.layers.files import remove_files
-from dispatcher.chat_data.forget.layers.media import remove_kept, remove_media
+from dispatcher.chat_data.forget.layers.files import remove_files, remove_kept, remove_media
 from dispatcher.chat_data.forget.layers.redis import RedisLayer
 from dispatcher.chat_data.forget.layers.redis_files import rewrite
 from dispatcher.chat_data.forget.layers.store import StoreLayer, open_store

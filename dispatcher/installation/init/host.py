@@ -81,17 +81,8 @@ def create_accounts(installation: InitContext) -> str:
     for name in created:
         installation.journal.add("account", name)
         home = {layout.night_user: layout.night, layout.day_user: layout.home}.get(name, Path("/"))
-        command = [
-            "useradd",
-            "--system",
-            "--user-group",
-            "--no-create-home",
-            "--home-dir",
-            str(home),
-            "--shell",
-            "/usr/sbin/nologin",
-            name,
-        ]
+        options = "--system --user-group --no-create-home --shell /usr/sbin/nologin".split()
+        command = ["useradd", *options, "--home-dir", str(home), name]
         run(command, f"Creating the account {name}", "Create it by hand, then run hmem init again.")
     command = ["usermod", "--append", "--groups", str(layout.day_user), str(layout.night_user)]
     run(command, "Letting the night give releases to the dispatcher's group", "Run it by hand: " + " ".join(command))

@@ -18,8 +18,7 @@ from dispatcher.installation.init.context import InitContext
 from dispatcher.installation.init.questions import ask_everything
 from dispatcher.installation.layout import BINARIES
 from dispatcher.installation.run import run
-from dispatcher.installation.services.base import ServiceManager
-from dispatcher.installation.services.choose import services_of
+from dispatcher.installation.services.choose import ServiceManager, services_of
 from dispatcher.installation.settings_files import given_settings, refuse_by_hand, settings_hash, write_settings
 from shared.embedding.open import is_made_here, make_model
 from shared.errors import InstallationIncomplete
@@ -187,11 +186,10 @@ def _wait_for_programs(installation: InitContext, manager: ServiceManager) -> No
             if state.get("workers") and state.get("bot"):
                 return
             if time.monotonic() > end:
-                missing = "the dispatcher" if not state.get("workers") else "the bot"
-                program = "dispatcher" if not state.get("workers") else "telegram"
+                who, program = ("the bot", "telegram") if state.get("workers") else ("the dispatcher", "dispatcher")
                 where = f"journalctl -u hmem-{program} -n 20" if "systemd" in manager.name else "in its terminal"
                 raise InstallationIncomplete(
-                    f"{missing} did not start within {START_SECONDS:.0f} s. Its log says why ({where})."
+                    f"{who} did not start within {START_SECONDS:.0f} s. Its log says why ({where})."
                 )
             time.sleep(0.5)
 

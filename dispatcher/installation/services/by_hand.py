@@ -10,9 +10,8 @@ from contextlib import closing, suppress
 from redis.exceptions import RedisError
 
 from dispatcher.installation.journal import InstallationJournal
-from dispatcher.installation.layout import Layout
+from dispatcher.installation.layout import Layout, Service
 from dispatcher.installation.run import as_account, run
-from dispatcher.installation.services.base import Service
 from shared.config.settings import Settings
 from shared.errors import InstallationIncomplete
 from shared.wire.client import asking_once, open_redis

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from dispatcher.health.checks.redis_rights import check_rights
+from dispatcher.health.checks.redis import check_rights
 from dispatcher.health.doctor import connect
 from dispatcher.health.findings import Fault, Finding, Setup
 from tests.support.redis.users import DEPLOY, Guarded, guarded_redis

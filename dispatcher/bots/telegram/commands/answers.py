@@ -8,8 +8,7 @@ from collections.abc import Awaitable, Callable, Iterable
 import structlog
 
 from dispatcher.bots.hooks import bot_commands, owners_help
-from dispatcher.bots.telegram.commands.bot_answer import BotAnswer
-from dispatcher.bots.telegram.core import BotCore
+from dispatcher.bots.telegram.core import BotAnswer, BotCore
 from dispatcher.bots.telegram.incoming.updates import IncomingMessage
 from dispatcher.bots.telegram.state import CANCELLED
 from dispatcher.queue.chat_commands import dispatcher_commands

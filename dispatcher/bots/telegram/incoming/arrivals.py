@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import structlog
@@ -18,17 +18,75 @@ import structlog
 from dispatcher.bots.telegram.commands import answers
 from dispatcher.bots.telegram.core import BotCore
 from dispatcher.bots.telegram.errors import FileGone, FileTooLarge, TelegramError
-from dispatcher.bots.telegram.incoming.arriving import Arriving
-from dispatcher.bots.telegram.incoming.media_kinds import FileToFetch
+from dispatcher.bots.telegram.incoming.media_kinds import FileToFetch, stand_in
 from dispatcher.bots.telegram.retry import until_redis_answers, until_telegram_takes_it
 from dispatcher.bots.telegram.state import QUEUED_OF_CHAT, digest
 from dispatcher.bots.telegram.waiting import Mark, Waiting
 from shared.system.faults import crash_point
 from shared.text.translations import later, speaking, tr
-from shared.turns.media import Media
-from shared.turns.records import dumps
+from shared.turns.media import MEDIA_MOST, Media
+from shared.turns.records import NO_TEXT, RecordRefused, dumps, loads_object, with_text
 from shared.wire import keys
 from shared.wire.media.store import MediaRefused
+
+#: How long the bot waits for another picture of an album. Seconds.
+ALBUM_SECONDS = 1.0
+
+
+@dataclass(frozen=True)
+class Arriving:
+    """`at`: when the newest part of it came (POSIX seconds); `order`: the number of its update; `record`: where the answer goes (state.Waiting)."""
+
+    order: int
+    chat: str
+    at: float
+    label: str
+    task: dict[str, Any]
+    record: dict[str, Any]
+    files: tuple[FileToFetch, ...] = ()
+    album: str | None = None
+
+    @property
+    def due(self) -> float:
+        return self.at + ALBUM_SECONDS if self.album and len(self.files) < MEDIA_MOST else self.at
+
+    @property
+    def text(self) -> str:
+        return "" if self.task.get(NO_TEXT) is True else str(self.task.get("message", ""))
+
+    def with_picture(self, other: Arriving) -> Arriving:
+        """With one more of its album; the caption counts, whichever of them has it."""
+        files = (*self.files, *other.files)[:MEDIA_MOST]
+        if self.text or not other.text:
+            return replace(self, at=other.at, files=files)
+        task = {name: value for name, value in other.task.items() if name != "task_id"}
+        whole = {"task_id": self.task["task_id"], **task}
+        return replace(self, at=other.at, files=files, task=whole, label=other.label)
+
+    def with_caption(self, text: str) -> Arriving:
+        """After an edit."""
+        return replace(self, task=with_text(self.task, text))
+
+    def to_json(self) -> bytes:
+        return dumps({name: value for name, value in asdict(self).items() if value is not None})
+
+    @classmethod
+    def parse(cls, raw: bytes) -> Arriving:
+        """RecordRefused or TypeError for what this program did not write."""
+        record = loads_object(raw)
+        files = tuple(FileToFetch(**one) for one in record.pop("files", ()))
+        made = cls(files=files, **record)
+        if not isinstance(made.task, dict) or not isinstance(made.record, dict):
+            raise RecordRefused("no task")
+        return made
+
+
+def named(task: dict[str, Any], files: tuple[FileToFetch, ...]) -> dict[str, Any]:
+    """The task of a message with files: one without words says what it is instead."""
+    if str(task.get("message") or "").strip() or not files:
+        return task
+    return task | {"message": stand_in(files[0].kind), NO_TEXT: True}
+
 
 log = structlog.get_logger()
 

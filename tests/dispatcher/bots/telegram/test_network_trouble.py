@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from dispatcher.bots.telegram.incoming.poll_pause import LONGEST_SECONDS, PollPause
+from dispatcher.bots.telegram.client import LONGEST_SECONDS, PollPause
 from shared.turns.signed.results import Result, keyboard, row_of
 from shared.wire import keys
 from tests.support.day.telegram_bot import GROUP, Stage, staged, wait_until
