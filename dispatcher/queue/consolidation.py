@@ -96,25 +96,12 @@ class Consolidator:
 
     def round(self) -> None:
         """One round of all steps; a step that fails is logged and does not stop the others."""
+        steps = (self._day.open, self._announce, self._consolidate, self._act_on_tags, self._promote, self._remind)
         with self._busy:
-            self._round()
-
-    def _round(self) -> None:
-        for step in (
-            self._day.open,
-            self._announce,
-            self._consolidate,
-            self._act_on_tags,
-            self._promote,
-            self._remind,
-            self._drop_unfetched,
-            self._prune,
-            self._hand_over_events,
-            self._embed,
-        ):
-            if self._stopping:
-                return
-            self._try(step)
+            for step in (*steps, self._drop_unfetched, self._prune, self._hand_over_events, self._embed):
+                if self._stopping:
+                    return
+                self._try(step)
 
     def _try(self, step: Callable[[], None]) -> None:
         try:
@@ -173,12 +160,8 @@ class Consolidator:
         if ids:
             self._day.upkeep.store_turns(turns)
             crash_point("consolidation:stored")
-        return int(
-            self._consolidated(
-                keys=[keys.unconsolidated(chat_id), keys.CHATS, keys.spent(chat_id)],
-                args=[chat_id, self._day.settings.session_tokens, *ids],
-            )
-        )
+        names = [keys.unconsolidated(chat_id), keys.CHATS, keys.spent(chat_id)]
+        return int(self._consolidated(keys=names, args=[chat_id, self._day.settings.session_tokens, *ids]))
 
     def _embed(self) -> None:
         """Between the questions, never ahead of one: what has no vector yet is found by its words. Last, because it may have to wait."""
@@ -202,18 +185,9 @@ class Consolidator:
         if turns:
             self._day.summarise_session(chat_id, session, [stored.turn for stored in turns])
             crash_point("consolidation:summarised")
-        ended = self._rotate(
-            keys=[
-                keys.session(chat_id),
-                keys.history(chat_id),
-                keys.size(chat_id),
-                keys.spent(chat_id),
-                keys.BUSY,
-                keys.unconsolidated(chat_id),
-            ],
-            args=[chat_id, session, *self._entries(chat_id, turns)],
-        )
-        if ended:
+        names = [keys.session(chat_id), keys.history(chat_id), keys.size(chat_id), keys.spent(chat_id), keys.BUSY]
+        names.append(keys.unconsolidated(chat_id))
+        if self._rotate(keys=names, args=[chat_id, session, *self._entries(chat_id, turns)]):
             log.info("a long session was summarised and ended", turns=len(turns))
 
     def _entries(self, chat_id: str, turns: list[StoredTurn]) -> list[bytes]:
@@ -221,12 +195,9 @@ class Consolidator:
         summarised = {(stored.turn.timestamp, stored.turn.content) for stored in turns}
         found = []
         for raw in self._redis.lrange(keys.history(chat_id), 0, -1):
-            try:
+            with suppress(RecordRefused):
                 entry = loads_object(raw)
-            except RecordRefused:
-                continue
-            if (entry.get("timestamp"), entry.get("content")) in summarised:
-                found.append(raw)
+                found += [raw] if (entry.get("timestamp"), entry.get("content")) in summarised else []
         return found
 
     def _promote(self) -> None:
@@ -264,10 +235,8 @@ class Consolidator:
         with speaking(chosen_language(self._redis, chat_id) or language):
             text = reminder_text(said_text(memory), deadline, now, self._day.zone_of(chat_id))
         message = {"id": f"reminder-{memory.uid}", "chat_id": chat_id, "text": text, "created_at": now}
-        self._remind_once(
-            keys=[keys.reminded(memory.uid), keys.outbox(bot_of(chat_id))],
-            args=[dumps(message), keys.REMINDED_TTL_SECONDS],
-        )
+        names = [keys.reminded(memory.uid), keys.outbox(bot_of(chat_id))]
+        self._remind_once(keys=names, args=[dumps(message), keys.REMINDED_TTL_SECONDS])
         crash_point("consolidation:reminded")
 
     def _drop_unfetched(self) -> None:
@@ -336,22 +305,14 @@ def scheduled(consolidator: Consolidator, seconds: float) -> AsyncIOScheduler:
     return scheduler
 
 
-def _created_at(raw: bytes) -> float | None:
-    """When the message was put there, in POSIX seconds; None for one that we did not write."""
-    try:
-        return timestamp_of(loads_object(raw).get("created_at"))
-    except RecordRefused:
-        return None
-
-
 def drop_unfetched(client: Any, now: float) -> int:
     """Drop from the oldest on what is older than UNFETCHED_DAYS, or has a date far from our clock; returns how many."""
     dropped = 0
     for outbox in map(keys.outbox, bot_names()):
         while (raw := client.lindex(outbox, 0)) is not None:
-            at = _created_at(raw)
-            if at is not None and abs(now - at) < UNFETCHED_DAYS * SECONDS_PER_DAY:
-                break
+            with suppress(RecordRefused):  # we did not write it
+                if abs(now - timestamp_of(loads_object(raw).get("created_at"))) < UNFETCHED_DAYS * SECONDS_PER_DAY:
+                    break
             dropped += int(client.lrem(outbox, 1, raw))
     if dropped:
         log.warning("messages that no bot has fetched are dropped", messages=dropped, days=UNFETCHED_DAYS)

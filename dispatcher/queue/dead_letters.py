@@ -115,14 +115,9 @@ class DeadLetter:
         return None
 
     def to_json(self) -> dict[str, Any]:
-        named = {
-            "id": self.name,
-            "at": self.at,
-            "reason": self.reason,
-            "chat_id": self.chat_id,
-            "task_id": self.task_id,
-        }
-        return named | {"kind": "task" if self.task else "tags" if self.tags else "unreadable", "text": self.text}
+        named = {"id": self.name, "at": self.at, "reason": self.reason}
+        kind = "task" if self.task else "tags" if self.tags else "unreadable"
+        return named | {"chat_id": self.chat_id, "task_id": self.task_id, "kind": kind, "text": self.text}
 
 
 class DeadLetters:
@@ -165,15 +160,8 @@ class DeadLetters:
             raise InvalidInput(f"{letter.name} is not retried: {why}.")
         task, task_id = letter.task, letter.task_id or ""
         waiting, bot = _waiting(task), keys.bot_waiting(bot_of(task.chat_id if task else ""))
-        names = [
-            keys.DEAD,
-            keys.TASKS if task else keys.TAGS,
-            keys.done(task_id),
-            keys.attempts(task_id),
-            keys.result(task_id),
-            bot,
-            keys.cancel(task_id),
-        ]
+        state = [keys.done(task_id), keys.attempts(task_id), keys.result(task_id), bot, keys.cancel(task_id)]
+        names = [keys.DEAD, keys.TASKS if task else keys.TAGS, *state]
         arguments: list[bytes | str] = [letter.raw, letter.content, task.digest if task else "", task_id, waiting]
         answer = int(self._retry(keys=names, args=arguments))
         if answer == 0:

@@ -26,11 +26,19 @@ PIECE_BYTES = 65_536
 
 
 class NightCommandFailed(Exception):
-    """`hmem-night …` ended with the exit code `code`, which is negative for a signal; `message` is its last line."""
+    """`hmem-night …` ended with the exit code `code`, which is negative for a signal; `message` is its last line.
 
-    def __init__(self, command: str, code: int, message: str) -> None:
-        super().__init__(f"hmem-night {command} ended with exit code {code}: {message}")
+    `too_slow`: it was stopped after READING_SECONDS.
+    """
+
+    def __init__(self, command: str, code: int, message: str = "", *, too_slow: bool = False) -> None:
         self.code, self.message = code, message
+        text = f"hmem-night {command} ended with exit code {code}: {message}"
+        if too_slow:
+            minutes = f"{READING_SECONDS / 60:g} minutes"
+            text = f"hmem-night {command} was stopped, because it had not finished after {minutes}. "
+            self.message = text = f"{text}Check the load of this host and the archive's disk, then try again."
+        super().__init__(text)
 
     @property
     def sentence(self) -> str:
@@ -42,18 +50,6 @@ def sentence_of(line: str) -> str:
     """The last line of a failed command without the class of the error that begins it."""
     name, separator, sentence = line.partition(": ")
     return sentence if separator and name.isidentifier() else line
-
-
-class NightCommandTooSlow(NightCommandFailed):
-    """`hmem-night …` was stopped after READING_SECONDS."""
-
-    def __init__(self, command: str, code: int) -> None:
-        super().__init__(command, code, "")
-        why = f"hmem-night {command} was stopped, because it had not finished after {READING_SECONDS / 60:g} minutes"
-        self.message = f"{why}. Check the load of this host and the archive's disk, then try again."
-
-    def __str__(self) -> str:
-        return self.message
 
 
 def archive_is_here(settings: Settings) -> bool:
@@ -111,7 +107,7 @@ def read_lines(settings: Settings, *arguments: str, as_ourselves: bool = False) 
                 too_slow = True
                 night.kill()
         if too_slow:
-            raise NightCommandTooSlow(arguments[0], night.returncode)
+            raise NightCommandFailed(arguments[0], night.returncode, too_slow=True)
         if night.returncode:
             errors.seek(0)
             said = errors.read().decode("utf-8", "replace")

@@ -6,8 +6,8 @@ import asyncio
 import contextlib
 import os
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from uuid import uuid4
@@ -20,7 +20,6 @@ from dispatcher.answering.hooks import beside_claude, claude_called, context_com
 from dispatcher.answering.results import said_at
 from dispatcher.answering.turn import TurnInProgress
 from dispatcher.claude.client import ClaudeCli, ClaudeRequest
-from dispatcher.claude.events import Progress
 from dispatcher.claude.reply import Answer
 from dispatcher.memory.cache_dropping import CacheDropper
 from dispatcher.memory.day.memory import DayMemory
@@ -161,7 +160,8 @@ class ClaudeCaller:
             began = time.perf_counter()
             async with AsyncExitStack() as stack:
                 request = await self._with_features(stack, turn, request, tools)
-                report = await stack.enter_async_context(self._reporting(task, turn.code))
+                reporting = self._partial_answers.of(task, turn.code) if self._partial_answers else nullcontext()
+                report = await stack.enter_async_context(reporting)
                 answer = await self._claude.ask(request, report)
             failed = answer.error is not None and not (
                 resume and answer.session_lost
@@ -196,14 +196,6 @@ class ClaudeCaller:
             more_tools=tuple(tool for one in found for tool in one.more_tools),
             approver=next((one.approver for one in found if one.approver), ""),
         )
-
-    @asynccontextmanager
-    async def _reporting(self, task: Task, code: str) -> AsyncIterator[Callable[[Progress], None] | None]:
-        if self._partial_answers is None:
-            yield None
-            return
-        async with self._partial_answers.of(task, code) as report:
-            yield report
 
     async def _zone(self, chat_id: str) -> ZoneInfo:
         """The chat's; an answer does not wait for a Redis that cannot tell."""

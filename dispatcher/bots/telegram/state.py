@@ -164,21 +164,10 @@ class Updates:
         found = next((raw for raw, task in await self._queue.queued() if task.task_id == mark.task), b"")
         new = dumps(with_text(loads_object(found), text) | {"user_id": user}) if found else b""
         changed = Mark(mark.task, digest(text), mark.told)
-        return int(
-            await _run(
-                self._edit,
-                [keys.TASKS, WAITING, keys.bot_seen(update), keys.bot_seen(message)],
-                [
-                    update,
-                    found,
-                    new,
-                    changed.to_json(),
-                    b"" if mark.told else notice.to_json(),
-                    Mark(mark.task, changed.digest, told=True).to_json(),
-                    keys.BOT_SEEN_TTL_SECONDS,
-                ],
-            )
-        )
+        names = [keys.TASKS, WAITING, keys.bot_seen(update), keys.bot_seen(message)]
+        told, said = Mark(mark.task, changed.digest, told=True).to_json(), b"" if mark.told else notice.to_json()
+        arguments = [update, found, new, changed.to_json(), said, told, keys.BOT_SEEN_TTL_SECONDS]
+        return int(await _run(self._edit, names, arguments))
 
 
 class Deliveries:

@@ -130,20 +130,14 @@ class Jobs:
             record = orjson.loads((folder / "job.json").read_bytes())
         except (OSError, ValueError):
             return None
-        code = self._code(folder)
+        code = _code(folder)
         lost = code is None and not _lives(folder, job_id)
         if lost:
-            code = self._code(folder)  # it may have ended between the two
+            code = _code(folder)  # it may have ended between the two
         return PageJob(
             job_id, record["title"], record["kind"], record["began"], record["chats"], record["more"],
             _end_of(folder / "output"), code, lost and code is None,
         )  # fmt: skip
-
-    def _code(self, folder: Path) -> int | None:
-        try:
-            return int((folder / "exit").read_text(encoding="ascii"))
-        except (OSError, ValueError):
-            return None
 
     def newest(self, number: int = 20) -> list[PageJob]:
         """The newest first."""
@@ -192,17 +186,20 @@ def _begin(
 
 def _lives(folder: Path, job_id: str) -> bool:
     """Whether the small process is there: another one may have its number by now."""
-    try:
+    with suppress(OSError, ValueError):
         pid = int((folder / "pid").read_text(encoding="ascii"))
         return job_id.encode() in Path(f"/proc/{pid}/cmdline").read_bytes()
-    except (OSError, ValueError):
-        return False
+    return False
+
+
+def _code(folder: Path) -> int | None:
+    with suppress(OSError, ValueError):
+        return int((folder / "exit").read_text(encoding="ascii"))
+    return None
 
 
 def _end_of(path: Path) -> str:
-    try:
-        with path.open("rb") as file:
-            file.seek(max(0, path.stat().st_size - SHOWN_BYTES))
-            return file.read().decode("utf-8", "replace")
-    except OSError:
-        return ""
+    with suppress(OSError), path.open("rb") as file:
+        file.seek(max(0, path.stat().st_size - SHOWN_BYTES))
+        return file.read().decode("utf-8", "replace")
+    return ""

@@ -119,27 +119,14 @@ class TasksLayer:
         with speaking(task.language if task else None):
             result = Result.sign(self._secret, task.task_id, tr(FORGOTTEN), now, error=True).to_json() if task else b""
         name = task.task_id if task else "none"
-        names = [
-            keys.TASKS,
-            keys.inflight(one.worker),
-            keys.lease(one.worker),
-            keys.BUSY,
-            keys.result(name),
-            keys.done(name),
-        ]
-        arguments: list[bytes | str | int] = [
-            one.raw,
-            one.token,
-            one.chat_id,
-            result,
-            keys.RESULT_TTL_SECONDS,
-            task.digest if task else "",
-            keys.DONE_TTL_SECONDS,
-        ]
+        worker = [keys.inflight(one.worker), keys.lease(one.worker)]
+        names = [keys.TASKS, *worker, keys.BUSY, keys.result(name), keys.done(name)]
+        answer: list[bytes | str | int] = [one.raw, one.token, one.chat_id, result, keys.RESULT_TTL_SECONDS]
+        arguments = [*answer, task.digest if task else "", keys.DONE_TTL_SECONDS]
         existing = ExistingResult(name, partial(is_signed, self._secret))
-        while not existing.settled(answer := self._withdraw(keys=names, args=[*arguments, *existing.arguments])):
+        while not existing.settled(done := self._withdraw(keys=names, args=[*arguments, *existing.arguments])):
             pass
-        return int(answer)
+        return int(done)
 
 
 def _read(raw: bytes, worker: str = NOBODY, token: str = NOBODY) -> Running:

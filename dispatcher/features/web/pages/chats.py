@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 from starlette.responses import Response
 
 from dispatcher.features.web.chat_data import all_chats, stretch
 from dispatcher.features.web.requests.asked import Asked
 from dispatcher.memory.day.search import find
-from shared.errors import InvalidInput
 from shared.search.types import Query
 
 PAGE_CHATS = 100
@@ -40,20 +39,12 @@ HITS = 20
 
 def talk(asked: Asked) -> Response:
     """The newest turns, those of a day and before, or those before the turn with a number."""
-    chat_id, date = asked.chat(), asked.value("date").strip()
-    until = _end_of(date, asked) if date else None
+    chat_id, day = asked.chat(), asked.date("date")
+    until = (day + timedelta(days=1)).timestamp() if day else None
     end = asked.number("end", 0) if asked.value("end") else None
     with asked.reader.memory() as memory:
         found = stretch(memory, chat_id, end=end, until=until)
-    return asked.page("talk.html", f"Talk of chat {chat_id}", chat=chat_id, found=found, date=date)
-
-
-def _end_of(date: str, asked: Asked) -> float:
-    try:
-        day = datetime.strptime(date, "%Y-%m-%d").replace(tzinfo=asked.zone)
-        return (day + timedelta(days=1)).timestamp()
-    except (ValueError, OverflowError):
-        raise InvalidInput("The date cannot be read. Write it like 2026-11-25.") from None
+    return asked.page("talk.html", f"Talk of chat {chat_id}", chat=chat_id, found=found, date=asked.value("date"))
 
 
 def search(asked: Asked) -> Response:

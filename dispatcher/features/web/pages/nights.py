@@ -39,15 +39,7 @@ class PagePlot:
     @property
     def data(self) -> str:
         """JSON for static/page.js."""
-        return orjson.dumps(
-            {
-                "title": self.title,
-                "unit": self.unit,
-                "x": self.x,
-                "stacked": self.stacked,
-                "series": [{"name": one.name, "values": one.values} for one in self.series],
-            }
-        ).decode()
+        return orjson.dumps(self).decode()
 
 
 def night_charts(nights: Sequence[Mapping[str, Any]], zone: ZoneInfo) -> list[PagePlot]:
@@ -132,15 +124,9 @@ def _nights(asked: Asked) -> tuple[list[dict[str, Any]], list[str]]:
 def _line(night: Mapping[str, Any]) -> dict[str, Any]:
     summary, failed = night["summary"], night["failed"]
     whole = sum(summary["seconds"].values()) if summary and "seconds" in summary else None
-    state = (
-        "abandoned"
-        if summary and "abandoned" in summary
-        else "done"
-        if summary
-        else "stopped"
-        if failed
-        else "unfinished"
-    )
+    state = "done" if summary else "stopped" if failed else "unfinished"
+    if summary and "abandoned" in summary:
+        state = "abandoned"
     return {**night, "state": state, "whole": whole}
 
 
@@ -194,15 +180,12 @@ def run(asked: Asked) -> Response:
         raise InvalidInput(RUNNING)
     arguments = ["run", "--accept"] if asked.value("accept") else ["run"]
     title = "A night that accepts a release that finds less" if asked.value("accept") else "A night"
-    job_id = asked.jobs.night(title, "night", *arguments)
-    return go_to(f"/jobs/{job_id}")
+    return go_to(f"/jobs/{asked.jobs.night(title, 'night', *arguments)}")
 
 
 def use_release(asked: Asked) -> Response:
-    run_number = asked.number("run", 0)
-    return go_to(
-        f"/jobs/{asked.jobs.day(f'Back to release {run_number}', 'release', 'release', 'rollback', str(run_number))}"
-    )
+    wanted = asked.number("run", 0)
+    return go_to(f"/jobs/{asked.jobs.day(f'Back to release {wanted}', 'release', 'release', 'rollback', str(wanted))}")
 
 
 def unpin(asked: Asked) -> Response:

@@ -39,7 +39,6 @@ def page(asked: Asked) -> Response:
     return asked.page(
         "today.html",
         "Today",
-        status=200,
         state=status,
         faults=faults,
         error=error,
@@ -92,13 +91,7 @@ def settings(asked: Asked) -> Response:
 
 
 def _shown(value: Any) -> str:
-    return (
-        ""
-        if value is None
-        else {True: "true", False: "false"}.get(value, str(value))
-        if isinstance(value, bool)
-        else str(value)
-    )
+    return "" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def job(asked: Asked) -> Response:
