@@ -122,13 +122,7 @@ class ConsoleBot:
                 partial = answers.verified_partial(one, raw)
             except RecordRefused:
                 continue
-            doing = (
-                f"Using {partial.tool}…"
-                if partial.doing == "tool"
-                else "Thinking…"
-                if partial.doing == "thinking"
-                else ""
-            )
+            doing = {"tool": f"Using {partial.tool}…", "thinking": "Thinking…"}.get(partial.doing, "")
             terminal.show(f"{partial.text}\n{doing}".strip())
         await features().ask_async(
             terminal_waits, redis=redis, secret=self._secret, task_id=task_id, ask=terminal.allows

@@ -32,6 +32,7 @@ from dispatcher.chat_data.forget.layers.redis_files import rewrite
 from dispatcher.chat_data.forget.layers.store import StoreLayer, open_store
 from dispatcher.chat_data.forget.layers.tasks import Running, TasksLayer
 from dispatcher.chat_data.forget.receipt import receipt, what_stays, write_receipt
+from dispatcher.chat_data.forget.request import erasing
 from dispatcher.chat_data.forget.scan import Proof, add_files
 from dispatcher.memory.store.events import hand_over
 from dispatcher.memory.tombstones import Forgotten, announce, end_conversation, raise_mark
@@ -166,19 +167,13 @@ class ForgetRun(StepRunner):
 
     def _cover_late(self, meanwhile: list[Running]) -> None:
         """Add tombstones for what these tasks stored after the time of the first ones."""
-        late: dict[str, dict[str, float]] = {}
+        late: dict[str, dict[str, float | None]] = {}
         for turn in self._context.tasks.stored_late(self._scope, meanwhile):
             late.setdefault(turn.chat_id, {})[turn.turn_id] = turn.timestamp
         known = len(self._scope.tombstones)
+        name, at = f"erase-{self._journal.forget_id}-more", self._journal.started_at
         tombstones = [
-            Tombstone(
-                f"erase-{self._journal.forget_id}-more{known + number}",
-                chat_id,
-                self._journal.started_at,
-                turn_ids=frozenset(said_at),
-                erase=True,
-                said_at=said_at,
-            )
+            erasing(f"{name}{known + number}", chat_id, at, said_at)
             for number, (chat_id, said_at) in enumerate(sorted(late.items()))
         ]
         if tombstones:

@@ -161,11 +161,9 @@ def check_isolation(setup: Setup) -> Finding:
 
 
 def _secrets(settings: Settings) -> list[str]:
-    exposed = variables_set(secrets_of(settings.every()))
-    return (
-        [f"{', '.join(exposed)} is in the environment, which every child process of this shell or service inherits"]
-        if exposed
-        else []
+    exposed = ", ".join(variables_set(secrets_of(settings.every())))
+    return [f"{exposed} is in the environment, which every child process of this shell or service inherits"] * bool(
+        exposed
     )
 
 
@@ -176,10 +174,9 @@ def _users(settings: Settings) -> list[str]:
 
 
 def _owner(path: Path) -> int | None:
-    try:
+    with contextlib.suppress(OSError):
         return path.stat().st_uid
-    except OSError:
-        return None
+    return None
 
 
 def _walls(settings: Settings) -> list[str]:
@@ -188,12 +185,9 @@ def _walls(settings: Settings) -> list[str]:
         walls = Walls(settings, cli_environment(settings), find_cli(settings))
     except ClaudeUnavailable:  # another check reports it
         return []
-    known = (
-        [f"Landlock does not keep the Claude CLI from all of our files: {walls.open_because}"]
-        if walls.open_because
-        else []
-    )
-    return [*known, *filter(None, [walls.found_open(), _open_redis(settings)])]
+    known = f"Landlock does not keep the Claude CLI from all of our files: {walls.open_because}"
+    found = known if walls.open_because else None
+    return list(filter(None, [found, walls.found_open(), _open_redis(settings)]))
 
 
 def _open_redis(settings: Settings) -> str | None:

@@ -156,11 +156,8 @@ def check_eviction(setup: Setup) -> Finding:
     policy, limit = str(memory["maxmemory_policy"]), int(memory["maxmemory"])
     if policy == "noeviction":
         return ok("Redis never evicts (noeviction).")
-    lost = (
-        "turns that no night has archived yet"
-        if policy.startswith("allkeys")
-        else "sessions and marks of finished tasks"
-    )
+    every = policy.startswith("allkeys")
+    lost = "turns that no night has archived yet" if every else "sessions and marks of finished tasks"
     when = "when its memory is full" if limit else "as soon as maxmemory is set and reached"
     return problem(
         Fault.EVICTION_POLICY,
@@ -189,17 +186,12 @@ def check_persistence(setup: Setup) -> Finding:
             "Redis writes no append-only file, and this user may not check whether it takes snapshots: turns of today may be lost.",
             fix,
         )
-    if schedule:
-        return problem(
-            Fault.PERSISTENCE,
-            f"Redis takes snapshots only (save {schedule}): turns since the last one are lost in a crash.",
-            fix,
-        )
-    return problem(
-        Fault.PERSISTENCE,
-        "Redis writes nothing to disk, neither an append-only file nor snapshots: a restart loses all turns of the day.",
-        fix,
+    sentence = (
+        "Redis writes nothing to disk, neither an append-only file nor snapshots: a restart loses all turns of the day."
     )
+    if schedule:
+        sentence = f"Redis takes snapshots only (save {schedule}): turns since the last one are lost in a crash."
+    return problem(Fault.PERSISTENCE, sentence, fix)
 
 
 def check_restart(setup: Setup) -> Finding:
@@ -232,20 +224,16 @@ def _not_replayed(client: redis.Redis) -> list[str]:
     """The commands with which our users write, and which `default` may not run on our keys."""
     writing = [right for user in users() for right in user.rights if "W" in right.access]
     names = dict.fromkeys((name, right.patterns[0]) for right in writing for name in right.commands.split())
-    calls = [
-        words_of(name, pattern.replace("*", PROBE)) for name, pattern in names if name != "EVAL"
-    ]  # which no file has
+    # EVAL is in no file.
+    calls = [words_of(name, pattern.replace("*", PROBE)) for name, pattern in names if name != "EVAL"]
     with client.pipeline(transaction=False) as pipe:
         for words in calls:
             pipe.execute_command("ACL", "DRYRUN", "default", *words)  # type: ignore[no-untyped-call]
         answers = pipe.execute(raise_on_error=False)
     if denied := next((one for one in answers if isinstance(one, NoPermissionError)), None):
         raise denied
-    refused = [
-        words[0]
-        for words, one in zip(calls, answers, strict=True)
-        if isinstance(one, bytes | str) and "OK" not in str(one)
-    ]
+    judged = zip(calls, answers, strict=True)
+    refused = (words[0] for words, one in judged if isinstance(one, bytes | str) and "OK" not in str(one))
     return list(dict.fromkeys(refused))
 
 

@@ -20,20 +20,8 @@ from shared.turns.message_origin import NAME_CHARACTERS, Attachment, Forward, Or
 MessageOrigin = MessageOriginUser | MessageOriginHiddenUser | MessageOriginChat | MessageOriginChannel
 
 #: What people send other than text and what becomes words (plain_words.py); others are service messages (a member joined, a title changed).
-UNREADABLE = frozenset(
-    {
-        ContentType.ANIMATION,
-        ContentType.AUDIO,
-        ContentType.DOCUMENT,
-        ContentType.PAID_MEDIA,
-        ContentType.PHOTO,
-        ContentType.STICKER,
-        ContentType.STORY,
-        ContentType.VIDEO,
-        ContentType.VIDEO_NOTE,
-        ContentType.VOICE,
-    }
-)
+_KINDS = "animation audio document paid_media photo sticker story video video_note voice"
+UNREADABLE = frozenset(map(ContentType, _KINDS.split()))
 #: Attachments that may have a file name.
 _NAMED = ("document", "audio", "video", "animation")
 

@@ -107,15 +107,9 @@ def open_store(settings: Settings) -> StoreLayer | None:
 
 def _covers_memory(scope: Scope, memory: Memory) -> bool:
     """For a chat: memories created in that time. For turns: memories from them. For a text: memories that contain it."""
-    if not scope.asked.concerns(memory.chat_id):
-        return False
-    until = scope.until(memory.chat_id)
-    if until is not None and memory.created < until:
-        return True
     if scope.asked.kind == "matching":
-        return any(map(scope.asked.holds, memory.texts))
-    ids = _sources(memory)
-    return any(one.chat_id == memory.chat_id and ids & one.named for one in scope.tombstones)
+        return scope.asked.concerns(memory.chat_id) and any(map(scope.asked.holds, memory.texts))
+    return _covers(scope, memory.chat_id, memory.created, _sources(memory))
 
 
 def _covers_schedule(scope: Scope, one: Schedule) -> bool:
@@ -131,14 +125,18 @@ def _sources(memory: Memory) -> set[str]:
 
 def _covers_summary(scope: Scope, summary: SessionSummary) -> bool:
     """Summaries that contain any of it; for a chat, all that begin in that time."""
-    if not scope.asked.concerns(summary.chat_id):
-        return False
-    until = scope.until(summary.chat_id)
-    if until is not None and summary.started_at < until:
+    if scope.asked.concerns(summary.chat_id) and scope.asked.holds(summary.text):
         return True
-    ids = set(summary.turn_ids)
-    named = any(one.chat_id == summary.chat_id and ids & one.named for one in scope.tombstones)
-    return named or scope.asked.holds(summary.text)
+    return _covers(scope, summary.chat_id, summary.started_at, set(summary.turn_ids))
+
+
+def _covers(scope: Scope, chat_id: str, at: float, turn_ids: set[str]) -> bool:
+    """Whether something of that time, which was made of these turns, is covered."""
+    if not scope.asked.concerns(chat_id):
+        return False
+    until = scope.until(chat_id)
+    named = any(one.chat_id == chat_id and turn_ids & one.named for one in scope.tombstones)
+    return named or (until is not None and at < until)
 
 
 def _by_chat(pairs: Iterable[tuple[str, str]]) -> list[tuple[str, list[str]]]:
