@@ -10,6 +10,7 @@ import os
 import pwd
 import re
 import sys
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -143,10 +144,9 @@ def of_host(root: Path = Path("/")) -> Layout:
 
 
 def account(name: str) -> pwd.struct_passwd | None:
-    try:
+    with suppress(KeyError):
         return pwd.getpwnam(name)
-    except KeyError:
-        return None
+    return None
 
 
 def give(path: Path, mode: int, owner: str | None = None, group: str | None = None) -> None:

@@ -27,7 +27,11 @@ ACCESS = "access"
 
 
 class ChatAccess(StrEnum):
-    """A value of the field; without it, a chat has what the settings give it."""
+    """What a chat outside ALLOWED_CHATS may have, even if the feature that wrote it is gone; without it, what the settings give it.
+
+    limited   Claude has only the tools that CHAT_TOOLS names for this chat
+    closed    the same, and nothing is sent or asked by itself
+    """
 
     LIMITED = "limited"
     CLOSED = "closed"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import re
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -68,7 +69,6 @@ def addressable_id(raw: bytes) -> str | None:
     """The id of a malformed task, if it has a valid one: then its sender gets an answer."""
     if large := TooLarge.parse(raw):
         return large.task_id
-    try:
+    with suppress(RecordRefused):
         return task_id_of(loads_object(raw).get("task_id"))
-    except RecordRefused:
-        return None
+    return None

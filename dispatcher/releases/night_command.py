@@ -88,19 +88,19 @@ def run_night(settings: Settings, *arguments: str) -> bytes:
         return printed.read()
 
 
-def read_json(settings: Settings, *arguments: str, as_ourselves: bool = False) -> Any:
-    """The JSON document that a command prints. `as_ourselves`: for a command that writes files of this user."""
-    return orjson.loads(b"".join(read_lines(settings, *arguments, as_ourselves=as_ourselves)))
+def read_json(settings: Settings, *arguments: str, ours: bool = False) -> Any:
+    """The JSON document that a command prints. `ours`: for a command that writes files of this user."""
+    return orjson.loads(b"".join(read_lines(settings, *arguments, ours=ours)))
 
 
-def read_lines(settings: Settings, *arguments: str, as_ourselves: bool = False) -> Iterator[bytes]:
+def read_lines(settings: Settings, *arguments: str, ours: bool = False) -> Iterator[bytes]:
     """The lines that a command prints, as they come; NightCommandFailed at the end if it failed, or was too slow.
 
     The time that the caller takes for the lines does not count.
     """
     with tempfile.TemporaryFile() as errors:
         too_slow = False
-        with _started(settings, arguments, as_ourselves, stdout=subprocess.PIPE, stderr=errors) as night:
+        with _started(settings, arguments, ours, stdout=subprocess.PIPE, stderr=errors) as night:
             try:
                 yield from _lines(cast(IO[bytes], night.stdout))
             except TimeoutError:
@@ -137,25 +137,17 @@ def _lines(output: IO[bytes]) -> Iterator[bytes]:
 
 @contextmanager
 def _started(
-    settings: Settings,
-    arguments: tuple[str, ...],
-    as_ourselves: bool = False,
-    *,
-    stdout: int | IO[bytes],
-    stderr: int | IO[bytes],
+    settings: Settings, arguments: tuple[str, ...], ours: bool = False, **streams: Any
 ) -> Iterator[subprocess.Popen[bytes]]:
-    with _child(settings, as_ourselves) as child:
+    """As the night's user with the night's credentials if we may, else as this user, as with `ours`."""
+    with as_ourselves() if ours else of_the_night(settings) as child:
         command = module_command("nightly", *arguments)
-        with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=stdout, stderr=stderr, **child) as night:
+        with subprocess.Popen(command, stdin=subprocess.DEVNULL, **streams, **child) as night:
             yield night
 
 
 @contextmanager
-def _child(settings: Settings, as_ourselves: bool) -> Iterator[dict[str, Any]]:
-    """How it is started: as the night's user with the night's credentials if we may, else as this user."""
-    if as_ourselves:
-        with for_child() as (environment, descriptors):
-            yield {"env": environment, "pass_fds": descriptors}
-    else:
-        with of_the_night(settings) as child:
-            yield child
+def as_ourselves() -> Iterator[dict[str, Any]]:
+    """Arguments for subprocess for a command of ours: our environment, and our credentials by a pipe."""
+    with for_child() as (environment, descriptors):
+        yield {"env": environment, "pass_fds": descriptors}

@@ -138,15 +138,8 @@ class Bot:
         delivery, hooks = Delivery(core), features().parts(telegram_bot, core=core)
         arrivals = Arrivals(core, delivery.wake)
         intake = Intake(core, Routes(core, hooks, arrivals), arrivals, delivery.wake)
-        running = (
-            intake.run(),
-            arrivals.run(),
-            *delivery.parts(),
-            self._features(hooks),
-            self._renew(),
-            self._catch_up(me),
-        )
-        parts = [asyncio.create_task(part) for part in running]
+        own = (self._features(hooks), self._renew(), self._catch_up(me))
+        parts = [asyncio.create_task(part) for part in (intake.run(), arrivals.run(), *delivery.parts(), *own)]
         try:
             done, _ = await asyncio.wait(parts, return_when=asyncio.FIRST_COMPLETED)
             for part in done:

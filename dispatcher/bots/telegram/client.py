@@ -1,4 +1,4 @@
-"""The Bot API through aiogram: what the bot asks of it. Its errors are ours (errors.py)."""
+"""The Bot API through aiogram: what the bot asks of it, and how long it waits between polls. Its errors are ours (errors.py)."""
 
 from __future__ import annotations
 

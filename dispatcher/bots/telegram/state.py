@@ -64,10 +64,8 @@ class Queue:
         """Tasks in the queue, with their bytes; the dispatcher refuses invalid and too large ones, so they are left out."""
         found = []
         for raw in await _run(self._queued, [keys.TASKS], [0, -1, MOST_TASK_BYTES]):
-            try:
+            with suppress(RecordRefused):
                 found.append((raw, Task.parse(raw)))
-            except RecordRefused:
-                continue
         return found
 
     async def cancel_queued(self, raw: bytes, task: Task) -> bool:
@@ -143,7 +141,7 @@ class Updates:
         await self.take(update, record, b"", update, None, None, arriving)
 
     async def arriving(self) -> dict[str, bytes]:
-        """Task id → messages whose files are being fetched (arriving.py)."""
+        """Task id → messages whose files are being fetched (arrivals.py)."""
         found = await cast(Awaitable[dict[bytes, bytes]], self._redis.hgetall(ARRIVING))
         return {name.decode("utf-8", "replace"): raw for name, raw in found.items()}
 

@@ -135,7 +135,7 @@ def _from_archive(settings: Settings, found: Gathered, work: Path, archived: dic
     out = work / ARCHIVE
     command = ("export-archive", f"--chat={found.chat_id}", "--out", str(out), "--json")
     try:
-        tombstones = read_json(settings, *command, as_ourselves=True)["tombstones"]
+        tombstones = read_json(settings, *command, ours=True)["tombstones"]
     except NightCommandFailed as failed:
         if failed.code == InvalidInput.exit_code:
             return False  # nothing of this chat is archived yet
@@ -249,11 +249,11 @@ def _write(target: Path, gathered: Gathered, client: Any, turn: Turn, one: Media
 
 def _waiting(gathered: Gathered, client: Any, turn: Turn, one: Media) -> bytes:
     """From Redis; nothing if it is not there, or Redis is not reachable, which a note says."""
-    found: list[bytes] = []
+    found = bytearray()
 
     def read() -> bool:
-        found.append(client.get(keys.kept(turn.task_id, one.sha256)) or b"")
+        found.extend(client.get(keys.kept(turn.task_id, one.sha256)) or b"")
         return True
 
     gathered.asked("Files of messages since the last night were left out", read)
-    return found[0] if found else b""
+    return bytes(found)

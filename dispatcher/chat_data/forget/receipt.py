@@ -34,6 +34,7 @@ UNDONE = "This cannot be undone."
 def preview(selection: Selection, night: NightPart, stays: list[dict[str, str]]) -> dict[str, Any]:
     """`stays`: what no command can remove."""
     turns = sorted(selection.turns.items(), key=lambda item: item[1][0])
+    running = sum(bool(one.worker) for one in selection.tasks)
     return {
         "asked": selection.scope.asked.to_json(),
         "chats": selection.scope.chats,
@@ -49,10 +50,7 @@ def preview(selection: Selection, night: NightPart, stays: list[dict[str, str]])
             | said_by(memory)
             for memory in selection.memories
         ],
-        "tasks": {
-            "queued": sum(not one.worker for one in selection.tasks),
-            "running": sum(bool(one.worker) for one in selection.tasks),
-        },
+        "tasks": {"queued": len(selection.tasks) - running, "running": running},
         "layers": dict(selection.layers),
         "places": _places(night.settings, selection.scope, night),
         "archive": _archive(night),

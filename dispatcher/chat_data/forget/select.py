@@ -162,16 +162,10 @@ def _archived(settings: Settings, chat_id: str | None) -> Iterator[Known]:
     try:
         for line in read_lines(settings, "turns", *([f"--chat={chat_id}"] if chat_id else [])):
             turn = loads_object(line)
-            yield Known(
-                turn["chat_id"],
-                (turn["turn_id"],),
-                turn["timestamp"],
-                turn["words"],
-                None,
-                EVENTS if turn.get("event") else ARCHIVE,
-                turn.get("title", ""),
-                tuple((str(sha256), int(size)) for sha256, size in turn.get("kept", ())),
-            )
+            place, files = EVENTS if turn.get("event") else ARCHIVE, turn.get("kept", ())
+            said = (turn["chat_id"], (turn["turn_id"],), turn["timestamp"], turn["words"])
+            kept = tuple((str(sha256), int(size)) for sha256, size in files)
+            yield Known(*said, None, place, turn.get("title", ""), kept)
     except NightCommandFailed as failed:
         raise ArchiveDamaged(f"The archive cannot be read, so nothing was forgotten: {failed.message}") from failed
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -87,13 +87,9 @@ def open_context(settings: Settings, client: Redis, say: Say) -> Iterator[Forget
     """SettingsError without the secret: tasks that are taken out of the queue are answered, and the bot accepts only signed answers."""
     secret = signing_key(settings, "queued messages could not be answered")
     own_root(settings.hmem_state_dir, OURS["hmem_state_dir"])
-    tasks = TasksLayer(client, secret)
-    store = open_store(settings)
-    try:
-        yield ForgetContext(settings, client, store, tasks, say)
-    finally:
-        if store:
-            store.close()
+    opened = open_store(settings)
+    with closing(opened) if opened else nullcontext() as store:
+        yield ForgetContext(settings, client, store, TasksLayer(client, secret), say)
 
 
 def carry_out(context: ForgetContext, journal: Journal, *, accept: bool = False) -> dict[str, Any]:

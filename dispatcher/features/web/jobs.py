@@ -15,8 +15,8 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,7 @@ from uuid import uuid4
 
 import orjson
 
-from shared.config.credentials import for_child
+from dispatcher.releases.night_command import as_ourselves
 from shared.config.settings import Settings
 from shared.errors import NightRunning
 from shared.system.files import make_dir, write_atomic
@@ -62,13 +62,6 @@ class PageJob:
         if self.code is None:
             return "interrupted" if self.lost else "running"
         return {0: "done", NightRunning.exit_code: "not begun"}.get(self.code, "failed")
-
-
-@contextmanager
-def as_ourselves() -> Iterator[dict[str, Any]]:
-    """Arguments for subprocess for an `hmem …`: our environment, and our credentials by a pipe."""
-    with for_child() as (environment, descriptors):
-        yield {"env": environment, "pass_fds": descriptors}
 
 
 def of_day(*arguments: str) -> list[str]:
@@ -141,10 +134,11 @@ class Jobs:
 
     def newest(self, number: int = 20) -> list[PageJob]:
         """The newest first."""
-        if not self._folder.is_dir():
-            return []
-        names = sorted((path.name for path in self._folder.iterdir() if _ID.fullmatch(path.name)), reverse=True)
-        return [job for name in names[:number] if (job := self.get(name)) is not None]
+        return [job for name in self._names()[: -number - 1 : -1] if (job := self.get(name)) is not None]
+
+    def _names(self) -> list[str]:
+        """Their folders, the oldest first."""
+        return sorted(path.name for path in self._folder.glob("*-*") if _ID.fullmatch(path.name))
 
     def running(self, kind: str) -> PageJob | None:
         return next((job for job in self.newest() if job.kind == kind and job.state == "running"), None)
@@ -152,7 +146,7 @@ class Jobs:
     def prune(self) -> None:
         """Remove the oldest, unless they run."""
         make_dir(self._folder)
-        names = sorted(path.name for path in self._folder.iterdir() if _ID.fullmatch(path.name))
+        names = self._names()
         oldest = (time.time() - KEPT_SECONDS) * 1000
         for place, name in enumerate(names):
             if place < len(names) - KEPT or int(name[:13]) < oldest:

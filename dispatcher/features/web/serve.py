@@ -155,12 +155,8 @@ def _origins(settings: Settings, bound: str, host: str) -> list[str]:
     """As what browsers may know this page: where it listens, the names of loopback if that is there, and what WEB_ORIGIN says."""
     port = bound.rpartition(":")[2]
     names = ["127.0.0.1", "localhost", "[::1]"] if _is_loopback(host) else []
-    written = [
-        bound,
-        *(f"http://{name}:{port}" for name in names),
-        *filter(None, [settings.of(WebSettings).web_origin]),
-    ]
-    return list(dict.fromkeys(map(origin_of, written)))
+    written = [bound, *(f"http://{name}:{port}" for name in names), settings.of(WebSettings).web_origin]
+    return list(dict.fromkeys(map(origin_of, filter(None, written))))
 
 
 def _print_links(links: list[str], access: Access) -> None:

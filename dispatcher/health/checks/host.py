@@ -1,4 +1,4 @@
-"""Checks of this host: the secret, the state directory, the free space on its disks. They leave nothing behind."""
+"""Checks of this host: the secret, the state directory, the free space on its disks, Claude kept from our files. They leave nothing."""
 
 from __future__ import annotations
 

@@ -22,6 +22,7 @@ from shared.wire import keys
 from shared.wire.client import asking_once, is_too_old, open_redis
 from shared.wire.rights import User
 from shared.wire.users import DISPATCHER, users
+from shared.wire.values import shown
 
 #: Refusals that are named.
 SHOWN = 4
@@ -48,8 +49,7 @@ return denied
 def user_of(client: Redis) -> str:
     """Its name, from Redis, or from REDIS_URL if it may not ask Redis."""
     try:
-        name = client.acl_whoami()
-        return name.decode("utf-8", "replace") if isinstance(name, bytes) else str(name)
+        return shown(client.acl_whoami())
     except RedisError:
         return str(client.connection_pool.connection_kwargs.get("username") or "default")
 
@@ -245,13 +245,8 @@ def _skipped(setup: Setup) -> int:
             entries: Any = client.acl_log(1000)
         except redis.RedisError:
             return 0
-    return sum(
-        int(one["count"]) for one in entries if (_text(one["username"]), _text(one["context"])) == ("default", "multi")
-    )
-
-
-def _text(value: bytes | str) -> str:
-    return value.decode("utf-8", "replace") if isinstance(value, bytes) else value
+    wanted = ("default", "multi")
+    return sum(int(one["count"]) for one in entries if (shown(one["username"]), shown(one["context"])) == wanted)
 
 
 def check_clock(setup: Setup) -> Finding:

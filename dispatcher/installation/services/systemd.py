@@ -26,12 +26,7 @@ TIMER_STAMPS = Path("/var/lib/systemd/timers")
 SHIPPED = resources.files("dispatcher.installation") / "units"
 _CHECKOUT, _REDIS_BINARY, _REDIS_PLACE = "/opt/hcli-memory", "/usr/bin/redis-server", "/var/lib/hmem-redis"
 #: Service → its unit.
-UNITS = {
-    "redis": "hmem-redis.service",
-    "dispatcher": "hmem-dispatcher.service",
-    "telegram": "hmem-telegram.service",
-    "night": "hmem-night.timer",
-}
+UNITS = {name: f"hmem-{name}.service" for name in ("redis", "dispatcher", "telegram")} | {"night": "hmem-night.timer"}
 
 
 class SystemdServices:

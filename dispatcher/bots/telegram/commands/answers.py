@@ -199,14 +199,9 @@ def _choice(command: str, values: tuple[str, ...], chosen: str) -> Keyboard:
 
 
 def cancel_text(taken_back: int, asked: int) -> str:
-    if not (taken_back or asked):
-        return tr("You have no messages waiting, so there is nothing to cancel.")
-    lines = []
-    if taken_back:
-        lines.append(tr("Cancelled before processing: {count}.").format(count=taken_back))
-    if asked:
-        lines.append(tr("In progress and asked to stop: {count}.").format(count=asked))
-    return " ".join(lines)
+    said = [tr("Cancelled before processing: {count}.").format(count=taken_back)] if taken_back else []
+    said += [tr("In progress and asked to stop: {count}.").format(count=asked)] if asked else []
+    return " ".join(said) or tr("You have no messages waiting, so there is nothing to cancel.")
 
 
 def dispatcher_text(living: int, gone: int, queued: int, taken: int, *, by_another: bool) -> str:

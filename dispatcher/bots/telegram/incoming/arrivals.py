@@ -201,13 +201,10 @@ class Arrivals:
             if (left := one.due - time.time()) > 0:
                 await asyncio.sleep(min(left, 5.0))
                 continue
-            await self._deliver(name, raw, one)
+            record = Waiting.parse(dumps(one.record))
+            with speaking(record.language):
+                await self._fetch_all(name, raw, one, record)
             self._arrived()
-
-    async def _deliver(self, task_id: str, raw: bytes, one: Arriving) -> None:
-        record = Waiting.parse(dumps(one.record))
-        with speaking(record.language):
-            await self._fetch_all(task_id, raw, one, record)
 
     async def _fetch_all(self, task_id: str, raw: bytes, one: Arriving, record: Waiting) -> None:
         media, sentences = list[dict[str, Any]](), list[str]()
@@ -249,13 +246,13 @@ class Arrivals:
 
     async def _fetched(self, file: FileToFetch) -> Media:
         """The file in the store; FileNotRead with a sentence."""
-        if file.size > self._most:
-            raise FileNotRead(self._too_large())
         try:
+            if file.size > self._most:
+                raise FileTooLarge(f"{file.size} bytes")
             content = await until_telegram_takes_it(lambda: self._telegram.download(file.file_id, self._most), ATTEMPTS)
             sha256 = await until_redis_answers(lambda: self._store.put(content))
         except FileTooLarge:
-            raise FileNotRead(self._too_large()) from None
+            raise FileNotRead(tr(TOO_LARGE).format(most=f"{self._most / 1_000_000:g}")) from None
         except FileGone:
             raise FileNotRead(tr(GONE)) from None
         except TelegramError as error:
@@ -264,6 +261,3 @@ class Arrivals:
         except MediaRefused as error:
             raise FileNotRead(str(error)) from None
         return Media(file.kind, sha256, len(content), file.mime, file.name, file.seconds)
-
-    def _too_large(self) -> str:
-        return tr(TOO_LARGE).format(most=f"{self._most / 1_000_000:g}")

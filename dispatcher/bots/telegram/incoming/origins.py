@@ -61,15 +61,10 @@ def _quote(message: Message, me: User) -> Quote | None:
     if replied is not None:
         text, sender = _text(replied), replied.sender_chat or replied.from_user
         forwarded = _forward(replied.forward_origin, me)
-        return Quote(
-            part or text,
-            shown_name(sender) or None,
-            str(sender.id) if sender else None,
-            sender is not None and sender.id == me.id,
-            bool(part) and part != text,
-            _kind(replied),
-            (forwarded.name or "somebody unnamed") if forwarded else None,
-        )
+        name, user_id = (shown_name(sender) or None, str(sender.id)) if sender else (None, None)
+        first = (forwarded.name or "somebody unnamed") if forwarded else None
+        by_bot, is_part = sender is not None and sender.id == me.id, bool(part) and part != text
+        return Quote(part or text, name, user_id, by_bot, is_part, _kind(replied), first)
     if elsewhere is not None:
         author = _forward(elsewhere.origin, me) or Forward()
         text, kind = part or words_of(elsewhere) or "", _kind_elsewhere(elsewhere)

@@ -71,17 +71,9 @@ class IncomingMessage:
 
     def delivery(self, text: str | None = None, buttons: Keyboard = ()) -> Waiting:
         """Where the answer goes: one of the bot's own (`text`), or that of its task."""
-        return Waiting(
-            str(self.chat),
-            time.time(),
-            self.thread,
-            self.reply_to,
-            self.replaces,
-            text=text,
-            user=self.own_id,
-            language=noted_language(),
-            buttons=keyboard_json(buttons) or None,
-        )
+        where = (str(self.chat), time.time(), self.thread, self.reply_to, self.replaces)
+        below, language = keyboard_json(buttons) or None, noted_language()
+        return Waiting(*where, text=text, user=self.own_id, language=language, buttons=below)
 
     def notice(self, text: str) -> Waiting:
         """A message that is no answer: a reply, in a private chat too."""

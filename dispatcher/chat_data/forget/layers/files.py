@@ -1,4 +1,4 @@
-"""The state directory without the store: the chats' working directories, prompts that a crash left, unused copies of indexes."""
+"""The state directory without the store: the chats' working directories, their media, prompts that a crash left, unused copies of indexes."""
 
 from __future__ import annotations
 

@@ -51,24 +51,19 @@ class StoreLayer:
         self.database.close()
 
     def find(self, scope: Scope) -> Stored:
-        one = scope.asked.chat_id
-        turns = [stored.turn for stored in self.turns.every(one)]
+        chat_id = scope.asked.chat_id
+        turns = [stored.turn for stored in self.turns.every(chat_id)]
         covered, rests = [turn for turn in turns if scope.covers(turn)], list[Turn]()
         if not scope.asked.hidden:  # the rest of a message, left by an earlier request, goes with the message
             rests = rests_of((turn_id for tombstone in scope.tombstones for turn_id in tombstone.named), turns)
             covered += [turn for turn in rests if turn not in covered]
         named = {turn.turn_id for turn in rests}
-        return Stored(
-            covered,
-            [summary for summary in self.summaries.every() if _covers_summary(scope, summary)],
-            [memory for memory in self.memories.every() if _covers_memory(scope, memory) or named & _sources(memory)],
-            [
-                (chat_id, task_id, number, outcome)
-                for chat_id, task_id, number, outcome, at in self.actions.every(one)
-                if scope.covers_text(chat_id, task_id, at, outcome)
-            ],
-            [one for one in self.schedules.every(scope.asked.chat_id) if _covers_schedule(scope, one)],
-        )
+        summaries = [summary for summary in self.summaries.every() if _covers_summary(scope, summary)]
+        memories = [one for one in self.memories.every() if _covers_memory(scope, one) or named & _sources(one)]
+        rows = self.actions.every(chat_id)
+        actions = [row[:4] for row in rows if scope.covers_text(row[0], row[1], at=row[4], text=row[3])]
+        schedules = [one for one in self.schedules.every(chat_id) if _covers_schedule(scope, one)]
+        return Stored(covered, summaries, memories, actions, schedules)
 
     def remove(self, scope: Scope) -> dict[str, int]:
         """Remove the rows; returns layer → how many. The store's files are rewritten, so that no free page contains them."""

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from dispatcher.bots.telegram.incoming.presses import Presses
+from dispatcher.bots.telegram.core import Presses
 from dispatcher.features.guests import keys as own
 from dispatcher.features.guests.invitations import MOST_TRIES, NOT_VALID, WELCOME, hashed, seconds_of
 from dispatcher.queue.chats import ACCESS, ChatAccess

@@ -11,9 +11,9 @@ from starlette.responses import Response
 
 from dispatcher.chat_data.forget.journal import unfinished_names
 from dispatcher.chat_data.forget.receipt import receipts
-from dispatcher.features.web.jobs import as_ourselves, of_day
+from dispatcher.features.web.jobs import of_day
 from dispatcher.features.web.requests.asked import Asked, NotShown, go_to
-from dispatcher.releases.night_command import sentence_of
+from dispatcher.releases.night_command import as_ourselves, sentence_of
 from shared.errors import InvalidInput
 
 #: What has to be typed before anything is erased.

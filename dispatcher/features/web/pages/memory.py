@@ -39,12 +39,8 @@ def page(asked: Asked) -> Response:
                 numbers = known.superseded_numbers
                 labels = speaker_labels(known.shown)
                 for one in known.shown:
-                    shown = (
-                        one,
-                        named_line(one, labels, now, asked.zone).removeprefix("- "),
-                        numbers.get(one.memory_id),
-                    )
-                    groups.setdefault(str(one.type), []).append(shown)
+                    line = named_line(one, labels, now, asked.zone).removeprefix("- ")
+                    groups.setdefault(str(one.type), []).append((one, line, numbers.get(one.memory_id)))
         except StoreUnavailable as error:
             notes.append(str(error))
         try:

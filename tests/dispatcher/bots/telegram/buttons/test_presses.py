@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dispatcher.bots.telegram.incoming.presses import Presses
+from dispatcher.bots.telegram.core import Presses
 from dispatcher.bots.telegram.state import QUEUED_OF_CHAT
 from shared.turns.records import dumps, loads_object
 from shared.turns.signed.results import Button, Result
