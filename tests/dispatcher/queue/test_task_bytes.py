@@ -23,11 +23,6 @@ from tests.support.world import SECRET, Dispatcher, World
 GIANT = 100 << 20
 
 
-@pytest.fixture
-def bot(redis: Redis) -> Bot:
-    return Bot(redis)
-
-
 def task(task_id: str, size: int, chat: int = 9912) -> bytes:
     """As h-cli's bot writes it, of this many bytes."""
     record = {"task_id": task_id, "message": "", "user_id": 7, "chat_id": chat, "model": "opus"}

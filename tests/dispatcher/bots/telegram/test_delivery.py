@@ -29,13 +29,6 @@ def stage(redis_url: str, tmp_path_factory: pytest.TempPathFactory, request: pyt
         yield made
 
 
-@pytest.fixture
-def chat(stage: Stage) -> int:
-    stage.api.heal()
-    stage.redis.delete("hcli:tasks")
-    return stage.new_chat()
-
-
 def test_a_message_becomes_a_task_and_its_answer_takes_the_place_of_the_placeholder(stage: Stage, chat: int) -> None:
     update = stage.api.say(chat, "What is the boiler code?")
     task = stage.pop()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import time
 from collections import Counter
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
 
@@ -14,30 +13,12 @@ import pytest
 from dispatcher.bots.telegram.client import LONGEST_SECONDS, PollPause
 from shared.turns.signed.results import Result, keyboard, row_of
 from shared.wire import keys
-from tests.support.day.telegram_bot import GROUP, Stage, staged, wait_until
+from tests.dispatcher.bots.telegram.conftest import one_bot
+from tests.support.day.telegram_bot import GROUP, Stage, wait_until
 from tests.support.machine import wait_for
-from tests.support.processes.forked import constant
 from tests.support.world import SECRET
 
-
-@pytest.fixture(scope="module")
-def stage(redis_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
-    """With a bot for which few messages may wait."""
-    of_bot = "dispatcher.bots.telegram.state"
-    with (
-        constant(f"{of_bot}:QUEUED", 5),
-        constant(f"{of_bot}:QUEUED_OF_CHAT", 3),
-        staged(redis_url, tmp_path_factory.mktemp("stage")) as made,
-    ):
-        made.bot()
-        yield made
-
-
-@pytest.fixture
-def chat(stage: Stage) -> int:
-    stage.api.heal()
-    stage.redis.delete("hcli:tasks")
-    return stage.new_chat()
+stage = one_bot({"QUEUED": 5, "QUEUED_OF_CHAT": 3})
 
 
 def log_of(stage: Stage) -> str:

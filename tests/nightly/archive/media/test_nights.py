@@ -92,14 +92,18 @@ def test_a_file_changed_before_the_flush_is_not_deleted(light: World, monkeypatc
     assert (waiting(light), file_of(light, "t1", PHOTO).read_bytes()) == ([], PHOTO), "mended from Redis"
 
 
-def test_a_damaged_file_is_named_within_a_week_and_memory_is_published(
-    light: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def all_is_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each night."""
+    monkeypatch.setattr(Night, "scrub_days", 1e-9)
+
+
+@pytest.mark.usefixtures("all_is_read_again")
+def test_a_damaged_file_is_named_within_a_week_and_memory_is_published(light: World) -> None:
     send(light, "t1", PHOTO)
     light.night()
     file_of(light, "t1", PHOTO).write_bytes(b"x")
     light.say("t2", "the next day")
-    monkeypatch.setattr(Night, "scrub_days", 1e-9)
     (summary,) = light.night()
     assert [Path(path).name for path in summary["media"]["damaged"]] == [f"t1.{sha256(PHOTO)}"]
     assert isinstance(pipeline.alarm_of(summary), ArchiveDamaged)
@@ -126,14 +130,12 @@ def test_the_mirror_gets_each_file_before_it_leaves_redis(light: World, mirror: 
     assert media_files(other) == media_files(mirror), "another mirror gets all files"
 
 
-def test_a_copy_that_differs_in_the_mirror_delays_the_flush(
-    light: World, mirror: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.usefixtures("all_is_read_again")
+def test_a_copy_that_differs_in_the_mirror_delays_the_flush(light: World, mirror: Path) -> None:
     send(light, "t1", PHOTO)
     light.night()
     file_of(light, "t1", PHOTO, base=mirror).write_bytes(b"damaged there")
     send(light, "t2", VOICE)
-    monkeypatch.setattr(Night, "scrub_days", 1e-9)
     (summary,) = light.night()
     assert file_of(light, "t1", PHOTO).name in summary["mirror_failed"]
     assert isinstance(pipeline.alarm_of(summary), MirrorFailed)
