@@ -62,7 +62,10 @@ def is_closed(client: Any, chat_id: str) -> bool:
 
 
 class ChatRecords:
-    """One per dispatcher. Everything may be repeated."""
+    """What a chat's commands read and write beside the queue: explanations, a message that is asked again, what `/forget` has shown.
+
+    One per dispatcher. Everything may be repeated.
+    """
 
     def __init__(self, redis: AsyncRedis) -> None:
         self._redis = redis

@@ -1,4 +1,4 @@
-"""One question to Claude: its directory, its files, and the call."""
+"""One question to Claude: what memory adds to it, its directory, its files, and the call."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ LOOKUP_SLACK_SECONDS = 1.0
 
 
 class MessageContexts:
-    """What memory adds to each message; one per dispatcher."""
+    """What memory adds to each message: read within a deadline, and nothing where memory is missing, broken or slow. One per dispatcher."""
 
     def __init__(
         self, settings: Settings, day: DayMemory, served: ServedRelease, cache_dropper: CacheDropper, hooks: Hooks

@@ -116,7 +116,7 @@ FIRST_SECONDS, LONGEST_SECONDS = 0.1, 3.0
 
 
 class PollPause:
-    """One per bot."""
+    """A pause before a poll that only repeats the last: Telegram holds a poll until there is something, other servers may not. One per bot."""
 
     def __init__(self) -> None:
         self._offset: int | None = None

@@ -1,4 +1,4 @@
-"""What the parts of the bot share."""
+"""What the parts of the bot share, and the data of buttons."""
 
 from __future__ import annotations
 
@@ -27,7 +27,14 @@ _END_BYTES = 6
 
 
 class Presses:
-    """Makes and reads the data of buttons; `secret` signs them."""
+    """Makes and reads the data of buttons, which Telegram returns at a press (64 bytes at most); `secret` signs them.
+
+        <16 characters of the signature>.<end of validity, POSIX milliseconds in base 64>.<command without its slash>
+
+    The signature is an HMAC over chat, person, end and command: of another chat, by another person, or changed on the way, a press is refused.
+    Telegram says who presses and where; so neither stands in the data. By the milliseconds two buttons of one command differ, which a double press
+    does not.
+    """
 
     def __init__(self, secret: str) -> None:
         self._key = hashlib.sha256(b"buttons of hmem telegram\n" + secret.encode()).digest()

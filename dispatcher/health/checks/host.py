@@ -147,7 +147,7 @@ def _free_space(setup: Setup, path: Path) -> Finding:
 
 
 def check_isolation(setup: Setup) -> Finding:
-    """Secrets, users, and the sandbox of the Claude CLI."""
+    """Secrets, users, and the sandbox of the Claude CLI. Only warnings, because a single user for all parts works as well."""
     settings = setup.settings
     weaker = [*_secrets(settings), *_users(settings), *_walls(settings)]
     if not weaker:

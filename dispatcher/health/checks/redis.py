@@ -76,7 +76,8 @@ def to_do(user: str) -> str:
 
 
 def check_rights(setup: Setup) -> Finding:
-    """This user may do what the dispatcher does; one of our other users, what its own part does."""
+    """This user may do what the dispatcher does; one of our other users, what its own part does (shared/wire/users.py): checked inside Redis by a
+    script that changes nothing."""
     client, name = setup.redis, user_of(setup.redis)
     row = next(user for user in users() if user.name == (name if of_ours(name) else DISPATCHER.name))
     if not row.scripts:

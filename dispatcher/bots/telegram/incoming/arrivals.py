@@ -35,7 +35,12 @@ ALBUM_SECONDS = 1.0
 
 @dataclass(frozen=True)
 class Arriving:
-    """`at`: when the newest part of it came (POSIX seconds); `order`: the number of its update; `record`: where the answer goes (state.Waiting)."""
+    """A message whose files are still at Telegram, as Redis has it until they are fetched: the task as it will be, and the files to fetch.
+
+    What comes after it in the same chat waits behind it, so that a chat keeps its order. The pictures of an album come as a message each: they are
+    gathered in the first one's. `at`: when the newest part of it came (POSIX seconds); `order`: the number of its update; `record`: where the answer
+    goes (state.Waiting).
+    """
 
     order: int
     chat: str

@@ -219,7 +219,11 @@ _SHOWN = re.compile(rf"{HEARD_MARK} \"(?P<heard>.*)\"$", re.MULTILINE)
 
 
 def corrected_label(message: Message, text: str, me: User) -> str:
-    """The label of the message that is corrected, or ""."""
+    """The label of the message that is corrected, or "": whether a reply corrects what was heard in a recording.
+
+    A reply to one's own recording does. A reply to the answer below which it is shown is mostly a part of the conversation (in groups people talk to
+    the bot like that); so it corrects only if it repeats much of what is shown there.
+    """
     replied = message.reply_to_message
     if replied is None or message.text is None or not text.strip() or message.forward_origin is not None:
         return ""

@@ -55,7 +55,8 @@ class _Allowance:
 
 
 class Pace:
-    """The allowances of all chats. Where many chats talk, each is shown less often."""
+    """The allowances of all chats, so that the answers themselves never wait for Telegram's limits: about a message a second in a chat, twenty a
+    minute in a group, and thirty a second in all; an edit counts as a message. Where many chats talk, each is shown less often."""
 
     def __init__(self) -> None:
         self._all = _Allowance(SHOWS_AT_ONCE, SHOWS_A_SECOND)

@@ -52,7 +52,8 @@ def _remove_abandoned(base: Path) -> int:
 
 
 def remove_media(settings: Settings, client: Redis, tasks: TasksLayer, scope: Scope) -> int:
-    """Returns how many."""
+    """All files that came with messages but those of messages that still wait for an answer and are not covered: once answered, nothing reads them
+    again. Returns how many."""
     covered = {one.raw for one in tasks.covered(scope)}
     needed = {media.sha256 for one in tasks.all() if one.task and one.raw not in covered for media in one.task.media}
     removed = _remove_values(client, needed)
@@ -85,7 +86,8 @@ def find_kept(client: Any, scope: Scope) -> Iterator[WaitingFile]:
 
 
 def remove_kept(client: Any, scope: Scope) -> int:
-    """Returns how many."""
+    """Those that are kept (KEEP_MEDIA) go with the turns that they came with: here as long as they wait for the night, in the archive by it.
+    Returns how many."""
     removed = 0
     for one in list(find_kept(client, scope)):
         removed += int(client.delete(one.key))

@@ -43,7 +43,8 @@ class PagePlot:
 
 
 def night_charts(nights: Sequence[Mapping[str, Any]], zone: ZoneInfo) -> list[PagePlot]:
-    """Turns, duration by step, sizes and the gate's questions of finished nights, oldest first; none of fewer than two."""
+    """Turns, duration by step, sizes and the gate's questions of finished nights, oldest first; none of fewer than two. For the browser's plot
+    library, and the same as a table for who sees no picture. No words of a chat are in them."""
     done = [night["summary"] for night in nights if "seconds" in night["summary"]]
     if len(done) < 2:
         return []
