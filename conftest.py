@@ -20,7 +20,7 @@ from tests.support.day.hcli_bot import Bot
 from tests.support.machine import redis_server
 from tests.support.processes import forked
 from tests.support.redis import recorded
-from tests.support.redis.users import guarded_redis, vector_additions
+from tests.support.redis.users import Guarded, guarded_redis, vector_additions
 from tests.support.world import REPOSITORY, Dispatcher, Live, Snapshot, World
 
 if TYPE_CHECKING:
@@ -58,6 +58,13 @@ def redis_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A redis-server of this test run."""
     with redis_server(tmp_path_factory.mktemp("redis"), "--save", "") as (_, _, url):
         yield url
+
+
+@pytest.fixture(scope="module")
+def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
+    """A Redis whose users have the rights of deploy/redis-users.acl."""
+    with guarded_redis(tmp_path_factory.mktemp("guarded")) as running:
+        yield running
 
 
 @pytest.fixture

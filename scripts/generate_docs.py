@@ -253,7 +253,7 @@ def codes() -> str:
     errors = [
         (str(code), f"`{exit_codes()[code]}`", *map(marked, texts)) for code, texts in sorted(explanations().items())
     ]
-    faults = [(str(int(fault)), fault.label, marked(fault.meaning), marked(fault.remedy)) for fault in Fault]
+    faults = [(str(int(fault)), fault.label, *map(marked, fault.texts)) for fault in Fault]
     return page(
         "Exit codes", "shared/errors.py and dispatcher/health/findings.py",
         "0 is done. 1 is a bug in this program, with a traceback (or `scripts/nightly.sh` without `.venv`). 2 is wrong usage. 130 is Ctrl-C.",

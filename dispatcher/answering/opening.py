@@ -8,14 +8,12 @@ from redis.asyncio import Redis
 
 from dispatcher.answering.beginning import TaskBeginning
 from dispatcher.answering.commands.again import RetryCommand, WhyCommand
-from dispatcher.answering.commands.command import Handler
+from dispatcher.answering.commands.command import CommandRegistry, Handler
 from dispatcher.answering.commands.forget import ForgetCommands
 from dispatcher.answering.commands.memory import MemoryCommands
-from dispatcher.answering.commands.registry import CommandRegistry
 from dispatcher.answering.commands.timezone import TimeZoneCommand
 from dispatcher.answering.conversation.answerer import ConversationAnswerer
-from dispatcher.answering.conversation.ask_claude import ClaudeCaller
-from dispatcher.answering.conversation.contexts import MessageContexts
+from dispatcher.answering.conversation.ask_claude import ClaudeCaller, MessageContexts
 from dispatcher.answering.conversation.partial import PartialAnswers
 from dispatcher.answering.conversation.tag_actions import TagActions
 from dispatcher.answering.hooks import Core, chat_commands, dispatcher, dispatcher_stopped
@@ -23,9 +21,7 @@ from dispatcher.answering.results import ResultBuilder
 from dispatcher.claude.client import ClaudeCli
 from dispatcher.memory.cache_dropping import CacheDropper
 from dispatcher.memory.day.memory import DayMemory
-from dispatcher.queue.chat.access import ToolAccess
-from dispatcher.queue.chat.records import ChatRecords
-from dispatcher.queue.chat.zones import ChatZones
+from dispatcher.queue.chats import ChatRecords, ChatZones, ToolAccess
 from dispatcher.queue.rights import Rights
 from dispatcher.queue.tasks import TaskQueue
 from dispatcher.releases.served import ServedRelease
@@ -63,7 +59,7 @@ class Parts:
 def open_parts(settings: Settings, client: Redis, claude: ClaudeCli, day: DayMemory, served: ServedRelease) -> Parts:
     """Make them; nothing is read yet. SettingsError for a setting that cannot be used here."""
     background, results, rights = open_redis(settings.redis_url, BACKGROUND), ResultBuilder(settings), Rights(settings)
-    queue = TaskQueue(client, settings.task_bytes, results.signed)
+    queue = TaskQueue(client, results.signed)
     zones, cache_dropper, records = (
         ChatZones(background, settings.timezone),
         CacheDropper(served, day),
@@ -83,13 +79,7 @@ def open_parts(settings: Settings, client: Redis, claude: ClaudeCli, day: DayMem
     contexts = MessageContexts(settings, day, served, cache_dropper, hooks)
     shown = PartialAnswers(settings, client, remembers=tags.enabled) if settings.stream else None
     caller = ClaudeCaller(
-        settings,
-        claude,
-        hooks,
-        shown,
-        ToolAccess(settings, client).tools_of,
-        remembers=tags.enabled,
-        zone_of=zones.of,
+        settings, claude, hooks, shown, ToolAccess(settings, client).tools_of, remembers=tags.enabled, zone_of=zones.of
     )
     return Parts(
         settings,

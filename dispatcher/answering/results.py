@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import UTC, datetime
+from typing import Any
 
 from dispatcher.answering.commands.command import CommandReply
 from dispatcher.answering.commands.explanation import why_record
@@ -15,7 +16,6 @@ from dispatcher.queue.tasks import Finished
 from shared.config.settings import Settings
 from shared.system.keys.signing_key import signing_key
 from shared.text.translations import later, tr
-from shared.turns.media import Media
 from shared.turns.records import Task, Turn
 from shared.turns.signed.results import Keyboard, Result, keyboard, row_of
 
@@ -40,30 +40,10 @@ class ResultBuilder:
         self._secret = signing_key(settings, "no answer could be signed")
         self._session_ttl = settings.session_ttl
 
-    def sign(
-        self,
-        task_id: str,
-        output: str,
-        usage: dict[str, object] | None = None,
-        *,
-        error: bool = False,
-        buttons: Keyboard = (),
-        reply_command: str = "",
-        files: tuple[Media, ...] = (),
-    ) -> Result:
-        """`error`: the output is not an answer but the reason why there is none."""
+    def sign(self, task_id: str, output: str, usage: dict[str, object] | None = None, **more: Any) -> Result:
+        """`more`: as `Result.sign` takes it; `error`: the output is not an answer but the reason why there is none."""
         now = datetime.now(UTC).isoformat()
-        return Result.sign(
-            self._secret,
-            task_id,
-            output,
-            now,
-            usage or None,
-            error=error,
-            buttons=buttons,
-            reply_command=reply_command,
-            files=files,
-        )
+        return Result.sign(self._secret, task_id, output, now, usage or None, **more)
 
     def signed(self, task_id: str, raw: bytes) -> bool:
         """Whether an existing result was signed by the bot or by us, rather than written by another program."""
@@ -149,11 +129,7 @@ class ResultBuilder:
         """A command's answer; none of it is stored as a turn."""
         counters = [("tasks", "1"), ("commands", "1")]
         signed = self.sign(
-            task.task_id,
-            reply.text,
-            error=reply.error,
-            buttons=reply.buttons,
-            reply_command=reply.reply_command,
+            task.task_id, reply.text, error=reply.error, buttons=reply.buttons, reply_command=reply.reply_command
         )
         return Finished(task, signed, [], NO_SESSION, "", self._session_ttl, counters, forget=reply.forgotten)
 
@@ -193,11 +169,8 @@ def _user_turn(task: Task, claimed_at: float, session: str | None) -> Turn:
 
 def said_at(task: Task, claimed_at: float) -> float:
     """The time that the bot gave the message (POSIX seconds), or the claim's if the bot's clock is ahead of ours: nothing is dated in the future."""
-    return (
-        task.submitted_at
-        if task.submitted_at is not None and task.submitted_at <= claimed_at + CLOCK_SLACK_SECONDS
-        else claimed_at
-    )
+    at = task.submitted_at
+    return at if at is not None and at <= claimed_at + CLOCK_SLACK_SECONDS else claimed_at
 
 
 def _plain(value: object) -> str:

@@ -39,7 +39,7 @@ class TaskHandler:
         """The whole path of a claimed task; one that cannot be processed becomes a dead letter."""
         started = time.time()
         try:
-            task = parsed_task(claim.raw, claim.lock, self.parts.settings.task_bytes)
+            task = parsed_task(claim.raw, claim.lock)
             run.task_id, run.chat_id = task.task_id, task.chat_id
             with structlog.contextvars.bound_contextvars(task=task.task_id), speaking(task.language):
                 await self._finish(claim, await self._answered(task, started, run), started)

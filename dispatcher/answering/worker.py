@@ -88,13 +88,7 @@ class Worker:
         self._background = [
             asyncio.create_task(watch) for watch in (self._beat(), self._watch(), self._watch_cancels())
         ]
-        helpers = [
-            asyncio.create_task(helper)
-            for helper in (
-                self._feed_watchdog(),
-                self._parts.hooks.run(background),
-            )
-        ]
+        helpers = [asyncio.create_task(helper) for helper in (self._feed_watchdog(), self._parts.hooks.run(background))]
         log.info("dispatcher started", worker=self._queue.worker)
         try:
             async with self._consolidating():

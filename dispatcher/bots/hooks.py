@@ -11,8 +11,7 @@ if TYPE_CHECKING:
     from aiogram.types import CallbackQuery
     from redis.asyncio import Redis
 
-    from dispatcher.bots.telegram.commands.bot_answer import BotAnswer
-    from dispatcher.bots.telegram.core import BotCore
+    from dispatcher.bots.telegram.core import BotAnswer, BotCore
     from dispatcher.bots.telegram.incoming.updates import IncomingMessage
 
 

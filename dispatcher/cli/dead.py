@@ -50,7 +50,7 @@ def dead(
         raise InvalidInput("--retry and --drop exclude each other. Leave one of them out.")
     settings = start()
     with closing(connect(settings)) as client:
-        letters = DeadLetters(client, settings.task_bytes)
+        letters = DeadLetters(client)
         if not (retry or drop):
             chosen = letters.chosen(ids, every=False) if ids else list(letters.all())
             _show(chosen, settings, whole=bool(ids), json=json)
@@ -81,7 +81,7 @@ def _whole(letter: DeadLetter, settings: Settings) -> str:
         "chat": letter.chat_id or "unknown",
         "task": letter.task_id or "unknown",
         "why": letter.reason,
-        "retry": letter.why_not(settings.task_bytes) or f"hmem dead --retry {letter.name}",
+        "retry": letter.why_not() or f"hmem dead --retry {letter.name}",
     }
     text = [_plain(line) for line in letter.text.splitlines()]
     return "\n".join([*(f"{name:6} {_plain(value)}" for name, value in rows.items()), "", *text])

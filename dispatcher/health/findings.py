@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+import re
 import shutil
 import time
 from collections.abc import Callable
@@ -17,95 +19,65 @@ from shared.errors import HmemError
 
 
 class Fault(IntEnum):
-    """Exit codes of faults without an error class of their own: the code, what is wrong, what to do (docs/exit-codes.md)."""
+    """Exit codes of faults without an error class of their own: what each means, and below it what to do (docs/exit-codes.md).
 
-    meaning: str
-    remedy: str
+    REDIS_RIGHTS: The Redis user lacks rights that the dispatcher needs; they are checked without executing anything.
+        Run the ACL SETUSER line that is printed.
+    EVICTION_POLICY: maxmemory-policy is not noeviction: Redis would drop turns, sessions or marks silently.
+        CONFIG SET maxmemory-policy noeviction, then CONFIG REWRITE.
+    PERSISTENCE: Redis writes no append-only file, its last write failed, or it would not replay all of it: a restart loses turns.
+        CONFIG SET appendonly yes, then CONFIG REWRITE; check Redis' disk; hmem doctor --fix renews the rights of its users.
+    CLOCK: The clock of this host differs by more than 60 s from that of Redis.
+        Enable time synchronisation.
+    CLAUDE_TOO_OLD: The Claude CLI is older than the oldest version that was tested (2.1.197).
+        Install a newer one.
+    CLAUDE_LOGIN: claude auth status reports that the CLI is not logged in; no request is sent to the provider.
+        Log in as the dispatcher's user.
+    EMBEDDER_DIFFERS: The embedder of the day makes different vectors from those of the release.
+        Set the same EMBEDDER and EMBED_MODEL on both hosts, or run the night.
+    MEMORY_MISSING: HMEM_MEMORY_DIR does not exist.
+        Set, mount or create it.
+    MEMORY_UNREADABLE: This user may not read HMEM_MEMORY_DIR, or the release in it.
+        Give the directory to the dispatcher's group, or use one user for all; chown.
+    STATE_DIRECTORY: HMEM_STATE_DIR, or a directory in it, cannot be written.
+        Create it for the dispatcher's user; chown.
+    DISK_NEARLY_FULL: A disk is full, or has less than 5 % and less than 1 GiB left (15 % is a warning).
+        Free space on the disks of the state, memory and night directories.
+    BOT_NOT_RUNNING: TELEGRAM_BOT_TOKEN is set here, but no bot holds the lease in Redis.
+        Start hmem telegram and check its log.
+    METRICS_UNREACHABLE: A dispatcher runs, but its metrics are not served where METRICS_LISTEN says.
+        Set a free port and restart the dispatcher.
+    NIGHT_FAILED: A night has failed since the last good one.
+        hmem-night status, then hmem-night run.
+    DEAD_LETTERS: There are unanswered messages in the dead letters.
+        hmem dead, then hmem dead --retry or hmem dead --drop.
+    """
 
-    def __new__(cls, code: int, meaning: str, remedy: str) -> Fault:
-        fault = int.__new__(cls, code)
-        fault._value_, fault.meaning, fault.remedy = code, meaning, remedy
-        return fault
-
-    REDIS_RIGHTS = (
-        30,
-        "The Redis user lacks rights that the dispatcher needs; they are checked without executing anything.",
-        "Run the ACL SETUSER line that is printed.",
-    )
-    EVICTION_POLICY = (
-        31,
-        "maxmemory-policy is not noeviction: Redis would drop turns, sessions or marks silently.",
-        "CONFIG SET maxmemory-policy noeviction, then CONFIG REWRITE.",
-    )
-    PERSISTENCE = (
-        32,
-        "Redis writes no append-only file, its last write failed, or it would not replay all of it: a restart loses turns.",
-        "CONFIG SET appendonly yes, then CONFIG REWRITE; check Redis' disk; hmem doctor --fix renews the rights of its users.",
-    )
-    CLOCK = (
-        33,
-        "The clock of this host differs by more than 60 s from that of Redis.",
-        "Enable time synchronisation.",
-    )
-    CLAUDE_TOO_OLD = (
-        34,
-        "The Claude CLI is older than the oldest version that was tested (2.1.197).",
-        "Install a newer one.",
-    )
-    CLAUDE_LOGIN = (
-        35,
-        "claude auth status reports that the CLI is not logged in; no request is sent to the provider.",
-        "Log in as the dispatcher's user.",
-    )
-    EMBEDDER_DIFFERS = (
-        36,
-        "The embedder of the day makes different vectors from those of the release.",
-        "Set the same EMBEDDER and EMBED_MODEL on both hosts, or run the night.",
-    )
-    MEMORY_MISSING = (
-        37,
-        "HMEM_MEMORY_DIR does not exist.",
-        "Set, mount or create it.",
-    )
-    MEMORY_UNREADABLE = (
-        38,
-        "This user may not read HMEM_MEMORY_DIR, or the release in it.",
-        "Give the directory to the dispatcher's group, or use one user for all; chown.",
-    )
-    STATE_DIRECTORY = (
-        39,
-        "HMEM_STATE_DIR, or a directory in it, cannot be written.",
-        "Create it for the dispatcher's user; chown.",
-    )
-    DISK_NEARLY_FULL = (
-        40,
-        "A disk is full, or has less than 5 % and less than 1 GiB left (15 % is a warning).",
-        "Free space on the disks of the state, memory and night directories.",
-    )
-    BOT_NOT_RUNNING = (
-        41,
-        "TELEGRAM_BOT_TOKEN is set here, but no bot holds the lease in Redis.",
-        "Start hmem telegram and check its log.",
-    )
-    METRICS_UNREACHABLE = (
-        44,
-        "A dispatcher runs, but its metrics are not served where METRICS_LISTEN says.",
-        "Set a free port and restart the dispatcher.",
-    )
-    NIGHT_FAILED = (
-        45,
-        "A night has failed since the last good one.",
-        "hmem-night status, then hmem-night run.",
-    )
-    DEAD_LETTERS = (
-        46,
-        "There are unanswered messages in the dead letters.",
-        "hmem dead, then hmem dead --retry or hmem dead --drop.",
-    )
+    REDIS_RIGHTS = 30
+    EVICTION_POLICY = 31
+    PERSISTENCE = 32
+    CLOCK = 33
+    CLAUDE_TOO_OLD = 34
+    CLAUDE_LOGIN = 35
+    EMBEDDER_DIFFERS = 36
+    MEMORY_MISSING = 37
+    MEMORY_UNREADABLE = 38
+    STATE_DIRECTORY = 39
+    DISK_NEARLY_FULL = 40
+    BOT_NOT_RUNNING = 41
+    METRICS_UNREACHABLE = 44
+    NIGHT_FAILED = 45
+    DEAD_LETTERS = 46
 
     @property
     def label(self) -> str:
         return self.name.lower().replace("_", " ")
+
+    @property
+    def texts(self) -> list[str]:
+        """What it means, and what to do."""
+        told = re.search(rf"^{self.name}: (.*)\n((?:    .*\n?)+)", inspect.cleandoc(Fault.__doc__ or ""), re.MULTILINE)
+        return [" ".join(part.split()) for part in told.groups()] if told else []
 
 
 class Usage(Protocol):

@@ -57,10 +57,9 @@ def read_records(raw: bytes | None) -> list[NightRecord]:
 def _record(value: Any) -> NightRecord | None:
     if not isinstance(value, dict):
         return None
-    run, finished_at, seconds = (
+    run, (finished_at, seconds) = (
         _count(value.get("run")),
-        _number(value.get("finished_at")),
-        _number(value.get("seconds")),
+        (_number(value.get(one)) for one in ("finished_at", "seconds")),
     )
     if run is None or finished_at is None or finished_at >= LATEST_TIMESTAMP:
         return None
@@ -69,19 +68,10 @@ def _record(value: Any) -> NightRecord | None:
     step, why = (_words(failed.get(name)) for name in ("step", "sentence")) if isinstance(failed, dict) else ("", "")
     if failed is not None and not step:
         step = "a step"
-    counts = {name: _count(value.get(name)) for name in _COUNTS}
+    counts = {name: _count(value.get(name)) for name in _COUNTS} | {"asked": asked, "found": found}
     mirror = mirror if mirror in ("ok", "lags") else None
-    return NightRecord(
-        run,
-        finished_at,
-        seconds,
-        **counts,
-        asked=asked,
-        found=found,
-        mirror=mirror,
-        failed_step=step or None,
-        failed_why=why,
-    )
+    failed_step = step or None
+    return NightRecord(run, finished_at, seconds, **counts, mirror=mirror, failed_step=failed_step, failed_why=why)
 
 
 def _number(value: object) -> float | None:

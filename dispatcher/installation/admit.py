@@ -103,10 +103,8 @@ def _prepare(file: Path, url: str, account: pwd.struct_passwd) -> Path:
     write_atomic(path, with_values("", {"REDIS_URL": url}, path).encode())
     path.chmod(0o640)
     os.chown(path, 0, account.pw_gid)
-    if Path(account.pw_shell).name in (
-        "nologin",
-        "false",
-    ):  # "*" is no password; "!" would lock the account for an sshd without PAM
+    if Path(account.pw_shell).name in ("nologin", "false"):
+        # "*" is no password; "!" would lock the account for an sshd without PAM.
         subprocess.run(["usermod", "--shell", "/bin/sh", "--password", "*", account.pw_name], check=True)
     return path
 

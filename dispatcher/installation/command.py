@@ -23,9 +23,8 @@ def init_(
     user: Annotated[bool, typer.Option("--user", help="As root: install for root alone, in root's home.")] = False,
 ) -> None:
     """Set everything up and start it: Redis, settings, Claude, the bot, the services, a first night. Run again, it goes on or changes nothing."""
-    from dispatcher.installation.init.context import InitContext
+    from dispatcher.installation.init.context import InitContext, Terminal, is_for_people
     from dispatcher.installation.init.steps import install
-    from dispatcher.installation.init.terminal import Terminal, is_for_people
     from dispatcher.installation.init.undo import undo as take_out
     from dispatcher.installation.journal import InstallationJournal
     from dispatcher.installation.layout import layout_here

@@ -1,4 +1,4 @@
-"""Where the parts of an installation are on this host, and the accounts that run them.
+"""Where the parts of an installation are on this host, the programs that run all the time, and the accounts that run them.
 
 Two kinds: `three-users` (root under systemd: bot, dispatcher and night are accounts that cannot read each other's files) and `own-user`
 (everything in this user's home, as this user).
@@ -10,6 +10,7 @@ import os
 import pwd
 import re
 import sys
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -24,6 +25,8 @@ Kind = Literal["three-users", "own-user"]
 LONGEST_SOCKET = 100
 #: The directory of hmem and hmem-night.
 BINARIES = Path(sys.executable).parent
+#: Seconds that the dispatcher may take to finish its answers (TASK_TIMEOUT and a little), and the others.
+DISPATCHER_STOPS, OTHERS_STOP = 660, 30
 #: Names of the accounts, as systemd/README.md creates them.
 DAY_USER, NIGHT_USER, BOT_USER, REDIS_USER = "hmem", "hmem-night", "hmem-bot", "hmem-redis"
 
@@ -64,6 +67,30 @@ class Layout:
         """Each account once, the dispatcher's first."""
         every = (self.day_user, self.night_user, self.bot_user, self.redis_user)
         return list(dict.fromkeys(name for name in every if name))
+
+
+@dataclass(frozen=True)
+class Service:
+    """Programs are started in the order in which they are listed."""
+
+    name: str
+    description: str
+    command: tuple[str, ...]
+    stop_seconds: int = OTHERS_STOP
+
+
+def programs_of(layout: Layout, *, own_redis: bool, bot: bool = True) -> list[Service]:
+    """Redis first."""
+    found = []
+    if own_redis:
+        conf = layout.redis / "redis.conf"
+        found.append(Service("redis", "Redis of hcli-memory", ("redis-server", str(conf))))
+    hmem, hmem_night = str(BINARIES / "hmem"), str(BINARIES / "hmem-night")
+    found.append(Service("dispatcher", "hcli-memory dispatcher", (hmem, "run"), DISPATCHER_STOPS))
+    if bot:
+        found.append(Service("telegram", "hcli-memory Telegram bot", (hmem, "telegram")))
+    found.append(Service("night", "hcli-memory nights", (hmem_night, "schedule")))
+    return found
 
 
 def systemd_runs() -> bool:
@@ -109,22 +136,17 @@ def of_user() -> Layout:
 
 def of_host(root: Path = Path("/")) -> Layout:
     """The directories of docs/install.md. `root` is for tests."""
-    places = [
-        root / place
-        for place in ("etc/hmem", "var/lib/hmem", "var/lib/hmem-night", "data/memory", "var/lib/hmem-redis")
-    ]
-    more = [root / place for place in ("var/lib/hmem-home", "opt/hmem-claude")]
+    own = "var/lib/hmem"
+    places = ("etc/hmem", own, f"{own}-night", "data/memory", f"{own}-redis", f"{own}-home", "opt/hmem-claude")
+    config, state, night, memory, redis, home, claude = (root / one for one in places)
     users = (DAY_USER, NIGHT_USER, BOT_USER, REDIS_USER)
-    config, state, night, memory, redis = places
-    home, claude = more
     return Layout("three-users", config, state, night, memory, redis, home, claude, *users)
 
 
 def account(name: str) -> pwd.struct_passwd | None:
-    try:
+    with suppress(KeyError):
         return pwd.getpwnam(name)
-    except KeyError:
-        return None
+    return None
 
 
 def give(path: Path, mode: int, owner: str | None = None, group: str | None = None) -> None:

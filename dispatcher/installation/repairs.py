@@ -19,9 +19,8 @@ from redis.exceptions import RedisError
 from dispatcher.installation.init.redis_server import WANTED, correct_files
 from dispatcher.installation.journal import InstallationJournal
 from dispatcher.installation.layout import Layout, layout_here
-from dispatcher.installation.services.base import ServiceManager
 from dispatcher.installation.services.by_hand import ByHand
-from dispatcher.installation.services.choose import services_of
+from dispatcher.installation.services.choose import ServiceManager, services_of
 from dispatcher.installation.settings_files import redis_users_are_old, redis_users_file
 from shared.config import credentials
 from shared.config.ownership import OURS, user_name
@@ -117,16 +116,13 @@ def _redis(settings: Settings) -> Iterator[Repair]:
             now = client.config_get(name).get(name)
             if now is not None and now != wanted:
                 sentence = f"Redis has {name} {now}, and could lose turns: set it to {wanted}, and write that to its settings file."
-                yield Repair(sentence, _set(url, name, wanted))
+                yield Repair(sentence, partial(_set, url, name, wanted))
 
 
-def _set(url: str, name: str, value: str) -> Callable[[], None]:
-    def carry_out() -> None:
-        with closing(open_redis(url, asking_once(5.0))) as client:
-            client.config_set(name, value)
-            client.config_rewrite()
-
-    return carry_out
+def _set(url: str, name: str, value: str) -> None:
+    with closing(open_redis(url, asking_once(5.0))) as client:
+        client.config_set(name, value)
+        client.config_rewrite()
 
 
 def _correct_own_redis(layout: Layout, manager: ServiceManager) -> None:

@@ -98,14 +98,9 @@ async def look_at(redis: Redis, runs: Sequence[Run]) -> list[Look]:
     with_result = [run.task_id for run, size in zip(runs, sizes, strict=True) if _may_be_a_result(size)]
     raws = cast(list[bytes | None], await redis.mget([keys.result(one) for one in with_result]) if with_result else [])
     existing = dict(zip(with_result, raws, strict=True))
-    return [
-        Look(
-            cancelled == 1,
-            None if isinstance(place, ResponseError) else place is not None,
-            existing.get(run.task_id) or b"",
-        )
-        for run, cancelled, place in zip(runs, cancels, places, strict=True)
-    ]
+    pending = (None if isinstance(place, ResponseError) else place is not None for place in places)
+    looks = zip(runs, cancels, pending, strict=True)
+    return [Look(cancelled == 1, waits, existing.get(run.task_id) or b"") for run, cancelled, waits in looks]
 
 
 def _may_be_a_result(size: object) -> bool:

@@ -4,7 +4,7 @@
     a session over SESSION_TOKENS ─ its summary stored ─ the session ended (rotate.lua), unless a task is using it
     ten summaries of a chat, or one a day old ─ long tier: found like turns until the night has them
     tags that could not be carried out · tombstones not in Redis · reminders ─ brought up to date
-    turns older than DAY_STORE_DAYS that are in the release ─ removed
+    turns older than KEPT_DAYS that are in the release ─ removed
     what changed in memories and schedules ─ handed to Redis, for the archive
     missing vectors ─ made while nobody asks
 
@@ -22,7 +22,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
-from datetime import time as clock
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
@@ -31,6 +30,7 @@ from redis import Redis, RedisError
 from redis.exceptions import LockError
 
 from dispatcher.memory.store.events import hand_over
+from dispatcher.memory.today import FOREVER
 from dispatcher.memory.tombstones import announce, end_conversation
 from dispatcher.queue.refused import dead_letter
 from dispatcher.queue.scripts import script_text
@@ -61,6 +61,8 @@ REMINDERS_PER_ROUND = 10_000
 #: Rounds in which a step is tried again that fails although store and Redis answer.
 MOST_TRIES = 5
 SECONDS_PER_DAY = 86_400.0
+#: Days for which turns stay in the day store; they stay longer if they are not in the release yet.
+KEPT_DAYS = 7.0
 #: How long a reminder can be snoozed after it was sent; the button below it is valid for two days.
 SCHEDULES_KEPT_SECONDS = 7 * SECONDS_PER_DAY
 #: Messages that no bot has fetched are dropped after this many days: a reminder is about the next day. h-cli's bot fetches none.
@@ -94,25 +96,12 @@ class Consolidator:
 
     def round(self) -> None:
         """One round of all steps; a step that fails is logged and does not stop the others."""
+        steps = (self._day.open, self._announce, self._consolidate, self._act_on_tags, self._promote, self._remind)
         with self._busy:
-            self._round()
-
-    def _round(self) -> None:
-        for step in (
-            self._day.open,
-            self._announce,
-            self._consolidate,
-            self._act_on_tags,
-            self._promote,
-            self._remind,
-            self._drop_unfetched,
-            self._prune,
-            self._hand_over_events,
-            self._embed,
-        ):
-            if self._stopping:
-                return
-            self._try(step)
+            for step in (*steps, self._drop_unfetched, self._prune, self._hand_over_events, self._embed):
+                if self._stopping:
+                    return
+                self._try(step)
 
     def _try(self, step: Callable[[], None]) -> None:
         try:
@@ -171,12 +160,8 @@ class Consolidator:
         if ids:
             self._day.upkeep.store_turns(turns)
             crash_point("consolidation:stored")
-        return int(
-            self._consolidated(
-                keys=[keys.unconsolidated(chat_id), keys.CHATS, keys.spent(chat_id)],
-                args=[chat_id, self._day.settings.session_tokens, *ids],
-            )
-        )
+        names = [keys.unconsolidated(chat_id), keys.CHATS, keys.spent(chat_id)]
+        return int(self._consolidated(keys=names, args=[chat_id, self._day.settings.session_tokens, *ids]))
 
     def _embed(self) -> None:
         """Between the questions, never ahead of one: what has no vector yet is found by its words. Last, because it may have to wait."""
@@ -200,18 +185,9 @@ class Consolidator:
         if turns:
             self._day.summarise_session(chat_id, session, [stored.turn for stored in turns])
             crash_point("consolidation:summarised")
-        ended = self._rotate(
-            keys=[
-                keys.session(chat_id),
-                keys.history(chat_id),
-                keys.size(chat_id),
-                keys.spent(chat_id),
-                keys.BUSY,
-                keys.unconsolidated(chat_id),
-            ],
-            args=[chat_id, session, *self._entries(chat_id, turns)],
-        )
-        if ended:
+        names = [keys.session(chat_id), keys.history(chat_id), keys.size(chat_id), keys.spent(chat_id), keys.BUSY]
+        names.append(keys.unconsolidated(chat_id))
+        if self._rotate(keys=names, args=[chat_id, session, *self._entries(chat_id, turns)]):
             log.info("a long session was summarised and ended", turns=len(turns))
 
     def _entries(self, chat_id: str, turns: list[StoredTurn]) -> list[bytes]:
@@ -219,12 +195,9 @@ class Consolidator:
         summarised = {(stored.turn.timestamp, stored.turn.content) for stored in turns}
         found = []
         for raw in self._redis.lrange(keys.history(chat_id), 0, -1):
-            try:
+            with suppress(RecordRefused):
                 entry = loads_object(raw)
-            except RecordRefused:
-                continue
-            if (entry.get("timestamp"), entry.get("content")) in summarised:
-                found.append(raw)
+                found += [raw] if (entry.get("timestamp"), entry.get("content")) in summarised else []
         return found
 
     def _promote(self) -> None:
@@ -237,10 +210,9 @@ class Consolidator:
         from dispatcher.memory.dates.reminders import EARLIEST_SECONDS, reminder_time
 
         now = self._now()
-        remind_at = clock.fromisoformat(self._day.settings.remind_at)
         for memory in self._day.memories.due(now + EARLIEST_SECONDS, REMINDERS_PER_ROUND):
             deadline, zone = memory.deadline or now, self._day.zone_of(memory.chat_id)
-            when = reminder_time(deadline, memory.created, zone, remind_at)
+            when = reminder_time(deadline, memory.created, zone)
             if when is not None and now < when:
                 continue
             if memory.memory_id in {one.memory_id for one in self._day.remembering.of_chat(memory.chat_id).memories}:
@@ -254,19 +226,17 @@ class Consolidator:
         """Put it into the outbox, once per memory even after a crash."""
         from dispatcher.memory.dates.reminders import TURNS_LOOKED_AT, language_of_reminder, reminder_text
         from dispatcher.memory.store.whose import said_text
-        from dispatcher.queue.chat.zones import chosen_language
+        from dispatcher.queue.chats import chosen_language
         from shared.text.translations import speaking
 
-        settings, chat_id = self._day.settings, memory.chat_id
-        recent = self._day.turns.get_recent(chat_id, settings.day_store_days, TURNS_LOOKED_AT, now=now)
+        chat_id = memory.chat_id
+        recent = self._day.turns.get_recent(chat_id, FOREVER, TURNS_LOOKED_AT, now=now)
         language = language_of_reminder(memory.text, [one.turn.content for one in recent if one.turn.role == "user"])
         with speaking(chosen_language(self._redis, chat_id) or language):
             text = reminder_text(said_text(memory), deadline, now, self._day.zone_of(chat_id))
         message = {"id": f"reminder-{memory.uid}", "chat_id": chat_id, "text": text, "created_at": now}
-        self._remind_once(
-            keys=[keys.reminded(memory.uid), keys.outbox(bot_of(chat_id))],
-            args=[dumps(message), keys.REMINDED_TTL_SECONDS],
-        )
+        names = [keys.reminded(memory.uid), keys.outbox(bot_of(chat_id))]
+        self._remind_once(keys=names, args=[dumps(message), keys.REMINDED_TTL_SECONDS])
         crash_point("consolidation:reminded")
 
     def _drop_unfetched(self) -> None:
@@ -274,7 +244,7 @@ class Consolidator:
 
     def _prune(self) -> None:
         self._day.schedules.prune(self._now() - SCHEDULES_KEPT_SECONDS)
-        self._day.prune(self._now() - self._day.settings.day_store_days * SECONDS_PER_DAY)
+        self._day.prune(self._now() - KEPT_DAYS * SECONDS_PER_DAY)
 
     def _hand_over_events(self) -> None:
         hand_over(self._day.event_outbox, self._redis)
@@ -335,22 +305,14 @@ def scheduled(consolidator: Consolidator, seconds: float) -> AsyncIOScheduler:
     return scheduler
 
 
-def _created_at(raw: bytes) -> float | None:
-    """When the message was put there, in POSIX seconds; None for one that we did not write."""
-    try:
-        return timestamp_of(loads_object(raw).get("created_at"))
-    except RecordRefused:
-        return None
-
-
 def drop_unfetched(client: Any, now: float) -> int:
     """Drop from the oldest on what is older than UNFETCHED_DAYS, or has a date far from our clock; returns how many."""
     dropped = 0
     for outbox in map(keys.outbox, bot_names()):
         while (raw := client.lindex(outbox, 0)) is not None:
-            at = _created_at(raw)
-            if at is not None and abs(now - at) < UNFETCHED_DAYS * SECONDS_PER_DAY:
-                break
+            with suppress(RecordRefused):  # we did not write it
+                if abs(now - timestamp_of(loads_object(raw).get("created_at"))) < UNFETCHED_DAYS * SECONDS_PER_DAY:
+                    break
             dropped += int(client.lrem(outbox, 1, raw))
     if dropped:
         log.warning("messages that no bot has fetched are dropped", messages=dropped, days=UNFETCHED_DAYS)

@@ -22,7 +22,7 @@ from dispatcher.memory.day.later_tags import parse_later
 from dispatcher.queue.refused import USED_ID
 from dispatcher.queue.scripts import script_text
 from shared.errors import InvalidInput
-from shared.turns.records import RecordRefused, Task, dumps, loads_object
+from shared.turns.records import MOST_TASK_BYTES, RecordRefused, Task, dumps, loads_object
 from shared.wire import keys
 from shared.wire.ids import bot_of, moment_of
 
@@ -100,7 +100,7 @@ class DeadLetter:
             return self.task.message
         return "; ".join(self.tags) or self.content.decode("utf-8", "replace")
 
-    def why_not(self, task_bytes: int) -> str | None:
+    def why_not(self) -> str | None:
         """Why it cannot be retried, or None."""
         if self.tags:
             return None
@@ -110,27 +110,21 @@ class DeadLetter:
             Task.parse(self.content)
         except RecordRefused as error:
             return f"it is not a task that could be answered ({error}). Check it (hmem dead), then drop it"
-        if len(self.content) > task_bytes:
-            return f"it has {len(self.content)} bytes, and the limit is {task_bytes}. Raise TASK_BYTES"
+        if len(self.content) > MOST_TASK_BYTES:
+            return f"it has {len(self.content)} bytes, and the limit is {MOST_TASK_BYTES}"
         return None
 
     def to_json(self) -> dict[str, Any]:
-        named = {
-            "id": self.name,
-            "at": self.at,
-            "reason": self.reason,
-            "chat_id": self.chat_id,
-            "task_id": self.task_id,
-        }
-        return named | {"kind": "task" if self.task else "tags" if self.tags else "unreadable", "text": self.text}
+        named = {"id": self.name, "at": self.at, "reason": self.reason}
+        kind = "task" if self.task else "tags" if self.tags else "unreadable"
+        return named | {"chat_id": self.chat_id, "task_id": self.task_id, "kind": kind, "text": self.text}
 
 
 class DeadLetters:
-    """The list in Redis. A task larger than `task_bytes` is not retried, since it would be refused again."""
+    """The list in Redis. A task that is too large is not retried, since it would be refused again."""
 
-    def __init__(self, client: Redis, task_bytes: int) -> None:
+    def __init__(self, client: Redis) -> None:
         self._redis: Any = client
-        self._task_bytes = task_bytes
         self._retry = client.register_script(script_text("queue/retry"))
 
     def all(self) -> Iterator[DeadLetter]:
@@ -162,19 +156,12 @@ class DeadLetters:
 
     def retry(self, letter: DeadLetter) -> str:
         """Put it back; returns what happens to it, as a clause. InvalidInput with the reason if that is not possible."""
-        if why := letter.why_not(self._task_bytes):
+        if why := letter.why_not():
             raise InvalidInput(f"{letter.name} is not retried: {why}.")
         task, task_id = letter.task, letter.task_id or ""
         waiting, bot = _waiting(task), keys.bot_waiting(bot_of(task.chat_id if task else ""))
-        names = [
-            keys.DEAD,
-            keys.TASKS if task else keys.TAGS,
-            keys.done(task_id),
-            keys.attempts(task_id),
-            keys.result(task_id),
-            bot,
-            keys.cancel(task_id),
-        ]
+        state = [keys.done(task_id), keys.attempts(task_id), keys.result(task_id), bot, keys.cancel(task_id)]
+        names = [keys.DEAD, keys.TASKS if task else keys.TAGS, *state]
         arguments: list[bytes | str] = [letter.raw, letter.content, task.digest if task else "", task_id, waiting]
         answer = int(self._retry(keys=names, args=arguments))
         if answer == 0:

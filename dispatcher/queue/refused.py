@@ -1,14 +1,15 @@
-"""Tasks that are refused: what is stored of them, and what is left of one with more than TASK_BYTES."""
+"""Tasks that are refused: what is stored of them, and what is left of one that is too large."""
 
 from __future__ import annotations
 
 import base64
 import re
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from shared.turns.records import RecordRefused, Task, dumps, loads_object, task_id_of
+from shared.turns.records import MOST_TASK_BYTES, RecordRefused, Task, dumps, loads_object, task_id_of
 
 #: Why a task is refused if its id belongs to another one.
 USED_ID = "its task_id was used before, for another message"
@@ -36,8 +37,9 @@ class TooLarge:
         named = _TASK_ID.match(self.left)
         return named[1].decode("ascii") if named else None
 
-    def reason(self, most: int) -> str:
-        return f"it has {self.size} bytes, and the limit is {most} (TASK_BYTES)"
+    @property
+    def reason(self) -> str:
+        return f"it has {self.size} bytes, and the limit is {MOST_TASK_BYTES}"
 
 
 def dead_letter(raw: bytes, reason: str) -> bytes:
@@ -52,10 +54,10 @@ def dead_letter(raw: bytes, reason: str) -> bytes:
     return dumps(record)
 
 
-def parsed_task(raw: bytes, lock: bytes, task_bytes: int) -> Task:
+def parsed_task(raw: bytes, lock: bytes) -> Task:
     """An entry of the queue as the task that it is. RecordRefused for something that is not a task, or too large."""
     if large := TooLarge.parse(raw):
-        raise RecordRefused(large.reason(task_bytes))
+        raise RecordRefused(large.reason)
     task = Task.parse(raw)
     # The lock keeps the order within a chat: a task whose chat Redis reads differently would run in parallel with another one of its chat.
     if lock.decode("utf-8", "replace") != task.chat_id:
@@ -67,7 +69,6 @@ def addressable_id(raw: bytes) -> str | None:
     """The id of a malformed task, if it has a valid one: then its sender gets an answer."""
     if large := TooLarge.parse(raw):
         return large.task_id
-    try:
+    with suppress(RecordRefused):
         return task_id_of(loads_object(raw).get("task_id"))
-    except RecordRefused:
-        return None
+    return None

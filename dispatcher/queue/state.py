@@ -14,9 +14,8 @@ from typing import cast
 from redis import Redis, RedisError
 
 from dispatcher.queue.scripts import script_text
-from shared.config.settings import Settings
 from shared.errors import HmemError, NoDispatcher, QueueStalled
-from shared.turns.records import RecordRefused, Task
+from shared.turns.records import MOST_TASK_BYTES, RecordRefused, Task
 from shared.wire import keys
 from shared.wire.values import living, shown
 
@@ -45,14 +44,13 @@ class QueueState:
         return f"{text}, the first for {age}" if minutes >= 1 else text
 
 
-def read_queue(client: Redis, task_bytes: int, now: float | None = None) -> QueueState:
+def read_queue(client: Redis, now: float | None = None) -> QueueState:
     """The state of the queue at this moment."""
     dispatchers = tuple(living(client))
     answering = sum(client.hlen(keys.inflight(name)) for name in dispatchers)
     queued = client.llen(keys.TASKS)
-    return QueueState(
-        dispatchers, queued, answering, oldest_seconds(client, task_bytes, now or time.time()) if queued else None
-    )
+    oldest = oldest_seconds(client, now or time.time()) if queued else None
+    return QueueState(dispatchers, queued, answering, oldest)
 
 
 def running_dispatchers(client: Redis) -> list[str]:
@@ -66,21 +64,21 @@ def running_dispatchers(client: Redis) -> list[str]:
     return alive
 
 
-def oldest_seconds(client: Redis, task_bytes: int, now: float) -> float | None:
+def oldest_seconds(client: Redis, now: float) -> float | None:
     """Age of the head of the queue by its bot's clock; None if it has no time, or this user may not read it."""
     try:
-        head = client.register_script(script_text("queue/peek_head"))(keys=[keys.TASKS], args=[task_bytes])
+        head = client.register_script(script_text("queue/peek_head"))(keys=[keys.TASKS], args=[MOST_TASK_BYTES])
         at = Task.parse(head).submitted_at if isinstance(head, bytes) else None
     except (RecordRefused, RedisError):  # not every user may run scripts
         return None
     return None if at is None else max(0.0, now - at)
 
 
-def queue_error(client: Redis, settings: Settings, state: QueueState) -> HmemError | None:
+def queue_error(client: Redis, state: QueueState) -> HmemError | None:
     """Why messages are not answered, or None. A queue that seems stalled is watched for WATCH_SECONDS first."""
     if not state.dispatchers:
         return _no_dispatcher(state)
-    if state.queued and not state.answering and _stalled(client, settings.task_bytes, state):
+    if state.queued and not state.answering and _stalled(client, state):
         names = ", ".join(state.dispatchers)
         return QueueStalled(
             f"The dispatcher {names} is alive but takes nothing from the queue: {state.waiting}. "
@@ -97,12 +95,12 @@ def _no_dispatcher(state: QueueState) -> NoDispatcher:
     )
 
 
-def _stalled(client: Redis, task_bytes: int, first: QueueState) -> bool:
+def _stalled(client: Redis, first: QueueState) -> bool:
     """Whether nothing is taken or answered until the time is up; any progress ends the watch."""
     deadline = time.monotonic() + WATCH_SECONDS
     while time.monotonic() < deadline:
         time.sleep(LOOK_SECONDS)
-        now = read_queue(client, task_bytes)
+        now = read_queue(client)
         if now.answering or now.queued < first.queued or not now.queued:
             return False
     return True

@@ -25,7 +25,7 @@ from dispatcher.queue.scripts import script_text
 from shared.hooks import failures
 from shared.system.processes import died_here, host_of, process_name
 from shared.text.format import tokens
-from shared.turns.records import RecordRefused, Task, Tombstone, Turn, dumps, turns_of
+from shared.turns.records import MOST_TASK_BYTES, RecordRefused, Task, Tombstone, Turn, dumps, turns_of
 from shared.turns.signed.results import RESULT_BYTES, Result
 from shared.wire import keys
 
@@ -96,23 +96,15 @@ class Finished:
 
 
 class TaskQueue:
-    """One worker's access to the queue. Tasks larger than `task_bytes` are refused, `signed` judges results."""
+    """One worker's access to the queue. Tasks that are too large are refused, `signed` judges results."""
 
-    def __init__(self, redis: Redis, task_bytes: int, signed: Signed) -> None:
-        self._redis, self._task_bytes, self._signed = redis, task_bytes, signed
+    def __init__(self, redis: Redis, signed: Signed) -> None:
+        self._redis, self._signed = redis, signed
         self.worker = process_name()
         self._claims = 0
         self._scripts = {
             name: redis.register_script(script_text(f"queue/{name}"))
-            for name in (
-                "claim",
-                "guard_wait_target",
-                "begin",
-                "finish",
-                "bury",
-                "recover",
-                "end_forgotten_conversation",
-            )
+            for name in "claim guard_wait_target begin finish bury recover end_forgotten_conversation".split()
         }
 
     def next_token(self) -> str:
@@ -122,21 +114,10 @@ class TaskQueue:
 
     async def claim(self, token: str, running: int = 0) -> Claim | Literal["not yet"] | None:
         """The next task whose chat is free; repeat with the same token after a failure. `running`: tasks that this worker runs now."""
-        lease = keys.lease(self.worker)
-        answer = await self._run(
-            "claim",
-            [keys.TASKS, keys.BUSY, keys.inflight(self.worker), keys.WORKERS, keys.SERVED, lease],
-            [
-                token,
-                self.worker,
-                running,
-                keys.attempts(""),
-                ALONE_FROM,
-                keys.SERVED_LENGTH,
-                keys.LEASE_TTL_SECONDS,
-                self._task_bytes,
-            ],
-        )
+        own = keys.inflight(self.worker)
+        names = [keys.TASKS, keys.BUSY, own, keys.WORKERS, keys.SERVED, keys.lease(self.worker)]
+        limits = [ALONE_FROM, keys.SERVED_LENGTH, keys.LEASE_TTL_SECONDS, MOST_TASK_BYTES]
+        answer = await self._run("claim", names, [token, self.worker, running, keys.attempts(""), *limits])
         if isinstance(answer, int):
             return NOT_YET
         return Claim(answer[0], answer[1], token, bool(answer[2])) if answer else None
@@ -232,38 +213,19 @@ class TaskQueue:
     def _finish_keys(self, finished: Finished) -> list[str]:
         chat, task_id = finished.task.chat_id, finished.task.task_id
         corrected = finished.corrected.task_id if finished.corrected else task_id
-        return [
-            keys.inflight(self.worker),
-            keys.BUSY,
-            keys.done(task_id),
-            keys.turn(task_id, "user"),
-            keys.turn(task_id, "asst"),
-            keys.history(chat),
-            keys.size(chat),
-            keys.session(chat),
-            keys.unconsolidated(chat),
-            keys.result(task_id),
-            keys.DEAD,
-            keys.attempts(task_id),
-            keys.spent(chat),
-            keys.CHATS,
-            keys.TAGS,
-            keys.why(chat),
-            keys.turn(corrected, "user"),
-        ]
+        state = [keys.inflight(self.worker), keys.BUSY, keys.done(task_id)]
+        turns = [keys.turn(task_id, "user"), keys.turn(task_id, "asst")]
+        conversation = [keys.history(chat), keys.size(chat), keys.session(chat), keys.unconsolidated(chat)]
+        outcome = [keys.result(task_id), keys.DEAD, keys.attempts(task_id), keys.spent(chat)]
+        more = [keys.CHATS, keys.TAGS, keys.why(chat), keys.turn(corrected, "user")]
+        return [*state, *turns, *conversation, *outcome, *more]
 
     async def bury(self, claim: Claim, reason: str, task_id: str | None, result: Result | None) -> bool:
         """Dead-letter a task that cannot be processed; answer it if it has an id. False if the dead letters cannot be written."""
         names = [keys.inflight(self.worker), keys.BUSY, keys.DEAD, keys.result(task_id or "none")]
-        arguments = [
-            claim.token,
-            claim.lock,
-            dead_letter(claim.raw, reason),
-            keys.DEAD_LENGTH,
-            result.to_json() if result else "",
-            keys.RESULT_TTL_SECONDS,
-            keys.partial(task_id or "none"),
-        ]
+        letter, told = dead_letter(claim.raw, reason), result.to_json() if result else ""
+        more = [keys.DEAD_LENGTH, told, keys.RESULT_TTL_SECONDS, keys.partial(task_id or "none")]
+        arguments = [claim.token, claim.lock, letter, *more]
         return await self._past_existing("bury", names, arguments, task_id or "none") >= 0
 
     async def beat(self, served_run: int | None, dropped_for: str = "") -> str:
@@ -282,13 +244,8 @@ class TaskQueue:
     async def recover(self) -> int:
         """Put back the tasks of dead workers: of this host immediately, of others when their leases have expired; returns how many."""
         members = await cast(Awaitable[set[bytes]], self._redis.smembers(keys.WORKERS))
-        others = [member.decode("utf-8", "replace") for member in members]
-        counts = [
-            await self._recover(worker, died=True, certain=died_here(worker))
-            for worker in others
-            if worker != self.worker
-        ]
-        return sum(max(0, count) for count in counts)
+        others = {member.decode("utf-8", "replace") for member in members} - {self.worker}
+        return sum([max(0, await self._recover(one, died=True, certain=died_here(one))) for one in others])
 
     async def living_elsewhere(self) -> list[str]:
         """Names of other hosts on which a dispatcher is alive."""
@@ -304,21 +261,10 @@ class TaskQueue:
 
     async def _recover(self, worker: str, *, died: bool, certain: bool = False) -> int:
         """`certain`: ignore its lease. -1 if it is alive."""
-        return int(
-            await self._run(
-                "recover",
-                [
-                    keys.TASKS,
-                    keys.BUSY,
-                    keys.WORKERS,
-                    keys.inflight(worker),
-                    keys.lease(worker),
-                    keys.RELEASE,
-                    keys.SERVED,
-                ],
-                [worker, int(died), keys.attempts(""), keys.ATTEMPTS_TTL_SECONDS, int(certain)],
-            )
-        )
+        own = [keys.inflight(worker), keys.lease(worker)]
+        names = [keys.TASKS, keys.BUSY, keys.WORKERS, *own, keys.RELEASE, keys.SERVED]
+        arguments = [worker, int(died), keys.attempts(""), keys.ATTEMPTS_TTL_SECONDS, int(certain)]
+        return int(await self._run("recover", names, arguments))
 
     async def _run(self, script: str, names: list[str], arguments: list[Any]) -> Any:
         return await self._scripts[script](keys=names, args=arguments)
@@ -380,18 +326,7 @@ def _text(turn: Turn | None) -> str:
 def _begin_keys(task: Task) -> list[str]:
     """What begin.lua reads, in its order."""
     chat, task_id = task.chat_id, task.task_id
-    return [
-        keys.done(task_id),
-        keys.attempts(task_id),
-        keys.cancel(task_id),
-        keys.result(task_id),
-        keys.session(chat),
-        keys.history(chat),
-        keys.spent(chat),
-        keys.turn(task_id, "user"),
-        keys.turn(task_id, "asst"),
-        keys.FORGOTTEN,
-        keys.pending(chat),
-        keys.bot_new(chat),
-        keys.size(chat),
-    ]
+    state = [keys.done(task_id), keys.attempts(task_id), keys.cancel(task_id), keys.result(task_id)]
+    conversation = [keys.session(chat), keys.history(chat), keys.spent(chat)]
+    turns = [keys.turn(task_id, "user"), keys.turn(task_id, "asst")]
+    return [*state, *conversation, *turns, keys.FORGOTTEN, keys.pending(chat), keys.bot_new(chat), keys.size(chat)]

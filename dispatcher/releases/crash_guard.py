@@ -80,11 +80,9 @@ def _name(release: OpenRelease) -> str:
 
 
 def _someone_died(place: Path) -> bool:
-    try:
-        with locked_dir(place):  # a mark that is being created is not locked yet
-            return any(not in_use(mark) for mark in place.iterdir() if mark.is_dir())
-    except OSError:
-        return False
+    with contextlib.suppress(OSError), locked_dir(place):  # a mark that is being created is not locked yet
+        return any(not in_use(mark) for mark in place.iterdir() if mark.is_dir())
+    return False
 
 
 def _suspicion(release: OpenRelease, place: Path) -> str | None:

@@ -188,20 +188,17 @@ def _refuse_if_forgotten_words_return(memory_dir: Path, before: _Current | None,
 def _readable(memory_dir: Path) -> list[Manifest]:
     found = []
     for run in release_runs(memory_dir):
-        try:
+        with suppress(ReleaseRefused):
             found.append(read_manifest(release_dir(memory_dir, run)))
-        except ReleaseRefused:
-            continue
     return found
 
 
 def unpin(memory_dir: Path) -> tuple[bool, int | None]:
     """(whether there was a pin, the run that it named if it could be read)."""
     with _locked(memory_dir):
-        try:
+        pin = None
+        with suppress(ReleaseRefused):  # removing it repairs a damaged one
             pin = read_pin(memory_dir)
-        except ReleaseRefused:  # removing it repairs a damaged one
-            pin = None
         return remove_pin(memory_dir), pin.run if pin else None
 
 

@@ -26,11 +26,19 @@ PIECE_BYTES = 65_536
 
 
 class NightCommandFailed(Exception):
-    """`hmem-night …` ended with the exit code `code`, which is negative for a signal; `message` is its last line."""
+    """`hmem-night …` ended with the exit code `code`, which is negative for a signal; `message` is its last line.
 
-    def __init__(self, command: str, code: int, message: str) -> None:
-        super().__init__(f"hmem-night {command} ended with exit code {code}: {message}")
+    `too_slow`: it was stopped after READING_SECONDS.
+    """
+
+    def __init__(self, command: str, code: int, message: str = "", *, too_slow: bool = False) -> None:
         self.code, self.message = code, message
+        text = f"hmem-night {command} ended with exit code {code}: {message}"
+        if too_slow:
+            minutes = f"{READING_SECONDS / 60:g} minutes"
+            text = f"hmem-night {command} was stopped, because it had not finished after {minutes}. "
+            self.message = text = f"{text}Check the load of this host and the archive's disk, then try again."
+        super().__init__(text)
 
     @property
     def sentence(self) -> str:
@@ -42,18 +50,6 @@ def sentence_of(line: str) -> str:
     """The last line of a failed command without the class of the error that begins it."""
     name, separator, sentence = line.partition(": ")
     return sentence if separator and name.isidentifier() else line
-
-
-class NightCommandTooSlow(NightCommandFailed):
-    """`hmem-night …` was stopped after READING_SECONDS."""
-
-    def __init__(self, command: str, code: int) -> None:
-        super().__init__(command, code, "")
-        why = f"hmem-night {command} was stopped, because it had not finished after {READING_SECONDS / 60:g} minutes"
-        self.message = f"{why}. Check the load of this host and the archive's disk, then try again."
-
-    def __str__(self) -> str:
-        return self.message
 
 
 def archive_is_here(settings: Settings) -> bool:
@@ -92,26 +88,26 @@ def run_night(settings: Settings, *arguments: str) -> bytes:
         return printed.read()
 
 
-def read_json(settings: Settings, *arguments: str, as_ourselves: bool = False) -> Any:
-    """The JSON document that a command prints. `as_ourselves`: for a command that writes files of this user."""
-    return orjson.loads(b"".join(read_lines(settings, *arguments, as_ourselves=as_ourselves)))
+def read_json(settings: Settings, *arguments: str, ours: bool = False) -> Any:
+    """The JSON document that a command prints. `ours`: for a command that writes files of this user."""
+    return orjson.loads(b"".join(read_lines(settings, *arguments, ours=ours)))
 
 
-def read_lines(settings: Settings, *arguments: str, as_ourselves: bool = False) -> Iterator[bytes]:
+def read_lines(settings: Settings, *arguments: str, ours: bool = False) -> Iterator[bytes]:
     """The lines that a command prints, as they come; NightCommandFailed at the end if it failed, or was too slow.
 
     The time that the caller takes for the lines does not count.
     """
     with tempfile.TemporaryFile() as errors:
         too_slow = False
-        with _started(settings, arguments, as_ourselves, stdout=subprocess.PIPE, stderr=errors) as night:
+        with _started(settings, arguments, ours, stdout=subprocess.PIPE, stderr=errors) as night:
             try:
                 yield from _lines(cast(IO[bytes], night.stdout))
             except TimeoutError:
                 too_slow = True
                 night.kill()
         if too_slow:
-            raise NightCommandTooSlow(arguments[0], night.returncode)
+            raise NightCommandFailed(arguments[0], night.returncode, too_slow=True)
         if night.returncode:
             errors.seek(0)
             said = errors.read().decode("utf-8", "replace")
@@ -141,25 +137,17 @@ def _lines(output: IO[bytes]) -> Iterator[bytes]:
 
 @contextmanager
 def _started(
-    settings: Settings,
-    arguments: tuple[str, ...],
-    as_ourselves: bool = False,
-    *,
-    stdout: int | IO[bytes],
-    stderr: int | IO[bytes],
+    settings: Settings, arguments: tuple[str, ...], ours: bool = False, **streams: Any
 ) -> Iterator[subprocess.Popen[bytes]]:
-    with _child(settings, as_ourselves) as child:
+    """As the night's user with the night's credentials if we may, else as this user, as with `ours`."""
+    with as_ourselves() if ours else of_the_night(settings) as child:
         command = module_command("nightly", *arguments)
-        with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=stdout, stderr=stderr, **child) as night:
+        with subprocess.Popen(command, stdin=subprocess.DEVNULL, **streams, **child) as night:
             yield night
 
 
 @contextmanager
-def _child(settings: Settings, as_ourselves: bool) -> Iterator[dict[str, Any]]:
-    """How it is started: as the night's user with the night's credentials if we may, else as this user."""
-    if as_ourselves:
-        with for_child() as (environment, descriptors):
-            yield {"env": environment, "pass_fds": descriptors}
-    else:
-        with of_the_night(settings) as child:
-            yield child
+def as_ourselves() -> Iterator[dict[str, Any]]:
+    """Arguments for subprocess for a command of ours: our environment, and our credentials by a pipe."""
+    with for_child() as (environment, descriptors):
+        yield {"env": environment, "pass_fds": descriptors}

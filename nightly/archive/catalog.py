@@ -7,7 +7,7 @@
 
 It follows from the segments and may be deleted at any time. A file whose size and times are as recorded counts as unchanged. What shows nothing
 of a failing disk is found otherwise: the turns of a chat are compared with the chat's digest when they are read, each line with the hash of its
-record; and in turns each segment is hashed again, all of them within SCRUB_DAYS, and within ten times SCRUB_DAYS compared with what the catalog says
+record; and in turns each segment is hashed again, all of them within a week, and within ten weeks compared with what the catalog says
 of it.
 `catalog.json` is removed before the catalog is changed, so that a crash leaves none: then, and where something does not follow from the segments
 as they are now, the catalog is made anew. Nothing is deleted because of what it says: flush reads the segments themselves.
@@ -38,14 +38,14 @@ from shared.turns.records import RecordRefused, Tombstone, Turn
 
 CATALOG, LEFT = "catalog.sqlite", "catalog.json"
 _DAY_SECONDS = 86_400.0
-#: How many times SCRUB_DAYS may pass until the rows of a segment are compared with it.
+#: How many times `Night.scrub_days` may pass until the rows of a segment are compared with it.
 ROWS_TIMES = 10
 
 
 @contextmanager
 def open_catalog(night: Night, *, before: int | None = None, scrub: bool = False) -> Iterator[Catalog]:
     """The catalog of the archive as it is now, of runs below `before`. `scrub`: read those segments again whose turn it is; ArchiveDamaged."""
-    days = night.settings.scrub_days if scrub else None
+    days = night.scrub_days if scrub else None
     with closing(Catalog(night.settings.hmem_night_dir, night.report.say)) as catalog:
         try:
             catalog.refresh(before=before, scrub_days=days)

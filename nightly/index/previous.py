@@ -7,7 +7,7 @@ does again only the chats that have news.
                                              parts and its files with size, time and sha256
 
 It may be deleted at any time. A file is used only if it is as it was when it was verified: a file of the same size and time counts as that, and is
-hashed again within SCRUB_DAYS, before its rows are written to another file, and after a night that met damage; any other is hashed. An index in
+hashed again within a week, before its rows are written to another file, and after a night that met damage; any other is hashed. An index in
 parts (`lexical/`, `vectors/`) is reused part by part, as links to the same files, unless a row in it is no longer wanted; so forgotten turns are
 never carried over. Small parts are merged (shared/release/parts.py). Other indexes (Chroma, LanceDB) are reused as a whole, and at most once: the
 index is moved into the build's folder first, so if the build crashes, the next one starts from nothing.
@@ -92,7 +92,7 @@ class Last:
         self.taken_files: dict[str, Files] = {}
         self._record: dict[str, Any] = {"places": {}}
         self._sound: dict[str, bool] = {}
-        self._scrub_days = night.settings.scrub_days
+        self._scrub_days = night.scrub_days
         self.recipe: dict[str, Any] | None = None
         self.chats = ChatAccounts(None)
         base = night.settings.hmem_night_dir / LAST

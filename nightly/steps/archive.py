@@ -107,7 +107,7 @@ def _media(night: Night, archive: Catalog, out: Path) -> dict[str, Any]:
         erased = erase_media(archive, index)
         brought = MediaBringer(night, archive, index).bring(_exported(night), out)
         damaged = []
-        for path in index.due("read_at", night.settings.scrub_days):
+        for path in index.due("read_at", night.scrub_days):
             if is_intact(night.archive_dir, path):
                 index.was_read(path)
             else:

@@ -63,9 +63,6 @@ class NightSettings(BaseModel):
         None,
         description="second copy of the archive, verified before anything is deleted: a path, or [user@]host:path for rsync over PUBLISH_SSH",
     )
-    scrub_days: float = Field(
-        7.0, gt=0, description="days within which nights read every byte of the archive again and compare its hashes"
-    )
     step_timeout: float = Field(
         14_400.0,
         gt=0,

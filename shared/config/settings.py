@@ -27,7 +27,7 @@ from shared.config.chat_settings import ChatSettings
 from shared.config.feature_settings import CONFIG, FeatureSettings, Part, feature_settings
 from shared.config.kinds import EmbedderKind, embedders, indexes, memory_backends
 from shared.config.night_settings import NightSettings
-from shared.config.values import AbsolutePath, BlankIsUnset, ClockTime, HttpUrl, RedisUrl
+from shared.config.values import AbsolutePath, BlankIsUnset, HttpUrl, RedisUrl
 from shared.errors import SettingsError
 
 
@@ -129,12 +129,6 @@ class Settings(ChatSettings, NightSettings):
         gt=0,
         description="time limit of one answer, in seconds, also while hmem run stops; with h-cli's bot 280, since it waits 300",
     )
-    task_bytes: int = Field(
-        262_144,
-        ge=1_024,
-        le=16_777_216,
-        description="size of the largest accepted task (a message with its metadata), in bytes; a larger one is refused with an explanation",
-    )
     max_concurrent_tasks: int = Field(
         3, ge=1, le=64, description="answers that are written at the same time; within a chat always one"
     )
@@ -143,11 +137,6 @@ class Settings(ChatSettings, NightSettings):
         None,
         description="the SQL day store, postgresql://user:password@host/database; unset: SQLite in HMEM_STATE_DIR; none: no day store",
         repr=False,
-    )
-    day_store_days: float = Field(
-        7.0,
-        gt=0,
-        description="days for which turns stay in the day store; they stay longer if they are not in the release yet",
     )
     consolidation_interval: float = Field(30.0, gt=0, description="seconds between two rounds of consolidation")
     session_tokens: int = Field(
@@ -167,16 +156,9 @@ class Settings(ChatSettings, NightSettings):
         "",
         description="user ids with an owner's rights in groups and for /usage of all chats, comma-separated; the same for bot and dispatcher",
     )
-    queue_limit: int = Field(
-        100, ge=1, description="queued messages of all chats at which the bot refuses more, with a notice"
-    )
-    chat_queue_limit: int = Field(10, ge=1, description="the same limit for the unanswered messages of one chat")
 
     chat_timezone: str = Field(
         "UTC", description="time zone of all times that users see or write, and of the days in /usage"
-    )
-    remind_at: ClockTime = Field(
-        "18:00", description="when a chat is reminded of a goal on the day before its deadline, in CHAT_TIMEZONE"
     )
     log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="lowest level that is logged")
     log_json: bool = Field(False, description="log lines as JSON")

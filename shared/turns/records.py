@@ -28,11 +28,13 @@ from shared.wire.ids import CHAT_ID_LENGTH, TASK_ID, chat_id_of, moment_of, task
 from shared.wire.json import RecordRefused, dumps, loads_object, text_of, well_formed
 
 __all__ = [
-    "ANSWERS", "CHAT_ID_LENGTH", "CONVERSATION", "MODELS", "NO_TEXT", "ROLES", "RecordRefused", "Task", "Tombstone", "Turn",
+    "ANSWERS", "CHAT_ID_LENGTH", "CONVERSATION", "MODELS", "MOST_TASK_BYTES", "NO_TEXT", "ROLES", "RecordRefused", "Task", "Tombstone", "Turn",
     "chat_id_of", "dumps", "loads_object", "task_id_of", "timestamp_of", "turn_key", "user_id_of", "well_formed", "with_text",
 ]  # fmt: skip
 
 ROLES = ("user", "asst")
+#: The size of the largest accepted task, a message with its metadata. A larger one is refused with an explanation.
+MOST_TASK_BYTES = 262_144
 #: Models that a person may choose in the chat. A task may name any other that the Claude CLI knows.
 MODELS = ("opus", "sonnet", "haiku")
 

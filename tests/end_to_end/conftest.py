@@ -8,14 +8,8 @@ from pathlib import Path
 import pytest
 from redis import Redis
 
-from tests.support.redis.users import Guarded, guarded_redis
+from tests.support.redis.users import Guarded
 from tests.support.world import World
-
-
-@pytest.fixture(scope="module")
-def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
-    with guarded_redis(tmp_path_factory.mktemp("guarded")) as running:
-        yield running
 
 
 @pytest.fixture

@@ -57,7 +57,7 @@ def talk(redis_url: str, whisper: Path, tmp_path_factory: pytest.TempPathFactory
             stage.world.environment |= {
                 "CLAUDE_BIN": str(CLAUDE), "ANTHROPIC_BASE_URL": talk.model.url, "ANTHROPIC_API_KEY": "test",
                 "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1", "MEMORY_MCP": "off", "CONSOLIDATION_INTERVAL": "0.3",
-                "TRANSCRIBE_MODEL": str(whisper), "TRANSCRIBE_TIMEOUT": "300", "TASK_TIMEOUT": "400",
+                "TRANSCRIBE_MODEL": str(whisper), "TASK_TIMEOUT": "400",
             }  # fmt: skip
             stage.world.dispatchers.append(WithModels(stage.world, {}))
             stage.bot()

@@ -9,7 +9,7 @@ from dispatcher.answering.commands.command import ChatCommand, CommandReply
 from dispatcher.answering.commands.explanation import why_text
 from dispatcher.answering.retry import keep_trying
 from dispatcher.memory.day.memory import DayMemory
-from dispatcher.queue.chat.records import ChatRecords
+from dispatcher.queue.chats import ChatRecords
 from shared.text.translations import later, tr
 from shared.turns.records import Task, Turn
 from shared.wire.ids import TASK_ID

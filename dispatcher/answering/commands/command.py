@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Protocol
 
+import structlog
+
+from shared.errors import HmemError
+from shared.text.translations import later, tr
 from shared.turns.records import Task
 from shared.turns.signed.results import Keyboard
 
@@ -46,3 +52,38 @@ def read_command(message: str) -> ChatCommand | None:
     """The command that a message could be; None for any other message."""
     found = _COMMAND.match(message.strip())
     return ChatCommand(found["name"].lower(), (found["text"] or "").strip()) if found else None
+
+
+log = structlog.get_logger()
+
+UNAVAILABLE = later("Sorry, my memory is not available at the moment. Please try again later.")
+
+
+class CommandRegistry:
+    """One per dispatcher. Their names are those of `dispatcher_commands` (dispatcher/queue/chat_commands.py), by which the bot passes them on."""
+
+    def __init__(self, *handlers: Mapping[str, Handler]) -> None:
+        self._handlers = {name: one for some in handlers for name, one in some.items()}
+
+    def of(self, task: Task) -> ChatCommand | None:
+        """The command of a message, if it is one of ours; a forwarded or scheduled command does not count."""
+        if task.origin.forward or task.media or task.scheduled:
+            return None
+        command = read_command(task.message)
+        return command if command and command.name in self._handlers else None
+
+    async def question(self, task: Task, command: ChatCommand) -> Task | None:
+        """The task with the earlier message that `/retry` asks again; None for any other command, and where there is no such message."""
+        with suppress(HmemError):  # the command apologises
+            if ask := getattr(self._handlers[command.name], "question", None):
+                found = await ask(task, command)
+                return found if isinstance(found, Task) else None
+        return None
+
+    async def reply_to(self, task: Task, command: ChatCommand, now: float) -> CommandReply:
+        """Never fails: a store that cannot be reached is answered with an apology."""
+        try:
+            return await self._handlers[command.name].reply_to(task, command.text, now)
+        except HmemError as error:
+            log.error("a command could not be carried out", command=command.name, reason=str(error))
+            return CommandReply(tr(UNAVAILABLE), error=True)

@@ -109,11 +109,8 @@ def why_text(raw: bytes | None) -> str:
 
 def _lines(record: dict[str, Any]) -> list[str]:
     names = [part["name"] for part in record["parts"]]
-    lines = [
-        *_facts(record["facts"]),
-        _summary(record["summary_at"]),
-        *_recalled(record["hits"], record["nothing_plain"]),
-    ]
+    lines = [*_facts(record["facts"]), _summary(record["summary_at"])]
+    lines += _recalled(record["hits"], record["nothing_plain"])
     if "recent" in names:
         lines.append(tr("The conversation so far."))
     if record["missing"]:

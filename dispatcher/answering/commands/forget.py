@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from datetime import time as clock
@@ -22,7 +23,7 @@ from dispatcher.answering.commands.command import CommandReply
 from dispatcher.answering.conversation.tag_actions import store_waiting
 from dispatcher.answering.retry import keep_trying
 from dispatcher.memory.day.memory import DayMemory
-from dispatcher.queue.chat.records import ChatRecords
+from dispatcher.queue.chats import ChatRecords
 from dispatcher.queue.rights import FORGETTING, Rights
 from dispatcher.queue.tasks import TaskQueue
 from shared.config.settings import Settings
@@ -158,10 +159,9 @@ class ForgetCommands:
 
         digest, chat_id = command.text, task.chat_id
         record = await keep_trying(lambda: self._records.selection(digest, chat_id))
-        try:
+        selection = None
+        with suppress(RecordRefused):
             selection = ChatSelection.parse(record) if record else None
-        except RecordRefused:
-            selection = None
         if selection is None or selection.digest(chat_id) != digest or selection.user != (task.user_id or ""):
             return CommandReply(tr(EXPIRED))
         if selection.kind == "all" and command.name != "really":

@@ -12,7 +12,7 @@ import asyncio
 import re
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from dispatcher.answering.commands.command import CommandReply
 from dispatcher.answering.commands.explanation import why_text
@@ -112,14 +112,6 @@ class MemoryCommands:
 
     def __init__(self, queue: TaskQueue, day: DayMemory, rights: Rights, hooks: Hooks, *, enabled: bool) -> None:
         self._queue, self._day, self._rights, self._enabled = queue, day, rights, enabled
-        self._handlers: dict[str, Any] = {
-            "show": self._list,
-            "entry": self._entry,
-            "add": self._add,
-            "edit": self._edit,
-            "done": self._done,
-            "forget": self._forget,
-        }
         self._of_features = {name: one for some in hooks.ask(memory_chat_commands) for name, one in some.items()}
 
     async def reply_to(self, task: Task, text: str, now: float) -> CommandReply:
@@ -133,10 +125,10 @@ class MemoryCommands:
             return CommandReply(why_text(await keep_trying(lambda: self._queue.why(task))))
         if not self._enabled:
             return CommandReply(tr("I do not store memories: DAY_STORE_URL or MEMORY_TOKENS switches it off."))
-        reply: CommandReply = await self._handlers[request.name](task, request, now)
+        reply: CommandReply = await getattr(self, f"_{request.name}")(task, request, now)
         return reply
 
-    async def _list(
+    async def _show(
         self, task: Task, request: MemoryRequest, now: float, said: str = "", *, forgotten: bool = False
     ) -> CommandReply:
         """The list at a page, below what was `said`."""
@@ -208,7 +200,7 @@ class MemoryCommands:
         outcome = await asyncio.to_thread(self._day.requests.forget_number, task, number, now)
         if request.text == "yes":
             page = MemoryRequest("show", number=entry.page if entry else 1)
-            return await self._list(task, page, now, outcome.say, forgotten=bool(outcome.forgotten))
+            return await self._show(task, page, now, outcome.say, forgotten=bool(outcome.forgotten))
         return CommandReply(outcome.say, bool(outcome.forgotten))
 
     def _refusal(self, what: str, task: Task, entry: MemoryEntry | None, *, shared_too: bool = False) -> str:

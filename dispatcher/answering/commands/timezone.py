@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from dispatcher.answering.commands.command import CommandReply
-from dispatcher.queue.chat.zones import ChatZones, zone_named
+from dispatcher.queue.chats import ChatZones, zone_named
 from dispatcher.queue.rights import CHANGING_ZONE, Rights
 from shared.text.format import one_line, shorten
 from shared.text.translations import later, tr

@@ -13,8 +13,7 @@ from uuid import uuid4
 
 import structlog
 
-from dispatcher.answering.conversation.ask_claude import ClaudeCaller
-from dispatcher.answering.conversation.contexts import MessageContexts
+from dispatcher.answering.conversation.ask_claude import ClaudeCaller, MessageContexts
 from dispatcher.answering.conversation.tag_actions import TagActions
 from dispatcher.answering.hooks import answered, prepare
 from dispatcher.answering.results import ResultBuilder, said_at

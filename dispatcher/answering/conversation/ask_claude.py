@@ -1,12 +1,13 @@
-"""One question to Claude: its directory, its files, and the call."""
+"""One question to Claude: what memory adds to it, its directory, its files, and the call."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from uuid import uuid4
@@ -15,20 +16,96 @@ from zoneinfo import ZoneInfo
 import structlog
 
 from dispatcher.answering.conversation.partial import PartialAnswers
-from dispatcher.answering.hooks import beside_claude, claude_called, instructions
+from dispatcher.answering.hooks import beside_claude, claude_called, context_composed, instructions
 from dispatcher.answering.results import said_at
 from dispatcher.answering.turn import TurnInProgress
 from dispatcher.claude.client import ClaudeCli, ClaudeRequest
-from dispatcher.claude.events import Progress
 from dispatcher.claude.reply import Answer
+from dispatcher.memory.cache_dropping import CacheDropper
+from dispatcher.memory.day.memory import DayMemory
+from dispatcher.memory.session_history import HistoryEntry
 from dispatcher.memory.typed import tags
+from dispatcher.prompt.assemble import PromptRequest, assemble
+from dispatcher.prompt.context import Context
 from dispatcher.prompt.message_header import framed
+from dispatcher.releases.served import ServedRelease
 from shared.config.settings import Settings
 from shared.config.tools import ChatTools
 from shared.errors import HmemError, SettingsError
 from shared.hooks import Hooks
 from shared.system.files import PrivateDir, make_dir, safe_name
-from shared.turns.records import Task
+from shared.turns.records import Task, Tombstone
+
+#: How long a task waits for a new release to open, or for the day's memory after a start.
+FRESH_SECONDS = 5.0
+#: A lookup is abandoned this long after its deadline even if a disk hangs.
+LOOKUP_SLACK_SECONDS = 1.0
+
+
+class MessageContexts:
+    """What memory adds to each message: read within a deadline, and nothing where memory is missing, broken or slow. One per dispatcher."""
+
+    def __init__(
+        self, settings: Settings, day: DayMemory, served: ServedRelease, cache_dropper: CacheDropper, hooks: Hooks
+    ) -> None:
+        self._settings, self._day, self._served = settings, day, served
+        self._cache_dropper, self._hooks = cache_dropper, hooks
+
+    def tombstones(self, task: Task) -> list[Tombstone]:
+        """The chat's tombstones; none where they cannot be read, and then no memory is injected either."""
+        try:
+            return self._day.forgotten.of(task.chat_id)
+        except HmemError as error:
+            log.error("the tombstones cannot be read", reason=str(error))
+            return []
+
+    async def of(self, task: Task, history: list[HistoryEntry] | None, session: str | None) -> Context:
+        """What to inject; nothing if memory is missing, broken or too slow. Without a session to resume, the history comes as text."""
+        request = PromptRequest(task.chat_id, task.message, history, session, user_id=task.user_id, name=task.name)
+        if self._settings.memory_tokens <= 0:  # nothing is looked up: no thread is needed
+            return self._assemble(request)
+        with self._day.questions.reading():
+            return await self._read(request)
+
+    async def _read(self, request: PromptRequest) -> Context:
+        if self._cache_dropper.due:
+            await _for_a_while(self._cache_dropper.drop_if_due)
+        if self._served.moved() and (self._served.served_run is None or not self._served.refreshing):
+            await _for_a_while(self._served.refresh)  # while another one is being opened, the open release is used
+        if self._day.wanted and not self._day.opened:
+            await _for_a_while(self._day.open)  # the first question after a start
+        try:
+            async with asyncio.timeout(2 * self._settings.memory_deadline_ms / 1000 + LOOKUP_SLACK_SECONDS):
+                return await asyncio.to_thread(self._assemble, request)
+        except TimeoutError:
+            reason = "memory did not answer in time"
+        except Exception as error:  # noqa: BLE001 - without memory there must still be an answer
+            reason = f"memory failed: {error!r}"
+        log.error("answering without memory", reason=reason)
+        return Context("", degraded=[reason])
+
+    def _assemble(self, request: PromptRequest) -> Context:
+        with self._served.reading() as release:
+            context = assemble(request, self._settings, release, self._day, self._served.no_release_reason)
+        self._hooks.ask(context_composed, context=context)
+        log.info(
+            "memory injected",
+            release=context.release_run,
+            tokens=context.tokens,
+            hits=len(context.used),
+            nothing_why=context.no_recall_reason,
+            degraded=context.degraded or None,
+            ms=round(context.ms, 1),
+        )
+        return context
+
+
+async def _for_a_while(call: Callable[[], None]) -> None:
+    """Run it in a thread and wait for at most FRESH_SECONDS; after that it continues in the background."""
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(FRESH_SECONDS):
+            await asyncio.to_thread(call)
+
 
 log = structlog.get_logger()
 
@@ -83,7 +160,8 @@ class ClaudeCaller:
             began = time.perf_counter()
             async with AsyncExitStack() as stack:
                 request = await self._with_features(stack, turn, request, tools)
-                report = await stack.enter_async_context(self._reporting(task, turn.code))
+                reporting = self._partial_answers.of(task, turn.code) if self._partial_answers else nullcontext()
+                report = await stack.enter_async_context(reporting)
                 answer = await self._claude.ask(request, report)
             failed = answer.error is not None and not (
                 resume and answer.session_lost
@@ -110,12 +188,7 @@ class ClaudeCaller:
     ) -> ClaudeRequest:
         """The request with what features run beside the call."""
         found = await self._hooks.enter(
-            stack,
-            beside_claude,
-            turn=turn,
-            session=request.session,
-            tools=tools,
-            folder=self._prompts.path,
+            stack, beside_claude, turn=turn, session=request.session, tools=tools, folder=self._prompts.path
         )
         return replace(
             request,
@@ -123,14 +196,6 @@ class ClaudeCaller:
             more_tools=tuple(tool for one in found for tool in one.more_tools),
             approver=next((one.approver for one in found if one.approver), ""),
         )
-
-    @asynccontextmanager
-    async def _reporting(self, task: Task, code: str) -> AsyncIterator[Callable[[Progress], None] | None]:
-        if self._partial_answers is None:
-            yield None
-            return
-        async with self._partial_answers.of(task, code) as report:
-            yield report
 
     async def _zone(self, chat_id: str) -> ZoneInfo:
         """The chat's; an answer does not wait for a Redis that cannot tell."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import time
 from datetime import UTC, datetime
-from types import TracebackType
 from uuid import uuid4
 
 import typer
@@ -21,7 +20,7 @@ from shared.config.settings import Settings
 from shared.errors import AnswerTimeout, ForgedResult, InvalidInput, NoDispatcher
 from shared.hooks import features
 from shared.system.keys.signing_key import signing_key
-from shared.turns.records import RecordRefused, dumps
+from shared.turns.records import MOST_TASK_BYTES, RecordRefused, dumps
 from shared.turns.signed.results import Result
 from shared.wire import keys
 from shared.wire.client import COMMAND, open_async_redis, open_redis
@@ -42,9 +41,7 @@ class LiveAnswer:
             self._live.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._live:
             self._live.stop()
 
@@ -78,10 +75,9 @@ class ConsoleBot:
         task_id = f"cli-{uuid4()}"
         task = {"task_id": task_id, "message": message, "chat_id": self._chat_id, "user_id": USER}
         raw = dumps(task | {"submitted_at": datetime.now(UTC).isoformat()})
-        if len(raw) > self._settings.task_bytes:
-            most = self._settings.task_bytes
+        if len(raw) > MOST_TASK_BYTES:
             raise InvalidInput(
-                f"The message is too long: {len(raw)} bytes, and the limit is {most} (TASK_BYTES). Shorten it."
+                f"The message is too long: {len(raw)} bytes, and the limit is {MOST_TASK_BYTES}. Shorten it."
             )
         self._push(raw)
         with LiveAnswer(self._look) as terminal:
@@ -123,13 +119,7 @@ class ConsoleBot:
                 partial = answers.verified_partial(one, raw)
             except RecordRefused:
                 continue
-            doing = (
-                f"Using {partial.tool}…"
-                if partial.doing == "tool"
-                else "Thinking…"
-                if partial.doing == "thinking"
-                else ""
-            )
+            doing = {"tool": f"Using {partial.tool}…", "thinking": "Thinking…"}.get(partial.doing, "")
             terminal.show(f"{partial.text}\n{doing}".strip())
         await features().ask_async(
             terminal_waits, redis=redis, secret=self._secret, task_id=task_id, ask=terminal.allows

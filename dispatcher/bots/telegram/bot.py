@@ -16,19 +16,20 @@ from aiogram.types import User
 
 from dispatcher.bots.hooks import bot_background, telegram_bot
 from dispatcher.bots.telegram.client import Telegram
+from dispatcher.bots.telegram.commands.answers import menus
 from dispatcher.bots.telegram.core import BotCore
-from dispatcher.bots.telegram.errors import Unauthorized
+from dispatcher.bots.telegram.errors import TelegramError, Unauthorized
 from dispatcher.bots.telegram.incoming.arrivals import Arrivals
 from dispatcher.bots.telegram.incoming.intake import Intake
 from dispatcher.bots.telegram.incoming.routes import Routes
 from dispatcher.bots.telegram.outgoing.delivery import Delivery
-from dispatcher.bots.telegram.outgoing.menus import set_menus
-from dispatcher.bots.telegram.retry import until_redis_answers, until_telegram_answers
-from dispatcher.bots.telegram.state import connect
+from dispatcher.bots.telegram.retry import until_redis_answers, until_telegram_answers, when_telegram_has_time
+from dispatcher.bots.telegram.state import ChatMarks, connect, digest
 from shared.config.settings import Settings
 from shared.errors import SettingsError
 from shared.hooks import Hooks, features
 from shared.system.processes import died_here, process_name
+from shared.turns.records import dumps
 
 log = structlog.get_logger()
 
@@ -137,15 +138,8 @@ class Bot:
         delivery, hooks = Delivery(core), features().parts(telegram_bot, core=core)
         arrivals = Arrivals(core, delivery.wake)
         intake = Intake(core, Routes(core, hooks, arrivals), arrivals, delivery.wake)
-        running = (
-            intake.run(),
-            arrivals.run(),
-            *delivery.parts(),
-            self._features(hooks),
-            self._renew(),
-            self._catch_up(me),
-        )
-        parts = [asyncio.create_task(part) for part in running]
+        own = (self._features(hooks), self._renew(), self._catch_up(me))
+        parts = [asyncio.create_task(part) for part in (intake.run(), arrivals.run(), *delivery.parts(), *own)]
         try:
             done, _ = await asyncio.wait(parts, return_when=asyncio.FIRST_COMPLETED)
             for part in done:
@@ -177,3 +171,22 @@ class Bot:
             await self._state.lease.disown(self._process)
         except redis.RedisError as error:
             log.warning("the lease of the bot could not be released; it expires by itself", error=str(error))
+
+
+async def set_menus(telegram: Telegram, marks: ChatMarks, bot: int) -> None:
+    """Set the menus of this bot unless they were set as they are now. One that Telegram refuses is logged, and tried again at the next start."""
+    wanted = menus()
+    name, mark = f"menus-{bot}", digest(dumps(wanted).decode())
+    if await until_redis_answers(lambda: marks.noted(name)) == mark.encode():
+        return
+    refused = False
+    for language, commands in wanted.items():
+        try:
+            await when_telegram_has_time(lambda: telegram.set_menu(language, commands))  # noqa: B023 - awaited immediately
+        except TelegramError as error:
+            refused = True
+            log.warning(
+                "Telegram refused the menu of commands; they work without it", language=language, error=str(error)
+            )
+    if not refused:
+        await until_redis_answers(lambda: marks.note(name, mark.encode()))

@@ -23,7 +23,7 @@ from dispatcher.queue.scripts import script_text
 from shared.config.settings import Settings
 from shared.system.formats import refuse_newer_redis
 from shared.text.translations import language_of, later, speaking, tr
-from shared.turns.records import RecordRefused, Task, dumps, loads_object, with_text
+from shared.turns.records import MOST_TASK_BYTES, RecordRefused, Task, dumps, loads_object, with_text
 from shared.turns.signed.results import Result, reply_command_of
 from shared.wire import keys
 from shared.wire.client import BOT, open_async_redis
@@ -36,6 +36,8 @@ WAITING, ARRIVING = keys.bot_waiting(MAIN_BOT), keys.bot_arriving(MAIN_BOT)
 OUTBOX, OWNER = keys.outbox(MAIN_BOT), keys.bot_owner(MAIN_BOT)
 #: The answer to a message that was taken back.
 CANCELLED = later("Cancelled.")
+#: Queued messages of all chats, and unanswered ones of one chat, at which more are refused, with a notice.
+QUEUED, QUEUED_OF_CHAT = 100, 10
 #: Within so many seconds a second press of the same button is taken for a double press.
 PRESS_SECONDS = 10
 
@@ -51,8 +53,8 @@ def digest(text: str) -> str:
 class Queue:
     """The queue of the dispatcher, and who serves it."""
 
-    def __init__(self, settings: Settings, redis: Redis, secret: str) -> None:
-        self._most, self._redis, self._secret = settings.task_bytes, redis, secret
+    def __init__(self, redis: Redis, secret: str) -> None:
+        self._redis, self._secret = redis, secret
         (self._cancel,) = _scripts(redis, "cancel")
         self._queued = redis.register_script(script_text("queue/queued"))
         self._taken_back = set[str]()  # tasks that we have answered ourselves
@@ -61,11 +63,9 @@ class Queue:
     async def queued(self) -> list[tuple[bytes, Task]]:
         """Tasks in the queue, with their bytes; the dispatcher refuses invalid and too large ones, so they are left out."""
         found = []
-        for raw in await _run(self._queued, [keys.TASKS], [0, -1, self._most]):
-            try:
+        for raw in await _run(self._queued, [keys.TASKS], [0, -1, MOST_TASK_BYTES]):
+            with suppress(RecordRefused):
                 found.append((raw, Task.parse(raw)))
-            except RecordRefused:
-                continue
         return found
 
     async def cancel_queued(self, raw: bytes, task: Task) -> bool:
@@ -109,9 +109,8 @@ class Queue:
 class Updates:
     """What is noted of updates and messages that came in: none is taken twice, none is lost."""
 
-    def __init__(self, settings: Settings, redis: Redis, queue: Queue) -> None:
-        self._settings, self._redis, self._queue = settings, redis, queue
-        self.chat_queue_limit = settings.chat_queue_limit
+    def __init__(self, redis: Redis, queue: Queue) -> None:
+        self._redis, self._queue = redis, queue
         self._intake, self._arrive, self._say_once, self._edit = _scripts(redis, "intake", "arrive", "say_once", "edit")
 
     async def taken(self, task_id: str) -> bool:
@@ -132,7 +131,7 @@ class Updates:
         stands among the arriving messages (0 if that has changed)."""
         seen, message_seen = keys.bot_seen(task_id), keys.bot_seen(message)
         names = [WAITING, seen, keys.TASKS, keys.pending(record.chat), message_seen, ARRIVING]
-        limits = [self._settings.queue_limit, self._settings.chat_queue_limit, keys.BOT_SEEN_TTL_SECONDS]
+        limits = [QUEUED, QUEUED_OF_CHAT, keys.BOT_SEEN_TTL_SECONDS]
         refused = [f"full-{record.chat}", refusal.to_json()] if refusal else ["", ""]
         more = [mark.to_json() if mark else b"", *refused, arriving]
         return int(await _run(self._intake, names, [task_id, record.to_json(), task, *limits, *more]))
@@ -142,7 +141,7 @@ class Updates:
         await self.take(update, record, b"", update, None, None, arriving)
 
     async def arriving(self) -> dict[str, bytes]:
-        """Task id → messages whose files are being fetched (arriving.py)."""
+        """Task id → messages whose files are being fetched (arrivals.py)."""
         found = await cast(Awaitable[dict[bytes, bytes]], self._redis.hgetall(ARRIVING))
         return {name.decode("utf-8", "replace"): raw for name, raw in found.items()}
 
@@ -162,24 +161,11 @@ class Updates:
         """Take the new text of a message, edited by `user`: 1 it is in the queue, 2 the chat is told that the earlier text counts, 0 nothing."""
         found = next((raw for raw, task in await self._queue.queued() if task.task_id == mark.task), b"")
         new = dumps(with_text(loads_object(found), text) | {"user_id": user}) if found else b""
-        if len(new) > self._settings.task_bytes:
-            found, new = b"", b""
         changed = Mark(mark.task, digest(text), mark.told)
-        return int(
-            await _run(
-                self._edit,
-                [keys.TASKS, WAITING, keys.bot_seen(update), keys.bot_seen(message)],
-                [
-                    update,
-                    found,
-                    new,
-                    changed.to_json(),
-                    b"" if mark.told else notice.to_json(),
-                    Mark(mark.task, changed.digest, told=True).to_json(),
-                    keys.BOT_SEEN_TTL_SECONDS,
-                ],
-            )
-        )
+        names = [keys.TASKS, WAITING, keys.bot_seen(update), keys.bot_seen(message)]
+        told, said = Mark(mark.task, changed.digest, told=True).to_json(), b"" if mark.told else notice.to_json()
+        arguments = [update, found, new, changed.to_json(), said, told, keys.BOT_SEEN_TTL_SECONDS]
+        return int(await _run(self._edit, names, arguments))
 
 
 class Deliveries:
@@ -321,9 +307,9 @@ class BotLease:
 class BotState:
     """The bot's state in Redis, by subject."""
 
-    def __init__(self, settings: Settings, redis: Redis, secret: str) -> None:
-        self.queue = Queue(settings, redis, secret)
-        self.updates, self.deliveries = Updates(settings, redis, self.queue), Deliveries(redis)
+    def __init__(self, redis: Redis, secret: str) -> None:
+        self.queue = Queue(redis, secret)
+        self.updates, self.deliveries = Updates(redis, self.queue), Deliveries(redis)
         self.chats, self.marks, self.lease = Chats(redis), ChatMarks(redis), BotLease(redis)
         self.answers = Answers(redis, secret)
 

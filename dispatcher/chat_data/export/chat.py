@@ -19,8 +19,7 @@ from zoneinfo import ZoneInfo
 import orjson
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from dispatcher.chat_data.export.media import write_media
-from dispatcher.chat_data.export.sources import ARCHIVE, DAY, EVERY, REDIS, RELEASE, Gathered, gather
+from dispatcher.chat_data.export.sources import ARCHIVE, DAY, EVERY, REDIS, RELEASE, Gathered, gather, write_media
 from dispatcher.memory.store.whose import said_by
 from dispatcher.memory.tombstones import hidden_by
 from shared.config.settings import Settings
@@ -63,15 +62,15 @@ _WORK = "_work"
 KINDS = (("fact", "Facts"), ("goal", "Goals"), ("preference", "Preferences"), ("completed_goal", "Completed goals"))
 
 
-@dataclass(frozen=True)
+@dataclass
 class ExportedChat:
     """Everything that is stored of one chat."""
 
     gathered: Gathered
-    memories: list[Memory]
-    sessions: list[SessionSummary]
-    release_run: int | None
-    summary: str | None  # the release's
+    memories: list[Memory] = field(default_factory=list)
+    sessions: list[SessionSummary] = field(default_factory=list)
+    release_run: int | None = None
+    summary: str | None = None  # the release's
     schedules: list[Schedule] = field(default_factory=list)
     newer: dict[int, int] = field(default_factory=dict)  # id of a superseded memory → number of its successor
 
@@ -123,33 +122,27 @@ def _collect(settings: Settings, client: Redis, chat_id: str, work: Path, stack:
     gathered.notes += [reason] if reason else []
     if not day.wanted:
         gathered.notes.append("DAY_STORE_URL=none: there is no day store, so the export has no memories.")
-    memories: list[Memory] = []
-    newer: dict[int, int] = {}
-    sessions: list[SessionSummary] = []
-    schedules: list[Schedule] = []
+    made = ExportedChat(gathered)
 
     def read_store() -> bool:
         known = day.remembering.of_chat(chat_id)
-        newer.update(known.superseded_numbers)
-        memories.extend(known.shown)
-        schedules.extend(day.schedules.every(chat_id))
-        sessions.extend(_remaining_sessions(day.summaries.list(chat_id, EVERY), gathered))
+        made.newer, made.memories = known.superseded_numbers, [*known.shown]
+        made.schedules = [*day.schedules.every(chat_id)]
+        made.sessions = _remaining_sessions(day.summaries.list(chat_id, EVERY), gathered)
         return True
 
     if day.wanted:
         gathered.asked("Memories and summaries of sessions were left out", read_store)
-    summary = _summary(release, gathered) if release else None
-    return ExportedChat(gathered, memories, sessions, release.run if release else None, summary, schedules, newer)
+    if release:
+        made.release_run, made.summary = release.run, _summary(release, gathered)
+    return made
 
 
 def _remaining_sessions(summaries: Iterable[SessionSummary], gathered: Gathered) -> list[SessionSummary]:
     """The summaries without those that contain forgotten turns."""
     hidden, before = hidden_by(list(gathered.tombstones.values()))
-    return [
-        one
-        for one in summaries
-        if not hidden.intersection(one.turn_ids) and (before is None or one.started_at >= before)
-    ]
+    late = (one for one in summaries if before is None or one.started_at >= before)
+    return [one for one in late if not hidden.intersection(one.turn_ids)]
 
 
 def _summary(release: OpenRelease, gathered: Gathered) -> str | None:

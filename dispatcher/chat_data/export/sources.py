@@ -7,12 +7,14 @@ passages. A source that cannot be read is named, and the others are used.
 from __future__ import annotations
 
 import base64
+import hashlib
 from collections.abc import Callable
 from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
+from zoneinfo import ZoneInfo
 
 import orjson
 
@@ -24,10 +26,12 @@ from shared.release.integrity import open_closed
 from shared.release.manifest import LEXICAL
 from shared.release.parts import part_files
 from shared.system.command import translate
-from shared.system.export_folder import bare_line
-from shared.system.files import safe_name
+from shared.system.export_folder import bare_line, private_file
+from shared.system.files import make_dir, safe_name
+from shared.text.format import counted
 from shared.turns.chunk import COLUMNS, chunk_of
-from shared.turns.media_files import INDEX
+from shared.turns.media import Media
+from shared.turns.media_files import FOLDER, INDEX, FileNamer, index_line
 from shared.turns.records import RecordRefused, Tombstone, Turn, loads_object, time_order
 from shared.wire import keys
 
@@ -131,7 +135,7 @@ def _from_archive(settings: Settings, found: Gathered, work: Path, archived: dic
     out = work / ARCHIVE
     command = ("export-archive", f"--chat={found.chat_id}", "--out", str(out), "--json")
     try:
-        tombstones = read_json(settings, *command, as_ourselves=True)["tombstones"]
+        tombstones = read_json(settings, *command, ours=True)["tombstones"]
     except NightCommandFailed as failed:
         if failed.code == InvalidInput.exit_code:
             return False  # nothing of this chat is archived yet
@@ -207,3 +211,49 @@ def _from_release(release: OpenRelease, found: Gathered, known: set[str]) -> boo
             if turn.turn_id not in known:
                 found.add(ExportedTurn(turn, turn.to_json(), RELEASE))
     return any(one.source == RELEASE for one in found.turns.values())
+
+
+def write_media(folder: Path, gathered: Gathered, client: Any, zone: ZoneInfo) -> dict[tuple[str, str], str]:
+    """(task id, SHA-256) → name in `media/`. What is missing is a note."""
+    names: dict[tuple[str, str], str] = {}
+    lines, namer = list[dict[str, str | None]](), FileNamer(zone)
+    for turn in (one.turn for one in gathered.in_order()):
+        for one in {one.sha256: one for one in turn.media if one.kept}.values():
+            name = namer.name(turn, one)
+            if _write(folder / FOLDER / name, gathered, client, turn, one):
+                names[turn.task_id, one.sha256] = name
+            lines.append(index_line(turn, one, names.get((turn.task_id, one.sha256))))
+    if lines:
+        with private_file(folder / INDEX) as handle:
+            handle.writelines(orjson.dumps(line) + b"\n" for line in lines)
+    gathered.notes[:] = dict.fromkeys(gathered.notes)  # a Redis that is away is one note
+    if missing := sum(line["file"] is None for line in lines):
+        gathered.notes.append(
+            f"{counted(missing, 'file of messages was', 'files of messages were')} left out: in an archive elsewhere, damaged, or lost."
+        )
+    return names
+
+
+def _write(target: Path, gathered: Gathered, client: Any, turn: Turn, one: Media) -> bool:
+    if source := gathered.files.get((turn.task_id, one.sha256)):  # a copy of ours, whose hash was checked
+        make_dir(target.parent)
+        source.rename(target)
+        return True
+    content = _waiting(gathered, client, turn, one)
+    if hashlib.sha256(content).hexdigest() != one.sha256:
+        return False
+    with private_file(target) as handle:
+        handle.write(content)
+    return True
+
+
+def _waiting(gathered: Gathered, client: Any, turn: Turn, one: Media) -> bytes:
+    """From Redis; nothing if it is not there, or Redis is not reachable, which a note says."""
+    found = bytearray()
+
+    def read() -> bool:
+        found.extend(client.get(keys.kept(turn.task_id, one.sha256)) or b"")
+        return True
+
+    gathered.asked("Files of messages since the last night were left out", read)
+    return bytes(found)

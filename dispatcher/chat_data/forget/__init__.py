@@ -2,11 +2,10 @@
 
 request.py  the request, and what it covers
 select.py   what Redis, the day store, the release and the archive have of it
-preview.py  what would be removed; places.py: releases, transcripts and files
 journal.py  the work in progress, durable until the receipt is written
 steps.py    the order of the layers
 layers/     Redis and its files, tasks, the day store, Claude's files, our files, and the caches of running dispatchers
-night.py    the archive's part
+archive_part.py  the archive's part
 scan.py     the byte scan
-receipt.py  what was done, and what remains until the owner acts
+receipt.py  what would be removed, what was done, and what remains until the owner acts
 """

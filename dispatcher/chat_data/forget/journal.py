@@ -66,23 +66,19 @@ class Journal:
 
     def to_json(self, signing: Signing) -> bytes:
         scope = self.scope
-        return _signed(
-            {
-                "id": self.forget_id,
-                "started_at": self.started_at,
-                "later": self.later,
-                "asked": scope.asked.to_json(),
-                "stones": [orjson.loads(tombstone.to_json()) for tombstone in scope.tombstones],
-                "memory_chats": sorted(scope.memory_chats),
-                "tasks": sorted(scope.tasks),
-                "sessions": sorted(scope.sessions),
-                "files": sorted(scope.files),
-                "windows": [piece.encode("utf-8", "replace").decode() for piece in self.needles.windows],
-                "words": [piece.encode("utf-8", "replace").decode() for piece in self.needles.words],
-                "layers": self.layers,
-            },
-            signing,
-        )
+        lists = {name: sorted(getattr(scope, name)) for name in ("memory_chats", "tasks", "sessions", "files")}
+        record = lists | {
+            "id": self.forget_id,
+            "started_at": self.started_at,
+            "later": self.later,
+            "asked": scope.asked.to_json(),
+            "stones": [orjson.loads(tombstone.to_json()) for tombstone in scope.tombstones],
+            "windows": [piece.encode("utf-8", "replace").decode() for piece in self.needles.windows],
+            "words": [piece.encode("utf-8", "replace").decode() for piece in self.needles.words],
+            "layers": self.layers,
+        }
+        more = {"signature": signing.key.signature(_signed_bytes(record))} if signing.key else {}
+        return dumps(record | more)
 
     @classmethod
     def from_json(cls, raw: bytes, signing: Signing) -> Journal:
@@ -104,11 +100,6 @@ def unfinished_names(state_dir: Path) -> list[str]:
     """Ids of the incomplete forgettings, whether their journals can be read or not."""
     folder = state_dir / FOLDER
     return sorted(path.stem for path in folder.glob("[!.]*.json")) if folder.is_dir() else []
-
-
-def _signed(record: dict[str, Any], signing: Signing) -> bytes:
-    more = {"signature": signing.key.signature(_signed_bytes(record))} if signing.key else {}
-    return dumps(record | more)
 
 
 def _signed_bytes(record: dict[str, Any]) -> bytes:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -78,6 +78,12 @@ def asked_text(text: str) -> str:
     return text
 
 
+def erasing(name: str, chat_id: str, at: float, times: Mapping[str, float | None]) -> Tombstone:
+    """For the turns of a chat with these ids; of some it is known when they were said."""
+    said_at = {turn_id: said for turn_id, said in times.items() if said is not None}
+    return Tombstone(name, chat_id, at, turn_ids=frozenset(times), erase=True, said_at=said_at)
+
+
 @dataclass
 class Scope:
     """What is covered: the tombstones, and for a text also everything that contains it.
@@ -140,11 +146,7 @@ class Scope:
         """The same for bytes that are not a valid record: they are searched for a chat id, and for a time unless `at` is known."""
         chat_id = chat_in(raw)
         if chat_id is None:
-            return (
-                self.asked.kind == "matching"
-                and self.asked.chat_id is None
-                and self.asked.holds(raw.decode("utf-8", "replace"))
-            )
+            return self.asked.chat_id is None and self.asked.holds(raw.decode("utf-8", "replace"))
         dated = _TIMESTAMP.search(raw)
         return self.covers_text(chat_id, "", float(dated[1]) if dated else at, raw.decode("utf-8", "replace"))
 

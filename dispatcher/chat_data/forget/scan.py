@@ -82,13 +82,8 @@ class Proof:
 
     def _archive_places(self) -> list[tuple[Path, list[Path]]]:
         """(directory as whose owner they are read, places). The night writes its mirror."""
-        memory, night, mirror = (
-            self.settings.hmem_memory_dir,
-            self.settings.hmem_night_dir,
-            self.settings.archive_mirror,
-        )
-        local = [Path(mirror)] if mirror and not names_a_host(mirror) else []
-        return [(memory, [memory]), (night, [night, *local])]
+        memory, night = self.settings.hmem_memory_dir, self.settings.hmem_night_dir
+        return [(memory, [memory]), (night, [night, *_mirror(self.settings)])]
 
     def _remaining_texts(self, *, archive: bool) -> Iterator[str]:
         for key, raw in RedisLayer(self.client).turns():
@@ -129,6 +124,12 @@ class Proof:
                 continue
 
 
+def _mirror(settings: Settings) -> list[Path]:
+    """The archive's, if it is on this host."""
+    mirror = settings.archive_mirror
+    return [Path(mirror)] if mirror and not names_a_host(mirror) else []
+
+
 def _is_free_of(copy: Path, telling: Needles) -> bool:
     """Whether a copy of the archive was read, and has none of it."""
     scanned = scan([copy], telling)
@@ -149,17 +150,12 @@ def _parts(client: Any, key: bytes) -> list[bytes]:
     """All values of a key, of whatever type."""
     kind = client.type(key)
     if kind == b"string":
-        value = client.get(key)
-        return [] if value is None else [value]
-    if kind == b"list":
-        return list(client.lrange(key, 0, -1))
+        return [value for value in (client.get(key),) if value is not None]
     if kind == b"hash":
         return [part for pair in client.hgetall(key).items() for part in pair]
-    if kind == b"set":
-        return list(client.smembers(key))
-    if kind == b"zset":
-        return list(client.zrange(key, 0, -1))
-    return []
+    if kind in (b"list", b"zset"):
+        return list((client.lrange if kind == b"list" else client.zrange)(key, 0, -1))
+    return list(client.smembers(key)) if kind == b"set" else []
 
 
 def _pattern_of(key: bytes) -> str:
@@ -184,14 +180,11 @@ def _left_files(settings: Settings, client: Any, scope: Scope, *, archive: bool)
     for task_id, sha256, _ in scope.files:
         if client.exists(keys.kept(task_id, sha256)):
             yield f"redis: {keys.KEPT}:{task_id}"
-    state, night, mirror = settings.hmem_state_dir, settings.hmem_night_dir, settings.archive_mirror
-    yield from _covered_in(
-        [state, *([settings.media_dir] if settings.media_dir else []), *ClaudeLayer(settings).places], scope
-    )
+    media = [settings.media_dir] if settings.media_dir else []
+    yield from _covered_in([settings.hmem_state_dir, *media, *ClaudeLayer(settings).places], scope)
     if archive:
-        local = [Path(mirror)] if mirror and not names_a_host(mirror) else []
-        with as_owner_of(night):
-            yield from list(_covered_in([night, *local], scope))
+        with as_owner_of(settings.hmem_night_dir):
+            yield from list(_covered_in([settings.hmem_night_dir, *_mirror(settings)], scope))
 
 
 def _covered_in(places: list[Path], scope: Scope) -> Iterator[str]:

@@ -11,7 +11,7 @@ import sqlite3
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from itertools import groupby
 from operator import attrgetter
@@ -19,11 +19,11 @@ from typing import Any
 
 from redis import Redis
 
-from dispatcher.chat_data.forget.layers.media import find_kept
+from dispatcher.chat_data.forget.layers.files import find_kept
 from dispatcher.chat_data.forget.layers.redis import RedisLayer
 from dispatcher.chat_data.forget.layers.store import Stored, StoreLayer
 from dispatcher.chat_data.forget.layers.tasks import Running, TasksLayer
-from dispatcher.chat_data.forget.request import ForgetRequest, Scope
+from dispatcher.chat_data.forget.request import ForgetRequest, Scope, erasing
 from dispatcher.memory.store.memories import Memory
 from dispatcher.memory.store.schedules import Schedule
 from dispatcher.releases.night_command import NightCommandFailed, archive_is_here, read_lines
@@ -138,11 +138,8 @@ class Selector:
 
     def _known(self, asked: ForgetRequest) -> Iterator[Known]:
         for key, raw in self._redis.turns():
-            try:
-                turn = Turn.parse(key, raw)
-            except RecordRefused:
-                continue
-            yield _of_turn(turn, "redis")
+            with suppress(RecordRefused):
+                yield _of_turn(Turn.parse(key, raw), "redis")
         for stored in self._store.turns.every(asked.chat_id) if self._store else ():
             yield _of_turn(stored.turn, "store")
         for read in (_released, _archived):
@@ -165,16 +162,10 @@ def _archived(settings: Settings, chat_id: str | None) -> Iterator[Known]:
     try:
         for line in read_lines(settings, "turns", *([f"--chat={chat_id}"] if chat_id else [])):
             turn = loads_object(line)
-            yield Known(
-                turn["chat_id"],
-                (turn["turn_id"],),
-                turn["timestamp"],
-                turn["words"],
-                None,
-                EVENTS if turn.get("event") else ARCHIVE,
-                turn.get("title", ""),
-                tuple((str(sha256), int(size)) for sha256, size in turn.get("kept", ())),
-            )
+            place, files = EVENTS if turn.get("event") else ARCHIVE, turn.get("kept", ())
+            said = (turn["chat_id"], (turn["turn_id"],), turn["timestamp"], turn["words"])
+            kept = tuple((str(sha256), int(size)) for sha256, size in files)
+            yield Known(*said, None, place, turn.get("title", ""), kept)
     except NightCommandFailed as failed:
         raise ArchiveDamaged(f"The archive cannot be read, so nothing was forgotten: {failed.message}") from failed
 
@@ -245,10 +236,7 @@ def _tombstones(asked: ForgetRequest, known: list[Known], forget_id: str, now: f
         chat_id = str(asked.chat_id)
         found = [Tombstone(f"erase-{forget_id}", chat_id, now, asked.before, erase=True)]
         late = {turn_id: one.at for one in known if one.at >= now for turn_id in one.turn_ids}
-        if late:
-            ids = frozenset(late)
-            found.append(Tombstone(f"erase-{forget_id}-late", chat_id, now, turn_ids=ids, erase=True, said_at=late))
-        return found
+        return [*found, erasing(f"erase-{forget_id}-late", chat_id, now, late)] if late else found
     times_by_chat: dict[str, dict[str, float | None]] = {}
     if asked.kind == "turn" and asked.chat_id:
         times_by_chat[asked.chat_id] = dict.fromkeys(asked.turn_ids)
@@ -256,14 +244,7 @@ def _tombstones(asked: ForgetRequest, known: list[Known], forget_id: str, now: f
         named = one.turn_ids if asked.kind == "matching" else set(one.turn_ids) & set(asked.turn_ids)
         times_by_chat.setdefault(one.chat_id, {}).update(dict.fromkeys(named, one.at))
     return [
-        Tombstone(
-            f"erase-{forget_id}-{number}",
-            chat_id,
-            now,
-            turn_ids=frozenset(times),
-            erase=True,
-            said_at={turn_id: at for turn_id, at in times.items() if at is not None},
-        )
+        erasing(f"erase-{forget_id}-{number}", chat_id, now, times)
         for number, (chat_id, times) in enumerate(sorted(times_by_chat.items()), start=1)
         if times
     ]
@@ -271,12 +252,12 @@ def _tombstones(asked: ForgetRequest, known: list[Known], forget_id: str, now: f
 
 def _tombstones_of_events(asked: ForgetRequest, stored: Stored, forget_id: str, now: float) -> list[Tombstone]:
     """For the events of covered memories and schedules, which may come from no covered turn."""
-    by_chat: dict[str, set[str]] = {}
+    by_chat: dict[str, dict[str, None]] = {}
     subjects: list[Memory | Schedule] = [*stored.memories, *stored.schedules]
     for one in subjects:
-        by_chat.setdefault(one.chat_id, set()).add(turn_id_of(one.uid))
+        by_chat.setdefault(one.chat_id, {})[turn_id_of(one.uid)] = None
     return [
-        Tombstone(f"erase-{forget_id}-events{number}", chat_id, now, turn_ids=frozenset(ids), erase=True)
+        erasing(f"erase-{forget_id}-events{number}", chat_id, now, ids)
         for number, (chat_id, ids) in enumerate(sorted(by_chat.items()), start=1)
         if asked.kind != "chat"
     ]
@@ -288,8 +269,8 @@ def _tombstone_of_tasks(scope: Scope, tasks: list[Running]) -> list[Tombstone]:
     if not scope.whole_chat or not named:
         return []
     first = scope.tombstones[0]
-    ids = frozenset(f"{task_id}:{role}" for task_id in named for role in ROLES)
-    return [Tombstone(f"{first.tombstone_id}-tasks", scope.whole_chat, first.created_at, turn_ids=ids, erase=True)]
+    ids = dict.fromkeys(f"{task_id}:{role}" for task_id in named for role in ROLES)
+    return [erasing(f"{first.tombstone_id}-tasks", scope.whole_chat, first.created_at, ids)]
 
 
 def _refuse_unknown(asked: ForgetRequest, missing: set[str], settings: Settings) -> None:

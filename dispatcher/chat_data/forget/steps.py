@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -26,13 +26,13 @@ from redis import Redis
 from dispatcher.chat_data.forget.archive_part import NightPart
 from dispatcher.chat_data.forget.journal import Journal, Journals
 from dispatcher.chat_data.forget.layers.claude import ClaudeLayer
-from dispatcher.chat_data.forget.layers.files import remove_files
-from dispatcher.chat_data.forget.layers.media import remove_kept, remove_media
+from dispatcher.chat_data.forget.layers.files import remove_files, remove_kept, remove_media
 from dispatcher.chat_data.forget.layers.redis import RedisLayer
 from dispatcher.chat_data.forget.layers.redis_files import rewrite
 from dispatcher.chat_data.forget.layers.store import StoreLayer, open_store
 from dispatcher.chat_data.forget.layers.tasks import Running, TasksLayer
 from dispatcher.chat_data.forget.receipt import receipt, what_stays, write_receipt
+from dispatcher.chat_data.forget.request import erasing
 from dispatcher.chat_data.forget.scan import Proof, add_files
 from dispatcher.memory.store.events import hand_over
 from dispatcher.memory.tombstones import Forgotten, announce, end_conversation, raise_mark
@@ -87,13 +87,9 @@ def open_context(settings: Settings, client: Redis, say: Say) -> Iterator[Forget
     """SettingsError without the secret: tasks that are taken out of the queue are answered, and the bot accepts only signed answers."""
     secret = signing_key(settings, "queued messages could not be answered")
     own_root(settings.hmem_state_dir, OURS["hmem_state_dir"])
-    tasks = TasksLayer(client, secret, settings.task_bytes)
-    store = open_store(settings)
-    try:
-        yield ForgetContext(settings, client, store, tasks, say)
-    finally:
-        if store:
-            store.close()
+    opened = open_store(settings)
+    with closing(opened) if opened else nullcontext() as store:
+        yield ForgetContext(settings, client, store, TasksLayer(client, secret), say)
 
 
 def carry_out(context: ForgetContext, journal: Journal, *, accept: bool = False) -> dict[str, Any]:
@@ -167,19 +163,13 @@ class ForgetRun(StepRunner):
 
     def _cover_late(self, meanwhile: list[Running]) -> None:
         """Add tombstones for what these tasks stored after the time of the first ones."""
-        late: dict[str, dict[str, float]] = {}
+        late: dict[str, dict[str, float | None]] = {}
         for turn in self._context.tasks.stored_late(self._scope, meanwhile):
             late.setdefault(turn.chat_id, {})[turn.turn_id] = turn.timestamp
         known = len(self._scope.tombstones)
+        name, at = f"erase-{self._journal.forget_id}-more", self._journal.started_at
         tombstones = [
-            Tombstone(
-                f"erase-{self._journal.forget_id}-more{known + number}",
-                chat_id,
-                self._journal.started_at,
-                turn_ids=frozenset(said_at),
-                erase=True,
-                said_at=said_at,
-            )
+            erasing(f"{name}{known + number}", chat_id, at, said_at)
             for number, (chat_id, said_at) in enumerate(sorted(late.items()))
         ]
         if tombstones:

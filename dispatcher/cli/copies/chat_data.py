@@ -191,8 +191,7 @@ def _begin(context: ForgetContext, asked: ForgetRequest, *, yes: bool, later: bo
     from dispatcher.chat_data.forget.archive_part import NightPart
     from dispatcher.chat_data.forget.journal import Journal
     from dispatcher.chat_data.forget.layers.redis_files import not_rewritten
-    from dispatcher.chat_data.forget.preview import preview, preview_text
-    from dispatcher.chat_data.forget.receipt import what_stays
+    from dispatcher.chat_data.forget.receipt import preview, preview_text, what_stays
     from dispatcher.chat_data.forget.request import Scope
     from dispatcher.chat_data.forget.select import Selector
     from shared.system.byte_scan import Needles

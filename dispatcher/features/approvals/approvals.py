@@ -24,7 +24,6 @@ from redis.exceptions import RedisError
 from dispatcher.answering.turn import ForClaude, TurnInProgress
 from dispatcher.features.approvals import keys
 from dispatcher.features.approvals.server import APPROVER, approval_server
-from dispatcher.features.approvals.settings import ApprovalSettings
 from dispatcher.features.approvals.signed import (
     TOOL_CHARACTERS,
     ToolDecision,
@@ -44,6 +43,8 @@ log = structlog.get_logger()
 
 #: Seconds between two looks for an answer, and that one call of Redis may take.
 LOOK_SECONDS, REDIS_SECONDS = 0.25, 5.0
+#: Seconds that a question waits for an answer (TASK_TIMEOUT goes on); then the tool is denied.
+WAIT_SECONDS = 120.0
 #: Questions of one answer; more are refused without one.
 MOST_QUESTIONS = 20
 #: Seconds after its end when a question that no bot has taken back is dropped.
@@ -68,7 +69,6 @@ class Approvals:
 
     def __init__(self, settings: Settings, redis: Redis) -> None:
         self._redis, self._owners = redis, settings.owner_ids
-        self._seconds = settings.of(ApprovalSettings).approve_seconds
         self._secret = signing_key(settings, "no question about a tool could be signed")
         self._stopping = asyncio.Event()
 
@@ -95,7 +95,7 @@ class Approvals:
                 await _Asking(self, task, tool, given, "").denied()
                 return TOO_LONG.format(tool=tool)
             verdict = await _Asking(self, task, tool, given, shown).verdict()
-            return "" if verdict == "allowed" else TOLD[verdict].format(tool=tool, seconds=self._seconds)
+            return "" if verdict == "allowed" else TOLD[verdict].format(tool=tool, seconds=WAIT_SECONDS)
 
         return decide
 
@@ -170,7 +170,7 @@ class Approvals:
 
     def question(self, task: Task, tool: str, shown: str) -> ToolQuestion:
         name = well_formed(tool)[:TOOL_CHARACTERS]
-        ends = time.time() + self._seconds
+        ends = time.time() + WAIT_SECONDS
         return ToolQuestion(task.chat_id, task.user_id or "", task.task_id, name, shown, ends)
 
     async def _decision(self, approval_id: str, chat_id: str) -> ToolDecision | None:

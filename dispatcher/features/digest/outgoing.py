@@ -9,7 +9,7 @@ from typing import Any
 from redis import Redis
 
 from dispatcher.features.digest import keys as own
-from dispatcher.queue.chat.zones import chosen_language
+from dispatcher.queue.chats import chosen_language
 from dispatcher.queue.scripts import script_text
 from shared.turns.records import dumps
 from shared.turns.signed.results import keyboard, keyboard_json, row_of

@@ -19,7 +19,7 @@ from dispatcher.bots.telegram.state import WAITING
 from dispatcher.bots.telegram.waiting import Waiting
 from dispatcher.features.guests import keys as own
 from dispatcher.features.guests.records import Guest, guests_of
-from dispatcher.queue.chat.access import ACCESS, ChatAccess
+from dispatcher.queue.chats import ACCESS, ChatAccess
 from dispatcher.queue.rights import Rights
 from dispatcher.queue.scripts import script_text
 from shared.text.translations import later, tr

@@ -1,7 +1,7 @@
 """Guests: chats that an owner has allowed from a chat, beside those of ALLOWED_CHATS. One field a chat in `hcli:mem:guests`.
 
 A removed guest stays there as removed until they are invited again or `hmem forget` erases the chat. What a guest's chat may have stands in the
-chat's settings (dispatcher/queue/chat/access.py), where the dispatcher reads it.
+chat's settings (dispatcher/queue/chats.py), where the dispatcher reads it.
 """
 
 from __future__ import annotations

@@ -47,7 +47,6 @@ HANDED_ON = (
     "fastembed_cache_path",
     "ollama_url",
     "ollama_timeout",
-    "day_store_days",
     "chat_timezone",
     "log_level",
     "log_json",

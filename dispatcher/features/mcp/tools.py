@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from dispatcher.memory.cache_dropping import drop
 from dispatcher.memory.day.open_memory import OpenedMemory
 from dispatcher.memory.session_history import HistoryEntry, conversation_of, entry_of, history_lines
+from dispatcher.memory.today import FOREVER
 from dispatcher.memory.tombstones import hidden_by
 from shared.config.settings import Settings
 from shared.errors import HmemError, InvalidInput, SettingsError
@@ -219,8 +220,8 @@ class ChatMemory:
         turns = list(waiting)
         try:
             if self._day.wanted:
-                days, now = self._settings.day_store_days, time.time()
-                turns += [one.turn for one in self._day.turns.get_recent(self._chat, days, n, now=now)]
+                recent = self._day.turns.get_recent(self._chat, FOREVER, n, now=time.time())
+                turns += [one.turn for one in recent]
         except HmemError as error:
             notes.append(f"no memory of the day: {error}")
         once = {turn.turn_id: turn for turn in turns if not any(tombstone.covers(turn) for tombstone in tombstones)}

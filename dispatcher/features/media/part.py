@@ -23,7 +23,7 @@ from dispatcher.features.media.made_files import INSTRUCTIONS, Made, MadeFiles
 from dispatcher.features.media.reading import NOT_THERE, MediaReader, Read, with_shown
 from dispatcher.features.media.settings import MediaSettings
 from dispatcher.features.media.transcription import open_transcriber
-from dispatcher.queue.chat.zones import chosen_language
+from dispatcher.queue.chats import chosen_language
 from dispatcher.queue.tasks import Counters, Finished
 from shared.hooks import hook
 from shared.system.faults import crash_point

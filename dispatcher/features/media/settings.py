@@ -25,7 +25,6 @@ class MediaSettings(FeatureSettings):
         pattern=r"^[A-Za-z0-9/][A-Za-z0-9._/-]{0,199}$",
         description="the model; with TRANSCRIBE_URL the server's (unset: whisper-1), without it one of faster-whisper on this host, such as small",
     )
-    transcribe_timeout: float = Field(120.0, gt=0, description="time limit of one transcript, in seconds")
 
     send_files: bool = Field(
         False,

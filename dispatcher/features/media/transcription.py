@@ -33,6 +33,8 @@ PATH = "/v1/audio/transcriptions"
 ANSWER_BYTES = 1_000_000
 #: What faster-whisper sees of our environment.
 PASSED = ("HOME", "PATH", "LANG", "HF_HOME", "HF_HUB_OFFLINE", "XDG_CACHE_HOME", "TMPDIR")
+#: Time limit of one transcript. Seconds.
+MOST_SECONDS = 300.0
 #: Seconds before the second and last attempt.
 PAUSE_SECONDS = 1.0
 
@@ -88,9 +90,9 @@ class Transcriber(Protocol):
 
 def open_transcriber(settings: MediaSettings) -> Transcriber:
     if settings.transcribe_url:
-        return Limited(settings, SpeechServer(settings))
+        return Limited(SpeechServer(settings))
     if settings.transcribe_model:
-        return Limited(settings, LocalWhisper(settings))
+        return Limited(LocalWhisper(settings))
     return NoTranscriber()
 
 
@@ -104,14 +106,14 @@ class NoTranscriber:
 class Limited:
     """The limits that hold for every transcriber."""
 
-    def __init__(self, settings: MediaSettings, inner: Transcriber) -> None:
-        self._seconds, self._inner = settings.transcribe_timeout, inner
+    def __init__(self, inner: Transcriber) -> None:
+        self._inner = inner
 
     async def text_of(self, media: Media, content: bytes, spoken: Spoken) -> str:
         if media.seconds > MOST_MINUTES * 60:
             raise NotHeard(tr(TOO_LONG).format(minutes=MOST_MINUTES))
         try:
-            async with asyncio.timeout(self._seconds):
+            async with asyncio.timeout(MOST_SECONDS):
                 text = await self._inner.text_of(media, content, spoken)
         except TimeoutError:
             raise NotHeard(tr(IN_TIME)) from None
@@ -193,7 +195,7 @@ class LocalWhisper:
     """faster-whisper in a child process: it needs seconds and much memory, which are given back, and it may crash by itself."""
 
     def __init__(self, settings: MediaSettings) -> None:
-        self._model, self._seconds = settings.transcribe_model or "", settings.transcribe_timeout
+        self._model = settings.transcribe_model or ""
 
     async def text_of(self, _: Media, content: bytes, spoken: Spoken, /) -> str:
         command = [
@@ -212,7 +214,7 @@ class LocalWhisper:
                 content,
                 directory=root,
                 environment=environment,
-                seconds=self._seconds,
+                seconds=MOST_SECONDS,
                 most_bytes=ANSWER_BYTES,
             )
             said = json.loads(ended.output or b"{}")

@@ -69,7 +69,7 @@ class Reading:
         client = open_redis(self._settings.redis_url, asking_once(ANSWER_SECONDS))
         try:
             with closing(client):
-                values = _redis_values(client, now, self._settings.task_bytes)
+                values = _redis_values(client, now)
                 return {"hmem_redis_up": 1.0} | values
         except RedisError:
             return {"hmem_redis_up": 0.0}
@@ -89,7 +89,7 @@ class Reading:
         return {"hmem_release_run": float(run), "hmem_release_age_seconds": max(0.0, now - built)}
 
 
-def _redis_values(client: Any, now: float, task_bytes: int) -> dict[str, float]:
+def _redis_values(client: Any, now: float) -> dict[str, float]:
     """All values from Redis, without those that this user may not read."""
     with client.pipeline(transaction=False) as pipe:
         pipe.llen(keys.TASKS)
@@ -101,7 +101,7 @@ def _redis_values(client: Any, now: float, task_bytes: int) -> dict[str, float]:
         queued, dead, workers, chats, *nights = _answers(pipe)
     found = {
         "hmem_queue_tasks": queued,
-        "hmem_queue_oldest_seconds": oldest_seconds(client, task_bytes, now) if queued else queued,
+        "hmem_queue_oldest_seconds": oldest_seconds(client, now) if queued else queued,
         "hmem_dead_letters": dead,
         "hmem_outbox_messages": _lengths(client, map(keys.outbox, bot_names())),
         **_of_workers(client, [raw.decode("utf-8", "replace") for raw in workers or ()]),

@@ -20,8 +20,7 @@ from redis import Redis
 
 from dispatcher.features.schedules import keys as schedule_keys
 from dispatcher.memory.typed.scheduling import due_text
-from dispatcher.queue.chat.access import is_closed
-from dispatcher.queue.chat.zones import chosen_language
+from dispatcher.queue.chats import chosen_language, is_closed
 from dispatcher.queue.scripts import script_text
 from shared.system.faults import crash_point
 from shared.text.translations import later, speaking, tr

@@ -71,13 +71,15 @@ def application(served: PageServices, pages: Sequence[Page], hosts: Sequence[str
     """`hosts` and `origins`: the values of those headers that are ours."""
     routes: list[BaseRoute] = [Route(page.path, _endpoint(served, page), methods=[*page.methods]) for page in pages]
     routes += [
-        Route("/enter", _enter(served), methods=["GET", "POST"]),
-        Route("/leave", _leave(served), methods=["POST"]),
+        Route("/enter", _enter, methods=["GET", "POST"]),
+        Route("/leave", _leave, methods=["POST"]),
         Mount("/static", StaticFiles(directory=STATIC)),
     ]
     handlers = {HTTPException: _http_error, Exception: _defect}
     guard = Middleware(Guard, hosts=hosts, origins=origins)
-    return Starlette(routes=routes, middleware=[guard], exception_handlers=handlers)
+    made = Starlette(routes=routes, middleware=[guard], exception_handlers=handlers)
+    made.state.served = served
+    return made
 
 
 def _endpoint(served: PageServices, page: Page) -> Callable[[Request], object]:
@@ -130,36 +132,31 @@ def _check_token(form: Mapping[str, str], session: Session) -> None:
         raise InvalidInput("The form is from an earlier session. Load the page again, then repeat what you did.")
 
 
-def _enter(served: PageServices) -> Callable[[Request], object]:
-    async def enter(request: Request) -> Response:
-        """A token, from the link or from the form, becomes a session; the address without the token follows."""
-        token = request.query_params.get("token", "")
-        if request.method == "POST":
-            token = str((await request.form(max_files=0, max_fields=3)).get("token", ""))
-        address = request.client.host if request.client else ""
-        try:
-            name = served.access.enter(token, address) if token else None
-        except TooManyTries as error:
-            return _error(429, f"There were too many wrong tokens from {address}. Wait {error.seconds} seconds.")
-        if name is None:
-            return _door(401, wrong=bool(token))
-        answer = HTMLResponse(
-            render("entered.html", title="Entered")
-        )  # a redirect would be the other site's, from where the link may come
-        answer.set_cookie(served.cookie, name, httponly=True, samesite="strict", secure=served.secure, path="/")
-        return answer
-
-    return enter
+async def _enter(request: Request) -> Response:
+    """A token, from the link or from the form, becomes a session; the address without the token follows."""
+    served: PageServices = request.app.state.served
+    token = request.query_params.get("token", "")
+    if request.method == "POST":
+        token = str((await request.form(max_files=0, max_fields=3)).get("token", ""))
+    address = request.client.host if request.client else ""
+    try:
+        name = served.access.enter(token, address) if token else None
+    except TooManyTries as error:
+        return _error(429, f"There were too many wrong tokens from {address}. Wait {error.seconds} seconds.")
+    if name is None:
+        return _door(401, wrong=bool(token))
+    # A redirect would be the other site's, from where the link may come.
+    answer = HTMLResponse(render("entered.html", title="Entered"))
+    answer.set_cookie(served.cookie, name, httponly=True, samesite="strict", secure=served.secure, path="/")
+    return answer
 
 
-def _leave(served: PageServices) -> Callable[[Request], object]:
-    async def leave(request: Request) -> Response:
-        served.access.leave(request.cookies.get(served.cookie, ""))
-        answer = _door(200, left=True)
-        answer.delete_cookie(served.cookie, path="/", httponly=True, samesite="strict", secure=served.secure)
-        return answer
-
-    return leave
+async def _leave(request: Request) -> Response:
+    served: PageServices = request.app.state.served
+    served.access.leave(request.cookies.get(served.cookie, ""))
+    answer = _door(200, left=True)
+    answer.delete_cookie(served.cookie, path="/", httponly=True, samesite="strict", secure=served.secure)
+    return answer
 
 
 def _door(status: int, *, wrong: bool = False, left: bool = False) -> Response:

@@ -15,8 +15,8 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,7 @@ from uuid import uuid4
 
 import orjson
 
-from shared.config.credentials import for_child
+from dispatcher.releases.night_command import as_ourselves
 from shared.config.settings import Settings
 from shared.errors import NightRunning
 from shared.system.files import make_dir, write_atomic
@@ -62,13 +62,6 @@ class PageJob:
         if self.code is None:
             return "interrupted" if self.lost else "running"
         return {0: "done", NightRunning.exit_code: "not begun"}.get(self.code, "failed")
-
-
-@contextmanager
-def as_ourselves() -> Iterator[dict[str, Any]]:
-    """Arguments for subprocess for an `hmem …`: our environment, and our credentials by a pipe."""
-    with for_child() as (environment, descriptors):
-        yield {"env": environment, "pass_fds": descriptors}
 
 
 def of_day(*arguments: str) -> list[str]:
@@ -130,27 +123,22 @@ class Jobs:
             record = orjson.loads((folder / "job.json").read_bytes())
         except (OSError, ValueError):
             return None
-        code = self._code(folder)
+        code = _code(folder)
         lost = code is None and not _lives(folder, job_id)
         if lost:
-            code = self._code(folder)  # it may have ended between the two
+            code = _code(folder)  # it may have ended between the two
         return PageJob(
             job_id, record["title"], record["kind"], record["began"], record["chats"], record["more"],
             _end_of(folder / "output"), code, lost and code is None,
         )  # fmt: skip
 
-    def _code(self, folder: Path) -> int | None:
-        try:
-            return int((folder / "exit").read_text(encoding="ascii"))
-        except (OSError, ValueError):
-            return None
-
     def newest(self, number: int = 20) -> list[PageJob]:
         """The newest first."""
-        if not self._folder.is_dir():
-            return []
-        names = sorted((path.name for path in self._folder.iterdir() if _ID.fullmatch(path.name)), reverse=True)
-        return [job for name in names[:number] if (job := self.get(name)) is not None]
+        return [job for name in self._names()[: -number - 1 : -1] if (job := self.get(name)) is not None]
+
+    def _names(self) -> list[str]:
+        """Their folders, the oldest first."""
+        return sorted(path.name for path in self._folder.glob("*-*") if _ID.fullmatch(path.name))
 
     def running(self, kind: str) -> PageJob | None:
         return next((job for job in self.newest() if job.kind == kind and job.state == "running"), None)
@@ -158,7 +146,7 @@ class Jobs:
     def prune(self) -> None:
         """Remove the oldest, unless they run."""
         make_dir(self._folder)
-        names = sorted(path.name for path in self._folder.iterdir() if _ID.fullmatch(path.name))
+        names = self._names()
         oldest = (time.time() - KEPT_SECONDS) * 1000
         for place, name in enumerate(names):
             if place < len(names) - KEPT or int(name[:13]) < oldest:
@@ -192,17 +180,20 @@ def _begin(
 
 def _lives(folder: Path, job_id: str) -> bool:
     """Whether the small process is there: another one may have its number by now."""
-    try:
+    with suppress(OSError, ValueError):
         pid = int((folder / "pid").read_text(encoding="ascii"))
         return job_id.encode() in Path(f"/proc/{pid}/cmdline").read_bytes()
-    except (OSError, ValueError):
-        return False
+    return False
+
+
+def _code(folder: Path) -> int | None:
+    with suppress(OSError, ValueError):
+        return int((folder / "exit").read_text(encoding="ascii"))
+    return None
 
 
 def _end_of(path: Path) -> str:
-    try:
-        with path.open("rb") as file:
-            file.seek(max(0, path.stat().st_size - SHOWN_BYTES))
-            return file.read().decode("utf-8", "replace")
-    except OSError:
-        return ""
+    with suppress(OSError), path.open("rb") as file:
+        file.seek(max(0, path.stat().st_size - SHOWN_BYTES))
+        return file.read().decode("utf-8", "replace")
+    return ""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -89,11 +89,9 @@ class Reader:
     def _state(self) -> tuple[Identity | None, object]:
         """(the current release, the mark of the last forgetting); what cannot be read is None."""
         path, mark = None, None
-        try:
+        with suppress(HmemError, OSError, RedisError):  # each page says what it could not read
             path = current_release(self.settings.hmem_memory_dir)
             mark = self.redis.get(keys.FORGOTTEN)
-        except (HmemError, OSError, RedisError):
-            pass  # each page says what it could not read
         return (identity_of(path) if path else None), mark
 
     def _close_if_outdated(self) -> None:

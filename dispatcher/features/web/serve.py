@@ -141,33 +141,22 @@ def _is_loopback(host: str) -> bool:
 
 def _listener(host: str, port: int) -> socket.socket:
     try:
-        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        made = socket.socket(family, kind, protocol)
-        try:
-            made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            made.bind(address)
-        except OSError:
-            made.close()
-            raise
+        family, *_, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        # No child inherits it (PEP 446): a job must not keep the port.
+        return socket.create_server(address, family=family, dualstack_ipv6=family == socket.AF_INET6)
     except OSError as error:
         raise SettingsError(
             f"--listen: cannot listen on {host}:{port}: {error.strerror or error}. Set another port (--listen 127.0.0.1:8766), "
             "or stop the program that has it."
         ) from error
-    made.set_inheritable(False)  # a job must not keep the port
-    return made
 
 
 def _origins(settings: Settings, bound: str, host: str) -> list[str]:
     """As what browsers may know this page: where it listens, the names of loopback if that is there, and what WEB_ORIGIN says."""
     port = bound.rpartition(":")[2]
     names = ["127.0.0.1", "localhost", "[::1]"] if _is_loopback(host) else []
-    written = [
-        bound,
-        *(f"http://{name}:{port}" for name in names),
-        *filter(None, [settings.of(WebSettings).web_origin]),
-    ]
-    return list(dict.fromkeys(map(origin_of, written)))
+    written = [bound, *(f"http://{name}:{port}" for name in names), settings.of(WebSettings).web_origin]
+    return list(dict.fromkeys(map(origin_of, filter(None, written))))
 
 
 def _print_links(links: list[str], access: Access) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 import subprocess
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -64,7 +65,10 @@ def _compared(version: str) -> str:
 def check_login(setup: Setup) -> Finding:
     """It is logged in to an account."""
     done = _run(setup, "auth", "status")
-    login = _object(done.stdout)
+    login: Any = None
+    with suppress(orjson.JSONDecodeError):
+        login = orjson.loads(done.stdout)
+    login = login if isinstance(login, dict) else {}
     if login.get("loggedIn") is True:
         way = login.get("apiKeySource") or login.get("authMethod") or "unknown"
         return ok(f"The Claude CLI is logged in (by {way}); the provider was not asked.")
@@ -96,14 +100,6 @@ def _run(setup: Setup, *arguments: str) -> subprocess.CompletedProcess[str]:
         raise ClaudeUnavailable(
             f"{binary} cannot be started ({error.strerror}). Install it again (scripts/setup --with-claude), or set CLAUDE_BIN."
         ) from error
-
-
-def _object(text: str) -> dict[str, Any]:
-    try:
-        value = orjson.loads(text)
-    except orjson.JSONDecodeError:
-        return {}
-    return value if isinstance(value, dict) else {}
 
 
 def _numbers(version: str) -> tuple[int, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -45,10 +45,9 @@ def formats_there(settings: Settings, redis: Any) -> Iterator[FormatThere]:
     for setting, reads in FORMATS.items():
         if found := read_format(getattr(settings, setting)):
             yield _numbered(setting.removeprefix("hmem_").removesuffix("_dir"), found.number, reads, found.program)
-    try:
+    found = None
+    with suppress(RedisError):  # the checks of Redis say what is wrong
         found = parse(cast(bytes | None, redis.get(keys.FORMAT)))
-    except RedisError:  # the checks of Redis say what is wrong
-        found = None
     if found:
         yield _numbered("Redis", found.number, REDIS_FORMAT, found.program)
     yield from _day_store(settings)
@@ -84,14 +83,11 @@ def check_formats(setup: Setup) -> Finding:
 
 def store_revision(path: Path) -> str | None:
     """The revision of a day store in a file; None where there is none, or it cannot be read."""
-    if not path.exists():
-        return None
-    try:
+    with suppress(sqlite3.Error):  # the check of the store says what is wrong
         with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True, timeout=1)) as connection:
             row = connection.execute(f"SELECT version_num FROM {VERSION_TABLE}").fetchone()  # noqa: S608 - a constant
-    except sqlite3.Error:  # the check of the store says what is wrong
-        return None
-    return str(row[0]) if row else None
+        return str(row[0]) if row else None
+    return None
 
 
 def _listed(places: list[FormatThere]) -> str:
@@ -115,44 +111,26 @@ def _day_store(settings: Settings) -> Iterator[FormatThere]:
 
 
 def _release(memory: Path) -> Iterator[FormatThere]:
-    try:
-        release = current_release(memory) if _is_dir(memory) else None
-    except (OSError, ReleaseRefused):  # the check of the release says what is wrong
-        return
-    if release is None:
-        return
-    try:
-        number = orjson.loads((release / MANIFEST).read_bytes())["format_version"]
-    except (OSError, ValueError, KeyError, TypeError):  # the check of the release says what is wrong
-        return
+    number = None
+    with suppress(OSError, ReleaseRefused, ValueError, KeyError, TypeError):  # its own check says what is wrong
+        if memory.is_dir() and (release := current_release(memory)):
+            number = orjson.loads((release / MANIFEST).read_bytes())["format_version"]
     if type(number) is int:
         yield _numbered("release", number, FORMAT_VERSION)
 
 
 def _archive(night: Path) -> Iterator[FormatThere]:
     """The highest format of the segments; older ones are read as they are, and never rewritten."""
-    try:
+    numbers = list[int]()
+    with suppress(OSError):  # there is none here, or this user may not read it
         numbers = [_header_format(night / "archive" / name) for _, name in archive_files(night / "archive")]
-    except OSError:  # there is none here, or this user may not read it
-        return
     if numbers:
-        highest = max(numbers)
-        yield FormatThere("archive", str(highest), max(0, highest - SEGMENT_FORMAT))
+        yield FormatThere("archive", str(max(numbers)), max(0, max(numbers) - SEGMENT_FORMAT))
 
 
 def _header_format(path: Path) -> int:
     """Of a segment's first line; 0 if that cannot be read (the check of the archive says what is wrong)."""
-    with path.open("rb") as handle:
-        line = handle.readline(_HEADER_BYTES)
-    try:
-        number = orjson.loads(line)["format"]
-    except (ValueError, KeyError, TypeError):
-        return 0
-    return number if type(number) is int else 0
-
-
-def _is_dir(path: Path) -> bool:
-    try:
-        return path.is_dir()
-    except PermissionError:
-        return False
+    with path.open("rb") as handle, suppress(ValueError, KeyError, TypeError):
+        number = orjson.loads(handle.readline(_HEADER_BYTES))["format"]
+        return number if type(number) is int else 0
+    return 0

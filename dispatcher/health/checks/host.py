@@ -1,4 +1,4 @@
-"""Checks of this host: the secret, the state directory, the free space on its disks. They leave nothing behind."""
+"""Checks of this host: the secret, the state directory, the free space on its disks, Claude kept from our files. They leave nothing."""
 
 from __future__ import annotations
 
@@ -9,12 +9,16 @@ import tempfile
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
+from urllib.parse import urlsplit
 
+from dispatcher.claude.environment import cli_environment, find_cli
+from dispatcher.claude.sandbox import Walls
 from dispatcher.health.findings import Fault, Finding, Setup, ok, problem, warning
+from shared.config.credentials import variables_set
 from shared.config.ownership import OURS, refuse_unsafe, user_name
 from shared.config.settings import Settings
-from shared.config.sources import secrets_in_file, settings_file
-from shared.errors import SettingsError
+from shared.config.sources import secrets_in_file, secrets_of, settings_file
+from shared.errors import ClaudeUnavailable, SettingsError
 from shared.system.keys.signing_key import signing_key
 
 #: Shares of a file system that are left. Below the first one it is a problem if there is little left in bytes as well.
@@ -140,3 +144,55 @@ def _free_space(setup: Setup, path: Path) -> Finding:
     if share < NEARLY_FULL_SHARE:
         return warning(f"Only {left}.", ROOM)
     return ok(f"{left}.")
+
+
+def check_isolation(setup: Setup) -> Finding:
+    """Secrets, users, and the sandbox of the Claude CLI. Only warnings, because a single user for all parts works as well."""
+    settings = setup.settings
+    weaker = [*_secrets(settings), *_users(settings), *_walls(settings)]
+    if not weaker:
+        return ok(
+            "No secrets are in the environment, dispatcher and night are two users, and the Claude CLI cannot read our files and secrets."
+        )
+    return warning(
+        f"The parts are not fully isolated from each other: {'; '.join(weaker)}.",
+        "systemd/README.md describes a setup with three users and secrets in files. A single user for all parts works as well.",
+    )
+
+
+def _secrets(settings: Settings) -> list[str]:
+    exposed = ", ".join(variables_set(secrets_of(settings.every())))
+    return [f"{exposed} is in the environment, which every child process of this shell or service inherits"] * bool(
+        exposed
+    )
+
+
+def _users(settings: Settings) -> list[str]:
+    owners = [_owner(path) for path in (settings.hmem_state_dir, settings.hmem_night_dir)]
+    same = None not in owners and len(set(owners)) == 1
+    return ["dispatcher and night run as one user, so each can read the other's files and secrets"] if same else []
+
+
+def _owner(path: Path) -> int | None:
+    with contextlib.suppress(OSError):
+        return path.stat().st_uid
+    return None
+
+
+def _walls(settings: Settings) -> list[str]:
+    """What is known in advance, then what a test shows."""
+    try:
+        walls = Walls(settings, cli_environment(settings), find_cli(settings))
+    except ClaudeUnavailable:  # another check reports it
+        return []
+    known = f"Landlock does not keep the Claude CLI from all of our files: {walls.open_because}"
+    found = known if walls.open_because else None
+    return list(filter(None, [found, walls.found_open(), _open_redis(settings)]))
+
+
+def _open_redis(settings: Settings) -> str | None:
+    """Landlock hides files and processes, but not network addresses."""
+    address = urlsplit(settings.redis_url)
+    if address.password:
+        return None
+    return "Redis requires no password from this host, so a tool of the Claude CLI with network access can read and write all data of the day"

@@ -16,11 +16,7 @@ from shared.embedding.models import Embedder
 from shared.embedding.ollama.settings import OllamaSettings
 from shared.embedding.open import open_embedder
 from shared.errors import HmemError, IndexServerUnavailable, ReleaseRefused, SettingsError
-from shared.release.manifest import (
-    Manifest,
-    current_release,
-    read_manifest,
-)
+from shared.release.manifest import Manifest, current_release, read_manifest
 from shared.vectors.base import how_to_install
 from shared.vectors.registry import backend_of, misfit, served_builder_of
 from shared.vectors.searching import AskingBackend

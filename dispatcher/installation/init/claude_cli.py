@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -32,8 +33,7 @@ LOGIN_TRIES = 3
 def provide_claude(installation: InitContext) -> str:
     """Find it or install it; CLAUDE_BIN is set, since a service has another PATH."""
     values = installation.values
-    found = _usable(installation)
-    if found is None:
+    if (found := _usable(installation)) is None:
         _install(installation)
         found = _usable(installation)
     if found is None:
@@ -59,14 +59,12 @@ def _usable(installation: InitContext) -> tuple[str, str] | None:
         if "CLAUDE_BIN" in installation.values and installation.values["CLAUDE_BIN"] != str(own):
             raise InstallationIncomplete(str(error)) from error
     for binary in candidates:
-        try:
+        with suppress(OSError, subprocess.TimeoutExpired):
             done = subprocess.run(
                 [binary, "--version"], capture_output=True, text=True, timeout=60, check=False, **_account(installation)
             )
-        except (OSError, subprocess.TimeoutExpired):
-            continue
-        if done.returncode == 0 and done.stdout.strip():
-            return binary, done.stdout.split()[0]
+            if done.returncode == 0 and done.stdout.strip():
+                return binary, done.stdout.split()[0]
     return None
 
 
@@ -79,13 +77,8 @@ def _install(installation: InitContext) -> None:
         npm = shutil.which("npm") or _npm(target, remedy, how)
         path = f"{Path(npm).parent}{os.pathsep}{environment.variable('PATH')}"
         command = [npm, "install", "--no-fund", "--no-audit", "--prefix", str(target), f"{CLI_PACKAGE}@{TESTED_CLAUDE}"]
-        run(
-            command,
-            "Installing the Claude CLI",
-            remedy,
-            seconds=DOWNLOAD_SECONDS,
-            **{**how, "env": environment.for_installers(PATH=path)},
-        )
+        how["env"] = environment.for_installers(PATH=path)
+        run(command, "Installing the Claude CLI", remedy, seconds=DOWNLOAD_SECONDS, **how)
 
 
 def _npm(target: Path, remedy: str, how: dict[str, Any]) -> str:

@@ -1,15 +1,132 @@
-"""What every step of `hmem init` works with."""
+"""What every step of `hmem init` works with; what it shows and asks: one line for each step, questions with a default."""
 
 from __future__ import annotations
 
+import sys
+import textwrap
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from dispatcher.installation.init.terminal import Terminal
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import Progress, SpinnerColumn, TimeElapsedColumn
+
+from dispatcher.installation import environment
 from dispatcher.installation.journal import InstallationJournal
 from dispatcher.installation.layout import Layout, give
 from shared.config.settings import Settings
 from shared.errors import InstallationIncomplete
+
+#: Seconds after which a step's line says how long it took.
+LONG_SECONDS = 2.0
+TRIES = 5
+#: Characters of a step's name.
+NAME_WIDTH = 14
+
+
+class Terminal:
+    """`unattended`: nobody is asked, every question takes its default."""
+
+    def __init__(self, *, unattended: bool, console: Console | None = None) -> None:
+        self.unattended = unattended
+        self.answers = 0  # that somebody has given
+        self._console = console or Console(highlight=False, soft_wrap=True)
+
+    def say(self, text: str = "") -> None:
+        self._console.print(escape(text))
+
+    def explain(self, text: str) -> None:
+        """What a question is about; not said if nobody is asked."""
+        if not self.unattended:
+            self.say(textwrap.fill(text, self._console.width - 2, initial_indent="  ", subsequent_indent="  "))
+
+    def title(self, text: str) -> None:
+        self._console.print(f"\n[bold]{escape(text)}[/bold]")
+
+    def done(self, name: str, outcome: str, seconds: float = 0.0) -> None:
+        self._line("green", "✓", name, outcome + (f" ({seconds:.0f} s)" if seconds >= LONG_SECONDS else ""))
+
+    def note(self, name: str, sentence: str) -> None:
+        self._line("yellow", "!", name, sentence)
+
+    def failed(self, name: str, sentence: str) -> None:
+        self._line("red", "✗", name, sentence)
+
+    def _line(self, colour: str, mark: str, name: str, sentence: str) -> None:
+        """Wrapped on a terminal only: elsewhere a line stays one."""
+        text = sentence
+        if self._console.is_terminal:
+            indent = " " * (NAME_WIDTH + 3)
+            text = textwrap.fill(
+                sentence, self._console.width, initial_indent=indent, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+            ).lstrip()  # fmt: skip
+        self._console.print(f"[{colour}]{mark}[/{colour}] {escape(name):{NAME_WIDTH}} {escape(text)}")
+
+    @contextmanager
+    def busy(self, what: str) -> Iterator[None]:
+        """While something runs: what it is, and for how long already; on a terminal only."""
+        columns = SpinnerColumn(), "{task.description}", TimeElapsedColumn()
+        with Progress(
+            *columns, console=self._console, transient=True, disable=not self._console.is_terminal
+        ) as progress:
+            progress.add_task(escape(what), total=None)
+            yield
+
+    def ask(
+        self, question: str, default: str, check: Callable[[str], str], *, given: str = "", secret: bool = False
+    ) -> str:
+        """An answer that `check` accepts (it returns the value, or raises ValueError with a sentence). `given`, by the environment or a file, is not
+        asked for. InstallationIncomplete if nobody is there to ask and there is no default."""
+        if given:
+            return _checked(question, given, check, secret=secret)
+        if self.unattended:
+            if not default:
+                raise InstallationIncomplete(
+                    f"{question} is not given. Set it in the environment for --yes, or run hmem init on a terminal."
+                )
+            return _checked(question, default, check, secret=secret)
+        for _ in range(TRIES):
+            answer = self._read(f"  {question}" + (f" [{default}]" if default else "") + ": ", secret=secret) or default
+            self.answers += 1
+            try:
+                return check(answer)
+            except ValueError as error:
+                self.say(f"  {error}")
+        raise InstallationIncomplete(
+            f"{question} was not understood {TRIES} times. Run hmem init again when you have it."
+        )
+
+    def confirm(self, question: str) -> bool:
+        """Yes unless somebody says no."""
+        if self.unattended:
+            return True
+        self.answers += 1
+        return self._read(f"  {question} [Y/n]: ").lower() not in ("n", "no")
+
+    def _read(self, prompt: str, *, secret: bool = False) -> str:
+        try:
+            return self._console.input(escape(prompt), password=secret and sys.stdin.isatty()).strip()
+        except EOFError:
+            raise InstallationIncomplete(
+                "The terminal was closed before the last question. Run hmem init again."
+            ) from None
+
+
+def _checked(question: str, value: str, check: Callable[[str], str], *, secret: bool) -> str:
+    try:
+        return check(value)
+    except ValueError as error:
+        shown = "" if secret else f" (it is {value!r})"
+        raise InstallationIncomplete(
+            f"{question}: {str(error).rstrip('.')}{shown}. Correct it, then run hmem init again."
+        ) from error
+
+
+def is_for_people() -> bool:
+    """Whether somebody can be asked."""
+    return sys.stdin.isatty() and environment.variable("TERM") != "dumb"
 
 
 @dataclass

@@ -15,14 +15,14 @@ from dispatcher.installation.run import DOWNLOAD_SECONDS, as_account, run
 from shared.config.ownership import user_name
 from shared.errors import InstallationIncomplete
 
-#: Program → the package of Debian and Ubuntu that brings it.
-PACKAGES = {"redis-server": "redis-server", "rsync": "rsync"}
+#: Programs, and packages of Debian and Ubuntu of the same names that bring them.
+REDIS, RSYNC = "redis-server", "rsync"
 _REDIS_SERVICE = "redis-server.service"
 
 
 def missing_packages(installation: InitContext) -> list[str]:
-    wanted = {**PACKAGES} if installation.own_redis else {"rsync": PACKAGES["rsync"]}
-    return [package for program, package in wanted.items() if shutil.which(program) is None]
+    wanted = (REDIS, RSYNC) if installation.own_redis else (RSYNC,)
+    return [name for name in wanted if shutil.which(name) is None]
 
 
 def install_packages(installation: InitContext) -> str:
@@ -41,7 +41,7 @@ def install_packages(installation: InitContext) -> str:
         raise InstallationIncomplete(f"{' and '.join(missing)} are not installed, and this needs root. {by_hand}")
     for package in missing:
         installation.journal.add("package", package)
-    new_redis = PACKAGES["redis-server"] in missing and systemd_runs() and not _redis_service()
+    new_redis = REDIS in missing and systemd_runs() and not _redis_service()
     how: dict[str, Any] = {"env": environment.for_installers(DEBIAN_FRONTEND="noninteractive"), "umask": 0o022}
     with installation.terminal.busy(f"Installing {', '.join(missing)}"):
         if not _lists_are_there():
@@ -81,17 +81,8 @@ def create_accounts(installation: InitContext) -> str:
     for name in created:
         installation.journal.add("account", name)
         home = {layout.night_user: layout.night, layout.day_user: layout.home}.get(name, Path("/"))
-        command = [
-            "useradd",
-            "--system",
-            "--user-group",
-            "--no-create-home",
-            "--home-dir",
-            str(home),
-            "--shell",
-            "/usr/sbin/nologin",
-            name,
-        ]
+        options = "--system --user-group --no-create-home --shell /usr/sbin/nologin".split()
+        command = ["useradd", *options, "--home-dir", str(home), name]
         run(command, f"Creating the account {name}", "Create it by hand, then run hmem init again.")
     command = ["usermod", "--append", "--groups", str(layout.day_user), str(layout.night_user)]
     run(command, "Letting the night give releases to the dispatcher's group", "Run it by hand: " + " ".join(command))

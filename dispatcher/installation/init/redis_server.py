@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import socket
 import time
-from contextlib import closing
+from contextlib import closing, suppress
 
 from redis import Redis
 from redis.exceptions import RedisError
@@ -77,26 +77,19 @@ def write_redis(installation: InitContext) -> str:
         values.pop("REDIS_URL", None)
     else:
         listen, values["REDIS_URL"] = _of_one_user(layout)
-        _remember(installation)
+        # The address before the file that it belongs to.
+        write_settings(layout, installation.journal, {"REDIS_URL": values["REDIS_URL"]}, own_redis=True)
     write_atomic(conf, CONF.format(directory=layout.redis, listen=listen).encode())
     give(conf, 0o600, layout.redis_user)
     return f"configured in {conf}"
-
-
-def _remember(installation: InitContext) -> None:
-    """The address before the file that it belongs to."""
-    layout = installation.layout
-    write_settings(layout, installation.journal, {"REDIS_URL": installation.values["REDIS_URL"]}, own_redis=True)
 
 
 def _of_one_user(layout: Layout) -> tuple[str, str]:
     """Lines of the configuration, and the URL."""
     password, path = new_key(), layout.redis / "redis.sock"
     if len(str(path)) <= LONGEST_SOCKET:
-        return (
-            f"port 0\nunixsocket {path}\nunixsocketperm 700\nrequirepass {password}",
-            f"unix://:{password}@{path}?db=0",
-        )
+        listen = f"port 0\nunixsocket {path}\nunixsocketperm 700\nrequirepass {password}"
+        return listen, f"unix://:{password}@{path}?db=0"
     port = _free_port()
     return f"bind 127.0.0.1\nport {port}\nrequirepass {password}", f"redis://:{password}@127.0.0.1:{port}/0"
 
@@ -129,10 +122,8 @@ def check_redis(installation: InitContext, url: str) -> str:
             raise InstallationIncomplete(
                 f"Redis {version} is too old, 7.0 is the oldest that works. Install a newer one, or set REDIS_URL to another."
             )
-        wrong = {
-            name: str(now) for name, value in WANTED.items() if (now := client.config_get(name).get(name)) != value
-        }
-        if wrong:
+        found = {name: client.config_get(name).get(name) for name in WANTED}
+        if wrong := {name: str(now) for name, now in found.items() if now != WANTED[name]}:
             _correct(installation, client, wrong)
         return f"Redis {version} answers" + (f", changed {', '.join(wrong)}" if wrong else "")
 
@@ -175,19 +166,14 @@ def _wait(url: str, seconds: float, layout: Layout) -> Redis:
 
 
 def _has_our_keys(url: str) -> bool:
-    try:
-        with closing(open_redis(url, asking_once(1.0))) as client:
-            return next(client.scan_iter(match=keys.ALL, count=1000), None) is not None
-    except (RedisError, OSError):
-        return False
+    with suppress(RedisError, OSError), closing(open_redis(url, asking_once(1.0))) as client:
+        return next(client.scan_iter(match=keys.ALL, count=1000), None) is not None
+    return False
 
 
 def _free_port() -> int:
     for port in range(FIRST_PORT, FIRST_PORT + 100):
-        with closing(socket.socket()) as tried:
-            try:
-                tried.bind(("127.0.0.1", port))
-            except OSError:
-                continue
+        with suppress(OSError), closing(socket.socket()) as tried:
+            tried.bind(("127.0.0.1", port))
             return port
     raise InstallationIncomplete("No port from 6379 to 6478 is free for Redis. Set REDIS_URL to a Redis that runs.")

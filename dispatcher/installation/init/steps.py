@@ -18,8 +18,7 @@ from dispatcher.installation.init.context import InitContext
 from dispatcher.installation.init.questions import ask_everything
 from dispatcher.installation.layout import BINARIES
 from dispatcher.installation.run import run
-from dispatcher.installation.services.base import ServiceManager
-from dispatcher.installation.services.choose import services_of
+from dispatcher.installation.services.choose import ServiceManager, services_of
 from dispatcher.installation.settings_files import given_settings, refuse_by_hand, settings_hash, write_settings
 from shared.embedding.open import is_made_here, make_model
 from shared.errors import InstallationIncomplete
@@ -38,11 +37,8 @@ def install(installation: InitContext) -> int:
     refuse_by_hand(installation.layout, installation.journal)
     installation.values = given_settings(installation.layout)
     installation.fresh = installation.journal.is_empty
-    terminal.title(
-        "hcli-memory: a bot that remembers"
-        if installation.fresh
-        else "hcli-memory is installed here; checking each part"
-    )
+    there = "hcli-memory is installed here; checking each part"
+    terminal.title("hcli-memory: a bot that remembers" if installation.fresh else there)
     ask_everything(installation)
     redis = redis_server.choose_redis(installation)
     if installation.fresh:
@@ -78,15 +74,12 @@ class Installation(StepRunner):
 
 def _show_plan(installation: InitContext, redis: str) -> None:
     layout, values = installation.layout, installation.values
-    whom = {
-        "three-users": "three accounts (hmem, hmem-night, hmem-bot) that cannot read each other's files",
-        "own-user": "you",
-    }
+    accounts = "three accounts (hmem, hmem-night, hmem-bot) that cannot read each other's files"
     missing = host.missing_packages(installation)
     rows = {
         "settings": str(layout.settings_file),
         "conversations": f"{layout.night}, {layout.memory} and {layout.state}",
-        "runs as": whom[layout.kind],
+        "runs as": accounts if layout.kind == "three-users" else "you",
         "Redis": redis + (f"; installs {', '.join(missing)} by apt" if missing else ""),
         "night": f"{values['NIGHT_CRON']} (cron), by the clock of {values['CHAT_TIMEZONE']}",
         "mirror": values.get("ARCHIVE_MIRROR", "none"),
@@ -155,8 +148,7 @@ def _is_installed(installation: InitContext) -> bool:
 
 def _settings(installation: InitContext) -> str:
     _write(installation, installation.values)
-    changed = installation.changed
-    return f"{'written to' if changed else 'unchanged in'} {installation.layout.settings_file}"
+    return f"{'written to' if installation.changed else 'unchanged in'} {installation.layout.settings_file}"
 
 
 def _services(installation: InitContext) -> str:
@@ -187,11 +179,10 @@ def _wait_for_programs(installation: InitContext, manager: ServiceManager) -> No
             if state.get("workers") and state.get("bot"):
                 return
             if time.monotonic() > end:
-                missing = "the dispatcher" if not state.get("workers") else "the bot"
-                program = "dispatcher" if not state.get("workers") else "telegram"
+                who, program = ("the bot", "telegram") if state.get("workers") else ("the dispatcher", "dispatcher")
                 where = f"journalctl -u hmem-{program} -n 20" if "systemd" in manager.name else "in its terminal"
                 raise InstallationIncomplete(
-                    f"{missing} did not start within {START_SECONDS:.0f} s. Its log says why ({where})."
+                    f"{who} did not start within {START_SECONDS:.0f} s. Its log says why ({where})."
                 )
             time.sleep(0.5)
 

@@ -48,9 +48,11 @@ def wait_for_hello(installation: InitContext, bot: str, code: str) -> Hello:
     with installation.terminal.busy("Waiting for your message"):
 
         async def ask(telegram: Any) -> Hello:
-            end, failed = time.monotonic() + HELLO_SECONDS, 0
+            from dispatcher.bots.telegram.retry import until_telegram_takes_it
+
+            end = time.monotonic() + HELLO_SECONDS
             while time.monotonic() < end:
-                updates, failed = await _updates(telegram, failed)
+                updates = await until_telegram_takes_it(lambda: telegram.updates(None, seconds=5), TRIES)
                 if updates:  # those that are waiting come at once, again and again
                     await asyncio.sleep(1.0)
                 if hello := next(
@@ -71,19 +73,6 @@ def send(settings: Settings, chat: int, text: str) -> None:
         await telegram.send(chat, MessagePart(text, []))
 
     _with_telegram(settings, ask)
-
-
-async def _updates(telegram: Any, failed: int) -> tuple[list[dict[str, Any]], int]:
-    """Waiting updates, from the oldest on; how many requests in a row have failed."""
-    from dispatcher.bots.telegram.errors import Unreachable
-
-    try:
-        return await telegram.updates(None, seconds=5), 0
-    except Unreachable:
-        if failed + 1 >= TRIES:
-            raise
-        await asyncio.sleep(2.0)
-        return [], failed + 1
 
 
 def _hello(update: dict[str, Any]) -> Hello | None:

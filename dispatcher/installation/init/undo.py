@@ -82,13 +82,9 @@ def _removed(installation: InitContext, one: Created) -> bool:
     if one.what == "file":
         path.unlink(missing_ok=True)
         return True
-    if one.what == "directory" and path == installation.layout.claude:
-        if path.is_dir():
-            remove_tree(path)
-        return True
     if one.what == "directory":
         with suppress(OSError):  # it holds data, or something of the owner's
-            path.rmdir()
+            remove_tree(path) if path == installation.layout.claude else path.rmdir()
         return not path.exists()
     return one.what in ("redis", "login", "greeted", "linger")
 

@@ -10,9 +10,8 @@ from contextlib import closing, suppress
 from redis.exceptions import RedisError
 
 from dispatcher.installation.journal import InstallationJournal
-from dispatcher.installation.layout import Layout
+from dispatcher.installation.layout import Layout, Service
 from dispatcher.installation.run import as_account, run
-from dispatcher.installation.services.base import Service
 from shared.config.settings import Settings
 from shared.errors import InstallationIncomplete
 from shared.wire.client import asking_once, open_redis
@@ -97,23 +96,13 @@ class ByHand:
 
     def _redis_command(self) -> list[str]:
         folder = self._layout.redis
-        return [
-            "redis-server",
-            str(folder / "redis.conf"),
-            "--daemonize",
-            "yes",
-            "--logfile",
-            str(folder / "redis.log"),
-        ]
+        options = ["--daemonize", "yes", "--logfile", str(folder / "redis.log")]
+        return ["redis-server", str(folder / "redis.conf"), *options]
 
     def _start_redis(self) -> None:
         log = self._layout.redis / "redis.log"
-        run(
-            self._redis_command(),
-            "Starting Redis",
-            f"Its log is {log}; correct what it says, then run hmem init again.",
-            **as_account(None),
-        )
+        remedy = f"Its log is {log}; correct what it says, then run hmem init again."
+        run(self._redis_command(), "Starting Redis", remedy, **as_account(None))
 
     def _stop_redis(self) -> None:
         with suppress(RedisError), closing(open_redis(self._settings.redis_url, asking_once(30.0))) as client:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from dispatcher.installation.layout import Layout
-from dispatcher.installation.services.base import ServiceManager, programs_of
+from dispatcher.installation.layout import Layout, programs_of
 from dispatcher.installation.services.by_hand import ByHand
 from dispatcher.installation.services.systemd import SystemdServices, user_manager_runs
 from shared.config.settings import Settings
+
+#: What starts the programs of an installation, now and after a restart of the host.
+ServiceManager = SystemdServices | ByHand
 
 
 def services_of(layout: Layout, settings: Settings) -> ServiceManager:

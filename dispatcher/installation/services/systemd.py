@@ -12,9 +12,8 @@ from typing import Any
 
 from dispatcher.installation import environment
 from dispatcher.installation.journal import InstallationJournal
-from dispatcher.installation.layout import BINARIES, REDIS_USER, Layout
+from dispatcher.installation.layout import BINARIES, DISPATCHER_STOPS, Layout, Service
 from dispatcher.installation.run import run
-from dispatcher.installation.services.base import DISPATCHER_STOPS, Service
 from shared.config.ownership import user_name
 from shared.config.settings import Settings
 from shared.errors import InstallationIncomplete
@@ -23,85 +22,11 @@ from shared.system.files import write_atomic
 SYSTEM_UNITS = Path("/etc/systemd/system")
 #: Where systemd keeps when a timer with Persistent= last ran, also after its unit is gone.
 TIMER_STAMPS = Path("/var/lib/systemd/timers")
-#: What the shipped units name, for a checkout.
-_CHECKOUT = "/opt/hcli-memory"
+#: The units as they are for the directories of docs/install.md, and what they name there.
+SHIPPED = resources.files("dispatcher.installation") / "units"
+_CHECKOUT, _REDIS_BINARY, _REDIS_PLACE = "/opt/hcli-memory", "/usr/bin/redis-server", "/var/lib/hmem-redis"
 #: Service → its unit.
-UNITS = {
-    "redis": "hmem-redis.service",
-    "dispatcher": "hmem-dispatcher.service",
-    "telegram": "hmem-telegram.service",
-    "night": "hmem-night.timer",
-}
-_USER_UNIT = """\
-# Written by hmem init, which writes it again: change it with `systemctl --user edit {unit}`.
-[Unit]
-Description={description}
-StartLimitIntervalSec=0
-
-[Service]
-ExecStart={command}
-Environment=HMEM_CONFIG={settings}
-UMask=0077
-LimitCORE=0
-Restart=on-failure
-RestartSec={restart_seconds}
-RestartPreventExitStatus=2 10 12
-KillMode=mixed
-TimeoutStopSec={stop_seconds}
-OOMPolicy=continue
-
-[Install]
-WantedBy=default.target
-"""
-#: What each of our own units is denied.
-_CONFINED = """\
-ProtectSystem=strict
-ProtectHome=yes
-PrivateTmp=yes
-PrivateDevices=yes
-ProtectProc=invisible
-NoNewPrivileges=yes
-CapabilityBoundingSet=
-RestrictSUIDSGID=yes
-RestrictNamespaces=yes
-RestrictRealtime=yes
-LockPersonality=yes
-MemoryDenyWriteExecute=yes
-ProtectClock=yes
-ProtectControlGroups=yes
-ProtectHostname=yes
-ProtectKernelLogs=yes
-ProtectKernelModules=yes
-ProtectKernelTunables=yes
-SystemCallArchitectures=native
-SystemCallFilter=@system-service
-SystemCallErrorNumber=EPERM
-"""
-_REDIS_UNIT = """\
-# Written by hmem init, which writes it again: change it with `systemctl edit hmem-redis.service`.
-[Unit]
-Description=Redis of hcli-memory
-Before=hmem-dispatcher.service hmem-telegram.service hmem-night.service
-
-[Service]
-Type=notify
-ExecStart={redis} {conf} --supervised systemd
-User={user}
-Group={user}
-UMask=0077
-LimitNOFILE=65535
-Restart=on-failure
-RestartSec=5
-TimeoutStopSec=60
-MemoryMax=2G
-OOMPolicy=continue
-ReadWritePaths={directory}
-InaccessiblePaths=-/data/memory -/var/lib/hmem -/var/lib/hmem-home -/var/lib/hmem-night -/etc/hmem/secrets
-{confined}RestrictAddressFamilies=AF_UNIX AF_INET
-
-[Install]
-WantedBy=multi-user.target
-"""
+UNITS = {name: f"hmem-{name}.service" for name in ("redis", "dispatcher", "telegram")} | {"night": "hmem-night.timer"}
 
 
 class SystemdServices:
@@ -175,41 +100,25 @@ class SystemdServices:
 
     def _of_this_user(self, program: Service) -> str:
         command = " ".join([shutil.which(program.command[0]) or program.command[0], *program.command[1:]])
-        return _USER_UNIT.format(
+        return (SHIPPED / "own-user.service").read_text(encoding="utf-8").format(
             unit=self._unit(program.name), description=program.description, command=command.replace("%", "%%"),
             settings=self._layout.settings_file, stop_seconds=program.stop_seconds,
             restart_seconds=1 if program.name == "telegram" else 5,
         )  # fmt: skip
 
     def _of_three_users(self) -> dict[str, str]:
-        shipped = resources.files("dispatcher.installation") / "units"
         wanted = {UNITS[program.name] for program in self.programs}
         if UNITS["night"] in wanted:
             wanted |= {"hmem-night.service", "hmem-capture.service", "hmem-capture.timer"}
-        found = {
-            one.name: self._placed(one.read_text(encoding="utf-8")) for one in shipped.iterdir() if one.name in wanted
-        }
-        if UNITS["redis"] in wanted:
-            redis = shutil.which("redis-server") or "/usr/bin/redis-server"
-            found[UNITS["redis"]] = _REDIS_UNIT.format(
-                redis=redis,
-                conf=self._layout.redis / "redis.conf",
-                user=REDIS_USER,
-                directory=self._layout.redis,
-                confined=_CONFINED,
-            )
-        return found
+        return {name: self._placed((SHIPPED / name).read_text(encoding="utf-8")) for name in wanted}
 
     def _placed(self, text: str) -> str:
         """A shipped unit with this installation's program, Redis, night, mirror and keys."""
-        text = text.replace(f"{_CHECKOUT}/scripts/nightly.sh", f"{BINARIES}/hmem-night run").replace(
-            f"{_CHECKOUT}/.venv/bin", str(BINARIES)
-        )
-        text = (
-            text.replace("redis-server.service", UNITS["redis"])
-            if any(one.name == "redis" for one in self.programs)
-            else text
-        )
+        text = text.replace(f"{_CHECKOUT}/scripts/nightly.sh", f"{BINARIES}/hmem-night run")
+        text = text.replace(f"{_CHECKOUT}/.venv/bin", str(BINARIES))
+        if any(one.name == "redis" for one in self.programs):
+            text = text.replace("redis-server.service", UNITS["redis"]).replace(_REDIS_PLACE, str(self._layout.redis))
+            text = text.replace(_REDIS_BINARY, shutil.which("redis-server") or _REDIS_BINARY)
         minute, hour = self._settings.night_cron.split()[:2]
         if minute.isdecimal() and hour.isdecimal():
             clock = f"OnCalendar=*-*-* {int(hour):02}:{int(minute):02}:00 {self._settings.chat_timezone}"
@@ -223,17 +132,10 @@ class SystemdServices:
         return subprocess.run([*self._systemctl(), "is-active", "--quiet", unit], check=False, **_how()).returncode == 0
 
     def _control(self, *words: str) -> None:
-        journal = (
-            "journalctl" + ("" if self._system else " --user") + (f" -u {words[-1]} -n 20" if "." in words[-1] else "")
-        )
-        remedy = f"The reason is in its log: {journal}. Correct it, then run hmem init again."
-        run(
-            [*self._systemctl(), *words],
-            f"systemctl {' '.join(words)}",
-            remedy,
-            seconds=DISPATCHER_STOPS + 60.0,
-            **_how(),
-        )
+        log = f"journalctl{'' if self._system else ' --user'}" + (f" -u {words[-1]} -n 20" if "." in words[-1] else "")
+        remedy = f"The reason is in its log: {log}. Correct it, then run hmem init again."
+        why, seconds = f"systemctl {' '.join(words)}", DISPATCHER_STOPS + 60.0
+        run([*self._systemctl(), *words], why, remedy, seconds=seconds, **_how())
 
     def _systemctl(self) -> list[str]:
         return ["systemctl"] if self._system else ["systemctl", "--user"]

@@ -1,8 +1,8 @@
 """When a chat is reminded of a goal, and in which words. Pure functions.
 
-A goal for a day is reminded of at REMIND_AT the day before; one that was made later than that in the morning of its day, or, if that is over
-too, at REMIND_AT of the day itself. A goal with a time of day is reminded of an hour before; where that would be in the night, at REMIND_AT the
-day before, if it was known by then. One that was made within its last hour is reminded of when it is due. What is made later than all of
+A goal for a day is reminded of in the evening before; one that was made later than that in the morning of its day, or, if that is over too, in
+the evening of the day itself. A goal with a time of day is reminded of an hour before; where that would be in the night, in the evening before,
+if it was known by then. One that was made within its last hour is reminded of when it is due. What is made later than all of
 these has just been talked about: nobody is reminded of it.
 """
 
@@ -17,8 +17,8 @@ from shared.text.format import one_line, shorten
 from shared.text.translations import ENGLISH, language_of, tr
 from shared.text.translations.dates import day_shown
 
-#: The morning of a goal's day; REMIND_AT itself if that is earlier.
-MORNING = time(9)
+#: The morning of a goal's day, and its evening.
+MORNING, EVENING = time(9), time(18)
 #: Nobody is woken before this time of day by a goal that was known the evening before.
 QUIET_UNTIL = time(8)
 #: Seconds before a goal with a time of day.
@@ -31,13 +31,13 @@ QUOTED = 300
 TURNS_LOOKED_AT = 20
 
 
-def reminder_time(deadline: float, made: float, zone: ZoneInfo, remind_at: time) -> float | None:
+def reminder_time(deadline: float, made: float, zone: ZoneInfo) -> float | None:
     """When to remind of a goal (POSIX seconds, as its deadline and when it was made); None for a goal that was made too late for any reminder."""
     due = datetime.fromtimestamp(deadline, zone)
     day, before = due.date(), due.date() - timedelta(1)
-    evening_before = instant(before, remind_at, zone)
+    evening_before = instant(before, EVENING, zone)
     if int(deadline) == end_of_day(day, zone):
-        times = [evening_before, instant(day, min(MORNING, remind_at), zone), instant(day, remind_at, zone)]
+        times = [evening_before, instant(day, MORNING, zone), instant(day, EVENING, zone)]
     else:
         hour_before = deadline - AHEAD_SECONDS
         ahead = datetime.fromtimestamp(hour_before, zone)

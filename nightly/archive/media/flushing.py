@@ -29,7 +29,7 @@ def mirror_media(night: Night, mirror: Mirror) -> set[str]:
     """Bring the mirror up to date; the files of tonight that it has. MirrorFailed."""
     wanted = {one.path for one in outcomes(night.output("archive") / DONE) if one.outcome in (ARCHIVED, ALREADY)}
     with open_catalog(night) as catalog, open_index(night.settings.hmem_night_dir) as index:
-        days = night.settings.scrub_days
+        days = night.scrub_days
         return bring_up_to_date(mirror, index, days, wanted, lambda path: is_forgotten(catalog, path))
 
 

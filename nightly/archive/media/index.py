@@ -1,7 +1,7 @@
 """`HMEM_NIGHT_DIR/media.sqlite`: which files of messages the archive has, so that a night without new ones neither lists nor reads them all.
 
 It follows from the folders and may be deleted at any time: then it is made anew, and every file is read in that night. Nothing is deleted because
-of what it says. Otherwise new files are read when they come, and each file again within SCRUB_DAYS, here and in the mirror.
+of what it says. Otherwise new files are read when they come, and each file again within a week, here and in the mirror.
 `gone`: files that were forgotten here and are still to be removed from the mirror.
 """
 

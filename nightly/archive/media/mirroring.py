@@ -1,4 +1,4 @@
-"""The files of messages in ARCHIVE_MIRROR: new ones are added and read on both sides, the others in turns, all of them within SCRUB_DAYS.
+"""The files of messages in ARCHIVE_MIRROR: new ones are added and read on both sides, the others in turns, all of them within a week.
 
 Like segments (nightly/archive/mirror.py), they are never overwritten by a night; one that was forgotten here is removed there, or truncated where
 the key may not delete.

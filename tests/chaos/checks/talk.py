@@ -19,6 +19,7 @@ import os
 import re
 import signal
 import subprocess
+import sys
 import threading
 import time
 from collections import Counter
@@ -34,7 +35,7 @@ from tests.servers.files.transcription_api import TranscriptionApi
 from tests.servers.telegram_api import TOKEN, TelegramApi
 from tests.servers.telegram_messages import mention
 from tests.support.machine import script, wait_for
-from tests.support.world import BINARIES, World
+from tests.support.world import World
 
 #: Private chats, and a group in which the bot is called by its name.
 CHATS = (*range(101, 113), -1009912)
@@ -65,12 +66,21 @@ echo "{\"is_error\": false, $answer, \"session_id\": \"$session\", \"total_cost_
 """
 
 
+#: `hmem`, with a bot that refuses no message because too many wait.
+WITHOUT_LIMITS = """
+from dispatcher.bots.telegram import state
+from dispatcher.cli.main import main
+state.QUEUED = state.QUEUED_OF_CHAT = 100_000
+main()
+"""
+
+
 class Process:
     """A command that is started again whenever it has died."""
 
     def __init__(self, name: str, world: World, variables: dict[str, str], *arguments: str) -> None:
         self.name = name
-        self._command = [str(BINARIES / "hmem"), *arguments]
+        self._command = [sys.executable, "-c", WITHOUT_LIMITS, *arguments]
         self._environment = world.variables(**variables)
         self._log = (world.root / f"{name}.log").open("ab")
         self._process: subprocess.Popen[bytes] | None = None
@@ -277,7 +287,7 @@ def run(bench: Bench) -> Outcome:
         variables = {
             "CLAUDE_BIN": str(script(world.root / "claude.sh", CLAUDE)), "TELEGRAM_BOT_TOKEN": TOKEN, "TELEGRAM_API_URL": api.url, "LOG_JSON": "true",
             "TRANSCRIBE_URL": speech.url,
-            "ALLOWED_CHATS": ",".join(map(str, CHATS)), "QUEUE_LIMIT": "100000", "CHAT_QUEUE_LIMIT": "100000",
+            "ALLOWED_CHATS": ",".join(map(str, CHATS)),
         }  # fmt: skip
         bot = Process("bot", world, variables, "telegram")
         dispatchers = [Process(f"dispatcher-{n}", world, variables, "run") for n in range(DISPATCHERS)]

@@ -11,6 +11,7 @@ import pytest
 from shared.wire import keys
 from tests.support.day.hcli_bot import Bot
 from tests.support.machine import wait_for
+from tests.support.processes.forked import constant
 from tests.support.world import Dispatcher, World
 
 SECRET_OF_77 = "heron-canary-5512"
@@ -19,7 +20,8 @@ SECRET_OF_77 = "heron-canary-5512"
 @pytest.fixture
 def dispatcher(light: World, bot: Bot) -> Iterator[Dispatcher]:
     """Running; another chat has a secret. At the end it lives, nobody was told the secret, and nothing is left in flight."""
-    running = light.start_dispatcher(TASK_BYTES=str(16 << 20))
+    with constant("dispatcher.queue.tasks:MOST_TASK_BYTES", 16 << 20):
+        running = light.start_dispatcher()
     bot.ask(f"the word is {SECRET_OF_77}", 77)
     yield running
     assert "still there" in bot.turn(*said(bot, "still there?", 9912))["content"]

@@ -13,7 +13,7 @@ from dispatcher.memory.day.later_tags import later_tags
 from dispatcher.memory.typed.tags import AnswerTags, Tag, TagKind
 from dispatcher.queue.dead_letters import DeadLetter
 from dispatcher.queue.refused import USED_ID, dead_letter
-from shared.turns.records import Task
+from shared.turns.records import MOST_TASK_BYTES, Task
 from shared.wire import keys
 from tests.support.day.telegram_bot import Stage, staged
 from tests.support.machine import wait_for
@@ -113,11 +113,11 @@ def test_a_task_that_was_set_aside_is_answered_when_it_is_retried(answering: Wor
     (b'{"task_id": "t1", "chat_id": "9912"}', "message is missing", "it is not a task that could be answered"),
     (b"\xff", "it is no UTF-8", "it is not a task that could be answered"),
     (b'{"task_id": "t1", "chat_id": "9912", "message": "hello"}', USED_ID, "its task_id belongs to another message"),
-    (b'{"task_id": "t1", "chat_id": "9912", "message": "' + b"x" * 5000 + b'"}', "too large", "Raise TASK_BYTES"),
+    (b'{"task_id": "t1", "chat_id": "9912", "message": "' + b"x" * MOST_TASK_BYTES + b'"}', "too large", "the limit is 262144"),
 ])  # fmt: skip
 def test_what_cannot_be_answered_is_not_retried(light: World, content: bytes, reason: str, why: str) -> None:
     name = raw_letter(light, content, reason)
-    done = light.command("hmem", "dead", "--retry", name, check=False, TASK_BYTES="4096")
+    done = light.command("hmem", "dead", "--retry", name, check=False)
     assert (done.returncode, why in done.stderr) == (24, True), done.stderr
     assert "1 of 1 dead letters were not retried" in done.stderr
     assert (light.redis.llen(keys.DEAD), light.redis.llen(keys.TASKS)) == (1, 0)

@@ -4,20 +4,11 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
-
 from shared.wire import keys
-from tests.support.redis.users import Guarded, guarded_redis
+from tests.support.redis.users import Guarded
 from tests.support.world import BINARIES, REPOSITORY
-
-
-@pytest.fixture(scope="module")
-def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
-    with guarded_redis(tmp_path_factory.mktemp("guarded")) as running:
-        yield running
 
 
 def check(guarded: Guarded, user: str, *command: str, home: Path) -> tuple[int, str]:

@@ -10,9 +10,8 @@ from pathlib import Path
 import pytest
 
 from dispatcher.installation.journal import InstallationJournal
-from dispatcher.installation.layout import Layout, of_host
+from dispatcher.installation.layout import Layout, of_host, programs_of
 from dispatcher.installation.services import systemd
-from dispatcher.installation.services.base import programs_of
 from dispatcher.installation.services.systemd import SystemdServices
 from shared.config.settings import Settings, settings_from
 from shared.errors import InstallationIncomplete

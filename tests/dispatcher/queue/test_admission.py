@@ -11,7 +11,7 @@ from redis import Redis
 from redis.asyncio import Redis as AsyncRedis
 
 from dispatcher.queue import admission
-from dispatcher.queue.chat.access import ToolAccess, is_closed
+from dispatcher.queue.chats import ToolAccess, is_closed
 from shared.config.settings import load_settings
 from shared.hooks import Hooks, hook
 from shared.wire import keys

@@ -173,7 +173,7 @@ def test_who_writes_junk_again_at_every_look_does_not_hold_up_the_answer(light: 
 
     async def scenario(_: TaskQueue, __: TaskQueue) -> None:
         client = connect(light.settings())
-        queue = TaskQueue(client, light.settings().task_bytes, rewritten)
+        queue = TaskQueue(client, rewritten)
         claim = await claimed(queue)
         light.redis.set(keys.result("t1"), b"junk")
         done = finished(claim)

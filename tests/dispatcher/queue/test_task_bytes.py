@@ -1,4 +1,4 @@
-"""Tasks larger than TASK_BYTES: Redis does not stand still, the dispatcher never holds them, and all within the limit is answered."""
+"""Tasks that are too large: Redis does not stand still, the dispatcher never holds them, and all within the limit is answered."""
 
 from __future__ import annotations
 
@@ -13,19 +13,14 @@ from redis import Redis
 from dispatcher.chat_data.forget.layers.tasks import TasksLayer
 from dispatcher.queue.refused import TooLarge
 from dispatcher.queue.state import oldest_seconds
+from shared.turns.records import MOST_TASK_BYTES as LIMIT
 from shared.turns.records import dumps
 from shared.wire import keys
 from tests.support.day.hcli_bot import Bot
 from tests.support.machine import wait_for
 from tests.support.world import SECRET, Dispatcher, World
 
-LIMIT = 262_144
 GIANT = 100 << 20
-
-
-@pytest.fixture
-def bot(redis: Redis) -> Bot:
-    return Bot(redis)
 
 
 def task(task_id: str, size: int, chat: int = 9912) -> bytes:
@@ -70,9 +65,9 @@ def test_a_task_over_the_limit_is_refused_in_a_sentence_and_one_within_is_answer
     wide = json.dumps({"task_id": "wide", "message": "жук " * LIMIT, "chat_id": 9912}, ensure_ascii=False).encode()
     push(bot.redis, task(f"of-{LIMIT}", LIMIT), task("over", LIMIT + 1), wide)
     assert "stand-in" in bot.receive(f"of-{LIMIT}")["output"]
-    refused = f"it has {LIMIT + 1} bytes, and the limit is {LIMIT} (TASK_BYTES)"
+    refused = f"it has {LIMIT + 1} bytes, and the limit is {LIMIT}"
     assert refused in bot.receive("over")["output"]
-    assert "TASK_BYTES" in bot.receive("wide")["output"]
+    assert f"the limit is {LIMIT}" in bot.receive("wide")["output"]
     cut = {name: one for one in letters(bot.redis) for name in ("over", "wide") if f'"{name}"' in one["task"]}
     assert cut["over"]["reason"].startswith(f"it has {LIMIT + 1} bytes")
     assert len(cut["over"]["task"]) < 2000
@@ -113,10 +108,10 @@ def test_a_giant_is_never_held_by_the_dispatcher_and_loses_nobody(light: World, 
 def test_others_who_look_at_the_queue_get_what_is_left_of_a_giant(light: World, redis_url: str) -> None:
     redis = light.redis
     push(redis, task("first", 2 * LIMIT), task("second", 300))
-    assert oldest_seconds(light.redis, LIMIT, time.time()) is None
+    assert oldest_seconds(light.redis, time.time()) is None
     assert len(redis.lindex(keys.TASKS, 0) or b"") > LIMIT, "a look for the metrics changes nothing"
     push(redis, task("third", 2 * LIMIT, chat=5))
-    tasks = list(TasksLayer(redis, SECRET, LIMIT).all())
+    tasks = list(TasksLayer(redis, SECRET).all())
     assert [(one.task.task_id if one.task else None, one.chat_id) for one in tasks] == [(None, "9912"), ("second", "9912"), (None, "5")]  # fmt: skip
     assert [TooLarge.parse(one.raw) is not None for one in tasks] == [True, False, True]
     assert redis.lrange(keys.TASKS, 0, -1) == [one.raw for one in tasks], "they can be withdrawn by their bytes"

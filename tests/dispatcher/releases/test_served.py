@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from dispatcher.answering.conversation.contexts import MessageContexts
+from dispatcher.answering.conversation.ask_claude import MessageContexts
 from dispatcher.memory.cache_dropping import CacheDropper
 from dispatcher.memory.day.memory import DayMemory
 from dispatcher.releases import served as module

@@ -12,17 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from dispatcher.health.checks.redis_rights import check_rights
+from dispatcher.health.checks.redis import check_rights
 from dispatcher.health.doctor import connect
 from dispatcher.health.findings import Fault, Finding, Setup
-from tests.support.redis.users import DEPLOY, Guarded, guarded_redis
+from tests.support.redis.users import DEPLOY, Guarded
 from tests.support.world import REPOSITORY, World
-
-
-@pytest.fixture(scope="module")
-def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
-    with guarded_redis(tmp_path_factory.mktemp("guarded")) as running:
-        yield running
 
 
 @pytest.fixture

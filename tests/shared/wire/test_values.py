@@ -137,7 +137,7 @@ def test_the_key_is_named_also_where_a_script_stumbles(light: World) -> None:
 
     async def claim(url: str) -> str:
         async with connect_dispatcher(light.settings(redis_url=url)) as client:
-            queue = TaskQueue(client, 1000, lambda task_id, raw: True)
+            queue = TaskQueue(client, lambda task_id, raw: True)
             with pytest.raises(ResponseError, match="WRONGTYPE") as failed:
                 await queue.claim(queue.next_token())
             return str(failed.value)

@@ -23,7 +23,7 @@ def play(world: World, scenario: Scenario) -> Any:
     async def run() -> Any:
         clients = [connect(world.settings()) for _ in range(2)]
         try:
-            one, two = (TaskQueue(client, world.settings().task_bytes, partial(is_signed, "k")) for client in clients)
+            one, two = (TaskQueue(client, partial(is_signed, "k")) for client in clients)
             return await scenario(one, two)
         finally:
             for client in clients:

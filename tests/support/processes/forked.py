@@ -18,7 +18,9 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from importlib import import_module
 from multiprocessing.connection import Connection
 from multiprocessing.reduction import DupFd
 from pathlib import Path
@@ -37,6 +39,9 @@ OWN_PROCESS = ("PYTHONPATH", "LD_PRELOAD", "PYTHONTRACEMALLOC")
 
 #: Where commands of Redis are recorded (recorded.py), "" for nowhere.
 recording = ""
+
+#: Constants that commands have instead of ours (`constant`): "module:NAME" → value.
+_constants = dict[str, object]()
 
 _OWN_PID = os.getpid()
 _context = multiprocessing.get_context("forkserver")
@@ -71,6 +76,7 @@ class ForkedProcess:
             args=(arguments, dict(environment), str(stdout), str(stderr), str(Path.cwd())),
             kwargs={
                 "recording": recording,
+                "constants": dict(_constants),
                 "gate": theirs,
                 "clock": clock,
                 "everybody": everybody,
@@ -113,6 +119,16 @@ class ForkedProcess:
         if self._gate is not None:
             self._gate.close()
         self._process.close()
+
+
+@contextmanager
+def constant(name: str, value: object) -> Iterator[None]:
+    """Commands that are started meanwhile have this value of a constant, `module:NAME`."""
+    _constants[name] = value
+    try:
+        yield
+    finally:
+        del _constants[name]
 
 
 class _Descriptors:
@@ -182,6 +198,7 @@ def _command(
     directory: str,
     *,
     recording: str,
+    constants: dict[str, object],
     gate: Connection | None,
     clock: float,
     everybody: bool,
@@ -205,6 +222,8 @@ def _command(
     if clock:
         now = time.time
         time.time = lambda: now() + clock
+    for name, value in constants.items():
+        setattr(import_module(name.partition(":")[0]), name.partition(":")[2], value)
     if recording:
         recorded.record(recording, arguments)
     code = 1

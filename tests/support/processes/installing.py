@@ -13,8 +13,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from dispatcher.installation.init.context import InitContext
-from dispatcher.installation.init.terminal import Terminal
+from dispatcher.installation.init.context import InitContext, Terminal
 from dispatcher.installation.journal import InstallationJournal
 from dispatcher.installation.layout import Layout, of_host
 from tests.servers.messages_api import MessagesApi

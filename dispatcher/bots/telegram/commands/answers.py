@@ -8,8 +8,7 @@ from collections.abc import Awaitable, Callable, Iterable
 import structlog
 
 from dispatcher.bots.hooks import bot_commands, owners_help
-from dispatcher.bots.telegram.commands.bot_answer import BotAnswer
-from dispatcher.bots.telegram.core import BotCore
+from dispatcher.bots.telegram.core import BotAnswer, BotCore
 from dispatcher.bots.telegram.incoming.updates import IncomingMessage
 from dispatcher.bots.telegram.state import CANCELLED
 from dispatcher.queue.chat_commands import dispatcher_commands
@@ -45,7 +44,6 @@ BUSY = later(
     "Too many messages are waiting for an answer, so I did not accept this one, and I will not accept more until some are answered. "
     "Please send them again then."
 )
-TOO_LONG = later("This message is too long, so I did not accept it. Please split it into several shorter messages.")
 EDITED = later(
     "I had already taken the earlier text, so I did not read the change. Please send the new text as a message."
 )
@@ -201,14 +199,9 @@ def _choice(command: str, values: tuple[str, ...], chosen: str) -> Keyboard:
 
 
 def cancel_text(taken_back: int, asked: int) -> str:
-    if not (taken_back or asked):
-        return tr("You have no messages waiting, so there is nothing to cancel.")
-    lines = []
-    if taken_back:
-        lines.append(tr("Cancelled before processing: {count}.").format(count=taken_back))
-    if asked:
-        lines.append(tr("In progress and asked to stop: {count}.").format(count=asked))
-    return " ".join(lines)
+    said = [tr("Cancelled before processing: {count}.").format(count=taken_back)] if taken_back else []
+    said += [tr("In progress and asked to stop: {count}.").format(count=asked)] if asked else []
+    return " ".join(said) or tr("You have no messages waiting, so there is nothing to cancel.")
 
 
 def dispatcher_text(living: int, gone: int, queued: int, taken: int, *, by_another: bool) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import structlog
@@ -18,17 +18,80 @@ import structlog
 from dispatcher.bots.telegram.commands import answers
 from dispatcher.bots.telegram.core import BotCore
 from dispatcher.bots.telegram.errors import FileGone, FileTooLarge, TelegramError
-from dispatcher.bots.telegram.incoming.arriving import Arriving
-from dispatcher.bots.telegram.incoming.media_kinds import FileToFetch
+from dispatcher.bots.telegram.incoming.media_kinds import FileToFetch, stand_in
 from dispatcher.bots.telegram.retry import until_redis_answers, until_telegram_takes_it
-from dispatcher.bots.telegram.state import digest
+from dispatcher.bots.telegram.state import QUEUED_OF_CHAT, digest
 from dispatcher.bots.telegram.waiting import Mark, Waiting
 from shared.system.faults import crash_point
 from shared.text.translations import later, speaking, tr
-from shared.turns.media import Media
-from shared.turns.records import dumps
+from shared.turns.media import MEDIA_MOST, Media
+from shared.turns.records import NO_TEXT, RecordRefused, dumps, loads_object, with_text
 from shared.wire import keys
 from shared.wire.media.store import MediaRefused
+
+#: How long the bot waits for another picture of an album. Seconds.
+ALBUM_SECONDS = 1.0
+
+
+@dataclass(frozen=True)
+class Arriving:
+    """A message whose files are still at Telegram, as Redis has it until they are fetched: the task as it will be, and the files to fetch.
+
+    What comes after it in the same chat waits behind it, so that a chat keeps its order. The pictures of an album come as a message each: they are
+    gathered in the first one's. `at`: when the newest part of it came (POSIX seconds); `order`: the number of its update; `record`: where the answer
+    goes (state.Waiting).
+    """
+
+    order: int
+    chat: str
+    at: float
+    label: str
+    task: dict[str, Any]
+    record: dict[str, Any]
+    files: tuple[FileToFetch, ...] = ()
+    album: str | None = None
+
+    @property
+    def due(self) -> float:
+        return self.at + ALBUM_SECONDS if self.album and len(self.files) < MEDIA_MOST else self.at
+
+    @property
+    def text(self) -> str:
+        return "" if self.task.get(NO_TEXT) is True else str(self.task.get("message", ""))
+
+    def with_picture(self, other: Arriving) -> Arriving:
+        """With one more of its album; the caption counts, whichever of them has it."""
+        files = (*self.files, *other.files)[:MEDIA_MOST]
+        if self.text or not other.text:
+            return replace(self, at=other.at, files=files)
+        task = {name: value for name, value in other.task.items() if name != "task_id"}
+        whole = {"task_id": self.task["task_id"], **task}
+        return replace(self, at=other.at, files=files, task=whole, label=other.label)
+
+    def with_caption(self, text: str) -> Arriving:
+        """After an edit."""
+        return replace(self, task=with_text(self.task, text))
+
+    def to_json(self) -> bytes:
+        return dumps({name: value for name, value in asdict(self).items() if value is not None})
+
+    @classmethod
+    def parse(cls, raw: bytes) -> Arriving:
+        """RecordRefused or TypeError for what this program did not write."""
+        record = loads_object(raw)
+        files = tuple(FileToFetch(**one) for one in record.pop("files", ()))
+        made = cls(files=files, **record)
+        if not isinstance(made.task, dict) or not isinstance(made.record, dict):
+            raise RecordRefused("no task")
+        return made
+
+
+def named(task: dict[str, Any], files: tuple[FileToFetch, ...]) -> dict[str, Any]:
+    """The task of a message with files: one without words says what it is instead."""
+    if str(task.get("message") or "").strip() or not files:
+        return task
+    return task | {"message": stand_in(files[0].kind), NO_TEXT: True}
+
 
 log = structlog.get_logger()
 
@@ -50,7 +113,7 @@ class Arrivals:
     """One per bot. `arrived` is called when there is something new to deliver."""
 
     def __init__(self, core: BotCore, arrived: Callable[[], None]) -> None:
-        self._allowed, self._most, self._task_bytes = core.allowed, core.settings.media_bytes, core.settings.task_bytes
+        self._allowed, self._most = core.allowed, core.settings.media_bytes
         self._telegram, self._state, self._store, self._arrived = core.telegram, core.state, core.media, arrived
         self._wake, self.begun = asyncio.Event(), asyncio.Event()
         self._chats: dict[str, asyncio.Task[None]] = {}
@@ -63,7 +126,7 @@ class Arrivals:
             first = next(
                 (task_id for task_id, one in own.items() if arriving.album and one.album == arriving.album), ""
             )
-            if not first and len(own) >= self._state.updates.chat_queue_limit:
+            if not first and len(own) >= QUEUED_OF_CHAT:
                 return False
             before, whole = (found[first][0], own[first].with_picture(arriving)) if first else (b"", arriving)
             if await self._state.updates.arrive(first or update, update, before, whole.to_json()) >= 0:
@@ -143,13 +206,10 @@ class Arrivals:
             if (left := one.due - time.time()) > 0:
                 await asyncio.sleep(min(left, 5.0))
                 continue
-            await self._deliver(name, raw, one)
+            record = Waiting.parse(dumps(one.record))
+            with speaking(record.language):
+                await self._fetch_all(name, raw, one, record)
             self._arrived()
-
-    async def _deliver(self, task_id: str, raw: bytes, one: Arriving) -> None:
-        record = Waiting.parse(dumps(one.record))
-        with speaking(record.language):
-            await self._fetch_all(task_id, raw, one, record)
 
     async def _fetch_all(self, task_id: str, raw: bytes, one: Arriving, record: Waiting) -> None:
         media, sentences = list[dict[str, Any]](), list[str]()
@@ -179,9 +239,6 @@ class Arrivals:
         if not await until_redis_answers(lambda: self._allowed.has(int(one.chat))):
             await until_redis_answers(lambda: self._state.updates.drop_arriving(task_id))
             return
-        if len(task) > self._task_bytes:
-            await self._say(task_id, record, tr(answers.TOO_LONG), raw)
-            return
         refusal = replace(record, text=tr(answers.BUSY))
         mark = Mark(task_id, digest(one.text))
         taken = await until_redis_answers(
@@ -194,13 +251,13 @@ class Arrivals:
 
     async def _fetched(self, file: FileToFetch) -> Media:
         """The file in the store; FileNotRead with a sentence."""
-        if file.size > self._most:
-            raise FileNotRead(self._too_large())
         try:
+            if file.size > self._most:
+                raise FileTooLarge(f"{file.size} bytes")
             content = await until_telegram_takes_it(lambda: self._telegram.download(file.file_id, self._most), ATTEMPTS)
             sha256 = await until_redis_answers(lambda: self._store.put(content))
         except FileTooLarge:
-            raise FileNotRead(self._too_large()) from None
+            raise FileNotRead(tr(TOO_LARGE).format(most=f"{self._most / 1_000_000:g}")) from None
         except FileGone:
             raise FileNotRead(tr(GONE)) from None
         except TelegramError as error:
@@ -209,6 +266,3 @@ class Arrivals:
         except MediaRefused as error:
             raise FileNotRead(str(error)) from None
         return Media(file.kind, sha256, len(content), file.mime, file.name, file.seconds)
-
-    def _too_large(self) -> str:
-        return tr(TOO_LARGE).format(most=f"{self._most / 1_000_000:g}")

@@ -84,13 +84,8 @@ def _document(message: Message) -> FileToFetch | None:
     file = message.document
     if file is None:
         return None
-    return FileToFetch(
-        "document",
-        file.file_id,
-        file.file_size or 0,
-        file.mime_type or FileToFetch.mime,
-        plain_file_name(file.file_name),
-    )
+    mime, name = file.mime_type or FileToFetch.mime, plain_file_name(file.file_name)
+    return FileToFetch("document", file.file_id, file.file_size or 0, mime, name)
 
 
 def _picture(kind: str, sizes: Sequence[PhotoSize]) -> FileToFetch | None:

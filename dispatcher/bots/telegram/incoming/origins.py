@@ -20,20 +20,8 @@ from shared.turns.message_origin import NAME_CHARACTERS, Attachment, Forward, Or
 MessageOrigin = MessageOriginUser | MessageOriginHiddenUser | MessageOriginChat | MessageOriginChannel
 
 #: What people send other than text and what becomes words (plain_words.py); others are service messages (a member joined, a title changed).
-UNREADABLE = frozenset(
-    {
-        ContentType.ANIMATION,
-        ContentType.AUDIO,
-        ContentType.DOCUMENT,
-        ContentType.PAID_MEDIA,
-        ContentType.PHOTO,
-        ContentType.STICKER,
-        ContentType.STORY,
-        ContentType.VIDEO,
-        ContentType.VIDEO_NOTE,
-        ContentType.VOICE,
-    }
-)
+_KINDS = "animation audio document paid_media photo sticker story video video_note voice"
+UNREADABLE = frozenset(map(ContentType, _KINDS.split()))
 #: Attachments that may have a file name.
 _NAMED = ("document", "audio", "video", "animation")
 
@@ -73,15 +61,10 @@ def _quote(message: Message, me: User) -> Quote | None:
     if replied is not None:
         text, sender = _text(replied), replied.sender_chat or replied.from_user
         forwarded = _forward(replied.forward_origin, me)
-        return Quote(
-            part or text,
-            shown_name(sender) or None,
-            str(sender.id) if sender else None,
-            sender is not None and sender.id == me.id,
-            bool(part) and part != text,
-            _kind(replied),
-            (forwarded.name or "somebody unnamed") if forwarded else None,
-        )
+        name, user_id = (shown_name(sender) or None, str(sender.id)) if sender else (None, None)
+        first = (forwarded.name or "somebody unnamed") if forwarded else None
+        by_bot, is_part = sender is not None and sender.id == me.id, bool(part) and part != text
+        return Quote(part or text, name, user_id, by_bot, is_part, _kind(replied), first)
     if elsewhere is not None:
         author = _forward(elsewhere.origin, me) or Forward()
         text, kind = part or words_of(elsewhere) or "", _kind_elsewhere(elsewhere)

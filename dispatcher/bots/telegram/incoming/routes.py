@@ -21,11 +21,9 @@ from aiogram.types import CallbackQuery, Message, TelegramObject
 from dispatcher.bots.hooks import pressed, stranger_wrote
 from dispatcher.bots.telegram.commands import answers
 from dispatcher.bots.telegram.commands.answers import Commands
-from dispatcher.bots.telegram.commands.bot_answer import BotAnswer
-from dispatcher.bots.telegram.core import BotCore
+from dispatcher.bots.telegram.core import BotAnswer, BotCore
 from dispatcher.bots.telegram.errors import TelegramError
-from dispatcher.bots.telegram.incoming.arrivals import Arrivals
-from dispatcher.bots.telegram.incoming.arriving import Arriving, named
+from dispatcher.bots.telegram.incoming.arrivals import Arrivals, Arriving, named
 from dispatcher.bots.telegram.incoming.media_kinds import FileToFetch, file_of
 from dispatcher.bots.telegram.incoming.plain_words import words_of
 from dispatcher.bots.telegram.incoming.updates import IncomingMessage, read_message, read_press
@@ -204,8 +202,6 @@ class Routes(Dispatcher):
         if name.startswith("/") and name != "/retry" and name[1:] in dispatcher_commands():  # answered at once
             delivery = replace(delivery, command=True)
         raw = dumps(task)
-        if len(raw) > self._core.settings.task_bytes:
-            return tr(answers.TOO_LONG)
         if await self._arrivals.waits(incoming.chat):
             return await self._arrive(incoming, task, delivery)
         if incoming.album is not None:  # its other pictures belong to this caption

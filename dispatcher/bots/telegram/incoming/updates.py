@@ -5,18 +5,20 @@ In a group the bot is addressed by its name, by a reply to one of its messages, 
 
 from __future__ import annotations
 
+import re
 import time
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from difflib import SequenceMatcher
 from typing import Literal
 
 from aiogram.types import CallbackQuery, InaccessibleMessage, Message, MessageEntity, User
 
-from dispatcher.bots.telegram.incoming.corrected import corrected_label
 from dispatcher.bots.telegram.incoming.origins import UNREADABLE, origin_of, shown_name
 from dispatcher.bots.telegram.incoming.plain_words import words_of
 from dispatcher.bots.telegram.waiting import Waiting
 from shared.text.translations import language_of, noted_language
+from shared.turns.media import HEARD, HEARD_MARK
 from shared.turns.message_origin import NOWHERE, Origin
 from shared.turns.signed.results import Keyboard, keyboard_json
 
@@ -69,17 +71,9 @@ class IncomingMessage:
 
     def delivery(self, text: str | None = None, buttons: Keyboard = ()) -> Waiting:
         """Where the answer goes: one of the bot's own (`text`), or that of its task."""
-        return Waiting(
-            str(self.chat),
-            time.time(),
-            self.thread,
-            self.reply_to,
-            self.replaces,
-            text=text,
-            user=self.own_id,
-            language=noted_language(),
-            buttons=keyboard_json(buttons) or None,
-        )
+        where = (str(self.chat), time.time(), self.thread, self.reply_to, self.replaces)
+        below, language = keyboard_json(buttons) or None, noted_language()
+        return Waiting(*where, text=text, user=self.own_id, language=language, buttons=below)
 
     def notice(self, text: str) -> Waiting:
         """A message that is no answer: a reply, in a private chat too."""
@@ -217,3 +211,30 @@ def _without_name(text: str, entities: list[MessageEntity], me: User) -> str:
                 tail = tail.lstrip(" ,:")
             encoded = (head + tail).encode("utf-16-le")
     return encoded.decode("utf-16-le")
+
+
+#: How much of the words a correction has in common with what was heard, from 0 to 1.
+ALIKE = 0.5
+_SHOWN = re.compile(rf"{HEARD_MARK} \"(?P<heard>.*)\"$", re.MULTILINE)
+
+
+def corrected_label(message: Message, text: str, me: User) -> str:
+    """The label of the message that is corrected, or "": whether a reply corrects what was heard in a recording.
+
+    A reply to one's own recording does. A reply to the answer below which it is shown is mostly a part of the conversation (in groups people talk to
+    the bot like that); so it corrects only if it repeats much of what is shown there.
+    """
+    replied = message.reply_to_message
+    if replied is None or message.text is None or not text.strip() or message.forward_origin is not None:
+        return ""
+    author = replied.from_user.id if replied.from_user else None
+    label = f"{message.chat.id}-{replied.message_id}"
+    if author is not None and message.from_user and author == message.from_user.id:
+        return label if str(getattr(replied.content_type, "value", replied.content_type)) in HEARD else ""
+    shown = _SHOWN.match(replied.text or "") if author == me.id else None
+    return label if shown and is_alike(shown["heard"], text) else ""
+
+
+def is_alike(heard: str, text: str) -> bool:
+    first, second = ([word.lower() for word in re.findall(r"\w+", one)] for one in (heard, text))
+    return SequenceMatcher(None, first, second, autojunk=False).ratio() >= ALIKE

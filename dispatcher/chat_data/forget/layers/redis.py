@@ -5,11 +5,9 @@ Keys with only ids, hashes or numbers remain: which tasks are done, which chats 
 
 from __future__ import annotations
 
-import base64
 import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from datetime import datetime
 from typing import Any
 
 from redis import Redis
@@ -18,6 +16,7 @@ from dispatcher.chat_data.forget.hooks import redis_entries
 from dispatcher.chat_data.forget.layers.redis_entries import AT_ONCE, RedisEntry, RedisReader, number_of, record_of
 from dispatcher.chat_data.forget.request import Scope
 from dispatcher.memory.tombstones import FORGOTTEN
+from dispatcher.queue.dead_letters import DeadLetter
 from dispatcher.queue.scripts import script_text
 from shared.hooks import feature_modules, features
 from shared.text.translations import in_every_language
@@ -79,15 +78,11 @@ class RedisLayer:
         if by_value:
             gone = self._erase(keys=[entry.key for entry in by_value], args=[entry.value for entry in by_value])
             _add(removed, by_value, gone)
-        for entry in (one for one in some if one.how != "value"):
-            _add(removed, [entry], [self._removed(entry)])
-
-    def _removed(self, entry: RedisEntry) -> int:
-        if entry.how == "entry":
-            return int(self._redis.lrem(entry.key, 0, entry.value))
-        if entry.how == "field":
-            return int(self._redis.hdel(entry.key, entry.name))
-        return int(self._redis.delete(entry.key))
+        for one in some:
+            if one.how == "entry":
+                _add(removed, [one], [self._redis.lrem(one.key, 0, one.value)])
+            elif one.how != "value":
+                _add(removed, [one], [self._redis.hdel(one.key, one.name) if one.name else self._redis.delete(one.key)])
 
     def turns(self) -> Iterator[tuple[bytes, bytes]]:
         return self._reader.scan(f"{keys.MEMORY_PREFIX}*")
@@ -99,21 +94,20 @@ class RedisLayer:
             except RecordRefused:
                 if scope.covers_bytes(raw):
                     yield RedisEntry("redis: turns that cannot be read", key, raw, "value", quoted(raw))
-                continue
-            if scope.covers(turn):
-                yield RedisEntry("redis: turns", key, raw, "value", (turn.words,))
+            else:
+                if scope.covers(turn):
+                    yield RedisEntry("redis: turns", key, raw, "value", (turn.words,))
 
     def _events(self, scope: Scope) -> Iterator[RedisEntry]:
         """What waits for the archive of memories and schedules, and of what a chat has set."""
         for key, raw in self._reader.scan(f"{keys.EVENT_PREFIX}*"):
             try:
                 event = Event.parse(key, raw)
+                covered, texts = scope.covers_event(event), tuple(event.texts)
             except RecordRefused:
-                if scope.covers_bytes(raw):
-                    yield RedisEntry("redis: events", key, raw, "value", quoted(raw))
-                continue
-            if scope.covers_event(event):
-                yield RedisEntry("redis: events", key, raw, "value", tuple(event.texts))
+                covered, texts = scope.covers_bytes(raw), quoted(raw)
+            if covered:
+                yield RedisEntry("redis: events", key, raw, "value", texts)
 
     def _results(self, scope: Scope) -> Iterator[RedisEntry]:
         for key, raw in self._reader.scan(f"{keys.result('')}*"):
@@ -135,10 +129,10 @@ class RedisLayer:
                 yield RedisEntry("redis: answers being written", key, b"", "key")
 
     def _dead_letters(self, scope: Scope) -> Iterator[RedisEntry]:
-        for raw in self._reader.entries(keys.DEAD):
-            task, at = _dead_letter(raw)
-            if _covers_task(scope, task, at):
-                yield RedisEntry("redis: dead letters", keys.DEAD.encode(), raw, "entry", _words(task))
+        for letter in map(DeadLetter.parse, self._reader.entries(keys.DEAD)):
+            task = letter.content or letter.raw
+            if _covers_task(scope, task, letter.at):
+                yield RedisEntry("redis: dead letters", keys.DEAD.encode(), letter.raw, "entry", _words(task))
 
     def _tags(self, scope: Scope) -> Iterator[RedisEntry]:
         for raw in self._reader.entries(keys.TAGS):
@@ -257,18 +251,6 @@ def _is_digest_of(record: dict[str, Any], chat_id: str, scope: Scope) -> bool:
     """Whether it is an unsent digest of a chat of which something is forgotten: it repeats turns in other words, so all of it goes. The scan does
     not search for its words, which the other turns have, too, and the digests of other chats."""
     return record.get("digest") is True and chat_id in scope.chats
-
-
-def _dead_letter(raw: bytes) -> tuple[bytes, float | None]:
-    """(the task's bytes, when it became a dead letter in POSIX seconds)."""
-    letter = record_of(raw)
-    at: float | None = None
-    with suppress(ValueError):
-        at = datetime.fromisoformat(str(letter.get("at"))).timestamp()
-    if "task_base64" in letter:
-        with suppress(ValueError):
-            return base64.b64decode(str(letter["task_base64"])), at
-    return str(letter.get("task", "")).encode("utf-8", "replace") or raw, at
 
 
 def _words(raw: bytes) -> tuple[str, ...]:

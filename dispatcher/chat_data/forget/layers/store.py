@@ -51,24 +51,19 @@ class StoreLayer:
         self.database.close()
 
     def find(self, scope: Scope) -> Stored:
-        one = scope.asked.chat_id
-        turns = [stored.turn for stored in self.turns.every(one)]
+        chat_id = scope.asked.chat_id
+        turns = [stored.turn for stored in self.turns.every(chat_id)]
         covered, rests = [turn for turn in turns if scope.covers(turn)], list[Turn]()
         if not scope.asked.hidden:  # the rest of a message, left by an earlier request, goes with the message
             rests = rests_of((turn_id for tombstone in scope.tombstones for turn_id in tombstone.named), turns)
             covered += [turn for turn in rests if turn not in covered]
         named = {turn.turn_id for turn in rests}
-        return Stored(
-            covered,
-            [summary for summary in self.summaries.every() if _covers_summary(scope, summary)],
-            [memory for memory in self.memories.every() if _covers_memory(scope, memory) or named & _sources(memory)],
-            [
-                (chat_id, task_id, number, outcome)
-                for chat_id, task_id, number, outcome, at in self.actions.every(one)
-                if scope.covers_text(chat_id, task_id, at, outcome)
-            ],
-            [one for one in self.schedules.every(scope.asked.chat_id) if _covers_schedule(scope, one)],
-        )
+        summaries = [summary for summary in self.summaries.every() if _covers_summary(scope, summary)]
+        memories = [one for one in self.memories.every() if _covers_memory(scope, one) or named & _sources(one)]
+        rows = self.actions.every(chat_id)
+        actions = [row[:4] for row in rows if scope.covers_text(row[0], row[1], at=row[4], text=row[3])]
+        schedules = [one for one in self.schedules.every(chat_id) if _covers_schedule(scope, one)]
+        return Stored(covered, summaries, memories, actions, schedules)
 
     def remove(self, scope: Scope) -> dict[str, int]:
         """Remove the rows; returns layer → how many. The store's files are rewritten, so that no free page contains them."""
@@ -107,15 +102,9 @@ def open_store(settings: Settings) -> StoreLayer | None:
 
 def _covers_memory(scope: Scope, memory: Memory) -> bool:
     """For a chat: memories created in that time. For turns: memories from them. For a text: memories that contain it."""
-    if not scope.asked.concerns(memory.chat_id):
-        return False
-    until = scope.until(memory.chat_id)
-    if until is not None and memory.created < until:
-        return True
     if scope.asked.kind == "matching":
-        return any(map(scope.asked.holds, memory.texts))
-    ids = _sources(memory)
-    return any(one.chat_id == memory.chat_id and ids & one.named for one in scope.tombstones)
+        return scope.asked.concerns(memory.chat_id) and any(map(scope.asked.holds, memory.texts))
+    return _covers(scope, memory.chat_id, memory.created, _sources(memory))
 
 
 def _covers_schedule(scope: Scope, one: Schedule) -> bool:
@@ -131,14 +120,18 @@ def _sources(memory: Memory) -> set[str]:
 
 def _covers_summary(scope: Scope, summary: SessionSummary) -> bool:
     """Summaries that contain any of it; for a chat, all that begin in that time."""
-    if not scope.asked.concerns(summary.chat_id):
-        return False
-    until = scope.until(summary.chat_id)
-    if until is not None and summary.started_at < until:
+    if scope.asked.concerns(summary.chat_id) and scope.asked.holds(summary.text):
         return True
-    ids = set(summary.turn_ids)
-    named = any(one.chat_id == summary.chat_id and ids & one.named for one in scope.tombstones)
-    return named or scope.asked.holds(summary.text)
+    return _covers(scope, summary.chat_id, summary.started_at, set(summary.turn_ids))
+
+
+def _covers(scope: Scope, chat_id: str, at: float, turn_ids: set[str]) -> bool:
+    """Whether something of that time, which was made of these turns, is covered."""
+    if not scope.asked.concerns(chat_id):
+        return False
+    until = scope.until(chat_id)
+    named = any(one.chat_id == chat_id and turn_ids & one.named for one in scope.tombstones)
+    return named or (until is not None and at < until)
 
 
 def _by_chat(pairs: Iterable[tuple[str, str]]) -> list[tuple[str, list[str]]]:

@@ -21,7 +21,7 @@ from dispatcher.memory.tombstones import FORGOTTEN
 from dispatcher.queue.existing_values import ExistingResult, is_signed
 from dispatcher.queue.scripts import script_text
 from shared.text.translations import speaking, tr
-from shared.turns.records import ROLES, RecordRefused, Task, Turn
+from shared.turns.records import MOST_TASK_BYTES, ROLES, RecordRefused, Task, Turn
 from shared.turns.signed.results import Result
 from shared.wire import keys
 
@@ -55,16 +55,16 @@ class Running:
 
 
 class TasksLayer:
-    """`secret` signs the results; a queued task larger than `task_bytes` is truncated in place."""
+    """`secret` signs the results; a queued task that is too large is truncated in place."""
 
-    def __init__(self, client: Redis, secret: str, task_bytes: int) -> None:
+    def __init__(self, client: Redis, secret: str) -> None:
         self._redis: Any = client
-        self._secret, self._task_bytes = secret, task_bytes
+        self._secret = secret
         self._withdraw = client.register_script(script_text("chat_data/forget/layers/withdraw"))
         self._queued: Any = client.register_script(script_text("queue/queued"))
 
     def all(self) -> Iterator[Running]:
-        for raw in self._queued(keys=[keys.TASKS], args=[0, -1, self._task_bytes]):
+        for raw in self._queued(keys=[keys.TASKS], args=[0, -1, MOST_TASK_BYTES]):
             yield _read(raw)
         for member in self._redis.smembers(keys.WORKERS):
             worker = member.decode("utf-8", "replace")
@@ -100,9 +100,7 @@ class TasksLayer:
     def stored_late(self, scope: Scope, tasks: list[Running]) -> list[Turn]:
         """Turns that no tombstone covers, and that these tasks stored, if the task is covered or the turn contains the text."""
         covered = {one for task in tasks if _covers(scope, task) for one in task.turn_ids}
-        if (
-            scope.asked.kind == "chat" and scope.asked.before is None
-        ):  # also those that ended before we checked, or while this command was not running
+        if scope.whole_chat:  # also those that ended before we checked, or while this command was not running
             covered |= {f"{task_id}:{role}" for task_id in scope.tasks for role in ROLES}
         ids = covered | {one for task in tasks for one in task.turn_ids}
         names = [f"{keys.MEMORY_PREFIX}{one}" for one in sorted(ids)]
@@ -121,27 +119,14 @@ class TasksLayer:
         with speaking(task.language if task else None):
             result = Result.sign(self._secret, task.task_id, tr(FORGOTTEN), now, error=True).to_json() if task else b""
         name = task.task_id if task else "none"
-        names = [
-            keys.TASKS,
-            keys.inflight(one.worker),
-            keys.lease(one.worker),
-            keys.BUSY,
-            keys.result(name),
-            keys.done(name),
-        ]
-        arguments: list[bytes | str | int] = [
-            one.raw,
-            one.token,
-            one.chat_id,
-            result,
-            keys.RESULT_TTL_SECONDS,
-            task.digest if task else "",
-            keys.DONE_TTL_SECONDS,
-        ]
+        worker = [keys.inflight(one.worker), keys.lease(one.worker)]
+        names = [keys.TASKS, *worker, keys.BUSY, keys.result(name), keys.done(name)]
+        answer: list[bytes | str | int] = [one.raw, one.token, one.chat_id, result, keys.RESULT_TTL_SECONDS]
+        arguments = [*answer, task.digest if task else "", keys.DONE_TTL_SECONDS]
         existing = ExistingResult(name, partial(is_signed, self._secret))
-        while not existing.settled(answer := self._withdraw(keys=names, args=[*arguments, *existing.arguments])):
+        while not existing.settled(done := self._withdraw(keys=names, args=[*arguments, *existing.arguments])):
             pass
-        return int(answer)
+        return int(done)
 
 
 def _read(raw: bytes, worker: str = NOBODY, token: str = NOBODY) -> Running:

@@ -15,6 +15,7 @@ from shared.system.files import safe_name
 from tests.servers.messages_api import Reply, ToolCall, tool_results
 from tests.servers.telegram_messages import Shown, mention
 from tests.support.day.telegram_bot import GROUP, wait_until
+from tests.support.processes.forked import constant
 from tests.support.processes.talk import Talk, talking
 
 OWNER, BOB = {"id": 77, "is_bot": False, "first_name": "Olga"}, {"id": 8, "is_bot": False, "first_name": "Bob"}
@@ -106,9 +107,12 @@ def pressed_again(chat: int, message: int, data: str) -> dict[str, object]:
 
 
 @contextmanager
-def asking(redis_url: str, root: Path, **more: str) -> Iterator[Asking]:
-    settings = {"APPROVE_TOOLS": "Bash", "APPROVE_SECONDS": "60", "OWNERS": "77", **more}
-    with talking(redis_url, root, **settings) as talk:
+def asking(redis_url: str, root: Path, *, seconds: float = 60.0, **more: str) -> Iterator[Asking]:
+    settings = {"APPROVE_TOOLS": "Bash", "OWNERS": "77", **more}
+    with (
+        constant("dispatcher.features.approvals.approvals:WAIT_SECONDS", seconds),
+        talking(redis_url, root, **settings) as talk,
+    ):
         talk.answer = model
         yield Asking(talk)
 

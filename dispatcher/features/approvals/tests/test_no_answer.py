@@ -11,7 +11,7 @@ from tests.support.day.telegram_bot import wait_until
 
 
 def test_without_an_answer_it_is_denied(redis_url: str, tmp_path: Path) -> None:
-    with asking(redis_url, tmp_path, APPROVE_SECONDS="3") as here:
+    with asking(redis_url, tmp_path, seconds=3) as here:
         question = here.asked(9940, "touch made.txt")
         old = question.buttons[0][0]["callback_data"]
         here.ends(9940, question, "Nobody answered: denied.")
@@ -34,7 +34,7 @@ def test_a_dispatcher_that_stops_denies_at_once(redis_url: str, tmp_path: Path) 
 
 
 def test_the_question_of_a_killed_dispatcher_ends_and_is_asked_anew(redis_url: str, tmp_path: Path) -> None:
-    with asking(redis_url, tmp_path, APPROVE_SECONDS="8") as here:
+    with asking(redis_url, tmp_path, seconds=8) as here:
         question = here.asked(9942, "touch made.txt")
         here.stage.world.dispatchers[-1].stop(signal.SIGKILL)
         here.ends(9942, question, "Nobody answered: denied.")

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from dispatcher.bots.telegram.incoming.presses import Presses
+from dispatcher.bots.telegram.core import Presses
 from dispatcher.features.guests import keys as own
 from dispatcher.features.guests.invitations import MOST_TRIES, NOT_VALID, WELCOME, hashed, seconds_of
-from dispatcher.queue.chat.access import ACCESS, ChatAccess
+from dispatcher.queue.chats import ACCESS, ChatAccess
 from shared.turns.signed.results import Button
 from shared.wire import keys
 from tests.dispatcher.bots.telegram.conftest import one_talk

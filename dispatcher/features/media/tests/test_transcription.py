@@ -78,9 +78,12 @@ def test_a_server_that_is_down_is_a_sentence(light: World, monkeypatch: pytest.M
     assert "cannot be reached" in refused(light, transcribe_url="http://127.0.0.1:9")
 
 
-def test_a_server_that_does_not_answer_has_a_time_limit(light: World, api: TranscriptionApi) -> None:
+def test_a_server_that_does_not_answer_has_a_time_limit(
+    light: World, api: TranscriptionApi, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(transcription, "MOST_SECONDS", 0.2)
     api.delay = 3.0
-    assert "in time" in refused(light, transcribe_url=api.url, transcribe_timeout=0.2)
+    assert "in time" in refused(light, transcribe_url=api.url)
 
 
 def test_a_wrong_address_is_refused_at_the_start(light: World) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dispatcher.features.web.app import Page
-from dispatcher.features.web.pages import chats, explain, forget, jobs, memory, moving, nights, settings, talk, today
+from dispatcher.features.web.pages import chats, explain, forget, memory, moving, nights, today
 
 _POST = ("POST",)
 
@@ -21,8 +21,8 @@ PAGES = (
     Page("/chat/done", memory.done, _POST),
     Page("/chat/forget", memory.forget, _POST),
     Page("/chat/act", memory.act, _POST),
-    Page("/chat/talk", talk.page),
-    Page("/chat/search", talk.search),
+    Page("/chat/talk", chats.talk),
+    Page("/chat/search", chats.search),
     Page("/chat/why", explain.why),
     Page("/chat/try", explain.try_prompt),
     Page("/chat/export", moving.export, whole_host=False),
@@ -33,6 +33,6 @@ PAGES = (
     Page("/import/upload", moving.upload, _POST, whole_host=True),
     Page("/import/plan", moving.plan, _POST, whole_host=True),
     Page("/import/stage", moving.stage, _POST, whole_host=True),
-    Page("/settings", settings.page, whole_host=True),
-    Page("/jobs/{job}", jobs.page),
+    Page("/settings", today.settings, whole_host=True),
+    Page("/jobs/{job}", today.job),
 )

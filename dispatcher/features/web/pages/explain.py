@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -111,7 +110,8 @@ def try_prompt(asked: Asked) -> Response:
         raise InvalidInput(f"There is no backend {backend}. Choose one of {', '.join(backends)}.")
     if len(message) > MESSAGE_CHARACTERS:
         raise InvalidInput(f"The message has more than {MESSAGE_CHARACTERS} characters. Shorten it.")
-    now, who = _moment(asked), asked.value("who").strip()
+    day, who = asked.date("date"), asked.value("who").strip()
+    now = day.replace(hour=12).timestamp() if day else None  # from which "last week" is counted
     found, slow = None, list[str]()
     if message:
         changed = {"memory_tokens": budget, "memory_backend": backend}
@@ -133,17 +133,6 @@ def try_prompt(asked: Asked) -> Response:
         titles=TITLES,
         slow=slow,
     )
-
-
-def _moment(asked: Asked) -> float | None:
-    """The time from which "last week" is counted: POSIX seconds, None for now."""
-    written = asked.value("date").strip()
-    if not written:
-        return None
-    try:
-        return datetime.fromisoformat(written).replace(tzinfo=asked.zone, hour=12).timestamp()
-    except (ValueError, OverflowError):
-        raise InvalidInput("The date cannot be read. Write it like 2026-11-25.") from None
 
 
 def _shares(found: Any) -> list[dict[str, Any]]:

@@ -11,9 +11,9 @@ from starlette.responses import Response
 
 from dispatcher.chat_data.forget.journal import unfinished_names
 from dispatcher.chat_data.forget.receipt import receipts
-from dispatcher.features.web.jobs import as_ourselves, of_day
+from dispatcher.features.web.jobs import of_day
 from dispatcher.features.web.requests.asked import Asked, NotShown, go_to
-from dispatcher.releases.night_command import sentence_of
+from dispatcher.releases.night_command import as_ourselves, sentence_of
 from shared.errors import InvalidInput
 
 #: What has to be typed before anything is erased.
@@ -73,9 +73,8 @@ def carry_out(asked: Asked) -> Response:
     if asked.value("what") == "resume":
         if not asked.session.grant.whole_host:
             raise NotShown
-        return go_to(
-            f"/jobs/{asked.jobs.day('Finish what is to be forgotten', 'forget', 'forget', '--resume', '--yes')}"
-        )
+        job = asked.jobs.day("Finish what is to be forgotten", "forget", "forget", "--resume", "--yes")
+        return go_to(f"/jobs/{job}")
     arguments, words = _selection(asked)
     chats = [asked.value("chat")] if asked.value("chat") else None
     job = asked.jobs.day("Forget", "forget", "forget", *arguments, "--yes", chats=chats, stdin=words)
@@ -88,18 +87,13 @@ def _selection(asked: Asked) -> tuple[list[str], str]:
     narrowed = bool(chat) or not asked.session.grant.whole_host
     arguments = [f"--chat={asked.chat()}"] if narrowed else []
     if what == "chat":
-        if not chat:
-            raise InvalidInput("No chat is named. Go back and name one.")
+        asked.wanted("chat", "No chat is named. Go back and name one.")
         before = asked.value("before").strip()
         return [*arguments, *([f"--before={before}"] if before else [])], ""
     if what == "turn":
-        turn = asked.value("turn").strip()
-        if not turn:
-            raise InvalidInput("No turn is named. Go back and name one, as the talk shows it.")
+        turn = asked.wanted("turn", "No turn is named. Go back and name one, as the talk shows it.")
         return [*arguments, f"--turn={turn}"], ""
     if what == "matching":
-        text = asked.value("text").strip()
-        if not text:
-            raise InvalidInput("The text is empty. Go back and write what is to be forgotten.")
+        text = asked.wanted("text", "The text is empty. Go back and write what is to be forgotten.")
         return [*arguments, "--matching=-"], text
     raise InvalidInput("Choose what to forget: a chat, a turn or a text.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import Any
 
 from starlette.responses import Response
@@ -12,8 +13,10 @@ from dispatcher.chat_data.hooks import Panel, act_in_panel, chat_panel
 from dispatcher.features.web.chat_data import calendar, turn_times
 from dispatcher.features.web.requests.asked import Asked, go_to
 from dispatcher.memory.dates.user_dates import deadline_of
+from dispatcher.memory.day.memory import DayMemory
 from dispatcher.memory.day.requests import owner_task
 from dispatcher.memory.store.whose import speaker_labels
+from dispatcher.memory.typed.actions import Outcome
 from dispatcher.memory.typed.text import named_line
 from dispatcher.prompt.assemble import summary_of
 from shared.errors import HmemError, InvalidInput, StoreUnavailable
@@ -39,12 +42,8 @@ def page(asked: Asked) -> Response:
                 numbers = known.superseded_numbers
                 labels = speaker_labels(known.shown)
                 for one in known.shown:
-                    shown = (
-                        one,
-                        named_line(one, labels, now, asked.zone).removeprefix("- "),
-                        numbers.get(one.memory_id),
-                    )
-                    groups.setdefault(str(one.type), []).append(shown)
+                    line = named_line(one, labels, now, asked.zone).removeprefix("- ")
+                    groups.setdefault(str(one.type), []).append((one, line, numbers.get(one.memory_id)))
                 panels = features().ask(chat_panel, day=memory.day, client=asked.reader.redis, chat_id=chat_id)
         except StoreUnavailable as error:
             notes.append(str(error))
@@ -78,60 +77,46 @@ def add(asked: Asked) -> Response:
         if kind != "goal":
             raise InvalidInput("Only a goal has a deadline. Go back, and choose goal or leave the deadline empty.")
         more["deadline"] = deadline_of(deadline, now, asked.zone).at
-    with asked.reader.memory(vectors=True) as memory:
-        _need_store(memory.day.wanted)
-        outcome = memory.day.acting.add(owner_task(chat_id), text, now, kind=kind, **more)
-    return _back(asked, chat_id, outcome.say)
+    return _changed(asked, lambda day: day.acting.add(owner_task(chat_id), text, now, kind=kind, **more))
 
 
 def correct(asked: Asked) -> Response:
-    chat_id, number, text = asked.chat(), asked.number("number", 0, 1), _text(asked)
-    with asked.reader.memory(vectors=True) as memory:
-        _need_store(memory.day.wanted)
-        outcome = memory.day.acting.correct(owner_task(chat_id), number, text, time.time())
-    return _back(asked, chat_id, outcome.say)
+    task, number, text = owner_task(asked.chat()), asked.number("number", 0, 1), _text(asked)
+    return _changed(asked, lambda day: day.acting.correct(task, number, text, time.time()))
 
 
 def done(asked: Asked) -> Response:
-    chat_id, number = asked.chat(), asked.number("number", 0, 1)
-    with asked.reader.memory() as memory:
-        _need_store(memory.day.wanted)
-        outcome = memory.day.acting.done(owner_task(chat_id), number, time.time())
-    return _back(asked, chat_id, outcome.say)
+    task, number = owner_task(asked.chat()), asked.number("number", 0, 1)
+    return _changed(asked, lambda day: day.acting.done(task, number, time.time()), vectors=False)
 
 
 def forget(asked: Asked) -> Response:
     """As `hmem memory forget`."""
     chat_id, number = asked.chat(), asked.number("number", 0, 1)
-    with asked.reader.memory(vectors=True) as memory:
-        _need_store(memory.day.wanted)
-        outcome = forget_for_owner(memory.day, asked.reader.redis, chat_id, number)
-    return _back(asked, chat_id, outcome.say)
+    return _changed(asked, lambda day: forget_for_owner(day, asked.reader.redis, chat_id, number))
 
 
 def act(asked: Asked) -> Response:
     """What a feature's part of the page offers."""
-    chat_id, words = asked.chat(), asked.value("words")
-    with asked.reader.memory(vectors=True) as memory:
-        _need_store(memory.day.wanted)
-        said = features().ask(act_in_panel, day=memory.day, client=asked.reader.redis, chat_id=chat_id, words=words)
-    if not said:
-        raise InvalidInput("That is not possible any more. Go back and load the page again.")
-    return _back(asked, chat_id, " ".join(said))
+    words = asked.value("words")
+
+    def change(day: DayMemory) -> Outcome:
+        said = features().ask(act_in_panel, day=day, client=asked.reader.redis, chat_id=asked.chat(), words=words)
+        if not said:
+            raise InvalidInput("That is not possible any more. Go back and load the page again.")
+        return Outcome(" ".join(said))
+
+    return _changed(asked, change)
 
 
-def _back(asked: Asked, chat_id: str, said: str) -> Response:
-    asked.session.said = said
-    return go_to("/chat", chat=chat_id)
+def _changed(asked: Asked, change: Callable[[DayMemory], Outcome], *, vectors: bool = True) -> Response:
+    """Back to the chat, which says what was done."""
+    with asked.reader.memory(vectors=vectors) as memory:
+        if not memory.day.wanted:
+            raise StoreUnavailable("DAY_STORE_URL=none: no memories are stored. Unset it, or set it to a database.")
+        asked.session.said = change(memory.day).say
+    return go_to("/chat", chat=asked.chat())
 
 
 def _text(asked: Asked) -> str:
-    text = asked.value("text").strip()
-    if not text:
-        raise InvalidInput("The text is empty. Go back and write what is to be remembered.")
-    return text
-
-
-def _need_store(wanted: bool) -> None:
-    if not wanted:
-        raise StoreUnavailable("DAY_STORE_URL=none: no memories are stored. Unset it, or set it to a database.")
+    return asked.wanted("text", "The text is empty. Go back and write what is to be remembered.")

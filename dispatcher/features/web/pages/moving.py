@@ -5,10 +5,9 @@ from __future__ import annotations
 import shutil
 import tempfile
 import zipfile
-from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-import orjson
 from starlette.background import BackgroundTask
 from starlette.responses import FileResponse, Response
 
@@ -16,7 +15,7 @@ from dispatcher.chat_data.export.chat import export_chat
 from dispatcher.chat_data.forget.layers.files import EXPORTS
 from dispatcher.features.web.requests.asked import Asked, go_to
 from dispatcher.features.web.requests.uploads import uploaded
-from dispatcher.releases.night_command import NightCommandFailed, night_is_here, read_lines
+from dispatcher.releases.night_command import NightCommandFailed, night_is_here, read_json, read_lines
 from shared.config.settings import Settings
 from shared.errors import InvalidInput
 from shared.system.files import make_dir, safe_name
@@ -25,21 +24,10 @@ from shared.system.files import make_dir, safe_name
 FIELDS = ("bot", "only", "dates")
 
 
-@dataclass(frozen=True)
-class _Format:
-    """`options`: each a field of the form."""
-
-    name: str
-    what: str
-    options: tuple[str, ...]
-
-
-def _formats(settings: Settings) -> dict[str, _Format]:
-    """What the night's command reads; none where the night is on another host."""
-    if not night_is_here(settings):
-        return {}
-    found = orjson.loads(b"".join(read_lines(settings, "backfill", "--json")))
-    return {one["name"]: _Format(one["name"], one["what"], tuple(one["options"])) for one in found}
+def _formats(settings: Settings) -> dict[str, dict[str, Any]]:
+    """What the night's command reads (name, what, options, each a field of the form); none where the night is on another host."""
+    found = read_json(settings, "backfill", "--json") if night_is_here(settings) else []
+    return {one["name"]: one for one in found}
 
 
 def export(asked: Asked) -> Response:
@@ -61,31 +49,28 @@ def export(asked: Asked) -> Response:
 
 
 def page(asked: Asked) -> Response:
+    return _page(asked, "Import", None, {})
+
+
+def _page(asked: Asked, title: str, plan: str | None, given: dict[str, str]) -> Response:
+    file, here = asked.value("file"), night_is_here(asked.settings)
+    there, sources = uploaded(asked.settings, file) if file else None, _formats(asked.settings)
     return asked.page(
-        "import.html",
-        "Import",
-        sources=_formats(asked.settings),
-        here=night_is_here(asked.settings),
-        uploaded=uploaded(asked.settings, asked.value("file")) if asked.value("file") else None,
-        file=asked.value("file"),
-        plan=None,
-        given={},
+        "import.html", title, sources=sources, here=here, uploaded=there, file=file, plan=plan, given=given
     )
 
 
 def upload(asked: Asked) -> Response:
     """The file is stored by now."""
-    if not asked.form.get("file"):
-        raise InvalidInput("No file was chosen, or it is empty. Go back and choose one.")
-    return go_to("/import", file=asked.form["file"])
+    return go_to("/import", file=asked.wanted("file", "No file was chosen, or it is empty. Go back and choose one."))
 
 
 def _arguments(asked: Asked) -> list[str]:
     source = _formats(asked.settings).get(asked.value("source"))
     if source is None:
         raise InvalidInput("Choose what kind of file it is.")
-    arguments = ["backfill", source.name, str(uploaded(asked.settings, asked.value("file")))]
-    for name in ("chat", "since", "until", *(one for one in source.options if one in FIELDS)):
+    arguments = ["backfill", source["name"], str(uploaded(asked.settings, asked.value("file")))]
+    for name in ("chat", "since", "until", *(one for one in source["options"] if one in FIELDS)):
         if value := asked.value(name).strip():
             arguments.append(f"--{name}={value}")
     return arguments
@@ -97,16 +82,8 @@ def plan(asked: Asked) -> Response:
         lines = b"".join(read_lines(asked.settings, *_arguments(asked), "--dry-run")).decode("utf-8", "replace")
     except NightCommandFailed as error:
         raise InvalidInput(error.sentence or str(error)) from error
-    return asked.page(
-        "import.html",
-        "Import: dry run",
-        sources=_formats(asked.settings),
-        here=True,
-        uploaded=uploaded(asked.settings, asked.value("file")),
-        file=asked.value("file"),
-        plan=lines,
-        given={name: asked.value(name) for name in ("source", "chat", "since", "until", "bot", "only", "dates")},
-    )
+    given = {name: asked.value(name) for name in ("source", "chat", "since", "until", *FIELDS)}
+    return _page(asked, "Import: dry run", lines, given)
 
 
 def stage(asked: Asked) -> Response:

@@ -2,18 +2,74 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
+from zoneinfo import ZoneInfo
 
+import orjson
 from redis.exceptions import RedisError
 from starlette.responses import Response
 
-from dispatcher.features.web.charts import night_charts
 from dispatcher.features.web.requests.asked import Asked, NotShown, go_to
 from dispatcher.releases.manage import list_releases
 from dispatcher.releases.night_command import NightCommandFailed, read_json
 from shared.errors import InvalidInput, ReleaseRefused
 from shared.wire import keys
+
+
+@dataclass(frozen=True)
+class Series:
+    name: str
+    values: list[float | None]
+
+
+@dataclass(frozen=True)
+class PagePlot:
+    """`stacked`: the series add up; x are POSIX seconds."""
+
+    title: str
+    unit: str
+    x: list[float]
+    labels: list[str]
+    series: list[Series]
+    stacked: bool = False
+
+    @property
+    def data(self) -> str:
+        """JSON for static/page.js."""
+        return orjson.dumps(self).decode()
+
+
+def night_charts(nights: Sequence[Mapping[str, Any]], zone: ZoneInfo) -> list[PagePlot]:
+    """Turns, duration by step, sizes and the gate's questions of finished nights, oldest first; none of fewer than two. For the browser's plot
+    library, and the same as a table for who sees no picture. No words of a chat are in them."""
+    done = [night["summary"] for night in nights if "seconds" in night["summary"]]
+    if len(done) < 2:
+        return []
+    x = [one["finished_at"] for one in done]
+    labels = [f"{one['run']}, {datetime.fromtimestamp(one['finished_at'], zone):%Y-%m-%d}" for one in done]
+    steps = list(done[-1]["seconds"])
+
+    def column(name: str) -> list[float | None]:
+        return [one.get(name) for one in done]
+
+    gates = [one.get("gate") or {} for one in done]
+    charts = [
+        PagePlot("Turns that came in", "turns", x, labels, [Series("new", column("new")), Series("deleted from Redis", column("deleted"))]),
+        PagePlot(
+            "Duration by step", "seconds", x, labels,
+            [Series(step, [one["seconds"].get(step) for one in done]) for step in steps], stacked=True,
+        ),
+        PagePlot("Sizes", "bytes", x, labels, [Series("release", column("release_bytes")), Series("sent", column("moved"))]),
+        PagePlot(
+            "The gate's questions", "questions", x, labels,
+            [Series("asked", [gate.get("questions") for gate in gates]), Series("found", [gate.get("found_now") for gate in gates])],
+        ),
+    ]  # fmt: skip
+    return [chart for chart in charts if any(value is not None for one in chart.series for value in one.values)]
+
 
 #: Chats in the table of one night's ledger.
 SHOWN_CHATS = 200
@@ -69,15 +125,9 @@ def _nights(asked: Asked) -> tuple[list[dict[str, Any]], list[str]]:
 def _line(night: Mapping[str, Any]) -> dict[str, Any]:
     summary, failed = night["summary"], night["failed"]
     whole = sum(summary["seconds"].values()) if summary and "seconds" in summary else None
-    state = (
-        "abandoned"
-        if summary and "abandoned" in summary
-        else "done"
-        if summary
-        else "stopped"
-        if failed
-        else "unfinished"
-    )
+    state = "done" if summary else "stopped" if failed else "unfinished"
+    if summary and "abandoned" in summary:
+        state = "abandoned"
     return {**night, "state": state, "whole": whole}
 
 
@@ -131,15 +181,12 @@ def run(asked: Asked) -> Response:
         raise InvalidInput(RUNNING)
     arguments = ["run", "--accept"] if asked.value("accept") else ["run"]
     title = "A night that accepts a release that finds less" if asked.value("accept") else "A night"
-    job_id = asked.jobs.night(title, "night", *arguments)
-    return go_to(f"/jobs/{job_id}")
+    return go_to(f"/jobs/{asked.jobs.night(title, 'night', *arguments)}")
 
 
 def use_release(asked: Asked) -> Response:
-    run_number = asked.number("run", 0)
-    return go_to(
-        f"/jobs/{asked.jobs.day(f'Back to release {run_number}', 'release', 'release', 'rollback', str(run_number))}"
-    )
+    wanted = asked.number("run", 0)
+    return go_to(f"/jobs/{asked.jobs.day(f'Back to release {wanted}', 'release', 'release', 'rollback', str(wanted))}")
 
 
 def unpin(asked: Asked) -> Response:

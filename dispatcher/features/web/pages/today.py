@@ -1,21 +1,24 @@
-"""*Today*: whether all is well, what waits, and what happens next."""
+"""*Today*: whether all is well, what waits, and what happens next; one long piece of work, and *Settings*."""
 
 from __future__ import annotations
 
 import shutil
 from contextlib import suppress
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
 from redis.exceptions import RedisError
 from starlette.responses import Response
 
-from dispatcher.features.web.requests.asked import Asked, go_to
+from dispatcher.features.web.requests.asked import Asked, NotShown, go_to
+from dispatcher.features.web.requests.uploads import remove_upload
 from dispatcher.health.checks.host import our_directories
 from dispatcher.health.doctor import examine
 from dispatcher.health.findings import Finding
 from dispatcher.health.status import read_status
-from shared.config.settings import Settings
+from shared.config import sources
+from shared.config.settings import Settings, setting_names
 from shared.errors import HmemError
 from shared.system.command import translate
 
@@ -36,7 +39,6 @@ def page(asked: Asked) -> Response:
     return asked.page(
         "today.html",
         "Today",
-        status=200,
         state=status,
         faults=faults,
         error=error,
@@ -73,3 +75,36 @@ def next_night(settings: Settings) -> datetime | None:
         return None
     found: datetime | None = trigger.get_next_fire_time(None, datetime.now(settings.timezone))
     return found
+
+
+MASKED = "•••••• (set, not shown)"
+
+
+def settings(asked: Asked) -> Response:
+    where = sources.origins(setting_names())
+    secret = set(sources.secrets_of(asked.settings.every()))
+    rows = []
+    for name, field, value in asked.settings.every():
+        shown = MASKED if (name.upper() in secret or not field.repr) and value else _shown(value)
+        rows.append((name.upper(), shown, where.get(name.upper(), "default"), field.description or ""))
+    return asked.page("settings.html", "Settings", rows=sorted(rows), file=sources.settings_file())
+
+
+def _shown(value: Any) -> str:
+    return "" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def job(asked: Asked) -> Response:
+    one = asked.jobs.get(asked.value("job"))
+    if one is None:
+        raise NotShown
+    grant = asked.session.grant
+    if not grant.whole_host and (one.chats is None or not all(map(grant.sees, one.chats))):
+        raise NotShown
+    if not grant.whole_host:  # it may name other chats, and says much of the host
+        one = replace(one, output="")
+    if one.state == "done" and (name := one.more.get("file")):
+        remove_upload(asked.settings, str(name))
+    if asked.in_part:
+        return asked.part("job_state.html", job=one)
+    return asked.page("job.html", one.title, job=one)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -51,6 +53,22 @@ class Asked:
             raise InvalidInput(f"The value of {name} holds a NUL, which is no text. Remove it.")
         return value
 
+    def wanted(self, name: str, sentence: str) -> str:
+        """A value without blanks around it; InvalidInput with the sentence if nothing is left."""
+        if value := self.value(name).strip():
+            return value
+        raise InvalidInput(sentence)
+
+    def date(self, name: str) -> datetime | None:
+        """The beginning of a day in the owner's zone; None where none is written."""
+        if not (written := self.value(name).strip()):
+            return None
+        with suppress(ValueError):
+            day = datetime.strptime(written, "%Y-%m-%d").replace(tzinfo=self.zone)
+            if 1970 <= day.year < 9999:
+                return day
+        raise InvalidInput("The date cannot be read. Write it like 2026-11-25.")
+
     def number(self, name: str, default: int, least: int = 0, most: int = 1_000_000_000) -> int:
         written = self.value(name).strip()
         if not written:
@@ -69,21 +87,11 @@ class Asked:
             raise NotShown
         return chat_id
 
-    def page(self, template: str, title: str, *, status: int = 200, **values: Any) -> Response:
+    def page(self, template: str, title: str, **values: Any) -> Response:
         """The template within the frame of every page."""
-        return HTMLResponse(
-            render(
-                template,
-                title=title,
-                path=self.path,
-                grant=self.session.grant,
-                form_token=self.session.form_token,
-                zone=self.zone,
-                zone_name=self.settings.chat_timezone,
-                **values,
-            ),
-            status,
-        )
+        of_session = {"grant": self.session.grant, "form_token": self.session.form_token, "path": self.path}
+        times = {"zone": self.zone, "zone_name": self.settings.chat_timezone}
+        return HTMLResponse(render(template, title=title, **of_session, **times, **values))
 
     def part(self, template: str, **values: Any) -> Response:
         """A template that is a part of a page."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Collection
+from contextlib import suppress
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
@@ -92,11 +93,10 @@ class OnlyFrom:
 
 def _same_address(peer: str, address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> bool:
     """Also where an IPv4 address comes as an IPv6 one, as on a socket of both."""
-    try:
+    with suppress(ValueError):
         found = ipaddress.ip_address(peer)
-    except ValueError:
-        return False
-    return address in (found, getattr(found, "ipv4_mapped", None))
+        return address in (found, getattr(found, "ipv4_mapped", None))
+    return False
 
 
 def _size_refused(scope: Scope) -> str | None:

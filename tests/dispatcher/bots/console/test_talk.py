@@ -57,9 +57,9 @@ def test_hmem_talk_waits_past_junk_for_the_true_answer(light: World, bot: Bot) -
 
 @pytest.mark.slow
 def test_hmem_talk_refuses_what_is_too_long_before_it_is_queued(light: World) -> None:
-    done = light.command("hmem", "talk", "9912", "--say", "x" * 5000, check=False, TASK_BYTES="4096")
+    done = light.command("hmem", "talk", "9912", "--say", "x" * 300_000, check=False)
     assert done.returncode == 24
-    assert "the limit is 4096 (TASK_BYTES)" in done.stderr
+    assert "the limit is 262144" in done.stderr
     assert light.redis.llen("hcli:tasks") == 0
 
 

@@ -11,6 +11,7 @@ import pytest
 
 from tests.support.day.telegram_bot import Bot, Stage, wait_until
 from tests.support.machine import wait_for
+from tests.support.processes.forked import constant
 
 
 def dies_at(stage: Stage, point: str, **more: str) -> Bot:
@@ -94,7 +95,8 @@ def test_killed_at_any_moment_every_question_is_answered_once(stage: Stage, chat
             stage.answer(task["task_id"], f"answer to {task['message']}")
             answers += 1
         bot.stop(signal.SIGKILL)
-        bot = stage.bot_again(CHAT_QUEUE_LIMIT="100")
+        with constant("dispatcher.bots.telegram.state:QUEUED_OF_CHAT", 100):
+            bot = stage.bot_again()
     while answers < asked:
         task = stage.pop()
         stage.answer(task["task_id"], f"answer to {task['message']}")

@@ -25,15 +25,8 @@ streaming_or_not = pytest.mark.parametrize("stage", ["false", "true"], indirect=
 def stage(redis_url: str, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[Stage]:
     """One bot for all tests here (with its STREAM); each takes a chat of its own."""
     with staged(redis_url, tmp_path_factory.mktemp("answers")) as made:
-        made.bot(TASK_BYTES="8192", STREAM=getattr(request, "param", "false"))
+        made.bot(STREAM=getattr(request, "param", "false"))
         yield made
-
-
-@pytest.fixture
-def chat(stage: Stage) -> int:
-    stage.api.heal()
-    stage.redis.delete("hcli:tasks")
-    return stage.new_chat()
 
 
 def test_a_message_becomes_a_task_and_its_answer_takes_the_place_of_the_placeholder(stage: Stage, chat: int) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from dispatcher.bots.telegram.incoming.poll_pause import LONGEST_SECONDS, PollPause
+from dispatcher.bots.telegram.client import LONGEST_SECONDS, PollPause
 from shared.turns.signed.results import Result, keyboard, row_of
 from shared.wire import keys
 from tests.dispatcher.bots.telegram.conftest import one_bot
@@ -18,14 +18,7 @@ from tests.support.day.telegram_bot import GROUP, Stage, wait_until
 from tests.support.machine import wait_for
 from tests.support.world import SECRET
 
-stage = one_bot(CHAT_QUEUE_LIMIT="3", QUEUE_LIMIT="5")
-
-
-@pytest.fixture
-def chat(stage: Stage) -> int:
-    stage.api.heal()
-    stage.redis.delete("hcli:tasks")
-    return stage.new_chat()
+stage = one_bot({"QUEUED": 5, "QUEUED_OF_CHAT": 3})
 
 
 def log_of(stage: Stage) -> str:

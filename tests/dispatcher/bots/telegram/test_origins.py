@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.dispatcher.bots.telegram.conftest import done
 from tests.servers.telegram_api import BOT
 from tests.servers.telegram_messages import forwarded_from, mention
 from tests.support.day.telegram_bot import GROUP, Stage, staged
@@ -27,25 +28,13 @@ def stage(redis_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 
 
 @pytest.fixture
-def chat(stage: Stage) -> Iterator[int]:
-    yield from _clean(stage, stage.new_chat())
-
-
-@pytest.fixture
-def group(stage: Stage) -> Iterator[int]:
-    yield from _clean(stage, GROUP - stage.new_chat() % 20)
-
-
-def _clean(stage: Stage, chat: int) -> Iterator[int]:
-    yield chat
-    stage.redis.delete("hcli:tasks", "hcli:mem:bot:waiting:main")
+def group(chat: int) -> int:
+    return GROUP - chat % 20
 
 
 def taken(stage: Stage) -> dict[str, Any]:
     """The next task, answered; of its fields those that say where its words come from, and the words."""
-    task = stage.pop()
-    stage.answer(task["task_id"], "yes")
-    stage.quiet()
+    task = done(stage)
     return {name: task[name] for name in ("message", "quote", "forward", "attachment") if name in task}
 
 

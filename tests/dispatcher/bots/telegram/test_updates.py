@@ -24,15 +24,8 @@ stage = one_bot(OWNERS="7")
 
 
 @pytest.fixture
-def chat(stage: Stage) -> int:
-    stage.redis.delete("hcli:tasks")
-    return stage.new_chat()
-
-
-@pytest.fixture
-def group(stage: Stage) -> int:
-    stage.redis.delete("hcli:tasks")
-    return GROUP - stage.new_chat() % 20
+def group(chat: int) -> int:
+    return GROUP - chat % 20
 
 
 def silent(stage: Stage, chat: int, update: int) -> None:

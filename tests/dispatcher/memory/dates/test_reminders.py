@@ -25,18 +25,17 @@ from tests.support.world import World
 
 BERLIN = ZoneInfo("Europe/Berlin")
 CHAT = "9912"
-SIX = time(18)
 
 
 def at(said: str, zone: ZoneInfo = BERLIN) -> float:
     return datetime.fromisoformat(said).replace(tzinfo=zone).timestamp()
 
 
-def reminded(words: str, made: str, remind_at: time = SIX, zone: ZoneInfo = BERLIN) -> str | None:
+def reminded(words: str, made: str, zone: ZoneInfo = BERLIN) -> str | None:
     """When a goal is reminded of that was made at a time for what its words name."""
     deadline = read_coming(words, at(made, zone), zone)
     assert deadline
-    found = reminder_time(deadline.at, at(made, zone), zone, remind_at)
+    found = reminder_time(deadline.at, at(made, zone), zone)
     return found and datetime.fromtimestamp(found, zone).strftime("%Y-%m-%dT%H:%M")  # type: ignore[return-value]
 
 
@@ -61,12 +60,8 @@ def test_when_a_goal_is_reminded_of(words: str, made: str, when: str | None) -> 
     assert reminded(words, made) == when
 
 
-def test_the_hour_is_the_owners_and_the_clock_the_chats() -> None:
-    assert reminded("Thursday", "2026-11-23T10:00", time(7, 30)) == "2026-11-25T07:30"
-    assert reminded("tomorrow", "2026-11-25T20:00", time(7, 30)) == "2026-11-26T07:30", "no later than the owner's hour"
-    assert reminded("Thursday", "2026-11-23T10:00", SIX, ZoneInfo("Asia/Tokyo")) == "2026-11-25T18:00"
-    # 2:30 is left out on that day: the reminder comes when the clock has got on.
-    assert reminded("2026-03-30", "2026-03-20T10:00", time(2, 30)) == "2026-03-29T03:30"
+def test_the_clock_is_the_chats() -> None:
+    assert reminded("Thursday", "2026-11-23T10:00", ZoneInfo("Asia/Tokyo")) == "2026-11-25T18:00"
 
 
 @settings(deadline=None, max_examples=100)
@@ -74,17 +69,16 @@ def test_the_hour_is_the_owners_and_the_clock_the_chats() -> None:
     st.integers(1_704_067_200, 2_114_380_799).map(float),
     st.integers(0, 40 * 24 * 60),
     st.booleans(),
-    st.times(),
     st.sampled_from(["UTC", "Europe/Berlin", "America/Santiago", "Asia/Kolkata", "Pacific/Apia"]).map(ZoneInfo),
 )
 def test_a_reminder_is_never_before_its_goal_nor_after_its_end(
-    made: float, minutes: int, whole_day: bool, remind_at: time, zone: ZoneInfo
+    made: float, minutes: int, whole_day: bool, zone: ZoneInfo
 ) -> None:
     deadline = made + 60 * minutes
     if whole_day:
         day = datetime.fromtimestamp(deadline, zone).date()
         deadline = datetime.combine(day + timedelta(1), time.min, zone).timestamp() - 1
-    when = reminder_time(deadline, made, zone, remind_at)
+    when = reminder_time(deadline, made, zone)
     if when is not None:
         assert made < when <= deadline
         assert deadline - when <= EARLIEST_SECONDS

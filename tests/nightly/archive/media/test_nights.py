@@ -13,6 +13,7 @@ from nightly import pipeline
 from nightly.archive.media import bring, erase, flushing, index
 from nightly.archive.media.bring import MediaOutcome, outcomes
 from nightly.archive.mirror import Comparison, Mirror
+from nightly.night.folder import Night
 from nightly.steps import archive
 from shared.errors import ArchiveDamaged, MirrorFailed
 from tests.nightly.archive.media.kept_media import PHOTO, entry, file_of, keep, media_files, send, sha256, waiting
@@ -91,12 +92,19 @@ def test_a_file_changed_before_the_flush_is_not_deleted(light: World, monkeypatc
     assert (waiting(light), file_of(light, "t1", PHOTO).read_bytes()) == ([], PHOTO), "mended from Redis"
 
 
-def test_a_damaged_file_is_named_within_scrub_days_and_memory_is_published(light: World) -> None:
+@pytest.fixture
+def all_is_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each night."""
+    monkeypatch.setattr(Night, "scrub_days", 1e-9)
+
+
+@pytest.mark.usefixtures("all_is_read_again")
+def test_a_damaged_file_is_named_within_a_week_and_memory_is_published(light: World) -> None:
     send(light, "t1", PHOTO)
     light.night()
     file_of(light, "t1", PHOTO).write_bytes(b"x")
     light.say("t2", "the next day")
-    (summary,) = light.night(scrub_days=1e-9)
+    (summary,) = light.night()
     assert [Path(path).name for path in summary["media"]["damaged"]] == [f"t1.{sha256(PHOTO)}"]
     assert isinstance(pipeline.alarm_of(summary), ArchiveDamaged)
     assert light.redis.keys("hcli:memory:*") == []
@@ -122,17 +130,18 @@ def test_the_mirror_gets_each_file_before_it_leaves_redis(light: World, mirror: 
     assert media_files(other) == media_files(mirror), "another mirror gets all files"
 
 
+@pytest.mark.usefixtures("all_is_read_again")
 def test_a_copy_that_differs_in_the_mirror_delays_the_flush(light: World, mirror: Path) -> None:
     send(light, "t1", PHOTO)
     light.night()
     file_of(light, "t1", PHOTO, base=mirror).write_bytes(b"damaged there")
     send(light, "t2", VOICE)
-    (summary,) = light.night(scrub_days=1e-9)
+    (summary,) = light.night()
     assert file_of(light, "t1", PHOTO).name in summary["mirror_failed"]
     assert isinstance(pipeline.alarm_of(summary), MirrorFailed)
     assert light.redis.get(f"hcli:mem:kept:t2:{sha256(VOICE)}") == VOICE
     file_of(light, "t1", PHOTO, base=mirror).unlink()
-    light.night(scrub_days=1e-9)
+    light.night()
     assert file_of(light, "t1", PHOTO, base=mirror).read_bytes() == PHOTO, "what is missing there is sent again"
     assert waiting(light) == []
 
@@ -165,13 +174,14 @@ def test_a_night_without_new_files_reads_and_lists_none_of_a_thousand(
         monkeypatch.setattr(other, "listed", is_listed)
     monkeypatch.setattr(Mirror, "compare", compared)
     light.say("t9999", "the next day")
-    (summary,) = light.night(scrub_days=10_000)  # of which a night's share is one file at most
+    monkeypatch.setattr(Night, "scrub_days", 10_000)  # of which a night's share is one file at most
+    (summary,) = light.night()
     assert (summary["media"]["files"], listed) == (1_000, [])
     assert len(read) <= 2
     assert light.redis.keys("hcli:memory:*") == []
 
 
-def test_all_files_are_read_again_within_scrub_days(light: World, mirror: Path) -> None:
+def test_all_files_are_read_again_within_a_week(light: World, mirror: Path) -> None:
     """A clock of days is simulated by what the list says of the last time."""
     for number in range(40):
         send(light, f"t{number}", b"picture %d" % number, timestamp=1_707_500_000.0 + number)

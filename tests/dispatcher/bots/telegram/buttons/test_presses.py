@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dispatcher.bots.telegram.incoming.presses import Presses
-from shared.config.settings import Settings
+from dispatcher.bots.telegram.core import Presses
+from dispatcher.bots.telegram.state import QUEUED_OF_CHAT
 from shared.turns.records import dumps, loads_object
 from shared.turns.signed.results import Button, Result
 from tests.dispatcher.bots.telegram.conftest import one_bot
@@ -133,10 +133,9 @@ def test_expired_and_forged_presses_change_nothing(stage: Stage) -> None:
 
 def test_a_press_is_refused_while_the_queue_is_full_and_works_later(stage: Stage) -> None:
     chat, ada = with_a_list(stage, FORGET, Button("Edit", "/memory edit 12"))
-    for _ in range(Settings.model_fields["chat_queue_limit"].default):
+    for _ in range(QUEUED_OF_CHAT):
         stage.api.say(chat, "wait", ada)
-    limit = Settings.model_fields["chat_queue_limit"].default
-    wait_until(lambda: len(stage.queued()) == limit, lambda: f"{len(stage.queued())} of {limit}")
+    wait_until(lambda: len(stage.queued()) == QUEUED_OF_CHAT, lambda: f"{len(stage.queued())} of {QUEUED_OF_CHAT}")
     assert "Please press the button again later" in presses(stage, chat, "Forget", user=ada)
     assert not any("Too many messages" in text for text in stage.api.texts(chat)), "nothing is said in the chat"
     stage.redis.delete("hcli:tasks", "hcli:mem:bot:waiting:main", f"hcli:pending:{chat}")

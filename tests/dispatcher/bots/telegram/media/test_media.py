@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from shared.wire import keys
-from tests.dispatcher.bots.telegram.conftest import one_bot
+from tests.dispatcher.bots.telegram.conftest import done, one_bot
 from tests.servers.telegram_messages import mention
 from tests.support.day.telegram_bot import GROUP, Stage, wait_until
 from tests.support.machine import wait_for
@@ -37,13 +37,6 @@ def kept(stage: Stage, entry: dict[str, Any]) -> bytes | None:
     content = stage.redis.get(keys.media(entry["sha256"]))
     assert content is None or isinstance(content, bytes)
     return content
-
-
-def done(stage: Stage) -> dict[str, Any]:
-    task = stage.pop()
-    stage.answer(task["task_id"], "yes")
-    stage.quiet()
-    return task
 
 
 def test_the_largest_size_of_a_picture_is_fetched(stage: Stage, chat: int) -> None:

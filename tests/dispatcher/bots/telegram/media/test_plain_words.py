@@ -8,7 +8,7 @@ import pytest
 from aiogram.types import Message
 
 from dispatcher.bots.telegram.incoming.plain_words import words_of
-from tests.dispatcher.bots.telegram.conftest import one_bot
+from tests.dispatcher.bots.telegram.conftest import done, one_bot
 from tests.support.day.telegram_bot import Stage
 
 BERLIN = {"latitude": 52.52, "longitude": 13.405}
@@ -66,16 +66,9 @@ def test_text_and_files_are_not_theirs() -> None:
 stage = one_bot()
 
 
-def taken(stage: Stage) -> dict[str, Any]:
-    task = stage.pop()
-    stage.answer(task["task_id"], "yes")
-    stage.quiet()
-    return task
-
-
 def test_a_place_is_a_message_and_not_an_attachment(stage: Stage) -> None:
     stage.api.say(stage.new_chat(), None, location=BERLIN)
-    task = taken(stage)
+    task = done(stage)
     assert task["message"] == "Location: 52.520000, 13.405000"
     assert "attachment" not in task
     assert "no_text" not in task
@@ -86,7 +79,7 @@ def test_a_live_location_that_moves_asks_nothing_more(stage: Stage) -> None:
     live = BERLIN | {"live_period": 900}
     stage.api.say(chat, None, location=live)
     place = stage.api.newest(chat)
-    taken(stage)
+    done(stage)
     update = 0
     for step in range(3):
         update = stage.api.edit(chat, place, None, location=live | {"latitude": 52.53 + step / 100})

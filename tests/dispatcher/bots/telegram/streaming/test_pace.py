@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from dispatcher.bots.telegram.outgoing.pace import Pace
+from dispatcher.bots.telegram.outgoing.partials import Pace
 from tests.servers.telegram_messages import FloodLimits
 
 

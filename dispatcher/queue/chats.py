@@ -1,0 +1,151 @@
+"""What Redis has of a chat beside its tasks: its last messages and answers, and what it has chosen: time zone, language, access."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable
+from contextlib import suppress
+from enum import StrEnum
+from typing import Any, cast
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+import structlog
+from redis import Redis, RedisError
+from redis.asyncio import Redis as AsyncRedis
+
+from shared.config.settings import Settings
+from shared.config.tools import ChatTools
+from shared.errors import RedisUnavailable
+from shared.text.translations import language_of
+from shared.turns.records import RecordRefused, Turn, dumps, loads_object
+from shared.wire import keys
+
+log = structlog.get_logger()
+
+#: The field of a chat's settings.
+ACCESS = "access"
+
+
+class ChatAccess(StrEnum):
+    """What a chat outside ALLOWED_CHATS may have, even if the feature that wrote it is gone; without it, what the settings give it.
+
+    limited   Claude has only the tools that CHAT_TOOLS names for this chat
+    closed    the same, and nothing is sent or asked by itself
+    """
+
+    LIMITED = "limited"
+    CLOSED = "closed"
+
+
+class ToolAccess:
+    """What Claude may use in a chat."""
+
+    def __init__(self, settings: Settings, redis: AsyncRedis) -> None:
+        self._settings, self._redis, self._allowed = settings, redis, {str(chat) for chat in settings.allowed}
+
+    async def tools_of(self, chat_id: str) -> ChatTools:
+        """Of a limited chat only what CHAT_TOOLS names for it: its people are neither to run the owner's tools, nor to allow them to themselves."""
+        limited = chat_id not in self._allowed and await self._is_limited(chat_id)
+        return self._settings.own_tools_of(chat_id) if limited else self._settings.tools_of(chat_id)
+
+    async def _is_limited(self, chat_id: str) -> bool:
+        try:
+            return bool(await cast(Awaitable[bytes | None], self._redis.hget(keys.chat_settings(chat_id), ACCESS)))
+        except RedisError as error:
+            log.error("it is not known what a chat may have, so it has only its own tools", reason=str(error))
+            return True
+
+
+def is_closed(client: Any, chat_id: str) -> bool:
+    """For a synchronous client."""
+    return bool(client.hget(keys.chat_settings(chat_id), ACCESS) == ChatAccess.CLOSED.encode())
+
+
+class ChatRecords:
+    """What a chat's commands read and write beside the queue: explanations, a message that is asked again, what `/forget` has shown.
+
+    One per dispatcher. Everything may be repeated.
+    """
+
+    def __init__(self, redis: AsyncRedis) -> None:
+        self._redis = redis
+
+    async def explanations(self, chat_id: str) -> dict[str, bytes]:
+        """Task id → what was injected for its answer, as JSON; the newest answer first. Another program's values are left out."""
+        async with self._redis.pipeline(transaction=False) as pipe:
+            for at in range(1, keys.WHY_LENGTH + 1):
+                pipe.lindex(keys.why(chat_id), -at)
+            raws = await pipe.execute(raise_on_error=False)
+        found: dict[str, bytes] = {}
+        for raw in raws:
+            with suppress(RecordRefused):
+                if isinstance(raw, bytes) and isinstance(task_id := loads_object(raw).get("task_id"), str):
+                    found.setdefault(task_id, raw)
+        return found
+
+    async def question(self, chat_id: str, task_id: str) -> Turn | None:
+        """The message of a task of this chat; None if Redis does not have it (any more)."""
+        key = keys.turn(task_id, "user")
+        (raw,) = cast(list[bytes | None], await self._redis.mget([key]))
+        with suppress(RecordRefused):
+            turn = Turn.parse(key.encode(), raw) if raw else None
+            return turn if turn and turn.chat_id == chat_id else None
+        return None
+
+    async def keep_selection(self, digest: str, chat_id: str, record: dict[str, object]) -> None:
+        await self._redis.set(keys.selection(digest, chat_id), dumps(record), ex=keys.SELECTION_TTL_SECONDS)
+
+    async def selection(self, digest: str, chat_id: str) -> dict[str, object] | None:
+        raw = cast(bytes | None, await self._redis.get(keys.selection(digest, chat_id)))
+        with suppress(RecordRefused, json.JSONDecodeError):
+            return loads_object(raw) if raw else None
+        return None
+
+    async def drop_selection(self, digest: str, chat_id: str) -> None:
+        await self._redis.delete(keys.selection(digest, chat_id))
+
+
+FIELD, LANGUAGE_FIELD = "timezone", "language"
+
+
+class ChatZones:
+    """Thread-safe; asks Redis each time, since another dispatcher may have changed it."""
+
+    def __init__(self, client: Redis, default: ZoneInfo) -> None:
+        self._redis: Any = client  # it returns bytes; the library's types are bytes or str
+        self.default = default
+
+    def of(self, chat_id: str) -> ZoneInfo:
+        """RedisUnavailable if it cannot be read: a wrong time would be worse than none."""
+        try:
+            raw: bytes | None = self._redis.hget(keys.chat_settings(chat_id), FIELD)
+        except RedisError as error:
+            raise RedisUnavailable(f"The time zone of a chat cannot be read: {error}") from error
+        return (zone_named(raw.decode("utf-8", "replace")) if raw else None) or self.default
+
+    def choose(self, chat_id: str, zone: ZoneInfo | None) -> None:
+        """The chat's own, or None for the default again: written as empty, so that the archive is told."""
+        try:
+            self._redis.hset(keys.chat_settings(chat_id), FIELD, zone.key if zone else "")
+        except RedisError as error:
+            raise RedisUnavailable(f"The time zone of a chat cannot be written: {error}") from error
+
+    def close(self) -> None:
+        self._redis.close()
+
+
+def chosen_language(client: Redis, chat_id: str) -> str | None:
+    """The language that a chat has chosen (an ISO code of LANGUAGES); None if it has chosen none. RedisError if Redis does not answer."""
+    redis: Any = client
+    raw: bytes | None = redis.hget(keys.chat_settings(chat_id), LANGUAGE_FIELD)
+    return language_of(raw.decode("utf-8", "replace")) if raw else None
+
+
+def zone_named(name: str) -> ZoneInfo | None:
+    """The zone of this name; None if this host does not know it. Names of files are none."""
+    if not name.isascii() or not 0 < len(name) <= 64 or name.startswith(("/", ".", "posix", "right", "localtime")):
+        return None
+    try:
+        return ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        return None
