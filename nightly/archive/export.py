@@ -26,9 +26,8 @@ from typing import IO, Any
 import orjson
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from nightly.archive.catalog import Catalog
+from nightly.archive.catalog import Catalog, recomputed
 from nightly.archive.media.export import MediaExport
-from nightly.archive.recomputing import recomputed
 from nightly.archive.segments import RawRecord, Segment, WrittenText, parse_turn
 from nightly.night.progress import Reporter
 from shared.config.settings import Settings

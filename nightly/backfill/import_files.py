@@ -15,14 +15,12 @@ import orjson
 from redis import Redis
 
 from nightly import pipeline
-from nightly.archive.catalog import Catalog
+from nightly.archive.catalog import Catalog, recomputed
 from nightly.archive.incoming.reading import in_batches, read_records, turn_keys
 from nightly.archive.incoming.tombstones import imported, judge
-from nightly.archive.recomputing import recomputed
 from nightly.archive.segments import RawRecord, parse_turn
 from nightly.imports.candidates import ReadCandidate, Wanted, files_of
-from nightly.imports.formats import format_named
-from nightly.imports.hooks import Source
+from nightly.imports.formats import Source, format_named
 from nightly.imports.import_filter import ImportCounts
 from nightly.imports.staging import StagedImport, Staging, adopt, classify_by_file, open_filter, stage, staged_files
 from nightly.night.folder import RESULT, imports_dir, nights_dir

@@ -22,8 +22,7 @@ from nightly.archive.chat_chunks import ChatReader
 from nightly.archive.segments import RawRecord, parse_turn
 from nightly.archive.tables.tables import blob
 from nightly.imports.candidates import Candidate
-from nightly.imports.matching import NEAR_SECONDS, Moments, Recorded, letters, nearest
-from nightly.imports.seen import Seen, SeenTurn
+from nightly.imports.matching import NEAR_SECONDS, Moments, Recorded, Seen, SeenTurn, letters, nearest
 from shared.turns.records import RecordRefused, Tombstone, Turn
 
 NO_CHAT = "?"
