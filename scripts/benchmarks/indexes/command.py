@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import os
-import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import orjson
 import typer
@@ -15,9 +14,6 @@ from shared.config import kinds
 from shared.errors import InvalidInput
 from shared.system.command import print_json, start
 from shared.system.files import make_dir, write_atomic
-
-if TYPE_CHECKING:
-    pass
 
 
 def indexes(
@@ -47,8 +43,6 @@ def indexes(
     told = report.document(plan, rows)
     if json:
         print_json(told)
-    elif sys.stdout.isatty():
-        report.show(told, rows)
     else:
         typer.echo(report.markdown(told, rows), nl=False)
     if out is not None:

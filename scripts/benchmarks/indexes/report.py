@@ -12,9 +12,6 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-import rich.table
-from rich.console import Console
-
 from scripts.benchmarks.indexes.corpus import CHATS_ASKED
 from scripts.benchmarks.indexes.measure import K, Plan, Row
 
@@ -201,23 +198,3 @@ def markdown(told: dict[str, Any], rows: Sequence[Row]) -> str:
         blocks += [f"**{table.title}**", "\n".join(f"| {line} |" for line in cells)]
     blocks.append("\n".join(f"* {note}" for note in told["notes"]))
     return "\n\n".join(blocks) + "\n"
-
-
-def show(told: dict[str, Any], rows: Sequence[Row]) -> None:
-    """The same on a terminal; remarks stand below, where they have room."""
-    console = Console(highlight=False, markup=False)
-    for line in heading(told["machine"]):
-        console.print(line)
-    for table in tables(rows):
-        columns = [column for column in table.columns if column != REMARK]
-        shown = rich.table.Table(title=table.title, title_justify="left")
-        for column in columns:
-            shown.add_column(column, justify="left" if column == "backend" else "right")
-        for cells in table.rows:
-            shown.add_row(*cells[: len(columns)])
-        console.print(shown)
-    for row in rows:
-        if row.status != "measured":
-            console.print(f"{row.turns:,} turns, {row.backend}: {_remark(row)}")
-    for note in told["notes"]:
-        console.print(f"* {note}")
