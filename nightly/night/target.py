@@ -7,6 +7,7 @@ prune (shared/delivery/receiver.py). It can do nothing else there.
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import subprocess
 import tempfile
@@ -22,7 +23,6 @@ from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_ex
 from shared import errors
 from shared.config.settings import Settings
 from shared.delivery.receiver import Receiver
-from shared.delivery.transfer import copy_command, moved_bytes
 from shared.errors import HmemError, PublishFailed, ReleaseRefused, SettingsError
 from shared.release.manifest import FORMAT_VERSION, MANIFEST, Manifest, OlderFormat, parse_manifest
 from shared.system.files import sha256_file
@@ -35,6 +35,8 @@ VERB_TIMEOUT_SECONDS = 600
 SILENCE_SECONDS = 120
 #: rsync's exit codes for a broken connection: worth an immediate retry.
 _CONNECTION_CODES = frozenset({10, 12, 30, 35, 255})
+#: In what rsync's `--stats` prints.
+_MOVED = re.compile(r"^Total bytes (?:sent|received): ([\d.,]+)$", re.MULTILINE)
 
 
 class ConnectionBroken(PublishFailed):
@@ -245,7 +247,7 @@ def _error_of(code: int) -> type[HmemError]:
 
 
 def transfer(source: Path, names: Sequence[str], destination: str, rsh: str | None = None) -> int:
-    """Copy these files of a release with rsync (shared/delivery/transfer.py). Returns the bytes sent and received."""
+    """Copy these files of a release with rsync. Returns the bytes sent and received, together."""
     if not names:
         return 0
     shell = ["--rsh", rsh, f"--timeout={SILENCE_SECONDS}"] if rsh else []
@@ -253,8 +255,14 @@ def transfer(source: Path, names: Sequence[str], destination: str, rsh: str | No
         with tempfile.NamedTemporaryFile(prefix="hmem-send-") as wanted:
             wanted.write(b"\0".join(os.fsencode(name) for name in names))
             wanted.flush()
-            command = copy_command(source, destination, Path(wanted.name), *shell)
-            done = run_bounded(command, TRANSFER_TIMEOUT_SECONDS)
+            what = [
+                "--perms",
+                "--stats",
+                "--from0",
+                f"--files-from={wanted.name}",
+                *shell,
+            ]  # rsync refuses names outside
+            done = run_bounded(["rsync", *what, f"{source}/", destination], TRANSFER_TIMEOUT_SECONDS)
     except subprocess.TimeoutExpired as error:
         raise ConnectionBroken(
             f"rsync did not end within {TRANSFER_TIMEOUT_SECONDS} s. Check disk and network."
@@ -267,7 +275,7 @@ def transfer(source: Path, names: Sequence[str], destination: str, rsh: str | No
         raise kind(
             f"rsync ended with code {done.returncode}: {_complaint(done)}. Fix that and run the night again.{hint}"
         )
-    return moved_bytes(done.stdout)
+    return sum(int(re.sub(r"\D", "", count)) for count in _MOVED.findall(done.stdout))
 
 
 def _complaint(done: subprocess.CompletedProcess[str]) -> str:

@@ -13,8 +13,8 @@ from dispatcher.chat_data.export.sources import Gathered
 from shared.system.export_folder import private_file
 from shared.system.files import make_dir
 from shared.text.format import counted
+from shared.turns.conversation import FOLDER, INDEX, FileNamer, index_line
 from shared.turns.media import Media
-from shared.turns.media_files import FOLDER, INDEX, FileNamer, index_line
 from shared.turns.records import Turn
 from shared.wire import keys
 

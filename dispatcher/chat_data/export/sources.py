@@ -27,7 +27,7 @@ from shared.system.command import translate
 from shared.system.export_folder import bare_line
 from shared.system.files import safe_name
 from shared.turns.chunk import COLUMNS, chunk_of
-from shared.turns.media_files import INDEX
+from shared.turns.conversation import INDEX
 from shared.turns.records import RecordRefused, Tombstone, Turn, loads_object, time_order
 from shared.wire import keys
 

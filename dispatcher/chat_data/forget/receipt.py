@@ -13,7 +13,7 @@ from dispatcher.chat_data.forget.layers.store import StoreLayer
 from shared.config.settings import Settings
 from shared.system.files import make_dir, read_own, write_atomic
 from shared.text.format import zoned_text
-from shared.vectors.aliases import servers
+from shared.vectors.on_server import servers
 
 #: Of HMEM_STATE_DIR.
 RECEIPTS = "receipts"

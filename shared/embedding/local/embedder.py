@@ -81,7 +81,7 @@ def _wordpiece(folder: Path, limit: int) -> Tokenise:
 
 
 def _unigram(folder: Path, _: int) -> Tokenise:
-    from shared.embedding.local.unigram import Unigram
+    from shared.embedding.local.multilingual import Unigram
 
     return Unigram(folder).token_ids
 
