@@ -68,7 +68,7 @@ def document(plan: Plan, rows: Sequence[Row]) -> dict[str, Any]:
     return {
         "machine": machine(),
         "plan": asdict(plan) | {"k": K},
-        "notes": notes(plan, rows),
+        "notes": notes(plan),
         "rows": [asdict(row) for row in rows],
     }
 
@@ -82,21 +82,11 @@ def heading(about: dict[str, Any]) -> list[str]:
     ]
 
 
-def notes(plan: Plan, rows: Sequence[Row]) -> list[str]:
+def notes(plan: Plan) -> list[str]:
     """How the numbers are meant."""
-    kinds = {
-        "embedded": "made-up sentences, embedded with the model of the settings",
-        "seeded": "seeded vectors around seeded centres, since embedding so many takes too long or EMBEDDER=none",
-    }
-    used = {kind: sorted({row.turns for row in rows if row.vectors == kind}) for kind in kinds}
-    made = [
-        f"{', '.join(f'{turns:,}' for turns in used[kind])} turns: {text}."
-        for kind, text in kinds.items()
-        if used[kind]
-    ]
     chats = ", ".join(f"{turns:,} turns in {plan.chats_of(turns):,} chats" for turns in sorted(set(plan.turns)))
     return [
-        *made,
+        "Seeded vectors around seeded centres: embedding so many texts takes hours, and tells nothing about an index.",
         f"Chats are of one size: {chats}. {plan.queries} questions, each near a turn, go to {CHATS_ASKED} chats (or all), one after the other.",
         "p50 / p99: half of the answers, and 99 of 100, were as fast. recall@10: share of the ten nearest of an exact search that were found. "
         "RSS: memory of the process that asks. ratio: next night over from nothing; at small sizes it is the start of a library that is measured.",
