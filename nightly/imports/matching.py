@@ -6,7 +6,6 @@ letters and digits are compared.
 
 from __future__ import annotations
 
-import bisect
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator
@@ -19,7 +18,7 @@ from nightly.archive.chat_chunks import ChatReader
 from nightly.archive.segments import RawRecord
 from nightly.archive.tables.tables import blob
 from nightly.night.scratch import scratch_database
-from shared.turns.records import Turn
+from shared.turns.records import Tombstone, Turn
 
 _SCHEMA = """
 CREATE TABLE seen (
@@ -30,6 +29,7 @@ CREATE TABLE hashes (sha256 BLOB PRIMARY KEY) WITHOUT ROWID;
 CREATE TABLE own (file INTEGER, turn_id TEXT, PRIMARY KEY (file, turn_id)) WITHOUT ROWID;
 CREATE TABLE spent (turn_id TEXT PRIMARY KEY) WITHOUT ROWID;
 CREATE TABLE names (name TEXT PRIMARY KEY) WITHOUT ROWID;
+CREATE TABLE erased (chat_id TEXT, said_at REAL, turn_id TEXT, PRIMARY KEY (chat_id, said_at, turn_id)) WITHOUT ROWID;
 """
 
 
@@ -50,6 +50,7 @@ class Seen:
     own      the ids in the imports' files, by file, where turns are told by their words
     spent    turns of one file that matched a recorded one
     names    tombstones and texts that are taken
+    erased   turns that erasing tombstones name, archived or not
     """
 
     def __init__(self, path: Path) -> None:
@@ -72,6 +73,15 @@ class Seen:
     def near(self, chat_id: str, first: float, last: float) -> Iterator[tuple[float, str]]:
         """(time, turn id) of the chat's turns from one time to another, both included."""
         sql = "SELECT said_at, turn_id FROM seen WHERE chat_id = ? AND said_at BETWEEN ? AND ?"
+        return self._connection.execute(sql, (chat_id, first, last))
+
+    def add_erased(self, tombstone: Tombstone) -> None:
+        rows = ((tombstone.chat_id, said_at, turn_id) for turn_id, said_at in tombstone.said_at.items())
+        self._connection.executemany("INSERT OR IGNORE INTO erased VALUES (?,?,?)", rows)
+
+    def erased_near(self, chat_id: str, first: float, last: float) -> Iterator[tuple[float, str]]:
+        """The same of turns that erasing tombstones name."""
+        sql = "SELECT said_at, turn_id FROM erased WHERE chat_id = ? AND said_at BETWEEN ? AND ?"
         return self._connection.execute(sql, (chat_id, first, last))
 
     def add_hash(self, record: RawRecord) -> None:
@@ -120,30 +130,6 @@ def letters(text: str) -> str:
     """Letters and digits of a text, case-folded and normalised; of a text without any, everything but white space."""
     plain = unicodedata.normalize("NFKC", _BOT_NAME.sub(" ", text)).casefold()
     return "".join(filter(str.isalnum, plain)) or "".join(plain.split())
-
-
-class Moments:
-    """Times by (chat, role): entries near a time are found without a look at the rest."""
-
-    def __init__(self) -> None:
-        self._by: dict[tuple[str, str], list[tuple[float, str]]] = {}
-        self._unsorted: set[tuple[str, str]] = set()
-
-    def add(self, chat_id: str, turn_id: str, timestamp: float) -> None:
-        place = (chat_id, role_of(turn_id))
-        self._by.setdefault(place, []).append((timestamp, turn_id))
-        self._unsorted.add(place)
-
-    def near(self, turn: Turn) -> list[str]:
-        """Turn ids of its chat and role within NEAR_SECONDS, the nearest first."""
-        place = (turn.chat_id, turn.role)
-        entries = self._by.get(place, [])
-        if place in self._unsorted:
-            entries.sort()
-            self._unsorted.discard(place)
-        first = bisect.bisect_left(entries, (turn.timestamp - NEAR_SECONDS, ""))
-        last = bisect.bisect_right(entries, (turn.timestamp + NEAR_SECONDS, "\uffff"))
-        return nearest(turn, entries[first:last])
 
 
 def role_of(turn_id: str) -> str:

@@ -14,7 +14,7 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import orjson
 from redis import Redis
@@ -45,38 +45,6 @@ class ConnectionBroken(PublishFailed):
     exit_code = PublishFailed.exit_code
 
 
-class Target(Protocol):
-    def current(self) -> Manifest | None:
-        """Manifest of the current release; None before the first, and if it has an older format."""
-        ...
-
-    def standing(self) -> tuple[Manifest | None, int]:
-        """Manifest of the current release, and the highest run that has a directory there, current or not (0 for none)."""
-        ...
-
-    def check(self, run: int) -> None:
-        """ReleaseRefused if the release there is no longer intact."""
-        ...
-
-    def bring(self, stage: Path, run: int, *, accept: bool) -> Brought:
-        """Bring the release to its place on the day host, verified and tested; it is not in use yet."""
-        ...
-
-    def switch(self, run: int, token: int) -> tuple[int | None, str | None]:
-        """(None, or the run that the owner has pinned: then nothing is switched; why an alias of a server index was not updated, or None)."""
-        ...
-
-    def rollback(self, run: int) -> None: ...
-
-    def prune(self) -> list[int]:
-        """Remove releases that may contain what the current one has forgotten permanently; returns the runs that are still being read."""
-        ...
-
-    def served(self) -> list[str]:
-        """The names of all server indexes that a release there uses; ReleaseRefused if they cannot be determined."""
-        ...
-
-
 @dataclass(frozen=True)
 class Brought:
     """The recall gate's record (shared/delivery/gate.py), and the bytes sent and received over the network; None on this host."""
@@ -92,15 +60,19 @@ class LocalTarget:
         self._receiver, self._dir, self._redis = Receiver(settings, memory_dir), memory_dir, client
 
     def current(self) -> Manifest | None:
+        """Manifest of the current release; None before the first, and if it has an older format."""
         return self._receiver.current()
 
     def standing(self) -> tuple[Manifest | None, int]:
+        """Manifest of the current release, and the highest run that has a directory there, current or not (0 for none)."""
         return self._receiver.current(), self._receiver.newest()
 
     def check(self, run: int) -> None:
+        """ReleaseRefused if the release there is no longer intact."""
         self._receiver.verify(run, 0)
 
     def bring(self, stage: Path, run: int, *, accept: bool) -> Brought:
+        """Bring the release to its place on the day host, verified and tested; it is not in use yet."""
         attempt, sealed = self._receiver.begin(run), sha256_file(stage / MANIFEST)
         place = f"{self._dir}/incoming/{run}.{attempt}/"
         transfer(stage, [MANIFEST], place)
@@ -108,20 +80,23 @@ class LocalTarget:
         return Brought(self._receiver.verify(run, attempt, sealed=sealed, accept=accept))
 
     def switch(self, run: int, token: int) -> tuple[int | None, str | None]:
+        """(None, or the run that the owner has pinned: then nothing is switched; why an alias of a server index was not updated, or None)."""
         return self._receiver.switch(run, token, self._redis)
 
     def rollback(self, run: int) -> None:
         self._receiver.rollback(run)
 
     def prune(self) -> list[int]:
+        """Remove releases that may contain what the current one has forgotten permanently; returns the runs that are still being read."""
         return self._receiver.prune()
 
     def served(self) -> list[str]:
+        """The names of all server indexes that a release there uses; ReleaseRefused if they cannot be determined."""
         return self._receiver.served()
 
 
 class SshTarget:
-    """`[user@]host:path`: HMEM_MEMORY_DIR on that host, or nothing after the colon, because rrsync is rooted in incoming/."""
+    """`[user@]host:path`: HMEM_MEMORY_DIR on that host, or nothing after the colon, because rrsync is rooted in incoming/. As `LocalTarget`."""
 
     def __init__(self, settings: Settings, place: str) -> None:
         if not settings.release_command:
@@ -199,6 +174,9 @@ class SshTarget:
         if done.returncode != 0:
             raise _error_of(done.returncode)(f"The day host refused {verb!r}: {last_line(done)}")
         return _parsed(done.stdout, verb, fields)
+
+
+Target = LocalTarget | SshTarget
 
 
 def _parsed(answer: str, verb: str, fields: tuple[str, ...]) -> dict[str, Any]:
