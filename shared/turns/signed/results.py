@@ -7,7 +7,7 @@ import hmac
 import json
 import re
 from dataclasses import dataclass, replace
-from typing import Any, Literal, Self, cast
+from typing import Any, Literal, Self, cast, get_args
 
 from shared.config.settings import Settings
 from shared.errors import SettingsError
@@ -175,20 +175,21 @@ class Result:
 
 
 def _signature(key: str, task_id: str, output: str, completed_at: str) -> str:
-    message = f"{task_id}:{output}:{completed_at}".encode("utf-8", "surrogatepass")
-    return hmac.new(key.encode("utf-8"), message, hashlib.sha256).hexdigest()
+    return _hmac(key, f"{task_id}:{output}:{completed_at}")
 
 
 def _buttons_signature(key: str, task_id: str, buttons: Keyboard, reply_command: str) -> str:
     """JSON ends where its list ends, so there is one way to read what is signed."""
     below = json.dumps(keyboard_json(buttons)) + (f":{reply_command}" if reply_command else "")
-    message = f"buttons:{task_id}:{below}".encode("utf-8", "surrogatepass")
-    return hmac.new(key.encode("utf-8"), message, hashlib.sha256).hexdigest()
+    return _hmac(key, f"buttons:{task_id}:{below}")
 
 
 def _files_signature(key: str, task_id: str, files: tuple[Media, ...]) -> str:
-    message = f"files:{task_id}:{json.dumps([one.to_json() for one in files])}".encode("utf-8", "surrogatepass")
-    return hmac.new(key.encode("utf-8"), message, hashlib.sha256).hexdigest()
+    return _hmac(key, f"files:{task_id}:{json.dumps([one.to_json() for one in files])}")
+
+
+def _hmac(key: str, message: str) -> str:
+    return hmac.new(key.encode("utf-8"), message.encode("utf-8", "surrogatepass"), hashlib.sha256).hexdigest()
 
 
 # ── A partial answer, as it crosses the wire while Claude writes: what is to be shown until the result is there.
@@ -202,7 +203,6 @@ TOOL_CHARACTERS = 80
 PARTIAL_BYTES = 12 * TEXT_CHARACTERS + 4_096
 
 Doing = Literal["thinking", "writing", "tool"]
-_DOING = ("thinking", "writing", "tool")
 
 
 @dataclass(frozen=True)
@@ -235,14 +235,14 @@ class PartialAnswer:
     @classmethod
     def _parse(cls, record: dict[str, Any]) -> Self:
         number, doing = record.get("number"), record.get("doing")
-        if not isinstance(number, int) or isinstance(number, bool) or doing not in _DOING:
+        if not isinstance(number, int) or isinstance(number, bool) or doing not in get_args(Doing):
             raise RecordRefused("it is not a partial answer")
         texts = [text_of(record, name) for name in ("chat_id", "text", "tool")]
         return cls(texts[0], number, texts[1], cast(Doing, doing), texts[2])
 
     def _signature(self, key: str, task_id: str) -> str:
         signed = json.dumps([task_id, self.chat_id, self.number, self.text, self.doing, self.tool])
-        return hmac.new(key.encode("utf-8"), f"partial:{signed}".encode("ascii"), hashlib.sha256).hexdigest()
+        return _hmac(key, f"partial:{signed}")
 
 
 # ── The secret that results are signed with: it must be set, must not be a placeholder, and must be hard to guess.
