@@ -19,16 +19,17 @@ from typing import Annotated, Any
 import typer
 from redis import Redis
 
+from dispatcher.cli.arguments import Json
 from scripts.benchmarks.given_notes import given_notes
-from scripts.benchmarks.indexes.command import indexes
 from scripts.benchmarks.meaning import meaning
 from scripts.benchmarks.prompt import prompt
 from scripts.benchmarks.stream import stream
 from scripts.benchmarks.walks import walks
-from scripts.benchmarks.world import BINARIES, describe_machine, hmem, load_turns, own_world, started
+from scripts.benchmarks.world import BINARIES, describe_machine, hmem, load_turns, own_world, started, used
+from shared.config import kinds
+from shared.system.command import print_json, start
 
 app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, add_completion=False, help=__doc__)
-app.command()(indexes)
 app.command()(meaning)
 app.command()(prompt)
 app.command()(stream)
@@ -246,13 +247,50 @@ def overhead(tasks: int = 600, chats: int = 60, turns: int = 200, single: int = 
 
 
 @app.command()
+def indexes(
+    turns: Annotated[list[int] | None, typer.Option(min=1, help="Number of turns; repeatable.")] = None,
+    chats: Annotated[int | None, typer.Option(min=1, help="Number of chats of equal size; default: 20.")] = None,
+    backends: Annotated[str, typer.Option(help="Backends to measure, separated by commas.")] = ",".join(
+        kinds.indexes()
+    ),
+    new: Annotated[int, typer.Option(min=1, help="Number of new turns of the next night.")] = 1000,
+    queries: Annotated[int, typer.Option(min=1, help="Number of questions.")] = 200,
+    limit: Annotated[float, typer.Option(min=1, help="Time limit of one build in seconds.")] = 600.0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the turns and questions.")] = 0,
+    json: Json = False,
+) -> None:
+    """Build, open and search every vector index that is available here, with the same invented turns; your data is not read or changed."""
+    from scripts.benchmarks.indexes import report
+    from scripts.benchmarks.indexes.measure import Bench, Plan
+
+    settings = start()
+    named = tuple(dict.fromkeys(one.strip() for one in backends.split(",") if one.strip()))
+    plan = Plan(tuple(turns or [1000]), named, chats, new, queries, seed, limit)
+    plan.refuse_unless_possible()
+    rows = Bench(settings, plan, say=lambda line: typer.echo(line, err=True)).run()
+    told = report.document(plan, rows)
+    if json:
+        print_json(told)
+    else:
+        typer.echo(report.markdown(told, rows), nl=False)
+
+
+@app.command()
 def commands(rounds: int = 10) -> None:
     """CPU time of `hmem --help`, `hmem status` and the night's, compared with a Python that does nothing."""
-    from scripts.benchmarks.commands import compare
-
+    programs = {"python -c pass": [sys.executable, "-c", "pass"]} | {
+        f"{program} {what}": [str(BINARIES / program), what]
+        for program in ("hmem", "hmem-night")
+        for what in ("--help", "status")
+    }
     describe_machine()
     with own_world() as environment:
-        compare(environment, rounds)
+        measured = [  # the programs alternate; the first round warms up
+            {name: used(environment, program, ends_with=range(256)).cpu for name, program in programs.items()}
+            for _ in range(rounds + 1)
+        ][1:]
+        for name in programs:
+            typer.echo(f"{name:20} {statistics.median(figures[name] for figures in measured):.3f} s CPU")
 
 
 if __name__ == "__main__":

@@ -104,7 +104,7 @@ def used(environment: dict[str, str], command: Sequence[str | Path], *, ends_wit
             named = " ".join(map(str, command))
             raise SystemExit(f"{named} ended with {process.returncode}\n{complaints.read().decode()}")
         cpu = usage.ru_utime + usage.ru_stime
-        return Used(seconds, round(cpu, 1), round(usage.ru_maxrss * 1024 / 1e6, 1), out.read())
+        return Used(seconds, round(cpu, 3), round(usage.ru_maxrss * 1024 / 1e6, 1), out.read())
 
 
 def megabytes(process: int | str) -> float:
