@@ -16,7 +16,7 @@ from shared.config.settings import Settings
 from shared.errors import InvalidInput
 from shared.release.manifest import Manifest
 from shared.system.files import commit_dir, fresh_dir, remove_halves, remove_tree, write_atomic
-from shared.vectors.aliases import SERVERS_FILE
+from shared.vectors.on_server import SERVERS_FILE
 
 #: How far the counter may be ahead of all known runs: a night that finds another one running also takes a number, and `hmem forget`
 #: tries every two seconds.

@@ -14,10 +14,9 @@ from dispatcher.memory.tombstones import FORGOTTEN
 from dispatcher.queue.existing_values import is_signed
 from dispatcher.queue.tasks import Finished
 from shared.config.settings import Settings
-from shared.system.keys.signing_key import signing_key
 from shared.text.translations import later, tr
 from shared.turns.records import Task, Turn
-from shared.turns.signed.results import Keyboard, Result, keyboard, row_of
+from shared.turns.signed.results import Keyboard, Result, keyboard, row_of, signing_key
 
 #: How far another host's clock may be ahead.
 CLOCK_SLACK_SECONDS = 300.0

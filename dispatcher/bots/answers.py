@@ -9,8 +9,7 @@ from redis import ResponseError
 from redis.asyncio import Redis
 
 from shared.turns.records import RecordRefused
-from shared.turns.signed.partial import PARTIAL_BYTES, PartialAnswer
-from shared.turns.signed.results import RESULT_BYTES, Result
+from shared.turns.signed.results import PARTIAL_BYTES, RESULT_BYTES, PartialAnswer, Result
 from shared.wire import keys
 
 log = structlog.get_logger()

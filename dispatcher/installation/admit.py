@@ -22,7 +22,7 @@ from shared.delivery.joining import DAY, line_of
 from shared.errors import InvalidInput, SettingsError
 from shared.system.command import application, start
 from shared.system.files import write_atomic
-from shared.system.keys.owner_key import open_signing
+from shared.system.owner_key import open_signing
 from shared.system.privileges import as_owner_of
 
 app = application()

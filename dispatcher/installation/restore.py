@@ -20,7 +20,7 @@ from dispatcher.releases.night_command import night_is_here, read_lines, run_nig
 from shared.config.settings import Settings
 from shared.errors import InvalidInput
 from shared.system.files import make_dir
-from shared.system.keys.owner_key import open_signing
+from shared.system.owner_key import open_signing
 from shared.turns.events import Event
 from shared.turns.records import RecordRefused, Tombstone, loads_object
 from shared.wire import keys

@@ -148,7 +148,7 @@ def _rest(turn: Turn | None, texts: Sequence[str], tombstone_id: str, *, strictl
         return None
     task_id = f"{rest_prefix(turn.turn_id)}{_name(tombstone_id)}"
     return replace(
-        turn, task_id=task_id, content=" ".join(left), session=None, extra=turn.origin.without_quote.to_json()
+        turn, task_id=task_id, content=" ".join(left), session=None, extra=replace(turn.origin, quote=None).to_json()
     )
 
 

@@ -22,7 +22,7 @@ from shared.release.manifest import RELEASES, Manifest, current_release, read_ma
 from shared.release.objects import Objects
 from shared.release.retention import read_pin, reading, release_runs, remove_pin, write_pin
 from shared.system.files import locked_dir, own_root, switch_link
-from shared.vectors.aliases import follow
+from shared.vectors.on_server import follow
 
 UNREADABLE = "unreadable"
 #: What a pin means; printed whenever one is set.

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import tempfile
 import time
 import uuid
 from collections.abc import Callable, Collection, Iterable, Iterator
@@ -30,6 +31,8 @@ from nightly.archive.segments import RawRecord, Segment, event_of, is_texts
 from nightly.archive.tables.rows import Outdated, SegmentRows
 from nightly.archive.tables.tables import LAYOUT, SCHEMA, Place, Stat, Tables
 from nightly.night.folder import Night, is_damage
+from nightly.night.progress import Reporter
+from shared.config.settings import Settings
 from shared.errors import StorageError, without_words
 from shared.system.archive_folder import archive_files
 from shared.system.faults import crash_point
@@ -57,6 +60,17 @@ def open_catalog(night: Night, *, before: int | None = None, scrub: bool = False
             raise StorageError(
                 f"{catalog.path} cannot be read ({without_words(error)}). Check the disk, then run the night again: it makes the catalog anew."
             ) from error
+
+
+@contextmanager
+def recomputed(settings: Settings, report: Reporter) -> Iterator[Catalog]:
+    """A catalog made from the segments alone, in a temporary folder: for who may not change the night's own, or compares the two."""
+    with (
+        tempfile.TemporaryDirectory(prefix="hmem-catalog-") as folder,
+        closing(Catalog(settings.hmem_night_dir, report.say, Path(folder))) as made,
+    ):
+        made.refresh()
+        yield made
 
 
 def is_as_it_was(path: Path) -> bool:

@@ -200,17 +200,11 @@ def _to_read(night: Night, archive: Catalog, eraser: Eraser) -> list[str]:
     """The segments that may have something to erase: those that were not checked as they are now, and for new tombstones those that the catalog
     names."""
     checked, applied = _checked(night)
-    new = _unapplied(night, eraser)
+    new = [one for one in eraser.tombstones if one.tombstone_id not in applied]  # to the whole archive
     if not checked or len(new) + len(applied) != len(eraser.tombstones):
         return list(archive.segments)  # they were checked for something else
     changed = [name for name, sha256 in archive.segments.items() if checked.get(name) != sha256]
     return sorted({*changed, *(archive.files_with(new) if new else ())})
-
-
-def _unapplied(night: Night, eraser: Eraser) -> list[Tombstone]:
-    """The tombstones that no night has applied to the whole archive yet."""
-    _, applied = _checked(night)
-    return [one for one in eraser.tombstones if one.tombstone_id not in applied]
 
 
 def _find(night: Night, names: list[str], eraser: Eraser) -> Found:
@@ -297,14 +291,7 @@ def _checked(night: Night) -> tuple[dict[str, str], set[str]]:
 def _rewrite(directory: Path, name: str, eraser: Eraser) -> None:
     """Replace the segment by one without the forgotten words; ArchiveDamaged if the new one does not read back correctly."""
     old, run = Segment(directory / name), run_of(name) or 0
-    _replace(
-        directory, name, old, Again(lambda: (line for one in old if (line := eraser.rewritten(one, run)) is not None))
-    )
-
-
-def _replace(directory: Path, name: str, old: Segment, left: Iterable[Line]) -> None:
-    """Write the file with these lines; ArchiveDamaged if it does not read back correctly."""
-    run = run_of(name) or 0
+    left = Again(lambda: (line for one in old if (line := eraser.rewritten(one, run)) is not None))
     staged = fresh_dir(directory / STAGE) / name
     write_segment(staged, run, left, kind=old.header["kind"], original=old.original or old.sha256)
     if any(written != wanted for written, wanted in itertools.zip_longest(Segment(staged), left)):

@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, Any
@@ -26,9 +26,8 @@ from typing import IO, Any
 import orjson
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from nightly.archive.catalog import Catalog
+from nightly.archive.catalog import Catalog, recomputed
 from nightly.archive.media.export import MediaExport
-from nightly.archive.recomputing import recomputed
 from nightly.archive.segments import RawRecord, Segment, WrittenText, parse_turn
 from nightly.night.progress import Reporter
 from shared.config.settings import Settings
@@ -93,30 +92,6 @@ class Chat:
         self.last = turn.timestamp
 
 
-@dataclass
-class ReadArchive:
-    """What was read from the archive in addition to the turns, which go to the work files."""
-
-    #: Made from the same segments.
-    catalog: Catalog
-    #: Chat → number of its work file.
-    chats: dict[str, int] = field(default_factory=dict)
-    counts: dict[str, int] = field(
-        default_factory=lambda: dict.fromkeys(("tombstones", "quarantined", "texts", "erased"), 0)
-    )
-
-    _tombstones: set[str] = field(default_factory=set)
-
-    def is_first(self, tombstone_id: str) -> bool:
-        """Whether this tombstone was not read before."""
-        known = len(self._tombstones)
-        self._tombstones.add(tombstone_id)
-        return len(self._tombstones) > known
-
-    def tombstones(self, chat_id: str) -> list[Tombstone]:
-        return self.catalog.tombstones_of(chat_id)
-
-
 def export_archive(
     settings: Settings, out: Path, wanted: ExportScope, report: Reporter, *, force: bool = False
 ) -> dict[str, Any]:
@@ -144,11 +119,16 @@ class _Export:
         self._directory, self._zone = settings.hmem_night_dir / "archive", settings.timezone
         self._wanted, self._report = wanted, report
         self._files = [(run_of(name) or 0, name) for name in catalog.segments]
-        self._read = ReadArchive(catalog)
+        #: Made from the same segments.
+        self._catalog = catalog
+        #: Chat → number of its work file.
+        self._numbers: dict[str, int] = {}
+        self._counts = dict.fromkeys(("tombstones", "quarantined", "texts", "erased"), 0)
+        self._tombstones: set[str] = set()
 
     def write(self, out: Path, *, force: bool) -> dict[str, Any]:
         with export_folder(out, force=force) as folder:
-            before, segments = self._stamps(), self._read.catalog.segments
+            before, segments = self._stamps(), self._catalog.segments
             self._put_down(folder)
             if self._stamps() != before:
                 raise NightRunning(REWRITTEN)
@@ -161,7 +141,7 @@ class _Export:
             with private_file(folder / README) as handle:
                 handle.write(self._readme(index).encode())
         tombstones = [
-            tombstone for chat_id in sorted(self._wanted.chats) for tombstone in self._read.tombstones(chat_id)
+            tombstone for chat_id in sorted(self._wanted.chats) for tombstone in self._catalog.tombstones_of(chat_id)
         ]
         return index | {"tombstones": [orjson.loads(tombstone.to_json()) for tombstone in tombstones]}
 
@@ -184,50 +164,52 @@ class _Export:
             rest = _Rest(None if self._wanted.part else folder / REST, stack)
             for run, name in self._report.track(self._files, len(self._files), "reading the archive"):
                 segment = Segment(self._directory / name)
-                if segment.sha256 != self._read.catalog.segments[name]:
+                if segment.sha256 != self._catalog.segments[name]:
                     raise NightRunning(REWRITTEN)
-                work = _WorkFiles(folder / WORK, self._read.chats)
+                work = _WorkFiles(folder / WORK, self._numbers)
                 for line in segment:
                     self._take(line, run, work, rest)
                 work.flush()
 
     def _take(self, line: dict[str, Any], run: int, work: _WorkFiles, rest: _Rest) -> None:
-        counts = self._read.counts
         kind = line["kind"]
         if kind == "tombstone":
-            if self._read.is_first(line["tombstone"]["tombstone_id"]):
-                rest.add("tombstones", line)
-                counts["tombstones"] += 1
+            tombstone_id = line["tombstone"]["tombstone_id"]
+            if tombstone_id not in self._tombstones:
+                self._tombstones.add(tombstone_id)
+                self._add("tombstones", line, rest)
         elif kind == "text":
             if not self._may_hold_forgotten(WrittenText.from_json(line), run):
-                rest.add("texts", line)
-                counts["texts"] += 1
+                self._add("texts", line, rest)
         elif kind == "erased":
-            rest.add("erased", line)
-            counts["erased"] += 1
+            self._add("erased", line, rest)
         else:
             self._take_record(RawRecord.from_json(line), work, rest)
 
+    def _add(self, name: str, line: dict[str, Any], rest: _Rest) -> None:
+        rest.add(name, line)
+        self._counts[name] += 1
+
     def _take_record(self, raw: RawRecord, work: _WorkFiles, rest: _Rest) -> None:
         try:  # whatever kind the line claims to be: a build reads it the same way
-            turn = parse_turn(raw, self._read.catalog)
+            turn = parse_turn(raw, self._catalog)
         except RecordRefused as error:
             rest.add("quarantine", {"kind": "quarantine", **raw.to_json(), "reason": str(error)})
-            self._read.counts["quarantined"] += 1
+            self._counts["quarantined"] += 1
             return
         if self._wanted.has(turn.chat_id):
             work.add(turn.chat_id, orjson.dumps({"kind": "turn", **raw.to_json()}) + b"\n")
 
     def _may_hold_forgotten(self, text: WrittenText, run: int) -> bool:
         """Whether it was written before something that it is made from was forgotten: a night reads tombstones before it writes texts."""
-        runs, known = self._read.catalog.tombstone_runs, self._read.tombstones(text.chat_id)
+        runs, known = self._catalog.tombstone_runs, self._catalog.tombstones_of(text.chat_id)
         return any(run < runs[one.tombstone_id] and text.is_made_from(one) for one in known)
 
     # Writing: each chat in order of time.
 
     def _write_chats(self, folder: Path) -> dict[str, Chat]:
         found: dict[str, Chat] = {}
-        numbered = sorted(self._read.chats.items())
+        numbered = sorted(self._numbers.items())
         for chat_id, number in self._report.track(numbered, len(numbered), "writing chats"):
             path = folder / WORK / str(number)
             found[chat_id] = self._write_chat(chat_id, path, folder)
@@ -236,7 +218,7 @@ class _Export:
 
     def _write_chat(self, chat_id: str, path: Path, folder: Path) -> Chat:
         chat = Chat(safe_name(chat_id))
-        tombstones = self._read.tombstones(chat_id)
+        tombstones = self._catalog.tombstones_of(chat_id)
         with path.open("rb") as source, ExitStack() as stack:
             places, speakers = self._places(source, tombstones, chat)
             if not places:
@@ -266,7 +248,7 @@ class _Export:
             found[turn.turn_id] = (replace(turn, content="", extra={}), covered, earlier + ([] if covered else [at]))
             at += len(line)
         chat.forgotten = sum(covered for _, covered, _ in found.values())
-        has_version = self._read.catalog.has_version  # not a turn whose last version was erased
+        has_version = self._catalog.has_version  # not a turn whose last version was erased
         wanted = [
             one
             for one in found.values()
@@ -277,7 +259,9 @@ class _Export:
 
     def _refuse_unknown(self, chats: dict[str, Chat]) -> None:
         """InvalidInput if the archive knows none of the named chats; a chat with only tombstones is known."""
-        unknown = sorted(chat_id for chat_id in self._wanted.chats - set(chats) if not self._read.tombstones(chat_id))
+        unknown = sorted(
+            chat_id for chat_id in self._wanted.chats - set(chats) if not self._catalog.tombstones_of(chat_id)
+        )
         if unknown and len(unknown) == len(self._wanted.chats):
             raise InvalidInput(
                 f"The archive has no turns of chat {', '.join(unknown)}, so nothing was written. hmem-night status --chats shows the chats."
@@ -298,7 +282,7 @@ class _Export:
             "part": self._wanted.part,
             "asked": asked,
             "chats": {chat_id: vars(chat) for chat_id, chat in chats.items() if chat.turns},
-            "counts": {"chats": len(with_turns), **totals, **({} if self._wanted.part else self._read.counts)},
+            "counts": {"chats": len(with_turns), **totals, **({} if self._wanted.part else self._counts)},
             "segments": segments,
         }
 

@@ -17,13 +17,13 @@ import subprocess
 import tempfile
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from nightly.archive.segments import erased_since, header_of
 from nightly.night.folder import FETCHED
 from shared.config.settings import Settings
 from shared.config.values import names_a_host
-from shared.delivery.transfer import durable_option
 from shared.errors import ArchiveDamaged, MirrorFailed, SettingsError
 from shared.system.archive_folder import CAPTURE, archive_files, run_of
 from shared.system.files import fresh_dir, fsync_dir, remove_tree
@@ -208,6 +208,14 @@ def _from_before_erasing(mirror: Mirror, archive_dir: Path, names: list[str]) ->
         return [name for name in names if erased_since(folder / name, archive_dir / name)]
     finally:
         remove_tree(folder)
+
+
+@cache
+def durable_option() -> tuple[str, ...]:
+    """rsync can make what it writes durable since 3.2.4; nothing for an older one."""
+    with contextlib.suppress(OSError, subprocess.TimeoutExpired):
+        return ("--fsync",) if "--fsync" in run_bounded(["rsync", "--help"], 60).stdout else ()
+    return ()
 
 
 def _by_run(name: str) -> tuple[int, str]:

@@ -15,14 +15,12 @@ import orjson
 from redis import Redis
 
 from nightly import pipeline
-from nightly.archive.catalog import Catalog
+from nightly.archive.catalog import Catalog, recomputed
 from nightly.archive.incoming.reading import in_batches, read_records, turn_keys
 from nightly.archive.incoming.tombstones import imported, judge
-from nightly.archive.recomputing import recomputed
 from nightly.archive.segments import RawRecord, parse_turn
 from nightly.imports.candidates import ReadCandidate, Wanted, files_of
-from nightly.imports.formats import format_named
-from nightly.imports.hooks import Source
+from nightly.imports.formats import Source, format_named
 from nightly.imports.import_filter import ImportCounts
 from nightly.imports.staging import StagedImport, Staging, adopt, classify_by_file, open_filter, stage, staged_files
 from nightly.night.folder import RESULT, imports_dir, nights_dir
@@ -32,7 +30,7 @@ from shared.config.settings import Settings
 from shared.errors import InvalidInput, NightRunning
 from shared.text.format import date_text, shorten
 from shared.text.times import given_moment
-from shared.turns.records import RecordRefused, chat_id_of
+from shared.turns.records import RecordRefused
 from shared.wire import keys
 
 #: Unreadable places that are shown; those that `--json` has, which are in memory.
@@ -96,12 +94,8 @@ class ImportFindings:
 
 
 def wanted_of(since: str | None, until: str | None, chat: str | None, zone: ZoneInfo) -> Wanted:
-    """From the command line's arguments; InvalidInput if one is invalid."""
-    try:
-        chat_id = None if chat is None else chat_id_of(chat)
-    except RecordRefused as error:
-        raise InvalidInput(f"--chat cannot be used: {error}. Give the chat id that the bot sees.") from error
-    return Wanted(given_moment("--since", since, zone), given_moment("--until", until, zone), chat_id)
+    """From the command line's arguments; InvalidInput if a time is invalid."""
+    return Wanted(given_moment("--since", since, zone), given_moment("--until", until, zone), chat)
 
 
 def bring_in(

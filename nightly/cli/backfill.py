@@ -9,9 +9,11 @@ from typing import Annotated, Any
 
 import typer
 
-from nightly.cli.arguments import Json
 from shared.errors import InvalidInput
 from shared.system.command import print_json, start_night
+
+Json = Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")]
+
 
 #: Not a format of files: the archive of this host.
 ARCHIVE, OF_ARCHIVE = "archive", ("reembed", "model", "accept")
@@ -165,7 +167,9 @@ def _import(
     from nightly.night.progress import Reporter
 
     settings = start_night()
-    limits = import_files.wanted_of(*wanted, settings.timezone)
+    since, until, chat = wanted
+    chat_id = None if chat is None else given_chat(chat)
+    limits = import_files.wanted_of(since, until, chat_id, settings.timezone)
     request = import_files.Request(form, files, limits, options, tombstones[0])
     progress = Reporter(quiet=json or settings.log_json)
 
@@ -187,6 +191,16 @@ def _import(
     if error := import_files.nothing_read(report):
         raise error
     _print_nights(report.get("nights", []), quiet=json)
+
+
+def given_chat(value: str) -> str:
+    """What --chat names, or InvalidInput."""
+    from shared.turns.records import RecordRefused, chat_id_of
+
+    try:
+        return chat_id_of(value)
+    except RecordRefused as error:
+        raise InvalidInput(f"--chat {value!r} cannot be used: {error}. Give the chat id that the bot sees.") from error
 
 
 def _print_nights(summaries: list[dict[str, Any]], *, quiet: bool) -> None:

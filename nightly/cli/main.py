@@ -9,9 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from nightly.cli.arguments import Json
-from nightly.cli.backfill import backfill
-from nightly.cli.export import export_archive
+from nightly.cli.backfill import Json, backfill, given_chat
 from shared.errors import EmbeddingError, InvalidInput, SettingsError
 from shared.system.command import application, end_with, print_json, run_command, start_night
 
@@ -21,11 +19,12 @@ if TYPE_CHECKING:
     from nightly.night.progress import Reporter
     from shared.config.settings import Settings
 
+
 #: Commands that the schedule runs → what people call one.
 WORDS = {"run": "night", "capture": "capture"}
+When = Annotated[str | None, typer.Option(help="ISO 8601 (in CHAT_TIMEZONE if it names no zone) or POSIX seconds.")]
 app = application(__doc__)
 app.command("backfill")(backfill)
-app.command("export-archive")(export_archive)
 
 
 def main() -> None:
@@ -233,6 +232,41 @@ def turns(
     else:
         found = (dumps(turn) for turn in archived_turns(directory, chat or ()))
     sys.stdout.buffer.writelines(line + b"\n" for line in found)
+
+
+@app.command("export-archive")
+def export_archive(
+    out: Annotated[
+        Path | None, typer.Option(help="The folder to create; default: hmem-export-<date> in the current directory.")
+    ] = None,
+    chat: Annotated[
+        list[str] | None, typer.Option(help="Only this chat; may be repeated. --chat=-100 for a negative one.")
+    ] = None,
+    since: When = None,
+    until: When = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace an earlier export of this name.")] = False,
+    json: Json = False,
+) -> None:
+    """Write the archive to files: per chat, JSONL that can be imported again and Markdown to read. Changes nothing in the archive."""
+    from nightly.archive import export
+    from nightly.night.progress import Reporter
+    from shared.system.export_folder import default_folder
+    from shared.text.times import given_moment
+
+    settings = start_night()
+    wanted = export.ExportScope(
+        frozenset(map(given_chat, chat or ())),
+        given_moment("--since", since, settings.timezone),
+        given_moment("--until", until, settings.timezone),
+    )
+    folder, report = out or default_folder(settings.timezone), Reporter(quiet=json or settings.log_json)
+    index = export.export_archive(settings, folder, wanted, report, force=force)
+    if json:
+        print_json({"out": str(folder.resolve()), **index})
+        return
+    counts = index["counts"]
+    left = f"; {counts['forgotten']} forgotten turns were left out" if counts["forgotten"] else ""
+    typer.echo(f"{counts['turns']} turns of {counts['chats']} chats are in {folder}{left}.")
 
 
 @app.command()

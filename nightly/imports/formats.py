@@ -1,22 +1,73 @@
-"""The formats that a backfill reads from files: whatever modules are in `readers/`."""
+"""The formats that a backfill reads from files: what the modules in `nightly/imports/readers/` add by a hook (shared/hooks.py)."""
 
 from __future__ import annotations
 
 import pkgutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
+from pathlib import Path
+from zoneinfo import ZoneInfo
 
-from nightly.imports import hooks, readers
-from nightly.imports.hooks import ImportFormat, import_formats
+from nightly.imports import readers
+from nightly.imports.candidates import ReadCandidate, Wanted
+from shared.config.settings import Settings
 from shared.errors import InvalidInput
-from shared.hooks import Hooks
+from shared.hooks import Hooks, specification
+
+#: Reads one file, given with its number in the import.
+Reader = Callable[[Path, int], Iterator[ReadCandidate]]
+
+
+@dataclass(frozen=True)
+class Source:
+    """What a reader is made for. `options`: those of the format that were given, by name."""
+
+    files: list[Path]
+    wanted: Wanted
+    settings: Settings
+    options: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def zone(self) -> ZoneInfo:
+        return self.settings.timezone
+
+    def option(self, name: str) -> str | None:
+        return self.options.get(name)
+
+
+@dataclass(frozen=True)
+class ImportFormat:
+    """`what`: what the files are, for people; `options`: names of the options of `hmem-night backfill` that it takes.
+
+    `pattern`: of the files in a directory; None: the reader takes what was named as it is, a directory or a ZIP archive, too. `of_a_chat`: whether
+    the files, or the bot's settings, say which chats of ours they belong to; otherwise --chat must.
+    """
+
+    name: str
+    what: str
+    reader: Callable[[Source], Reader]
+    pattern: str | None = None
+    options: tuple[str, ...] = ()
+    of_a_chat: bool = False
+
+
+def file_by_file(read: Callable[[Path, int, Source], Iterator[ReadCandidate]]) -> Callable[[Source], Reader]:
+    """For a reader that needs to know nothing of the other files."""
+    return lambda source: lambda path, unit: read(path, unit, source)
+
+
+@specification(fails="closed")
+def import_formats() -> Sequence[ImportFormat] | None:
+    """The formats that this module reads."""
 
 
 @cache
 def formats() -> dict[str, ImportFormat]:
     """By the name that `hmem-night backfill` takes."""
     names = sorted(one.name for one in pkgutil.iter_modules(readers.__path__, f"{readers.__name__}."))
-    found = Hooks([(name, import_module(name)) for name in names], [hooks.__name__]).ask(import_formats)
+    found = Hooks([(name, import_module(name)) for name in names], [__name__]).ask(import_formats)
     return {one.name: one for some in found for one in some}
 
 

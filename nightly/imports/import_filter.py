@@ -22,8 +22,7 @@ from nightly.archive.chat_chunks import ChatReader
 from nightly.archive.segments import RawRecord, parse_turn
 from nightly.archive.tables.tables import blob
 from nightly.imports.candidates import Candidate
-from nightly.imports.matching import NEAR_SECONDS, Moments, Recorded, letters, nearest
-from nightly.imports.seen import Seen, SeenTurn
+from nightly.imports.matching import NEAR_SECONDS, Recorded, Seen, SeenTurn, letters, nearest
 from shared.turns.records import RecordRefused, Tombstone, Turn
 
 NO_CHAT = "?"
@@ -83,7 +82,6 @@ class ImportFilter:
         self._recorded = Recorded(catalog, reader, self._seen)
         self._tombstones: dict[str, list[Tombstone]] = {}
         self._known_tombstones = set(catalog.tombstones)
-        self._erased = Moments()  # turns that erasing tombstones name, archived or not
         self._file = 0
 
     def close(self) -> None:
@@ -94,8 +92,8 @@ class ImportFilter:
         known = {one.tombstone_id: one for one in (*tombstones, *self._catalog.tombstones.values())}
         for tombstone in known.values():
             self._tombstones.setdefault(tombstone.chat_id, []).append(tombstone)
-            for turn_id, said_at in tombstone.said_at.items() if tombstone.erase else ():
-                self._erased.add(tombstone.chat_id, turn_id, said_at)
+            if tombstone.erase:
+                self._seen.add_erased(tombstone)
         for record in exported:
             self._seen.add_hash(record)
             with suppress(RecordRefused):
@@ -168,7 +166,7 @@ class ImportFilter:
 
     def _is_near_erased(self, turn: Turn) -> bool:
         span = (turn.chat_id, turn.timestamp - NEAR_SECONDS, turn.timestamp + NEAR_SECONDS)
-        return bool(self._erased.near(turn) or nearest(turn, self._catalog.erased_near(*span)))
+        return bool(nearest(turn, self._seen.erased_near(*span)) or nearest(turn, self._catalog.erased_near(*span)))
 
     def _version(self, candidate: Candidate, turn: Turn, record: RawRecord, seen: SeenTurn) -> ImportVerdict:
         """The verdict on a further version of a turn that this import already has."""

@@ -6,16 +6,115 @@ letters and digits are compared.
 
 from __future__ import annotations
 
-import bisect
 import re
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
+from pathlib import Path
+from typing import Any, NamedTuple
 
 from nightly.archive.catalog import Catalog
 from nightly.archive.chat_chunks import ChatReader
-from nightly.imports.seen import Seen
-from shared.turns.records import Turn
+from nightly.archive.segments import RawRecord
+from nightly.archive.tables.tables import blob
+from nightly.night.scratch import scratch_database
+from shared.turns.records import Tombstone, Turn
+
+_SCHEMA = """
+CREATE TABLE seen (
+  turn_id TEXT PRIMARY KEY, chat_id TEXT NOT NULL, said_at REAL NOT NULL, letters TEXT NOT NULL, file INTEGER, sha256 BLOB NOT NULL
+) WITHOUT ROWID;
+CREATE INDEX seen_by_time ON seen (chat_id, said_at);
+CREATE TABLE hashes (sha256 BLOB PRIMARY KEY) WITHOUT ROWID;
+CREATE TABLE own (file INTEGER, turn_id TEXT, PRIMARY KEY (file, turn_id)) WITHOUT ROWID;
+CREATE TABLE spent (turn_id TEXT PRIMARY KEY) WITHOUT ROWID;
+CREATE TABLE names (name TEXT PRIMARY KEY) WITHOUT ROWID;
+CREATE TABLE erased (chat_id TEXT, said_at REAL, turn_id TEXT, PRIMARY KEY (chat_id, said_at, turn_id)) WITHOUT ROWID;
+"""
+
+
+class SeenTurn(NamedTuple):
+    """`file`: the import's file that it was taken from; None: exported from Redis. `sha256`: of its last version."""
+
+    chat_id: str
+    file: int | None
+    sha256: bytes
+    letters: str
+
+
+class Seen:
+    """What must be remembered while imports are compared, in a temporary database, so that their size does not matter; gone with its folder.
+
+    seen     the turns that this night exported from Redis, and those that are taken from the imports (`file`: from which one)
+    hashes   records that this night exported, and bytes that are no turn, once they are taken
+    own      the ids in the imports' files, by file, where turns are told by their words
+    spent    turns of one file that matched a recorded one
+    names    tombstones and texts that are taken
+    erased   turns that erasing tombstones name, archived or not
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._connection = scratch_database(path, _SCHEMA, cache_kib=32_768)
+
+    def close(self) -> None:
+        self._connection.close()
+
+    def add(self, turn: Turn, record: RawRecord, letters: str, file: int | None = None) -> None:
+        """A turn; of a further version the words and the hash, while its time stays."""
+        sql = """INSERT INTO seen VALUES (?,?,?,?,?,?)
+            ON CONFLICT (turn_id) DO UPDATE SET letters = excluded.letters, file = excluded.file, sha256 = excluded.sha256"""
+        row = (turn.turn_id, turn.chat_id, turn.timestamp, letters, file, blob(record.sha256))
+        self._connection.execute(sql, row)
+
+    def turn(self, turn_id: str) -> SeenTurn | None:
+        row = self._one("SELECT chat_id, file, sha256, letters FROM seen WHERE turn_id = ?", turn_id)
+        return SeenTurn(*row) if row else None
+
+    def near(self, chat_id: str, first: float, last: float) -> Iterator[tuple[float, str]]:
+        """(time, turn id) of the chat's turns from one time to another, both included."""
+        sql = "SELECT said_at, turn_id FROM seen WHERE chat_id = ? AND said_at BETWEEN ? AND ?"
+        return self._connection.execute(sql, (chat_id, first, last))
+
+    def add_erased(self, tombstone: Tombstone) -> None:
+        rows = ((tombstone.chat_id, said_at, turn_id) for turn_id, said_at in tombstone.said_at.items())
+        self._connection.executemany("INSERT OR IGNORE INTO erased VALUES (?,?,?)", rows)
+
+    def erased_near(self, chat_id: str, first: float, last: float) -> Iterator[tuple[float, str]]:
+        """The same of turns that erasing tombstones name."""
+        sql = "SELECT said_at, turn_id FROM erased WHERE chat_id = ? AND said_at BETWEEN ? AND ?"
+        return self._connection.execute(sql, (chat_id, first, last))
+
+    def add_hash(self, record: RawRecord) -> None:
+        self._connection.execute("INSERT OR IGNORE INTO hashes VALUES (?)", (blob(record.sha256),))
+
+    def has_hash(self, record: RawRecord) -> bool:
+        return self._one("SELECT 1 FROM hashes WHERE sha256 = ?", blob(record.sha256)) is not None
+
+    def add_own(self, ids: Iterable[tuple[int, str]]) -> None:
+        """The turn ids of an import: (file, id)."""
+        self._connection.execute("DELETE FROM own")
+        self._connection.executemany("INSERT OR IGNORE INTO own VALUES (?,?)", ids)
+
+    def is_own(self, file: int, turn_id: str) -> bool:
+        return self._one("SELECT 1 FROM own WHERE file = ? AND turn_id = ?", file, turn_id) is not None
+
+    def spend(self, turn_id: str) -> None:
+        self._connection.execute("INSERT OR IGNORE INTO spent VALUES (?)", (turn_id,))
+
+    def is_spent(self, turn_id: str) -> bool:
+        return self._one("SELECT 1 FROM spent WHERE turn_id = ?", turn_id) is not None
+
+    def next_file(self) -> None:
+        self._connection.execute("DELETE FROM spent")
+
+    def is_first(self, name: str) -> bool:
+        """Whether this name is taken for the first time."""
+        return self._connection.execute("INSERT OR IGNORE INTO names VALUES (?)", (name,)).rowcount > 0
+
+    def _one(self, sql: str, *values: object) -> tuple[Any, ...] | None:
+        row: tuple[Any, ...] | None = self._connection.execute(sql, values).fetchone()
+        return row
+
 
 #: An answer may take minutes, and h-cli dates the question when it is answered.
 NEAR_SECONDS = 15 * 60
@@ -31,30 +130,6 @@ def letters(text: str) -> str:
     """Letters and digits of a text, case-folded and normalised; of a text without any, everything but white space."""
     plain = unicodedata.normalize("NFKC", _BOT_NAME.sub(" ", text)).casefold()
     return "".join(filter(str.isalnum, plain)) or "".join(plain.split())
-
-
-class Moments:
-    """Times by (chat, role): entries near a time are found without a look at the rest."""
-
-    def __init__(self) -> None:
-        self._by: dict[tuple[str, str], list[tuple[float, str]]] = {}
-        self._unsorted: set[tuple[str, str]] = set()
-
-    def add(self, chat_id: str, turn_id: str, timestamp: float) -> None:
-        place = (chat_id, role_of(turn_id))
-        self._by.setdefault(place, []).append((timestamp, turn_id))
-        self._unsorted.add(place)
-
-    def near(self, turn: Turn) -> list[str]:
-        """Turn ids of its chat and role within NEAR_SECONDS, the nearest first."""
-        place = (turn.chat_id, turn.role)
-        entries = self._by.get(place, [])
-        if place in self._unsorted:
-            entries.sort()
-            self._unsorted.discard(place)
-        first = bisect.bisect_left(entries, (turn.timestamp - NEAR_SECONDS, ""))
-        last = bisect.bisect_right(entries, (turn.timestamp + NEAR_SECONDS, "\uffff"))
-        return nearest(turn, entries[first:last])
 
 
 def role_of(turn_id: str) -> str:

@@ -11,15 +11,15 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import closing
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 from zoneinfo import ZoneInfo
 
 from nightly.index.chunk_file import ChunkFolder
 from nightly.index.rows import Rows
 from shared.config.kinds import place_of
 from shared.errors import StorageError
-from shared.release.integrity import damage_named, open_closed
 from shared.release.manifest import LEXICAL, NOTE_VECTORS, NOTES
+from shared.release.parts import damage_named, open_closed
 from shared.turns.chunk import COLUMNS, Chunk, chunk_of, turn_order
 from shared.turns.chunking import indexed_text
 from shared.vectors.base import Corpus
@@ -28,27 +28,6 @@ if TYPE_CHECKING:
     from shared.embedding.models import Vectors
 
 Value = TypeVar("Value")
-
-
-class PartRows(Protocol):
-    """The rows of one place, as tonight's chats want them."""
-
-    @property
-    def tonight(self) -> Iterable[str]:
-        """Tonight's chats that have rows."""
-        ...
-
-    def wanted(self, chat_id: str) -> int:
-        """How many rows a chat of tonight has, those that repeat a vector included."""
-        ...
-
-    def held(self, part: Path, chat_id: str) -> list[str] | None:
-        """The ids of a chat's rows in a part; None if one of them is not wanted any more, or has changed."""
-        ...
-
-    def count(self, part: Path) -> dict[str, int]:
-        """Rows by chat."""
-        ...
 
 
 class Held:
@@ -93,7 +72,7 @@ PART_COUNTS: Mapping[str, Callable[[Path], dict[str, int]]] = {
 
 
 class WordRows:
-    """Of `lexical/` and `notes/`."""
+    """The rows of `lexical/` and `notes/`, as tonight's chats want them."""
 
     def __init__(
         self, folder: ChunkFolder, zone: ZoneInfo, *, indexed: Callable[[Chunk, ZoneInfo], str] = indexed_text
@@ -104,12 +83,15 @@ class WordRows:
 
     @property
     def tonight(self) -> Iterable[str]:
+        """Tonight's chats that have rows."""
         return self._folder.chats
 
     def wanted(self, chat_id: str) -> int:
+        """How many rows a chat of tonight has, those that repeat a vector included."""
         return len(self._folder.chats.get(chat_id, ()))
 
     def held(self, part: Path, chat_id: str) -> list[str] | None:
+        """The ids of a chat's rows in a part; None if one of them is not wanted any more, or has changed."""
         wanted, chunks = self._chunks(chat_id), _chunks_in(part, chat_id)
         return [one.chunk_id for one in chunks] if all(wanted.get(one.chunk_id) == one for one in chunks) else None
 
@@ -156,7 +138,7 @@ def _chunks_in(part: Path, chat_id: str) -> list[Chunk]:
 
 
 class VectorRows:
-    """Of `vectors/` and `note_vectors/`."""
+    """The same of `vectors/` and `note_vectors/`."""
 
     def __init__(self, rows: Rows, dimensions: int) -> None:
         self._rows, self._dimensions = rows, dimensions
@@ -228,6 +210,9 @@ class VectorRows:
 
         found = [read_chat(part, chat_id, self._dimensions) for part in merged]
         return [one for ids, _, _ in found for one in ids], np.concatenate([vectors for _, vectors, _ in found])
+
+
+PartRows = WordRows | VectorRows
 
 
 class _ReadLate(Mapping[str, Value]):

@@ -15,7 +15,7 @@ from shared.config.kinds import served
 from shared.config.settings import Settings
 from shared.errors import HmemError, ReleaseRefused, SettingsError
 from shared.system.files import write_atomic
-from shared.vectors import aliases
+from shared.vectors import on_server
 
 
 def make_room(night: Night, indexes: Iterable[str]) -> None:
@@ -31,14 +31,14 @@ def make_room(night: Night, indexes: Iterable[str]) -> None:
             night.report.say(f"  {error}")
             continue
         if name not in known.get(server, ()):
-            found = set(aliases.left_over(night.settings, server, ()))
+            found = set(on_server.left_over(night.settings, server, ()))
             if found and not found & set(named):
                 raise SettingsError(
                     f"INDEX_NAME={name} is in use on the {server} server ({min(found)}), but not by a release of this installation. Set another "
                     "INDEX_NAME; if these indexes are not needed, remove them there."
                 )
             _remember(night, known | {server: [*known.get(server, ()), name]})
-        aliases.sweep(night.settings, server, named)
+        on_server.sweep(night.settings, server, named)
 
 
 def sweep(night: Night) -> str | None:
@@ -55,16 +55,16 @@ def sweep(night: Night) -> str | None:
 def _sweep(night: Night, server: str, name: str) -> None:
     settings: Settings = night.settings.model_copy(update={"index_name": name})
     night.lease.check()
-    for gone in aliases.sweep(settings, server, night.target.served()):
+    for gone in on_server.sweep(settings, server, night.target.served()):
         night.report.say(f"  {gone} on the {server} server is no longer used by any release and was removed.")
     in_use = server in night.settings.indexes and name == night.settings.index_name
-    if not in_use and not aliases.left_over(settings, server, ()):
+    if not in_use and not on_server.left_over(settings, server, ()):
         known = _known(night)
         _remember(night, known | {server: [one for one in known[server] if one != name]})
 
 
 def _file(night: Night) -> Path:
-    return night.settings.hmem_night_dir / aliases.SERVERS_FILE
+    return night.settings.hmem_night_dir / on_server.SERVERS_FILE
 
 
 def _known(night: Night) -> dict[str, list[str]]:

@@ -7,13 +7,14 @@ prune (shared/delivery/receiver.py). It can do nothing else there.
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import subprocess
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import orjson
 from redis import Redis
@@ -22,7 +23,6 @@ from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_ex
 from shared import errors
 from shared.config.settings import Settings
 from shared.delivery.receiver import Receiver
-from shared.delivery.transfer import copy_command, moved_bytes
 from shared.errors import HmemError, PublishFailed, ReleaseRefused, SettingsError
 from shared.release.manifest import FORMAT_VERSION, MANIFEST, Manifest, OlderFormat, parse_manifest
 from shared.system.files import sha256_file
@@ -35,44 +35,14 @@ VERB_TIMEOUT_SECONDS = 600
 SILENCE_SECONDS = 120
 #: rsync's exit codes for a broken connection: worth an immediate retry.
 _CONNECTION_CODES = frozenset({10, 12, 30, 35, 255})
+#: In what rsync's `--stats` prints.
+_MOVED = re.compile(r"^Total bytes (?:sent|received): ([\d.,]+)$", re.MULTILINE)
 
 
 class ConnectionBroken(PublishFailed):
     """The network failed, not the release."""
 
     exit_code = PublishFailed.exit_code
-
-
-class Target(Protocol):
-    def current(self) -> Manifest | None:
-        """Manifest of the current release; None before the first, and if it has an older format."""
-        ...
-
-    def standing(self) -> tuple[Manifest | None, int]:
-        """Manifest of the current release, and the highest run that has a directory there, current or not (0 for none)."""
-        ...
-
-    def check(self, run: int) -> None:
-        """ReleaseRefused if the release there is no longer intact."""
-        ...
-
-    def bring(self, stage: Path, run: int, *, accept: bool) -> Brought:
-        """Bring the release to its place on the day host, verified and tested; it is not in use yet."""
-        ...
-
-    def switch(self, run: int, token: int) -> tuple[int | None, str | None]:
-        """(None, or the run that the owner has pinned: then nothing is switched; why an alias of a server index was not updated, or None)."""
-        ...
-
-    def rollback(self, run: int) -> None: ...
-
-    def prune(self) -> list[int]:
-        """Remove releases that may contain what the current one has forgotten permanently; returns the runs that are still being read."""
-        ...
-
-    def served(self) -> list[str]:
-        """The names of all server indexes that a release there uses; ReleaseRefused if they cannot be determined."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -90,15 +60,19 @@ class LocalTarget:
         self._receiver, self._dir, self._redis = Receiver(settings, memory_dir), memory_dir, client
 
     def current(self) -> Manifest | None:
+        """Manifest of the current release; None before the first, and if it has an older format."""
         return self._receiver.current()
 
     def standing(self) -> tuple[Manifest | None, int]:
+        """Manifest of the current release, and the highest run that has a directory there, current or not (0 for none)."""
         return self._receiver.current(), self._receiver.newest()
 
     def check(self, run: int) -> None:
+        """ReleaseRefused if the release there is no longer intact."""
         self._receiver.verify(run, 0)
 
     def bring(self, stage: Path, run: int, *, accept: bool) -> Brought:
+        """Bring the release to its place on the day host, verified and tested; it is not in use yet."""
         attempt, sealed = self._receiver.begin(run), sha256_file(stage / MANIFEST)
         place = f"{self._dir}/incoming/{run}.{attempt}/"
         transfer(stage, [MANIFEST], place)
@@ -106,20 +80,23 @@ class LocalTarget:
         return Brought(self._receiver.verify(run, attempt, sealed=sealed, accept=accept))
 
     def switch(self, run: int, token: int) -> tuple[int | None, str | None]:
+        """(None, or the run that the owner has pinned: then nothing is switched; why an alias of a server index was not updated, or None)."""
         return self._receiver.switch(run, token, self._redis)
 
     def rollback(self, run: int) -> None:
         self._receiver.rollback(run)
 
     def prune(self) -> list[int]:
+        """Remove releases that may contain what the current one has forgotten permanently; returns the runs that are still being read."""
         return self._receiver.prune()
 
     def served(self) -> list[str]:
+        """The names of all server indexes that a release there uses; ReleaseRefused if they cannot be determined."""
         return self._receiver.served()
 
 
 class SshTarget:
-    """`[user@]host:path`: HMEM_MEMORY_DIR on that host, or nothing after the colon, because rrsync is rooted in incoming/."""
+    """`[user@]host:path`: HMEM_MEMORY_DIR on that host, or nothing after the colon, because rrsync is rooted in incoming/. As `LocalTarget`."""
 
     def __init__(self, settings: Settings, place: str) -> None:
         if not settings.release_command:
@@ -199,6 +176,9 @@ class SshTarget:
         return _parsed(done.stdout, verb, fields)
 
 
+Target = LocalTarget | SshTarget
+
+
 def _parsed(answer: str, verb: str, fields: tuple[str, ...]) -> dict[str, Any]:
     try:
         record = orjson.loads(answer)
@@ -245,7 +225,7 @@ def _error_of(code: int) -> type[HmemError]:
 
 
 def transfer(source: Path, names: Sequence[str], destination: str, rsh: str | None = None) -> int:
-    """Copy these files of a release with rsync (shared/delivery/transfer.py). Returns the bytes sent and received."""
+    """Copy these files of a release with rsync. Returns the bytes sent and received, together."""
     if not names:
         return 0
     shell = ["--rsh", rsh, f"--timeout={SILENCE_SECONDS}"] if rsh else []
@@ -253,8 +233,14 @@ def transfer(source: Path, names: Sequence[str], destination: str, rsh: str | No
         with tempfile.NamedTemporaryFile(prefix="hmem-send-") as wanted:
             wanted.write(b"\0".join(os.fsencode(name) for name in names))
             wanted.flush()
-            command = copy_command(source, destination, Path(wanted.name), *shell)
-            done = run_bounded(command, TRANSFER_TIMEOUT_SECONDS)
+            what = [
+                "--perms",
+                "--stats",
+                "--from0",
+                f"--files-from={wanted.name}",
+                *shell,
+            ]  # rsync refuses names outside
+            done = run_bounded(["rsync", *what, f"{source}/", destination], TRANSFER_TIMEOUT_SECONDS)
     except subprocess.TimeoutExpired as error:
         raise ConnectionBroken(
             f"rsync did not end within {TRANSFER_TIMEOUT_SECONDS} s. Check disk and network."
@@ -267,7 +253,7 @@ def transfer(source: Path, names: Sequence[str], destination: str, rsh: str | No
         raise kind(
             f"rsync ended with code {done.returncode}: {_complaint(done)}. Fix that and run the night again.{hint}"
         )
-    return moved_bytes(done.stdout)
+    return sum(int(re.sub(r"\D", "", count)) for count in _MOVED.findall(done.stdout))
 
 
 def _complaint(done: subprocess.CompletedProcess[str]) -> str:

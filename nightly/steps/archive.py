@@ -26,7 +26,7 @@ from nightly.archive.incoming.events import archived_line
 from nightly.archive.incoming.reading import EVENTS, RECORDS, TOMBSTONES
 from nightly.archive.incoming.tombstones import Judged, judge
 from nightly.archive.media.bring import MediaBringer
-from nightly.archive.media.erase import erase as erase_media
+from nightly.archive.media.index import erase as erase_media
 from nightly.archive.media.index import open_index
 from nightly.archive.media.places import is_intact
 from nightly.archive.mirror import Mirror, MirrorDiffers, bring_up_to_date, missing_there, open_mirror

@@ -16,8 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from nightly.archive.catalog import Catalog, open_catalog
-from nightly.archive.chat_chunks import ChatReader
-from nightly.archive.cutting import answered, cut_chats, cut_tasks
+from nightly.archive.chat_chunks import ChatReader, answered, cut_chats, cut_tasks
 from nightly.index.chunk_file import writing_chunks
 from nightly.index.kept_chats import CARRIED, combined, sums_of
 from nightly.index.part_rows import PART_COUNTS

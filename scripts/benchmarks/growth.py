@@ -11,10 +11,7 @@ from __future__ import annotations
 import json
 import os
 import random
-import subprocess
 import sys
-import tempfile
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import accumulate, islice
@@ -25,7 +22,7 @@ import typer
 from redis import Redis
 
 from scripts.benchmarks import memory
-from scripts.benchmarks.world import BINARIES, own_world
+from scripts.benchmarks.world import BINARIES, own_world, used
 
 VOCABULARY, DIMENSIONS = 20_000, 384
 #: Seconds between two exchanges of a chat, and the first of them (POSIX seconds).
@@ -210,28 +207,11 @@ def _fill_cache(night_dir: Path, turns: list[Turn]) -> int:
 
 
 def _night(environment: dict[str, str], *command: str) -> dict[str, Any]:
-    """Of the night that a command runs: seconds by step and in all, bytes sent, and the most memory of it or of a process that it started."""
-    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as complaints:
-        started = time.perf_counter()
-        process = subprocess.Popen(
-            [BINARIES / "hmem-night", *command, "--json"], env=environment, stdout=out, stderr=complaints
-        )
-        _, status, usage = os.wait4(process.pid, 0)
-        total = time.perf_counter() - started
-        process.returncode = os.waitstatus_to_exitcode(status)
-        for file in (out, complaints):
-            file.seek(0)
-        if process.returncode != 0:
-            raise SystemExit(
-                f"hmem-night {' '.join(command)} ended with {process.returncode}\n{complaints.read().decode()}"
-            )
-        summary = json.loads(out.read())[-1]
-    return {
-        "seconds": summary["seconds"],
-        "total": total,
-        "moved": summary["moved"],
-        "peak_mb": round(usage.ru_maxrss * 1024 / 1e6, 1),
-    }
+    """Of the night that a command runs: seconds by step and in all, bytes sent, and the most memory."""
+    done = used(environment, [BINARIES / "hmem-night", *command, "--json"])
+    summary = json.loads(done.output)[-1]
+    about = {"seconds": summary["seconds"], "moved": summary["moved"]}
+    return about | {"total": done.seconds, "peak_mb": done.peak_mb}
 
 
 def _measure_lookups(environment: dict[str, str]) -> dict[str, Any]:

@@ -13,30 +13,25 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from redis import Redis
 
-from scripts.benchmarks.answer import answer
+from dispatcher.cli.arguments import Json
 from scripts.benchmarks.given_notes import given_notes
-from scripts.benchmarks.indexes.command import indexes
 from scripts.benchmarks.meaning import meaning
 from scripts.benchmarks.prompt import prompt
-from scripts.benchmarks.start import start
 from scripts.benchmarks.stream import stream
 from scripts.benchmarks.walks import walks
-from scripts.benchmarks.world import BINARIES, describe_machine, hmem, load_turns, own_world
+from scripts.benchmarks.world import BINARIES, describe_machine, hmem, load_turns, own_world, started, used
+from shared.config import kinds
+from shared.system.command import print_json, start
 
 app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, add_completion=False, help=__doc__)
-app.command()(indexes)
-app.command()(answer)
 app.command()(meaning)
 app.command()(prompt)
-app.command()(start)
 app.command()(stream)
 app.command()(walks)
 Set = Annotated[Path, typer.Option("--set", help="Folder with turns.jsonl.", exists=True, file_okay=False)]
@@ -139,7 +134,9 @@ def placement(turns: int = 20) -> None:
                     "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
                 }
                 _remember(environment, talk)
-                with _dispatcher(environment):
+                with started(environment, "hmem", "run"):
+                    hmem(environment, "hmem", "talk", "warm-up", "--say", "hello")
+                    time.sleep(2.5)  # the vectors are loaded in the background
                     for number in range(turns):
                         hmem(environment, "hmem", "talk", "1", "--say", talk[number % len(talk)]["message"])
                 sent = [_sent(request) for request in api.requests[1:]]  # without the warm-up, in another chat
@@ -176,17 +173,6 @@ def _kept(one: str, other: str) -> int:
     return next(
         (place for place, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other))
     )
-
-
-@contextmanager
-def _dispatcher(environment: dict[str, str]) -> Iterator[subprocess.Popen[bytes]]:
-    with subprocess.Popen([BINARIES / "hmem", "run"], env=environment, stderr=subprocess.DEVNULL) as process:
-        try:
-            hmem(environment, "hmem", "talk", "warm-up", "--say", "hello")
-            time.sleep(2.5)  # the vectors are loaded in the background
-            yield process
-        finally:
-            process.terminate()
 
 
 @app.command()
@@ -251,21 +237,6 @@ def memory(
 
 
 @app.command()
-def day(chats: int = 1000, turns: int = 200, memories: int = 5000, day_turns: int = 300) -> None:
-    """Whole contexts by day: a release of many chats, with typed memories and today's turns in one of them; and the same in one large chat."""
-    from scripts.benchmarks.day import measure
-    from scripts.benchmarks.memory import make_release
-
-    describe_machine()
-    for number, length in ((chats, turns), (1, chats * turns)):
-        label = f"{number} chats of {length} turns, {memories} memories and {day_turns} turns of today in one"
-        with own_world() as environment:
-            environment |= {"MEMORY_DEADLINE_MS": "5000"}
-            make_release(environment, number, length)
-            measure(environment, label, memories, day_turns, "chat-0")
-
-
-@app.command()
 def overhead(tasks: int = 600, chats: int = 60, turns: int = 200, single: int = 300, concurrent: int = 4) -> None:
     """The time that the dispatcher adds to Claude's own time, compared with h-cli."""
     from scripts.benchmarks.overhead import measure
@@ -276,22 +247,50 @@ def overhead(tasks: int = 600, chats: int = 60, turns: int = 200, single: int = 
 
 
 @app.command()
-def commands(rounds: int = 10) -> None:
-    """CPU time of `hmem --help`, `hmem status` and the night's, compared with a Python that does nothing."""
-    from scripts.benchmarks.commands import compare
+def indexes(
+    turns: Annotated[list[int] | None, typer.Option(min=1, help="Number of turns; repeatable.")] = None,
+    chats: Annotated[int | None, typer.Option(min=1, help="Number of chats of equal size; default: 20.")] = None,
+    backends: Annotated[str, typer.Option(help="Backends to measure, separated by commas.")] = ",".join(
+        kinds.indexes()
+    ),
+    new: Annotated[int, typer.Option(min=1, help="Number of new turns of the next night.")] = 1000,
+    queries: Annotated[int, typer.Option(min=1, help="Number of questions.")] = 200,
+    limit: Annotated[float, typer.Option(min=1, help="Time limit of one build in seconds.")] = 600.0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the turns and questions.")] = 0,
+    json: Json = False,
+) -> None:
+    """Build, open and search every vector index that is available here, with the same invented turns; your data is not read or changed."""
+    from scripts.benchmarks.indexes import report
+    from scripts.benchmarks.indexes.measure import Bench, Plan
 
-    describe_machine()
-    with own_world() as environment:
-        compare(environment, rounds)
+    settings = start()
+    named = tuple(dict.fromkeys(one.strip() for one in backends.split(",") if one.strip()))
+    plan = Plan(tuple(turns or [1000]), named, chats, new, queries, seed, limit)
+    plan.refuse_unless_possible()
+    rows = Bench(settings, plan, say=lambda line: typer.echo(line, err=True)).run()
+    told = report.document(plan, rows)
+    if json:
+        print_json(told)
+    else:
+        typer.echo(report.markdown(told, rows), nl=False)
 
 
 @app.command()
-def page(chats: int = 10_000, chat_turns: int = 10, large: int = 100_000, rounds: int = 10) -> None:
-    """The owner's page with many chats, and one of many turns: how long each page takes, the first time and then."""
-    from scripts.benchmarks.page import measure
-
+def commands(rounds: int = 10) -> None:
+    """CPU time of `hmem --help`, `hmem status` and the night's, compared with a Python that does nothing."""
+    programs = {"python -c pass": [sys.executable, "-c", "pass"]} | {
+        f"{program} {what}": [str(BINARIES / program), what]
+        for program in ("hmem", "hmem-night")
+        for what in ("--help", "status")
+    }
     describe_machine()
-    measure(chats, chat_turns, large, rounds)
+    with own_world() as environment:
+        measured = [  # the programs alternate; the first round warms up
+            {name: used(environment, program, ends_with=range(256)).cpu for name, program in programs.items()}
+            for _ in range(rounds + 1)
+        ][1:]
+        for name in programs:
+            typer.echo(f"{name:20} {statistics.median(figures[name] for figures in measured):.3f} s CPU")
 
 
 if __name__ == "__main__":

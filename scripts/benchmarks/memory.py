@@ -7,7 +7,6 @@ are embedded as by day. Random vectors are the hardest for an approximate search
 from __future__ import annotations
 
 import json
-import os
 import random
 import shutil
 import statistics
@@ -20,6 +19,8 @@ from typing import Any
 
 import typer
 from redis import Redis
+
+from scripts.benchmarks.world import BINARIES, hmem, megabytes, started
 
 ASKED, WARM_LOOKUPS, K = 200, 1000, 10
 WORDS = [
@@ -52,13 +53,15 @@ def make_release(environment: Environment, chats: int, turns: int) -> None:
             if number % 5000 == 0:
                 pipe.execute()
         pipe.execute()
-    night = [str(Path(sys.executable).parent / "hmem-night"), "run", "--json"]
-    subprocess.run(night, env=environment | {"HMEM_CRASH_AT": "embed:begun"}, capture_output=True, check=False)
+    night = ["hmem-night", "run", "--json"]
+    subprocess.run(
+        [BINARIES / night[0], *night[1:]],
+        env=environment | {"HMEM_CRASH_AT": "embed:begun"},
+        capture_output=True,
+        check=False,
+    )
     _fill_cache(Path(environment["HMEM_NIGHT_DIR"]))
-    done = subprocess.run(night, env=environment, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        raise SystemExit(f"the night ended with {done.returncode}\n{done.stderr}")
-    seconds = json.loads(done.stdout)[0]["seconds"]
+    seconds = json.loads(hmem(environment, *night))[0]["seconds"]
     typer.echo("  night: " + ", ".join(f"{step} {value:.1f} s" for step, value in seconds.items() if value >= 0.1))
 
 
@@ -105,9 +108,7 @@ def measure(environment: Environment, label: str) -> None:
 def measure_dispatcher(environment: Environment, label: str, chats: int) -> None:
     """Print the memory of `hmem run` itself once that many chats have been answered by the stand-in for Claude."""
     with (
-        subprocess.Popen(
-            [Path(sys.executable).parent / "hmem", "run"], env=environment, stderr=subprocess.DEVNULL
-        ) as process,
+        started(environment, "hmem", "run") as process,
         Redis.from_url(environment["REDIS_URL"]) as client,
     ):
         time.sleep(4)  # the vectors are loaded in the background
@@ -123,7 +124,6 @@ def measure_dispatcher(environment: Environment, label: str, chats: int) -> None
         while _unanswered(client, label, chats) and time.monotonic() < deadline:
             time.sleep(0.2)
         typer.echo(f"  {label}: hmem run RSS {megabytes(process.pid):.0f} MB after {chats} chats")
-        process.terminate()
 
 
 def _unanswered(client: Redis, label: str, chats: int) -> int:
@@ -131,11 +131,6 @@ def _unanswered(client: Redis, label: str, chats: int) -> int:
         for chat in range(chats):
             pipe.exists(f"hcli:results:ask{label.split()[0]}{chat}")
         return chats - sum(map(int, pipe.execute()))
-
-
-def megabytes(process: int | str) -> float:
-    pages = int(Path(f"/proc/{process}/statm").read_text().split()[1])
-    return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
 
 
 def _measured(words: list[str]) -> dict[str, Any]:
@@ -154,7 +149,7 @@ def _measured(words: list[str]) -> dict[str, Any]:
         every = table.ids()
     chance = random.Random(11)
     chats = chance.sample(every, min(ASKED, len(every)))
-    memory, started = ServedRelease(settings), time.perf_counter()
+    memory, began = ServedRelease(settings), time.perf_counter()
     degraded = 0
 
     def ask(chat: str) -> float:
@@ -166,14 +161,14 @@ def _measured(words: list[str]) -> dict[str, Any]:
         return (time.perf_counter() - began) * 1000
 
     memory.refresh()
-    opened_in, opened_mb = time.perf_counter() - started, megabytes("self")
+    opened_in, opened_mb = time.perf_counter() - began, megabytes("self")
     first = [ask(chat) for chat in chats]
     asked_mb = megabytes("self")
     warm = [ask(chance.choice(chats)) for _ in range(WARM_LOOKUPS)]
     _bring_again(release)
-    started = time.perf_counter()
+    began = time.perf_counter()
     memory.refresh()
-    switched_in = time.perf_counter() - started
+    switched_in = time.perf_counter() - began
     after = ask(chats[0])
     memory.close()
     return {

@@ -15,8 +15,7 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import cast
@@ -25,6 +24,7 @@ import typer
 from redis import Redis
 
 from scripts.benchmarks.memory import WORDS, Environment, make_release
+from scripts.benchmarks.world import megabytes, started
 
 STAND_IN = """#!/bin/sh
 printf '{"type":"result","result":"All right, noted.","is_error":false,"num_turns":1,"duration_ms":1,"usage":{"input_tokens":9,"output_tokens":5}}'
@@ -51,7 +51,7 @@ def measure(environment: Environment, tasks: int, chats: int, turns: int, single
         f"stand-in alone: p50 {own:.2f} ms; {tasks} tasks of {chats} chats, {concurrent} at once, then {single} one at a time"
     )
     reference = [sys.executable, __file__, "reference"]
-    hmem = [str(Path(sys.executable).parent / "hmem"), "run"]
+    hmem = ["hmem", "run"]
     base = _report(environment, "h-cli's way", [reference], tasks, chats, single, own, None)
     for count in (1, 2):
         _report(
@@ -77,10 +77,11 @@ def _report(
     base: float | None,
 ) -> float:  # fmt: skip
     """Print one line; tasks a second."""
-    with Redis.from_url(environment["REDIS_URL"]) as client, _running(environment, commands) as processes:
+    with Redis.from_url(environment["REDIS_URL"]) as client, ExitStack() as stack:
+        processes = [stack.enter_context(started(environment, *command)) for command in commands]
         began = time.perf_counter()
         ask(client, "chat-0", "start")
-        started = time.perf_counter() - began
+        first = time.perf_counter() - began
         for number in range(WARM_UP * len(processes)):
             ask(client, f"chat-{number % chats}", "warm up")
         time.sleep(3)  # vectors are loaded in the background
@@ -89,27 +90,13 @@ def _report(
         used = [cpu_seconds(process.pid) - before for process, before in zip(processes, used, strict=True)]
         times = sorted(ask(client, f"chat-{number % chats}", f"question {number}") for number in range(single))
         p50, p99 = statistics.median(times), times[int(0.99 * len(times))]
-        megabytes = " + ".join(f"{_megabytes(process.pid):.0f}" for process in processes)
+        memory = " + ".join(f"{megabytes(process.pid):.0f}" for process in processes)
     ratio = f" ({rate / base:.2f} times h-cli's way)" if base else ""
     typer.echo(
         f"  {label}: {rate:.0f} tasks/s{ratio}; CPU of the process {1000 * sum(used) / tasks:.2f} ms a task; added one at a time p50 "
-        f"{p50 - own:.2f} / p99 {p99 - own:.2f} ms; first answer after {started:.2f} s; RSS {megabytes} MB"
+        f"{p50 - own:.2f} / p99 {p99 - own:.2f} ms; first answer after {first:.2f} s; RSS {memory} MB"
     )
     return rate
-
-
-@contextmanager
-def _running(environment: Environment, commands: list[list[str]]) -> Iterator[list[subprocess.Popen[bytes]]]:
-    log = Path(environment["HOME"]) / "bench.log"
-    with ExitStack() as stack, log.open("wb") as stream:
-        processes = [
-            stack.enter_context(subprocess.Popen(command, env=environment, stderr=stream)) for command in commands
-        ]
-        try:
-            yield processes
-        finally:
-            for process in processes:
-                process.terminate()
 
 
 def _task(chat: str, message: str) -> tuple[str, bytes]:
@@ -145,10 +132,6 @@ def _rate(client: Redis, tasks: int, chats: int) -> float:
             raise SystemExit("bench: not all were answered")
         time.sleep(0.01)
     return tasks / (time.perf_counter() - began)
-
-
-def _megabytes(process: int) -> float:
-    return int(Path(f"/proc/{process}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 1e6
 
 
 def cpu_seconds(process: int) -> float:

@@ -7,17 +7,14 @@ the preview of `hmem forget --matching` for words that one turn has.
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 import sys
-import tempfile
 from pathlib import Path
 from typing import Any
 
 import typer
 
 from scripts.benchmarks.growth import talk
-from scripts.benchmarks.world import own_world
+from scripts.benchmarks.world import own_world, used
 
 #: Said once, in the middle of the history.
 NEEDLE = "the locker opens with pelican7731"
@@ -42,7 +39,13 @@ def measure(turns: int, chat_turns: int) -> dict[str, Any]:
         for name, command in commands.items():
             # The night of the import ends with its step `archive`, as if it were killed: what follows is measured by `growth`.
             killed = {"HMEM_CRASH_AT": "archive:after-commit"} if name == "import" else {}
-            figures[name] = _run(environment | killed, *command, expected=-9 if killed else None)
+            module, *arguments = command
+            program = [sys.executable, "-c", f"from {module}.cli.main import main; main()", *arguments]
+            done = used(environment | killed, program, ends_with=(-9,) if killed else (0, 2))
+            figures[name] = {
+                "peak_mb": done.peak_mb,
+                "seconds": done.cpu,
+            }  # of the processor: others may use the machine
         return figures
 
 
@@ -53,16 +56,3 @@ def show(figures: dict[str, Any]) -> None:
         for name in ("import", "verify", "forget")
     )
     typer.echo(f"{figures['turns']:,} turns in {figures['chats']:,} chats: {', '.join(parts)}")
-
-
-def _run(environment: dict[str, str], module: str, *arguments: str, expected: int | None) -> dict[str, float]:
-    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as complaints:
-        command = [sys.executable, "-c", f"from {module}.cli.main import main; main()", *arguments]
-        process = subprocess.Popen(command, env=environment, stdout=out, stderr=complaints)
-        _, status, usage = os.wait4(process.pid, 0)
-        seconds = usage.ru_utime + usage.ru_stime  # of the processor: others may use the machine
-        process.returncode = os.waitstatus_to_exitcode(status)
-        complaints.seek(0)
-        if process.returncode != expected and (expected is not None or process.returncode not in (0, 2)):
-            raise SystemExit(f"{' '.join(command)} ended with {process.returncode}\n{complaints.read().decode()}")
-    return {"peak_mb": round(usage.ru_maxrss * 1024 / 1e6, 1), "seconds": round(seconds, 1)}

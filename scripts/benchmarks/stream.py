@@ -4,16 +4,13 @@ and a stand-in for the Bot API, all over real connections."""
 from __future__ import annotations
 
 import statistics
-import subprocess
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from scripts.benchmarks.world import BINARIES, describe_machine, own_world
+from scripts.benchmarks.world import BINARIES, describe_machine, own_world, started
 
 #: A private chat, which gets drafts, and a group, which gets edits.
 CHATS = {"private chat (drafts)": 101, "group (edits)": -1009912}
@@ -39,7 +36,8 @@ def stream(
         own_world() as environment,
         TelegramApi() as telegram,
         MessagesApi(lambda _: Streamed(PIECES, PAUSE, thinking=("Where ", "was it?"))) as claude,
-        _running(environment, telegram.url, claude.url),
+        started(variables := _variables(environment, telegram.url, claude.url), "hmem", "run"),
+        started(variables, "hmem", "telegram"),
     ):
         recorded = []
         for label, chat in CHATS.items():
@@ -63,26 +61,14 @@ def stream(
         record.write_text("\n".join(recorded), encoding="utf-8")
 
 
-@contextmanager
-def _running(environment: dict[str, str], telegram_url: str, claude_url: str) -> Iterator[None]:
+def _variables(environment: dict[str, str], telegram_url: str, claude_url: str) -> dict[str, str]:
     from tests.servers.telegram_api import TOKEN
 
-    variables = environment | {
+    return environment | {
         "CLAUDE_BIN": str(BINARIES / "claude"), "ANTHROPIC_BASE_URL": claude_url, "ANTHROPIC_API_KEY": "bench",
         "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1", "TELEGRAM_BOT_TOKEN": TOKEN, "TELEGRAM_API_URL": telegram_url,
         "ALLOWED_CHATS": ",".join(map(str, CHATS.values())),
     }  # fmt: skip
-    with (Path(environment["HOME"]) / "bench.log").open("wb") as log:
-        commands = [
-            subprocess.Popen([BINARIES / "hmem", name], env=variables, stdout=log, stderr=log)
-            for name in ("run", "telegram")
-        ]
-        try:
-            yield
-        finally:
-            for one in commands:
-                one.terminate()
-                one.wait(60)
 
 
 def _answer(telegram: Any, chat: int, number: int) -> None:

@@ -11,13 +11,11 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import typer
 
-from scripts.benchmarks.world import BINARIES, own_world
+from scripts.benchmarks.world import BINARIES, own_world, started
 
 ROOT = Path(__file__).parent.parent.parent
 CHAT = "9912"
@@ -56,7 +54,7 @@ def walks() -> None:
         counting = {"PYTHONPATH": f"{folder}:{ROOT}", "WALKS_ROOT": f"{ROOT}/", "WALKS_INTO": str(into)}
         environment = {**environment, **counting, "NIGHT_WORKERS": "1"}
         typer.echo(f"{'walk':10} {'files':>6} {'functions':>10} {'calls':>9} {'processes':>10}")
-        with _dispatcher(environment) as process:
+        with started(environment, "hmem", "run") as process:
             for words in ("the boiler code is 4711", "the landlord is Mr Bauer"):
                 _run(environment, "hmem", "talk", CHAT, "--say", words)
             _drained(process, into)
@@ -72,15 +70,6 @@ def walks() -> None:
         ):
             _run(environment, *command)
             _print(name, into)
-
-
-@contextmanager
-def _dispatcher(environment: dict[str, str]) -> Iterator[subprocess.Popen[bytes]]:
-    with subprocess.Popen([BINARIES / "hmem", "run"], env=environment, stderr=subprocess.DEVNULL) as process:
-        try:
-            yield process
-        finally:
-            process.terminate()
 
 
 def _run(environment: dict[str, str], *command: str) -> None:

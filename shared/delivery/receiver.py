@@ -74,7 +74,7 @@ from shared.system.files import (
 from shared.system.formats import claim, program_version
 from shared.system.privileges import close_to_others
 from shared.system.processes import last_line, module_command, run_bounded
-from shared.vectors.aliases import named_in
+from shared.vectors.on_server import named_in
 from shared.wire.client import RECEIVER, open_redis
 
 #: Seconds for the test process.

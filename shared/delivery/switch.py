@@ -27,7 +27,7 @@ from shared.release.manifest import (
     release_dir,
 )
 from shared.system.files import fsync_dir, switch_link
-from shared.vectors.aliases import follow
+from shared.vectors.on_server import follow
 from shared.wire import keys
 
 log = structlog.get_logger()

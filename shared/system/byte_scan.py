@@ -16,7 +16,8 @@ import os
 import re
 import string
 import subprocess
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -94,7 +95,7 @@ class Needles:
         """Those that no text which is kept says."""
         windows, words = dict.fromkeys(self.windows), dict.fromkeys(self.words)
         said_so = (form.encode("utf-8", "replace") for text in kept for form in _as_told(text))
-        for some in _batches(said_so, VALUES_AT_ONCE):
+        for some in _batches(said_so, VALUES_AT_ONCE, len):
             folded = [line.decode("utf-8").casefold().encode() for line in some]
             while windows or words:  # a match hides one that overlaps it: look again without it
                 seen = _matches([*some, *folded], [name.encode("utf-8", "replace") for name in (*windows, *words)])
@@ -202,7 +203,7 @@ def _base64_forms(piece: str) -> Iterator[bytes]:
 def scan(places: Iterable[Path], needles: Needles, skip: Collection[Path] = ()) -> Scanned:
     """Look through every regular file of these places, and at its name. Links are not followed; `skip`: paths left out with all below them."""
     patterns, scanned = needles.patterns(), Scanned()
-    for some in _some(_files(places, set(skip), scanned), FILES_AT_ONCE):
+    for some in _batches(_files(places, set(skip), scanned), FILES_AT_ONCE):
         small = [path for path, size in some if size <= LARGE_BYTES]
         scanned.files += len(some)
         scanned.bytes += sum(size for _, size in some)
@@ -220,25 +221,14 @@ def scan(places: Iterable[Path], needles: Needles, skip: Collection[Path] = ()) 
 def scan_values(values: Iterable[tuple[str, bytes]], needles: Needles) -> Scanned:
     """The same for values that lie in no file: (name of the place, bytes)."""
     patterns, scanned = needles.patterns(), Scanned()
-    hits: dict[str, int] = {}
-    batch: list[tuple[str, bytes]] = []
-    size = 0
-    for place, value in values:
-        batch.append((place, value))
-        size += len(value)
-        scanned.files, scanned.bytes = scanned.files + 1, scanned.bytes + len(value)
-        if size > VALUES_AT_ONCE:
-            _count(batch, patterns, hits)
-            batch, size = [], 0
-    _count(batch, patterns, hits)
+    hits = Counter[str]()
+    for some in _batches(values, VALUES_AT_ONCE, lambda value: len(value[1])):
+        scanned.files += len(some)
+        scanned.bytes += sum(len(value) for _, value in some)
+        found = {number for number, _ in _matches([value for _, value in some], patterns)}
+        hits.update(some[number][0] for number in sorted(found))
     scanned.found = [FoundBytes(place, count) for place, count in hits.items()]
     return scanned
-
-
-def _count(batch: Sequence[tuple[str, bytes]], patterns: Sequence[bytes], hits: dict[str, int]) -> None:
-    for number in {number for number, _ in _matches([value for _, value in batch], patterns)}:
-        place = batch[number][0]
-        hits[place] = hits.get(place, 0) + 1
 
 
 def _files(places: Iterable[Path], skip: set[Path], scanned: Scanned) -> Iterator[tuple[Path, int]]:
@@ -363,25 +353,14 @@ def _pattern_file(patterns: Sequence[bytes]) -> Iterator[tuple[list[str], int]]:
         os.close(descriptor)
 
 
-def _batches(lines: Iterable[bytes], most: int) -> Iterator[list[bytes]]:
-    batch: list[bytes] = []
-    size = 0
-    for line in lines:
-        batch.append(line)
-        size += len(line)
-        if size > most:
-            yield batch
-            batch, size = [], 0
-    if batch:
-        yield batch
-
-
-def _some(items: Iterable[Item], most: int) -> Iterator[list[Item]]:
-    batch: list[Item] = []
+def _batches(items: Iterable[Item], most: int, size_of: Callable[[Item], int] = lambda _: 1) -> Iterator[list[Item]]:
+    """The items in lists, each of them full once the sizes of its items come to `most`."""
+    batch, size = list[Item](), 0
     for item in items:
         batch.append(item)
-        if len(batch) == most:
+        size += size_of(item)
+        if size >= most:
             yield batch
-            batch = []
+            batch, size = [], 0
     if batch:
         yield batch

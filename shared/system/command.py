@@ -198,7 +198,7 @@ def start(
 
 def _go_on_as_owner_of(directory: Path, settings: Settings, *, spanning: bool) -> None:
     if spanning and is_to_change_user(directory):
-        from shared.system.keys.owner_key import hold_key  # brings a library that other commands need not load
+        from shared.system.owner_key import hold_key  # brings a library that other commands need not load
 
         hold_key(settings)
     act_as_owner_of(directory, spanning=(settings.hmem_night_dir, settings.hmem_memory_dir) if spanning else ())

@@ -27,8 +27,6 @@ from shared.errors import StorageError
 #: Chat ids that are their own file name: lower case only, so that two ids never meet on a case-blind file system.
 _PLAIN_NAME = re.compile(r"-?[a-z0-9][a-z0-9_-]{0,63}\Z")
 
-_BLOCK_BYTES = 1 << 20
-
 
 def safe_name(chat_id: str) -> str:
     """File-system name of a chat: the id itself where that is harmless, else `~` and 40 hex digits of its SHA-256.
@@ -298,11 +296,8 @@ def remove_tree(path: Path) -> None:
 
 def sha256_file(path: Path) -> str:
     """`sha256:<hex>` of a file's bytes."""
-    digest = hashlib.sha256()
     with path.open("rb") as handle:
-        while block := handle.read(_BLOCK_BYTES):
-            digest.update(block)
-    return f"sha256:{digest.hexdigest()}"
+        return f"sha256:{hashlib.file_digest(handle, 'sha256').hexdigest()}"
 
 
 def sha256_bytes(content: bytes) -> str:

@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Self, TypeGuard
 
 from shared.text.format import one_line, shorten
-from shared.turns.message_origin import FILE_NAME_CHARACTERS
-from shared.wire.json import well_formed
+from shared.turns.message_origin import FILE_NAME_CHARACTERS, kind_within, text_within
 
 #: An album has ten at most.
 MEDIA_MOST = 10
@@ -33,7 +32,6 @@ NAMES = {"photo": "picture", "voice": "voice message", "video_note": "video mess
 LABEL_CHARACTERS = 400
 _BRACKETS = str.maketrans("[]", "()")
 
-_KIND = re.compile(r"[a-z][a-z_]{0,31}\Z")
 _SHA256 = re.compile(r"[0-9a-f]{64}\Z")
 _MIME = re.compile(r"[a-z]{1,20}/[A-Za-z0-9.+-]{1,100}\Z")
 
@@ -59,10 +57,8 @@ class Media:
     def parse(cls, value: object) -> Self | None:
         if not isinstance(value, dict):
             return None
-        kind, sha256, size, mime = (value.get(name) for name in ("kind", "sha256", "size", "mime"))
-        if not (isinstance(kind, str) and _KIND.match(kind) and isinstance(sha256, str) and _SHA256.match(sha256)):
-            return None
-        if not _is_count(size):
+        kind, (sha256, size, mime) = kind_within(value.get("kind")), map(value.get, ("sha256", "size", "mime"))
+        if not (kind and isinstance(sha256, str) and _SHA256.match(sha256) and _is_count(size)):
             return None
         seconds, kept = value.get("seconds"), value.get("kept")
         return cls(
@@ -70,10 +66,10 @@ class Media:
             sha256,
             size,
             mime if isinstance(mime, str) and _MIME.match(mime) else cls.mime,
-            _text(value.get("name"), FILE_NAME_CHARACTERS) or None,
+            text_within(value.get("name"), FILE_NAME_CHARACTERS) or None,
             seconds if _is_count(seconds) else 0,
-            _text(value.get("text"), TEXT_CHARACTERS),
-            _text(value.get("summary"), SUMMARY_CHARACTERS),
+            text_within(value.get("text"), TEXT_CHARACTERS) or "",
+            text_within(value.get("summary"), SUMMARY_CHARACTERS) or "",
             kept if isinstance(kept, bool) else None,
         )
 
@@ -89,10 +85,6 @@ def media_of(record: dict[str, Any]) -> tuple[Media, ...]:
     listed = record.get("media")
     found = [Media.parse(one) for one in listed] if isinstance(listed, list) else []
     return tuple(one for one in found if one is not None)[:MEDIA_MOST]
-
-
-def _text(value: object, most: int) -> str:
-    return shorten(well_formed(value), most) if isinstance(value, str) and value.strip() else ""
 
 
 def _is_count(value: object) -> TypeGuard[int]:

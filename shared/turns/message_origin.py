@@ -12,7 +12,7 @@ addressed by them, so nothing is refused over them: what has another form is lef
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from typing import Any, Self
 
 from shared.text.format import shorten
@@ -47,13 +47,13 @@ class Quote:
         if not isinstance(value, dict):
             return None
         made = cls(
-            _text(value.get("text"), QUOTE_CHARACTERS) or "",
-            _text(value.get("from"), NAME_CHARACTERS),
+            text_within(value.get("text"), QUOTE_CHARACTERS) or "",
+            text_within(value.get("from"), NAME_CHARACTERS),
             user_id_of(value.get("user_id")),
             value.get("by_bot") is True,
             value.get("part") is True,
-            _kind(value.get("attachment")),
-            _text(value.get("forwarded_from"), NAME_CHARACTERS),
+            kind_within(value.get("attachment")),
+            text_within(value.get("forwarded_from"), NAME_CHARACTERS),
         )
         return made if made.text or made.attachment else None
 
@@ -75,7 +75,7 @@ class Forward:
             return None
         kind = value.get("kind")
         return cls(
-            _text(value.get("from"), NAME_CHARACTERS),
+            text_within(value.get("from"), NAME_CHARACTERS),
             kind if kind in FORWARD_KINDS else None,
             user_id_of(value.get("user_id")),
             value.get("by_bot") is True,
@@ -92,8 +92,9 @@ class Attachment:
 
     @classmethod
     def parse(cls, value: object) -> Self | None:
-        kind = _kind(value.get("kind")) if isinstance(value, dict) else None
-        return cls(kind, _text(value.get("name"), FILE_NAME_CHARACTERS)) if isinstance(value, dict) and kind else None
+        if not isinstance(value, dict) or (kind := kind_within(value.get("kind"))) is None:
+            return None
+        return cls(kind, text_within(value.get("name"), FILE_NAME_CHARACTERS))
 
 
 def is_group(chat_id: str, chat_type: str | None = None) -> bool:
@@ -139,10 +140,6 @@ class Origin:
         )
         return tuple(filter(None, found))
 
-    @property
-    def without_quote(self) -> Origin:
-        return replace(self, quote=None)
-
 
 NOWHERE = Origin()
 FIELDS = frozenset(one.name for one in fields(Origin))
@@ -158,11 +155,13 @@ def _fields(part: Any) -> Any:
     return {name: value for name, value in given.items() if value or isinstance(value, float)}
 
 
-def _text(value: object, most: int) -> str | None:
+def text_within(value: object, most: int) -> str | None:
+    """A text of a record, cut; None for anything else."""
     return shorten(well_formed(value), most) if isinstance(value, str) and value.strip() else None
 
 
-def _kind(value: object) -> str | None:
+def kind_within(value: object) -> str | None:
+    """The kind of what came with a message, in a record; None for anything else."""
     return value if isinstance(value, str) and _KIND.match(value) else None
 
 

@@ -283,7 +283,7 @@ class Tombstone:
     archive, its mirror and every release, and do not come back; without it they are only never recalled (what a model took for a wish
     cannot destroy the archive).
     `said_at`: turn id → POSIX seconds, as far as it is known, by which an import under other ids is recognised.
-    `signature`: of the owner's key over `signed_bytes()`, as hex digits; the night erases by no other (shared/system/keys/owner_key.py).
+    `signature`: of the owner's key over `signed_bytes()`, as hex digits; the night erases by no other (shared/system/owner_key.py).
     """
 
     tombstone_id: str

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 
 from shared.text.caches import cached
 from shared.text.format import one_line, shorten
-from shared.text.lookalikes import skeleton
+from shared.text.marks import skeleton
 
 #: The longest that a name is shown, as it is indexed (shared/turns/chunking.py).
 NAME_CHARACTERS = 80

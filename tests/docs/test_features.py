@@ -89,7 +89,7 @@ FEATURES: dict[str, Callable[[], bool]] = {
     "the night": lambda: [name for name in step_names() if name not in ("note", "dream")]
     == ["export", "archive", "chunk", "embed", "build", "summarise", "publish", "flush", "restart"],
     "nightly.sh, rsync, restart": lambda: files("scripts/nightly.sh")
-    and has("shared.delivery.transfer")
+    and has("nightly.night.target", "transfer")
     and "restart_command" in Settings.model_fields,
     "deployment": lambda: files(
         "deploy/compose.yaml", "deploy/Dockerfile.day", "deploy/Dockerfile.night", "deploy/hmem-receive",

@@ -114,7 +114,7 @@ class World:
 
     def push_tombstone(self, tombstone: Tombstone) -> None:
         """Announce it as `hmem forget` does: signed with the owner's key of this installation, if it erases."""
-        from shared.system.keys.owner_key import open_signing
+        from shared.system.owner_key import open_signing
 
         self.night_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.redis.rpush("hcli:mem:tombstones", open_signing(self.settings()).signed(tombstone).to_json())

@@ -20,9 +20,8 @@ from dispatcher.claude.events import Progress
 from dispatcher.claude.reply import WORD_JOINER
 from dispatcher.memory.typed import tags
 from shared.config.settings import Settings
-from shared.system.keys.signing_key import signing_key
 from shared.turns.records import Task, well_formed
-from shared.turns.signed.partial import TEXT_CHARACTERS, TOOL_CHARACTERS, PartialAnswer
+from shared.turns.signed.results import TEXT_CHARACTERS, TOOL_CHARACTERS, PartialAnswer, signing_key
 from shared.wire import keys
 
 log = structlog.get_logger()

@@ -19,9 +19,8 @@ from dispatcher.queue.state import running_dispatchers
 from shared.config.settings import Settings
 from shared.errors import AnswerTimeout, ForgedResult, InvalidInput, NoDispatcher
 from shared.hooks import features
-from shared.system.keys.signing_key import signing_key
 from shared.turns.records import MOST_TASK_BYTES, RecordRefused, dumps
-from shared.turns.signed.results import Result
+from shared.turns.signed.results import Result, signing_key
 from shared.wire import keys
 from shared.wire.client import COMMAND, open_async_redis, open_redis
 

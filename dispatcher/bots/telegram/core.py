@@ -16,8 +16,7 @@ from dispatcher.bots.telegram.state import BotState
 from dispatcher.queue.admission import AllowedChats
 from dispatcher.queue.rights import Rights
 from shared.config.settings import Settings
-from shared.system.keys.signing_key import signing_key
-from shared.turns.signed.results import Button, Keyboard
+from shared.turns.signed.results import Button, Keyboard, signing_key
 from shared.wire.media.open import open_media
 
 #: How long a button may be pressed. Seconds.

@@ -27,8 +27,7 @@ from shared.errors import InvalidInput, ReleaseRefused
 from shared.system.export_folder import README, export_folder, private_file
 from shared.system.files import fresh_dir, remove_tree
 from shared.text.format import time_text
-from shared.turns.conversation import conversation, inline, quoted
-from shared.turns.media_files import FileNames
+from shared.turns.conversation import FileNames, conversation, inline, quoted
 from shared.turns.records import dumps
 from shared.turns.speakers import namesakes
 

@@ -22,16 +22,15 @@ from dispatcher.chat_data.forget.layers.redis import RedisLayer
 from dispatcher.releases.night_command import NightCommandFailed, read_json
 from shared.config.settings import Settings
 from shared.errors import InvalidInput, ReleaseRefused, StorageError
-from shared.release.integrity import open_closed
 from shared.release.manifest import LEXICAL
-from shared.release.parts import part_files
+from shared.release.parts import open_closed, part_files
 from shared.system.command import translate
 from shared.system.export_folder import bare_line, private_file
 from shared.system.files import make_dir, safe_name
 from shared.text.format import counted
 from shared.turns.chunk import COLUMNS, chunk_of
+from shared.turns.conversation import FOLDER, INDEX, FileNamer, index_line
 from shared.turns.media import Media
-from shared.turns.media_files import FOLDER, INDEX, FileNamer, index_line
 from shared.turns.records import RecordRefused, Tombstone, Turn, loads_object, time_order
 from shared.wire import keys
 

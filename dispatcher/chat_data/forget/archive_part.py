@@ -19,7 +19,7 @@ from shared.release.manifest import current_release, read_manifest, release_dir
 from shared.release.retention import PIN, outdated, release_runs
 from shared.system.privileges import as_owner_of
 from shared.turns.records import Tombstone
-from shared.vectors import aliases
+from shared.vectors import on_server
 from shared.wire import keys
 from shared.wire.users import NIGHT, users
 
@@ -77,8 +77,8 @@ class NightPart:
             return False
         memory = self.settings.hmem_memory_dir
         there = [release_dir(memory, run) for run in release_runs(memory)]
-        named, servers = aliases.named_in(there), aliases.servers(self.settings, there)
-        return any(aliases.left_over(self.settings, server, named, int(release.name)) for server in servers)
+        named, servers = on_server.named_in(there), on_server.servers(self.settings, there)
+        return any(on_server.left_over(self.settings, server, named, int(release.name)) for server in servers)
 
     def _ask(self, *more: str) -> dict[str, Any]:
         """The answer of `hmem-night forget`."""

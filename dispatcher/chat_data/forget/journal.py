@@ -26,7 +26,7 @@ from shared.system.files import fsync_dir, locked_file, make_dir, read_own, writ
 from shared.turns.records import Tombstone, dumps, loads_object
 
 if TYPE_CHECKING:
-    from shared.system.keys.owner_key import Signing
+    from shared.system.owner_key import Signing
 
 FOLDER, LOCK = "forgetting", "lock"
 
@@ -82,7 +82,7 @@ class Journal:
 
     @classmethod
     def from_json(cls, raw: bytes, signing: Signing) -> Journal:
-        from shared.system.keys.owner_key import verifies  # imports a library that `hmem status` does not need
+        from shared.system.owner_key import verifies  # imports a library that `hmem status` does not need
 
         record: dict[str, Any] = loads_object(raw)
         signature = str(record.pop("signature", ""))

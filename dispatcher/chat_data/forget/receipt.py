@@ -22,7 +22,7 @@ from shared.config.settings import Settings
 from shared.release.retention import marks
 from shared.system.files import make_dir, read_own, write_atomic
 from shared.text.format import one_line, shorten, time_text, zoned_text
-from shared.vectors.aliases import servers
+from shared.vectors.on_server import servers
 
 #: How many texts are shown, and how many characters of each.
 SHOWN, CHARACTERS = 10, 120

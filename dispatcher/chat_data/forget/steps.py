@@ -42,11 +42,11 @@ from shared.errors import SettingsError
 from shared.release.retention import release_runs
 from shared.system.faults import crash_point
 from shared.system.files import own_root
-from shared.system.keys.owner_key import Signing, open_signing
-from shared.system.keys.signing_key import signing_key
+from shared.system.owner_key import Signing, open_signing
 from shared.system.processes import died_here
 from shared.system.steps import Step, StepRunner
 from shared.turns.records import Tombstone
+from shared.turns.signed.results import signing_key
 from shared.wire import keys
 
 Say = Callable[[str], None]

@@ -307,7 +307,7 @@ def _list(settings: Settings, *, json: bool) -> None:
 @app.command("owner-key")
 def owner_key(json: Json = False) -> None:
     """The owner's key, with which `hmem forget` signs; created if there is none. Prints the public half for the night."""
-    from shared.system.keys.owner_key import key_file, open_signing
+    from shared.system.owner_key import key_file, open_signing
 
     settings = start(directory=None)  # the key belongs to the person who runs this, not to a service
     signing = open_signing(settings)

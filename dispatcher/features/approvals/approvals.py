@@ -36,8 +36,8 @@ from shared.config.settings import Settings
 from shared.config.tools import ChatTools
 from shared.errors import HmemError
 from shared.hooks import hook
-from shared.system.keys.signing_key import signing_key
 from shared.turns.records import RecordRefused, Task, dumps, loads_object, well_formed
+from shared.turns.signed.results import signing_key
 
 log = structlog.get_logger()
 

@@ -19,7 +19,7 @@ from shared.config.ownership import OURS, refuse_unsafe, user_name
 from shared.config.settings import Settings
 from shared.config.sources import secrets_in_file, secrets_of, settings_file
 from shared.errors import ClaudeUnavailable, SettingsError
-from shared.system.keys.signing_key import signing_key
+from shared.turns.signed.results import signing_key
 
 #: Shares of a file system that are left. Below the first one it is a problem if there is little left in bytes as well.
 FULL_SHARE, FULL_BYTES = 0.05, 1 << 30

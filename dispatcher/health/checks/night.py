@@ -111,7 +111,7 @@ def _mirror_lags(setup: Setup) -> bool:
 
 def check_owner_key(setup: Setup) -> Finding:
     """If the night trusts an owner's key, the owner still has it."""
-    from shared.system.keys.owner_key import WITHOUT_COPY, key_file, trusted_key  # which `hmem status` need not load
+    from shared.system.owner_key import WITHOUT_COPY, key_file, trusted_key  # which `hmem status` need not load
 
     settings = setup.settings
     try:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from shared.config.settings import Settings
-from shared.system.keys.owner_key import is_signed, trusted_key
+from shared.system.owner_key import is_signed, trusted_key
 from shared.turns.records import RecordRefused, Tombstone
 
 UNSIGNED = "it would erase, but it is not signed with the owner's key"

@@ -1,4 +1,4 @@
-"""The files of messages in an export of a chat: copied under readable names (shared/turns/media_files.py) as its turns pass.
+"""The files of messages in an export of a chat: copied under readable names (shared/turns/conversation.py) as its turns pass.
 
 media/<name>, media.jsonl      {"turn_id", "sha256", "kind", "mime", "file"}, one line each; "file" is null for one that is not in the archive
 """
@@ -19,8 +19,8 @@ from nightly.night.progress import Reporter
 from shared.errors import StorageError
 from shared.system.export_folder import private_file
 from shared.system.files import opened
+from shared.turns.conversation import FOLDER, INDEX, FileNamer, index_line
 from shared.turns.media import Media
-from shared.turns.media_files import FOLDER, INDEX, FileNamer, index_line
 from shared.turns.records import Turn
 
 #: Bytes that are copied at once.

@@ -13,8 +13,11 @@ from collections.abc import Collection, Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
-from nightly.archive.media.places import is_there, listed
+from nightly.archive.catalog import Catalog
+from nightly.archive.media.places import folder_of, is_there, listed, task_of
 from shared.errors import StorageError, without_words
+from shared.system.faults import crash_point
+from shared.system.files import fsync_dir
 
 MEDIA_LIST = "media.sqlite"
 LAYOUT = 1
@@ -162,3 +165,41 @@ class MediaIndex:
         self._connection.execute("BEGIN IMMEDIATE")
         self._connection.executemany("UPDATE files SET mirrored_at = ? WHERE path = ?", rows)
         self._connection.execute("COMMIT")
+
+
+# ── Forgetting of files: those of the turns that a tombstone erases are removed, here at once, and from the mirror when it is brought up to date.
+#
+# Only the folders of the chats of new tombstones are listed. A file stays if a version of its turn is left in the archive.
+
+
+def erase(catalog: Catalog, index: MediaIndex) -> int:
+    """How many were removed. After it the records are erased: `catalog` shows what is left. A crash repeats it."""
+    erasing = {name: one.chat_id for name, one in catalog.tombstones.items() if one.erase}
+    new = index.unapplied(erasing)
+    folders = sorted({folder_of(erasing[name]) for name in new})
+    paths = [path for one in folders for path in listed(index.archive_dir, one) if not has_turn(catalog, path)]
+    index.forget(paths)
+    crash_point("erase:media-noted")
+    for path in paths:
+        (index.archive_dir / path).unlink(missing_ok=True)
+    for folder in sorted({path.rpartition("/")[0] for path in paths}):
+        fsync_dir(index.archive_dir / folder)
+    crash_point("erase:media-removed")
+    index.applied(new)
+    return len(paths)
+
+
+def has_turn(catalog: Catalog, path: str) -> bool:
+    """Whether a version of the turn that a file came with is in the archive."""
+    turn_id = f"{task_of(path)}:user"
+    return catalog.has_version(turn_id) and _is_in_chat(path, catalog.owner_of(turn_id))
+
+
+def is_forgotten(catalog: Catalog, path: str) -> bool:
+    """Whether a file is that of a turn of which only what remains after erasing is left."""
+    turn_id = f"{task_of(path)}:user"
+    return _is_in_chat(path, catalog.erased_in(turn_id)) and not catalog.has_version(turn_id)
+
+
+def _is_in_chat(path: str, chat_id: str | None) -> bool:
+    return chat_id is not None and path.startswith(f"{folder_of(chat_id)}/")

@@ -72,13 +72,11 @@ def is_there(archive_dir: Path, path: str) -> bool:
 def is_intact(archive_dir: Path, path: str) -> bool:
     """Whether a file is there, and is what its name says, byte for byte."""
     try:
-        digest = hashlib.sha256()
         with opened(archive_dir / path, os.O_RDONLY) as handle:
-            while block := handle.read(1 << 20):
-                digest.update(block)
+            digest = hashlib.file_digest(handle, "sha256")  # type: ignore[arg-type] # typeshed lacks readinto of IO
+        return digest.hexdigest() == sha256_of(path)
     except (OSError, StorageError):  # missing, unreadable, or no plain file
         return False
-    return digest.hexdigest() == sha256_of(path)
 
 
 def put(archive_dir: Path, path: str, content: bytes) -> None:

@@ -12,15 +12,16 @@ from pathlib import Path
 
 from nightly.archive.catalog import Catalog
 from nightly.archive.chat_chunks import ChatReader
-from nightly.archive.media.erase import is_forgotten
-from nightly.archive.media.mirroring import erase, sizes
-from nightly.archive.media.places import folder_of, is_intact, is_there, kept_paths, listed, task_of
+from nightly.archive.media.flushing import erase, sizes
+from nightly.archive.media.index import has_turn, is_forgotten
+from nightly.archive.media.places import is_intact, is_there, kept_paths, listed
 from nightly.archive.mirror import Mirror
 from nightly.archive.segments import RESTORE
 from nightly.night.folder import night_runs, step_result
 from nightly.night.progress import Reporter
 from shared.config.settings import Settings
 from shared.errors import ArchiveDamaged, MirrorFailed
+from shared.system.archive_folder import run_of
 from shared.system.files import copy_atomic, make_dir
 
 #: Files named in one message.
@@ -68,7 +69,9 @@ class MediaVerifier:
     def repair(self, fetched: Path) -> dict[str, str]:
         """Repair both sides from each other, remove what was forgotten; path → what was done. `fetched`: an empty folder."""
         found = self._inspect()
-        done = {path: "removed here: its turn was forgotten" for path in found.extra if self._is_forgotten(path)}
+        done = {
+            path: "removed here: its turn was forgotten" for path in found.extra if is_forgotten(self._catalog, path)
+        }
         for path in done:
             (self._archive_dir / path).unlink()
         if self._mirror:
@@ -86,7 +89,7 @@ class MediaVerifier:
         for path in self._report.track(files, len(files), "verify the files of messages"):
             if not is_intact(self._archive_dir, path):
                 found.damaged.append(path)
-            elif path in wanted or self._has_turn(path):
+            elif path in wanted or has_turn(self._catalog, path):
                 found.intact.append(path)
             else:
                 found.extra.append(path)
@@ -101,14 +104,6 @@ class MediaVerifier:
             for chat_id in self._catalog.digests():
                 for turn in reader.archived(chat_id):
                     yield from kept_paths(turn)
-
-    def _has_turn(self, path: str) -> bool:
-        turn_id = f"{task_of(path)}:user"
-        chat_id = self._catalog.owner_of(turn_id)
-        return chat_id is not None and self._catalog.has_version(turn_id) and path.startswith(f"{folder_of(chat_id)}/")
-
-    def _is_forgotten(self, path: str) -> bool:
-        return is_forgotten(self._catalog, path)
 
     def _reported(self) -> Iterator[str]:
         for run in night_runs(self._settings):
@@ -127,7 +122,7 @@ class MediaVerifier:
             (extra, "are of no turn in the archive: hmem-night verify --repair removes those that were forgotten"),
         ):
             if paths:
-                raise MirrorFailed(f"In the mirror {self._mirror.place}, files of messages {what}: {_names(paths)}.")
+                raise MirrorFailed(f"In the mirror {self._mirror.place}, files of messages {what}: {few_names(paths)}.")
         return len(compared.same)
 
     def _there(self) -> list[str]:
@@ -153,11 +148,16 @@ class MediaVerifier:
         wrong = [*compared.missing, *compared.different]
         mirror.supersede(self._archive_dir, wrong)
         done = dict.fromkeys(wrong, "sent to the mirror")
-        gone = [path for path in self._there() if self._is_forgotten(path) and not is_there(self._archive_dir, path)]
+        gone = [
+            path
+            for path in self._there()
+            if is_forgotten(self._catalog, path) and not is_there(self._archive_dir, path)
+        ]
         erase(mirror, gone)
         return done | dict.fromkeys(gone, "removed from the mirror: its turn was forgotten")
 
 
-def _names(paths: Collection[str]) -> str:
-    more = f" and {len(paths) - NAMED} more" if len(paths) > NAMED else ""
-    return ", ".join(sorted(paths)[:NAMED]) + more
+def few_names(names: Collection[str]) -> str:
+    """The first of these files of the archive, in order of the runs, and how many more there are."""
+    ordered = sorted(names, key=lambda name: (run_of(name) or 0, name))
+    return ", ".join(ordered[:NAMED]) + (f" and {len(names) - NAMED} more" if len(names) > NAMED else "")

@@ -19,7 +19,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from nightly.imports.hooks import ImportFormat, file_by_file
+from nightly.imports.formats import ImportFormat, file_by_file
 from nightly.imports.json_stream import JsonStream
 from nightly.imports.readers.conversations import Assistant, Conversation, Node, ShownMessage, identity_of, title_of
 from shared.hooks import hook

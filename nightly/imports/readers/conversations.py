@@ -16,7 +16,7 @@ from typing import Any, Literal
 from nightly.imports.candidates import ReadCandidate, made_up_id, read_turn
 from nightly.imports.containers.members import Member, MemberStream
 from nightly.imports.containers.opening import opened_export
-from nightly.imports.hooks import Source
+from nightly.imports.formats import Source
 from nightly.imports.json_stream import JsonStream
 from nightly.night.scratch import scratch_database
 from shared.text.format import one_line, shorten

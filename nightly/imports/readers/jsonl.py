@@ -14,7 +14,7 @@ import orjson
 
 from nightly.archive.segments import RawRecord, WrittenText
 from nightly.imports.candidates import VERBATIM, Candidate, ReadCandidate, lines_of, taken_or_left
-from nightly.imports.hooks import ImportFormat, Source, file_by_file
+from nightly.imports.formats import ImportFormat, Source, file_by_file
 from shared.hooks import hook
 from shared.turns.records import ROLES, RecordRefused, Tombstone, Turn, dumps, loads_object, task_id_of
 from shared.wire import keys

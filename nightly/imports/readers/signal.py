@@ -32,12 +32,11 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from nightly.imports.candidates import ReadCandidate, Wanted, made_up_id, read_turn
+from nightly.imports.candidates import ReadCandidate, Repetitions, Wanted, made_up_id, read_turn
 from nightly.imports.containers.members import Member
 from nightly.imports.containers.opening import Export, opened_export, printable
-from nightly.imports.hooks import ImportFormat, Source, file_by_file
+from nightly.imports.formats import ImportFormat, Source, file_by_file
 from nightly.imports.readers.conversations import OTHER_CONVERSATION, object_of, plain
-from nightly.imports.repetitions import Repetitions
 from shared.errors import InvalidInput
 from shared.hooks import hook
 from shared.text.format import one_line, shorten

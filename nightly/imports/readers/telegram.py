@@ -21,7 +21,7 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from nightly.imports.candidates import ReadCandidate, Wanted, made_up_id, open_input, read_turn
-from nightly.imports.hooks import ImportFormat, Source, file_by_file
+from nightly.imports.formats import ImportFormat, Source, file_by_file
 from nightly.imports.readers.telegram_file import Account, TelegramChat, TelegramFile, plain, sender_of
 from nightly.night.scratch import scratch_database
 from shared.errors import InvalidInput

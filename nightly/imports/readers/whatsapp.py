@@ -25,14 +25,13 @@ from datetime import datetime
 from pathlib import Path, PurePosixPath
 from zoneinfo import ZoneInfo
 
-from nightly.imports.candidates import ReadCandidate, Wanted, made_up_id, read_turn
+from nightly.imports.candidates import ReadCandidate, Repetitions, Wanted, made_up_id, read_turn
 from nightly.imports.containers.members import MOST_TEXT_BYTES, Member
 from nightly.imports.containers.opening import Export, opened_export
-from nightly.imports.hooks import ImportFormat, Source, file_by_file
+from nightly.imports.formats import ImportFormat, Source, file_by_file
 from nightly.imports.readers.whatsapp_text.dates import ORDERS, Dates, dates_of
 from nightly.imports.readers.whatsapp_text.lines import MARKS, Head, head_of
 from nightly.imports.readers.whatsapp_text.media import not_said, split_media
-from nightly.imports.repetitions import Repetitions
 from shared.errors import InvalidInput
 from shared.hooks import hook
 from shared.turns.message_origin import Origin

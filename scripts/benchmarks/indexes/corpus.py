@@ -1,8 +1,7 @@
-"""What `scripts/bench indexes` measures with: made-up turns, their vectors, and questions. All of it follows from the seed.
+"""What `scripts/bench indexes` measures with: vectors of made-up turns, and questions. All of it follows from the seed.
 
-Few turns are sentences in words, embedded as real ones are. Embedding many would take hours and tell nothing about an index, so these are
-seeded vectors that lie as those of texts do: around centres (topics, one for about 50 rows), each with a share of its own that lies mostly in
-a few directions. Random vectors without neighbourhoods would be the hardest for an approximate search and like nothing that anybody says.
+They are seeded vectors that lie as those of texts do: around centres (topics, one for about 50 rows), each with a share of its own that lies mostly
+in a few directions. Random vectors without neighbourhoods would be the hardest for an approximate search and like nothing that anybody says.
 
 The vectors are one array in a file: chat after chat, of each chat first what it had and then what is new. So an index of the old turns and one
 with the new ones are both made of slices of it, which no process has to copy.
@@ -10,8 +9,7 @@ with the new ones are both made of slices of it, which no process has to copy.
 
 from __future__ import annotations
 
-import random
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -20,16 +18,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from shared.embedding.known_models import MINILM
-from shared.embedding.models import Embedder
-from shared.errors import EmbeddingError
 from shared.vectors.base import Corpus
 
 if TYPE_CHECKING:
     from shared.embedding.models import Vectors
 
-#: From so many rows on (old and new ones) vectors are seeded instead of embedded: 11,000 texts take about 75 s.
-MOST_EMBEDDED = 11_000
-EMBEDDED_AT_ONCE = 500
 #: Rows that are made, and written, at once.
 BLOCK_ROWS = 50_000
 ROWS_A_TOPIC = 50
@@ -40,8 +33,6 @@ CHATS_ASKED = 4
 #: POSIX seconds of the first turn of every chat, and between two turns.
 BEGUN, PAUSE_SECONDS = 1_700_000_000.0, 60.0
 
-Say = Callable[[str], None]
-
 
 @dataclass(frozen=True)
 class Shape:
@@ -50,7 +41,7 @@ class Shape:
     turns: int
     new: int
     chats: int
-    dimensions: int
+    dimensions: int = MINILM.dimensions
 
     @property
     def rows(self) -> int:
@@ -102,7 +93,6 @@ class MadeUp:
     """One size of corpus, in a file."""
 
     shape: Shape
-    kind: str  # "embedded" or "seeded"
     path: Path
 
     @cached_property
@@ -124,49 +114,16 @@ def read_vectors(path: Path) -> Vectors:
     return np.asarray(np.load(path, mmap_mode="r"))
 
 
-class CorpusMaker:
-    """Makes corpora of several sizes; texts of a smaller one are not embedded again for a larger one."""
-
-    def __init__(self, folder: Path, embedder: Embedder | None, seed: int, say: Say) -> None:
-        self._folder, self._embedder, self._seed, self._say = folder, embedder, seed, say
-        self._sentences = sentences(seed)
-        self.dimensions = embedder.identity.dimensions if embedder else MINILM.dimensions
-        self._known: Vectors = np.empty((0, self.dimensions), np.float32)
-
-    def make(self, turns: int, new: int, chats: int) -> MadeUp:
-        shape = Shape(turns, new, chats, self.dimensions)
-        if self._embedder is not None and shape.rows <= MOST_EMBEDDED:
-            return self._embedded(shape, self._embedder)
-        return self._seeded(shape)
-
-    def _embedded(self, shape: Shape, embedder: Embedder) -> MadeUp:
-        while len(self._known) < shape.rows:
-            self._say(f"{shape.turns:,} turns: {len(self._known):,} of {shape.rows:,} sentences are embedded")
-            count = min(EMBEDDED_AT_ONCE, shape.rows - len(self._known))
-            made = embedder.embed_documents([next(self._sentences) for _ in range(count)])
-            if made.refused:
-                raise EmbeddingError(
-                    f"The embedder refuses a sentence of the measurement: {next(iter(made.refused.values()))}. "
-                    "Set EMBEDDER=local for the measurement."
-                )
-            self._known = np.concatenate([self._known, made.vectors])
-        path = self._path(shape)
-        np.save(path, self._known[: shape.rows])
-        return MadeUp(shape, "embedded", path)
-
-    def _seeded(self, shape: Shape) -> MadeUp:
-        self._say(f"{shape.turns:,} turns: making {shape.rows:,} vectors")
-        path = self._path(shape)
-        file = np.lib.format.open_memmap(path, mode="w+", dtype=np.float32, shape=(shape.rows, shape.dimensions))
-        start = 0
-        for block in clustered(shape.rows, shape.dimensions, self._seed):
-            file[start : start + len(block)] = block
-            start += len(block)
-        file.flush()
-        return MadeUp(shape, "seeded", path)
-
-    def _path(self, shape: Shape) -> Path:
-        return self._folder / f"vectors-{shape.turns}.npy"
+def make(folder: Path, shape: Shape, seed: int) -> MadeUp:
+    """A corpus of this shape, in a file of the folder."""
+    path = folder / f"vectors-{shape.turns}.npy"
+    file = np.lib.format.open_memmap(path, mode="w+", dtype=np.float32, shape=(shape.rows, shape.dimensions))
+    start = 0
+    for block in clustered(shape.rows, shape.dimensions, seed):
+        file[start : start + len(block)] = block
+        start += len(block)
+    file.flush()
+    return MadeUp(shape, path)
 
 
 def clustered(rows: int, dimensions: int, seed: int) -> Iterator[Vectors]:
@@ -193,42 +150,3 @@ def _between(near: Vectors, other: Vectors, cosine: float) -> Vectors:
 def _unit(vectors: Vectors) -> Vectors:
     made: Vectors = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
     return made
-
-
-NAMES = "Anna Ben Carla David Elif Farid Greta Hugo Ines Jonas Katya Leila Marco Nora Omar Petra Quentin Rosa Sami Tilda".split()
-THINGS = """
-    the boiler|a second-hand bicycle|the blue suitcase|two concert tickets|the tax papers|a birthday cake|the spare key|the old laptop|
-    a pot of basil|the washing machine|the garden fence|a box of photographs|the train tickets|the electricity bill|a pair of hiking boots|
-    the coffee grinder|the car insurance|a jar of honey|the router|a library book|the guitar strings|the vaccination card|a new mattress
-"""
-PLACES = """
-    at the market|in the cellar|near the station|at grandmother's|in Lisbon|at the office|behind the school|by the lake|at the dentist's|
-    in the kitchen|at the airport|in the new flat|next to the pharmacy|in the mountains|at the swimming pool|on the balcony|in the workshop
-"""
-TIMES = """
-    yesterday|on Monday|last weekend|before breakfast|in the afternoon|next Thursday|at half past seven|since the holidays|on the 14th|
-    after work|tonight|in early spring|every second Friday|in October|at the end of the month|during the storm|this morning
-"""
-PATTERNS = """
-    {name} found {thing} {place} {time}.|I have to pick up {thing} {place} {time}, please remind me.|
-    Why did {name} leave {thing} {place} {time}?|{thing} cost {number} euros {place}, {name} told me {time}.|
-    {name} and {other} want to look at {thing} {place} {time}.|Do you remember who brought {thing} {place}? It was {time}, I think {name}.|
-    {time} it rained so much that {name} forgot {thing} {place}.|Put {thing} on the list: {name} needs it {time} {place}.|
-    {name} called {time}: {thing} is broken again and {other} will repair it {place} for {number} euros.|
-    Room {number} {place} was too small for {name}, so {other} took {thing} home {time}.
-"""
-
-
-def sentences(seed: int) -> Iterator[str]:
-    """Everyday sentences without end, no two the same."""
-    chance, said = random.Random(seed), set[str]()
-    things, places, times, patterns = (
-        [one.strip() for one in words.split("|")] for words in (THINGS, PLACES, TIMES, PATTERNS)
-    )
-    while True:
-        name, other = chance.sample(NAMES, 2)
-        parts = {"thing": chance.choice(things), "place": chance.choice(places), "time": chance.choice(times)}
-        text = chance.choice(patterns).format(name=name, other=other, number=chance.randrange(2, 400), **parts)
-        if text not in said:
-            said.add(text)
-            yield text[0].upper() + text[1:]

@@ -11,7 +11,7 @@ import secrets
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -21,12 +21,11 @@ import numpy as np
 import orjson
 
 from nightly.night.target import transfer
-from scripts.benchmarks.indexes.corpus import CorpusMaker, MadeUp, Questions, Say
+from scripts.benchmarks.indexes.corpus import MadeUp, Questions, Shape, make
 from scripts.benchmarks.indexes.probe import Task, identity, release_of
 from shared.config.credentials import for_child
 from shared.config.kinds import indexes, place_of, served
 from shared.config.settings import Settings
-from shared.embedding.open import open_embedder
 from shared.errors import HmemError, InvalidInput, PublishFailed, StorageError
 from shared.release.manifest import Manifest, seal
 from shared.system.files import make_dir, remove_tree, sha256_file
@@ -36,10 +35,12 @@ from shared.vectors.registry import builder_of, served_builder_of
 if TYPE_CHECKING:
     from shared.embedding.models import Vectors
 
+Say = Callable[[str], None]
+
 #: How many are asked for; a hit counts if it is as near as the K-th nearest, but for the rounding of float16.
 K, ROUNDING = 10, 0.001
-#: Chats unless told otherwise, and turns from which a build's seconds tell those of a larger one: below, most of them are the start.
-CHATS, TELLING_TURNS = 20, 10_000
+#: Chats unless told otherwise.
+CHATS = 20
 #: Room in the temporary directory: the corpus, and at most four copies of an index of its size.
 COPIES = 5
 
@@ -61,21 +62,14 @@ class Plan:
 
     def refuse_unless_possible(self) -> None:
         """InvalidInput with one sentence."""
-        if not self.turns or min(self.turns) < 1:
-            raise InvalidInput("--turns must be 1 or more, so that there is something to find.")
         if unknown := [name for name in self.backends if name not in indexes()]:
             raise InvalidInput(
                 f"--backends: {unknown[0]!r} is not one of {', '.join(indexes())}. Name some of these, separated by commas."
             )
-        if not self.backends:
-            raise InvalidInput(f"--backends is empty. Name some of {', '.join(indexes())}, separated by commas.")
-        if self.chats is not None and not 1 <= self.chats <= min(self.turns):
+        if self.chats is not None and self.chats > min(self.turns):
             raise InvalidInput(
                 f"--chats {self.chats} does not fit {min(self.turns):,} turns: each chat has at least one. Use 1 to {min(self.turns):,}."
             )
-        for name, value in {"--new": self.new, "--queries": self.queries, "--limit": self.limit}.items():
-            if value <= 0:
-                raise InvalidInput(f"{name} must be more than 0. Use a larger number, or leave it out.")
 
 
 @dataclass
@@ -84,7 +78,6 @@ class Row:
 
     turns: int
     chats: int
-    vectors: str  # embedded or seeded
     backend: str
     status: str = "measured"  # or "not available", "left out", "failed"
     why: str | None = None
@@ -127,22 +120,17 @@ class Bench:
         plan.refuse_unless_possible()
         settings = self.settings.model_copy(update={"index_name": f"hmembench{secrets.token_hex(4)}"})
         with tempfile.TemporaryDirectory(prefix="hmem-bench-") as scratch:
-            embedder = open_embedder(self.settings)
-            maker = CorpusMaker(Path(scratch), embedder, plan.seed, self.say)
-            try:
-                for turns in sorted(set(plan.turns)):
-                    _refuse_without_room(Path(scratch), turns + plan.new, maker.dimensions)
-                    made = maker.make(turns, plan.new, plan.chats_of(turns))
-                    for name in plan.backends:
-                        self.rows.append(self._row(settings, name, made, Path(scratch)))
-                    made.path.unlink()
-            finally:
-                if embedder is not None:
-                    embedder.close()
+            for turns in sorted(set(plan.turns)):
+                shape = Shape(turns, plan.new, plan.chats_of(turns))
+                _refuse_without_room(Path(scratch), shape.rows, shape.dimensions)
+                made = make(Path(scratch), shape, plan.seed)
+                for name in plan.backends:
+                    self.rows.append(self._row(settings, name, made, Path(scratch)))
+                made.path.unlink()
         return self.rows
 
     def _row(self, settings: Settings, name: str, made: MadeUp, scratch: Path) -> Row:
-        row = Row(made.shape.turns, made.shape.chats, made.kind, name)
+        row = Row(made.shape.turns, made.shape.chats, name)
         try:
             self._refuse(settings, row)
             with _place(settings, name, scratch, self.say) as folder:
@@ -165,21 +153,9 @@ class Bench:
             builder_of(row.backend, settings, 1).refuse_unless_usable()
         except HmemError as error:
             raise _Stopped("not available", str(error)) from error
-        self._refuse_to_wait(row)
-
-    def _refuse_to_wait(self, row: Row) -> None:
-        """What ended at a smaller size ends here too; where the smaller one was large enough to tell, it tells how long this one takes."""
-        before = [one for one in self.rows if one.backend == row.backend]
-        if stopped := next((one for one in before if one.status in ("left out", "failed")), None):
+        before = (one for one in self.rows if one.backend == row.backend and one.status in ("left out", "failed"))
+        if stopped := next(before, None):
             raise _Stopped("left out", f"already {stopped.status} at {stopped.turns:,} turns")
-        if not before or before[-1].turns < TELLING_TURNS or not before[-1].build_seconds:
-            return
-        rate = before[-1].turns / before[-1].build_seconds
-        if (expected := row.turns / rate) > self.plan.limit:
-            raise _Stopped(
-                "left out",
-                f"about {_duration(expected)} at {rate:,.0f} turns/s (measured at {before[-1].turns:,}), over --limit {self.plan.limit:g} s",
-            )
 
 
 @contextmanager
@@ -323,7 +299,3 @@ def _refuse_without_room(scratch: Path, rows: int, dimensions: int) -> None:
             f"The measurement of {rows:,} turns may need {needed / 1e9:.1f} GB in {scratch.parent}, which has {free / 1e9:.1f} GB. "
             "Set TMPDIR to a place with more, or measure fewer turns."
         )
-
-
-def _duration(seconds: float) -> str:
-    return f"{seconds / 60:.0f} minutes" if seconds >= 90 else f"{seconds:.0f} s"

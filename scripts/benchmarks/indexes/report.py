@@ -5,37 +5,17 @@ from __future__ import annotations
 import os
 import platform
 import sqlite3
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-import rich.table
-from rich.console import Console
-
 from scripts.benchmarks.indexes.corpus import CHATS_ASKED
 from scripts.benchmarks.indexes.measure import K, Plan, Row
 
-LIBRARIES = (
-    "hcli-memory",
-    "numpy",
-    "chromadb",
-    "lancedb",
-    "qdrant-client",
-    "redis",
-    "onnxruntime",
-)
-#: The last column by night.
-REMARK = "remark"
-
-
-@dataclass(frozen=True)
-class Table:
-    title: str
-    columns: tuple[str, ...]
-    rows: list[tuple[str, ...]]
+LIBRARIES = ("hcli-memory", "numpy", "chromadb", "lancedb", "qdrant-client", "redis", "onnxruntime")
 
 
 def machine() -> dict[str, Any]:
@@ -71,35 +51,16 @@ def document(plan: Plan, rows: Sequence[Row]) -> dict[str, Any]:
     return {
         "machine": machine(),
         "plan": asdict(plan) | {"k": K},
-        "notes": notes(plan, rows),
+        "notes": notes(plan),
         "rows": [asdict(row) for row in rows],
     }
 
 
-def heading(about: dict[str, Any]) -> list[str]:
-    """The lines above the tables."""
-    libraries = ", ".join(f"{name} {version}" for name, version in about["libraries"].items())
-    return [
-        f"Measured {about['date']} on {about['cores']} cores ({about['cpu']}), {about['memory_gb']:g} GB of memory.",
-        f"Python {about['python']}, SQLite {about['sqlite']}, {libraries}.",
-    ]
-
-
-def notes(plan: Plan, rows: Sequence[Row]) -> list[str]:
+def notes(plan: Plan) -> list[str]:
     """How the numbers are meant."""
-    kinds = {
-        "embedded": "made-up sentences, embedded with the model of the settings",
-        "seeded": "seeded vectors around seeded centres, since embedding so many takes too long or EMBEDDER=none",
-    }
-    used = {kind: sorted({row.turns for row in rows if row.vectors == kind}) for kind in kinds}
-    made = [
-        f"{', '.join(f'{turns:,}' for turns in used[kind])} turns: {text}."
-        for kind, text in kinds.items()
-        if used[kind]
-    ]
     chats = ", ".join(f"{turns:,} turns in {plan.chats_of(turns):,} chats" for turns in sorted(set(plan.turns)))
     return [
-        *made,
+        "Seeded vectors around seeded centres: embedding so many texts takes hours, and tells nothing about an index.",
         f"Chats are of one size: {chats}. {plan.queries} questions, each near a turn, go to {CHATS_ASKED} chats (or all), one after the other.",
         "p50 / p99: half of the answers, and 99 of 100, were as fast. recall@10: share of the ten nearest of an exact search that were found. "
         "RSS: memory of the process that asks. ratio: next night over from nothing; at small sizes it is the start of a library that is measured.",
@@ -108,72 +69,6 @@ def notes(plan: Plan, rows: Sequence[Row]) -> list[str]:
         f"next night: {plan.new:,} new turns, the index of before being there; moved: the bytes of rsync for that release (index and manifest). "
         "≥: the vectors that are uploaded to a server. Files are in the cache of the system; a server's own size and memory are not counted.",
     ]
-
-
-def tables(rows: Sequence[Row]) -> list[Table]:
-    night = (
-        "turns",
-        "backend",
-        "build s",
-        "MB",
-        "files",
-        "next night s",
-        "from nothing s",
-        "ratio",
-        "moved MB",
-        REMARK,
-    )
-    day = (
-        "turns",
-        "backend",
-        "open s",
-        "first ms",
-        "search p50 / p99 ms",
-        "whole chat p50 / p99 ms",
-        "told",
-        f"recall@{K}",
-        "RSS MB",
-    )
-    asked = [row for row in rows if row.search_ms is not None]
-    return [
-        Table("By night", night, [_night(row) for row in rows]),
-        *([Table("By day", day, [_day(row) for row in asked])] if asked else []),
-    ]
-
-
-def _night(row: Row) -> tuple[str, ...]:
-    ratio = row.next_build_seconds / row.rebuild_seconds if row.next_build_seconds and row.rebuild_seconds else None
-    moved = _mega(row.moved_bytes)
-    return (
-        f"{row.turns:,}",
-        row.backend,
-        _seconds(row.build_seconds),
-        _mega(row.bytes),
-        "" if row.files is None else f"{row.files:,}",
-        _seconds(row.next_build_seconds),
-        _seconds(row.rebuild_seconds),
-        _number(ratio, 2),
-        f"≥ {moved}" if row.moved_at_least else moved,
-        _remark(row),
-    )
-
-
-def _remark(row: Row) -> str:
-    return "" if row.status == "measured" else f"{row.status}: {row.why}"
-
-
-def _day(row: Row) -> tuple[str, ...]:
-    return (
-        f"{row.turns:,}",
-        row.backend,
-        _seconds(row.open_seconds),
-        _number(row.first_ms, 1),
-        _both(row.search_ms),
-        _both(row.whole_chat_ms),
-        "" if row.told is None else f"{row.told:.0%}",
-        _number(row.recall, 3),
-        "" if row.rss_bytes is None else f"{row.rss_bytes / 1e6:.0f}",
-    )
 
 
 def _number(value: float | None, decimals: int) -> str:
@@ -192,32 +87,49 @@ def _both(pair: tuple[float, float] | None) -> str:
     return "" if pair is None else f"{pair[0]:.2f} / {pair[1]:.2f}"
 
 
+def _ratio(row: Row) -> float | None:
+    return row.next_build_seconds / row.rebuild_seconds if row.next_build_seconds and row.rebuild_seconds else None
+
+
+#: The columns of each table, and how a row's cell is written.
+Columns = Mapping[str, Callable[[Row], str]]
+WHAT: Columns = {"turns": lambda row: f"{row.turns:,}", "backend": lambda row: row.backend}
+NIGHT: Columns = {
+    **WHAT,
+    "build s": lambda row: _seconds(row.build_seconds),
+    "MB": lambda row: _mega(row.bytes),
+    "files": lambda row: _number(row.files, 0),
+    "next night s": lambda row: _seconds(row.next_build_seconds),
+    "from nothing s": lambda row: _seconds(row.rebuild_seconds),
+    "ratio": lambda row: _number(_ratio(row), 2),
+    "moved MB": lambda row: ("≥ " if row.moved_at_least else "") + _mega(row.moved_bytes),
+    "remark": lambda row: "" if row.status == "measured" else f"{row.status}: {row.why}",
+}
+DAY: Columns = {
+    **WHAT,
+    "open s": lambda row: _seconds(row.open_seconds),
+    "first ms": lambda row: _number(row.first_ms, 1),
+    "search p50 / p99 ms": lambda row: _both(row.search_ms),
+    "whole chat p50 / p99 ms": lambda row: _both(row.whole_chat_ms),
+    "told": lambda row: "" if row.told is None else f"{row.told:.0%}",
+    f"recall@{K}": lambda row: _number(row.recall, 3),
+    "RSS MB": lambda row: "" if row.rss_bytes is None else f"{row.rss_bytes / 1e6:.0f}",
+}
+
+
 def markdown(told: dict[str, Any], rows: Sequence[Row]) -> str:
     """Heading, tables and notes."""
-    blocks = ["\n".join(heading(told["machine"]))]
-    for table in tables(rows):
-        lines = [table.columns, ("---",) * len(table.columns), *table.rows]
-        cells = (" | ".join(one.replace("|", "\\|") for one in line) for line in lines)
-        blocks += [f"**{table.title}**", "\n".join(f"| {line} |" for line in cells)]
+    about = told["machine"]
+    libraries = ", ".join(f"{name} {version}" for name, version in about["libraries"].items())
+    blocks = [
+        f"Measured {about['date']} on {about['cores']} cores ({about['cpu']}), {about['memory_gb']:g} GB of memory.\n"
+        f"Python {about['python']}, SQLite {about['sqlite']}, {libraries}."
+    ]
+    asked = [row for row in rows if row.search_ms is not None]
+    for title, columns, shown in (("By night", NIGHT, rows), ("By day", DAY, asked)):
+        if shown:
+            lines = [[*columns], ["---"] * len(columns), *([cell(row) for cell in columns.values()] for row in shown)]
+            cells = (" | ".join(one.replace("|", "\\|") for one in line) for line in lines)
+            blocks += [f"**{title}**", "\n".join(f"| {line} |" for line in cells)]
     blocks.append("\n".join(f"* {note}" for note in told["notes"]))
     return "\n\n".join(blocks) + "\n"
-
-
-def show(told: dict[str, Any], rows: Sequence[Row]) -> None:
-    """The same on a terminal; remarks stand below, where they have room."""
-    console = Console(highlight=False, markup=False)
-    for line in heading(told["machine"]):
-        console.print(line)
-    for table in tables(rows):
-        columns = [column for column in table.columns if column != REMARK]
-        shown = rich.table.Table(title=table.title, title_justify="left")
-        for column in columns:
-            shown.add_column(column, justify="left" if column == "backend" else "right")
-        for cells in table.rows:
-            shown.add_row(*cells[: len(columns)])
-        console.print(shown)
-    for row in rows:
-        if row.status != "measured":
-            console.print(f"{row.turns:,} turns, {row.backend}: {_remark(row)}")
-    for note in told["notes"]:
-        console.print(f"* {note}")

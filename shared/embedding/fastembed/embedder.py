@@ -10,10 +10,7 @@ are put on here and nowhere else: the library's `embed` adds none. Vectors are m
 
 from __future__ import annotations
 
-import os
 import sys
-from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
@@ -21,7 +18,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-import shared.embedding.local.embedder  # noqa: F401 - it turns the telemetry of onnxruntime off, before fastembed imports that
+from shared.embedding.local.embedder import (
+    OneByOne,  # it turns the telemetry of onnxruntime off, before fastembed imports that
+)
 
 # isort: split
 from fastembed import TextEmbedding
@@ -31,7 +30,7 @@ from huggingface_hub.utils.tqdm import disable_progress_bars
 from shared.config.packages import how_to_add
 from shared.embedding.fastembed.settings import FastembedSettings
 from shared.embedding.known_models import KnownModel
-from shared.embedding.models import DocumentVectors, EmbeddingIdentity
+from shared.embedding.models import EmbeddingIdentity
 from shared.errors import EmbeddingError, SettingsError
 from shared.system.files import sha256_file
 
@@ -50,13 +49,11 @@ HUB_SECONDS = 10.0
 CONTROL_TEXT = "This is a plain sentence."
 
 
-class FastembedEmbedder:
+class FastembedEmbedder(OneByOne):
     """Thread-safe. EmbeddingError if the model is not here, or is not what the table says."""
 
-    texts_at_once = 1
-
     def __init__(self, model: KnownModel, cache: Path) -> None:
-        self._model = model
+        super().__init__(model)
         folder, self._file = _find(model, cache)
         try:
             self._embedding = TextEmbedding(
@@ -75,33 +72,16 @@ class FastembedEmbedder:
     def identity(self) -> EmbeddingIdentity:
         return self._model.identity("fastembed", sha256_file(self._file))
 
-    def embed_documents(self, texts: Sequence[str]) -> DocumentVectors:
-        done = DocumentVectors(np.zeros((len(texts), self._model.dimensions), dtype=np.float32))
-        with ThreadPoolExecutor(min(8, os.cpu_count() or 1)) as pool:
-            for row, made in enumerate(pool.map(self._document, texts)):
-                if isinstance(made, str):
-                    done.refused[row] = made
-                else:
-                    done.vectors[row] = made
-        return done
-
-    def _document(self, text: str) -> Vectors | str:
-        """Its vector, or why it has none: the model as a whole has shown that it works."""
-        try:
-            return self._embed(self._model.document_prefix + text)
-        except Exception as error:  # noqa: BLE001 - one text must not cost the others theirs
-            return _one_line(error)
+    def _reason(self, error: Exception) -> str:
+        return _one_line(error)
 
     def embed_query(self, text: str) -> Vectors:
         try:
-            return self._embed(self._model.query_prefix + text)
+            return super().embed_query(text)
         except Exception as error:
             raise EmbeddingError(
                 f"The model {self._model.fastembed} has no vector for the question: {_one_line(error)}. Ask in other words."
             ) from error
-
-    def close(self) -> None:
-        """Nothing to close."""
 
     def _embed(self, text: str) -> Vectors:
         """Unit vector, shape (dimensions,); ValueError if the model gives something else."""

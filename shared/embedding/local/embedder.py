@@ -12,6 +12,7 @@ statement: with these, 78 % of ten languages' questions in other words find thei
 from __future__ import annotations
 
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -81,7 +82,7 @@ def _wordpiece(folder: Path, limit: int) -> Tokenise:
 
 
 def _unigram(folder: Path, _: int) -> Tokenise:
-    from shared.embedding.local.unigram import Unigram
+    from shared.embedding.local.multilingual import Unigram
 
     return Unigram(folder).token_ids
 
@@ -110,13 +111,60 @@ FILES = {
 }
 
 
-class LocalEmbedder:
-    """Thread-safe; loading takes about 0.1 s and 60 MB. EmbeddingError if its files are not as they should be."""
+class OneByOne(ABC):
+    """An embedder that is given one text a call, several of them at once: so a vector does not depend on what else is in a batch."""
 
     texts_at_once = 1
 
     def __init__(self, model: KnownModel) -> None:
-        self._model, self._files = model, FILES[model.name]
+        self._model = model
+
+    @abstractmethod
+    def _embed(self, text: str) -> Vectors:
+        """The unit vector of a text with its prefix, shape (dimensions,)."""
+
+    @abstractmethod
+    def _reason(self, error: Exception) -> str:
+        """Why a text has no vector."""
+
+    def embed_documents(self, texts: Sequence[str]) -> DocumentVectors:
+        done = DocumentVectors(np.zeros((len(texts), self._model.dimensions), dtype=np.float32))
+        if len(texts) <= FEW:
+            self._fill(done, map(self._document, texts))
+        else:
+            with ThreadPoolExecutor(min(8, os.cpu_count() or 1)) as pool:
+                self._fill(done, pool.map(self._document, texts))
+        return done
+
+    def _fill(self, done: DocumentVectors, made: Iterable[Vectors | str]) -> None:
+        for row, one in enumerate(made):
+            if isinstance(one, str):
+                done.refused[row] = one
+            else:
+                done.vectors[row] = one
+
+    def _document(self, text: str) -> Vectors | str:
+        """Its vector, or why it has none: the model as a whole has shown that it works."""
+        try:
+            return self._embed(self._model.document_prefix + text)
+        except HmemError:
+            raise
+        except Exception as error:  # noqa: BLE001 - one text must not cost the others theirs
+            return self._reason(error)
+
+    def embed_query(self, text: str) -> Vectors:
+        return self._embed(self._model.query_prefix + text)
+
+    def close(self) -> None:  # noqa: B027 - as in `Embedder`
+        """Nothing to close."""
+
+
+class LocalEmbedder(OneByOne):
+    """Thread-safe; loading takes about 0.1 s and 60 MB. EmbeddingError if its files are not as they should be."""
+
+    def __init__(self, model: KnownModel) -> None:
+        super().__init__(model)
+        self._files = FILES[model.name]
         self._files.refuse_unless_whole()
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = 1  # several texts at once use the cores better than several threads on one text
@@ -138,33 +186,8 @@ class LocalEmbedder:
             raise self._files.not_whole(f"was changed: {weights}")
         return self._model.identity("local", digest)
 
-    def embed_documents(self, texts: Sequence[str]) -> DocumentVectors:
-        done = DocumentVectors(np.zeros((len(texts), self._model.dimensions), dtype=np.float32))
-        if len(texts) <= FEW:
-            self._fill(done, map(self._document, texts))
-        else:
-            with ThreadPoolExecutor(min(8, os.cpu_count() or 1)) as pool:
-                self._fill(done, pool.map(self._document, texts))
-        return done
-
-    def _fill(self, done: DocumentVectors, made: Iterable[Vectors | str]) -> None:
-        for row, one in enumerate(made):
-            if isinstance(one, str):
-                done.refused[row] = one
-            else:
-                done.vectors[row] = one
-
-    def _document(self, text: str) -> Vectors | str:
-        """Its vector, or why it has none."""
-        try:
-            return self._embed(self._model.document_prefix + text)
-        except HmemError:
-            raise
-        except Exception as error:  # noqa: BLE001 - one text must not cost the others theirs
-            return f"the model has no vector for it ({type(error).__name__})"
-
-    def embed_query(self, text: str) -> Vectors:
-        return self._embed(self._model.query_prefix + text)
+    def _reason(self, error: Exception) -> str:
+        return f"the model has no vector for it ({type(error).__name__})"
 
     def _embed(self, text: str) -> Vectors:
         tokens = self._tokenise(text.encode("utf-8", "replace").decode("utf-8"), self._model.token_limit)
@@ -183,9 +206,6 @@ class LocalEmbedder:
         vector -= self._common[0]
         vector -= (directions * (directions * vector).sum(axis=1, keepdims=True)).sum(axis=0)
         return vector / np.float32(np.linalg.norm(vector))
-
-    def close(self) -> None:
-        """Nothing to close."""
 
 
 def open_embedder(model: KnownModel, _: Settings) -> LocalEmbedder:

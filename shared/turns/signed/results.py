@@ -7,8 +7,10 @@ import hmac
 import json
 import re
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Any, Literal, Self, cast, get_args
 
+from shared.config.settings import Settings
+from shared.errors import SettingsError
 from shared.turns.media import MEDIA_MOST, Media, media_of
 from shared.wire.json import RecordRefused, dumps, loads_object, text_of
 
@@ -173,17 +175,103 @@ class Result:
 
 
 def _signature(key: str, task_id: str, output: str, completed_at: str) -> str:
-    message = f"{task_id}:{output}:{completed_at}".encode("utf-8", "surrogatepass")
-    return hmac.new(key.encode("utf-8"), message, hashlib.sha256).hexdigest()
+    return _hmac(key, f"{task_id}:{output}:{completed_at}")
 
 
 def _buttons_signature(key: str, task_id: str, buttons: Keyboard, reply_command: str) -> str:
     """JSON ends where its list ends, so there is one way to read what is signed."""
     below = json.dumps(keyboard_json(buttons)) + (f":{reply_command}" if reply_command else "")
-    message = f"buttons:{task_id}:{below}".encode("utf-8", "surrogatepass")
-    return hmac.new(key.encode("utf-8"), message, hashlib.sha256).hexdigest()
+    return _hmac(key, f"buttons:{task_id}:{below}")
 
 
 def _files_signature(key: str, task_id: str, files: tuple[Media, ...]) -> str:
-    message = f"files:{task_id}:{json.dumps([one.to_json() for one in files])}".encode("utf-8", "surrogatepass")
-    return hmac.new(key.encode("utf-8"), message, hashlib.sha256).hexdigest()
+    return _hmac(key, f"files:{task_id}:{json.dumps([one.to_json() for one in files])}")
+
+
+def _hmac(key: str, message: str) -> str:
+    return hmac.new(key.encode("utf-8"), message.encode("utf-8", "surrogatepass"), hashlib.sha256).hexdigest()
+
+
+# ── A partial answer, as it crosses the wire while Claude writes: what is to be shown until the result is there.
+
+
+#: The most of an answer that is shown while it is written: its end. Characters.
+TEXT_CHARACTERS = 16_000
+#: The longest name of a tool. Characters.
+TOOL_CHARACTERS = 80
+#: No partial answer is larger, written as JSON (a character takes up to 12 bytes there). Bytes.
+PARTIAL_BYTES = 12 * TEXT_CHARACTERS + 4_096
+
+Doing = Literal["thinking", "writing", "tool"]
+
+
+@dataclass(frozen=True)
+class PartialAnswer:
+    """`number` grows with each one of a task, across dispatchers too: an older one is never shown after a newer one.
+
+    The signature is over all of it, for this task alone, so nobody else with Redis access can put words into the chat. What is signed ends with a
+    bracket, and no result that is signed does: neither can be taken for the other. `chat_id` is for `hmem forget`.
+    """
+
+    chat_id: str
+    number: int
+    text: str
+    doing: Doing = "writing"
+    tool: str = ""
+
+    def to_json(self, key: str, task_id: str) -> bytes:
+        return dumps({**vars(self), "hmac": self._signature(key, task_id)})
+
+    @classmethod
+    def verified(cls, key: str, task_id: str, raw: bytes) -> Self:
+        """The partial answer that was signed for this task; RecordRefused for anything else."""
+        record = loads_object(raw)
+        partial = cls._parse(record)
+        expected = partial._signature(key, task_id).encode("ascii")
+        if not hmac.compare_digest(expected, text_of(record, "hmac").encode("utf-8", "surrogatepass")):
+            raise RecordRefused("its signature is wrong")
+        return partial
+
+    @classmethod
+    def _parse(cls, record: dict[str, Any]) -> Self:
+        number, doing = record.get("number"), record.get("doing")
+        if not isinstance(number, int) or isinstance(number, bool) or doing not in get_args(Doing):
+            raise RecordRefused("it is not a partial answer")
+        texts = [text_of(record, name) for name in ("chat_id", "text", "tool")]
+        return cls(texts[0], number, texts[1], cast(Doing, doing), texts[2])
+
+    def _signature(self, key: str, task_id: str) -> str:
+        signed = json.dumps([task_id, self.chat_id, self.number, self.text, self.doing, self.tool])
+        return _hmac(key, f"partial:{signed}")
+
+
+# ── The secret that results are signed with: it must be set, must not be a placeholder, and must be hard to guess.
+
+
+#: Characters of the shortest one that is taken; `openssl rand -hex 32` gives 64.
+SHORTEST = 16
+#: Different characters that a secret has at least: `xxxxxxxxxxxxxxxx` is none.
+_FEWEST = 6
+#: What stands in examples, ours (docs/install.md, deploy/hmem.toml) and others', in place of a secret.
+_PLACEHOLDER = re.compile(
+    r"that your bot verifies|openssl rand|hex digits|placeholder|change[ _-]?(me|this|it)\b|<.*>|\$\{|\.\.\."
+    r"|\byour[ _-](\w+[ _-])?(secret|key|password)|(secret|key|password)[ _-](goes[ _-])?here",
+    re.IGNORECASE,
+)
+_FIX = "Set the key that your bot has; openssl rand -hex 32 makes a new one for both."
+
+
+def signing_key(settings: Settings, without: str) -> str:
+    """The secret. SettingsError if there is none, saying what that means (`without`, the middle of a sentence), or if it must not be used."""
+    if settings.result_hmac_key is None:
+        raise SettingsError(f"RESULT_HMAC_KEY is not set, so {without}. {_FIX}")
+    secret = settings.result_hmac_key.get_secret_value()
+    if _PLACEHOLDER.search(secret):
+        raise SettingsError(
+            f"RESULT_HMAC_KEY is the placeholder of an example, so anyone who has read it could sign answers. {_FIX}"
+        )
+    if len(secret) < SHORTEST or len(set(secret)) < _FEWEST:
+        raise SettingsError(
+            f"RESULT_HMAC_KEY is too easy to guess: it needs {SHORTEST} characters or more, and {_FEWEST} different ones. {_FIX}"
+        )
+    return secret

@@ -20,7 +20,7 @@ import orjson
 
 from shared.errors import ReleaseRefused
 from shared.ranking.question import Match
-from shared.vectors.sqlite.chats import CACHE_BYTES, ChatVectors, KeptChats
+from shared.vectors.sqlite.files import CACHE_BYTES, ChatVectors, KeptChats
 
 if TYPE_CHECKING:
     from shared.embedding.models import Vectors

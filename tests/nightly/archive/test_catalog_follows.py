@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 from nightly.archive import erasing
 from nightly.archive.catalog import CATALOG, Catalog
-from nightly.archive.recomputing import _TABLES
 from nightly.archive.segments import RawRecord, Segment, WrittenText, write_segment, write_texts
+from nightly.archive.verification import _TABLES
 from shared.system.archive_folder import archive_files, run_of
 from shared.turns.records import Tombstone, Turn
 from tests.nightly.archive.test_catalog import refuse_unless_equal

@@ -5,10 +5,10 @@ from __future__ import annotations
 from contextlib import closing
 from pathlib import Path
 
-from nightly.archive.catalog import Catalog
+from nightly.archive.catalog import Catalog, recomputed
 from nightly.archive.incoming.events import last_events
-from nightly.archive.recomputing import compare_with_segments, recomputed
 from nightly.archive.segments import Segment
+from nightly.archive.verification import compare_with_segments
 from nightly.night.progress import Reporter
 from shared.system.archive_folder import CAPTURE
 from shared.turns.events import Event, EventChange, EventKind, turn_id_of

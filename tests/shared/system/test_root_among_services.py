@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from shared.system.keys.owner_key import TRUSTED, _publish_to_the_night
+from shared.system.owner_key import TRUSTED, _publish_to_the_night
 from shared.system.privileges import as_owner_of
 from tests.support.machine import wait_for
 from tests.support.processes.as_user import command

@@ -11,7 +11,7 @@ import pytest
 from shared.ranking.question import query_terms, query_words
 from shared.ranking.tokeniser import Tokeniser
 from shared.text.language import detect
-from shared.text.lookalikes import skeleton
+from shared.text.marks import skeleton
 from shared.text.writing import MOST_MARKS, folded, spaced
 
 

@@ -22,8 +22,7 @@ from nightly.steps import summarise
 from shared.config.settings import load_settings
 from shared.ranking.extractive_summary import summarise as extract
 from shared.search.types import Hit, Recalled
-from shared.text.lookalikes import skeleton
-from shared.text.marks import harmless
+from shared.text.marks import harmless, skeleton
 from shared.turns.chunk import Chunk
 from shared.turns.chunking import chunks_of
 from shared.turns.records import Turn, loads_object

@@ -16,7 +16,7 @@ from typing import Any, cast
 
 from redis import Redis
 
-from shared.turns.signed.partial import Doing, PartialAnswer
+from shared.turns.signed.results import Doing, PartialAnswer
 from tests.servers.telegram_api import TOKEN, TelegramApi
 from tests.servers.telegram_messages import Shown
 from tests.support.day import hcli_bot

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from nightly.imports.hooks import ImportFormat, file_by_file
+from nightly.imports.formats import ImportFormat, file_by_file
 from nightly.imports.readers.hcli import sessions
 from nightly.imports.readers.hcli.audit_log import Log
 from shared.hooks import hook

@@ -15,7 +15,7 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from nightly.imports.candidates import ReadCandidate, lines_of, read_turn
-from nightly.imports.hooks import Source
+from nightly.imports.formats import Source
 from nightly.night.scratch import scratch_database
 from shared.errors import InvalidInput
 from shared.text.times import moment

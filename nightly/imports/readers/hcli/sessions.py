@@ -19,7 +19,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from nightly.imports.candidates import BOM, ReadCandidate, Wanted, made_up_id, open_input, read_turn
-from nightly.imports.hooks import Source
+from nightly.imports.formats import Source
 from shared.errors import InvalidInput
 from shared.turns.records import RecordRefused, Turn, chat_id_of
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from nightly.imports.hooks import ImportFormat, file_by_file
+from nightly.imports.formats import ImportFormat, file_by_file
 from nightly.imports.readers.memories import mem0, notes
 from shared.hooks import hook
 

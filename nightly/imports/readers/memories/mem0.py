@@ -20,7 +20,7 @@ from typing import Any
 from nightly.imports.candidates import ReadCandidate
 from nightly.imports.containers.members import Member
 from nightly.imports.containers.opening import Export, opened_export
-from nightly.imports.hooks import Source
+from nightly.imports.formats import Source
 from nightly.imports.json_stream import JsonStream
 from nightly.imports.readers.memories.facts import ImportedFacts
 from shared.errors import InvalidInput

@@ -18,7 +18,7 @@ from dispatcher.chat_data.forget.request import ForgetRequest, Scope
 from nightly.cli.status import sentence
 from shared.system.byte_scan import Needles
 from shared.system.files import make_dir, write_atomic
-from shared.system.keys.owner_key import TRUSTED, OwnerKey, Signing, is_signed, open_signing
+from shared.system.owner_key import TRUSTED, OwnerKey, Signing, is_signed, open_signing
 from shared.turns.records import RecordRefused, Tombstone
 from tests.support.day.forgetting_world import hmem
 from tests.support.night.whole_archive import read_archive

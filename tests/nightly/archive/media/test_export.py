@@ -11,8 +11,8 @@ import pytest
 
 from nightly.archive.export import ExportScope, export_archive
 from nightly.night.progress import Reporter
+from shared.turns.conversation import FileNamer, ending_of
 from shared.turns.media import media_of
-from shared.turns.media_files import FileNamer, ending_of
 from shared.turns.records import Tombstone, Turn
 from tests.nightly.archive.media.kept_media import PHOTO, entry, file_of, keep, send, sha256
 from tests.support.world import World

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from nightly import pipeline
-from nightly.archive.media import bring, erase, flushing, index
+from nightly.archive.media import bring, flushing, index
 from nightly.archive.media.bring import MediaOutcome, outcomes
 from nightly.archive.mirror import Comparison, Mirror
 from nightly.night.folder import Night
@@ -170,8 +170,7 @@ def test_a_night_without_new_files_reads_and_lists_none_of_a_thousand(
 
     for module in (bring, flushing, archive):
         monkeypatch.setattr(module, "is_intact", is_read)
-    for other in (index, erase):
-        monkeypatch.setattr(other, "listed", is_listed)
+    monkeypatch.setattr(index, "listed", is_listed)
     monkeypatch.setattr(Mirror, "compare", compared)
     light.say("t9999", "the next day")
     monkeypatch.setattr(Night, "scrub_days", 10_000)  # of which a night's share is one file at most

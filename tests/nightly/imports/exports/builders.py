@@ -11,8 +11,7 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from nightly.imports.candidates import ReadCandidate, Wanted
-from nightly.imports.formats import format_named
-from nightly.imports.hooks import Source
+from nightly.imports.formats import Source, format_named
 from shared.config.settings import settings_from
 from shared.turns.records import Turn
 

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from nightly.imports.containers import directory, members, zip_file
+from nightly.imports.containers import members, opening, zip_file
 from shared.errors import InvalidInput
 from tests.nightly.imports.exports.builders import (
     gpt_conversation,
@@ -202,9 +202,9 @@ def test_links_and_pipes_in_a_directory_are_not_opened(tmp_path: Path) -> None:
         "not a plain file (a pipe, socket or device)",
     ]
     with pytest.raises(OSError, match="not a plain file"):
-        directory.open_plain(root / "memory" / "pipe.md")
+        opening.open_plain(root / "memory" / "pipe.md")
     with pytest.raises(OSError):
-        directory.open_plain(root / "memory" / "out.md")
+        opening.open_plain(root / "memory" / "out.md")
     with pytest.raises(InvalidInput, match="neither a file nor a directory"):
         read("openclaw", root / "memory" / "pipe.md")
 
@@ -218,7 +218,7 @@ def test_a_directory_has_a_limit_and_odd_names_are_shown(tmp_path: Path, monkeyp
     places = [one.place for one in reads if one.unreadable]
     assert all(place.encode() for place in places)
     assert len(places) == 1
-    monkeypatch.setattr(directory, "MOST_FILES", 2)
+    monkeypatch.setattr(opening, "MOST_FILES", 2)
     with pytest.raises(InvalidInput, match="more than 2 files"):
         read("openclaw", root)
 

@@ -14,7 +14,6 @@ from shared.errors import IndexServerUnavailable, ReleaseRefused
 from shared.vectors.base import Corpus
 from shared.vectors.on_server import read_served
 from shared.vectors.redis import index as redis_index
-from shared.vectors.redis import server as redis_server
 from shared.vectors.redis import sets
 from shared.vectors.redis.index import RedisBuilder
 from shared.wire import keys
@@ -122,7 +121,7 @@ def test_a_server_that_does_not_take_it_is_named(
     told: str,
     attempts: int,
 ) -> None:
-    monkeypatch.setattr(redis_server, "ATTEMPTS", 2)
+    monkeypatch.setattr(redis_index, "ATTEMPTS", 2)
     proxy.all_faults = fault
     with pytest.raises(IndexServerUnavailable, match=f"REDIS_VECTORS_URL.*{told}"):
         RedisBuilder(settings, 1).build(tmp_path / REDIS, corpus_of(one=3))

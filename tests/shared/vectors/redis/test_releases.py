@@ -16,7 +16,7 @@ from shared.config.settings import Settings
 from shared.vectors.base import Corpus
 from shared.vectors.on_server import Served
 from shared.vectors.redis import sets
-from shared.vectors.redis.server import connected
+from shared.vectors.redis.index import connected
 from tests.support.night.index_world import vector_of
 
 #: Of a chat: (number of the chunk, version of its text), in the order in which they were said.

@@ -9,7 +9,7 @@ from collections import Counter
 
 import pytest
 
-from shared.turns.signed.partial import PartialAnswer
+from shared.turns.signed.results import PartialAnswer
 from tests.dispatcher.bots.telegram.test_crashes import dies_at
 from tests.servers.telegram_messages import FloodLimits, Shown, mention
 from tests.support.day.telegram_bot import GROUP, Stage, wait_until

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from shared.turns.signed.partial import PartialAnswer
+from shared.turns.signed.results import PartialAnswer
 from tests.servers.messages_api import MessagesApi, Streamed, ToolCall, tag_code
 from tests.servers.telegram_messages import Call, mention
 from tests.support.day.telegram_bot import GROUP, Stage, staged, wait_until

@@ -1,1 +1,0 @@
-"""Keys: the owner's signature, and the signature of results."""
