@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -90,9 +91,9 @@ def dispatcher(light: World) -> Iterator[Dispatcher]:
 
 
 @pytest.fixture(autouse=True)
-def _forked_trials(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A night in the test's own process tries its release out in a forked process, not in a Python started for it."""
-    monkeypatch.setattr("shared.delivery.receiver.run_bounded", forked.run_module)
+def _forked_programs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the program starts of itself in the test's own process (a night's trial of its release) is forked, not a Python started for it."""
+    monkeypatch.setattr(subprocess, "Popen", forked.Popen)
 
 
 @pytest.fixture

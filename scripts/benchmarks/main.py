@@ -23,6 +23,7 @@ from dispatcher.cli.arguments import Json
 from scripts.benchmarks.given_notes import given_notes
 from scripts.benchmarks.meaning import meaning
 from scripts.benchmarks.prompt import prompt
+from scripts.benchmarks.start import start as measure_start
 from scripts.benchmarks.stream import stream
 from scripts.benchmarks.walks import walks
 from scripts.benchmarks.world import BINARIES, describe_machine, hmem, load_turns, own_world, started, used
@@ -32,6 +33,7 @@ from shared.system.command import print_json, start
 app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, add_completion=False, help=__doc__)
 app.command()(meaning)
 app.command()(prompt)
+app.command("start")(measure_start)
 app.command()(stream)
 app.command()(walks)
 Set = Annotated[Path, typer.Option("--set", help="Folder with turns.jsonl.", exists=True, file_okay=False)]

@@ -131,10 +131,10 @@ TAMPERED = [
 
 
 @pytest.mark.parametrize("path", TAMPERED, ids=".".join)
-@pytest.mark.parametrize("by", [-1, 1])
-def test_every_count_between_archive_and_index_is_checked(path: list[str], by: int) -> None:
-    with pytest.raises(LedgerMismatch, match="do not add up"):
-        whole(changed(results(), path, by))
+def test_every_count_between_archive_and_index_is_checked(path: list[str]) -> None:
+    for by in (-1, 1):
+        with pytest.raises(LedgerMismatch, match="do not add up"):
+            whole(changed(results(), path, by))
 
 
 def lose_a_chat(steps: dict[str, dict[str, Any]]) -> None:

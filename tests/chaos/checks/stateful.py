@@ -25,7 +25,6 @@ from shared.turns.chunking import chunks_of
 from shared.turns.records import Turn
 from tests.chaos.checks.points import POINTS
 from tests.chaos.harness.forked import night
-from tests.chaos.harness.model import broken_orders, check, product_order
 from tests.chaos.harness.oracle import Shadow, judge
 from tests.chaos.harness.report import Bench, Outcome, chaos
 from tests.support.world import World
@@ -247,17 +246,4 @@ def stateful(bench: Bench) -> Outcome:
     except (Broken, HmemError) as broken:
         kind = "lost" if isinstance(broken, Broken) else "torn"
         outcome.found(kind, f"{broken} {' | '.join(getattr(broken, '__notes__', []))}")
-    return outcome
-
-
-@chaos("model", "in a model, each history of a night that dies up to twice while one talks; wrong orders are found")
-def every_history(bench: Bench) -> Outcome:
-    found = check(product_order())
-    outcome = Outcome(rounds=1)  # its histories would drown the rounds on real parts
-    outcome.notes.append(f"{found.histories:,} histories of a model, {found.moments:,} different moments")
-    for kind, what in sorted(found.violations):
-        outcome.found("lost", f"{kind} after {what}")
-    for name, order in broken_orders().items():
-        if not check(order).violations:
-            raise AssertionError(f"the model does not see what is wrong with: {name}")
     return outcome

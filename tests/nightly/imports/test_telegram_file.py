@@ -203,19 +203,6 @@ def test_what_is_refused_gives_no_turn_however_it_is_cut(tmp_path: Path, content
         assert not [record for _, record, *_ in reads if record]
 
 
-JSON = st.recursive(
-    st.one_of(
-        st.none(),
-        st.booleans(),
-        st.integers(-(2**63), 2**64 - 1),
-        st.floats(allow_nan=False, allow_infinity=False),
-        TEXT,
-    ),
-    lambda inner: st.one_of(st.lists(inner, max_size=4), st.dictionaries(TEXT, inner, max_size=4)),
-    max_leaves=12,
-)
-
-
 def test_a_stream_refuses_with_no_word_of_the_file(tmp_path: Path) -> None:
     path = tmp_path / "bad.json"
     path.write_bytes(b'{"messages": ["a secret" secret]}')

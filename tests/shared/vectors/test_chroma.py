@@ -82,11 +82,9 @@ DAMAGE: dict[str, tuple[Callable[[Path], object], type[HmemError], str]] = {
         "of a chat",
     ),
     "a log that was not folded in": (lambda p: (p / "chroma.sqlite3-wal").write_bytes(b""), ReleaseRefused, "left behind"),
-    "a journal": (lambda p: (p / "chroma.sqlite3-journal").write_bytes(b"x"), ReleaseRefused, "left behind"),
     "a folder of nobody": (lambda p: (p / "4711").mkdir(), ReleaseRefused, "belongs to no collection"),
     "a flipped byte": (lambda p: flip_page(p / chroma.DATABASE), StorageError, "is damaged"),
     "half of the vectors": (_cut_vectors, ReleaseRefused, "not written completely"),
-    "no header": (lambda p: next(p.rglob("header.bin")).unlink(), ReleaseRefused, "not written completely"),
 }  # fmt: skip
 
 
@@ -134,7 +132,7 @@ def test_chroma_leaves_no_memory_of_the_night_in_its_files(nights: Nights) -> No
         assert not any((segment.parent / "length.bin").read_bytes()[4 * count :])
 
 
-@pytest.mark.parametrize("size", [0, 20_000, 150_000, 300_000])
+@pytest.mark.parametrize("size", [0, 150_000])
 def test_a_full_disk_is_a_storage_error_wherever_chroma_meets_it(tmp_path: Path, size: int) -> None:
     with files_limited_to(size), pytest.raises(StorageError, match="could not write the index"):
         ChromaBuilder().build(tmp_path / CHROMA, of_chunks(talk(300)))

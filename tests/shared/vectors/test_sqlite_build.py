@@ -23,15 +23,11 @@ SQLITE_DAMAGE: dict[str, tuple[Callable[[Path], object], type[HmemError], str]] 
     "a block is gone": (sql("DELETE FROM blocks WHERE chat_no = 1 AND block_no = 1"), ReleaseRefused, "holds 1024 of 1100 vectors"),
     "a chat is gone": (sql("DELETE FROM chats WHERE chat_no = 2"), ReleaseRefused, "1 chats that are not as they were given"),
     "a chat of nobody": (sql("INSERT INTO chats VALUES (9, '1', 0, '{}')"), ReleaseRefused, "holds other chats"),
-    "another count": (sql("UPDATE chats SET vectors = 1099 WHERE chat_no = 1"), ReleaseRefused, "1 chats that are not as they were given"),
     "other vectors": (sql("UPDATE blocks SET vectors = zeroblob(60 * 64) WHERE chat_no = 2"), ReleaseRefused, "holds other vectors of a chat"),
     "other ids": (
         sql("UPDATE blocks SET ids = CAST(replace(CAST(ids AS TEXT), 't7-', 't9999-') AS BLOB)"), ReleaseRefused, "holds other chunks"),
-    "the ids of another": (
-        sql("UPDATE blocks SET ids = CAST(replace(CAST(ids AS TEXT), 't7-', 't8-') AS BLOB)"), ReleaseRefused, "holds other chunks"),
     "a repeated chunk of another": (
         sql("UPDATE chats SET repeated = CAST(replace(CAST(repeated AS TEXT), 't7-', 't8-') AS BLOB)"), ReleaseRefused, "repeats other chunks"),
-    "a repeated chunk is gone": (sql("UPDATE chats SET repeated = CAST('{}' AS BLOB)"), ReleaseRefused, "repeats other chunks"),
     "two chats changed places": (
         sql("UPDATE chats SET chat_no = -chat_no", "UPDATE chats SET chat_no = chat_no + 3"), ReleaseRefused, "does not fit its chat"),
     "a flipped byte": (lambda p: flip_page(p, 1), StorageError, "is damaged"),
@@ -59,7 +55,6 @@ def test_the_same_vectors_make_the_same_file(tmp_path: Path) -> None:
     assert sha256_file(tmp_path / "one" / "1.sqlite") == sha256_file(tmp_path / "two" / "1.sqlite")
 
 
-@pytest.mark.parametrize("size", [0, 4096, 50_000])
-def test_a_full_disk_is_a_storage_error_for_sqlite_too(tmp_path: Path, size: int) -> None:
-    with files_limited_to(size), pytest.raises(StorageError, match="SQLite could not write the index"):
+def test_a_full_disk_is_a_storage_error_for_sqlite_too(tmp_path: Path) -> None:
+    with files_limited_to(4096), pytest.raises(StorageError, match="SQLite could not write the index"):
         SqliteBuilder(1).build(tmp_path / VECTORS, of_chunks(INDEXED))

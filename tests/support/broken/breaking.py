@@ -66,23 +66,13 @@ def stopped(host: Installation) -> None:
     queue(host, 3)
 
 
-def model(change: Callable[[Path], object]) -> Break:
-    def breaks(host: Installation) -> None:
-        host.environment["EMBED_MODEL"] = "all-minilm"
-        change(host.own_program() / "shared" / "models" / "all-MiniLM-L6-v2-int8" / "model.onnx")
-
-    return breaks
-
-
 def cut(path: Path) -> None:
     os.truncate(path, path.stat().st_size // 2)
 
 
-def change(path: Path) -> None:
-    """Of the same size."""
-    with path.open("r+b") as file:
-        file.seek(path.stat().st_size // 2)
-        file.write(b"hcli-memory" * 100)
+def model_cut(host: Installation) -> None:
+    host.environment["EMBED_MODEL"] = "all-minilm"
+    cut(host.own_program() / "shared" / "models" / "all-MiniLM-L6-v2-int8" / "model.onnx")
 
 
 def damage_segment(host: Installation) -> None:
@@ -146,26 +136,18 @@ def logged_out(host: Installation) -> None:
     host.environment |= {"HOME": str(home), "ANTHROPIC_API_KEY": ""}
 
 
-def claude(change: Callable[[Path], object]) -> Break:
-    """Of a CLI that hands over to the real one, while the dispatcher runs."""
-
-    def breaks(host: Installation) -> None:
-        path = script(host.root / "bin" / "claude", f'#!/bin/sh\nexec {BINARIES}/claude "$@"\n')
-        host.environment["CLAUDE_BIN"] = str(path)
-        assert host.start()
-        change(path)
-
-    return breaks
+def claude_gone(host: Installation) -> None:
+    """A CLI that hands over to the real one, while the dispatcher runs."""
+    path = script(host.root / "bin" / "claude", f'#!/bin/sh\nexec {BINARIES}/claude "$@"\n')
+    host.environment["CLAUDE_BIN"] = str(path)
+    assert host.start()
+    path.unlink()
 
 
-def closed_chat(bits: int) -> Break:
+def closed_chat(host: Installation) -> AbstractContextManager[None]:
     """The chat's own directory, after a first answer."""
-
-    def breaks(host: Installation) -> AbstractContextManager[None]:
-        assert host.ask().code == 0
-        return _mode(host.state_dir / "chats" / "9912", bits)
-
-    return breaks
+    assert host.ask().code == 0
+    return _mode(host.state_dir / "chats" / "9912", 0)
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""The faults of tests/support/broken/on_purpose.py: how each is made (breaking.py), and what has to be said of it.
+"""The faults of tests/dispatcher/health/test_broken_on_purpose.py: how each is made (breaking.py), and what has to be said of it.
 
 The last column is the chat's. Where memory alone is broken, the chat gets its answer: no memory is not no service.
 """
@@ -6,7 +6,6 @@ The last column is the chat's. Where memory alone is broken, the chat gets its a
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 
 from tests.support.broken import breaking
 from tests.support.broken.installation import ANSWER
@@ -55,11 +54,6 @@ _START = "systemctl start hmem-dispatcher"
 
 FAULTS: tuple[Fault, ...] = (
     Fault(
-        "no dispatcher runs", lambda host: None,
-        Doctor("dispatcher", 42, "No dispatcher of hcli-memory is running.*would wait unanswered", _START),
-        Answer(42, f"No dispatcher of hcli-memory is running.*{_START}"), UNANSWERED, start="never", patience=1,
-    ),
-    Fault(
         "no dispatcher runs, and ten messages wait", lambda host: breaking.queue(host, 10),
         Doctor("dispatcher", 42, "No dispatcher.*10 messages wait, the first for 1[0-9] minutes, and no dispatcher answers", _START),
         Answer(42, "10 messages wait"), UNANSWERED, start="never", patience=1,
@@ -70,12 +64,8 @@ FAULTS: tuple[Fault, ...] = (
         Answer(43, "takes nothing from the queue.*restart"), UNANSWERED, patience=1,
     ),
     Fault(
-        "the model's file is cut", breaking.model(breaking.cut), Doctor("embedder", 13, "11472134 bytes of 22944268", _MODEL_FIX),
+        "the model's file is cut", breaking.model_cut, Doctor("embedder", 13, "11472134 bytes of 22944268", _MODEL_FIX),
         start="after", command=("hmem-night", "run"), said=Answer(13, f"EmbeddingError.*is incomplete.*{_MODEL_FIX}"),
-    ),
-    Fault(
-        "the model's file was changed", breaking.model(breaking.change), Doctor("embedder", 13, "(was changed|cannot be loaded)", _MODEL_FIX),
-        start="after", command=("hmem-night", "run"), said=Answer(13, f"EmbeddingError.*{_MODEL_FIX}"),
     ),
     Fault(
         "the night directory cannot be written", breaking.closes(lambda host: host.night_dir, 0o500),
@@ -138,14 +128,11 @@ FAULTS: tuple[Fault, ...] = (
         chat=Answer(69, "not logged in any more, and my owner has to log me in again. Please tell my owner"), start="after",
     ),
     Fault(
-        "Claude is gone", breaking.claude(Path.unlink), Doctor("claude", 12, "not installed or not executable", "scripts/setup --with-claude"),
+        "Claude is gone", breaking.claude_gone, Doctor("claude", 12, "not installed or not executable", "scripts/setup --with-claude"),
         chat=Answer(69, "the Claude CLI cannot be started, and my owner has to install it again.*tell my owner"), start="itself",
     ),
     Fault(
-        "the chat's directory cannot be written", breaking.closed_chat(0o500), Doctor("state", 39, "chats/9912 cannot be written", "chown"),
-    ),
-    Fault(
-        "the chat's directory is closed", breaking.closed_chat(0), Doctor("state", 39, "chats/9912 cannot be written", "chown"),
+        "the chat's directory is closed", breaking.closed_chat, Doctor("state", 39, "chats/9912 cannot be written", "chown"),
         chat=Answer(69, "this chat's directory cannot be used .Permission denied., and my owner has to check it .*tell my owner"),
     ),
     Fault("no chat's directory can be made", breaking.no_chats, Doctor("state", 39, "chats cannot be written", "chown")),

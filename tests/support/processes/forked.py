@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import atexit
 import ctypes
+import fcntl
 import gc
 import multiprocessing
 import os
@@ -21,12 +22,13 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from importlib import import_module
+from multiprocessing import forkserver, resource_tracker
 from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
 from multiprocessing.reduction import DupFd
 from pathlib import Path
 from typing import Any
 
-from shared.system.processes import run_bounded
 from tests.support.redis import recorded
 
 #: Imported once by the server, with what commands import late.
@@ -36,6 +38,8 @@ tests.support.processes.forked tests.support.processes.preloaded shared.embeddin
 
 #: Variables that change what a Python process is from its first moment on: with one of them, only a process of its own will do.
 OWN_PROCESS = ("PYTHONPATH", "LD_PRELOAD", "PYTHONTRACEMALLOC")
+#: Modules of ours that programs of ours start as processes (`module_command`); their names as commands.
+STARTED = {"nightly": ["hmem-night"], "dispatcher": ["hmem"], "shared.delivery.trial": ["-m", "shared.delivery.trial"]}
 
 #: Where commands of Redis are recorded (recorded.py), "" for nowhere.
 recording = ""
@@ -43,7 +47,9 @@ recording = ""
 #: Constants that commands have instead of ours (`constant`): "module:NAME" → value.
 _constants = dict[str, object]()
 
-_OWN_PID = os.getpid()
+REPOSITORY = Path(__file__).parents[3]
+#: The process whose programs are forked (one that it forks by itself has no fork server), and its user.
+_own_pid, _own_user = os.getpid(), os.geteuid()
 _context = multiprocessing.get_context("forkserver")
 _context.set_forkserver_preload(PRELOADED)
 
@@ -80,7 +86,7 @@ class ForkedProcess:
                 "gate": theirs,
                 "clock": clock,
                 "everybody": everybody,
-                "descriptors": _Descriptors(descriptors),
+                "descriptors": _Descriptors({one: one for one in descriptors}),
             },
             daemon=False,
         )
@@ -132,21 +138,85 @@ def constant(name: str, value: object) -> Iterator[None]:
 
 
 class _Descriptors:
-    """Open files on their way to the child, which gets each under the same number."""
+    """Open files on their way to the child: number there → number here."""
 
-    def __init__(self, numbers: tuple[int, ...]) -> None:
-        self._numbers = numbers
+    def __init__(self, numbers: Mapping[int, int]) -> None:
+        self._numbers = dict(numbers)
 
-    def __getstate__(self) -> list[tuple[int, Any]]:  # while the process is started
-        return [(number, DupFd(number)) for number in self._numbers]
+    def __getstate__(self) -> dict[int, Any]:  # while the process is started
+        return {there: DupFd(here) for there, here in self._numbers.items()}
 
-    def __setstate__(self, state: list[tuple[int, Any]]) -> None:
-        for number, there in state:
-            here = there.detach()
-            if here != number:
-                os.dup2(here, number)
-                os.close(here)
-            os.set_inheritable(number, True)
+    def __setstate__(self, state: dict[int, Any]) -> None:
+        self._numbers = {there: _out_of_the_way(given.detach()) for there, given in state.items()}
+
+    def take(self) -> None:
+        """In the child: give them their numbers."""
+        for there, given in self._numbers.items():
+            os.dup2(given, there)
+            os.close(given)
+
+
+def _out_of_the_way(descriptor: int) -> int:
+    """The same file under a number that nobody asks for."""
+    moved = fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, 200)
+    os.close(descriptor)
+    return moved
+
+
+class Popen(subprocess.Popen[Any]):
+    """`subprocess.Popen`, which forks our own programs instead of starting Python and importing everything for each of them."""
+
+    _forked: BaseProcess | None = None
+
+    def _execute_child(
+        self, args: Any, executable: Any, preexec: Any, close: Any, passed: Any, cwd: Any, env: Any, *rest: Any
+    ) -> None:
+        _, _, _, stdin, _, _, stdout, _, stderr, _, gid, gids, uid, *_ = rest
+        command = (
+            _own_command(args, os.environ if env is None else env) if (gid, gids, uid) == (None, None, None) else None
+        )
+        if command is None:
+            super()._execute_child(args, executable, preexec, close, passed, cwd, env, *rest)  # type: ignore[misc]
+            return
+        streams = {number: number if given == -1 else given for number, given in enumerate((stdin, stdout, stderr))}
+        self._forked = _context.Process(
+            target=_command,
+            args=(command, dict(os.environ if env is None else env), "", "", str(cwd or Path.cwd())),
+            kwargs={
+                "recording": recording,
+                "constants": dict(_constants),
+                "descriptors": _Descriptors({**{one: one for one in passed}, **streams}),
+            },
+        )
+        self._forked.start()
+        self.pid, self._child_created = self._forked.pid or 0, True
+        self._close_pipe_fds(*rest[3:9])  # type: ignore[attr-defined]
+
+    def _try_wait(self, flags: int) -> tuple[int, int]:
+        if self._forked is None:
+            found: tuple[int, int] = super()._try_wait(flags)  # type: ignore[misc]
+            return found
+        self._forked.join(0 if flags else None)
+        code = self._forked.exitcode
+        return (0, 0) if code is None else (self.pid, code << 8 if code >= 0 else -code)
+
+    def _internal_poll(self, *rest: Any, **more: Any) -> int | None:
+        if self._forked is None:
+            code: int | None = super()._internal_poll(*rest, **more)  # type: ignore[misc]
+            return code
+        if self.returncode is None:
+            self.returncode = self._forked.exitcode
+        return self.returncode
+
+
+def _own_command(arguments: Any, environment: Mapping[str, str]) -> list[str] | None:
+    """Its words for `_main`, if it is one of our programs that may be forked."""
+    unusual = {name for name in OWN_PROCESS if environment.get(name, str(REPOSITORY)) != str(REPOSITORY)}
+    if os.getpid() != _own_pid or os.geteuid() != _own_user or unusual or not isinstance(arguments, list):
+        return None
+    if arguments[:3] == [sys.executable, "-P", "-m"] and arguments[3] in STARTED:
+        return [*STARTED[arguments[3]], *arguments[4:]]
+    return None
 
 
 def run(
@@ -173,19 +243,6 @@ def run(
         return subprocess.CompletedProcess(arguments, code, _text(output), _text(errors))
 
 
-def run_module(
-    command: list[str],
-    timeout_seconds: float,
-    *,
-    environment: Mapping[str, str],
-    descriptors: tuple[int, ...] = (),
-) -> subprocess.CompletedProcess[str]:
-    """What `shared.system.processes.run_bounded` does with `python -P -m module …` (`module_command`), without starting Python for it."""
-    if os.getpid() != _OWN_PID:  # a child that a test has forked by itself: the fork server is its parent's
-        return run_bounded(command, timeout_seconds, environment=environment, descriptors=descriptors)
-    return run(command[2:], timeout_seconds, environment, descriptors=descriptors)
-
-
 def _text(path: Path) -> str:
     return path.read_bytes().decode("utf-8", "replace")
 
@@ -199,19 +256,22 @@ def _command(
     *,
     recording: str,
     constants: dict[str, object],
-    gate: Connection | None,
-    clock: float,
-    everybody: bool,
     descriptors: _Descriptors,
+    gate: Connection | None = None,
+    clock: float = 0.0,
+    everybody: bool = False,
 ) -> None:
     """In the child: become the command, and end as a Python of its own would."""
     gc.freeze()  # what the server has imported is not garbage: each collection would walk through all of it
+    if not (gate or clock or everybody):  # those are passed on to a process that it starts, and only to that
+        _fork_ours(recording)
+    descriptors.take()
     os.setsid()
     os.environ.clear()
     os.environ.update(environment)
     time.tzset()
     os.chdir(directory)
-    for number, path in ((1, stdout), (2, stderr)):
+    for number, path in ((1, stdout), (2, stderr)) if stdout else ():
         stream = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         os.dup2(stream, number)
         os.close(stream)
@@ -222,6 +282,7 @@ def _command(
     if clock:
         now = time.time
         time.time = lambda: now() + clock
+    _constants.update(constants)
     for name, value in constants.items():
         setattr(import_module(name.partition(":")[0]), name.partition(":")[2], value)
     if recording:
@@ -239,6 +300,18 @@ def _command(
         sys.stdout.flush()
         sys.stderr.flush()
     sys.exit(code)
+
+
+def _fork_ours(into: str) -> None:
+    """Whatever this process starts of our programs comes from the server that it comes from."""
+    global recording, _own_pid
+    recording, _own_pid = into, os.getpid()
+    server: Any = forkserver._forkserver
+    tracker: Any = resource_tracker._resource_tracker
+    server._forkserver_alive_fd = _out_of_the_way(server._forkserver_alive_fd)
+    tracker._fd = _out_of_the_way(tracker._fd)
+    server.ensure_running = lambda: None  # it is its parent
+    subprocess.Popen = Popen  # type: ignore[misc]
 
 
 def give_up_override() -> None:

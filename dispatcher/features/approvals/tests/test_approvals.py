@@ -56,10 +56,9 @@ def test_a_denied_tool_does_not_run_and_claude_is_told(here: Asking) -> None:
     assert here.records()[-1]["decision"] == "denied"
 
 
-@pytest.mark.parametrize("command", ["echo hello", "git status", "pwd"])
-def test_what_the_cli_takes_for_harmless_is_asked_for_too(here: Asking, command: str) -> None:
+def test_what_the_cli_takes_for_harmless_is_asked_for_too(here: Asking) -> None:
     chat = 9932
-    question = here.asked(chat, command)
+    question = here.asked(chat, "git status")
     here.press(chat, "Deny")
     here.ends(chat, question, "Denied by Ada.")
 

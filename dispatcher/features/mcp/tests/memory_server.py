@@ -8,16 +8,16 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, closing, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
-
-from mcp.client.client import Client
-from mcp.client.stdio import StdioServerParameters, stdio_client
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from dispatcher.features.mcp.claude_server import BY_PIPE, environment, written
 from dispatcher.memory.day.memory import DayMemory
 from shared.turns.records import Task, Turn, dumps
 from shared.wire import keys
 from tests.support.world import BINARIES, World
+
+if TYPE_CHECKING:
+    from mcp.client.client import Client
 
 Value = TypeVar("Value")
 MAY = 1_778_241_900.0  # 2026-05-08 12:05 UTC
@@ -62,6 +62,9 @@ def command_of(world: World, chat_id: str, **settings: Any) -> tuple[list[str], 
 
 @asynccontextmanager
 async def serving(world: World, chat_id: str = "9912", **settings: Any) -> AsyncIterator[Served]:
+    from mcp.client.client import Client
+    from mcp.client.stdio import StdioServerParameters, stdio_client
+
     (command, *arguments), variables = command_of(world, chat_id, **settings)
     given = {"HOME": str(world.root)} | variables
     parameters = StdioServerParameters(command=command, args=arguments, env=given, cwd=world.root)

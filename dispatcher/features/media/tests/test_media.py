@@ -49,17 +49,15 @@ def test_an_album_is_seen_together_in_its_order(talk: Talk) -> None:
     assert "This message has" not in json.dumps(talk.model.requests[-1]["system"]), "no rule where there is no picture"
 
 
-@pytest.mark.parametrize("content", [b"%PDF-1.7 not a picture", png(1)[:-20], b"", b"\xff\xd8\xff" + b"0" * 50])
-def test_what_is_no_picture_is_refused_and_not_sent(talk: Talk, content: bytes) -> None:
-    answer = talk.send(caption="what is this?", **talk.stage.api.files.photo(content or b"\0"))
-    assert "This is no picture that I can look at" in answer
+def test_what_is_no_picture_is_refused_and_not_sent(talk: Talk) -> None:
+    for content in (b"%PDF-1.7 not a picture", png(1)[:-20], b"\0", b"\xff\xd8\xff" + b"0" * 50):
+        answer = talk.send(caption="what is this?", **talk.stage.api.files.photo(content))
+        assert "This is no picture that I can look at" in answer, content
     assert not talk.model.requests
-    (turn,) = talk.turns()
-    assert turn["content"] == "what is this?"
-    assert turn["media"][0]["kind"] == "photo"
+    assert [(turn["content"], turn["media"][0]["kind"]) for turn in talk.turns()] == [("what is this?", "photo")] * 4
 
 
-@pytest.mark.parametrize("kind", ["voice", "audio", "video_note"])
+@pytest.mark.parametrize("kind", ["voice", "video_note"])
 def test_what_was_heard_is_shown_answered_and_remembered(talk: Talk, kind: str) -> None:
     answer = talk.send(**getattr(talk.stage.api.files, kind)(OGG))
     assert answer == '🎙 "The boiler shows F28."\n\nAll right.'
@@ -73,18 +71,16 @@ def test_what_was_heard_is_shown_answered_and_remembered(talk: Talk, kind: str) 
     assert "🎙" not in str(talk.stage.redis.mget(talk.stage.redis.keys("hcli:memory:*:asst")))
 
 
-def test_the_language_that_a_chat_has_chosen_is_that_of_its_recordings(talk: Talk) -> None:
+def test_a_transcript_is_shown_as_it_is_and_heard_in_the_language_that_the_chat_has_chosen(talk: Talk) -> None:
+    talk.spoken = 'He said **stop** and "`go`"\n# now <b>'
     who = {"id": 7, "is_bot": False, "first_name": "Ada", "language_code": "fr"}
-    talk.send(user=who, **talk.stage.api.files.voice(OGG))
+    assert talk.send(user=who, **talk.stage.api.files.audio(OGG)).startswith(
+        '🎙 "He said **stop** and "`go`" # now <b>"'
+    )
+    assert [one["type"] for one in talk.stage.api.messages(CHAT)[-1].entities if one["type"] != "blockquote"] == []
     talk.send("/language de")
     talk.send(user=who, **talk.stage.api.files.voice(OGG))
     assert [one.fields.get("language") for one in talk.speech.received] == [None, "de"]
-
-
-def test_markup_in_a_transcript_is_shown_as_it_is(talk: Talk) -> None:
-    talk.spoken = 'He said **stop** and "`go`"\n# now <b>'
-    assert talk.send(**talk.stage.api.files.voice(OGG)).startswith('🎙 "He said **stop** and "`go`" # now <b>"')
-    assert [one["type"] for one in talk.stage.api.messages(CHAT)[-1].entities if one["type"] != "blockquote"] == []
 
 
 def test_a_server_that_is_down_is_told_and_the_message_is_stored(talk: Talk) -> None:

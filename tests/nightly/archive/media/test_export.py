@@ -39,13 +39,13 @@ def turn(name: str | None, mime: str = "image/jpeg", kind: str = "photo") -> Tur
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-@pytest.mark.parametrize("mime", ["image/jpeg", "text/markdown", "text/html", "application/x-sh", "image/svg+xml"])
-def test_no_name_of_a_sender_does_anything(name: str, mime: str) -> None:
-    made = turn(name, mime)
-    (one,) = media_of(made.extra)
-    given = FileNamer(ZoneInfo("UTC")).name(made, one)
-    assert re.fullmatch(rf"2026-02-09_12-00_[^\W_]+(-[^\W_]+)*\.({ENDINGS})", given), given
-    assert len(given.encode()) < 120
+def test_no_name_of_a_sender_does_anything(name: str) -> None:
+    for mime in ("image/jpeg", "text/markdown", "text/html", "application/x-sh", "image/svg+xml"):
+        made = turn(name, mime)
+        (one,) = media_of(made.extra)
+        given = FileNamer(ZoneInfo("UTC")).name(made, one)
+        assert re.fullmatch(rf"2026-02-09_12-00_[^\W_]+(-[^\W_]+)*\.({ENDINGS})", given), given
+        assert len(given.encode()) < 120
 
 
 def test_names_are_readable_and_never_the_same() -> None:

@@ -35,24 +35,12 @@ DAMAGE: dict[str, tuple[Callable[[QdrantClient, str], None], str]] = {
         lambda client, name: _put(client, name, point_id("2", "2/0"), "x", payload_of("2", "2/0", 0.0)),
         "holds 184 vectors, 183 were given",
     ),
-    "one too many": (
-        lambda client, name: _put(client, name, point_id("1", "1/x"), "x", payload_of("1", "1/x", 0.0)),
-        "holds 121 of 120 vectors of a chat",
-    ),
     "another vector": (
         lambda client, name: _put(client, name, FIRST, "something else", payload_of("1", "1/0", 0.0)),
         "does not find the vector of chunk 1/0",
     ),
     "another chunk": (
         lambda client, name: _put(client, name, FIRST, "note 0 of 1", payload_of("1", "1/1", 0.0)),
-        "has chunk 1/0 under another name",
-    ),
-    "another time": (
-        lambda client, name: _put(client, name, FIRST, "note 0 of 1", payload_of("1", "1/0", 5.0)),
-        "has chunk 1/0 under another name",
-    ),
-    "another channel": (
-        lambda client, name: _put(client, name, FIRST, "note 0 of 1", payload_of("1", "1/0", 0.0) | {"channel": "?"}),
         "has chunk 1/0 under another name",
     ),
     "no collection": (lambda client, name: delete(client, name), "404, Not found: Collection"),

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tarfile
 import threading
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 
@@ -44,11 +45,8 @@ def refused(reader: DocumentReader, content: bytes) -> str:
 
 
 @pytest.mark.parametrize(("content", "form"), [
-    (TEXT.encode(), "text"),
     (b"\xef\xbb\xbf" + TEXT.encode(), "text"),
-    (TEXT.encode("utf-16"), "text"),
     (TEXT.encode("utf-16-le"), "text"),
-    (TEXT.encode("utf-32"), "text"),
     ((TEXT + "\n").encode("latin-1") * 20, "text"),
     (f"<!DOCTYPE html><html><body><p>{TEXT}</p><script>alert(1)</script></body></html>".encode(), "web page"),
     (rb"{\rtf1\ansi The notice period is three months. \'dcbung macht den Meister.}", "RTF document"),
@@ -83,20 +81,12 @@ def archive(kind: str) -> bytes:
 
 @pytest.mark.parametrize(("content", "words"), [
     (documents.zipped({"a.txt": "text"}), "archive"),
-    (documents.zipped({}), "archive"),
     (archive("w"), "archive"),
-    (archive("w:gz"), "archive"),
-    (archive("w:xz"), "archive"),
-    (archive("w:bz2"), "archive"),
     (gzip.compress(TEXT.encode()), "archive"),
     (b"7z\xbc\xaf\x27\x1c" + bytes(50), "archive"),
-    (b"Rar!\x1a\x07\x01\x00" + bytes(50), "archive"),
     (b"!<arch>\ndebian-binary   ", "archive"),
     (b"\x7fELF\x02\x01\x01" + bytes(50), "program"),
-    (b"MZ\x90\x00\x03" + bytes(50), "program"),
     (b"\xca\xfe\xba\xbe\0\0\0\x34" + bytes(20), "program"),
-    (b"\xcf\xfa\xed\xfe\x07\0\0\x01" + bytes(20), "program"),
-    (b"\0asm\x01\0\0\0", "program"),
     (documents.zipped({"AndroidManifest.xml": "x", "classes.dex": "x"}), "program"),
     (documents.zipped({"META-INF/MANIFEST.MF": "x", "Main.class": "x"}), "program"),
     (documents.ole("EncryptedPackage"), "password"),
@@ -104,11 +94,8 @@ def archive(kind: str) -> bytes:
     (documents.locked_pdf(), "password"),
     (documents.odt("x", more={"META-INF/manifest.xml": "<m:encryption-data/>"}), "password"),
     (documents.pdf("x")[:40], "damaged"),
-    (documents.docx("x")[:200], "damaged"),
-    (b"%PDF-1.7 and no more", "damaged"),
     (bytes(range(256)) * 20, "files of this form"),
     (b"SQLite format 3\0" + bytes(100), "files of this form"),
-    (b"", "no words"),
     (b"  \n ", "no words"),
     (documents.docx(""), "no words"),
 ], ids=numbered)  # fmt: skip
@@ -163,38 +150,38 @@ def _odt_with(ahead: str, entity: str) -> bytes:
     return documents.zipped({"mimetype": "application/vnd.oasis.opendocument.text", "content.xml": body})
 
 
-def in_child(tmp_path: Path, script: str) -> subprocess.CompletedProcess[str]:
-    """Run lines behind the limits of the child."""
-    program = f"from dispatcher.features.media.documents.child import confine\nconfine(30)\n{script}"
-    return subprocess.run(
-        [sys.executable, "-c", program], cwd=REPOSITORY, capture_output=True, text=True, timeout=60, check=False
-    )
-
-
-@pytest.mark.parametrize("script", [
-    "import subprocess; subprocess.run(['touch', '{place}'])",
-    "import os; os.system('touch {place}')",
-    "import os; os.posix_spawn('/bin/touch', ['touch', '{place}'], {{}})",
-    "open('{place}', 'w')",
-    "import os; os.mkdir('{place}')",
+#: Each is tried in turn by one child behind its limits.
+REACHING = [
+    "import subprocess; subprocess.run(['touch', '{place}'])", "import os; os.system('touch {place}')",
+    "import os; os.posix_spawn('/bin/touch', ['touch', '{place}'], {{}})", "open('{place}', 'w')", "import os; os.mkdir('{place}')",
     "import socket; socket.create_connection(('127.0.0.1', {port}))",
-    "import urllib.request; urllib.request.urlopen('http://127.0.0.1:{port}/')",
-    "bytearray(4 << 30)",
-])  # fmt: skip
-def test_the_child_reaches_nothing(tmp_path: Path, script: str) -> None:
-    place, asked = tmp_path / "made", threading.Event()
+    "import urllib.request; urllib.request.urlopen('http://127.0.0.1:{port}/')", "bytearray(4 << 30)",
+]  # fmt: skip
+CHILD = """
+import sys
+from dispatcher.features.media.documents.child import confine
+confine(30)
+for script in sys.argv[1:]:
+    try:
+        exec(script)
+        print("reached")
+    except (PermissionError, MemoryError):
+        print("refused")
+"""
 
-    from http.server import BaseHTTPRequestHandler
+
+def test_the_child_reaches_nothing(tmp_path: Path) -> None:
+    place, asked = tmp_path / "made", threading.Event()
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             asked.set()
 
     with Loopback(Handler) as server:
-        port = server.url.rpartition(":")[2]
-        ended = in_child(tmp_path, script.format(place=place, port=port))
-    assert ended.returncode != 0
-    assert "PermissionError" in ended.stderr or "MemoryError" in ended.stderr, ended.stderr
+        scripts = [script.format(place=place, port=server.url.rpartition(":")[2]) for script in REACHING]
+        command = [sys.executable, "-c", CHILD, *scripts]
+        ended = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, timeout=60, check=False)
+    assert ended.stdout.split() == ["refused"] * len(REACHING), ended.stderr
     assert not place.exists()
     assert not asked.is_set()
 
