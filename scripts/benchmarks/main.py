@@ -22,6 +22,7 @@ import typer
 from redis import Redis
 
 from scripts.benchmarks.answer import answer
+from scripts.benchmarks.corrections import corrections
 from scripts.benchmarks.given_notes import given_notes
 from scripts.benchmarks.indexes.command import indexes
 from scripts.benchmarks.meaning import meaning
@@ -34,6 +35,7 @@ from scripts.benchmarks.world import BINARIES, describe_machine, hmem, load_turn
 app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, add_completion=False, help=__doc__)
 app.command()(indexes)
 app.command()(answer)
+app.command()(corrections)
 app.command()(meaning)
 app.command()(prompt)
 app.command()(start)
