@@ -163,8 +163,7 @@ def _by_dream(environment: dict[str, str], cases: list[Correction], client: Redi
         client.sadd(keys.CHATS, case.chat)
     _wait(lambda: [case.chat for case in cases if client.llen(keys.unconsolidated(case.chat))], "not in the day store")
     (night,) = json.loads(hmem(environment, "hmem-night", "run", "--json"))
-    if night["without_model"]:
-        typer.echo(f"the night had no model: {night['without_model']}")
+    typer.echo(f"without a model: {night['without_model'] or 'nothing'}")
     _wait(lambda: client.hgetall(keys.DREAMS), "not put in order")
 
 
@@ -206,6 +205,5 @@ def _show_usage(environment: dict[str, str]) -> None:
     rows = [row for row in json.loads(hmem(environment, "hmem", "usage", "--json")) if row["chat_id"]]
     named = ("input_tokens", "output_tokens", "cache_read", "cache_write", "cost_usd")
     used = ", ".join(f"{name} {sum(row[name] for row in rows):.6g}" for name in named)
-    typer.echo(
-        f"WRITER {environment['WRITER']}, Claude CLI {done.stdout.strip()[:60] or 'unknown'}; used by Claude: {used}"
-    )
+    version = done.stdout.strip()[:60] or "unknown"
+    typer.echo(f"WRITER {environment['WRITER']}, Claude CLI {version}; used by Claude: {used}")
