@@ -20,6 +20,7 @@ import typer
 from redis import Redis
 
 from dispatcher.cli.arguments import Json
+from scripts.benchmarks.corrections import corrections
 from scripts.benchmarks.given_notes import given_notes
 from scripts.benchmarks.meaning import meaning
 from scripts.benchmarks.prompt import prompt
@@ -31,6 +32,7 @@ from shared.config import kinds
 from shared.system.command import print_json, start
 
 app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, add_completion=False, help=__doc__)
+app.command()(corrections)
 app.command()(meaning)
 app.command()(prompt)
 app.command("start")(measure_start)
