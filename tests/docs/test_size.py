@@ -15,44 +15,44 @@ from tests.support.world import REPOSITORY
 #: Room → the most lines of code that it may have. A room that has shrunk by more than LEEWAY gets a smaller budget.
 BUDGETS = {
     "dispatcher": 0,
-    "dispatcher/answering": 1875,
-    "dispatcher/bots": 2900,
-    "dispatcher/chat_data": 2475,
+    "dispatcher/answering": 1785,
+    "dispatcher/bots": 2780,
+    "dispatcher/chat_data": 2360,
     "dispatcher/claude": 845,
     "dispatcher/cli": 1440,
-    "dispatcher/features": 7135,
-    "dispatcher/health": 1550,
-    "dispatcher/installation": 2060,
+    "dispatcher/features": 7160,
+    "dispatcher/health": 1415,
+    "dispatcher/installation": 1880,
     "dispatcher/memory": 5305,
     "dispatcher/prompt": 870,
-    "dispatcher/queue": 1165,
-    "dispatcher/releases": 505,
+    "dispatcher/queue": 1040,
+    "dispatcher/releases": 490,
     "nightly": 405,
-    "nightly/archive": 2790,
-    "nightly/backfill": 450,
-    "nightly/cli": 820,
-    "nightly/imports": 3200,
-    "nightly/index": 1260,
-    "nightly/night": 935,
-    "nightly/steps": 1150,
+    "nightly/archive": 2745,
+    "nightly/backfill": 445,
+    "nightly/cli": 810,
+    "nightly/imports": 3160,
+    "nightly/index": 1250,
+    "nightly/night": 925,
+    "nightly/steps": 1160,
     "nightly/writing": 435,
-    "scripts": 3835,
+    "scripts": 3390,
     "shared": 165,
-    "shared/config": 1020,
-    "shared/delivery": 790,
-    "shared/embedding": 1020,
+    "shared/config": 1000,
+    "shared/delivery": 770,
+    "shared/embedding": 1010,
     "shared/ranking": 830,
-    "shared/release": 825,
+    "shared/release": 820,
     "shared/search": 1625,
-    "shared/system": 1315,
-    "shared/text": 1595,
+    "shared/system": 1270,
+    "shared/text": 1590,
     "shared/turns": 1130,
-    "shared/vectors": 2175,
+    "shared/vectors": 2150,
     "shared/wire": 1060,
-    "tests": 46345,
+    "tests": 46210,
 }
 LEEWAY = 0.05
-SETTINGS, COMMANDS, EXIT_CODES = 83, 40, 26
+SETTINGS, COMMANDS, EXIT_CODES = 75, 40, 26
 
 
 def code_lines(path: Path) -> int:
@@ -81,7 +81,7 @@ def test_no_room_grows_and_budgets_follow_the_rooms_down() -> None:
 
 def test_the_whole_is_within_its_budget() -> None:
     product = sum(lines for room, lines in BUDGETS.items() if room not in ("scripts", "tests"))
-    assert product <= 53_120
+    assert product <= 52_125
 
 
 def test_settings_commands_and_exit_codes_are_few() -> None:
