@@ -31,6 +31,8 @@ log = structlog.get_logger()
 
 #: Seconds from one look to the next, and after one that failed; the latter doubles while Claude gives errors, up to LONGEST_PAUSE.
 LOOK_SECONDS, PAUSE_SECONDS, LONGEST_PAUSE = 3.0, 60.0, 4 * 3_600.0
+#: Seconds after which a dream does not wait any more for its night's release, which may have been refused.
+AT_LATEST_SECONDS = 6 * 3_600.0
 #: How often one request is tried.
 MOST_TRIES = 5
 
@@ -106,11 +108,17 @@ class DreamPart:
                     name=name,
                 )
                 await self._redis.hdel(keys.DREAMS, name)
+            elif not self._may_begin(dream):
+                continue
             elif dream.answer:
                 return partial(self._carry_out, name, raw, dream)
             elif asks:
                 return partial(self._dream, name, record)
         return None
+
+    def _may_begin(self, dream: Dream) -> bool:
+        """Once the release of its night is served, since that may have its messages alone (an import); hours later in any case."""
+        return (self._core.served.served_run or 0) >= dream.run or time.time() - dream.at > AT_LATEST_SECONDS
 
     async def _is_over(self, dream: Dream) -> bool:
         """Whether it was carried out before, is too old, or may have words of what was forgotten."""

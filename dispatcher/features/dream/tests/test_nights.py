@@ -258,3 +258,12 @@ def test_forgetting_takes_what_waits_for_the_model(talk: Talk, model: Model) -> 
     assert b"4711" in next(iter(talk.world.redis.hvals("hcli:mem:dreams")))
     talk.world.command("hmem", "forget", "--matching", "4711", "--yes")
     assert not talk.world.redis.exists("hcli:mem:dreams", "hcli:mem:writing:asked")
+
+
+def test_what_only_the_release_has_counts_once_that_is_served(talk: Talk, dispatcher: Dispatcher, model: Model) -> None:
+    """An import never reaches the day store; the model's answer is there before the night has published."""
+    model.changes = [{"do": "add", "text": "The dentist is called Dr Weber", "messages": ["dentist"]}]
+    talk.world.say("t1", "My dentist is called Dr Weber.", timestamp=time.time() - 3_600)
+    talk.world.night()
+    assert dreamt(talk) == {"changed": 1, "proposed": 0, "refused": {}}
+    assert dispatcher.stop() == 0
