@@ -55,13 +55,10 @@ class ChangesCommand:
             return await asyncio.to_thread(self._shown, task, int(words[:9]) if words else None, "")
         if refusal := self._core.rights.refusal(DECIDING, task.in_group, task.user_id):
             return CommandReply(refusal, error=True)
-        said = await asyncio.to_thread(self._act, task, words)
+        said = await asyncio.to_thread(act, self._dreaming, self._core.background, task, words)
         if said is None:
             return CommandReply(tr(USAGE), error=True)
         return await asyncio.to_thread(self._shown, task, None, said)
-
-    def _act(self, task: Task, words: str) -> str | None:
-        return act(self._dreaming, self._core.background, task, words)
 
     def _shown(self, task: Task, night: int | None, said: str) -> CommandReply:
         dreams = read_proposed(self._core.background, task.chat_id)
