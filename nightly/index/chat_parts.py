@@ -12,8 +12,9 @@ from typing import Any
 
 from nightly.index.previous import Last, digest_of, hash_files
 from shared.release.chats import ChatRow, ChatTable, PartWriter, chats_in, rows_in, version
+from shared.release.integrity import check_database
 from shared.release.manifest import CHATS
-from shared.release.parts import absorbed, check_database, new_part, take_over
+from shared.release.parts import absorbed, new_part, take_over
 from shared.system.faults import crash_point
 from shared.system.files import make_dir
 

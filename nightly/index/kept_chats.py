@@ -18,7 +18,7 @@ import orjson
 
 from nightly.night.folder import Night
 from nightly.night.ledger import ENDS
-from shared.release.parts import open_closed
+from shared.release.integrity import open_closed
 
 CHATS = "chats.sqlite"
 #: In the folder of the chunk step: a link to that file, if only chats with news are done.

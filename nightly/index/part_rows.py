@@ -18,8 +18,8 @@ from nightly.index.chunk_file import ChunkFolder
 from nightly.index.rows import Rows
 from shared.config.kinds import place_of
 from shared.errors import StorageError
+from shared.release.integrity import damage_named, open_closed
 from shared.release.manifest import LEXICAL, NOTE_VECTORS, NOTES
-from shared.release.parts import damage_named, open_closed
 from shared.turns.chunk import COLUMNS, Chunk, chunk_of, turn_order
 from shared.turns.chunking import indexed_text
 from shared.vectors.base import Corpus

@@ -15,8 +15,8 @@ from nightly.index.rows import read_rows
 from nightly.index.servers import make_room
 from nightly.night.folder import Night
 from shared.config.kinds import served
+from shared.release.integrity import refuse_leftovers
 from shared.release.manifest import LEXICAL, NOTES
-from shared.release.parts import refuse_leftovers
 from shared.system.faults import crash_point
 from shared.vectors.registry import builder_of
 

@@ -12,6 +12,7 @@ import re
 import shutil
 import subprocess
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -132,8 +133,12 @@ def _measured(environment: dict[str, str], cases: list[Correction], measure: Mea
                 measure(environment, cases, client)
             finally:
                 dispatcher.terminate()
-        for raw in cast(dict[bytes, bytes], client.hgetall(DREAMT)).values():
-            typer.echo(f"the night's changes: {raw.decode()}")
+        results = [json.loads(raw) for raw in cast(dict[bytes, bytes], client.hgetall(DREAMT)).values()]
+        refused = sum((Counter(one["refused"]) for one in results), Counter[str]())
+        if results:
+            typer.echo(
+                f"the night's changes: {sum(one['changed'] for one in results)} carried out; refused: {dict(refused)}"
+            )
         return [judged(case, valid(case.chat)) for case in cases]
 
 

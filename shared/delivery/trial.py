@@ -23,8 +23,8 @@ from shared.config.settings import load_settings
 from shared.delivery import gate
 from shared.errors import HmemError, ReleaseRefused, without_words
 from shared.release.chats import ChatTable, changed_chats, in_both
+from shared.release.integrity import damage_named
 from shared.release.manifest import LEXICAL, Manifest, read_manifest, take_as_proven
-from shared.release.parts import damage_named
 from shared.search.lexical import LexicalIndex
 from shared.search.recall import OpenRelease
 from shared.search.types import HiddenTurns, Query

@@ -19,8 +19,9 @@ from types import TracebackType
 from typing import Any
 
 from shared.embedding import centring
+from shared.release.integrity import damage_named, open_closed
 from shared.release.manifest import CHATS
-from shared.release.parts import damage_named, open_closed, part_files
+from shared.release.parts import part_files
 
 #: Raise it when a part is laid out in another way: then none is taken over.
 LAYOUT = 2

@@ -8,16 +8,12 @@ and send, what is new and nothing else. A part is never changed: it is in the ne
 from __future__ import annotations
 
 import os
-import shutil
-import sqlite3
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
-from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import quote
 
-from shared.errors import ReleaseRefused, StorageError, without_words
+from shared.errors import StorageError
 from shared.system.files import make_dir
 
 #: Parts of one level that become one of the next, and the rows below which all parts are of the lowest level.
@@ -95,55 +91,4 @@ def take_over(part: Path, place: Path) -> None:
     except OSError as error:
         raise StorageError(
             f"{part} could not be linked into {place}: {error}. Check the disk, then run the night again."
-        ) from error
-
-
-# ── Checks of closed database files that leave no trace: through an immutable connection, or on a private copy.
-
-
-#: Files that SQLite leaves next to a database that was not closed; an immutable reader would ignore their contents.
-LEFTOVERS = ("-wal", "-shm", "-journal")
-
-
-def open_closed(path: Path) -> sqlite3.Connection:
-    """A reader of a database that no process writes to: takes no lock, leaves nothing behind, works on a read-only mount."""
-    return sqlite3.connect(f"file:{quote(str(path.resolve()))}?mode=ro&immutable=1", uri=True, check_same_thread=False)
-
-
-def check_database(path: Path) -> None:
-    """`PRAGMA integrity_check`; StorageError if the file is damaged."""
-    with damage_named(path), closing(open_closed(path)) as connection:
-        (verdict,) = connection.execute("PRAGMA integrity_check").fetchone()
-        if verdict != "ok":
-            raise sqlite3.DatabaseError(verdict)
-
-
-@contextmanager
-def damage_named(path: Path) -> Iterator[None]:
-    """Raise SQLite's errors about a file as a StorageError."""
-    try:
-        yield
-    except sqlite3.Error as error:
-        raise StorageError(
-            f"{path} is damaged ({without_words(error)}). Check the disk and the memory of this host, then run the night again."
-        ) from error
-
-
-def refuse_leftovers(folder: Path) -> None:
-    """ReleaseRefused if a database below `folder` was not closed."""
-    for path in sorted(folder.rglob("*")):
-        if path.name.endswith(LEFTOVERS):
-            raise ReleaseRefused(
-                f"{path} was left behind, so its database was not closed and may be incomplete. Run the night again."
-            )
-
-
-def private_copy(source: Path, target: Path) -> None:
-    """Copy a directory's contents to a writable copy; StorageError if that fails (shutil's error names no cause)."""
-    try:
-        shutil.copytree(source, target, copy_function=shutil.copyfile, dirs_exist_ok=True)
-    except shutil.Error as error:
-        _, _, why = error.args[0][0]
-        raise StorageError(
-            f"{source} could not be copied to {target}: {why}. Fix that, then run the command again."
         ) from error

@@ -22,7 +22,8 @@ from cachetools import LRUCache
 
 from shared.errors import LedgerMismatch
 from shared.ranking.question import Match, query_terms, query_words
-from shared.release.parts import begin, check_database, damage_named, new_part, open_closed, part_files
+from shared.release.integrity import check_database, damage_named, open_closed
+from shared.release.parts import begin, new_part, part_files
 from shared.turns.chunk import COLUMNS, Chunk, chunk_of, turn_order, values_of
 
 if TYPE_CHECKING:

@@ -48,7 +48,7 @@ def test_the_dream_of_a_model_that_does_well(world: World) -> None:
     assert done.returncode == 0, done.stderr
     for name in ("de ", "all"):
         assert f"dream {name} hold 2 of 2 (34 to 100 %); wrongly replace 0 of 2 (0 to 66 %)" in done.stdout
-    assert '"changed":2' in done.stdout and "WRITER ollama:llama3.1" in done.stdout
+    assert "changes: 2 carried out" in done.stdout and "WRITER ollama:llama3.1" in done.stdout
 
 
 @pytest.mark.parametrize(("replaced", "told"), [(1, ("1", "0")), (2, ("0", "1"))])

@@ -22,8 +22,9 @@ from dispatcher.chat_data.forget.layers.redis import RedisLayer
 from dispatcher.releases.night_command import NightCommandFailed, read_json
 from shared.config.settings import Settings
 from shared.errors import InvalidInput, ReleaseRefused, StorageError
+from shared.release.integrity import open_closed
 from shared.release.manifest import LEXICAL
-from shared.release.parts import open_closed, part_files
+from shared.release.parts import part_files
 from shared.system.command import translate
 from shared.system.export_folder import bare_line, private_file
 from shared.system.files import make_dir, safe_name

@@ -23,8 +23,9 @@ from shared.config.settings import Settings
 from shared.embedding.models import EmbeddingIdentity
 from shared.errors import ReleaseRefused, StorageError
 from shared.ranking.question import Match
+from shared.release.integrity import check_database, damage_named, open_closed, private_copy, refuse_leftovers
 from shared.release.manifest import verify
-from shared.release.parts import Earlier, check_database, damage_named, open_closed, private_copy, refuse_leftovers
+from shared.release.parts import Earlier
 from shared.system.files import PrivateDir, make_dir
 from shared.vectors.base import Checked, Corpus, VectorIndex, refuse_without_library
 from shared.vectors.searching import AskingBackend

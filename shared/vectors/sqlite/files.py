@@ -24,7 +24,8 @@ from cachetools import LRUCache
 
 from shared.errors import ReleaseRefused, StorageError
 from shared.ranking.question import Match
-from shared.release.parts import open_closed, part_files
+from shared.release.integrity import open_closed
+from shared.release.parts import part_files
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

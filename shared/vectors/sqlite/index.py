@@ -20,8 +20,9 @@ from shared.config.settings import Settings
 from shared.embedding.models import EmbeddingIdentity
 from shared.errors import ReleaseRefused
 from shared.ranking.question import Match
+from shared.release.integrity import check_database, damage_named
 from shared.release.manifest import prove_folder, read_manifest
-from shared.release.parts import Earlier, begin, check_database, damage_named, new_part, part_files
+from shared.release.parts import Earlier, begin, new_part, part_files
 from shared.vectors.base import Checked, Corpus, VectorIndex
 from shared.vectors.searching import AskingBackend
 from shared.vectors.sqlite.files import LAYOUT, STORED, ChatVectors, VectorFile, read_part, read_repeats, write_part
