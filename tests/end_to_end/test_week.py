@@ -75,7 +75,7 @@ def test_a_week(talk: Talk) -> None:
     talk.world.night()
     _wednesday(talk)
     talk.world.night()
-    assert b"4711" not in released(talk.world), "what is forgotten is in no file of the next release"
+    assert b" 4711" not in released(talk.world), "what is forgotten is in no file of the next release"
     assert b"heron" in released(talk.world)
     with day(talk, THURSDAY):
         _thursday(talk)

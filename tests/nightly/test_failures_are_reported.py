@@ -68,7 +68,13 @@ def test_a_failed_night_is_recorded_for_the_owner_and_for_the_day(light: World) 
     lines = [json.loads(line) for line in done.stderr.splitlines() if line.startswith("{")]
     (failed,) = [line for line in lines if line["event"] == "night failed"]
     assert (failed["run"], failed["step"], failed["error"], failed["exit_code"]) == (1, "embed", "OllamaError", 13)
-    assert [line["step"] for line in lines if line["event"] == "step done"] == ["export", "archive", "chunk", "note"]
+    assert [line["step"] for line in lines if line["event"] == "step done"] == [
+        "export",
+        "archive",
+        "chunk",
+        "note",
+        "dream",
+    ]
     record = json.loads((light.night_dir / "nights" / "1" / FAILED).read_text())
     assert record == json.loads(light.redis.get("hcli:mem:night:failed") or "")
     assert (record["step"], record["exit_code"]) == ("embed", 13)

@@ -261,7 +261,7 @@ def test_status_says_where_a_night_stopped_and_that_it_was_finished(light: World
     light.command("hmem-night", "run", check=False, HMEM_CRASH_AT="embed:begun")
     cut_off = light.command("hmem-night", "status").stdout
     assert "Night 1 is unfinished: it was interrupted, or is running now." in cut_off
-    assert "done: export, archive, chunk, note; hmem-night run continues there" in cut_off
+    assert "done: export, archive, chunk, note, dream; hmem-night run continues there" in cut_off
     (light.night_dir / "nights" / "1" / "failed.json").write_text(json.dumps(FAILED))
     stopped = light.command("hmem-night", "status").stdout
     told = "embed, 2025-11-22 12:00 (Asia/Tokyo): EmbeddingError (13): Ollama is away. Start it."

@@ -12,16 +12,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from functools import cached_property
+from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
 from dispatcher.features.dream.named_days import days_named, forms_of
 from dispatcher.memory.relevance import content_roots, text_roots
-from dispatcher.memory.store.memories import Memory
 from dispatcher.memory.typed.duplicates import details_of
 from shared.text.translations import later
 from shared.turns.message_origin import is_group
 from shared.turns.note_changes import Change
 from shared.turns.records import Turn
+
+if TYPE_CHECKING:
+    from dispatcher.memory.store.memories import Memory
 
 #: Reasons, as they are counted, and shown in the chat's language.
 NO_MESSAGE = later("no message of a person says so")

@@ -9,8 +9,8 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from functools import partial
-from typing import Any, cast
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any, cast
 
 import orjson
 import redis
@@ -19,13 +19,16 @@ import structlog
 from dispatcher.answering.commands.command import Handler
 from dispatcher.answering.hooks import Core, claude_used
 from dispatcher.features.dream import keys as own
-from dispatcher.features.dream.putting_in_order import Carried, Dream, Dreaming
-from dispatcher.features.dream.records import note_result, parse_dream, result_field
 from dispatcher.queue.scripts import script_text
 from shared.errors import HmemError
 from shared.hooks import features, hook
 from shared.system.faults import crash_point
 from shared.wire import keys
+
+if TYPE_CHECKING:
+    from dispatcher.answering.commands.command import CommandReply
+    from dispatcher.features.dream.putting_in_order import Carried, Dream, Dreaming
+    from shared.turns.records import Task
 
 log = structlog.get_logger()
 
@@ -44,15 +47,25 @@ class DreamPart:
 
     def __init__(self, core: Core) -> None:
         self._core, self._redis = core, cast(Any, core.redis)
-        self._dreaming = Dreaming(core.day)
         self._answered = core.redis.register_script(script_text("features/dream/answered"))
         self._failures, self._asks_again_at = 0, 0.0  # of Claude, one after the other; time.monotonic()
 
+    @cached_property
+    def _dreaming(self) -> Dreaming:
+        """Loaded late: most installations have no WRITER."""
+        from dispatcher.features.dream.putting_in_order import Dreaming
+
+        return Dreaming(self._core.day)
+
     @hook
     def memory_chat_commands(self) -> Mapping[str, Handler]:
+        return {"changes": self}
+
+    async def reply_to(self, task: Task, text: str, now: float) -> CommandReply:
+        """`/memory changes`."""
         from dispatcher.features.dream.chat_command import ChangesCommand
 
-        return {"changes": ChangesCommand(self._core, self._dreaming)}
+        return await ChangesCommand(self._core, self._dreaming).reply_to(task, text, now)
 
     @hook
     async def background(self) -> None:
@@ -99,7 +112,10 @@ class DreamPart:
             if record is not None and time.time() - record["at"] < keys.WRITING_TTL_SECONDS and "prompt" in record:
                 return partial(self._write, name, record)
             await self._redis.hdel(keys.ASKED, name)
-        for name in sorted(await self._redis.hkeys(keys.DREAMS)):
+        names = sorted(await self._redis.hkeys(keys.DREAMS)) if self._core.day.wanted else []
+        if names:
+            from dispatcher.features.dream.records import parse_dream
+        for name in names:
             raw = await self._redis.hget(keys.DREAMS, name) or b""
             record, dream = _read(raw), parse_dream(raw)
             if record is None or dream is None or await self._is_over(dream):
@@ -122,6 +138,8 @@ class DreamPart:
 
     async def _is_over(self, dream: Dream) -> bool:
         """Whether it was carried out before, is too old, or may have words of what was forgotten."""
+        from dispatcher.features.dream.records import result_field
+
         if time.time() - dream.at > keys.DREAMS_TTL_SECONDS or await self._redis.hexists(
             own.DREAMT, result_field(dream)
         ):
@@ -168,6 +186,9 @@ class DreamPart:
 
     async def _carry_out(self, name: bytes, raw: bytes, dream: Dream) -> None:
         """Carry out the changes, or offer them where the owner decides. Whatever is wrong with them, the next ones come."""
+        from dispatcher.features.dream.putting_in_order import Carried
+        from dispatcher.features.dream.records import note_result
+
         try:
             carried, offered = await asyncio.to_thread(self._judge, dream)
         except HmemError:
@@ -189,6 +210,8 @@ class DreamPart:
         )
 
     def _judge(self, dream: Dream) -> tuple[Carried, bool]:
+        from dispatcher.features.dream.putting_in_order import Carried
+
         if not dream.propose:
             return self._dreaming.carry_out(dream), False
         offered, refused = self._dreaming.undecided(dream)
