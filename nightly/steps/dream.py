@@ -11,16 +11,16 @@ from __future__ import annotations
 import hashlib
 import time
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 from zoneinfo import ZoneInfo
 
 import orjson
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from nightly.archive.catalog import open_catalog
+from nightly.archive.catalog import Catalog, open_catalog
 from nightly.archive.incoming.events import last_events
 from nightly.archive.incoming.reading import RECORDS
 from nightly.archive.segments import segment_name, stored_records, turn_of
@@ -35,6 +35,8 @@ from shared.turns.note_changes import Changes, refused_shape
 from shared.turns.records import RecordRefused, Tombstone, Turn
 from shared.turns.speakers import label
 from shared.wire import keys
+
+Item = TypeVar("Item")
 
 #: What one request has at most: turns, and the requests of a night; characters of all notes, of all turns, and of one of either. In a script in which
 #: a character is a token, all of it fits into `num_ctx`: a model whose context is too small loses the rules first.
@@ -51,8 +53,10 @@ def run(night: Night, _: Path) -> dict[str, Any]:
     writer = night.settings.writer_of("facts")
     if writer is None or night.result("archive").get("erased", {}).get("segments"):
         return {"dreams": 0}
-    said = _said(night)
-    notes = _notes(night, said)
+    with open_catalog(night) as catalog:
+        tombstones = list(catalog.tombstones.values())
+        said = _said(night, catalog, tombstones)
+    notes = _notes(night, said, tombstones)
     newest_first = sorted(said, key=lambda chat: -said[chat][-1].timestamp)
     chosen, postponed = newest_first[:MOST_CHATS], len(newest_first[MOST_CHATS:])
     if writer.kind == "claude":
@@ -118,19 +122,20 @@ def _send(
     return count
 
 
-def _said(night: Night) -> dict[str, list[Turn]]:
+def _said(night: Night, catalog: Catalog, tombstones: list[Tombstone]) -> dict[str, list[Turn]]:
     """Chat → its newest turns of those that were archived tonight, in the order of time; only chats in which a person has said something."""
     found, here = defaultdict[str, list[Turn]](list), segment_name(night.run)
-    with open_catalog(night) as catalog:
-        tombstones = list(catalog.tombstones.values())
-        for record in stored_records(night.output("export") / RECORDS):
-            with suppress(RecordRefused):
-                turn = turn_of(record)
-                if catalog.segment_of(record.sha256) == here and not any(one.covers(turn) for one in tombstones):
-                    found[turn.chat_id].append(turn)
-                    if len(found[turn.chat_id]) > 4 * MOST_TURNS:  # of a large import the newest alone are read
-                        found[turn.chat_id] = _newest(found[turn.chat_id])
-    fitting = {chat: _fitting(turns) for chat, turns in found.items()}
+    for record in stored_records(night.output("export") / RECORDS):
+        with suppress(RecordRefused):
+            turn = turn_of(record)
+            if catalog.segment_of(record.sha256) == here and not any(one.covers(turn) for one in tombstones):
+                found[turn.chat_id].append(turn)
+                if len(found[turn.chat_id]) > 4 * MOST_TURNS:  # of a large import the newest alone are read
+                    found[turn.chat_id] = _newest(found[turn.chat_id])
+    fitting = {
+        chat: _last_that_fit(_newest(turns), TURNS_CHARACTERS, lambda turn: min(ONE_CHARACTERS, len(turn.content)))
+        for chat, turns in found.items()
+    }
     return {chat: turns for chat, turns in fitting.items() if any(turn.role == "user" for turn in turns)}
 
 
@@ -138,35 +143,28 @@ def _newest(turns: list[Turn]) -> list[Turn]:
     return sorted(turns, key=lambda turn: (turn.timestamp, turn.task_id, turn.role != "user"))[-MOST_TURNS:]
 
 
-def _fitting(turns: list[Turn]) -> list[Turn]:
-    room, kept = TURNS_CHARACTERS, list[Turn]()
-    for turn in reversed(_newest(turns)):
-        room -= min(ONE_CHARACTERS, len(turn.content))
-        if room < 0:
-            break
-        kept.append(turn)
-    return kept[::-1]
-
-
-def _notes(night: Night, said: dict[str, list[Turn]]) -> dict[str, list[Event]]:
-    """Chat → its valid typed memories, by number."""
-    with open_catalog(night) as catalog:
-        tombstones = list(catalog.tombstones.values())
+def _notes(night: Night, said: dict[str, list[Turn]], tombstones: list[Tombstone]) -> dict[str, list[Event]]:
+    """Chat → the newest of its valid typed memories, by number."""
     found = defaultdict[str, list[Event]](list)
     for event in last_events(night.archive_dir):
         if event.kind is EventKind.MEMORY and event.chat_id in said and _is_valid(event, tombstones):
             found[event.chat_id].append(event)
-    return defaultdict(list, {chat: _fitting_notes(some) for chat, some in found.items()})
+    return {
+        chat: _last_that_fit(
+            sorted(found[chat], key=lambda one: one.number), NOTES_CHARACTERS, lambda one: len(_note_line(one)) + 1
+        )
+        for chat in said
+    }
 
 
-def _fitting_notes(notes: list[Event]) -> list[Event]:
-    """The newest that fit, by number."""
-    room, kept = NOTES_CHARACTERS, list[Event]()
-    for note in sorted(notes, key=lambda one: -one.number):
-        room -= len(_note_line(note)) + 1
+def _last_that_fit(items: Sequence[Item], room: int, size: Callable[[Item], int]) -> list[Item]:
+    """The last items whose sizes together are at most `room`, in their order."""
+    kept = list[Item]()
+    for item in reversed(items):
+        room -= size(item)
         if room < 0:
             break
-        kept.append(note)
+        kept.append(item)
     return kept[::-1]
 
 

@@ -20,7 +20,7 @@ BUDGETS = {
     "dispatcher/chat_data": 2360,
     "dispatcher/claude": 845,
     "dispatcher/cli": 1440,
-    "dispatcher/features": 7180,
+    "dispatcher/features": 7175,
     "dispatcher/health": 1415,
     "dispatcher/installation": 1880,
     "dispatcher/memory": 5305,
@@ -81,7 +81,7 @@ def test_no_room_grows_and_budgets_follow_the_rooms_down() -> None:
 
 def test_the_whole_is_within_its_budget() -> None:
     product = sum(lines for room, lines in BUDGETS.items() if room not in ("scripts", "tests"))
-    assert product <= 52_155
+    assert product <= 52_150
 
 
 def test_settings_commands_and_exit_codes_are_few() -> None:

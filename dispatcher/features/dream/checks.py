@@ -31,7 +31,7 @@ NO_MESSAGE = later("no message of a person says so")
 NO_NOTE = later("a note that it names is not there any more")
 NO_TEXT = later("it has no text")
 NOT_ALIKE = later("the notes are of different kinds or people")
-NOT_SAID = later("it has a name, number, date or link that was not said")
+NOT_SAID = later("it says something that nobody said")
 BAD_DAY = later("its day was not said")
 SAME = later("it changes nothing")
 KNOWN = later("it is noted already")
@@ -175,7 +175,7 @@ def _bare(number: str) -> str:
 
 def _has_case(word: str) -> bool:
     """Whether its script tells names by capitals, or it has no letter: what has neither must stand in the messages as it is."""
-    return word.lower() != word.upper() or not any(map(str.isalpha, word))
+    return _is_cased(word) or not any(map(str.isalpha, word))
 
 
 def _is_cased(text: str) -> bool:

@@ -30,9 +30,8 @@ def days_named(text: str, said_at: float, zone: ZoneInfo) -> frozenset[date]:
         starts += [first for first, end in spans if end - first <= 1.1 * _SECONDS_OF_A_DAY]
     found = set[date]()
     for start in starts:
-        with suppress(
-            ValueError, OverflowError, OSError
-        ):  # 0001-01-01, the date of no date, is in the year 0 elsewhere
+        # 0001-01-01, which stands for no date in many logs, is in the year 0 in some zones.
+        with suppress(ValueError, OverflowError, OSError):
             found.add(datetime.fromtimestamp(start, zone).date())
     return frozenset(found)
 
