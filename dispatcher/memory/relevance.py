@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from shared.ranking.question import query_words, spoken
 from shared.text.caches import cached
-from shared.text.words.question_words import QUESTION_WORDS
+from shared.text.words.function_words import NEVER_SEARCHED
 from shared.text.words.stemming import KEPT_WORDS, stemmed
 
 #: A memory with a lower similarity is not relevant at all.
@@ -75,7 +75,7 @@ def text_roots(text: str) -> set[str]:
 
 def content_roots(message: str) -> set[str]:
     """A message's content words, without endings."""
-    return {_root(word) for word in query_words(message) if word not in QUESTION_WORDS}
+    return {_root(word) for word in query_words(message) if word not in NEVER_SEARCHED}
 
 
 #: A text of at most so many words that contains a memory's numbers repeats it, whatever its other words are ("It is 4711").

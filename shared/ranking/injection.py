@@ -22,12 +22,12 @@ from shared.text.words.function_words import (
     COURTESY,
     CUT_OFF,
     LIGHT,
+    SECOND_PERSON,
     TALKING,
     TO_ASKER,
     language_of,
     plain,
 )
-from shared.text.words.question_words import ASKED
 
 #: A question word counts only at the beginning; further on it may join clauses ("Écris une fonction qui …").
 FIRST_WORDS = 3
@@ -105,7 +105,7 @@ def read_message(text: str, now: float, zone: ZoneInfo) -> Message:
         asks and ahead,
         not folded.isdisjoint(ASKER[language])
         or (asking and not folded.isdisjoint(TO_ASKER[language]))
-        or (said and not folded.isdisjoint(ASKED)),
+        or (said and not folded.isdisjoint(SECOND_PERSON["en"] | SECOND_PERSON["ru"])),
         times,
         now,
         frozenset(name.lower() for name in names),

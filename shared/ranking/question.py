@@ -13,18 +13,19 @@ from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from shared.text.caches import cached
-from shared.text.words.function_words import is_idle_pair, language_of, plain, sentence_words
-from shared.text.words.more_function_words import PERSONS, UNSPACED_LANGUAGES
-from shared.text.words.question_words import (
+from shared.text.words.function_words import (
     ADVICE,
-    ASKED,
-    ASKER,
+    NEVER_SEARCHED,
     OTHER_TIMES,
-    QUESTION_WORDS,
     TIME,
-    TOLD,
+    UNSPACED_LANGUAGES,
     UNSPACED_TIME,
     WHEN,
+    is_idle_pair,
+    language_of,
+    of_persons,
+    plain,
+    sentence_words,
 )
 from shared.text.writing import MARKS, is_unspaced, spaced
 from shared.turns.speakers import Speaker, is_named, same_person
@@ -127,7 +128,8 @@ def query_words(question: str) -> list[str]:
 
 
 _WHEN = [frozenset(query_words(words)) for words in WHEN]
-_ADVICE = re.compile(rf"(?:^| )(?:{'|'.join(ADVICE)})(?= |$)")
+#: It asks what was advised, not for advice.
+_TOLD = frozenset({"did", "when"})
 
 
 def query_terms(words: Iterable[str]) -> list[str]:
@@ -140,7 +142,7 @@ def content_words(words: Sequence[str], language: str | None = None) -> list[str
     """Those that do not only form the sentence, in the language that they show, if it is not given."""
     language = language or language_of(words)
     idle = sentence_words(language)
-    left = [word for word in words if word not in QUESTION_WORDS and not (idle and plain(word) in idle)]
+    left = [word for word in words if word not in NEVER_SEARCHED and not (idle and plain(word) in idle)]
     return [word for word in left if not is_idle_pair(word, language)] if language in UNSPACED_LANGUAGES else left
 
 
@@ -155,7 +157,7 @@ def asks_for_advice(words: Sequence[str]) -> bool:
     "What would you suggest?" is answered well by who knows "I prefer print editions", which has few of the question's words.
     """
     lowered = [word.lower() for word in words]
-    return _ADVICE.search(" ".join(lowered)) is not None and TOLD.isdisjoint(lowered)
+    return ADVICE.search(" ".join(lowered)) is not None and _TOLD.isdisjoint(lowered)
 
 
 def tells_time(text: str) -> bool:
@@ -184,7 +186,7 @@ def meant_speakers(words: Sequence[str], speakers: Sequence[Speaker], asker: Spe
     meant = [name for name in named if _names(name, asked)]
     if meant:
         return [at for at, (_, name, _) in enumerate(speakers) if name.lower() == meant[0]] if len(meant) == 1 else []
-    of_asker, of_asked = _persons(asked, language_of(words))
+    of_asker, of_asked = of_persons(asked, language_of(words))
     if of_asker == of_asked:
         return []
     if of_asked:
@@ -197,19 +199,6 @@ def meant_speakers(words: Sequence[str], speakers: Sequence[Speaker], asker: Spe
 def _names(name: str, words: set[str]) -> bool:
     """Whether a name in lower case is among these words; one that is written without blanks is its pairs of characters."""
     return name in words or (is_unspaced(name) and words.issuperset(query_words(name)))
-
-
-def _persons(words: set[str], language: str) -> tuple[bool, bool]:
-    """Whether there are words of the one who asks, and of the one who is asked."""
-    persons = PERSONS.get(language)
-    if persons is None:
-        return not ASKER.isdisjoint(words), not ASKED.isdisjoint(words)
-    folded, letters = {plain(word) for word in words} | words, set("".join(words))
-    asker, asked = persons.characters
-    return (
-        not persons.asker.isdisjoint(folded) or not letters.isdisjoint(asker),
-        not persons.asked.isdisjoint(folded) or not letters.isdisjoint(asked),
-    )
 
 
 #: Share of common words above which one text repeats another, and the fewest words for which less than all will do.

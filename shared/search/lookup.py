@@ -26,8 +26,7 @@ from shared.ranking.question import asks_for_advice, asks_when, groups, meant_sp
 from shared.search.lexical import LexicalIndex
 from shared.search.types import EmbedQuery, Hit, Query, Recalled
 from shared.text.dates.named_times import Span, names_one_of
-from shared.text.words.function_words import SHOWN_BY
-from shared.text.words.question_words import PREFERENCE
+from shared.text.words.function_words import PREFERENCE, SHOWN_BY
 from shared.turns.chunk import Chunk
 from shared.turns.message_origin import Origin
 from shared.turns.speakers import is_named
