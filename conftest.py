@@ -35,7 +35,7 @@ pytest_plugins = ("tests.support.selection",)
 #: Children of this process take our stand-in modules from here; commands in `World` have an environment of their own.
 os.environ["PYTHONPATH"] = str(REPOSITORY)
 #: No setting comes from the machine that runs the tests: neither from a shell nor from an installation.
-for name in (*setting_names(), "HMEM_CONFIG", credentials.VARIABLE, "CREDENTIALS_DIRECTORY"):
+for name in (*setting_names(), "HMEM_CONFIG", credentials.VARIABLE):
     os.environ.pop(name, None)
 _nothing = tempfile.TemporaryDirectory(prefix="hmem-test-")
 os.environ["XDG_CONFIG_HOME"] = _nothing.name

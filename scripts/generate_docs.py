@@ -144,7 +144,7 @@ def anchor(heading: str) -> str:
 
 FROM_ENVIRONMENT = (
     ("`HMEM_CONFIG`", "path", "`/etc/hmem/hmem.toml`, or else `~/.config/hmem/hmem.toml`, if it exists", "the settings file"),
-    ("`HMEM_CREDENTIALS`", "path or `fd:0`", "systemd's `$CREDENTIALS_DIRECTORY/hmem.toml`, else `owner.toml` (`hmem`) or `night.toml` "
+    ("`HMEM_CREDENTIALS`", "path or `fd:0`", "`owner.toml` (`hmem`) or `night.toml` "
      "(`hmem-night`) in `/etc/hmem/secrets/`, where that can be read",
      "a file of the same form for secrets; `fd:0` is an open descriptor, read once and closed. `hmem forget` takes the secrets of the night that "
      "it starts from `night.toml` next to this file"),

@@ -94,7 +94,6 @@ def _private(settings: Settings) -> list[Path]:
     The path of the owner's key is hidden even before it exists, because a program that creates it would know it.
     """
     ours = [settings.hmem_state_dir, settings.hmem_memory_dir, settings.hmem_night_dir]
-    ours += [settings.media_dir] if settings.media_dir else []
     mirror = settings.archive_mirror
     ours += [Path(mirror)] if mirror and not names_a_host(mirror) else []
     files = [path for path in (settings_file(), *credentials.places()) if path and _holds_something(path)]

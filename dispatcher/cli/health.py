@@ -24,7 +24,7 @@ app = application()
 def status(json: Json = False) -> None:
     """Queue, dispatchers, release, pin, last night and last failure. Exit code 42 or 43 when no dispatcher answers, 21 when memory is stale."""
     settings = start(logs=False)
-    client = connect(settings)  # ahead of all that imports redis: it keeps redis from loading OpenTelemetry
+    client = connect(settings)
     from dispatcher.health.doctor import examine
     from dispatcher.health.status import read_status
 

@@ -62,7 +62,7 @@ CHECKS: tuple[Check, ...] = (
     Check("state", made_by("host", "check_state")),
     Check("directories", made_by("host", "check_directories")),
     Check("disk", made_by("host", "check_disk"), alarm="problem", morning=True),
-    Check("formats", made_by("formats", "check_formats")),
+    Check("formats", made_by("host", "check_formats"), needs=("redis",)),
     Check("release", made_by("release", "check_release"), status=True),
     Check("pin", made_by("release", "check_pin"), alarm="problem", morning=True, status=True),
     Check("embedder", made_by("memory", "check_embedder")),

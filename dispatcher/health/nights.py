@@ -1,16 +1,19 @@
-"""What the nights leave in Redis for the day: when the last good one ended, and what stopped a later one."""
+"""What the nights leave in Redis for the day: when the last good one ended, what stopped a later one, and figures of the last ones."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import orjson
+from pydantic import BaseModel, ConfigDict, Field, NonNegativeFloat, NonNegativeInt
 
 from shared.config.settings import Settings
 from shared.text.format import one_line
 from shared.wire import keys
+from shared.wire.ids import LATEST_TIMESTAMP
 from shared.wire.values import shown
 
 #: A night is missed when the last good one is older than this.
@@ -72,6 +75,39 @@ def _failure_since(raw: bytes | None, good: tuple[int, float] | None) -> Failure
     except (ValueError, KeyError, TypeError, AttributeError):
         return None
     return failure if good is None or failure.at > good[1] else None
+
+
+class Gate(BaseModel):
+    """How many questions the new release was asked before it was served, and to how many it found the turn."""
+
+    asked: NonNegativeInt
+    found: NonNegativeInt
+
+
+class NightRecord(BaseModel):
+    """One night of the report (nightly/night/report.py). Times are POSIX seconds, sizes bytes; None where the night said nothing."""
+
+    model_config = ConfigDict(frozen=True, allow_inf_nan=False)
+
+    run: NonNegativeInt
+    finished_at: Annotated[float, Field(ge=0, lt=LATEST_TIMESTAMP)]
+    seconds: NonNegativeFloat | None = None
+    new: NonNegativeInt | None = None
+    turns: NonNegativeInt | None = None
+    free_bytes: NonNegativeInt | None = None
+    gate: Gate | None = None
+    mirror: str | None = None
+    failed: dict[str, str] | None = None
+
+
+def read_records(raw: bytes | None) -> list[NightRecord]:
+    """The nights of NIGHT_REPORT's value, the oldest first; those that cannot be read are left out."""
+    found = list[NightRecord]()
+    with suppress(ValueError, TypeError, KeyError):
+        for night in orjson.loads(raw or b"null")["nights"]:
+            with suppress(ValueError):
+                found.append(NightRecord.model_validate(night))
+    return sorted(found, key=lambda one: one.finished_at)
 
 
 def since_then(settings: Settings) -> str:

@@ -6,7 +6,6 @@ from pydantic import BaseModel, Field, field_validator
 
 from shared.config import tools
 from shared.config.tools import ChatTools
-from shared.config.values import AbsolutePath
 
 
 class ChatSettings(BaseModel):
@@ -16,14 +15,10 @@ class ChatSettings(BaseModel):
         True,
         description="show an answer while it is written: in private chats as a draft, elsewhere by edits; false: only when it is complete",
     )
-    media_dir: AbsolutePath | None = Field(
-        None,
-        description="folder for the files of messages that bot and dispatcher share (mode 2770, a group of both); unset: in Redis, for a day",
-    )
     media_bytes: int = Field(
         20_000_000,
         ge=1_000,
-        le=2_000_000_000,
+        le=256_000_000,
         description="largest file that the bot fetches, in bytes; Telegram gives bots 20 MB at most, a Bot API server of one's own more",
     )
 

@@ -1,8 +1,8 @@
 """Secrets that are not in the environment: a TOML file in the format of the settings file, read from a descriptor or a file.
 
 `HMEM_CREDENTIALS` names it: a path, or `fd:0` for a descriptor that our parent has opened (systemd: `StandardInput=file:…`). A descriptor is
-read once and closed, so no child process inherits it. Default: the file of systemd's `LoadCredential=hmem.toml:…`, or else the file of this
-part in /etc/hmem/secrets if this user may read it; the owner's commands use that one. Child processes get their secrets by a pipe (`for_child`).
+read once and closed, so no child process inherits it. Default: the file of this part in /etc/hmem/secrets if this user may read it; the
+owner's commands use that one. Child processes get their secrets by a pipe (`for_child`).
 """
 
 from __future__ import annotations
@@ -22,8 +22,6 @@ from shared.errors import SettingsError
 VARIABLE, DESCRIPTOR = "HMEM_CREDENTIALS", "fd:"
 #: One file for each part: dispatcher.toml, night.toml, bot.toml, owner.toml.
 SECRETS_DIR = Path("/etc/hmem/secrets")
-#: The name under which systemd's LoadCredential= hands it over.
-SYSTEMD_NAME = "hmem.toml"
 #: A larger file is not a credentials file; a pipe buffers twice as much without a reader.
 MOST_BYTES = 32_768
 
@@ -56,34 +54,21 @@ def begin_as(part: str, *children: str) -> None:
 
 def read() -> Credentials | None:
     """The credentials of this process, or None if it has none; SettingsError if they are named and cannot be read."""
-    found = _named() or _found()
+    found, named = None, os.environ.get(VARIABLE, "")
+    if named.startswith(DESCRIPTOR):
+        found = _Process.from_descriptor = _Process.from_descriptor or _of_descriptor(named)
+    elif named:
+        found = _of_file(Path(named), named=True)
+    elif _Process.part:
+        found = _of_file(SECRETS_DIR / f"{_Process.part}.toml")
     _Process.handed_to[None] = found
     return found
 
 
-def _named() -> Credentials | None:
-    named = os.environ.get(VARIABLE, "")
-    if named.startswith(DESCRIPTOR):
-        if _Process.from_descriptor is None:
-            _Process.from_descriptor = _of_descriptor(named)
-        return _Process.from_descriptor
-    if named and (found := _of_file(Path(named), named=True)):
-        return found
-    return None
-
-
-def _found() -> Credentials | None:
-    directory = os.environ.get("CREDENTIALS_DIRECTORY")
-    places = [Path(directory) / SYSTEMD_NAME] if directory else []
-    places += [SECRETS_DIR / f"{_Process.part}.toml"] if _Process.part else []
-    return next((found for place in places if (found := _of_file(place))), None)
-
-
 def places() -> list[Path]:
     """Where credentials may be on this host, whether this process has read them or not."""
-    named, directory = os.environ.get(VARIABLE, ""), os.environ.get("CREDENTIALS_DIRECTORY")
-    found = [SECRETS_DIR, *([Path(directory)] if directory else [])]
-    return found + ([Path(named).absolute()] if named and not named.startswith(DESCRIPTOR) else [])
+    named = os.environ.get(VARIABLE, "")
+    return [SECRETS_DIR, *([Path(named).absolute()] if named and not named.startswith(DESCRIPTOR) else [])]
 
 
 def _of_file(path: Path, *, named: bool = False) -> Credentials | None:

@@ -1,4 +1,4 @@
-"""How this program was installed (checkout, image, pipx, uv, virtual environment), in which version, and from which Git commit.
+"""How this program was installed (checkout, image, wheel), in which version, and from which Git commit.
 
 Commit: a checkout is asked itself; `git archive` writes it into `commit.txt`, from which scripts/release builds; pip, pipx and uv
 record it when they install from Git (PEP 610, direct_url.json).
@@ -8,13 +8,9 @@ from __future__ import annotations
 
 import json
 import re
-import shlex
 import sys
-from collections.abc import Iterable
-from functools import cache
 from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from pathlib import Path
-from typing import Any
 
 #: The name of the distribution. It is not ours in any package registry, so nothing is ever installed by it alone.
 NAME = "hcli-memory"
@@ -52,10 +48,9 @@ def version(root: Path = ROOT) -> str:
 def commit(root: Path = ROOT) -> str | None:
     """`commit 0123456789ab`, with ` and local changes` in a checkout that has some; None if it is not known."""
     written = (root / "shared" / "config" / "commit.txt").read_text(encoding="ascii").strip()
-    recorded = direct_url().get("vcs_info", {}).get("commit_id", "")
     if place := checkout(root):
         return _commit_of(place)
-    found = next((one for one in (written, recorded) if re.fullmatch(r"[0-9a-f]{40,64}", one)), None)
+    found = next((one for one in (written, _recorded_commit()) if re.fullmatch(r"[0-9a-f]{40,64}", one)), None)
     return f"commit {found[:SHOWN_DIGITS]}" if found else None
 
 
@@ -72,42 +67,15 @@ def _commit_of(place: Path) -> str | None:
     return f"commit {done.stdout.strip()}"
 
 
-@cache
+def _recorded_commit() -> str:
+    """Of an installation from Git."""
+    found = _distribution()
+    recorded = json.loads((found and found.read_text("direct_url.json")) or "{}")
+    return str(recorded.get("vcs_info", {}).get("commit_id", ""))
+
+
 def _distribution() -> Distribution | None:
     try:
         return distribution(NAME)
     except PackageNotFoundError:
         return None
-
-
-def direct_url() -> dict[str, Any]:
-    """What PEP 610 records of an installation from a file or from Git; empty if nothing is known."""
-    found = _distribution()
-    try:
-        recorded = json.loads((found and found.read_text("direct_url.json")) or "{}")
-    except ValueError:
-        return {}
-    return recorded if isinstance(recorded, dict) else {}
-
-
-def source(extras: Iterable[str]) -> str:
-    """What to hand to an installer, quoted for a shell, to get the same program with these extras: a wheel's path, or a Git address."""
-    recorded, wanted = direct_url(), f"[{','.join(sorted(extras))}]"
-    url, git = str(recorded.get("url", "")), recorded.get("vcs_info", {})
-    if git:
-        at = f"@{git['requested_revision']}" if git.get("requested_revision") else ""
-        return shlex.quote(f"{NAME}{wanted} @ git+{url}{at}")
-    from urllib.parse import unquote, urlsplit
-
-    path = unquote(urlsplit(url).path) if url.startswith("file:") else ""
-    return shlex.quote(f"{path or 'PATH_OF_THE_WHEEL.whl'}{wanted}")
-
-
-def install_command(extras: Iterable[str], prefix: Path | None = None) -> str:
-    """The command that installs the same program again with these extras, by whatever installed it."""
-    prefix, what = prefix or Path(sys.prefix), source(extras)
-    if (prefix / "pipx_metadata.json").is_file():
-        return f"pipx install --force {what}"
-    if (prefix / "uv-receipt.toml").is_file():
-        return f"uv tool install --force {what}"
-    return f"{shlex.quote(str(prefix / 'bin' / 'pip'))} install {what}"

@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from shared.config.installation import IMAGE_MARKER, ROOT, checkout, install_command
+from shared.config.installation import IMAGE_MARKER, ROOT, checkout
 from shared.config.kinds import embedders, indexes
 
 if TYPE_CHECKING:
@@ -38,25 +38,15 @@ PACKAGES: dict[str, tuple[str, ...]] = {
 
 #: The Claude CLI that the tests run with, which scripts/setup and the images install.
 TESTED_CLAUDE = "2.1.330"
-#: Half -> its parts, as in pyproject.toml.
-HALVES: dict[str, tuple[str, ...]] = {
-    "day": ("chroma", "local", "mcp", "metrics", "pdf", "telegram", "web"),
-    "night": ("chroma", "local", "ollama"),
-}
 
 
 def how_to_add(part: str, root: Path = ROOT, prefix: Path | None = None) -> str:
-    """What to do, without the full stop: "run scripts/setup --with chroma in /opt/hcli-memory".
-
-    Where a wheel is installed: its extra that is missing, and the command that installs it again with that.
-    """
+    """What to do, without the full stop: "run scripts/setup --with chroma in /opt/hcli-memory"."""
     if place := checkout(root):
         return f"run scripts/setup --with {part} in {place}"
     if ((prefix or Path(sys.prefix)) / IMAGE_MARKER).is_file():
         return f"add {part} to HMEM_PARTS in deploy/.env and build the images again"
-    missing = [half for half, parts in HALVES.items() if part in (half, *parts) and not has_half(half)] or [part]
-    extras = {*filter(has_half, HALVES), *missing}
-    return f"install the extra {' or '.join(missing)}: {install_command(extras, prefix)}"
+    return f"install the program again as before (docs/install.md), with {part} as one more extra"
 
 
 def how_to_get_claude(root: Path = ROOT) -> str:
@@ -64,11 +54,6 @@ def how_to_get_claude(root: Path = ROOT) -> str:
     if checkout(root):
         return "scripts/setup --with-claude"
     return f"npm install -g @anthropic-ai/claude-code@{TESTED_CLAUDE}"
-
-
-def has_half(half: str) -> bool:
-    """Whether everything of `day` or `night` is installed."""
-    return not any(map(missing_package, HALVES[half]))
 
 
 def part_of(module: str) -> str | None:

@@ -9,50 +9,25 @@ import os
 import re
 import socket
 import subprocess
-import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from shared.wire import key_table
+from redis import Redis, ResponseError
+from redis.asyncio import Redis as AsyncRedis
+from redis.asyncio.retry import Retry as AsyncRetry
+from redis.backoff import ExponentialBackoff, NoBackoff
+from redis.connection import Connection
+from redis.retry import Retry
+
+from shared.wire.sending import make_cancellable
 from shared.wire.values import shown
-
-
-@contextmanager
-def _without_telemetry() -> Iterator[None]:
-    """redis-py imports the SDK of OpenTelemetry where it is installed (Chroma brings it), for metrics that we do not use.
-
-    That is a third of what importing redis-py takes, so it does not find it where this module is the first to import it: in `hmem status`, not in
-    a dispatcher.
-    """
-    hidden = "opentelemetry" not in sys.modules and "redis" not in sys.modules
-    if hidden:
-        sys.modules["opentelemetry"] = None  # type: ignore[assignment]
-    try:
-        yield
-    finally:
-        if hidden:
-            del sys.modules["opentelemetry"]
-
-
-with _without_telemetry():
-    from redis import Redis, RedisError, ResponseError
-    from redis.asyncio import Redis as AsyncRedis
-    from redis.asyncio.retry import Retry as AsyncRetry
-    from redis.backoff import ExponentialBackoff, NoBackoff
-    from redis.connection import Connection
-    from redis.retry import Retry
-
-    from shared.wire.sending import make_cancellable
 
 #: The oldest version of Redis that has every command we use.
 OLDEST_REDIS = (7, 0)
 
 #: How Redis reports that a key has another type, or a value that is not a number.
 _WRONG_VALUE = re.compile(r"WRONGTYPE|value is not an? (?:integer|float|valid float)|would overflow")
-#: Key prefix → the type that we store there; the longest prefix comes first.
-_TYPES = sorted(((key.pattern.partition("{")[0], key.type) for key in key_table.KEYS), reverse=True)
 
 
 @dataclass(frozen=True)
@@ -160,14 +135,7 @@ class _Naming(Redis):
         except ResponseError as error:
             if not is_wrong_value(error):
                 raise
-            found = names = _keys_of(args)
-            if len(names) > 1:
-                try:
-                    types = [super(_Naming, self).execute_command("TYPE", name) for name in names]  # type: ignore[no-untyped-call]
-                    found = _of_another_type(names, types)
-                except RedisError:  # not every user may ask
-                    pass
-            raise _naming(error, found) from error
+            raise _naming(error, args) from error
 
 
 class _AsyncNaming(AsyncRedis):
@@ -179,35 +147,11 @@ class _AsyncNaming(AsyncRedis):
         except ResponseError as error:
             if not is_wrong_value(error):
                 raise
-            found = names = _keys_of(args)
-            if len(names) > 1:
-                try:
-                    asked = super().execute_command
-                    types = [await asked("TYPE", name) for name in names]  # type: ignore[no-untyped-call]
-                    found = _of_another_type(names, types)
-                except RedisError:
-                    pass
-            raise _naming(error, found) from error
+            raise _naming(error, args) from error
 
 
-def _keys_of(command: Sequence[Any]) -> list[str | bytes]:
-    """The keys that may have caused the error: all of a script's, else the first."""
-    if str(command[0]).upper() in ("EVAL", "EVALSHA"):
-        return list(command[3 : 3 + int(command[2])])
-    return list(command[1:2])
-
-
-def _of_another_type(names: list[str | bytes], types: Sequence[bytes | str]) -> list[str | bytes]:
-    """The keys whose value does not have the type that we store there; all of them if each has."""
-    found = [one.decode() if isinstance(one, bytes) else one for one in types]
-    return [name for name, kind in zip(names, found, strict=True) if kind not in ("none", _type_of(name))] or names
-
-
-def _type_of(name: str | bytes) -> str | None:
-    text = name.decode("utf-8", "replace") if isinstance(name, bytes) else name
-    kind = next((kind for beginning, kind in _TYPES if text.startswith(beginning)), None)
-    return "zset" if kind == "sorted set" else kind
-
-
-def _naming(error: ResponseError, names: Sequence[str | bytes]) -> ResponseError:
+def _naming(error: ResponseError, command: Sequence[Any]) -> ResponseError:
+    """With the keys that may have caused it: all of a script's, else the first."""
+    script = str(command[0]).upper() in ("EVAL", "EVALSHA")
+    names = command[3 : 3 + int(command[2])] if script else command[1:2]
     return ResponseError(f"{str(error).rstrip('.')}: {' or '.join(map(shown, names))}")

@@ -69,7 +69,7 @@ KEYS: tuple[Key, ...] = (
         "task id → JSON of a message whose files are being fetched, or that came after such a one: its task and which files it names",
         "none"),
     Key("hcli:mem:media", "sorted set", "size:SHA-256 of each file below → when it expires (POSIX seconds)", "none"),
-    Key("hcli:mem:media:{sha256}", "string", "a file that came with a message, or that Claude made, unless MEDIA_DIR is set", "24 h"),
+    Key("hcli:mem:media:{sha256}", "string", "a file that came with a message, or that Claude made", "24 h"),
     Key("hcli:mem:kept", "hash", "task id:SHA-256 of each file below → size:POSIX seconds:chat id", "none"),
     Key("hcli:mem:kept:{task_id}:{sha256}", "string", "a file to be kept for ever, until it is verified in the archive (KEEP_MEDIA)", "none"),
     Key("hcli:mem:bot:model:{chat_id}", "string", "the model that a chat chose", "none"),

@@ -17,7 +17,7 @@ from dispatcher.queue.admission import AllowedChats
 from dispatcher.queue.rights import Rights
 from shared.config.settings import Settings
 from shared.turns.signed.results import Button, Keyboard, signing_key
-from shared.wire.media.open import open_media
+from shared.wire.media.store import MediaStore
 
 #: How long a button may be pressed. Seconds.
 VALID_SECONDS = 2 * 86_400
@@ -83,5 +83,5 @@ class BotCore:
         self.state = BotState(redis, secret)
         self.secret, self.presses = secret, Presses(secret)
         self.allowed, self.rights = AllowedChats(settings.allowed, redis), Rights(settings)
-        self.media = open_media(settings, redis)
+        self.media = MediaStore(redis)
         self.me: User  # as Telegram knows the bot: set before anything is done

@@ -66,8 +66,7 @@ class Proof:
     def look(self, telling: Needles, *, archive: bool) -> Scanned:
         """Search every place."""
         state, store = self.settings.hmem_state_dir, self.store
-        media = [folder] if (folder := self.settings.media_dir) and folder.is_dir() else []
-        scanned = scan([state, *media], telling, skip=[state / FOLDER])
+        scanned = scan([state], telling, skip=[state / FOLDER])
         for owners, places in self._archive_places() if archive else []:
             with as_owner_of(owners):
                 scanned.add(scan(places, telling))
@@ -180,8 +179,7 @@ def _left_files(settings: Settings, client: Any, scope: Scope, *, archive: bool)
     for task_id, sha256, _ in scope.files:
         if client.exists(keys.kept(task_id, sha256)):
             yield f"redis: {keys.KEPT}:{task_id}"
-    media = [settings.media_dir] if settings.media_dir else []
-    yield from _covered_in([settings.hmem_state_dir, *media, *ClaudeLayer(settings).places], scope)
+    yield from _covered_in([settings.hmem_state_dir, *ClaudeLayer(settings).places], scope)
     if archive:
         with as_owner_of(settings.hmem_night_dir):
             yield from list(_covered_in([settings.hmem_night_dir, *_mirror(settings)], scope))

@@ -181,10 +181,9 @@ class ForgetRun(StepRunner):
         layer = RedisLayer(self._context.client)
         for name, number in layer.remove(layer.find(self._scope)).items():
             self._count(name, removed=number)
-        context = self._context
-        media = remove_media(context.settings, context.client, context.tasks, self._scope)
-        self._count("files of messages", removed=media)
-        self._count("redis: kept files of messages", removed=remove_kept(context.client, self._scope))
+        client, tasks = self._context.client, self._context.tasks
+        self._count("files of messages", removed=remove_media(client, tasks, self._scope))
+        self._count("redis: kept files of messages", removed=remove_kept(client, self._scope))
 
     def empty_store(self) -> None:
         if store := self._context.store:

@@ -29,8 +29,7 @@ from dispatcher.features.digest.outgoing import AGAIN_SECONDS, Outgoing, due
 from dispatcher.features.digest.settings import DigestSettings
 from dispatcher.health.findings import Setup
 from dispatcher.health.hooks import morning_line
-from dispatcher.health.night_records import read_records
-from dispatcher.health.nights import nights_of
+from dispatcher.health.nights import nights_of, read_records
 from shared.errors import HmemError
 from shared.hooks import features, hook
 from shared.system.files import make_dir, write_atomic

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from zoneinfo import ZoneInfo
 
-from dispatcher.health.night_records import NightRecord
+from dispatcher.health.nights import NightRecord
 from shared.text.dates.calendar_words import ENGLISH
 from shared.text.format import counted, rough_duration, size_text, time_text
 
@@ -39,7 +39,7 @@ class Morning:
 
 def report_text(morning: Morning) -> str:
     """The report, in English."""
-    good = [one for one in morning.records if one.failed_step is None]
+    good = [one for one in morning.records if one.failed is None]
     fresh = [one for one in good if morning.told_run is None or one.run > morning.told_run]
     if morning.told_run is None:
         fresh = fresh[-1:]
@@ -69,7 +69,7 @@ def _remembered(fresh: Sequence[NightRecord]) -> str:
 
 
 def _good_nights(morning: Morning) -> Iterator[tuple[int, float]]:
-    yield from ((one.run, one.finished_at) for one in morning.records if one.failed_step is None)
+    yield from ((one.run, one.finished_at) for one in morning.records if one.failed is None)
     if morning.good:
         yield morning.good
 
@@ -98,12 +98,13 @@ def _figures(records: Sequence[NightRecord]) -> Iterator[str]:
         if now is not None:
             yield f"{name}: {now} {sparkline(values)}"
 
-    good = [one if one.failed_step is None else None for one in records]
+    good = [one if one.failed is None else None for one in records]
     yield from line(
         "New messages", f"{last.new:,}" if last.new is not None else None, [one.new if one else None for one in good]
     )
-    recall = [one.found / one.asked if one and one.asked and one.found is not None else None for one in good]
-    found = f"{last.found:,} of {last.asked:,} questions found" if last.asked and last.found is not None else None
+    gates = [one.gate if one else None for one in good]
+    recall = [gate.found / gate.asked if gate and gate.asked else None for gate in gates]
+    found = f"{last.gate.found:,} of {last.gate.asked:,} questions found" if last.gate and last.gate.asked else None
     yield from line("Recall check", found, recall)
     took = rough_duration(last.seconds) if last.seconds is not None else None
     yield from line("Took", took, [one.seconds if one else None for one in good])

@@ -32,7 +32,7 @@ from shared.turns.media import Media
 from shared.turns.records import Turn
 from shared.wire import keys
 from shared.wire.media.kept import MOST_BYTES, KeptFiles
-from shared.wire.media.open import open_media
+from shared.wire.media.store import MediaStore
 
 log = structlog.get_logger()
 
@@ -46,7 +46,7 @@ class MediaPart:
     """One per dispatcher."""
 
     def __init__(self, core: Core) -> None:
-        settings, store = core.settings.of(MediaSettings), open_media(core.settings, core.redis)
+        settings, store = core.settings.of(MediaSettings), MediaStore(core.redis)
         chosen = partial(chosen_language, core.background)
         self._reader = MediaReader(store, open_transcriber(settings), DocumentReader(core.settings), chosen)
         self._corrections = Corrections(core.redis, core.day)

@@ -1,4 +1,4 @@
-"""Checks of this host: the secret, the state directory, the free space on its disks, Claude kept from our files. They leave nothing."""
+"""Checks of this host: the secret, the state directory, formats, the free space on its disks, Claude kept from our files. They leave nothing."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import tempfile
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
+from typing import cast
 from urllib.parse import urlsplit
 
 from dispatcher.claude.environment import cli_environment, find_cli
@@ -19,7 +20,9 @@ from shared.config.ownership import OURS, refuse_unsafe, user_name
 from shared.config.settings import Settings
 from shared.config.sources import secrets_in_file, secrets_of, settings_file
 from shared.errors import ClaudeUnavailable, SettingsError
+from shared.system.formats import program_version, refuse_newer_directories, refuse_newer_redis
 from shared.turns.signed.results import signing_key
+from shared.wire import keys
 
 #: Shares of a file system that are left. Below the first one it is a problem if there is little left in bytes as well.
 FULL_SHARE, FULL_BYTES = 0.05, 1 << 30
@@ -119,6 +122,13 @@ def check_directories(setup: Setup) -> Finding:
     return ok(
         f"{checked} of our directories are readable by this user: they contain no links, and others may not write there."
     )
+
+
+def check_formats(setup: Setup) -> Finding:
+    """No newer program has written in our directories or in Redis. (Day store, release and segments are judged by who reads them.)"""
+    refuse_newer_directories(setup.settings)
+    refuse_newer_redis(cast(bytes | None, setup.redis.get(keys.FORMAT)))
+    return ok(f"No newer program than this one ({program_version()}) has written in our directories or in Redis.")
 
 
 def check_disk(setup: Setup) -> Finding:

@@ -13,8 +13,7 @@ from typing import Any
 from redis import RedisError
 
 from dispatcher.health.findings import Fault, Finding, Setup, of_error, ok, problem, warning
-from dispatcher.health.night_records import read_records
-from dispatcher.health.nights import STALE_HOURS, nights_of, since_then
+from dispatcher.health.nights import STALE_HOURS, nights_of, read_records, since_then
 from dispatcher.health.status import turns_waiting
 from shared.config.ownership import user_name
 from shared.config.values import names_a_host

@@ -10,8 +10,7 @@ from typing import Any
 from redis.exceptions import RedisError
 
 from dispatcher.health.findings import Fault, Finding, Setup, ok, problem, warning
-from dispatcher.health.night_records import read_records
-from dispatcher.health.nights import STALE_HOURS, read_nights, since_then
+from dispatcher.health.nights import STALE_HOURS, read_nights, read_records, since_then
 from shared.errors import MemoryStale, ReleaseRefused
 from shared.release.manifest import (
     LEXICAL,

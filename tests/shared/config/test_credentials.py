@@ -26,7 +26,7 @@ Written = Callable[[str], Path]
 
 @pytest.fixture(autouse=True)
 def nothing_else(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
-    for name in [*setting_names(), "HMEM_CONFIG", "HMEM_CREDENTIALS", "CREDENTIALS_DIRECTORY"]:
+    for name in [*setting_names(), "HMEM_CONFIG", "HMEM_CREDENTIALS"]:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(shared.config.sources, "DEFAULT_CONFIG", tmp_path / "none.toml")
     monkeypatch.setattr(credentials, "SECRETS_DIR", tmp_path / "secrets")
@@ -59,17 +59,13 @@ def test_the_environment_wins_over_credentials_and_they_over_the_settings_file(
 
 
 @pytest.mark.parametrize("part", ["owner", "night"])
-def test_unnamed_they_are_systemds_or_the_parts_own(part: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unnamed_they_are_the_parts_own(part: str, tmp_path: Path) -> None:
     (tmp_path / "secrets").mkdir()
     for name in ("owner", "night"):
         (tmp_path / "secrets" / f"{name}.toml").write_text(f'REDIS_URL = "redis://{name}/0"')
     assert load_settings().redis_url == "redis://127.0.0.1:6379/0", "a process that is no part of ours looks nowhere"
     credentials.begin_as(part)
     assert load_settings().redis_url == f"redis://{part}/0"
-    monkeypatch.setenv("CREDENTIALS_DIRECTORY", str(tmp_path))
-    assert load_settings().redis_url == f"redis://{part}/0", "it holds none of ours"
-    (tmp_path / "hmem.toml").write_text('REDIS_URL = "redis://systemd/0"')
-    assert load_settings().redis_url == "redis://systemd/0"
 
 
 @pytest.mark.parametrize(

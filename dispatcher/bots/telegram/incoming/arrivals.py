@@ -97,8 +97,6 @@ log = structlog.get_logger()
 
 #: Attempts to fetch a file: within about a quarter of a minute.
 ATTEMPTS = 8
-#: Seconds between two removals of old files.
-SWEEP_SECONDS = 3_600.0
 
 TOO_LARGE = later("This file is too large for me: I read files of up to {most} MB. Please send a smaller one.")
 GONE = later("Telegram does not have this file any more, so I could not read it. Please send it again.")
@@ -166,21 +164,13 @@ class Arrivals:
     async def run(self) -> None:
         """Runs until cancelled, which may happen at any moment; fetches nothing until `begun`."""
         await self.begun.wait()
-        swept = float("-inf")
         try:
             while True:
                 self._wake.clear()
                 for _, one in (await until_redis_answers(self.all)).values():
                     if one.chat not in self._chats:
                         self._start(one.chat)
-                if time.monotonic() - swept > SWEEP_SECONDS:
-                    swept = time.monotonic()
-                    await until_redis_answers(self._store.remove_old)
-                try:
-                    async with asyncio.timeout(SWEEP_SECONDS):
-                        await self._wake.wait()
-                except TimeoutError:
-                    continue
+                await self._wake.wait()
         finally:
             for task in self._chats.values():
                 task.cancel()

@@ -7,7 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from redis import Redis, ResponseError
+from redis import ResponseError
 
 from dispatcher.chat_data.forget.layers.tasks import TasksLayer
 from dispatcher.chat_data.forget.request import Scope
@@ -51,20 +51,11 @@ def _remove_abandoned(base: Path) -> int:
     return before - len(_inside(base))
 
 
-def remove_media(settings: Settings, client: Redis, tasks: TasksLayer, scope: Scope) -> int:
+def remove_media(client: Any, tasks: TasksLayer, scope: Scope) -> int:
     """All files that came with messages but those of messages that still wait for an answer and are not covered: once answered, nothing reads them
     again. Returns how many."""
     covered = {one.raw for one in tasks.covered(scope)}
     needed = {media.sha256 for one in tasks.all() if one.task and one.raw not in covered for media in one.task.media}
-    removed = _remove_values(client, needed)
-    if settings.media_dir:
-        from shared.wire.media.in_files import MediaFolder
-
-        removed += MediaFolder(settings.media_dir).remove_except(needed)
-    return removed
-
-
-def _remove_values(client: Any, needed: set[str]) -> int:
     removed = 0
     for key in list(client.scan_iter(match=keys.media("*"), count=1000)):
         if key.decode("utf-8", "replace").removeprefix(keys.media("")) not in needed:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 
 import pytest
 from hypothesis import HealthCheck, given
@@ -29,7 +28,7 @@ from dispatcher.features.digest.tests.looking import (
     set_report,
     taken,
 )
-from dispatcher.health.night_records import read_records
+from dispatcher.health.nights import read_records
 from shared.config.settings import Settings
 from shared.release.retention import write_pin
 from tests.support.world import World
@@ -53,7 +52,7 @@ def test_when_all_is_well_one_line_is_the_whole_report() -> None:
         json.dumps({"v": 1, "nights": [night(41, EIGHT - DAY), night(42, EIGHT - HOUR, new=46)]}).encode()
     )
     assert report_text(Morning(EIGHT, BERLIN, nights, (42, EIGHT - HOUR), 41)) == "All well, 46 messages remembered."
-    quiet = [replace(nights[-1], new=0)]
+    quiet = [nights[-1].model_copy(update={"new": 0})]
     assert report_text(Morning(EIGHT, BERLIN, quiet, (42, EIGHT - HOUR), 41)) == "All well, nothing new to remember."
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import os
 import socket
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
@@ -13,18 +15,26 @@ from dispatcher.features.media import made_files
 from dispatcher.features.media.made_files import Made, MadeFiles, clean_name
 from shared.system.files import safe_name
 from shared.turns.signed.results import Result
-from shared.wire.media.in_files import MediaFolder
 from tests.support.world import World
 
 CHAT = "9912"
+
+
+class Stored(dict[str, bytes]):
+    """Stands for the store in Redis."""
+
+    async def put(self, content: bytes) -> str:
+        name = hashlib.sha256(content).hexdigest()
+        self[name] = content
+        return name
 
 
 class Directory:
     """The directory of a chat, and what would be sent of it."""
 
     def __init__(self, world: World) -> None:
-        self.store = MediaFolder(world.root / "media")
-        self.made_files = MadeFiles(world.root / "state", self.store)
+        self.store = Stored()
+        self.made_files = MadeFiles(world.root / "state", cast(Any, self.store))
         self.path = world.root / "state" / "chats" / safe_name(CHAT)
         self.path.mkdir(parents=True)
         self.path.parent.parent.chmod(0o700)
@@ -56,7 +66,7 @@ def test_what_is_new_or_changed_is_sent_and_nothing_else(directory: Directory) -
     directory.write("report.csv", b"a,b\n")
     (file,) = directory.made("t1").files
     assert (file.kind, file.name, file.size) == ("document", "report.csv", 4)
-    assert asyncio.run(directory.store.get(file.sha256)) == b"a,b\n"
+    assert directory.store[file.sha256] == b"a,b\n"
     assert directory.names("t1") == ["report.csv"], "may be repeated"
     directory.begin("t2")
     assert directory.made("t2") == Made()
@@ -96,7 +106,7 @@ def test_only_plain_files_are_read(directory: Directory, light: World, monkeypat
         assert f"{name} is not sent: it is no plain file of its own." in said
     assert "empty.txt is not sent: it is empty." in said
     assert "SECRET" not in said
-    assert len(list((light.root / "media").iterdir())) == 1
+    assert len(directory.store) == 1
 
 
 def test_a_directory_that_is_a_link_is_not_entered(directory: Directory, light: World) -> None:

@@ -1,4 +1,4 @@
-"""Bots that die over an album, or keep files in a folder. (One bot per Redis: so none of a whole module runs beside them.)"""
+"""Bots that die over an album. (One bot per Redis: so none of a whole module runs beside them.)"""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from shared.wire import keys
 from tests.support.day.telegram_bot import staged, wait_until
 
 JPEG = b"\xff\xd8\xff\xe0 a picture" + bytes(range(256)) * 50
@@ -31,14 +30,3 @@ def test_a_crash_loses_and_doubles_nothing(redis_url: str, tmp_path: Path, point
         stage.quiet()
         assert stage.api.texts(9912) == ["yes", "no"]
         assert stage.queued() == []
-
-
-def test_with_a_folder_nothing_is_in_redis(redis_url: str, tmp_path: Path) -> None:
-    folder = tmp_path / "media"
-    with staged(redis_url, tmp_path) as stage:
-        bot = stage.bot(MEDIA_DIR=str(folder))
-        stage.api.say(9912, None, **stage.api.files.photo(JPEG))
-        entry = stage.pop()["media"][0]
-        assert (folder / entry["sha256"]).read_bytes() == JPEG
-        assert stage.redis.keys(keys.media("*")) == []
-        assert "AAtest-token" not in bot.log.read_text()
