@@ -222,7 +222,7 @@ def redis_keys() -> str:
         for key in all_keys()
     ]
     return page(
-        "Redis keys and users", "shared/wire/keys.py and shared/wire/users.py",
+        "Redis keys and users", "shared/wire/keys.toml and shared/wire/users.toml",
         "The keys up to `hcli:teach:{chat_id}` are shared with h-cli's programs, the others (`hcli:mem:…`) are ours. Writers (and those who\n"
         "delete) and readers are Redis users. `owner` may read every key. `hmem forget` reads all of `hcli:*`, and removes of what it covers turns,\n"
         "tasks, results, dead letters, tags, outbox, the bot's records, unconsolidated ids and sessions.",

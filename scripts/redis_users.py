@@ -1,4 +1,4 @@
-"""Generate deploy/redis-users.acl, and the tables of docs/redis-keys.md (scripts/docs), from shared/wire/users.py.
+"""Generate deploy/redis-users.acl, and the tables of docs/redis-keys.md (scripts/docs), from shared/wire/users.toml.
 
 .venv/bin/python scripts/redis_users.py            writes the file
 .venv/bin/python scripts/redis_users.py --vectors  prints what to add for vectors in the same Redis
@@ -11,7 +11,7 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-from shared.wire.acl import VECTOR_RIGHTS, acl, selector
+from shared.wire.acl import acl, selector
 from shared.wire.key_table import Key, all_keys
 from shared.wire.rights import Right, User
 from shared.wire.users import reach, users
@@ -60,7 +60,7 @@ def pattern_of(key: Key) -> str:
 
 def with_vectors() -> list[User]:
     """The users where the same Redis stores vectors."""
-    return [replace(user, rights=(*user.rights, *VECTOR_RIGHTS.get(user.name, ()))) for user in users()]
+    return [replace(user, rights=(*user.rights, *user.vectors)) for user in users()]
 
 
 def writers(key: Key) -> str:
@@ -83,7 +83,7 @@ def _named(names: list[str] | tuple[str, ...]) -> str:
 
 def additions() -> str:
     """For each user, what to add to its line for vectors in the same Redis."""
-    lines = [f"{user}: {' '.join(map(selector, rights))}" for user, rights in VECTOR_RIGHTS.items()]
+    lines = [f"{user.name}: {' '.join(map(selector, user.vectors))}" for user in users() if user.vectors]
     return "\n".join(lines) + "\n"
 
 

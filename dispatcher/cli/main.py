@@ -15,83 +15,33 @@ if TYPE_CHECKING:
 
     from shared.config.settings import Settings
 
-#: The commands of the core, with the first paragraph of its docstring (or its group's help).
+#: The commands of the core, with what `hmem --help` says of each; the docstrings say more.
 COMMANDS = (
-    CommandEntry(
-        "init",
-        "dispatcher.installation.command",
-        "Set everything up and start it: Redis, settings, Claude, the bot, the services, a first night. "
-        "Run again, it goes on or changes nothing.",
-    ),
+    CommandEntry("init", "dispatcher.installation.command", "Set everything up and start it; again: go on, or check."),
     CommandEntry("run", "dispatcher.cli.main", "The dispatcher, in the foreground."),
     CommandEntry("telegram", "dispatcher.cli.main", "The Telegram bot, in the foreground."),
+    CommandEntry("talk", "dispatcher.cli.talk", "Talk to Claude in the terminal, with the memory of a chat."),
+    CommandEntry("search", "dispatcher.cli.search", "Ranked hits in one chat, with their scores."),
     CommandEntry(
-        "talk",
-        "dispatcher.cli.talk",
-        "Talk to Claude in the terminal, with the memory of a chat: a conversation until Ctrl-D, or one message from --say or standard input.",
+        "context", "dispatcher.cli.context", "What would be injected for a message, with its tokens and sources."
     ),
-    CommandEntry(
-        "search",
-        "dispatcher.cli.search",
-        "Ranked hits in one chat, from last night's release, today's turns and typed memories, with their scores.",
-    ),
-    CommandEntry(
-        "context",
-        "dispatcher.cli.context",
-        "Exactly what would be injected for a message, with its tokens and sources.",
-    ),
-    CommandEntry(
-        "history",
-        "dispatcher.cli.history",
-        "The turns of one chat in the order of time, from last night's release and from today; without forgotten ones.",
-    ),
+    CommandEntry("history", "dispatcher.cli.history", "The turns of one chat in the order of time."),
     CommandEntry("memory", "dispatcher.cli.memory", "The typed memories of a chat: facts, goals, preferences."),
-    CommandEntry(
-        "status",
-        "dispatcher.cli.health",
-        "Queue, dispatchers, release, pin, last night and last failure. Exit code 42 or 43 when "
-        "no dispatcher answers, 21 when memory is stale.",
-    ),
-    CommandEntry(
-        "doctor",
-        "dispatcher.cli.health",
-        "What is wrong on this host, why, and what to do. Exits with the code of the first problem; without --fix it changes nothing.",
-    ),
+    CommandEntry("status", "dispatcher.cli.health", "Queue, dispatchers, release, pin, last night and last failure."),
+    CommandEntry("doctor", "dispatcher.cli.health", "What is wrong on this host, why, and what to do."),
     CommandEntry(
         "release", "dispatcher.cli.copies.release", "The releases on this host: list, verify, rollback, prune."
     ),
+    CommandEntry("dead", "dispatcher.cli.dead", "Tasks that the dispatcher could not process: list, retry, drop."),
     CommandEntry(
-        "dead",
-        "dispatcher.cli.dead",
-        "Tasks that the dispatcher could not process, oldest first: id, time, chat, reason, and the beginning of the text. "
-        "With an ID, the whole of it; with --retry or --drop they are queued again or deleted.",
+        "export", "dispatcher.cli.copies.chat_data", "Export all that is stored of one chat as readable files."
     ),
     CommandEntry(
-        "export",
-        "dispatcher.cli.copies.chat_data",
-        "Export everything that is stored of one chat as readable files: turns, typed memories, summaries. Changes nothing.",
+        "forget", "dispatcher.cli.copies.chat_data", "Erase a chat, turns or a text permanently, with a receipt."
     ),
-    CommandEntry(
-        "forget",
-        "dispatcher.cli.copies.chat_data",
-        "Erase a chat, turns or a text permanently: from Redis, the store, Claude's files and the archive; "
-        "the receipt says what is left.",
-    ),
-    CommandEntry(
-        "restore",
-        "dispatcher.cli.restore",
-        "Bring everything back from a copy of the archive: turns, memories, reminders, what chats have set, guests. Safe to rerun.",
-    ),
-    CommandEntry(
-        "admit",
-        "dispatcher.installation.admit",
-        "Let the nights of another host deliver here: accept its key, and print the line that `hmem-night join` asks for there.",
-    ),
-    CommandEntry(
-        "owner-key",
-        "dispatcher.cli.copies.chat_data",
-        "The owner's key, with which `hmem forget` signs; created if there is none. Prints the public half for the night.",
-    ),
+    CommandEntry("restore", "dispatcher.cli.restore", "Bring everything back from a copy of the archive."),
+    CommandEntry("admit", "dispatcher.installation.admit", "Let the nights of another host deliver here."),
+    CommandEntry("owner-key", "dispatcher.cli.copies.chat_data", "The owner's key, with which hmem forget signs."),
 )
 hmem = CommandGroup("hmem", __doc__, [*COMMANDS, *(one for some in features().ask(commands) for one in some)])
 

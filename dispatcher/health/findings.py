@@ -26,7 +26,7 @@ class Fault(IntEnum):
     EVICTION_POLICY: maxmemory-policy is not noeviction: Redis would drop turns, sessions or marks silently.
         CONFIG SET maxmemory-policy noeviction, then CONFIG REWRITE.
     PERSISTENCE: Redis writes no append-only file, its last write failed, or it would not replay all of it: a restart loses turns.
-        CONFIG SET appendonly yes, then CONFIG REWRITE; check Redis' disk; hmem doctor --fix renews the rights of its users.
+        CONFIG SET appendonly yes, then CONFIG REWRITE; check Redis' disk; hmem init renews the rights of its users.
     CLOCK: The clock of this host differs by more than 60 s from that of Redis.
         Enable time synchronisation.
     CLAUDE_TOO_OLD: The Claude CLI is older than the oldest version that was tested (2.1.197).

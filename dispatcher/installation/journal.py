@@ -13,7 +13,7 @@ FORMAT = 1
 
 
 class Created(NamedTuple):
-    """`what`: directory, file, account, package, redis (a setting as it was), login, greeted, linger or settings (a hash); `name`: path or name."""
+    """`what`: directory, file, account, package, login, greeted, linger or settings (a hash); `name`: path or name."""
 
     what: str
     name: str

@@ -1,7 +1,6 @@
 """`hmem doctor --fix`: what can be repaired without a risk to anything that is stored. Each repair is a sentence first, and is done only after that.
 
-Safe means: permissions are only taken away from others; directories are only created; Redis is only made to keep more;
-programs of `hmem init` are only started.
+Safe means: permissions are only taken away from others; Redis is only made to keep more; programs of `hmem init` are only started.
 """
 
 from __future__ import annotations
@@ -16,18 +15,16 @@ from pathlib import Path
 
 from redis.exceptions import RedisError
 
-from dispatcher.installation.init.redis_server import WANTED, correct_files
+from dispatcher.installation.init.redis_server import WANTED
 from dispatcher.installation.journal import InstallationJournal
-from dispatcher.installation.layout import Layout, layout_here
+from dispatcher.installation.layout import layout_here
 from dispatcher.installation.services.by_hand import ByHand
-from dispatcher.installation.services.choose import ServiceManager, services_of
-from dispatcher.installation.settings_files import redis_users_are_old, redis_users_file
+from dispatcher.installation.services.choose import services_of
 from shared.config import credentials
-from shared.config.ownership import OURS, user_name
+from shared.config.ownership import OURS
 from shared.config.settings import Settings
 from shared.config.sources import secrets_in_file, settings_file
 from shared.errors import HmemError
-from shared.system.files import make_dir
 from shared.system.privileges import as_owner_of
 from shared.wire.client import asking_once, open_redis
 
@@ -75,9 +72,6 @@ def _secrets(settings: Settings) -> Iterator[Repair]:
 def _directories(settings: Settings) -> Iterator[Repair]:
     for setting, inner in OURS.items():
         root: Path = getattr(settings, setting)
-        if not root.exists():
-            yield from _missing(root) if setting != "hmem_night_dir" else ()
-            continue
         for path in (root, *(root / name for name in inner)):
             with suppress(OSError):
                 found = path.lstat()
@@ -96,12 +90,6 @@ def _close(root: Path, path: Path) -> None:
             os.fchmod(descriptor, os.fstat(descriptor).st_mode & 0o2755)
         finally:
             os.close(descriptor)
-
-
-def _missing(root: Path) -> Iterator[Repair]:
-    """Not the archive's, which is rather on a disk that is not mounted; and none by root: to whom it has to belong `hmem init` knows."""
-    if os.geteuid() != 0 and os.access(root.parent, os.W_OK | os.X_OK):
-        yield Repair(f"{root} does not exist: create it, for {user_name(os.geteuid())} alone.", lambda: make_dir(root))
 
 
 def _mode(path: Path, mode: int, why: str) -> Repair:
@@ -125,16 +113,6 @@ def _set(url: str, name: str, value: str) -> None:
         client.config_rewrite()
 
 
-def _correct_own_redis(layout: Layout, manager: ServiceManager) -> None:
-    if correct_files(layout):
-        manager.restart(["redis"])
-
-
-def _says_otherwise(layout: Layout) -> bool:
-    conf = layout.redis / "redis.conf"
-    return conf.exists() and "\nmaxmemory-policy noeviction\n" not in conf.read_text(encoding="utf-8")
-
-
 def _services(settings: Settings) -> Iterator[Repair]:
     """Programs that `hmem init` has set up here, and that do not run."""
     try:
@@ -144,15 +122,6 @@ def _services(settings: Settings) -> Iterator[Repair]:
         manager = services_of(layout, settings)
     except HmemError:
         return
-    if settings.redis_admin_url and _says_otherwise(layout):  # there nobody may set it while it runs
-        sentence = f"{layout.redis / 'redis.conf'} has another maxmemory-policy than noeviction: correct it, and restart that Redis."
-        yield Repair(sentence, lambda: _correct_own_redis(layout, manager))
-    if redis_users_are_old(layout):
-        sentence = (
-            f"{redis_users_file(layout)} gives Redis' users other rights than this version: write it anew (the passwords stay), and restart that "
-            "Redis, which brings back what an earlier restart has skipped of its append-only file."
-        )
-        yield Repair(sentence, lambda: _correct_own_redis(layout, manager))
     if not isinstance(manager, ByHand) and (stopped := manager.stopped()):
         yield Repair(
             f"{', '.join(stopped)} of this installation {'does' if len(stopped) == 1 else 'do'} not run: start by {manager.name}.",

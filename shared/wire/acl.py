@@ -1,4 +1,4 @@
-"""The rights of shared/wire/users.py in the syntax of Redis' ACL files: `deploy/redis-users.acl`, and the file that `hmem init` writes."""
+"""The rights of shared/wire/users.toml in the syntax of Redis' ACL files: `deploy/redis-users.acl`, and the file that `hmem init` writes."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Mapping
 
 from shared.wire import keys
-from shared.wire.rights import Right, User, both, reads, without_keys
+from shared.wire.rights import Right, User
 from shared.wire.users import users
 
 #: Nobody can log in as this user. It has every right, because Redis replays its append-only file as `default`: without a right, a restart skips every
@@ -30,7 +30,7 @@ def renewed(text: str) -> str:
         if user:
             passwords = [word for word in words if word.startswith("#")] or ["nopass"]
             rules = ["reset", "on", *passwords, *acl_rules(user)[3:]]
-            vectors = VECTOR_RIGHTS.get(user.name, ()) if keys.vector_release("") in " ".join(words) else ()
+            vectors = user.vectors if keys.vector_release("") in " ".join(words) else ()
             lines.append(" ".join(["user", user.name, *rules, *map(selector, vectors)]))
         elif words[:2] != ["user", "default"]:
             lines.append(" ".join(words))
@@ -53,35 +53,3 @@ def selector(right: Right) -> str:
     """These commands on these keys."""
     mark = "~" if right.access == "RW" else f"%{right.access}~"
     return f"({' '.join([*(mark + one for one in right.patterns), *(f'+{name}' for name in right.names)])})"
-
-
-# ── What users may do besides where vectors are kept in a Redis 8 (docs/redis-keys.md)
-
-
-VECTOR_RELEASES, VECTOR_PARTS, VECTOR_ALIASES = (
-    keys.vector_release("*"),
-    keys.VECTOR_PARTS_PREFIX + "*",
-    keys.vector_alias("*"),
-)
-
-#: User → additional rights where vectors are stored in the same Redis: versions before 8 do not know these commands.
-VECTOR_RIGHTS: dict[str, tuple[Right, ...]] = {
-    "dispatcher": (
-        reads("HGET HMGET", VECTOR_RELEASES, why="which vectors a chat has in the release that is served"),
-        both("VSIM", VECTOR_PARTS, why="vector search; for Redis 8.0 it reads and writes its key, as any command of vector sets"),
-    ),
-    "night": (
-        without_keys("INFO MULTI EXEC", "checks whether there are vector sets; begins a release in one transaction"),
-        both(
-            "HGET HMGET HGETALL HSET HDEL COPY UNLINK", VECTOR_RELEASES,
-            why="begins a release as a copy of the last one; removes releases that are not used any more",
-        ),
-        both("VADD VCARD VEMB VSIM UNLINK", VECTOR_PARTS, why="writes vectors, and verifies them"),
-        both("GET SET UNLINK", VECTOR_ALIASES, why="the alias follows the current release"),
-    ),
-    "owner": (
-        both("HGET HMGET HGETALL HSET UNLINK", VECTOR_RELEASES, why="`hmem forget` removes what is left over; `hmem search`"),
-        both("VSIM UNLINK", VECTOR_PARTS, why="the same"),
-        both("GET SET UNLINK", VECTOR_ALIASES, why="`hmem release rollback` moves the alias"),
-    ),
-}  # fmt: skip

@@ -1,4 +1,4 @@
-"""Every Redis key (the table of them is in key_table.py). The first nine are the wire contract shared with h-cli's bot; the rest are our own.
+"""Every Redis key (the table of them is in keys.toml). The first nine are the wire contract shared with h-cli's bot; the rest are our own.
 
 Keys are built by the functions below and nowhere else. `{…}` in a pattern is a variable part. A chat id may contain any printable
 character, so it always comes last, after a fixed prefix: no id can forge another key.

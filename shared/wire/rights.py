@@ -1,9 +1,11 @@
-"""A user of Redis and its rights: which commands on which keys, and what for. The users themselves are in users.py."""
+"""A user of Redis and its rights: which commands on which keys, and what for. The users themselves are in users.toml."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Literal
+
+Access = Literal["R", "W", "RW"]
 
 
 @dataclass(frozen=True)
@@ -14,7 +16,7 @@ class Right:
     """
 
     commands: str
-    access: Literal["R", "W", "RW"]
+    access: Access
     patterns: tuple[str, ...]
     why: str
 
@@ -26,13 +28,17 @@ class Right:
 
 @dataclass(frozen=True)
 class User:
-    """`scripts`: runs Lua. Redis checks each command inside a script against the same rights, so a script's keys are all keys of the user."""
+    """`scripts`: runs Lua. Redis checks each command inside a script against the same rights, so a script's keys are all keys of the user.
+
+    `vectors`: further rights where vectors are kept in the same Redis 8.
+    """
 
     name: str
     what: str
     rights: tuple[Right, ...]
     scripts: bool = False
     password: bool = True
+    vectors: tuple[Right, ...] = ()
 
     @property
     def keyless(self) -> list[str]:
@@ -45,10 +51,6 @@ class User:
         own = tuple(right for right in self.rights if right.patterns)
         patterns = tuple(dict.fromkeys(pattern for right in own for pattern in right.patterns))
         return (*own, Right("EVALSHA", "RW", patterns, "its scripts")) if self.scripts else own
-
-
-def without_keys(commands: str, why: str) -> Right:
-    return Right(commands, "R", (), why)
 
 
 def reads(commands: str, *patterns: str, why: str) -> Right:

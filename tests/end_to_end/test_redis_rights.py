@@ -1,4 +1,4 @@
-"""Every command of Redis, for every Redis user, on every kind of key: allowed is what shared/wire/users.py says, and nothing else."""
+"""Every command of Redis, for every Redis user, on every kind of key: allowed is what shared/wire/users.toml says, and nothing else."""
 
 from __future__ import annotations
 

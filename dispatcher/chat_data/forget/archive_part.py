@@ -21,7 +21,7 @@ from shared.system.privileges import as_owner_of
 from shared.turns.records import Tombstone
 from shared.vectors import on_server
 from shared.wire import keys
-from shared.wire.users import NIGHT, users
+from shared.wire.users import users
 
 NOT_HERE = (
     "the archive is on another host, or belongs to another user, as whom only root can start a night; the next night erases it there if it "
@@ -124,4 +124,4 @@ class NightPart:
 def _foreign_user(settings: Settings) -> str | None:
     """The Redis user of a night that is started here, if it is one of our other users than the night's; else None."""
     user = urlsplit(redis_url_of("night", settings.redis_url)).username
-    return user if user != NIGHT.name and any(user == one.name for one in users()) else None
+    return user if user != "night" and any(user == one.name for one in users()) else None

@@ -1,4 +1,4 @@
-"""The Redis of an installation: the one that REDIS_URL names, one that already has a bot's keys, or our own.
+"""The Redis of an installation: the one that REDIS_URL names, or our own.
 
 Another Redis on this host is left alone: it may belong to a program that needs its settings to be otherwise. Our own requires a password, never
 evicts, and writes its append-only file.
@@ -26,10 +26,8 @@ from dispatcher.installation.settings_files import (
 )
 from shared.errors import InstallationIncomplete
 from shared.system.files import write_atomic
-from shared.wire import keys
 from shared.wire.client import asking_once, is_too_old, open_redis
 
-DEFAULT_URL = "redis://127.0.0.1:6379/0"
 FIRST_PORT = 6379
 START_SECONDS = 60.0
 #: Settings of Redis that memory needs.
@@ -50,15 +48,10 @@ logfile ""
 
 
 def choose_redis(installation: InitContext) -> str:
-    """Which Redis will be used; a sentence for the plan. One that was found is not used where nobody can say that it may be."""
-    given, journal = installation.values.get("REDIS_URL"), installation.journal
+    """Which Redis will be used, for the plan."""
     conf = installation.layout.redis / "redis.conf"
-    found = not given and not installation.terminal.unattended and _has_our_keys(DEFAULT_URL)
-    installation.own_redis = str(conf) in journal.names("file") or not (given or found)
-    if installation.own_redis:
-        return "a Redis of its own, with a password"
-    installation.values.setdefault("REDIS_URL", DEFAULT_URL)
-    return "the Redis of REDIS_URL" if given else f"the Redis at {DEFAULT_URL}, which has a bot's keys already"
+    installation.own_redis = str(conf) in installation.journal.names("file") or not installation.values.get("REDIS_URL")
+    return "a Redis of its own, with a password" if installation.own_redis else "the Redis of REDIS_URL"
 
 
 def write_redis(installation: InitContext) -> str:
@@ -135,8 +128,6 @@ def _correct(installation: InitContext, client: Redis, wrong: dict[str, str]) ->
         raise InstallationIncomplete(
             f"Redis was left as it is, which could lose turns. Change it ({by_hand}), or unset REDIS_URL to get an own one."
         )
-    for name, now in () if installation.own_redis else wrong.items():
-        installation.journal.add("redis", f"{name}={now}")
     try:
         for name in wrong:
             client.config_set(name, WANTED[name])
@@ -163,12 +154,6 @@ def _wait(url: str, seconds: float, layout: Layout) -> Redis:
             time.sleep(0.2)
         else:
             return client
-
-
-def _has_our_keys(url: str) -> bool:
-    with suppress(RedisError, OSError), closing(open_redis(url, asking_once(1.0))) as client:
-        return next(client.scan_iter(match=keys.ALL, count=1000), None) is not None
-    return False
 
 
 def _free_port() -> int:

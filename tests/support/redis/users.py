@@ -14,7 +14,8 @@ from typing import Any
 import yaml
 from redis import Redis
 
-from shared.wire.acl import VECTOR_RIGHTS, selector
+from shared.wire.acl import selector
+from shared.wire.users import users
 from tests.support.machine import free_port, wait_for
 from tests.support.world import REPOSITORY
 
@@ -81,7 +82,7 @@ def guarded_redis(
 
 def vector_additions() -> dict[str, str]:
     """What users may do besides where vectors are kept in Redis 8 (docs/redis-keys.md)."""
-    return {user: " ".join(map(selector, rights)) for user, rights in VECTOR_RIGHTS.items()}
+    return {user.name: " ".join(map(selector, user.vectors)) for user in users() if user.vectors}
 
 
 def health(port: int) -> str:
