@@ -45,8 +45,6 @@ class Fault(IntEnum):
         Free space on the disks of the state, memory and night directories.
     BOT_NOT_RUNNING: TELEGRAM_BOT_TOKEN is set here, but no bot holds the lease in Redis.
         Start hmem telegram and check its log.
-    METRICS_UNREACHABLE: A dispatcher runs, but its metrics are not served where METRICS_LISTEN says.
-        Set a free port and restart the dispatcher.
     NIGHT_FAILED: A night has failed since the last good one.
         hmem-night status, then hmem-night run.
     DEAD_LETTERS: There are unanswered messages in the dead letters.
@@ -65,7 +63,6 @@ class Fault(IntEnum):
     STATE_DIRECTORY = 39
     DISK_NEARLY_FULL = 40
     BOT_NOT_RUNNING = 41
-    METRICS_UNREACHABLE = 44
     NIGHT_FAILED = 45
     DEAD_LETTERS = 46
 

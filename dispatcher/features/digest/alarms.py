@@ -5,10 +5,10 @@ What cannot be judged now (no answer, no right) neither raises an alarm nor ends
 
 from __future__ import annotations
 
+import logging
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
 
+import structlog
 from redis.exceptions import NoPermissionError
 
 from dispatcher.features.digest.checks import check_missed_night
@@ -19,33 +19,11 @@ from dispatcher.health.findings import Check, Finding, Setup, of_error
 from shared.errors import HmemError
 from shared.text.format import shorten
 
+log = structlog.get_logger()
+
 #: The longest that a finding is quoted. Characters.
 MOST_CHARACTERS = 500
 _BAD = {"warning": ("warning", "problem"), "problem": ("problem",)}
-
-
-@dataclass(frozen=True)
-class Trouble:
-    """An alarm that can be judged now."""
-
-    name: str
-    finding: Finding
-    lasts: bool
-
-    @property
-    def text(self) -> str:
-        return f"Alarm: {in_one(self.finding)}." if self.lasts else f"Well again: {_small(self.finding.sentence)}"
-
-
-def troubles(setup: Setup) -> Iterator[Trouble]:
-    """Every alarm that can be judged now; RedisError if Redis does not answer.
-
-    Where dispatchers disagree (each sees its own disk), an alarm lasts as long as one of them finds it: `alarm.lua` wants all to be well for longer
-    than from one look to the next.
-    """
-    for check in every_check():
-        if check.alarm and (found := _made(check, setup)):
-            yield Trouble(check.name, found, found.state in _BAD[check.alarm])
 
 
 def problems(setup: Setup) -> list[str]:
@@ -59,11 +37,23 @@ def problems(setup: Setup) -> list[str]:
 
 
 def send_alarms(setup: Setup) -> int:
-    """Raise, repeat and call off the alarms; how many messages were sent."""
-    outgoing, chat, now, sent = Outgoing(setup.redis), setup.settings.of(DigestSettings).report_chat, setup.now(), 0
-    for one in troubles(setup):
-        sent += outgoing.alarm(one.name, chat, one.text, now, lasts=one.lasts, cause=one.finding.cause)
-    return sent
+    """Raise, repeat and call off every alarm that can be judged now, where there is no REPORT_CHAT in the log; how many were told. RedisError if
+    Redis does not answer.
+
+    Where dispatchers disagree (each sees its own disk), an alarm lasts as long as one of them finds it: `alarm.lua` wants all to be well for longer
+    than from one look to the next.
+    """
+    outgoing, chat, now, told = Outgoing(setup.redis), setup.settings.of(DigestSettings).report_chat, setup.now(), 0
+    for check in every_check():
+        if not (check.alarm and (found := _made(check, setup))):
+            continue
+        lasts = found.state in _BAD[check.alarm]
+        text = f"Alarm: {in_one(found)}." if lasts else f"Well again: {_small(found.sentence)}"
+        if outgoing.alarm(check.name, chat, text, now, lasts=lasts, cause=found.cause):
+            told += 1
+            if not chat:
+                log.log(logging.ERROR if lasts else logging.INFO, text)
+    return told
 
 
 def _made(check: Check, setup: Setup) -> Finding | None:

@@ -16,6 +16,7 @@ from dispatcher.health.checks.night import LOOK_AT_NIGHT
 from dispatcher.health.findings import Check, Finding, Setup, ok, warning
 from dispatcher.health.nights import STALE_HOURS, nights_of
 from dispatcher.queue.admission import chats_let_in
+from shared.system import formats
 from shared.text.dates.calendar_days import instant
 from shared.text.format import time_text
 
@@ -23,9 +24,7 @@ from shared.text.format import time_text
 LATE_SECONDS = 3_600.0
 #: Seconds of errors only that are an alarm. One error and nobody who asks again is none.
 ERROR_SECONDS = 900.0
-#: In HMEM_STATE_DIR: when a dispatcher first ran here, for installations that never had a night.
-FIRST_RUN = "first-run"
-#: Where that cannot be read, this process counts.
+#: When this process began.
 STARTED = time.time()
 
 
@@ -48,21 +47,12 @@ def check_missed_night(setup: Setup) -> Finding:
     return warning(f"No good night came by {due}: {said}.", LOOK_AT_NIGHT)
 
 
-def first_run(state: Path) -> float | None:
-    """When a dispatcher first ran here, in POSIX seconds; None if none did."""
-    mark = state / FIRST_RUN
-    try:
-        return float(mark.read_text(encoding="ascii"))
-    except ValueError:  # damaged: its modification time is nearly the same
-        return mark.stat().st_mtime
-    except OSError:
-        return None
-
-
 def running_since(state: Path) -> float:
-    """When a dispatcher first ran here; the start of this process where that cannot be read."""
-    first = first_run(state)
-    return STARTED if first is None else first
+    """When a dispatcher first ran here, which wrote the format of HMEM_STATE_DIR; the start of this process where that cannot be seen."""
+    try:
+        return (state / formats.NAME).stat().st_mtime
+    except OSError:
+        return STARTED
 
 
 def check_answers(setup: Setup) -> Finding:

@@ -65,9 +65,6 @@ def call(url: str) -> str | None:
     except urllib.error.HTTPError as error:
         error.close()
         return f"it answered {error.code}"
-    except urllib.error.URLError as error:
-        reason = error.reason
-        return (reason.strerror if isinstance(reason, OSError) else None) or type(reason).__name__
     except (OSError, http.client.HTTPException, ValueError) as error:  # their text may contain the address
-        return type(error).__name__
+        return type(getattr(error, "reason", error)).__name__
     return None

@@ -31,8 +31,9 @@ class Outgoing:
         )
 
     def alarm(self, name: str, chat: str, text: str, now: float, *, lasts: bool, cause: str = "") -> bool:
-        """Send an alarm's text if it is new, has another cause or is a day old, or, where it is over, that all is well; whether it was sent."""
-        message = _message(f"alarm-{name}-{now:.0f}", chat, text, now)
+        """Send an alarm's text, if there is a chat and it is new, has another cause or is a day old, or, where it is over, that all is well;
+        whether it is to be told."""
+        message = _message(f"alarm-{name}-{now:.0f}", chat, text, now) if chat else b""
         arguments: list[Any] = [name, f"{now:.3f}", str(int(lasts)), message, AGAIN_SECONDS, WELL_SECONDS, cause]
         return bool(self._alarm(keys=[own.ALARMS, keys.outbox(bot_of(chat))], args=arguments))
 

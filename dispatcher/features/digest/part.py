@@ -13,7 +13,6 @@ import time
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from datetime import time as clock
-from pathlib import Path
 from typing import Any, cast
 
 import redis
@@ -24,15 +23,14 @@ from redis.asyncio import Redis as AsyncRedis
 from dispatcher.answering.commands.command import Handler
 from dispatcher.answering.hooks import Core
 from dispatcher.features.digest import keys as own
-from dispatcher.features.digest.checks import FIRST_RUN, first_run, running_since
-from dispatcher.features.digest.outgoing import AGAIN_SECONDS, Outgoing, due
+from dispatcher.features.digest.checks import running_since
+from dispatcher.features.digest.outgoing import Outgoing, due
 from dispatcher.features.digest.settings import DigestSettings
 from dispatcher.health.findings import Setup
 from dispatcher.health.hooks import morning_line
 from dispatcher.health.nights import nights_of, read_records
 from shared.errors import HmemError
 from shared.hooks import features, hook
-from shared.system.files import make_dir, write_atomic
 from shared.text.dates.calendar_days import instant
 from shared.wire import keys
 from shared.wire.client import BACKGROUND, open_redis
@@ -53,7 +51,6 @@ class DigestPart:
         self._core, self._settings, self._own = core, core.settings, core.settings.of(DigestSettings)
         self._stopping = False
         self._waits: dict[str, str] = {}  # what fails now, and why
-        self._logged: dict[str, tuple[str, float]] = {}  # alarm → its cause, and when the log last had it
         self._noting: set[asyncio.Task[None]] = set()  # a task that nobody holds may be collected while it runs
 
     @hook
@@ -90,29 +87,16 @@ class DigestPart:
 
     def tell_owner(self, client: Redis, now: float) -> None:
         """One look for the owner. RedisError if Redis does not answer."""
-        note_first_run(self._settings.hmem_state_dir)
+        from dispatcher.features.digest.alarms import send_alarms
+
         setup = Setup(self._settings, client, lambda: now, shutil.disk_usage)
-        self._try("alarms", lambda *_: self._raise_alarms(setup), client, now)
+        self._try("alarms", lambda *_: send_alarms(setup), client, now)
         if self._own.report_chat:
             self._try("report", lambda *_: send_report(setup), client, now)
         if url := self._own.heartbeat_url:
             from dispatcher.features.digest.heartbeat import beat
 
             beat(url, nights_of(client), Outgoing(client), now)
-
-    def _raise_alarms(self, setup: Setup) -> None:
-        from dispatcher.features.digest.alarms import send_alarms, troubles
-
-        if self._own.report_chat:
-            send_alarms(setup)
-            return
-        for one in troubles(setup):
-            cause, at = self._logged.get(one.name, ("", -AGAIN_SECONDS))
-            if not one.lasts:
-                self._logged.pop(one.name, None)
-            elif cause != one.finding.cause or setup.now() - at >= AGAIN_SECONDS:
-                log.error(one.text)
-                self._logged[one.name] = one.finding.cause, setup.now()
 
     def tell_chats(self, client: Redis, now: float) -> None:
         """One look for the chats' digests. RedisError if Redis does not answer."""
@@ -147,13 +131,6 @@ async def note_outcome(client: AsyncRedis, *, failed: bool) -> None:
             await client.hset(own.CLAUDE_ERRORS, "last", now)
     except (redis.RedisError, TimeoutError) as error:
         log.warning("whether Claude answers cannot be noted", error=str(error) or "no answer")
-
-
-def note_first_run(state: Path) -> None:
-    """Note that a dispatcher first ran here now, unless one did before."""
-    if first_run(state) is None:
-        with contextlib.suppress(OSError):
-            write_atomic(make_dir(state) / FIRST_RUN, f"{time.time():.0f}\n".encode("ascii"))
 
 
 def send_report(setup: Setup) -> bool:

@@ -13,7 +13,6 @@ from shared.text.format import counted, rough_duration, size_text, time_text
 
 #: The most problems that are listed.
 MOST_PROBLEMS = 6
-_BARS = "▁▂▃▄▅▆▇█"
 
 
 @dataclass(frozen=True)
@@ -52,15 +51,9 @@ def report_text(morning: Morning) -> str:
     today = datetime.fromtimestamp(morning.now, morning.zone)
     date = f"{ENGLISH.weekdays[today.weekday()]} {today.day} {ENGLISH.months[today.month - 1]} {today.year}"
     lines = [f"Good morning. {date}", _night_line(morning, fresh)]
-    lines += [*(f"{one}." for one, _ in morning.told_by_features if fresh), *_figures(morning.records if good else ())]
+    lines += [*(f"{one}." for one, _ in morning.told_by_features if fresh), *(_figures(good[-1]) if good else ())]
     lines += [f"Disk: {size_text(morning.free_here)} free here."] if morning.free_here is not None else []
     return "\n".join([*lines, *_needs(problems)])
-
-
-def sparkline(values: Sequence[float | None]) -> str:
-    """One bar for each value, the largest the highest; a space for an unknown one."""
-    most = max((value for value in values if value is not None), default=0.0) or 1.0
-    return "".join(" " if value is None else _BARS[round(value / most * (len(_BARS) - 1))] for value in values)
 
 
 def _remembered(fresh: Sequence[NightRecord]) -> str:
@@ -88,28 +81,14 @@ def _night_line(morning: Morning, fresh: Sequence[NightRecord]) -> str:
     return f"Night: run {run} ended well at {time_text(at, morning.zone)}{remembered}."
 
 
-def _figures(records: Sequence[NightRecord]) -> Iterator[str]:
-    """The last value of each figure, and how it was in the nights before; a night that failed has no bar."""
-    if not records:
-        return
-    last = records[-1]
-
-    def line(name: str, now: str | None, values: Sequence[float | None]) -> Iterator[str]:
-        if now is not None:
-            yield f"{name}: {now} {sparkline(values)}"
-
-    good = [one if one.failed is None else None for one in records]
-    yield from line(
-        "New messages", f"{last.new:,}" if last.new is not None else None, [one.new if one else None for one in good]
-    )
-    gates = [one.gate if one else None for one in good]
-    recall = [gate.found / gate.asked if gate and gate.asked else None for gate in gates]
-    found = f"{last.gate.found:,} of {last.gate.asked:,} questions found" if last.gate and last.gate.asked else None
-    yield from line("Recall check", found, recall)
-    took = rough_duration(last.seconds) if last.seconds is not None else None
-    yield from line("Took", took, [one.seconds if one else None for one in good])
-    free = size_text(last.free_bytes) if last.free_bytes is not None else None
-    yield from line("Free on the night host", free, [one.free_bytes for one in records])
+def _figures(last: NightRecord) -> Iterator[str]:
+    """What a night said of itself."""
+    if last.gate and last.gate.asked:
+        yield f"Recall check: {last.gate.found:,} of {last.gate.asked:,} questions found"
+    if last.seconds is not None:
+        yield f"Took: {rough_duration(last.seconds)}"
+    if last.free_bytes is not None:
+        yield f"Free on the night host: {size_text(last.free_bytes)}"
 
 
 def _needs(problems: Sequence[str]) -> list[str]:

@@ -51,7 +51,7 @@ def _send(
     try:
         forgotten = day.forgotten.of(chat)
         with read_release() as release:
-            text = digest_text(day, release, chat, today, now, _day(last), outgoing.language(chat))
+            text = digest_text(day, release, chat, today, now, date.fromisoformat(last), outgoing.language(chat))
         if day.forgotten.of(chat) != forgotten:  # while a model wrote: the next look makes another one
             return 0
     except (HmemError, OSError) as error:
@@ -61,10 +61,3 @@ def _send(
         log.exception("a digest failed")
         text = None
     return int(outgoing.digest(chat, text, today, now) and text is not None)
-
-
-def _day(written: str) -> date | None:
-    try:
-        return date.fromisoformat(written)
-    except ValueError:
-        return None

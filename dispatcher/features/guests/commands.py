@@ -18,13 +18,13 @@ from shared.system.faults import crash_point
 from shared.text.format import day_text, time_text
 from shared.text.translations import later, tr
 from shared.turns.message_origin import is_group
-from shared.turns.signed.results import Button, Keyboard, keyboard, row_of
+from shared.turns.signed.results import keyboard, row_of
 from shared.turns.speakers import label
 
 log = structlog.get_logger()
 
-#: Guests on a page of the list.
-PER_PAGE = 8
+#: The newest guests are listed; `/guests remove ID` removes any.
+LISTED = 30
 OWNERS_ONLY = later("Only an owner may do this, and only in a private chat with me.")
 USAGE = later(
     "/invite makes a code for one person, which works once and for a day; /invite 7d (or 12h, 30m; at most 30d) says for how long. In a group, "
@@ -48,7 +48,6 @@ OWNERS_HELP = later(
     "For owners:\n/invite - a code that makes a person a guest; in a group, /invite here\n/guests - who is a guest, and remove one"
 )
 _REMOVE = re.compile(r"remove (-?[0-9]{1,19})\Z")
-_PAGE = re.compile(r"page ([0-9]{1,4})\Z")
 
 
 class GuestCommands:
@@ -112,20 +111,14 @@ class GuestCommands:
     async def _guests(self, incoming: IncomingMessage) -> BotAnswer:
         if refusal := self._refusal(incoming):
             return refusal
-        text = incoming.text.strip()
-        if found := _REMOVE.match(text):
-            return await self._remove(found[1])
-        page = _PAGE.match(text)
-        return await self._list(int(page[1]) if page else 1)
+        found = _REMOVE.match(incoming.text.strip())
+        return await self._remove(found[1]) if found else await self._list()
 
-    async def _list(self, page: int, said: str = "") -> BotAnswer:
-        guests = await self._invitations.guests()
-        pages = max(1, -(-len(guests) // PER_PAGE))
-        page = min(max(1, page), pages)
-        some = guests[(page - 1) * PER_PAGE : page * PER_PAGE]
-        lines = [self._line(one) for one in some] or [tr(NO_GUESTS)]
-        lines += [tr("Page {page} of {pages}.").format(page=page, pages=pages)] if pages > 1 else []
-        return BotAnswer("\n".join([*([said, ""] if said else []), *lines]), _buttons(some, page, pages))
+    async def _list(self, said: str = "") -> BotAnswer:
+        guests = (await self._invitations.guests())[:LISTED]
+        lines = [self._line(one) for one in guests] or [tr(NO_GUESTS)]
+        rows = [row_of((tr("Remove {name}").format(name=_name(one)), f"/guests remove {one.chat}")) for one in guests]
+        return BotAnswer("\n".join([*([said, ""] if said else []), *lines]), keyboard(*rows))
 
     def _line(self, guest: Guest) -> str:
         text = tr(GROUP_LINE) if is_group(guest.chat) else tr(PERSON_LINE)
@@ -136,19 +129,12 @@ class GuestCommands:
     async def _remove(self, chat: str) -> BotAnswer:
         guest = next((one for one in await self._invitations.guests() if one.chat == chat), None)
         if guest is None:
-            return await self._list(1, tr(NO_SUCH))
+            return await self._list(tr(NO_SUCH))
         await self._invitations.set(replace(guest, removed=time.time()))
         await self._state.cancel(chat, lambda _: True)
         log.info("an owner has removed a guest", chat=chat)
-        return await self._list(1, tr(REMOVED).format(name=_name(guest), chat=chat))
+        return await self._list(tr(REMOVED).format(name=_name(guest), chat=chat))
 
 
 def _name(guest: Guest) -> str:
     return label("user", guest.name)
-
-
-def _buttons(some: list[Guest], page: int, pages: int) -> Keyboard:
-    rows = [(Button(tr("Remove {name}").format(name=_name(one))[:64], f"/guests remove {one.chat}"),) for one in some]
-    before = [(tr("‹ Back"), f"/guests page {page - 1}")] if page > 1 else []
-    after = [(tr("More ›"), f"/guests page {page + 1}")] if page < pages else []
-    return keyboard(*rows, row_of(*before, *after))

@@ -2,22 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from shared.hooks import hook
 
 if TYPE_CHECKING:
     from dispatcher.answering.hooks import Core
-    from dispatcher.health.findings import Check
-
-
-@hook
-def checks() -> Sequence[Check]:
-    from dispatcher.features.metrics.check import check_metrics
-    from dispatcher.health.findings import Check
-
-    return [Check("metrics", check_metrics, needs=("redis",))]
 
 
 @hook

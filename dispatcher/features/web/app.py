@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import hmac
-import shutil
-import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import structlog
+from redis import Redis
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import UploadFile
@@ -20,11 +19,10 @@ from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from dispatcher.features.web.jobs import Jobs
-from dispatcher.features.web.reader import Reader
 from dispatcher.features.web.render import STATIC, render
-from dispatcher.features.web.requests.access import Access, Grant, Session, TooManyTries
+from dispatcher.features.web.requests.access import Access, Grant, Session
 from dispatcher.features.web.requests.asked import Asked, NotShown
-from dispatcher.features.web.requests.guard import BODY_BYTES, UPLOAD_PATH, Guard
+from dispatcher.features.web.requests.guard import BODY_BYTES, Guard
 from dispatcher.features.web.requests.uploads import store_upload
 from shared.config.settings import Settings
 from shared.config.values import named_chats
@@ -38,16 +36,13 @@ FORM_TOKEN = "form-token"  # noqa: S105 - the name of the field
 
 @dataclass(frozen=True)
 class Page:
-    """`writes`: not for sessions that may only look; `whole_host`: not for those that see some chats."""
+    """`writes`: takes POST alone, and not of sessions that may only look; `whole_host`: not for those that see some chats."""
 
     path: str
     answer: Callable[[Asked], Response]
-    methods: tuple[str, ...] = ("GET",)
+    writes: bool = False
     whole_host: bool = False
-
-    @property
-    def writes(self) -> bool:
-        return "POST" in self.methods
+    takes_file: bool = False
 
 
 @dataclass(frozen=True)
@@ -56,7 +51,7 @@ class PageServices:
 
     settings: Settings
     access: Access
-    reader: Reader
+    redis: Redis
     jobs: Jobs
     port: int
     secure: bool = False  # the browser's connection has TLS
@@ -67,16 +62,18 @@ class PageServices:
         return f"__Host-hmem-{self.port}" if self.secure else f"hmem-{self.port}"
 
 
-def application(served: PageServices, pages: Sequence[Page], hosts: Sequence[str], origins: Sequence[str]) -> Starlette:
-    """`hosts` and `origins`: the values of those headers that are ours."""
-    routes: list[BaseRoute] = [Route(page.path, _endpoint(served, page), methods=[*page.methods]) for page in pages]
+def application(served: PageServices, pages: Sequence[Page], origins: Sequence[str], proxy: str) -> Starlette:
+    """`origins`: the values of that header that are ours; `proxy`: the address that alone may ask, "" for any."""
+    routes: list[BaseRoute] = [
+        Route(page.path, _endpoint(served, page), methods=["POST" if page.writes else "GET"]) for page in pages
+    ]
     routes += [
         Route("/enter", _enter, methods=["GET", "POST"]),
         Route("/leave", _leave, methods=["POST"]),
         Mount("/static", StaticFiles(directory=STATIC)),
     ]
     handlers = {HTTPException: _http_error, Exception: _defect}
-    guard = Middleware(Guard, hosts=hosts, origins=origins)
+    guard = Middleware(Guard, origins=origins, proxy=proxy)
     made = Starlette(routes=routes, middleware=[guard], exception_handlers=handlers)
     made.state.served = served
     return made
@@ -91,9 +88,9 @@ def _endpoint(served: PageServices, page: Page) -> Callable[[Request], object]:
         if (page.writes and grant.read_only) or (page.whole_host and not grant.whole_host):
             return _error(404, NOT_HERE)
         try:
-            form = await _form(request, session, served.settings) if page.writes else {}
+            form = await _form(request, page, session, served.settings) if page.writes else {}
             asked = Asked(
-                session, served.settings, served.reader, served.jobs, request.url.path,
+                session, served.settings, served.redis, served.jobs, request.url.path,
                 {**request.query_params, **request.path_params}, form, request.headers.get("hx-request") == "true",
             )  # fmt: skip
             return await run_in_threadpool(page.answer, asked)
@@ -111,25 +108,16 @@ def _endpoint(served: PageServices, page: Page) -> Callable[[Request], object]:
 NOT_HERE = "There is no such page, or this link does not open it."
 
 
-async def _form(request: Request, session: Session, settings: Settings) -> dict[str, str]:
+async def _form(request: Request, page: Page, session: Session, settings: Settings) -> dict[str, str]:
     """The fields of a form with the session's token; of a file, where it was stored. InvalidInput without the token."""
-    takes_file = request.url.path == UPLOAD_PATH
-    if takes_file and int(request.headers["content-length"]) * 2 > shutil.disk_usage(tempfile.gettempdir()).free:
-        raise InvalidInput(
-            "There is not enough room for this file on the disk of this host. Free some, or import it there."
-        )
-    async with request.form(max_files=int(takes_file), max_fields=100, max_part_size=BODY_BYTES) as fields:
+    async with request.form(max_files=int(page.takes_file), max_fields=100, max_part_size=BODY_BYTES) as fields:
         form = {name: value for name, value in fields.items() if not isinstance(value, UploadFile)}
-        _check_token(form, session)
+        if not hmac.compare_digest(form.get(FORM_TOKEN, "").encode(), session.form_token.encode()):
+            raise InvalidInput("The form is from an earlier session. Load the page again, then repeat what you did.")
         for name, value in fields.items():
             if isinstance(value, UploadFile) and value.size:
                 form[name] = await run_in_threadpool(store_upload, settings, value.file)
         return form
-
-
-def _check_token(form: Mapping[str, str], session: Session) -> None:
-    if not hmac.compare_digest(form.get(FORM_TOKEN, "").encode(), session.form_token.encode()):
-        raise InvalidInput("The form is from an earlier session. Load the page again, then repeat what you did.")
 
 
 async def _enter(request: Request) -> Response:
@@ -138,11 +126,7 @@ async def _enter(request: Request) -> Response:
     token = request.query_params.get("token", "")
     if request.method == "POST":
         token = str((await request.form(max_files=0, max_fields=3)).get("token", ""))
-    address = request.client.host if request.client else ""
-    try:
-        name = served.access.enter(token, address) if token else None
-    except TooManyTries as error:
-        return _error(429, f"There were too many wrong tokens from {address}. Wait {error.seconds} seconds.")
+    name = served.access.enter(token)
     if name is None:
         return _door(401, wrong=bool(token))
     # A redirect would be the other site's, from where the link may come.

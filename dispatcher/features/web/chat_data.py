@@ -6,7 +6,7 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime, time, timedelta
+from datetime import datetime
 from zoneinfo import ZoneInfo
 
 from dispatcher.memory.day.open_memory import OpenedMemory
@@ -79,27 +79,14 @@ class Day:
 
 
 def calendar(times: Sequence[float], zone: ZoneInfo) -> dict[str, list[Day]]:
-    """Month (`2026-11`) → its days on which something was said, the newest month first. `times` ascend."""
-    counts = _counts(times, zone)
+    """Month (`2026-11`) → its days on which something was said, the newest month first."""
+    counts = Counter(datetime.fromtimestamp(at, zone).date().isoformat() for at in times)
     ordered = sorted(counts.values())
     months: dict[str, list[Day]] = {}
     for date in sorted(counts):
         share = bisect_left(ordered, counts[date]) / len(ordered)
         months.setdefault(date[:7], []).append(Day(date, counts[date], 1 + min(3, int(4 * share))))
     return dict(sorted(months.items(), reverse=True))
-
-
-def _counts(times: Sequence[float], zone: ZoneInfo) -> Counter[str]:
-    """Date → turns. The turns of a day lie side by side, so that it takes one step for each day, not for each turn."""
-    counts: Counter[str] = Counter()
-    at = 0
-    while at < len(times):
-        day = datetime.fromtimestamp(times[at], zone).date()
-        midnight = datetime.combine(day + timedelta(days=1), time.min, zone).timestamp()
-        end = max(bisect_left(times, midnight, at), at + 1)
-        counts[day.isoformat()] += end - at
-        at = end
-    return counts
 
 
 @dataclass(frozen=True)

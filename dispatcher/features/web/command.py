@@ -18,7 +18,6 @@ def web(
     listen: Annotated[str, typer.Option(help="Address and port of the page.")] = "127.0.0.1:8765",
     chats: Annotated[str, typer.Option(help="Show only these chats, comma-separated.")] = "",
     read_only: Annotated[bool, typer.Option("--read-only", help="Print only a link for a look.")] = False,
-    open_: Annotated[bool, typer.Option("--open", help="Open the link in a browser.")] = False,
 ) -> None:
     """The owner's page: state, nights, chats, and why each answer was what it was. Prints a link on its first line; runs until it is stopped."""
     from dispatcher.features.web.serve import serve
@@ -29,4 +28,4 @@ def web(
         except ValueError as error:
             raise InvalidInput(f"{option}: {error}.") from error
     settings = start(children=("night",))
-    serve(settings, listen, chats, read_only=read_only, open_browser=open_)
+    serve(settings, listen, chats, read_only=read_only)

@@ -1,16 +1,16 @@
 """Long work of the page: a command in a process of its own, whose output and end are files. It outlives a reload, and a restart of the page.
 
-A job is a folder in HMEM_STATE_DIR/web-jobs: `job.json` (what it is, when it began), `pid`, `output`, and `exit` with the exit code, which
-a small process between us and the command writes. Both files are opened by us, since the command may run as the night's user. The newest
-KEPT are kept, and none longer than KEPT_SECONDS. No output has the words of a chat: previews and exports are not jobs.
+A job is a folder in HMEM_STATE_DIR/web-jobs: `job.json` (what it is, when it began), `output`, and `exit` with the exit code, which a small
+process between us and the command writes; it is locked as long as that lives. Both files are opened by us, since the command may run as the night's
+user. The newest KEPT are kept. No output has the words of a chat: previews and exports are not jobs.
 """
 
 from __future__ import annotations
 
+import fcntl
 import os
 import re
 import shutil
-import signal
 import subprocess
 import sys
 import threading
@@ -31,14 +31,14 @@ from shared.system.files import make_dir, write_atomic
 from shared.system.processes import module_command, of_the_night
 
 FOLDER = "web-jobs"
-KEPT, KEPT_SECONDS = 50, 14 * 86_400.0
+KEPT = 50
 #: Bytes of the end of the output that are shown.
 SHOWN_BYTES = 65_536
 #: Runs the command that follows, then writes its exit code to the descriptor that is its first argument.
 _RUNNER = """
 import os, subprocess, sys
-code = subprocess.call(sys.argv[3:], close_fds=False)
-os.write(int(sys.argv[2]), str(code).encode())
+code = subprocess.call(sys.argv[2:], close_fds=False)
+os.write(int(sys.argv[1]), str(code).encode())
 """
 _ID = re.compile(r"[0-9]{13}-[0-9a-f]{8}")
 
@@ -100,18 +100,8 @@ class Jobs:
         job_id = f"{time.time_ns() // 1_000_000:013}-{uuid4().hex[:8]}"
         folder = make_dir(self._folder / job_id)
         record = {"title": title, "kind": kind, "began": time.time(), "chats": chats, "more": more}
-        process = None
-        try:
-            write_atomic(folder / "job.json", orjson.dumps(record))
-            process = _begin(folder, job_id, command, child, stdin)
-            write_atomic(folder / "pid", str(process.pid).encode())
-        except BaseException:  # whatever it was to do, it does not without a record of it
-            if process is not None:
-                with suppress(ProcessLookupError):
-                    os.killpg(process.pid, signal.SIGKILL)
-                process.wait()
-            shutil.rmtree(folder, ignore_errors=True)
-            raise
+        write_atomic(folder / "job.json", orjson.dumps(record))
+        process = _begin(folder, command, child, stdin)
         threading.Thread(target=process.wait, daemon=True).start()  # takes its end, so that no zombie stays
         return job_id
 
@@ -123,14 +113,9 @@ class Jobs:
             record = orjson.loads((folder / "job.json").read_bytes())
         except (OSError, ValueError):
             return None
+        lives = _lives(folder)  # before its code, which is there when it ends
         code = _code(folder)
-        lost = code is None and not _lives(folder, job_id)
-        if lost:
-            code = _code(folder)  # it may have ended between the two
-        return PageJob(
-            job_id, record["title"], record["kind"], record["began"], record["chats"], record["more"],
-            _end_of(folder / "output"), code, lost and code is None,
-        )  # fmt: skip
+        return PageJob(job_id, **record, output=_end_of(folder / "output"), code=code, lost=code is None and not lives)
 
     def newest(self, number: int = 20) -> list[PageJob]:
         """The newest first."""
@@ -146,17 +131,13 @@ class Jobs:
     def prune(self) -> None:
         """Remove the oldest, unless they run."""
         make_dir(self._folder)
-        names = self._names()
-        oldest = (time.time() - KEPT_SECONDS) * 1000
-        for place, name in enumerate(names):
-            if place < len(names) - KEPT or int(name[:13]) < oldest:
-                job = self.get(name)
-                if job is None or job.state != "running":
-                    shutil.rmtree(self._folder / name, ignore_errors=True)
+        for name in self._names()[:-KEPT]:
+            if not _lives(self._folder / name):
+                shutil.rmtree(self._folder / name, ignore_errors=True)
 
 
 def _begin(
-    folder: Path, job_id: str, command: list[str], child: AbstractContextManager[dict[str, Any]], stdin: bytes
+    folder: Path, command: list[str], child: AbstractContextManager[dict[str, Any]], stdin: bytes
 ) -> subprocess.Popen[bytes]:
     """The words on its standard input are there before it begins: it must not take their absence for an answer."""
     words = os.memfd_create("words", os.MFD_CLOEXEC)
@@ -164,9 +145,10 @@ def _begin(
         os.write(words, stdin)
         os.lseek(words, 0, os.SEEK_SET)
         with child as arguments, (folder / "output").open("wb") as output, (folder / "exit").open("wb") as ending:
+            fcntl.flock(ending, fcntl.LOCK_EX)  # as long as somebody has it open
             descriptors = (*arguments.pop("pass_fds", ()), ending.fileno())
             return subprocess.Popen(
-                [sys.executable, "-I", "-c", _RUNNER, job_id, str(ending.fileno()), *command],
+                [sys.executable, "-I", "-c", _RUNNER, str(ending.fileno()), *command],
                 stdin=words,
                 stdout=output,
                 stderr=output,
@@ -178,11 +160,15 @@ def _begin(
         os.close(words)
 
 
-def _lives(folder: Path, job_id: str) -> bool:
-    """Whether the small process is there: another one may have its number by now."""
-    with suppress(OSError, ValueError):
-        pid = int((folder / "pid").read_text(encoding="ascii"))
-        return job_id.encode() in Path(f"/proc/{pid}/cmdline").read_bytes()
+def _lives(folder: Path) -> bool:
+    """Whether the small process is there."""
+    try:
+        with (folder / "exit").open("rb") as ending:
+            fcntl.flock(ending, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        pass
     return False
 
 

@@ -2,38 +2,30 @@
 
 from __future__ import annotations
 
-import html
 import ipaddress
 import socket
 import sys
-import tempfile
-import threading
-import time
-import webbrowser
 from contextlib import closing
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from dispatcher.features.web.app import PageServices, application, grants_of
 from dispatcher.features.web.jobs import Jobs
 from dispatcher.features.web.pages import PAGES
-from dispatcher.features.web.reader import Reader
 from dispatcher.features.web.requests.access import Access
-from dispatcher.features.web.requests.guard import OnlyFrom, origin_of
+from dispatcher.features.web.requests.guard import origin_of
 from dispatcher.features.web.settings import WebSettings
 from shared.config.settings import Settings
 from shared.config.values import listen_address
 from shared.errors import SettingsError
+from shared.wire.client import COMMAND, open_redis
 
 if TYPE_CHECKING:
     import uvicorn
-    from starlette.types import ASGIApp
+    from redis import Redis
 
 #: Seconds that running requests get at the end.
 STOP_SECONDS = 3
-#: Seconds that a browser has to read the file that leads to the page.
-OPENING_SECONDS = 30.0
 
 
 @dataclass(frozen=True)
@@ -42,7 +34,7 @@ class Prepared:
 
     server: uvicorn.Server
     listener: socket.socket
-    reader: Reader
+    redis: Redis
     access: Access
     links: list[str]
 
@@ -52,65 +44,41 @@ class Prepared:
 
     def close(self) -> None:
         self.listener.close()
-        self.reader.close()
+        self.redis.close()
 
 
 def prepare(settings: Settings, listen: str, chats: str = "", *, read_only: bool = False) -> Prepared:
     """SettingsError if the address may not, or cannot, be listened on."""
     import uvicorn
-    from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
     own = settings.of(WebSettings)
     host, port = listen_address(listen)
     secure = _checked(settings, host)
     listener = _listener(host, port)
     bound = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
-    access, reader = Access(grants_of(chats, read_only=read_only)), Reader(settings)
-    origins = _origins(settings, bound, host)
-    served = PageServices(settings, access, reader, Jobs(settings), port, secure)
-    app: ASGIApp = application(served, PAGES, [origin.partition("://")[2] for origin in origins], origins)
-    if own.web_proxy:
-        behind: Any = ProxyHeadersMiddleware(app, trusted_hosts=own.web_proxy)  # type: ignore[arg-type]
-        app = OnlyFrom(behind, own.web_proxy)
+    access, redis = Access(grants_of(chats, read_only=read_only)), open_redis(settings.redis_url, COMMAND)
+    served = PageServices(settings, access, redis, Jobs(settings), port, secure)
+    app = application(served, PAGES, _origins(settings, bound, host), own.web_proxy)
     base = origin_of(own.web_origin or bound)
     links = [f"{base}/enter?token={token}" for token, _ in access.tokens]
-    return Prepared(uvicorn.Server(_config(app)), listener, reader, access, links)
-
-
-def serve(settings: Settings, listen: str, chats: str, *, read_only: bool, open_browser: bool) -> None:
-    """Print the links, and serve until it is stopped."""
-    with closing(prepare(settings, listen, chats, read_only=read_only)) as prepared:
-        _print_links(prepared.links, prepared.access)
-        if open_browser:
-            threading.Thread(target=_open_browser, args=(prepared,), daemon=True).start()
-        prepared.run()
-
-
-def _open_browser(prepared: Prepared) -> None:
-    """By a private file that leads there: a browser's arguments, and so the token, can be seen by every user of this host."""
-    while not prepared.server.started:
-        time.sleep(0.05)
-    with tempfile.TemporaryDirectory(prefix="hmem-web-") as folder:  # mode 0700
-        page = Path(folder) / "open.html"
-        link = html.escape(prepared.links[0])
-        page.write_text(f'<!doctype html><meta http-equiv="refresh" content="0; url={link}">', encoding="utf-8")
-        webbrowser.open(page.as_uri())
-        time.sleep(OPENING_SECONDS)
-
-
-def _config(app: ASGIApp) -> uvicorn.Config:
-    import uvicorn
-
-    return uvicorn.Config(
+    config = uvicorn.Config(
         app,
         access_log=False,  # the address of the first request has the token
         log_config=None,
         log_level="warning",
         server_header=False,
-        proxy_headers=False,  # they are read where the proxy is checked
+        proxy_headers=False,  # the proxy itself is checked
         timeout_graceful_shutdown=STOP_SECONDS,
         ws="none",
     )
+    return Prepared(uvicorn.Server(config), listener, redis, access, links)
+
+
+def serve(settings: Settings, listen: str, chats: str, *, read_only: bool) -> None:
+    """Print the links, and serve until it is stopped."""
+    with closing(prepare(settings, listen, chats, read_only=read_only)) as prepared:
+        _print_links(prepared.links, prepared.access)
+        prepared.run()
 
 
 def _checked(settings: Settings, host: str) -> bool:
@@ -141,9 +109,10 @@ def _is_loopback(host: str) -> bool:
 
 def _listener(host: str, port: int) -> socket.socket:
     try:
-        family, *_, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         # No child inherits it (PEP 446): a job must not keep the port.
-        return socket.create_server(address, family=family, dualstack_ipv6=family == socket.AF_INET6)
+        wide = ":" in host
+        family = socket.AF_INET6 if wide else socket.AF_INET
+        return socket.create_server((host, port), family=family, dualstack_ipv6=wide)
     except OSError as error:
         raise SettingsError(
             f"--listen: cannot listen on {host}:{port}: {error.strerror or error}. Set another port (--listen 127.0.0.1:8766), "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from contextlib import nullcontext
 from datetime import datetime
@@ -13,12 +14,12 @@ from zoneinfo import ZoneInfo
 
 from redis import Redis
 
-from dispatcher.features.digest.checks import FIRST_RUN
 from dispatcher.features.digest.part import DigestPart
 from dispatcher.health.findings import Setup, Usage
 from dispatcher.memory.day.memory import DayMemory
 from shared.config.settings import Settings
-from shared.system.files import make_dir, write_atomic
+from shared.system import formats
+from shared.system.files import make_dir
 
 BERLIN = ZoneInfo("Europe/Berlin")
 OWNER = "9912"
@@ -48,7 +49,7 @@ def host_at(
     usage: Callable[[Path], Usage] = roomy,
 ) -> Setup:
     """A look at that time on a host where a dispatcher first ran at `first_run`."""
-    write_atomic(make_dir(settings.hmem_state_dir) / FIRST_RUN, str(first_run).encode())
+    ran_since(settings.hmem_state_dir, first_run)
     return Setup(settings, client, lambda: now, usage)
 
 
@@ -62,9 +63,10 @@ def good_night(client: Redis, ended: float, run: int = 7) -> None:
     client.set("hcli:mem:night:last", json.dumps({"run": run, "finished_at": ended}))
 
 
-def ran_long_ago(state: Path) -> None:
-    """A dispatcher looked here first long before today's report was due."""
-    write_atomic(make_dir(state) / FIRST_RUN, b"0")
+def ran_since(state: Path, began: float = 0.0) -> None:
+    """A dispatcher first ran here at that time, long before today's report was due."""
+    formats.claim(make_dir(state), "hmem_state_dir")
+    os.utime(state / formats.NAME, (began, began))
 
 
 def failed_night(client: Redis, ended: float, run: int = 8) -> None:

@@ -25,7 +25,7 @@ from dispatcher.features.digest.tests.looking import (
     night,
     outbox,
     part_of,
-    ran_long_ago,
+    ran_since,
     set_report,
     taken,
 )
@@ -176,7 +176,7 @@ def test_an_outage_is_logged_once_and_the_looks_go_on(
     monkeypatch.setattr(part, "LOOK_SECONDS", 0.05)
     nowhere = f"redis://127.0.0.1:{free_port()}/0"
     away = light.settings(report_chat=OWNER, report_at="00:00", redis_url=nowhere, allowed_chats="5")
-    ran_long_ago(away.hmem_state_dir)  # one of today sends no report before tomorrow
+    ran_since(away.hmem_state_dir)  # one of today sends no report before tomorrow
 
     said: list[str] = []
 

@@ -20,8 +20,6 @@ from dispatcher.memory.day.memory import DayMemory
 from dispatcher.memory.store.memories import MemoryType
 from dispatcher.memory.store.turns import StoredTurn
 from shared.turns.records import Tombstone, Turn
-from tests.servers.ollama_api import OllamaApi
-from tests.support.machine import free_port
 from tests.support.world import World
 
 CHAT, EIGHT, TODAY = "9912", at("2026-11-21T08:00"), date(2026, 11, 21)
@@ -108,44 +106,6 @@ def test_nothing_forgotten_is_in_it(day: DayMemory) -> None:
     assert "Bauer" in (text_of(day) or "")
     day.forgotten.add(Tombstone("f2", CHAT, EIGHT))
     assert text_of(day) is None
-
-
-# ------------------------------------------------------------------------------------------------------------- a model
-
-
-def with_model(day: DayMemory, url: str) -> DayMemory:
-    more = {"ollama_url": url, "writer": "ollama:llama3.2", "writes": "summaries", "ollama_timeout": 5.0}
-    day.settings = day.settings.changed(**more)
-    return day
-
-
-def test_a_model_writes_yesterdays_lines_if_it_answers(day: DayMemory) -> None:
-    say(day, *CHATTER)
-    with OllamaApi({"llama3.2:latest": "d"}) as api:
-        api.chat_reply = (
-            "Here is the summary:\n- 14:05 The plumber comes on Thursday.\n9:30 – Early call.\nno time here\n"
-            + "\n".join(f"2{n}:00 line {n}" for n in range(4))
-        )
-        text = text_of(with_model(day, api.url))
-        (asked,) = [body for path, body in api.requests if path == "/api/chat"]
-    assert lines_of(text, YESTERDAY) == [
-        "• 14:05 The plumber comes on Thursday.", "• 09:30 Early call.", "• 20:00 line 0", "• 21:00 line 1", "• 22:00 line 2",
-    ]  # fmt: skip
-    assert "14:05 Ada: The plumber comes" in asked["messages"][0]["content"]
-
-
-def test_without_a_model_that_keeps_to_the_form_the_chats_own_sentences_stay(day: DayMemory) -> None:
-    say(day, *CHATTER)
-    with OllamaApi({"llama3.2:latest": "d"}) as api:
-        for reply in ("I cannot do that.", ""):
-            api.chat_reply = reply
-            text = text_of(with_model(day, api.url)) or ""
-            assert "Ada: The boiler" in text or "Ada: My sister" in text
-    without = text_of(with_model(day, f"http://127.0.0.1:{free_port()}"))
-    assert len(lines_of(without, YESTERDAY)) == 5
-
-
-# ------------------------------------------------------------------------------------------------------------- sending
 
 
 def send(day: DayMemory, redis: Redis, now: float) -> int:

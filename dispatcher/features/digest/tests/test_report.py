@@ -66,7 +66,7 @@ def test_the_report_of_a_morning_that_needs_the_owner(settings: Settings, redis:
     before, _, needs = text.partition("Needs you:")
     assert before.splitlines() == [
         "Good morning. Saturday 21 November 2026", "Night: run 42 ended well at 2026-11-21 03:04: 64 messages remembered.",
-        "New messages: 64 ▁█▅", "Recall check: 97 of 100 questions found █▅█", "Took: 4 min ███", "Free on the night host: 41.0 GiB ███",
+        "Recall check: 97 of 100 questions found", "Took: 4 min", "Free on the night host: 41.0 GiB",
         "Disk: 20.0 GiB free here.",
     ]  # fmt: skip
     assert needs.count("•") == 1, "this test's Redis writes nothing to disk"
@@ -101,11 +101,10 @@ def test_it_is_sent_once_a_day_from_report_at_on_whoever_looks(settings: Setting
         assert sent(settings, redis, EIGHT + later) == []
     (second,) = sent(settings, redis, EIGHT + DAY + 5 * HOUR)  # it was down at eight
     assert "Night: none has ended well since the last report; the last one (run 42) ended 34 hours ago." in second
-    assert "New messages" not in second
 
 
 @pytest.mark.parametrize(("report_at", "days"), [("02:30", ("2026-10-24", "2026-10-25", "2026-10-26")),
-    ("02:30", ("2026-03-28", "2026-03-29", "2026-03-30")), ("00:00", ("2026-11-20", "2026-11-21", "2026-11-22"))])  # fmt: skip
+    ("02:30", ("2026-03-28", "2026-03-29", "2026-03-30"))])  # fmt: skip
 def test_once_a_day_where_clocks_change(
     settings: Settings, redis: Redis, report_at: str, days: tuple[str, ...]
 ) -> None:
@@ -125,7 +124,7 @@ _JSON = st.recursive(
 
 
 @given(st.dictionaries(st.sampled_from(sorted(night(1, 1.0))), _JSON), st.integers(-5, 10**18), st.floats())
-@hypothesis_settings(deadline=None, max_examples=300, suppress_health_check=[HealthCheck.too_slow])
+@hypothesis_settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
 def test_whatever_the_night_wrote_there_is_a_report(odd: dict[str, object], run: int, ended: float) -> None:
     raw = json.dumps(
         {"v": 1, "nights": [{"run": run, "finished_at": ended} | odd, night(3, EIGHT - HOUR) | odd, odd, 5]}

@@ -21,7 +21,7 @@ from dispatcher.features.digest.tests.looking import (
     night,
     outbox,
     part_of,
-    ran_long_ago,
+    ran_since,
     set_report,
 )
 from dispatcher.memory.day.memory import DayMemory
@@ -51,7 +51,7 @@ def impatient(stage: Stage, number: int, **more: str) -> subprocess.Popen[bytes]
 def test_two_dispatchers_tell_the_owner_once_and_answer(redis_url: str, tmp_path: Path) -> None:
     with staged(redis_url, tmp_path) as stage, HeartbeatServer() as service:
         now = time.time()
-        ran_long_ago(stage.world.root / "state")
+        ran_since(stage.world.root / "state")
         failed_night(stage.redis, now - 60)
         set_report(stage.redis, night(7, now - 7200))
         bot = stage.bot()
@@ -96,7 +96,7 @@ def test_alarms_report_heartbeat_and_digests_as_the_user_dispatcher(light: World
 
 
 def tell_all(world: World, guarded: Guarded, admin: Redis) -> None:
-    ran_long_ago(world.root / "state")
+    ran_since(world.root / "state")
     good_night(admin, time.time() - 120)
     failed_night(admin, time.time() - 60)
     admin.hset("hcli:mem:digests", "9912", "2026-01-01")

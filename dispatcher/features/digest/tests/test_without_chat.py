@@ -8,8 +8,7 @@ from contextlib import nullcontext
 
 from structlog.testing import capture_logs
 
-from dispatcher.features.digest.checks import FIRST_RUN
-from dispatcher.features.digest.tests.looking import HOUR, failed_night, good_night, part_of
+from dispatcher.features.digest.tests.looking import HOUR, failed_night, good_night, part_of, ran_since
 from dispatcher.memory.day.memory import DayMemory
 from shared.release.retention import write_pin
 from tests.support.world import World
@@ -26,8 +25,7 @@ def pin(world: World, hours_ago: float) -> None:
 
 
 def test_without_a_chat_to_tell_each_alarm_is_a_line_of_the_log_once_a_day(light: World) -> None:
-    (light.root / "state").mkdir()
-    (light.root / "state" / FIRST_RUN).write_text("0")
+    ran_since(light.root / "state")
     good_night(light.redis, time.time() - 60 * HOUR)
     settings = light.settings()
     watch = part_of(settings, DayMemory(settings, nullcontext))

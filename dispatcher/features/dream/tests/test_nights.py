@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import signal
@@ -14,7 +15,6 @@ import pytest
 
 from dispatcher.features.dream import checks
 from dispatcher.health.findings import Setup
-from shared.system.files import make_dir, write_atomic
 from tests.chaos.harness.forked import night
 from tests.servers.ollama_api import DIGEST, OllamaApi
 from tests.support.day.talking import CHAT, Talk, quick_talk
@@ -124,7 +124,7 @@ def test_the_owner_sees_a_change_in_the_morning_and_on_the_page(
         talk.world.settings(report_chat=CHAT, report_at="00:00", chat_timezone="UTC"),
         time.time() + 86_400,
     )
-    write_atomic(make_dir(settings.hmem_state_dir) / "first-run", b"0")
+    os.utime(settings.hmem_state_dir / "format.json", (0, 0))
     assert report.send_report(Setup(settings, talk.world.redis, lambda: morning, shutil.disk_usage))
     message: Any = talk.world.redis.lindex("hcli:mem:outbox:main", -1)
     assert "1 fact changed." in json.loads(message)["text"]

@@ -11,24 +11,23 @@ from dispatcher.features.web.requests.asked import Asked
 from dispatcher.memory.day.search import find
 from shared.search.types import Query
 
-PAGE_CHATS = 100
+#: Chats of the list.
+MOST_CHATS = 200
 
 
 def page(asked: Asked) -> Response:
-    wanted, start = asked.value("q").strip(), asked.number("from", 0)
-    with asked.reader.memory() as memory:
+    wanted = asked.value("q").strip()
+    with asked.memory() as memory:
         lines, notes = all_chats(memory)
     seen = [line for line in lines if asked.session.grant.sees(line.chat_id)]
     found = [line for line in seen if wanted.lower() in line.chat_id.lower()]
     return asked.page(
         "chats.html",
         "Chats",
-        lines=found[start : start + PAGE_CHATS],
+        lines=found[:MOST_CHATS],
         found=len(found),
         every=len(seen),
         wanted=wanted,
-        start=start,
-        step=PAGE_CHATS,
         notes=notes,
     )
 
@@ -42,7 +41,7 @@ def talk(asked: Asked) -> Response:
     chat_id, day = asked.chat(), asked.date("date")
     until = (day + timedelta(days=1)).timestamp() if day else None
     end = asked.number("end", 0) if asked.value("end") else None
-    with asked.reader.memory() as memory:
+    with asked.memory() as memory:
         found = stretch(memory, chat_id, end=end, until=until)
     return asked.page("talk.html", f"Talk of chat {chat_id}", chat=chat_id, found=found, date=asked.value("date"))
 
@@ -52,6 +51,6 @@ def search(asked: Asked) -> Response:
     chat_id, text = asked.chat(), asked.value("q").strip()
     found = None
     if text:
-        with asked.reader.memory(vectors=True) as memory:
+        with asked.memory(vectors=True) as memory:
             found = find(memory, asked.settings, Query(chat_id, text, HITS))
     return asked.page("search.html", f"Search in chat {chat_id}", chat=chat_id, text=text, found=found)

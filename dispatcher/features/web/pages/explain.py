@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from redis.exceptions import RedisError
 from starlette.responses import Response
 
@@ -15,61 +14,25 @@ from dispatcher.prompt.preview import preview
 from dispatcher.queue.consolidation import waiting
 from shared.config.kinds import memory_backends
 from shared.errors import InvalidInput
-from shared.turns.records import RecordRefused, loads_object
+from shared.turns.records import loads_object
 from shared.wire import keys
-from shared.wire.ids import LATEST_TIMESTAMP
 
 #: Characters of a message that is tried.
 MESSAGE_CHARACTERS = 4000
 
 
-class _Shown(BaseModel):
-    model_config = ConfigDict(hide_input_in_errors=True)
-
-
-class _Part(_Shown):
-    name: str
-    tokens: int
-
-
-class _HitShown(_Shown):
-    date: str
-    speaker: str
-    text: str
-    score: float
-    because: str = ""
-    words: float | None = None
-    meaning: float | None = None
-
-
-class Explanation(_Shown):
-    """A record of `answering/commands/explanation.py`, as it is shown: whoever may write to Redis may have written it."""
-
-    parts: list[_Part]
-    hits: list[_HitShown]
-    missed: list[_HitShown] = []
-    facts: list[str] = []
-    degraded: list[str] = []
-    task_id: str = ""
-    at: float | None = Field(None, ge=0, lt=LATEST_TIMESTAMP, allow_inf_nan=False)
-    tokens: int = 0
-    release: int | None = None
-    why: str | None = None
-    nothing_why: str | None = None
-
-
 def why(asked: Asked) -> Response:
     chat_id, task = asked.chat(), asked.value("task")
     records, notes = _records(asked, chat_id)
-    chosen = next((one for one in records if one.get("task_id") == task), records[0] if records and not task else None)
+    chosen = next((one for one in records if one["task_id"] == task), records[0] if records and not task else None)
     texts: dict[str, str] = {}
     if records:
-        ids = [f"{one.get('task_id')}:{role}" for one in records for role in ("user", "asst")]
-        with asked.reader.memory() as memory:
+        ids = [f"{one['task_id']}:{role}" for one in records for role in ("user", "asst")]
+        with asked.memory() as memory:
             hidden = memory.day.forgotten.of(chat_id)
             gone = {turn for tombstone in hidden for turn in tombstone.named}
             found = memory.day.turns.named(chat_id, ids) if memory.day.wanted else []
-            texts = {turn.turn_id: turn.remembered for turn in waiting(asked.reader.redis, chat_id)[1]}
+            texts = {turn.turn_id: turn.remembered for turn in waiting(asked.redis, chat_id)[1]}
             texts |= {one.turn.turn_id: one.turn.remembered for one in found}
             texts = {turn: text for turn, text in texts.items() if turn not in gone}
     return asked.page(
@@ -89,17 +52,10 @@ def why(asked: Asked) -> Response:
 def _records(asked: Asked, chat_id: str) -> tuple[list[dict[str, Any]], list[str]]:
     """(the answers' records, the newest first; what went wrong)."""
     try:
-        raw: Any = asked.reader.redis.lrange(keys.why(chat_id), 0, -1)
+        raw: Any = asked.redis.lrange(keys.why(chat_id), 0, -1)
     except RedisError as error:
         return [], [f"Redis does not answer: {error}"]
-    found, unreadable = [], 0
-    for one in reversed(raw):
-        try:
-            record = loads_object(one)
-            found.append(Explanation.model_validate(record).model_dump())
-        except (RecordRefused, ValidationError):
-            unreadable += 1
-    return found, [f"{unreadable} records cannot be read: another program has overwritten them."] if unreadable else []
+    return [loads_object(one) for one in reversed(raw)], []
 
 
 def try_prompt(asked: Asked) -> Response:
@@ -115,9 +71,9 @@ def try_prompt(asked: Asked) -> Response:
     found, slow = None, list[str]()
     if message:
         changed = {"memory_tokens": budget, "memory_backend": backend}
-        with asked.reader.memory(vectors=True) as memory:
+        with asked.memory(vectors=True) as memory:
             settings = asked.settings.model_copy(update=changed)
-            found, slow = preview(memory, settings, asked.reader.redis, chat_id, message, now=now, who=who)
+            found, slow = preview(memory, settings, asked.redis, chat_id, message, now=now, who=who)
     return asked.page(
         "try.html",
         f"Try in chat {chat_id}",

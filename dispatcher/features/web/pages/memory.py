@@ -30,7 +30,7 @@ def page(asked: Asked) -> Response:
     said_now, asked.session.said = asked.session.said, ""
     summary, groups, times = "", dict[str, list[tuple[Any, str, int | None]]](), list[float]()
     panels = list[Panel]()
-    with asked.reader.memory() as memory:
+    with asked.memory() as memory:
         release, why = memory.release_or_reason("The release cannot be read")
         notes += [why] if why else []
         if release:
@@ -44,7 +44,7 @@ def page(asked: Asked) -> Response:
                 for one in known.shown:
                     line = named_line(one, labels, now, asked.zone).removeprefix("- ")
                     groups.setdefault(str(one.type), []).append((one, line, numbers.get(one.memory_id)))
-                panels = features().ask(chat_panel, day=memory.day, client=asked.reader.redis, chat_id=chat_id)
+                panels = features().ask(chat_panel, day=memory.day, client=asked.redis, chat_id=chat_id)
         except StoreUnavailable as error:
             notes.append(str(error))
         try:
@@ -93,7 +93,7 @@ def done(asked: Asked) -> Response:
 def forget(asked: Asked) -> Response:
     """As `hmem memory forget`."""
     chat_id, number = asked.chat(), asked.number("number", 0, 1)
-    return _changed(asked, lambda day: forget_for_owner(day, asked.reader.redis, chat_id, number))
+    return _changed(asked, lambda day: forget_for_owner(day, asked.redis, chat_id, number))
 
 
 def act(asked: Asked) -> Response:
@@ -101,7 +101,7 @@ def act(asked: Asked) -> Response:
     words = asked.value("words")
 
     def change(day: DayMemory) -> Outcome:
-        said = features().ask(act_in_panel, day=day, client=asked.reader.redis, chat_id=asked.chat(), words=words)
+        said = features().ask(act_in_panel, day=day, client=asked.redis, chat_id=asked.chat(), words=words)
         if not said:
             raise InvalidInput("That is not possible any more. Go back and load the page again.")
         return Outcome(" ".join(said))
@@ -111,7 +111,7 @@ def act(asked: Asked) -> Response:
 
 def _changed(asked: Asked, change: Callable[[DayMemory], Outcome], *, vectors: bool = True) -> Response:
     """Back to the chat, which says what was done."""
-    with asked.reader.memory(vectors=vectors) as memory:
+    with asked.memory(vectors=vectors) as memory:
         if not memory.day.wanted:
             raise StoreUnavailable("DAY_STORE_URL=none: no memories are stored. Unset it, or set it to a database.")
         asked.session.said = change(memory.day).say

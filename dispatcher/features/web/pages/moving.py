@@ -36,7 +36,7 @@ def export(asked: Asked) -> Response:
     folder = Path(tempfile.mkdtemp(prefix=EXPORTS, dir=make_dir(asked.settings.hmem_state_dir)))
     try:
         inside = folder / f"hmem-export-{safe_name(chat_id)}"
-        export_chat(asked.settings, asked.reader.redis, chat_id, inside)
+        export_chat(asked.settings, asked.redis, chat_id, inside)
         packed = folder / f"{inside.name}.zip"
         with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
             for path in sorted(inside.rglob("*")):

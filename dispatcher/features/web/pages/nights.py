@@ -71,8 +71,8 @@ def night_charts(nights: Sequence[Mapping[str, Any]], zone: ZoneInfo) -> list[Pa
     return [chart for chart in charts if any(value is not None for one in chart.series for value in one.values)]
 
 
-#: Chats in the table of one night's ledger.
-SHOWN_CHATS = 200
+#: The newest nights that are read, and chats in the table of one night's ledger.
+NIGHTS, SHOWN_CHATS = 30, 200
 LEDGER = ("archived", "with_chunks", "forgotten", "without_text", "chunks", "keywords", "vectors", "not_embedded")
 RUNNING = "A night is running already. Wait until it has ended."
 
@@ -99,7 +99,7 @@ def page(asked: Asked) -> Response:
 def _running_elsewhere(asked: Asked) -> bool:
     """Whether a night holds the lease, whoever started it: cron, a terminal, or this page."""
     try:
-        return bool(asked.reader.redis.exists(keys.NIGHT_OWNER))
+        return bool(asked.redis.exists(keys.NIGHT_OWNER))
     except RedisError:
         return False  # Today says that Redis does not answer
 
@@ -117,7 +117,7 @@ def _nights(asked: Asked) -> tuple[list[dict[str, Any]], list[str]]:
         where = "On this host there is no HMEM_NIGHT_DIR: nights run on another one, and are shown there by hmem-night status."
         return [], [where]
     try:
-        return asked.reader.nights(), []
+        return read_json(asked.settings, "status", "--json", f"--nights={NIGHTS}"), []
     except NightCommandFailed as error:
         return [], [error.sentence or str(error)]
 

@@ -12,7 +12,7 @@ from redis.exceptions import RedisError
 from starlette.responses import Response
 
 from dispatcher.features.web.requests.asked import Asked, NotShown, go_to
-from dispatcher.features.web.requests.uploads import remove_upload
+from dispatcher.features.web.requests.uploads import remove_old, remove_upload
 from dispatcher.health.checks.host import our_directories
 from dispatcher.health.doctor import examine
 from dispatcher.health.findings import Finding
@@ -28,11 +28,11 @@ def page(asked: Asked) -> Response:
     if not asked.session.grant.whole_host:
         return go_to("/chats")
     if asked.in_part:  # the checks take some seconds, so they come after the rest
-        findings = list(examine(asked.settings))
-        return asked.part("findings.html", findings=_worst_first(findings))
+        return asked.page("findings.html", findings=_worst_first(asked))
+    remove_old(asked.settings)
     status, error, faults = None, None, list[Finding]()
     try:
-        status = read_status(asked.settings, asked.reader.redis)
+        status = read_status(asked.settings, asked.redis)
         faults = [one for one in examine(asked.settings, lambda check: check.status) if one.state == "problem"]
     except (HmemError, RedisError, OSError) as failed:
         error = f"The state cannot be read. {translate(failed) or failed}"
@@ -44,7 +44,7 @@ def page(asked: Asked) -> Response:
         error=error,
         disks=disks(asked.settings),
         next_night=next_night(asked.settings),
-        findings=_worst_first(list(examine(asked.settings))) if asked.value("check") else None,
+        findings=_worst_first(asked) if asked.value("check") else None,
         running=asked.jobs.running("night"),
         jobs=asked.jobs.newest(5),
     )
@@ -60,9 +60,9 @@ def disks(settings: Settings) -> list[tuple[str, int, int]]:
     return [*found.values()]
 
 
-def _worst_first(findings: list[Any]) -> list[Any]:
-    order = {"problem": 0, "warning": 1, "skipped": 2, "ok": 3}
-    return sorted(findings, key=lambda finding: order[finding.state])
+def _worst_first(asked: Asked) -> list[Finding]:
+    order = ("problem", "warning", "skipped", "ok")
+    return sorted(examine(asked.settings), key=lambda finding: order.index(finding.state))
 
 
 def next_night(settings: Settings) -> datetime | None:
@@ -106,5 +106,5 @@ def job(asked: Asked) -> Response:
     if one.state == "done" and (name := one.more.get("file")):
         remove_upload(asked.settings, str(name))
     if asked.in_part:
-        return asked.part("job_state.html", job=one)
+        return asked.page("job_state.html", job=one)
     return asked.page("job.html", one.title, job=one)

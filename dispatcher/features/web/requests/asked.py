@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 from zoneinfo import ZoneInfo
 
+from redis import Redis
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from dispatcher.features.web.jobs import Jobs
-from dispatcher.features.web.reader import Reader
 from dispatcher.features.web.render import render, url
 from dispatcher.features.web.requests.access import Session
+from dispatcher.memory.day.open_memory import OpenedMemory, open_memory
 from shared.config.settings import Settings
 from shared.errors import InvalidInput
 from shared.turns.records import RecordRefused, chat_id_of
@@ -33,7 +34,7 @@ class Asked:
 
     session: Session
     settings: Settings
-    reader: Reader
+    redis: Redis
     jobs: Jobs
     path: str
     query: Mapping[str, str] = field(default_factory=dict)
@@ -43,6 +44,15 @@ class Asked:
     @property
     def zone(self) -> ZoneInfo:
         return self.settings.timezone
+
+    @contextmanager
+    def memory(self, *, vectors: bool = False) -> Iterator[OpenedMemory]:
+        """As a command opens it; with `vectors` the embedder and the vectors of the release are open, too."""
+        with open_memory(self.settings) as memory:
+            if vectors:
+                memory.release_or_reason("")  # what needs it says why it is not there
+                memory.open_vectors()
+            yield memory
 
     def value(self, name: str, default: str = "") -> str:
         """Of the form, else of the query. InvalidInput if it is too long."""
@@ -87,15 +97,11 @@ class Asked:
             raise NotShown
         return chat_id
 
-    def page(self, template: str, title: str, **values: Any) -> Response:
-        """The template within the frame of every page."""
+    def page(self, template: str, title: str = "", **values: Any) -> Response:
+        """The template within the frame of every page, or a part of one without a title."""
         of_session = {"grant": self.session.grant, "form_token": self.session.form_token, "path": self.path}
         times = {"zone": self.zone, "zone_name": self.settings.chat_timezone}
         return HTMLResponse(render(template, title=title, **of_session, **times, **values))
-
-    def part(self, template: str, **values: Any) -> Response:
-        """A template that is a part of a page."""
-        return self.page(template, "", **values)
 
 
 def go_to(path: str, **query: Any) -> Response:

@@ -7,9 +7,8 @@ origin, and no answer may be framed, read by others, or run a script that is not
 
 from __future__ import annotations
 
-import ipaddress
 from collections.abc import Collection
-from contextlib import suppress
+from ipaddress import ip_address
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
@@ -36,10 +35,11 @@ BODY_BYTES, UPLOAD_PATH, UPLOAD_BYTES = 262_144, "/import/upload", 2_000_000_000
 
 
 class Guard:
-    """ASGI middleware. `hosts`: the values of Host that are ours; `origins`: those of Origin."""
+    """ASGI middleware. `origins`: the values of Origin that are ours; `proxy`: the address that alone may ask, since it has TLS; "" for any."""
 
-    def __init__(self, app: ASGIApp, hosts: Collection[str], origins: Collection[str]) -> None:
-        self._app, self._hosts, self._origins = app, frozenset(hosts), frozenset(origins)
+    def __init__(self, app: ASGIApp, origins: Collection[str], proxy: str) -> None:
+        self._app, self._origins, self._proxy = app, frozenset(origins), proxy
+        self._hosts = {origin.partition("://")[2] for origin in origins}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -65,6 +65,8 @@ class Guard:
     def _refusal(self, scope: Scope) -> str | None:
         """Why a request is not answered, or None."""
         headers = Headers(scope=scope)
+        if self._proxy and not _same_address((scope.get("client") or ("",))[0], self._proxy):
+            return "This page answers its proxy alone (WEB_PROXY)."  # whoever came past it could read along
         if headers.get("host", "").lower() not in self._hosts:
             return "This page does not answer under that name. Open it by the link that hmem web printed, or set WEB_ORIGIN."
         if scope["method"] in SAFE_METHODS:
@@ -77,26 +79,9 @@ class Guard:
         return None
 
 
-class OnlyFrom:
-    """ASGI middleware: only this address may ask, that of the proxy that has TLS; whoever came past it could read along."""
-
-    def __init__(self, app: ASGIApp, address: str) -> None:
-        self._app, self._address = app, ipaddress.ip_address(address)
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        peer = (scope.get("client") or ("",))[0]
-        if scope["type"] != "http" or _same_address(peer, self._address):
-            await self._app(scope, receive, send)
-        else:
-            await PlainTextResponse("This page answers its proxy alone (WEB_PROXY).", 403)(scope, receive, send)
-
-
-def _same_address(peer: str, address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> bool:
+def _same_address(peer: str, address: str) -> bool:
     """Also where an IPv4 address comes as an IPv6 one, as on a socket of both."""
-    with suppress(ValueError):
-        found = ipaddress.ip_address(peer)
-        return address in (found, getattr(found, "ipv4_mapped", None))
-    return False
+    return ip_address(peer.removeprefix("::ffff:")) == ip_address(address)
 
 
 def _size_refused(scope: Scope) -> str | None:

@@ -4,23 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import re
-from pathlib import Path
 
 import pytest
 
 from dispatcher.features.web.pages import PAGES
 from dispatcher.features.web.render import STATIC
-from dispatcher.features.web.requests.access import (
-    SESSION_SECONDS,
-    SESSIONS,
-    WRONG_SECONDS,
-    WRONG_TOKENS,
-    Access,
-    Grant,
-    TooManyTries,
-)
+from dispatcher.features.web.requests.access import SESSION_SECONDS, SESSIONS, Access, Grant
 from dispatcher.features.web.requests.guard import BODY_BYTES, HEADERS
-from dispatcher.features.web.serve import _open_browser, prepare
+from dispatcher.features.web.serve import prepare
 from dispatcher.features.web.tests.conftest import Site, serving
 from scripts.releasing.sbom import shipped_scripts
 from shared.errors import SettingsError
@@ -32,10 +23,9 @@ def test_without_a_token_nothing_is_shown(site: Site) -> None:
     visitor = site.visitor(None)
     for page in PAGES:
         path = page.path.replace("{run}", "1").replace("{job}", "x")
-        for method in page.methods:
-            answer = visitor.client.request(method, path, params={"chat": "9912"})
-            assert answer.status_code == 401, path
-            assert "boiler" not in answer.text
+        answer = visitor.client.request("POST" if page.writes else "GET", path, params={"chat": "9912"})
+        assert answer.status_code == 401, path
+        assert "boiler" not in answer.text
     assert visitor.client.get("/enter", params={"token": "guessed"}).status_code == 401
 
 
@@ -133,28 +123,13 @@ def test_a_narrowed_page_shows_its_chats_only(talked: World) -> None:
         assert "canary" not in visitor.post("/forget/preview", 400, what="matching", text="canary", chat="")
 
 
-def test_wrong_tokens_have_to_wait_and_the_right_one_works_again() -> None:
-    clock = [0.0]
-    access = Access([Grant()])
-    access.now = lambda: clock[0]
-    for _ in range(WRONG_TOKENS):
-        assert access.enter("wrong", "10.0.0.1") is None
-    with pytest.raises(TooManyTries) as refused:
-        access.enter(access.tokens[0][0], "10.0.0.1")
-    assert refused.value.seconds == WRONG_SECONDS
-    assert access.enter(access.tokens[0][0], "10.0.0.2"), "another address"
-    clock[0] = WRONG_SECONDS + 1
-    assert access.enter(access.tokens[0][0], "10.0.0.1")
-
-
 def test_sessions_end_when_they_are_not_used_and_are_limited_in_number() -> None:
     clock = [0.0]
-    access = Access([Grant()])
-    access.now = lambda: clock[0]
+    access = Access([Grant()], lambda: clock[0])
     names = []
     for number in range(SESSIONS + 1):
         clock[0] = float(number)
-        names.append(access.enter(access.tokens[0][0], "10.0.0.1") or "")
+        names.append(access.enter(access.tokens[0][0]) or "")
     assert access.session(names[0]) is None, "the oldest of too many"
     assert access.session(names[-1])
     clock[0] += SESSION_SECONDS + 1
@@ -184,12 +159,6 @@ def test_behind_a_proxy_its_name_is_ours_and_the_cookie_needs_tls(talked: World)
         assert answer.status_code == 200
         assert answer.headers["set-cookie"].startswith("__Host-hmem-")
         assert "secure" in answer.headers["set-cookie"].lower()
-        for number in range(WRONG_TOKENS):
-            site.client().get(f"{site.base}/enter", params={"token": f"wrong{number}"}, headers=seen)
-        refused = site.client().get(f"{site.base}/enter", params={"token": token}, headers=seen)
-        assert (refused.status_code, "Wait" in refused.text) == (429, True)
-        other = seen | {"X-Forwarded-For": "198.51.100.8"}
-        assert site.client().get(f"{site.base}/enter", params={"token": token}, headers=other).status_code == 200
 
 
 def test_static_files_are_those_of_their_packages() -> None:
@@ -205,31 +174,3 @@ def test_behind_a_proxy_nobody_else_may_ask(talked: World) -> None:
         token = site.prepared.access.tokens[0][0]
         seen = {"Host": "memory.example.org", "X-Forwarded-For": "192.0.2.7"}
         assert site.client().get("/enter", params={"token": token}, headers=seen).status_code == 403
-
-
-def test_many_visits_by_one_link_do_not_end_the_session_of_another() -> None:
-    access = Access([Grant(), Grant(read_only=True)])
-    (own, _), (look, _) = access.tokens
-    name = access.enter(own, "10.0.0.1") or ""
-    for _ in range(SESSIONS + 1):
-        access.enter(look, "10.0.0.1")
-    assert access.session(name)
-
-
-def test_the_browser_is_led_to_the_page_without_its_token_in_the_process_list(
-    talked: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    opened: list[tuple[str, str]] = []
-
-    def look(address: str) -> bool:
-        opened.append((address, Path(address.removeprefix("file://")).read_text(encoding="utf-8")))
-        return True
-
-    monkeypatch.setattr("webbrowser.open", look)
-    monkeypatch.setattr("dispatcher.features.web.serve.OPENING_SECONDS", 0.0)
-    with serving(talked) as site:
-        _open_browser(site.prepared)
-        (address, page), token = opened[0], site.prepared.access.tokens[0][0]
-    assert token not in address
-    assert token in page
-    assert not Path(address.removeprefix("file://")).exists()

@@ -11,7 +11,9 @@ import orjson
 import pytest
 
 from dispatcher.features.web.jobs import Jobs
+from dispatcher.features.web.pages import nights
 from dispatcher.features.web.tests.conftest import Site, Visitor, serving
+from nightly.imports.formats import formats
 from shared.errors import InvalidInput
 from shared.wire import keys
 from tests.support.machine import wait_for
@@ -46,7 +48,7 @@ def test_nights_show_each_night_and_the_releases(site: Site, talked: World, monk
     assert "Archived turns = with chunks" in night
     visitor.get("/nights/77", 404)
     visitor.get("/nights/x", 400)
-    monkeypatch.setattr("dispatcher.features.web.reader.NIGHTS", 1)
+    monkeypatch.setattr(nights, "NIGHTS", 1)
     with serving(talked) as later:
         visitor = later.visitor()
         assert "/nights/1" not in visitor.get("/nights")
@@ -65,12 +67,12 @@ def test_a_night_runs_from_the_page_and_its_output_stays(site: Site, talked: Wor
     assert talked.redis.exists("hcli:memory:t9:user") == 0
 
 
-def test_going_back_to_a_release_pins_it_and_unpinning_lifts_that(site: Site) -> None:
+def test_going_back_to_a_release_pins_it_and_unpinning_begins(site: Site) -> None:
     visitor = site.visitor()
     assert 'action="/releases/use"' in visitor.get("/nights")
     assert "Release 1 is current" in finished(visitor, visitor.post("/releases/use", run="1"))
     assert "Remove the pin" in visitor.get("/nights")
-    assert "no longer pinned" in finished(visitor, visitor.post("/releases/unpin"))
+    assert "<h1>Remove the pin</h1>" in visitor.post("/releases/unpin")
 
 
 def test_chats_are_listed_and_found_by_their_id_with_memories_and_days(site: Site) -> None:
@@ -129,11 +131,6 @@ def test_each_of_the_last_answers_says_why(site: Site, talked: World) -> None:
     assert "are not here any more" not in page
     assert page.count('aria-current="true"') == 1
     assert "is not known" in visitor.get("/chat/why", chat="9912", task="older")
-    for written in (b"1e30", b"-1", b"NaN"):
-        talked.redis.rpush(keys.why("9912"), b'{"parts":[],"hits":[],"at":' + written + b"}")
-    for broken in (b"broken", b"[]", b'{"parts":[1],"hits":[]}', b'{"parts":[],"hits":[{"date":1}]}'):
-        talked.redis.rpush(keys.why("9912"), broken)
-    assert "7 records cannot be read" in visitor.get("/chat/why", chat="9912")
     visitor.get("/chat", chat="9912")
     visitor.post("/chat/forget", chat="9912", number="1")
     assert talked.redis.llen(keys.why("9912")) == 0, "an explanation may hold what was forgotten"
@@ -180,6 +177,7 @@ def test_old_history_is_uploaded_tried_and_imported(site: Site, talked: World) -
     files = {"file": ("old.jsonl", line)}
     page = visitor.client.post("/import/upload", data={"form-token": visitor.token}, files=files)
     assert "The file is here" in page.text
+    assert all(f'value="{source}"' in page.text for source in formats()), "each format can be chosen"
     name = page.url.params["file"]
     plan = visitor.post("/import/plan", source="jsonl", file=name)
     assert "What would come in" in plan
@@ -241,13 +239,13 @@ def test_no_text_to_forget_is_never_the_whole_chat(talked: World) -> None:
 
 def test_a_narrowed_session_sees_no_output_and_no_receipt_of_others(talked: World) -> None:
     with serving(talked, chats="9912") as site:
-        visitor = site.visitor()
-        visitor.get("/forget")
-        page = visitor.post("/forget/carry-out", confirmation="forget", what="turn", turn="t1:user", chat="9912")
-        done = finished(visitor, page)
-        assert "<strong>Done</strong>" in done
-        assert "archive" not in done
+        jobs, visitor = Jobs(talked.settings()), site.visitor()
+        job = jobs.day("A look", "test", "--help", chats=["9912"])
+        wait_for(lambda: "Usage" in (jobs.get(job) or pytest.fail("it is there")).output, "the job's output")
+        assert "Usage" not in visitor.get(f"/jobs/{job}")
+        visitor.get(f"/jobs/{jobs.day('Not theirs', 'test', '--help', chats=['77'])}", 404)
     receipt = {"finished_at": 1.0, "complete": True, "layers": {}, "stays": [], "pending": []}
+    (talked.root / "state" / "receipts").mkdir()
     for name, chats in (("a", []), ("b", ["77"])):
         path = talked.root / "state" / "receipts" / f"{name}.json"
         path.write_bytes(orjson.dumps(receipt | {"id": f"secret-{name}", "chats": chats}))
