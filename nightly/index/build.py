@@ -12,14 +12,14 @@ from typing import Any
 from nightly.index.chunk_file import ChunkFolder, parse_lines
 from nightly.index.kept_chats import Sums
 from nightly.index.part_rows import PartRows, VectorRows, WordRows, own_words
-from nightly.index.previous import Last, Plan, digest_of, hash_files, refuse_another_start
+from nightly.index.previous import Last, Plan, hash_files, refuse_another_start
 from nightly.index.recipe import comparable
 from nightly.index.rows import Rows, read_note_rows
 from nightly.night.folder import Night
 from nightly.night.workers import Frames
 from shared.config.kinds import place_of, served
 from shared.errors import LedgerMismatch
-from shared.release.manifest import LEXICAL, NOTE_VECTORS
+from shared.release.manifest import LEXICAL, NOTE_VECTORS, File
 from shared.release.parts import Earlier, part_files
 from shared.search import lexical
 from shared.system.files import make_dir, remove_tree
@@ -59,6 +59,7 @@ class Build:
         self.carried_vectors: int = self._carried["vectors"] - self._carried["repeated"]
         self._places: dict[str, dict[str, Any]] = {}
         self._rows: dict[str, dict[str, int]] = {}
+        self._taken: dict[str, File] = {}
 
     def notes(self) -> ChunkFolder | None:
         """Tonight's notes; None if no chat has any."""
@@ -100,7 +101,7 @@ class Build:
             return self._in_parts(place, builder, rows)
         earlier = None
         if name not in served():
-            earlier = self._last.whole(place, made_with, rows.digests(), self._out / EARLIER / place)
+            earlier = self._last.whole(place, made_with, rows.digests(), self._out / EARLIER)
         return Index(name, place, builder, made_with, earlier, rows.corpus())
 
     def note_vectors(self, notes: ChunkFolder) -> None:
@@ -148,12 +149,11 @@ class Build:
         return rows.total + self.carried_vectors - written
 
     def result(self, served: Iterable[str]) -> dict[str, Any]:
-        """What `publish` and the next night need: places, their hashes as they were proven, the files that were taken over, rows by chat."""
-        known = {place: dict(self._last.taken_files.get(place, {})) for place in self._places}
-        proven = {
-            place: digest_of(hash_files(self._out / place, known.get(place))) for place in [*self._places, *served]
-        }
-        return {"places": self._places, "proven": proven, "known": known, "rows": self._rows}
+        """What `publish` and the next night need: places, all files with their hashes, rows by chat."""
+        files: dict[str, File] = {}
+        for place in (*self._places, *served):
+            files |= hash_files(self._out, place, self._taken)
+        return {"places": self._places, "files": files, "rows": self._rows}
 
     def _made_with(self, builder: Builder) -> dict[str, Any]:
         return {"version": builder.version(), "embedding": comparable(self._night.result("embed")["embedding"])}
@@ -179,6 +179,7 @@ class Build:
                 f"{self._out / place} has {held} rows, and {wanted} were made. Nothing was published; run the night again."
             )
         self._places[place] = {"made_with": made_with, "parts": parts}
+        self._taken |= self._last.files(place, plan.taken)
 
 
 def indexed(keywords: dict[str, int], rows: Rows | None, vectors: dict[str, int]) -> dict[str, dict[str, Any]]:

@@ -10,11 +10,11 @@ from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from nightly.index.previous import Last, digest_of, hash_files
+from nightly.index.previous import Last, hash_files
 from shared.release.chats import ChatRow, ChatTable, PartWriter, chats_in, rows_in, version
 from shared.release.integrity import check_database
 from shared.release.manifest import CHATS
-from shared.release.parts import absorbed, new_part, take_over
+from shared.release.parts import absorbed, new_part, part_files, take_over
 from shared.system.faults import crash_point
 from shared.system.files import make_dir
 
@@ -25,9 +25,10 @@ class ChatParts:
     def __init__(self, last: Last, out: Path, run: int, forgotten: Collection[str] = ()) -> None:
         """`forgotten`: the chats of which something is forgotten since the last night."""
         self._last, self._place, self._run, self._forgotten = last, out / CHATS, run, forgotten
-        known = last.recipe is not None and last.made_with(CHATS).get("version") == version()
-        self._paths = {path.name: path for path in last.sound_parts(CHATS)} if known else {}
-        self._records = last.parts(CHATS)
+        record = last.record_of(CHATS, {"version": version()})
+        self._records: dict[str, dict[str, int]] = record["parts"] if record else {}
+        paths = part_files(last.path / CHATS) if last.path and record else []
+        self._paths = {path.name: path for path in paths}
 
     def build(self, rows: Iterable[ChatRow]) -> dict[str, Any]:
         """Write what of these rows, one of each of tonight's chats, is not as it was. Returns what `Build.result` has of the other places."""
@@ -75,12 +76,9 @@ class ChatParts:
             parts[unnamed.rename(new_part(self._place, self._run)).name] = {"rows": count}
         else:
             unnamed.unlink()
-        self._last.take(CHATS, taken)
-        known = dict(self._last.taken_files[CHATS])
         return {
             "places": {CHATS: {"made_with": {"version": version()}, "parts": parts}},
-            "proven": {CHATS: digest_of(hash_files(self._place, known))},
-            "known": {CHATS: known},
+            "files": hash_files(self._place.parent, CHATS, self._last.files(CHATS, taken)),
         }
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,7 @@ from typing import Any
 import orjson
 
 from nightly.index.kept_chats import CHATS, Account, carried_from, combined, sums_of, write_chats
-from nightly.index.previous import FORMAT, INDEX, LAST, digest_of, hash_files
+from nightly.index.previous import FORMAT, INDEX, LAST
 from nightly.index.recipe import comparable
 from nightly.night.folder import Night
 from shared.errors import HmemError
@@ -25,36 +24,33 @@ def keep(night: Night) -> None:
 
     A disk error here only makes the next night some minutes longer.
     """
-    built = night.result("build")
-    if "skipped" in built:
+    if "skipped" in night.result("build"):
         return
-    base = night.settings.hmem_night_dir / LAST
     try:
-        _keep(night, base, built)
+        _keep(night, night.settings.hmem_night_dir / LAST)
     except (OSError, HmemError) as error:
         night.report.say(f"  The indexes could not be stored for the next night, which will rebuild them: {error}")
 
 
-def _keep(night: Night, base: Path, built: Mapping[str, Any]) -> None:
-    kept = base / str(night.run)
+def _keep(night: Night, base: Path) -> None:
+    kept, temporary = base / str(night.run), base / f"{night.run}.tmp"
     if not kept.is_dir():
-        temporary = fresh_dir(base / f"{night.run}.tmp")
-        records = {}
-        for step, place, record in _places(night):
+        fresh_dir(temporary)
+        places, files = dict[str, Any](), dict[str, Any]()
+        for step in ("build", "summarise"):
             made = night.result(step)
-            source, known = night.output(step) / place, made["known"].get(place, {})
-            files = hash_files(source, known)
-            if digest_of(files) != made["proven"][place]:
-                night.report.say(f"  {place}/ was changed after it was verified; it is not stored for the next night.")
-                continue
-            shutil.copytree(source, temporary / place, copy_function=os.link)
-            records[place] = record | {"files": _with_times(temporary / place, files, known)}
-        chats = _keep_chats(night, temporary, built) if len(records) == len([*_places(night)]) else {}
+            for place in made["places"]:
+                shutil.copytree(night.output(step) / place, temporary / place, copy_function=os.link)
+            places |= made["places"]
+            files |= {name: file for name, file in made["files"].items() if name.partition("/")[0] in made["places"]}
+        for name, file in files.items():
+            file["modified"] = (temporary / name).stat().st_mtime_ns
         about = {
             "format": FORMAT,
-            "places": records,
+            "places": places,
+            "files": files,
             "tombstones": list(night.result("chunk").get("tombstones", ())),
-            **chats,
+            **_keep_chats(night, temporary),
         }
         body = orjson.dumps(about, option=orjson.OPT_SORT_KEYS)
         write_atomic(temporary / INDEX, sha256_bytes(body).encode() + b"\n" + body)
@@ -65,28 +61,10 @@ def _keep(night: Night, base: Path, built: Mapping[str, Any]) -> None:
             remove_tree(other)
 
 
-def _places(night: Night) -> Iterator[tuple[str, str, dict[str, Any]]]:
-    """(step that made it, place, its record)."""
-    for step in ("build", "summarise"):
-        for place, record in night.result(step)["places"].items():
-            yield step, place, record
-
-
-def _with_times(folder: Path, files: Mapping[str, Any], known: Mapping[str, Any]) -> dict[str, Any]:
-    now = time.time()
-    return {
-        name: file
-        | {"modified": (folder / name).stat().st_mtime_ns, "read_at": known.get(name, {}).get("read_at", now)}
-        for name, file in files.items()
-    }
-
-
-def _keep_chats(night: Night, temporary: Path, built: Mapping[str, Any]) -> dict[str, Any]:
+def _keep_chats(night: Night, temporary: Path) -> dict[str, Any]:
     """Write what is known of each chat; the fields of the record that are about them."""
     made = night.result("chunk")
-    if made["recipe"] is None:
-        return {}
-    tonight = dict(_tonight(night, made, built))
+    tonight = dict(_tonight(night, made, night.result("build")))
     write_chats(temporary / CHATS, carried_from(night), tonight)
     recipe = made["recipe"] | {"embedding": comparable(night.result("embed")["embedding"])}
     sums = combined(made["carried"], sums_of(record[1] for record in tonight.values() if record))

@@ -16,10 +16,8 @@ from zoneinfo import ZoneInfo
 
 from nightly.index.chunk_file import ChunkFolder
 from nightly.index.rows import Rows
-from shared.config.kinds import place_of
 from shared.errors import StorageError
 from shared.release.integrity import damage_named, open_closed
-from shared.release.manifest import LEXICAL, NOTE_VECTORS, NOTES
 from shared.turns.chunk import COLUMNS, Chunk, chunk_of, turn_order
 from shared.turns.chunking import indexed_text
 from shared.vectors.base import Corpus
@@ -60,15 +58,6 @@ def _count_vectors(part: Path) -> dict[str, int]:
 
     with damage_named(part):
         return count_rows(part)
-
-
-#: How the rows of a part are counted, by chat; repeated ones included.
-PART_COUNTS: Mapping[str, Callable[[Path], dict[str, int]]] = {
-    LEXICAL: _count_chunks,
-    NOTES: _count_chunks,
-    place_of("sqlite"): _count_vectors,
-    NOTE_VECTORS: _count_vectors,
-}
 
 
 class WordRows:

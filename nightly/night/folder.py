@@ -35,9 +35,6 @@ DONE = "done.json"
 class Night:
     """One run: its folder, its settings, and the connections that its steps need."""
 
-    #: Within so many days nights read every byte of archive and mirror again, and compare its hash.
-    scrub_days = 7.0
-
     def __init__(
         self, settings: Settings, folder: Path, client: Redis, lease: Lease, reporter: Reporter, *, accept: bool = False
     ) -> None:

@@ -26,9 +26,8 @@ from nightly.archive.incoming.events import archived_line
 from nightly.archive.incoming.reading import EVENTS, RECORDS, TOMBSTONES
 from nightly.archive.incoming.tombstones import Judged, judge
 from nightly.archive.media.bring import MediaBringer
-from nightly.archive.media.index import erase as erase_media
-from nightly.archive.media.index import open_index
-from nightly.archive.media.places import is_intact
+from nightly.archive.media.places import erase as erase_media
+from nightly.archive.media.places import is_intact, listed
 from nightly.archive.mirror import Mirror, MirrorDiffers, bring_up_to_date, missing_there, open_mirror
 from nightly.archive.segments import (
     Again,
@@ -44,6 +43,7 @@ from nightly.imports.staging import TEXTS, clear
 from nightly.night.folder import Night
 from nightly.night.ledger import Ledger
 from shared.errors import LedgerMismatch, MirrorFailed
+from shared.release.integrity import is_due
 from shared.system.faults import crash_point
 from shared.system.files import make_dir
 from shared.turns.records import RecordRefused, Tombstone
@@ -103,16 +103,11 @@ def run(night: Night, out: Path) -> dict[str, Any]:
 def _media(night: Night, archive: Catalog, out: Path) -> dict[str, Any]:
     """What became of the files of messages, when all turns are archived, and erased where they are to be; and which of the old ones are not what
     they were."""
-    with open_index(night.settings.hmem_night_dir) as index:
-        erased = erase_media(archive, index)
-        brought = MediaBringer(night, archive, index).bring(_exported(night), out)
-        damaged = []
-        for path in index.due("read_at", night.scrub_days):
-            if is_intact(night.archive_dir, path):
-                index.was_read(path)
-            else:
-                damaged.append(path)
-        return brought | {"erased": erased, "damaged": damaged, "files": index.count}
+    erased = erase_media(night.archive_dir, archive)
+    brought = MediaBringer(night, archive).bring(_exported(night), out)
+    files = list(listed(night.archive_dir))
+    damaged = [path for path in files if is_due(path, night.run) and not is_intact(night.archive_dir, path)]
+    return brought | {"erased": erased, "damaged": damaged, "files": len(files)}
 
 
 def _exported(night: Night) -> Iterator[RawRecord]:

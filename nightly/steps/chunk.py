@@ -1,8 +1,8 @@
 """Chunk: the chats that have news are cut into passages, from the archive only. The other chats are as the last published night left them.
 
 A chat has news if what is recalled of it (last versions, tombstones: its digest in the catalog) is not what the kept indexes and summaries were
-made from, if something of it waits for a better answer, or if what was kept of it is damaged. If what all chats follow from has changed (a
-version, the time zone, a model), all have news. So do all for an index that is not in parts.
+made from, or if something of it waits for a better answer. If what all chats follow from has changed (a version, the time zone, a model), or what was
+kept is damaged, all have news. So do all for an index that is not in parts.
 
 Each archived turn of these chats is accounted for (ledger.py): it has chunks, a tombstone covers it, or it has no readable text. A turn that
 fails here counts as the last kind, and is reported: no single message may stop the night of all chats. It is archived, and each build tries it
@@ -19,7 +19,6 @@ from nightly.archive.catalog import Catalog, open_catalog
 from nightly.archive.chat_chunks import ChatReader, answered, cut_chats, cut_tasks
 from nightly.index.chunk_file import writing_chunks
 from nightly.index.kept_chats import CARRIED, combined, sums_of
-from nightly.index.part_rows import PART_COUNTS
 from nightly.index.previous import Last
 from nightly.index.recipe import IN_PARTS, recipe_of
 from nightly.night.folder import Night
@@ -61,7 +60,7 @@ def _with_news(last: Last, digests: dict[str, str]) -> list[str]:
     """In order of their ids; also chats that the archive no longer has."""
     known = last.chats.digests()
     changed = {chat_id for chat_id, digest in digests.items() if known.get(chat_id) != digest}
-    return sorted(changed | (known.keys() - digests.keys()) | last.broken_chats(PART_COUNTS))
+    return sorted(changed | (known.keys() - digests.keys()))
 
 
 def cut(night: Night, catalog: Catalog, chats: list[str], out: Path) -> dict[str, Any]:

@@ -16,13 +16,12 @@ from pathlib import Path
 from typing import Any
 
 from nightly.index.keeping import keep
-from nightly.index.previous import digest_of
 from nightly.night.folder import RESULT, Night
 from nightly.night.ledger import whole_ledger
 from nightly.night.target import Brought
 from shared.delivery.switch import refuse_unless_descendant
 from shared.embedding.models import EmbeddingIdentity
-from shared.errors import PublishFailed, ReleaseRefused, StepTimeout
+from shared.errors import PublishFailed, StepTimeout
 from shared.ranking.extractive_summary import SUMMARY_VERSION
 from shared.release.manifest import Manifest, seal
 from shared.system.faults import crash_point
@@ -37,8 +36,10 @@ SERVED_POLL_SECONDS = 0.2
 def run(night: Night, out: Path) -> dict[str, Any]:
     stage = out / "release"
     _gather(night, stage)
-    manifest = seal(stage, _manifest(night), _known(night))
-    _refuse_what_was_not_proven(manifest, night.result("build")["proven"] | night.result("summarise")["proven"])
+    files = (
+        night.result("build")["files"] | night.result("summarise")["files"]
+    )  # as they were proven; who receives them hashes them
+    manifest = seal(stage, _manifest(night), files)
     current, brought = night.target.current(), Brought({})
     if current is None or current.run != night.run:
         refuse_unless_descendant(manifest, current)  # before the transfer; the day host asks again
@@ -74,31 +75,6 @@ def _gather(night: Night, stage: Path) -> None:
         shutil.copytree(
             night.output(step), stage, copy_function=os.link, dirs_exist_ok=True, ignore=shutil.ignore_patterns(RESULT)
         )
-
-
-def _refuse_what_was_not_proven(manifest: Manifest, proven: dict[str, str]) -> None:
-    """ReleaseRefused unless the manifest's hashes are those of the indexes that were verified after closing."""
-    for index, digest in proven.items():
-        ahead = f"{index}/"  # or the index is one file
-        files = {
-            name.removeprefix(ahead): file
-            for name, file in manifest.files.items()
-            if name == index or name.startswith(ahead)
-        }
-        if digest_of(files) != digest:
-            raise ReleaseRefused(
-                f"The {index} index was changed after it was verified. Check the disk, then run the night again: it rebuilds the index."
-            )
-
-
-def _known(night: Night) -> dict[str, dict[str, Any]]:
-    """The files of the release that were hashed before, with size and sha256: parts that were taken over."""
-    known = night.result("build")["known"] | night.result("summarise")["known"]
-    return {
-        f"{place}/{name}": {"size": file["size"], "sha256": file["sha256"]}
-        for place, files in known.items()
-        for name, file in files.items()
-    }
 
 
 def _manifest(night: Night) -> Manifest:

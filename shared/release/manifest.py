@@ -44,6 +44,8 @@ CHATS = "chats"
 RELEASES = "releases"
 
 
+#: {"size": bytes, "sha256": "sha256:…"}
+File = dict[str, Any]
 #: Size and time of a file as it was compared, and the size and hash that it was compared with.
 _Proven = tuple[int, int, int, str]
 #: Files that this process has compared, by device and inode: releases share files, and each is compared once.
@@ -76,7 +78,7 @@ class Manifest:
     ledger: dict[str, Any] = field(default_factory=dict)
     created_at: str = ""
     format_version: int = FORMAT_VERSION
-    files: dict[str, dict[str, Any]] = field(default_factory=dict)  # path -> {"size", "sha256"}
+    files: dict[str, File] = field(default_factory=dict)  # path -> its size and hash
     summary_model: str | None = None  # that wrote the summaries; none: extractive
     notes_model: str | None = None  # that wrote all notes of the turns; none: no notes, or not all
     originals: dict[str, str] = field(
@@ -199,16 +201,17 @@ def _entries(release: Path) -> tuple[list[str], list[str]]:
     return [name for name in named if name != MANIFEST], inside
 
 
-def seal(release: Path, manifest: Manifest, known: Mapping[str, dict[str, Any]] | None = None) -> Manifest:
+def file_record(path: Path) -> File:
+    """Size and sha256 of a file."""
+    return {"size": path.stat().st_size, "sha256": sha256_file(path)}
+
+
+def seal(release: Path, manifest: Manifest, known: Mapping[str, File] | None = None) -> Manifest:
     """Write the manifest of a finished release directory: last of all files, naming all of them.
 
     `known`: size and sha256 of files that were hashed before; who receives the release hashes them again.
     """
-    files = {
-        name: (known or {}).get(name)
-        or {"size": (release / name).stat().st_size, "sha256": sha256_file(release / name)}
-        for name in list_files(release)
-    }
+    files = {name: (known or {}).get(name) or file_record(release / name) for name in list_files(release)}
     created = datetime.now(UTC).isoformat(timespec="seconds")
     sealed = Manifest(**(vars(manifest) | {"files": files, "created_at": created}))
     write_atomic(release / MANIFEST, sealed.to_json())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import closing
 from typing import Any
 
@@ -15,12 +15,11 @@ from nightly.pipeline import step_names
 from shared.config.kinds import place_of
 from shared.release.manifest import verify
 from shared.search.lexical import LexicalIndex
-from shared.turns.records import Tombstone
 from shared.vectors.sqlite.files import VectorFile
 from tests.chaos.checks.points import POINTS
 from tests.chaos.harness.forked import night
 from tests.nightly.archive.media.kept_media import PHOTO, send, waiting
-from tests.servers.ollama_api import DIGEST, OllamaApi
+from tests.support.night.archives import places, stone
 from tests.support.night.indexes.chat_tables import accounts, summaries
 from tests.support.world import Live, World
 
@@ -98,62 +97,65 @@ def _first_night(world: World) -> None:
     world.night()
 
 
-@pytest.fixture
-def passing(light: World, point: str, begun: Callable[[Live], World]) -> Iterator[World]:
-    """A light world after its first night, whose nights pass this point: by itself such a night embeds nothing and asks no model."""
-    if point == "embed:batch-cached":
+#: The points inside of steps, in the order in which a night passes them: some are passed by the first attempt alone.
+INSIDE = {
+    "archive": (
+        "archive:segment-written", "catalog:changed", "erase:vectors-forgotten", "erase:segment-rewritten", "erase:media-removed",
+        "archive:media-staged", "archive:media-written", "archive:mirrored",
+    ),
+    "embed": ("embed:batch-cached",),
+    "build": ("build:lexical-built", "build:closed"),
+    "summarise": ("summarise:part-written",),
+    "publish": (
+        "publish:taken-over", "publish:objects-added", "publish:named", "publish:brought", "publish:switched", "publish:kept-written",
+        "publish:index-kept",
+    ),
+    "flush": ("flush:media-erased-there", "flush:media-mirrored", "flush:batch-deleted", "flush:media-deleted"),
+}  # fmt: skip
+
+
+def points_of(step: str) -> list[str]:
+    return [f"{step}:begun", *INSIDE.get(step, ()), f"{step}:before-commit", f"{step}:after-commit"]
+
+
+def test_every_point_is_one_at_which_nights_are_killed() -> None:
+    assert sorted(point for step in step_names() for point in points_of(step)) == sorted(POINTS)
+
+
+@pytest.mark.parametrize("step", step_names())
+def test_a_kill_at_every_point_loses_and_doubles_nothing(
+    light: World, step: str, begun: Callable[[Live], World]
+) -> None:
+    """One night is killed at each point of a step and goes on each time; after each death something more is said, and one turn was forgotten.
+    A picture comes with all of it. Only the step that embeds has vectors: the others take a tenth of the time without."""
+    if step == "embed":
         light.environment.clear()
         _first_night(light)
-        yield light
-    elif point.startswith("summarise:text"):
-        with OllamaApi({"llama3.2:latest": DIGEST}) as api:
-            light.environment |= {"WRITER": "ollama:llama3.2", "WRITES": "summaries", "OLLAMA_URL": api.url}
-            _first_night(light)
-            yield light
     else:
-        yield begun(_first_night)
-
-
-@pytest.mark.parametrize("point", POINTS)
-def test_a_kill_at_every_point_loses_and_doubles_nothing(passing: World, point: str) -> None:
-    """Without vectors (a night in a tenth of the time); one more turn is said between the death and the next night, one is forgotten. A picture
-    comes with some of them."""
-    light = passing
-    if point.startswith("flush:media-") and point != "flush:media-deleted":
+        light = begun(_first_night)
+    if step == "flush":
         (light.root / "mirror").mkdir()
         light.environment["ARCHIVE_MIRROR"] = str(light.root / "mirror")
-    stone = Tombstone("s1", "9912", 1_800_000_000.0, turn_ids=frozenset({"f1:user"}), erase=True)
-    light.push_tombstone(stone)
-    send(light, "t2", PHOTO, text="said on the second day")
+    stone(light, turn_ids=frozenset({"f1:user"}))
     light.redis.set("hcli:memory:bad:user", "{")
-    code, printed = night(light, HMEM_CRASH_AT=point)
-    assert code == -signal.SIGKILL, printed
-    send(light, "t3", PHOTO, text="said after the death")
+    said = {"t2": "said on the second day"}
+    send(light, "t2", PHOTO, text=said["t2"])
+    for number, point in enumerate(points_of(step), start=3):
+        code, printed = night(light, HMEM_CRASH_AT=point)
+        assert code == -signal.SIGKILL, f"{point}: {printed}"
+        said[f"t{number}"] = f"said after {point}"
+        send(light, f"t{number}", PHOTO, text=said[f"t{number}"])
+    assert [path.name for path in (light.night_dir / "nights").iterdir() if path.name == "3"] == [], "one night"
     light.night()
     assert unfinished_run(light.settings()) is None
-    kept = {
-        path.name.partition(".")[0]: path.read_bytes() for path in (light.night_dir / "archive" / "media").rglob("*.*")
-    }
-    assert (kept, waiting(light)) == ({"t2": PHOTO, "t3": PHOTO}, [])
-    found = contents(light)
-    assert [text for _, text in found["chunks"].values()] == [
-        "said before",
-        "[picture]\nsaid on the second day",
-        "[picture]\nsaid after the death",
-    ]
-    assert light.redis.keys("hcli:memory:*") == []
+    media = [path for path in (light.night_dir / "archive" / "media").rglob("*") if path.is_file()]
+    assert {path.name.partition(".")[0]: path.read_bytes() for path in media} == dict.fromkeys(said, PHOTO)
+    found = sorted(text for _, text in contents(light)["chunks"].values())
+    assert found == sorted(["said before", *(f"[picture]\n{text}" for text in said.values())])
+    assert (waiting(light), light.redis.keys("hcli:memory:*")) == ([], [])
+    assert places(light, "forgotten for good") == []
     assert not list(light.memory_dir.glob("incoming/*"))
     assert not list(light.night_dir.rglob("*.tmp"))
-
-
-@pytest.mark.slow
-def test_a_night_killed_again_and_again_goes_on_where_it_was(light: World) -> None:
-    light.say("t1", "something")
-    for step in step_names():
-        assert light.command("hmem-night", "run", check=False, HMEM_CRASH_AT=f"{step}:after-commit").returncode < 0
-    assert sorted(p.name for p in (light.night_dir / "nights").iterdir()) == ["1"], "one night, each step done once"
-    light.night()
-    assert [text for _, text in contents(light)["chunks"].values()] == ["something"]
 
 
 @pytest.mark.slow

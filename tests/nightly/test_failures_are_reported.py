@@ -98,7 +98,7 @@ def test_an_index_that_changed_after_its_proof_is_not_sealed(world: World, index
     content = bytearray(database.read_bytes())
     content[-1] ^= 1
     database.write_bytes(content)
-    with pytest.raises(ReleaseRefused, match="changed after it was verified"):
+    with pytest.raises(ReleaseRefused, match="was changed after it was built"):
         world.night()
     assert world.redis.exists("hcli:memory:t1:user")
     world.night()

@@ -21,7 +21,6 @@ import orjson
 
 from nightly.archive.catalog import Catalog
 from nightly.archive.chat_chunks import ChatReader
-from nightly.archive.media.index import MediaIndex
 from nightly.archive.media.places import clear_arriving, is_intact, is_there, kept_paths, path_of, put
 from nightly.archive.segments import RawRecord, turn_of
 from nightly.night.folder import Night
@@ -67,8 +66,8 @@ def outcomes(path: Path) -> Iterator[MediaOutcome]:
 class MediaBringer:
     """Of one night; `catalog` is as the archive is now, this night's segment included."""
 
-    def __init__(self, night: Night, catalog: Catalog, index: MediaIndex) -> None:
-        self._night, self._catalog, self._index = night, catalog, index
+    def __init__(self, night: Night, catalog: Catalog) -> None:
+        self._night, self._catalog = night, catalog
         self._archive_dir, self._now = night.archive_dir, time.time()
         self._reader = ChatReader(catalog, night.archive_dir, night.settings.timezone)
         self._erasing = [one for one in catalog.tombstones.values() if one.erase]
@@ -115,7 +114,6 @@ class MediaBringer:
         already = is_intact(self._archive_dir, path)
         if not already:
             put(self._archive_dir, path, content)
-        self._index.add(path, len(content))
         return MediaOutcome(one.task_id, one.sha256, ALREADY if already else ARCHIVED, path, _sha1(content))
 
     def _content(self, one: WaitingFile) -> bytes | None:

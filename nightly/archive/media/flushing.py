@@ -3,7 +3,7 @@
 That is: its turn is in a segment that the current release was built from, its bytes in the archive are what its name says, read again, and with
 ARCHIVE_MIRROR the same bytes are there, too. Files of no turn are deleted while there is still none; what is refused stays, and is reported.
 
-In the mirror, new files are added and read on both sides, the others in turns, all of them within a week. Like segments
+In the mirror, new files are added and read on both sides, the others in turns, each every seventh night. Like segments
 (nightly/archive/mirror.py), they are never overwritten by a night; one that was forgotten here is removed there, or truncated where the key may not
 delete.
 """
@@ -18,13 +18,13 @@ from typing import Any, cast
 
 from nightly.archive.catalog import Catalog, open_catalog
 from nightly.archive.media.bring import ALREADY, ARCHIVED, DONE, FORGOTTEN, ORPHANED, VANISHED, MediaOutcome, outcomes
-from nightly.archive.media.index import MediaIndex, is_forgotten, open_index
-from nightly.archive.media.places import is_intact, is_path, is_there
+from nightly.archive.media.places import is_forgotten, is_intact, is_path, is_there, listed
 from nightly.archive.mirror import Mirror, MirrorDiffers, lines_file
 from nightly.archive.segments import Segment
 from nightly.night.folder import Night
 from nightly.night.lease import fenced
 from shared.errors import MirrorFailed
+from shared.release.integrity import is_due
 from shared.system.faults import crash_point
 from shared.wire import keys
 
@@ -53,28 +53,17 @@ def erase(mirror: Mirror, paths: Collection[str]) -> None:
             mirror.truncate(left)
 
 
-def bring_up_to_date(
-    mirror: Mirror, index: MediaIndex, days: float, wanted: Collection[str], forgotten: Callable[[str], bool]
-) -> set[str]:
-    """Add what the mirror lacks, remove what was forgotten, verify the new files, those whose turn it is and the `wanted` ones; those of them that it
-    has byte for byte. MirrorDiffers names one that differs. `forgotten`: whether a file is that of an erased turn."""
-    if index.use_mirror(mirror.place):
-        index.forget([path for path in sizes(mirror) if forgotten(path) and not is_there(index.archive_dir, path)])
-    if gone := index.gone:
-        erase(mirror, gone)
-        index.gone_there(gone)
+def bring_up_to_date(mirror: Mirror, night: Night, catalog: Catalog, wanted: set[str]) -> set[str]:
+    """Remove what was forgotten, add what the mirror lacks, verify the new files, those whose turn it is and the `wanted` ones; those of them that
+    it has byte for byte. MirrorDiffers names one that differs."""
+    archive_dir, there = night.archive_dir, sizes(mirror)
+    erase(mirror, [path for path in there if is_forgotten(catalog, path) and not is_there(archive_dir, path)])
     crash_point("flush:media-erased-there")
-    new = index.unmirrored
-    chosen = sorted({*new, *wanted, *index.due("mirrored_at", days)})
-    here = [path for path in chosen if is_there(index.archive_dir, path)]
-    mirror.add(index.archive_dir, [path for path in new if is_there(index.archive_dir, path)])
-    found = mirror.compare(index.archive_dir, here)
-    if found.missing:  # somebody removed them there
-        mirror.add(index.archive_dir, found.missing)
-        found = mirror.compare(index.archive_dir, here)
-    index.mirrored(found.same)
-    index.knows_mirror(mirror.place)
+    here = list(listed(archive_dir))
+    mirror.add(archive_dir, [path for path in here if path not in there])
     crash_point("flush:media-mirrored")
+    chosen = [path for path in here if path not in there or path in wanted or is_due(path, night.run)]
+    found = mirror.compare(archive_dir, chosen)
     if wrong := [*found.different, *found.missing]:
         raise MirrorDiffers(
             f"In the mirror {mirror.place}, {wrong[0]} differs from the archive ({len(wrong)} files of messages in all). Nothing was deleted. "
@@ -86,9 +75,8 @@ def bring_up_to_date(
 def mirror_media(night: Night, mirror: Mirror) -> set[str]:
     """Bring the mirror up to date; the files of tonight that it has. MirrorFailed."""
     wanted = {one.path for one in outcomes(night.output("archive") / DONE) if one.outcome in (ARCHIVED, ALREADY)}
-    with open_catalog(night) as catalog, open_index(night.settings.hmem_night_dir) as index:
-        days = night.scrub_days
-        return bring_up_to_date(mirror, index, days, wanted, lambda path: is_forgotten(catalog, path))
+    with open_catalog(night) as catalog:
+        return bring_up_to_date(mirror, night, catalog, wanted)
 
 
 def flush_media(night: Night, mirrored: Collection[str] | None) -> dict[str, int]:

@@ -14,6 +14,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from nightly.archive.catalog import Catalog
 from shared.errors import StorageError
 from shared.system.faults import crash_point
 from shared.system.files import fsync_dir, make_dir, opened, remove_tree
@@ -102,3 +103,32 @@ def put(archive_dir: Path, path: str, content: bytes) -> None:
 def clear_arriving(archive_dir: Path) -> None:
     """What a killed night has left."""
     remove_tree(archive_dir / ARRIVING)
+
+
+def erase(archive_dir: Path, catalog: Catalog) -> int:
+    """Remove the files of turns that were erased; how many. The mirror loses them when it is brought up to date."""
+    chats = {one.chat_id for one in catalog.tombstones.values() if one.erase}
+    folders = {folder_of(chat_id) for chat_id in chats}
+    paths = [path for folder in sorted(folders) for path in listed(archive_dir, folder) if is_forgotten(catalog, path)]
+    for path in paths:
+        (archive_dir / path).unlink(missing_ok=True)
+    for folder in {path.rpartition("/")[0] for path in paths}:
+        fsync_dir(archive_dir / folder)
+    crash_point("erase:media-removed")
+    return len(paths)
+
+
+def has_turn(catalog: Catalog, path: str) -> bool:
+    """Whether a version of the turn that a file came with is in the archive."""
+    turn_id = f"{task_of(path)}:user"
+    return catalog.has_version(turn_id) and _is_in_chat(path, catalog.owner_of(turn_id))
+
+
+def is_forgotten(catalog: Catalog, path: str) -> bool:
+    """Whether a file is that of a turn of which only what remains after erasing is left."""
+    turn_id = f"{task_of(path)}:user"
+    return _is_in_chat(path, catalog.erased_in(turn_id)) and not catalog.has_version(turn_id)
+
+
+def _is_in_chat(path: str, chat_id: str | None) -> bool:
+    return chat_id is not None and path.startswith(f"{folder_of(chat_id)}/")

@@ -13,8 +13,7 @@ from pathlib import Path
 from nightly.archive.catalog import Catalog
 from nightly.archive.chat_chunks import ChatReader
 from nightly.archive.media.flushing import erase, sizes
-from nightly.archive.media.index import has_turn, is_forgotten
-from nightly.archive.media.places import is_intact, is_there, kept_paths, listed
+from nightly.archive.media.places import has_turn, is_forgotten, is_intact, is_there, kept_paths, listed
 from nightly.archive.mirror import Mirror
 from nightly.archive.segments import RESTORE
 from nightly.night.folder import night_runs, step_result

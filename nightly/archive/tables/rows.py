@@ -7,7 +7,6 @@ what they were the last version of, and the lines that are left have moved.
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 import orjson
@@ -21,10 +20,6 @@ class Outdated(Exception):
     """The catalog does not follow from the segments as they are now."""
 
 
-#: Records that a segment may have twice.
-MOST_REPEATED = 1000
-
-
 class SegmentRows:
     """The rows of one segment. `chats`: those that have news by it and by other segments are added; each was as its digest says before."""
 
@@ -32,14 +27,11 @@ class SegmentRows:
         self._tables, self._segment, self._stat, self._chats = tables, segment, stat, chats
         self._execute, self.sha256 = tables.connection.execute, segment.sha256
         self._number = self._quarantined = 0
-        self._repeated = set[str]()  # turns that are compared again at a later line of the segment
 
     def add(self, run: int) -> None:
         """A new segment, read after all earlier ones."""
-        name, now = self._segment.path.name, time.time()
-        sql = """INSERT INTO segments (name, run, size, modified, changed, sha256, original, quarantined, read_at, compared_at)
-            VALUES (?,?,?,?,?,?,?,0,?,?)"""
-        row = (name, run, *self._stat, self._segment.sha256, self._segment.original, now, now)
+        sql = "INSERT INTO segments (name, run, size, modified, changed, sha256, original, quarantined) VALUES (?,?,?,?,?,?,?,0)"
+        row = (self._segment.path.name, run, *self._stat, self._segment.sha256, self._segment.original)
         self._number = self._execute(sql, row).lastrowid or 0
         for start, length, line in self._segment.lines():
             if line["kind"] == "tombstone":
@@ -74,20 +66,17 @@ class SegmentRows:
                     self._add_event(line)
                 else:
                     self._move(line, start, length)
-        sql = "UPDATE segments SET size = ?, modified = ?, changed = ?, sha256 = ?, original = ?, quarantined = ?, read_at = ? WHERE segment = ?"
-        row = (*self._stat, self._segment.sha256, self._segment.original, self._quarantined, time.time(), number)
+        sql = "UPDATE segments SET size = ?, modified = ?, changed = ?, sha256 = ?, original = ?, quarantined = ? WHERE segment = ?"
+        row = (*self._stat, self._segment.sha256, self._segment.original, self._quarantined, number)
         self._execute(sql, row)
 
-    def compare(self, *, rows: bool) -> None:
-        """Outdated unless the segment, and with `rows` what the tables have of it, is as it was when it was read."""
+    def compare(self) -> None:
+        """Outdated unless the segment is as it was when it was read."""
         number, sha256, _ = self._known()
         if self._segment.sha256 != sha256:
             raise Outdated(f"{self._segment.path.name} has changed since it was read")
-        if rows and (not all(self._is_followed(*place) for place in self._segment.lines()) or self._repeated):
-            raise Outdated(f"it does not say what {self._segment.path.name} says")
-        now = time.time()
-        sql = "UPDATE segments SET size = ?, modified = ?, changed = ?, read_at = ?, compared_at = iif(?, ?, compared_at) WHERE segment = ?"
-        self._execute(sql, (*self._stat, now, rows, now, number))
+        sql = "UPDATE segments SET size = ?, modified = ?, changed = ? WHERE segment = ?"
+        self._execute(sql, (*self._stat, number))
 
     def _known(self) -> tuple[int, str, str | None]:
         row = self._tables.one("SELECT segment, sha256, original FROM segments WHERE name = ?", self._segment.path.name)
@@ -194,42 +183,3 @@ class SegmentRows:
     def _holder_of(self, line: dict[str, Any]) -> int | None:
         row = self._tables.one("SELECT segment FROM records WHERE sha256 = ?", blob(line["sha256"]))
         return row[0] if row else None
-
-    def _is_followed(self, start: int, length: int, line: dict[str, Any]) -> bool:
-        """Whether the tables have what follows from a line."""
-        if line["kind"] == "tombstone":
-            row = self._tables.one("SELECT 1 FROM tombstones WHERE tombstone_id = ?", line["tombstone"]["tombstone_id"])
-            return row is not None
-        if line["kind"] == "text":
-            row = self._tables.one("SELECT 1 FROM texts WHERE key = ? AND segment = ?", line["key"], self._number)
-            return row is not None
-        holder = self._holder_of(line)
-        if holder is None or holder < self._number:
-            return False
-        if line["kind"] == "event":
-            sql = "SELECT 1 FROM events WHERE key = ? AND segment = ?"
-            return self._tables.one(sql, line["key"], self._number) is not None
-        if line["kind"] == "erased":
-            return line["key"] is None or self._tables.owner_of(":".join(turn_key(line["key"].encode()))) is not None
-        return self._is_placed(line, start, length)
-
-    def _is_placed(self, line: dict[str, Any], start: int, length: int) -> bool:
-        try:
-            turn = turn_of(RawRecord.from_json(line))
-        except RecordRefused:
-            return True
-        sql = "SELECT chat_id, said_at, sha256, segment, start, length FROM turns WHERE turn_id = ?"
-        row = self._tables.one(sql, turn.turn_id)
-        if row is None or row[0] != turn.chat_id or row[2:4] != (blob(line["sha256"]), self._number):
-            newer = row is None or row[0] != turn.chat_id or row[3] >= self._number
-            return newer and self._is_other(turn)
-        if (row[1], *row[4:]) == (turn.timestamp, start, length):
-            self._repeated.discard(turn.turn_id)
-        else:
-            self._repeated.add(turn.turn_id)
-        return len(self._repeated) <= MOST_REPEATED
-
-    def _is_other(self, turn: Turn) -> bool:
-        sql = "SELECT 1 FROM others WHERE chat_id = ? AND turn_id = ? AND segment = ?"
-        known = self._tables.one(sql, turn.chat_id, turn.turn_id, self._number) is not None
-        return known and self._tables.owner_of(turn.turn_id) is not None

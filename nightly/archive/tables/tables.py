@@ -11,13 +11,11 @@ from typing import Any
 from shared.turns.records import Tombstone
 
 #: Raise it when the tables change: then the catalog is made anew.
-LAYOUT = 4
+LAYOUT = 5
 SCHEMA = """
-CREATE TABLE about (name TEXT PRIMARY KEY, value) WITHOUT ROWID;
 CREATE TABLE segments (
   segment INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, run INTEGER NOT NULL, size INTEGER NOT NULL, modified INTEGER NOT NULL,
-  changed INTEGER NOT NULL, sha256 TEXT NOT NULL, original TEXT, quarantined INTEGER NOT NULL, read_at REAL NOT NULL,
-  compared_at REAL NOT NULL
+  changed INTEGER NOT NULL, sha256 TEXT NOT NULL, original TEXT, quarantined INTEGER NOT NULL
 );
 CREATE TABLE records (sha256 BLOB PRIMARY KEY, segment INTEGER NOT NULL) WITHOUT ROWID;
 CREATE TABLE turns (

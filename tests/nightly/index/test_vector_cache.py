@@ -14,6 +14,7 @@ from nightly.archive.segments import WrittenText
 from nightly.index.vector_cache import NOTES, VectorCache, forget, known_texts
 from nightly.writing.model_texts import TextCache
 from shared.embedding.known_models import MINILM
+from tests.support.night.builds import Said
 
 if TYPE_CHECKING:
     from shared.embedding.models import Vectors
@@ -66,3 +67,13 @@ def test_what_is_forgotten_is_in_no_byte_of_the_cache(path: Path, vectors: Vecto
     assert b"written by a model" not in left
     with closing(VectorCache(path, IDENTITY)) as cache:
         assert [one is None for one in cache.get_many(TEXTS)].count(True) == 2
+
+
+def test_half_a_cache_begins_anew_and_says_so(path: Path, vectors: Vectors) -> None:
+    with closing(VectorCache(path, IDENTITY)) as cache:
+        cache.put(TEXTS, vectors)
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+    report = Said()
+    with closing(VectorCache(path, IDENTITY, report=report)) as cache:
+        assert cache.get(TEXTS[0]) is None
+    assert "was damaged" in report.lines[0]

@@ -30,18 +30,15 @@ def test_a_build_counts_what_each_chat_has_and_leaves_only_its_files(tmp_path: P
         "77": {"keywords": 1, "vectors": 0, "repeated": 0, "not_embedded": 1},
     }
     places = {LEXICAL, *(place_of(name) for name in indexes)}
-    assert {
-        name: value for name, value in result.items() if name not in ("indexed", "proven", "places", "known", "rows")
-    } == more
+    assert {name: value for name, value in result.items() if name not in ("indexed", "files", "places", "rows")} == more
     assert {path.name for path in night.output("build").iterdir()} == {"result.json", *places}
     held = {LEXICAL: 9, "vectors": 8, "chroma": 7}  # chunks; vectors and what repeats one; vectors
     rows = {
         place: record.get("parts", {}).get("1.sqlite") or _counted(record) for place, record in result["places"].items()
     }
     assert {place: found["rows"] for place, found in rows.items()} == {place: held[place] for place in places}
-    assert result["proven"] == {
-        place: previous.digest_of(previous.hash_files(night.output("build") / place)) for place in places
-    }
+    hashed = [previous.hash_files(night.output("build"), place) for place in places]
+    assert result["files"] == {name: file for files in hashed for name, file in files.items()}
 
 
 def _counted(record: dict[str, Any]) -> dict[str, int]:
@@ -50,7 +47,7 @@ def _counted(record: dict[str, Any]) -> dict[str, int]:
 
 def test_a_build_without_vectors_says_so(nights: Nights) -> None:
     _, result = nights.build(talk(2, ("1",)), family=None)
-    assert (result["indexes"], [*result["places"]], [*result["proven"]]) == ([], [LEXICAL], [LEXICAL])
+    assert (result["indexes"], [*result["places"]], [*result["files"]]) == ([], [LEXICAL], ["lexical/1.sqlite"])
     assert result["indexed"] == {"1": {"keywords": 2, "vectors": None, "not_embedded": 0}}
 
 

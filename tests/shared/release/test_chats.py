@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from nightly.index.chat_parts import ChatParts
 from shared.release import chats
 from shared.release.chats import COUNTED, ChatRow, ChatTable, changed_chats, in_both, version
-from shared.release.manifest import CHATS
+from shared.release.manifest import CHATS, file_record
 from shared.release.parts import part_files
 from shared.system.files import sha256_file
 
@@ -21,29 +21,19 @@ from shared.system.files import sha256_file
 class Kept:
     """What a night finds of the last one (nightly/index/previous.py)."""
 
-    def __init__(self, place: Path | None, records: Mapping[str, dict[str, Any]]) -> None:
-        self._place, self._records = place, records
-        self.taken_files: dict[str, Any] = {}
-        self.recipe: dict[str, Any] = {}
+    def __init__(self, path: Path | None, records: Mapping[str, dict[str, Any]]) -> None:
+        self.path, self._records = path, records
 
-    def sound_parts(self, _: str) -> list[Path]:
-        return part_files(self._place) if self._place else []
-
-    def parts(self, _: str) -> Mapping[str, dict[str, Any]]:
-        return self._records
-
-    def made_with(self, _: str) -> dict[str, Any]:
-        return {"version": version()}
+    def record_of(self, _: str, made_with: Mapping[str, Any]) -> dict[str, Any] | None:
+        assert made_with == {"version": version()}
+        return {"parts": self._records} if self.path else None
 
     def prove(self, _: str, names: Collection[str]) -> None:
-        assert {*names} <= {path.name for path in self.sound_parts(CHATS)}
+        assert {*names} <= {*self._records}
 
-    def take(self, place: str, names: list[str]) -> None:
-        assert self._place or not names
-        files = {name: (self._place or Path()) / name for name in names}
-        self.taken_files[place] = {
-            name: {"size": path.stat().st_size, "sha256": sha256_file(path)} for name, path in files.items()
-        }
+    def files(self, place: str, names: Collection[str]) -> dict[str, Any]:
+        assert self.path or not names
+        return {f"{place}/{name}": file_record((self.path or Path()) / place / name) for name in names}
 
 
 class Nights:
@@ -58,7 +48,7 @@ class Nights:
 
     def night(self, *rows: ChatRow) -> list[str]:
         """The parts afterwards."""
-        last = Kept(self.built / CHATS if self.run else None, self.records)
+        last = Kept(self.built if self.run else None, self.records)
         self.run += 1
         made = ChatParts(last, self.built, self.run).build(rows)  # type: ignore[arg-type]
         self.records = made["places"][CHATS]["parts"]

@@ -78,7 +78,8 @@ class Nights:
         chunks = [chunk for own in by_chat.values() for chunk in own]
         per_chat = {chat: len(own) for chat, own in by_chat.items()}
         counts = {"chunks_per_chat": per_chat, "chunks": len(chunks), "accounts": {key: {} for key in per_chat}}
-        night.commit("chunk", {**counts, "everything": True, "recipe": None, "carried": sums_of([])})
+        more = {"everything": True, "recipe": {}, "carried": sums_of([]), "set_aside": {}, "digests": {}}
+        night.commit("chunk", counts | more)
         night.commit("note", note.run(night, night.begin("note")))
         vectors = np.array(
             [np.zeros(DIMENSIONS) if c.chunk_id in (refused or {}) else vector_of(c.text) for c in chunks], np.float32
@@ -93,7 +94,7 @@ class Nights:
         result = build.run(night, night.begin("build"))
         night.commit("build", result)
         night.begin("summarise")
-        night.commit("summarise", {"places": {}, "proven": {}, "known": {}})
+        night.commit("summarise", {"places": {}, "files": {}, "written": [], "again": []})
         return night, result
 
     def published(self, chunks: list[Chunk], **more: Any) -> dict[str, Any]:

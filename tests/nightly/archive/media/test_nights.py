@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import time
-from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from nightly import pipeline
-from nightly.archive.media import bring, flushing, index
+from nightly.archive.media import flushing
 from nightly.archive.media.bring import MediaOutcome, outcomes
-from nightly.archive.mirror import Comparison, Mirror
-from nightly.night.folder import Night
-from nightly.steps import archive
 from shared.errors import ArchiveDamaged, MirrorFailed
+from shared.release import integrity
 from tests.nightly.archive.media.kept_media import PHOTO, entry, file_of, keep, media_files, send, sha256, waiting
 from tests.support.world import World
 
@@ -95,7 +92,7 @@ def test_a_file_changed_before_the_flush_is_not_deleted(light: World, monkeypatc
 @pytest.fixture
 def all_is_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each night."""
-    monkeypatch.setattr(Night, "scrub_days", 1e-9)
+    monkeypatch.setattr(integrity, "SCRUB_NIGHTS", 1)
 
 
 @pytest.mark.usefixtures("all_is_read_again")
@@ -144,58 +141,3 @@ def test_a_copy_that_differs_in_the_mirror_delays_the_flush(light: World, mirror
     light.night()
     assert file_of(light, "t1", PHOTO, base=mirror).read_bytes() == PHOTO, "what is missing there is sent again"
     assert waiting(light) == []
-
-
-def test_a_night_without_new_files_reads_and_lists_none_of_a_thousand(
-    light: World, mirror: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for number in range(1_000):
-        send(light, f"t{number}", b"picture %d" % number, timestamp=1_707_500_000.0 + number)
-    light.night()
-    assert len(media_files(mirror)) == 1_000
-    read: list[str] = []
-    listed: list[str] = []
-
-    def is_read(_directory: Path, path: str) -> bool:
-        read.append(path)
-        return True
-
-    def compared(_mirror: Mirror, _directory: Path, paths: list[str]) -> Comparison:
-        read.extend(path for path in paths if path.startswith("media/"))
-        return Comparison(list(paths), [], [])
-
-    def is_listed(_directory: Path, folder: str = "all") -> list[str]:
-        listed.append(folder)
-        return []
-
-    for module in (bring, flushing, archive):
-        monkeypatch.setattr(module, "is_intact", is_read)
-    monkeypatch.setattr(index, "listed", is_listed)
-    monkeypatch.setattr(Mirror, "compare", compared)
-    light.say("t9999", "the next day")
-    monkeypatch.setattr(Night, "scrub_days", 10_000)  # of which a night's share is one file at most
-    (summary,) = light.night()
-    assert (summary["media"]["files"], listed) == (1_000, [])
-    assert len(read) <= 2
-    assert light.redis.keys("hcli:memory:*") == []
-
-
-def test_all_files_are_read_again_within_a_week(light: World, mirror: Path) -> None:
-    """A clock of days is simulated by what the list says of the last time."""
-    for number in range(40):
-        send(light, f"t{number}", b"picture %d" % number, timestamp=1_707_500_000.0 + number)
-    light.night()
-    assert mirror.exists()
-    day = 86_400.0
-    seen: Counter[str] = Counter()
-    for night in range(8):
-        with index.open_index(light.night_dir) as kept:
-            kept._connection.execute("UPDATE files SET read_at = read_at - ?", (day,))
-            kept._connection.execute("UPDATE about SET value = value - ? WHERE name = 'read_at'", (day,))
-            due = kept.due("read_at", 7.0)
-            for path in due:
-                kept.was_read(path)
-            seen.update(due)
-            assert len(due) <= 20 or night == 0
-    assert len(seen) == 40
-    assert max(seen.values()) <= 2
