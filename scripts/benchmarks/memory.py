@@ -84,19 +84,12 @@ def _fill_cache(night_dir: Path) -> None:
     cache.close()
 
 
-def in_own_process(script: str, environment: Environment, *arguments: str) -> dict[str, Any]:
-    """What a script measures in a fresh process: the JSON of its last line."""
-    command = [sys.executable, script, *arguments]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        raise SystemExit(done.stderr)
-    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return found
-
-
 def measure(environment: Environment, label: str) -> None:
     """Print what a fresh process needs and how long its lookups take."""
-    found = in_own_process(__file__, environment)
+    done = subprocess.run([sys.executable, __file__], env=environment, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise SystemExit(done.stderr)
+    found = json.loads(done.stdout.splitlines()[-1])
     typer.echo(
         f"  {label}: opened in {found['open']:.2f} s; RSS {found['opened_mb']:.0f} MB opened, {found['asked_mb']:.0f} MB after "
         f"{found['chats']} chats; first lookup of a chat p50 {found['first_p50']:.1f} / p99 {found['first_p99']:.1f} ms, "
@@ -133,8 +126,8 @@ def _unanswered(client: Redis, label: str, chats: int) -> int:
         return chats - sum(map(int, pipe.execute()))
 
 
-def _measured(words: list[str]) -> dict[str, Any]:
-    """In the fresh process: a dispatcher's memory object, asked by one chat after another, in these words."""
+def _measured() -> dict[str, Any]:
+    """In the fresh process: a dispatcher's memory object, asked by one chat after another."""
     import dispatcher.answering.worker  # noqa: F401 - all that a dispatcher loads
     from dispatcher.releases.served import ServedRelease
     from shared.config.settings import load_settings
@@ -154,7 +147,7 @@ def _measured(words: list[str]) -> dict[str, Any]:
 
     def ask(chat: str) -> float:
         nonlocal degraded
-        question, began = " ".join(chance.choices(words, k=6)) + "?", time.perf_counter()
+        question, began = " ".join(chance.choices(WORDS, k=6)) + "?", time.perf_counter()
         with memory.reading() as opened:
             assert opened is not None
             degraded += bool(opened.recall(Query(chat, question, K)).degraded)
@@ -199,4 +192,4 @@ def percentile(values: list[float]) -> float:
 
 
 if __name__ == "__main__":
-    sys.stdout.write(json.dumps(_measured(sys.argv[1:] or WORDS)) + "\n")
+    sys.stdout.write(json.dumps(_measured()) + "\n")

@@ -11,25 +11,15 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple
 
 import typer
 from redis import Redis, RedisError
 
 BINARIES = Path(sys.executable).parent
 STAND_IN = Path(__file__).parent.parent / "stand_in_claude.py"
-
-
-class Used(NamedTuple):
-    """Seconds, seconds of the processor, the most memory of it or of a process that it started (MB), and its standard output."""
-
-    seconds: float
-    cpu: float
-    peak_mb: float
-    output: bytes
 
 
 @contextmanager
@@ -88,23 +78,6 @@ def started(environment: dict[str, str], *command: str | Path) -> Iterator[subpr
             yield process
         finally:
             process.terminate()
-
-
-def used(environment: dict[str, str], command: Sequence[str | Path], *, ends_with: Collection[int] = (0,)) -> Used:
-    """What a command used, up to its end; SystemExit with what it complained of if it ends otherwise."""
-    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as complaints:
-        began = time.perf_counter()
-        process = subprocess.Popen(command, env=environment, stdout=out, stderr=complaints)
-        _, status, usage = os.wait4(process.pid, 0)
-        seconds = time.perf_counter() - began
-        process.returncode = os.waitstatus_to_exitcode(status)
-        for file in (out, complaints):
-            file.seek(0)
-        if process.returncode not in ends_with:
-            named = " ".join(map(str, command))
-            raise SystemExit(f"{named} ended with {process.returncode}\n{complaints.read().decode()}")
-        cpu = usage.ru_utime + usage.ru_stime
-        return Used(seconds, round(cpu, 3), round(usage.ru_maxrss * 1024 / 1e6, 1), out.read())
 
 
 def megabytes(process: int | str) -> float:

@@ -9,10 +9,19 @@ import sys
 from dataclasses import replace
 
 import pytest
+import typer
 
-from scripts.benchmarks.corrections import Correction, Language, Outcome, judged, read_corrections, stands, wilson
+from scripts.benchmarks.corrections import (
+    Correction,
+    Language,
+    Outcome,
+    corrections,
+    judged,
+    read_corrections,
+    stands,
+    wilson,
+)
 from tests.servers.ollama_api import DIGEST, OllamaApi
-from tests.support.day.talking import quick_talk
 from tests.support.world import REPOSITORY, World
 
 
@@ -51,19 +60,11 @@ def test_the_dream_of_a_model_that_does_well(world: World) -> None:
     assert "changes: 2 carried out" in done.stdout and "WRITER ollama:llama3.1" in done.stdout
 
 
-@pytest.mark.parametrize(("replaced", "told"), [(1, ("1", "0")), (2, ("0", "1"))])
-def test_tags_that_replace_the_right_note_and_a_wrong_one(world: World, replaced: int, told: tuple[str, str]) -> None:
-    (case, *_), talk = read_corrections("en"), quick_talk(world)
-    talk.will_answer(case.news, f"Noted. [REMEMBER CODE: {new_note(case)} | REPLACES: {replaced}]")
-    done = bench(world, "--live", "--language", "en", "--count", "1", "--way", "tags")
-    assert done.returncode == 0, done.stderr
-    assert re.search(rf"tags  en  hold {told[0]} of 1 .*; wrongly replace {told[1]} of 1 ", done.stdout), done.stdout
-
-
-def test_nothing_is_asked_without_live(world: World) -> None:
-    done = bench(world, CLAUDE_BIN="/does/not/exist")
-    assert (done.returncode, done.stdout) == (2, "")
-    assert "nothing was asked" in done.stderr
+def test_nothing_is_asked_without_live(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setenv("CLAUDE_BIN", "/does/not/exist")
+    with pytest.raises(typer.Exit) as ended:
+        corrections(live=False)
+    assert (ended.value.exit_code, capsys.readouterr().out) == (2, "")
 
 
 @pytest.mark.parametrize("language", Language)

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from scripts.benchmarks.meaning import distractors, read_sets
 from scripts.embedding_graph import made
 from shared.embedding.centring import centre_of, centred
 from shared.embedding.known_models import MULTILINGUAL
@@ -20,6 +19,7 @@ from shared.embedding.local.embedder import LocalEmbedder
 from shared.errors import EmbeddingError
 from shared.ranking.question import content_words, query_words
 from shared.text.words.stemming import stemmed
+from tests.shared.embedding.meaning_sets import distractors, read_sets
 
 REFERENCE = json.loads((multilingual.FOLDER / "reference.json").read_text(encoding="utf-8"))["texts"]
 SETS = read_sets()
