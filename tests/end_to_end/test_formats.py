@@ -13,7 +13,7 @@ import pytest
 
 from dispatcher.bots.telegram.state import BotLease
 from dispatcher.bots.telegram.state import connect as connect_bot
-from dispatcher.memory.store.tables import VERSION_TABLE
+from dispatcher.memory.store.tables import version
 from nightly.archive.verification import verify
 from nightly.imports.staging import StagedImport, StagedUnreadable
 from nightly.night.progress import Reporter
@@ -147,9 +147,9 @@ def test_a_day_store_of_a_newer_program_is_refused_and_named(light: World) -> No
     light.command("hmem", "memory", "add", CHAT, "lives in Ghent")
     store = light.root / "state" / "day-store.sqlite"
     with closing(sqlite3.connect(store)) as connection, connection:
-        connection.execute(f"UPDATE {VERSION_TABLE} SET version_num = '9999'")
+        connection.execute(f"UPDATE {version.name} SET version_num = '9999'")
     before = store.read_bytes()
     done = light.command("hmem", "memory", "list", CHAT, check=False)
     assert done.returncode == 27
-    assert "has revision 9999, but this program supports revisions up to" in done.stderr
+    assert "has version 9999, but this program supports version" in done.stderr
     assert store.read_bytes() == before

@@ -82,7 +82,7 @@ def test_what_is_in_no_commit_is_refused(small: Path, change: str) -> None:
 
 
 def test_the_wheel_has_every_file_of_the_packages(repository: Path, tmp_path: Path) -> None:
-    """Models, templates, scripts of Redis and of the page, licences, migrations: all that Git has, and nothing else."""
+    """Models, templates, scripts of Redis and of the page, licences: all that Git has, and nothing else."""
     source = released_source(repository, allow_unreleased=True)
     wheel = built("wheel", source.export(tmp_path / "tree"), tmp_path / "made", source, FIRST)
     with zipfile.ZipFile(wheel) as file:

@@ -17,7 +17,7 @@ import structlog
 from sqlalchemy import URL, Connection, Engine, Text, create_engine, event, make_url, select, text
 from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 
-from dispatcher.memory.store.migrations.migrate import copies, prepare_postgresql, prepare_sqlite
+from dispatcher.memory.store.creating import prepare_postgresql, prepare_sqlite
 from dispatcher.memory.store.tables import BATCH, metadata
 from shared.config.packages import how_to_add
 from shared.errors import HmemError, SettingsError, StoreUnavailable
@@ -42,7 +42,7 @@ _PRAGMAS = ("foreign_keys=ON", "synchronous=FULL", "secure_delete=ON")
 
 
 class Database:
-    """One store: `begin` for a transaction that writes, `reading` for one that reads. Opened, and migrated, at the first of them."""
+    """One store: `begin` for a transaction that writes, `reading` for one that reads. Opened, and created, at the first of them."""
 
     def __init__(self, url: str | None, state_dir: Path) -> None:
         """`url` is `DAY_STORE_URL`; None or "" means SQLite in the state directory. SettingsError for an unusable URL."""
@@ -98,7 +98,7 @@ class Database:
             self._dispose()
 
     def scrub(self) -> None:
-        """Remove deleted data from the files as well by rewriting them: rows, SQLite's write-ahead log, the copies of migrations.
+        """Remove deleted data from the files as well by rewriting them: rows, SQLite's write-ahead log.
         Call it after forgetting. With 200,000 turns it takes some seconds, in which other writers may have to wait.
 
         PostgreSQL's write-ahead log contains the data until the server has reused the space.
@@ -112,8 +112,6 @@ class Database:
             raw.execute("VACUUM")  # outside a transaction, as is the next line: else they do nothing
             busy = raw.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
             raw.execute(f"PRAGMA busy_timeout={int(_BUSY_SECONDS * 1000)}")
-            for copy in copies(self.path):
-                copy.unlink(missing_ok=True)
         if busy:
             raise StoreUnavailable(
                 f"Another program has been reading the day store at {self.place} for {_SCRUB_SECONDS:g} s, so deleted data is still in its log. "

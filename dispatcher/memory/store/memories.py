@@ -87,11 +87,6 @@ _WHOLE = [memories.c[one.name] for one in fields(Memory)]
 _LIGHT = [sa.null().label("embedding") if column.name == "embedding" else column for column in _WHOLE]
 
 
-def new_memory(chat_id: str, kind: MemoryType, text: str, *, created: float, **more: Any) -> Memory:
-    """A memory that is not stored yet; `more` are further fields of Memory."""
-    return Memory(chat_id, kind, text, created, **more)
-
-
 class Memories:
     """The table of typed memories. A method that writes joins the caller's transaction if one is given as `connection`."""
 

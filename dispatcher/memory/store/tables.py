@@ -1,4 +1,4 @@
-"""The tables of the day store in this version. A change of them needs a revision (migrations/versions/) for the stores that are there.
+"""The tables of the day store in this version. A change of them is a new version: a store of another one is refused (creating.py).
 
 Times are POSIX seconds, vectors float32 little endian, JSON is text (PostgreSQL's own JSON refuses what a chat may say).
 """
@@ -7,11 +7,9 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 
-#: Every revision in order; this version requires the last one.
-REVISIONS = ("0001",)
-HEAD = REVISIONS[-1]
-#: Alembic's table, under our own name, because a database may contain other programs' tables.
-VERSION_TABLE = "hmem_version"
+VERSION = "0001"
+#: Under our own name, because a database may contain other programs' tables.
+version = sa.Table("hmem_version", sa.MetaData(), sa.Column("version_num", sa.String(32), primary_key=True))
 
 #: Ids or rows in one statement.
 BATCH = 500

@@ -163,14 +163,14 @@ class Remembering:
         self, chat_id: str, kind: MemoryType, text: str, vector: Vectors | None, created: float, more: dict[str, Any]
     ) -> Memory:
         """A memory that is not stored yet."""
-        from dispatcher.memory.store.memories import new_memory
+        from dispatcher.memory.store.memories import Memory
 
         embedding = None if vector is None else packed(vector)
-        return new_memory(
+        return Memory(
             chat_id,
             kind,
             text,
-            created=created,
+            created,
             embedding=embedding,
             embedding_model=self._embedder.model if embedding else None,
             **more,

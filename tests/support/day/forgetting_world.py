@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any
 
 from dispatcher.chat_data.forget.layers.store import StoreLayer
-from dispatcher.memory.store.memories import MemoryType, new_memory
+from dispatcher.memory.store.memories import Memory, MemoryType
 from dispatcher.memory.store.schedules import Schedule, ScheduleKind
 from dispatcher.memory.store.summaries import SessionSummary
 from dispatcher.memory.store.turns import StoredTurn
@@ -81,7 +81,7 @@ def plant_store(world: World, chat: str, texts: list[str]) -> None:
         turn = f"{task}:user"
         store.turns.store([StoredTurn(Turn(task, "user", chat, text, now, None, f"session-{chat}"))])
         store.summaries.store(SessionSummary(chat, f"session-{number}", text, now, now, now, (turn,)))
-        store.memories.add(chat, new_memory(chat, MemoryType.FACT, text, created=now, source_turn=turn))
+        store.memories.add(chat, Memory(chat, MemoryType.FACT, text, created=now, source_turn=turn))
         store.schedules.add(Schedule(chat, ScheduleKind.REMINDER, text, "UTC", now + 9e6, now, source_turn=turn))
         store.actions.apply_once(chat, task, 1, "remember", partial(outcome, text), now=now)
     store.close()

@@ -13,7 +13,7 @@ from redis import Redis
 
 from dispatcher.chat_data.export.chat import export_chat
 from dispatcher.memory.day.memory import DayMemory
-from dispatcher.memory.store.memories import MemoryType, new_memory
+from dispatcher.memory.store.memories import Memory, MemoryType
 from dispatcher.memory.store.summaries import SessionSummary
 from dispatcher.memory.tombstones import Forgotten
 from shared.errors import InvalidInput
@@ -62,10 +62,10 @@ def day(here: World) -> Iterator[DayMemory]:
 def remember(day: DayMemory, chat_id: str = "9912") -> None:
     """A memory of each type, and the summary of a session."""
     facts = [
-        new_memory(chat_id, MemoryType.FACT, "The *boiler* is\na Vaillant", created=1_707_500_000.25, source_turn="t1:user t2:user"),
-        new_memory(chat_id, MemoryType.GOAL, "paint the kitchen", created=1_707_500_001.0, deadline=1_707_600_000.0, importance=5),
-        new_memory(chat_id, MemoryType.PREFERENCE, "short answers", created=1_707_500_002.0, embedding=b"0000", embedding_model="m"),
-        new_memory(chat_id, MemoryType.COMPLETED_GOAL, "sweep", created=1.0, completed_at=1_707_500_003.0, category="home"),
+        Memory(chat_id, MemoryType.FACT, "The *boiler* is\na Vaillant", created=1_707_500_000.25, source_turn="t1:user t2:user"),
+        Memory(chat_id, MemoryType.GOAL, "paint the kitchen", created=1_707_500_001.0, deadline=1_707_600_000.0, importance=5),
+        Memory(chat_id, MemoryType.PREFERENCE, "short answers", created=1_707_500_002.0, embedding=b"0000", embedding_model="m"),
+        Memory(chat_id, MemoryType.COMPLETED_GOAL, "sweep", created=1.0, completed_at=1_707_500_003.0, category="home"),
     ]  # fmt: skip
     for fact in facts:
         day.memories.add(chat_id, fact)
@@ -217,7 +217,7 @@ def test_a_chat_sees_only_itself(here: World, day: DayMemory) -> None:
     for number, chat_id in enumerate(ODD_CHATS):
         here.say(f"new-{number}", f"redis-{number}-canary", chat_id=chat_id)
         day.upkeep.store_turns([Turn(f"day-{number}", "user", chat_id, f"store-{number}-canary", 1.0)])
-        day.memories.add(chat_id, new_memory(chat_id, MemoryType.FACT, f"fact-{number}-canary", created=1.0))
+        day.memories.add(chat_id, Memory(chat_id, MemoryType.FACT, f"fact-{number}-canary", created=1.0))
         day.summaries.store(SessionSummary(chat_id, "s", f"summary-{number}-canary", 1.0, 2.0, 3.0, ()))
     for elsewhere in (False, True):
         more: dict[str, Any] = {"hmem_night_dir": here.root / "elsewhere"} if elsewhere else {}

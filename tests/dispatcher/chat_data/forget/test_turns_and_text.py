@@ -10,7 +10,7 @@ import pytest
 
 from dispatcher.chat_data.forget.layers.store import StoreLayer
 from dispatcher.chat_data.forget.request import folded
-from dispatcher.memory.store.memories import MemoryType, new_memory
+from dispatcher.memory.store.memories import Memory, MemoryType
 from dispatcher.memory.store.turns import StoredTurn
 from shared.turns.records import Tombstone, Turn, dumps
 from tests.dispatcher.chat_data.forget.test_every_layer import in_redis, left
@@ -62,7 +62,7 @@ def test_a_text_goes_and_the_rest_stays(light: World) -> None:
 def test_a_memory_that_no_turn_says(light: World) -> None:
     store = StoreLayer(light.settings())
     for text in ("collects stamps from Madagascar", "likes walnuts"):
-        store.memories.add(CHAT, new_memory(CHAT, MemoryType.FACT, text, created=time.time()))
+        store.memories.add(CHAT, Memory(CHAT, MemoryType.FACT, text, created=time.time()))
     store.close()
     light.redis.set(f"hcli:session:{CHAT}", "one")
     shown = json.loads(hmem(light, "forget", "--matching=madagascar", "--json").stdout)["preview"]

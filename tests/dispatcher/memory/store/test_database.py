@@ -14,7 +14,7 @@ import pytest
 from sqlalchemy import text
 from structlog.testing import capture_logs
 
-from dispatcher.memory.store import database
+from dispatcher.memory.store import creating, database
 from dispatcher.memory.store.database import Database, reason, store_url
 from dispatcher.memory.store.memories import Memories
 from dispatcher.memory.store.turns import Turns
@@ -33,18 +33,18 @@ def patient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("patient")
 def test_writers_wait_for_each_other(stores: Stores) -> None:
-    connections = [stores.open() for _ in range(6)]
+    connections = [stores.open() for _ in range(4)]
 
     def write(number: int) -> int:
         turns, memories = Turns(connections[number]), Memories(connections[number])
-        for n in range(15):
+        for n in range(5):
             turns.store([said(f"w{number}-{n}"), said(f"w{number}-{n}", chat="2")])
             memories.add("1", fact(f"{number} {n}"))
-        return 15
+        return 5
 
-    assert sum(map(int, map(str, at_once(write, 6)))) == 90
-    assert len(Turns(connections[0]).ids("1")) == len(Turns(connections[0]).ids("2")) == 90
-    assert [one.number for one in Memories(connections[0]).list("1")] == list(range(1, 91))
+    assert sum(map(int, map(str, at_once(write, 4)))) == 20
+    assert len(Turns(connections[0]).ids("1")) == len(Turns(connections[0]).ids("2")) == 20
+    assert [one.number for one in Memories(connections[0]).list("1")] == list(range(1, 21))
 
 
 @pytest.mark.usefixtures("patient")
@@ -75,8 +75,7 @@ def test_a_reader_does_not_wait_for_a_writer(stores: Stores) -> None:
 HALF = """
 import sys, time
 from pathlib import Path
-from dispatcher.memory.store import database
-from dispatcher.memory.store.database import Database, reason, store_url
+from dispatcher.memory.store.database import Database
 from dispatcher.memory.store.memories import *
 database = Database(sys.argv[1], Path(sys.argv[2]))
 memories = Memories(database)
@@ -87,16 +86,25 @@ with database.begin() as connection:
 """
 
 
-def test_a_kill_in_the_middle_leaves_nothing_half(stores: Stores) -> None:
-    memories = Memories(stores.open())
+def test_a_kill_in_the_middle_leaves_nothing_half(tmp_path: Path) -> None:
+    memories = Memories(database := Database(None, tmp_path))
     memories.add("1", fact("whole"))
-    command = [sys.executable, "-c", HALF, stores.url, str(stores.folder)]
+    command = [sys.executable, "-c", HALF, "", str(tmp_path)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, cwd=REPOSITORY) as process:
         assert process.stdout and process.stdout.readline() == b"in the middle\n"
         os.kill(process.pid, signal.SIGKILL)
     wait_for(lambda: memories.add("1", fact("after")), "the lock of the dead to be free")
     assert [one.text for one in memories.list("1")] == ["whole", "after"]
     assert [one.number for one in memories.list("1")] == [1, 2]
+    database.close()
+
+
+def test_a_store_that_was_half_made_is_made_anew(stores: Stores, monkeypatch: pytest.MonkeyPatch) -> None:
+    turns = Turns(stores.open())
+    with monkeypatch.context() as broken, pytest.raises(StoreUnavailable):
+        broken.setattr(creating, "VERSION", "x" * 33 if stores.engine == "postgresql" else object())  # cannot be stored
+        turns.ids("1")
+    assert turns.store([said("a")]) == 1
 
 
 def refusal(turns: Turns) -> bool:
@@ -189,13 +197,11 @@ def test_what_was_forgotten_is_not_in_the_files(tmp_path: Path) -> None:
     turns.store([said(f"t{n}", f"ordinary talk number {n}") for n in range(50)])
     turns.store([said("s", "the password is Xyzzyplugh")])
     kept = memories.add("1", fact("Xyzzyplugh opens it"))
-    (tmp_path / "day-store.sqlite.before-0002").write_bytes(b"Xyzzyplugh")
 
     def holding() -> list[str]:
         return [file.name for file in sorted(tmp_path.iterdir()) if b"xyzzyplugh" in file.read_bytes().lower()]
 
-    assert "day-store.sqlite.before-0002" in holding()
-    assert len(holding()) > 1
+    assert holding()
     turns.remove("1", ["s:user"])
     memories.delete("1", kept.memory_id)
     database.scrub()

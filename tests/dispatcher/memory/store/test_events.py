@@ -12,7 +12,7 @@ from redis import Redis
 
 from dispatcher.memory.store import events
 from dispatcher.memory.store.event_outbox import EventOutbox
-from dispatcher.memory.store.memories import Memories, Memory, MemoryType, new_memory
+from dispatcher.memory.store.memories import Memories, Memory, MemoryType
 from dispatcher.memory.store.schedules import Schedule, ScheduleKind, Schedules
 from dispatcher.memory.store.tables import metadata
 from shared.turns.events import Event, EventChange, EventKind
@@ -30,7 +30,7 @@ class Day:
         self.memories, self.schedules = Memories(database), Schedules(database)
 
     def fact(self, text: str, **more: Any) -> Memory:
-        return self.memories.add(CHAT, new_memory(CHAT, MemoryType.FACT, text, created=100.0, **more))
+        return self.memories.add(CHAT, Memory(CHAT, MemoryType.FACT, text, created=100.0, **more))
 
     def lose_all(self) -> None:
         with self.database.begin() as connection:
@@ -66,30 +66,29 @@ def seen(day: Day) -> list[object]:
     return [*memories, *(replace(one, schedule_id=0) for one in day.schedules.every())]
 
 
-EFFECTS: dict[str, tuple[Callable[[Day, Memory], object], EventChange]] = {
-    "used": (lambda day, one: day.memories.touch(CHAT, [one.memory_id], 200.0), EventChange.USED),
-    "repeated": (lambda day, one: day.memories.reinforce(CHAT, one.memory_id, 200.0), EventChange.CHANGED),
-    "worded": (lambda day, one: day.memories.set_wordings(CHAT, one.memory_id, ["b"]), EventChange.CHANGED),
-    "sources": (lambda day, one: day.memories.set_sources(CHAT, one.memory_id, "t2:user"), EventChange.CHANGED),
-    "replaced": (lambda day, one: day.memories.supersede(CHAT, one.memory_id, day.fact("new").memory_id, 2.0), EventChange.REPLACED),
-    "done": (lambda day, one: day.memories.complete(CHAT, one.memory_id, 200.0), EventChange.DONE),
-    "due": (lambda day, one: day.memories.mark_reminded(CHAT, one.memory_id, 200.0), EventChange.DUE),
-    "hidden": (lambda day, one: day.memories.delete(CHAT, one.memory_id), EventChange.HIDDEN),
-}  # fmt: skip
+EFFECTS: list[tuple[Callable[[Day, Memory], object], EventChange]] = [
+    (lambda day, one: day.memories.touch(CHAT, [one.memory_id], 200.0), EventChange.USED),
+    (lambda day, one: day.memories.reinforce(CHAT, one.memory_id, 200.0), EventChange.CHANGED),
+    (lambda day, one: day.memories.set_wordings(CHAT, one.memory_id, ["b"]), EventChange.CHANGED),
+    (lambda day, one: day.memories.set_sources(CHAT, one.memory_id, "t2:user"), EventChange.CHANGED),
+    (lambda day, one: day.memories.supersede(CHAT, one.memory_id, day.fact("new").memory_id, 2.0), EventChange.REPLACED),
+    (lambda day, one: day.memories.complete(CHAT, one.memory_id, 200.0), EventChange.DONE),
+    (lambda day, one: day.memories.mark_reminded(CHAT, one.memory_id, 200.0), EventChange.DUE),
+    (lambda day, one: day.memories.delete(CHAT, one.memory_id), EventChange.HIDDEN),
+]  # fmt: skip
 
 
-@pytest.mark.parametrize("name", EFFECTS)
-def test_each_effect_on_a_memory_is_an_event_with_its_state(day: Day, redis: Redis, name: str) -> None:
-    effect, what = EFFECTS[name]
-    one = day.memories.add(CHAT, new_memory(CHAT, MemoryType.GOAL, "a", created=100.0, deadline=300.0))
-    assert events.hand_over(day.outbox, redis) == 1
-    assert taken(redis)[one.uid].what is EventChange.MADE
-    effect(day, one)
-    events.hand_over(day.outbox, redis)
-    event = taken(redis)[one.uid]
-    assert (event.what, event.number, event.kind) == (what, 1, EventKind.MEMORY)
-    assert (event.state is None) == (what is EventChange.HIDDEN)
-    assert events.hand_over(day.outbox, redis) == 0
+def test_each_effect_on_a_memory_is_an_event_with_its_state(day: Day, redis: Redis) -> None:
+    for effect, what in EFFECTS:
+        one = day.memories.add(CHAT, Memory(CHAT, MemoryType.GOAL, "a", 100.0, deadline=300.0))
+        assert events.hand_over(day.outbox, redis) == 1
+        assert taken(redis)[one.uid].what is EventChange.MADE
+        effect(day, one)
+        events.hand_over(day.outbox, redis)
+        event = taken(redis)[one.uid]
+        assert (event.what, event.number, event.kind) == (what, one.number, EventKind.MEMORY)
+        assert (event.state is None) == (what is EventChange.HIDDEN)
+        assert events.hand_over(day.outbox, redis) == 0
 
 
 def test_each_effect_on_a_schedule_is_an_event_with_its_state(day: Day, redis: Redis) -> None:
@@ -114,7 +113,7 @@ def test_an_effect_that_is_rolled_back_leaves_no_event_and_a_vector_makes_none(d
     taken(redis)
     with pytest.raises(ZeroDivisionError), day.memories.transaction() as connection:
         day.memories.complete(CHAT, one.memory_id, 1.0, connection=connection)
-        day.memories.add(CHAT, new_memory(CHAT, MemoryType.FACT, "b", created=1.0), connection=connection)
+        day.memories.add(CHAT, Memory(CHAT, MemoryType.FACT, "b", created=1.0), connection=connection)
         _ = 1 / 0
     day.memories.update_embedding(CHAT, one.memory_id, b"\0\0\0\0", "m")
     assert events.hand_over(day.outbox, redis) == 0

@@ -1,1 +1,0 @@
-"""One file a revision; `dispatcher.memory.store.tables.REVISIONS` lists them in order."""
