@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from redis.asyncio import Redis
 
     from dispatcher.bots.telegram.core import BotAnswer, BotCore
-    from dispatcher.bots.telegram.incoming.updates import IncomingMessage
+    from dispatcher.bots.telegram.messages import IncomingMessage
 
 
 @specification(fails="closed")

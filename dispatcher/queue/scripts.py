@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 
 _ROOT = Path(__file__).parent.parent
@@ -14,6 +15,7 @@ AHEAD = {
 }
 
 
+@cache
 def script_text(name: str) -> str:
     """The script `queue/claim` is the file `dispatcher/queue/lua/claim.lua`."""
     names = [AHEAD[name], name] if name in AHEAD else [name]

@@ -11,7 +11,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from dispatcher.bots.telegram.commands.answers import MENU
+from dispatcher.bots.telegram.commands import MENU
 from dispatcher.health.doctor import CHECKS
 from dispatcher.memory.dates.user_dates import deadline_of
 from dispatcher.memory.relevance import relevance

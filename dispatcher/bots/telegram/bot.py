@@ -1,4 +1,4 @@
-"""`hmem telegram`: one process per Redis, which takes updates (intake.py) and delivers answers (delivery.py) until it is stopped.
+"""`hmem telegram`: one process per Redis, which takes updates (incoming.py) and delivers answers (delivery.py) until it is stopped.
 
 The right to do so is a lease in Redis that this process renews. The lease of a dead process of this host is taken over immediately, that of
 another host's when it expires. A second process waits for it, whatever its token: there is one queue of deliveries, and Telegram would split
@@ -12,24 +12,27 @@ import signal
 
 import redis
 import structlog
-from aiogram.types import User
+from aiogram.exceptions import TelegramAPIError, TelegramUnauthorizedError
+from aiogram.types import BotCommand
 
 from dispatcher.bots.hooks import bot_background, telegram_bot
-from dispatcher.bots.telegram.client import Telegram
-from dispatcher.bots.telegram.commands.answers import menus
+from dispatcher.bots.telegram.arrivals import Arrivals
+from dispatcher.bots.telegram.client import (
+    Telegram,
+    until_redis_answers,
+    until_telegram_answers,
+    until_telegram_takes_it,
+)
+from dispatcher.bots.telegram.commands import menu
 from dispatcher.bots.telegram.core import BotCore
-from dispatcher.bots.telegram.errors import TelegramError, Unauthorized
-from dispatcher.bots.telegram.incoming.arrivals import Arrivals
-from dispatcher.bots.telegram.incoming.intake import Intake
-from dispatcher.bots.telegram.incoming.routes import Routes
-from dispatcher.bots.telegram.outgoing.delivery import Delivery
-from dispatcher.bots.telegram.retry import until_redis_answers, until_telegram_answers, when_telegram_has_time
-from dispatcher.bots.telegram.state import ChatMarks, connect, digest
+from dispatcher.bots.telegram.delivery import Delivery
+from dispatcher.bots.telegram.incoming import Intake
+from dispatcher.bots.telegram.state import connect
 from shared.config.settings import Settings
 from shared.errors import SettingsError
 from shared.hooks import Hooks, features
 from shared.system.processes import died_here, process_name
-from shared.turns.records import dumps
+from shared.text.translations import ENGLISH, LANGUAGES, speaking, tr
 
 log = structlog.get_logger()
 
@@ -49,13 +52,13 @@ async def serve(settings: Settings) -> None:
         loop.add_signal_handler(number, stop.set)
     try:
         await Bot(BotCore(settings, telegram, client)).run(stop)
-    except Unauthorized:
+    except TelegramUnauthorizedError:
         where = f" (at {settings.telegram_api_url})" if settings.telegram_api_url != _TELEGRAM else ""
         raise SettingsError(
             f"Telegram{where} does not know this TELEGRAM_BOT_TOKEN. Copy it from @BotFather again, or create a new one there."
         ) from None
     finally:
-        await telegram.close()
+        await telegram.session.close()
         await client.aclose()
 
 
@@ -63,7 +66,6 @@ class Bot:
     def __init__(self, core: BotCore) -> None:
         self._core, self._settings, self._telegram, self._state = core, core.settings, core.telegram, core.state
         self._process = process_name()
-        self._own_name = f"me-{core.telegram.account}"
 
     async def run(self, stop: asyncio.Event) -> None:
         if not self._settings.allowed:
@@ -86,60 +88,39 @@ class Bot:
 
     async def _work(self) -> None:
         await until_redis_answers(self._state.lease.refuse_newer)
+        self._core.me = await until_telegram_answers(self._telegram.bot.get_me)
         while True:
-            me = await self._who_we_are()
-            await self._take_lease(me)
+            await self._take_lease()
             try:
-                log.info("bot started", bot=me.username, chats=len(self._settings.allowed))
-                await self._while_owner(me)
+                log.info("bot started", bot=self._core.me.username, chats=len(self._settings.allowed))
+                await self._while_owner()
             finally:
-                await self._give_back()
+                try:
+                    await self._state.lease.disown(self._process)
+                except redis.RedisError as error:
+                    log.warning("the lease of the bot could not be released; it expires by itself", error=str(error))
 
-    async def _who_we_are(self) -> User:
-        """As Telegram said it at an earlier start: then no request stands between a start and the first poll."""
-        noted = await until_redis_answers(lambda: self._state.marks.noted(self._own_name))
-        try:
-            me = User.model_validate_json(noted)
-        except ValueError:  # nothing is noted
-            return await self._ask_who_we_are()
-        self._telegram.session.known = True
-        return me
-
-    async def _ask_who_we_are(self) -> User:
-        me = await until_telegram_answers(self._telegram.me)
-        await until_redis_answers(lambda: self._state.marks.note(self._own_name, me.model_dump_json().encode()))
-        return me
-
-    async def _features(self, hooks: Hooks) -> None:
-        """What features run; none of it ends the bot when it has ended."""
-        await hooks.run(bot_background)
-        await asyncio.Event().wait()
-
-    async def _take_lease(self, me: User) -> None:
+    async def _take_lease(self) -> None:
         logged = False
         while not await until_redis_answers(lambda: self._state.lease.own(self._process)):
             if not logged:
-                log.warning("another process is already the bot of this Redis; waiting for it to end", bot=me.username)
+                log.warning("another process is already the bot of this Redis; waiting for it to end")
             logged = True
-            if not await self._freed(await until_redis_answers(self._state.lease.owner)):
+            holder = await until_redis_answers(self._state.lease.owner)
+            if died_here(holder):
+                log.warning("that process has died; taking over", process=holder)
+                await until_redis_answers(lambda: self._state.lease.disown(holder))  # noqa: B023 - awaited immediately
+            else:
                 await asyncio.sleep(TAKE_SECONDS)
 
-    async def _freed(self, holder: str) -> bool:
-        """Whether the holder of the lease has died on this host; if so, its lease is released."""
-        died = died_here(holder)
-        if died:
-            log.warning("that process has died; taking over", process=holder)
-            await until_redis_answers(lambda: self._state.lease.disown(holder))
-        return died
-
-    async def _while_owner(self, me: User) -> None:
-        """Run until the lease is lost, the bot has another name, or one of the parts ends with an error."""
-        core, self._core.me = self._core, me
+    async def _while_owner(self) -> None:
+        """Run until one of the parts ends: the lease is lost, or there is an error."""
+        core = self._core
         delivery, hooks = Delivery(core), features().parts(telegram_bot, core=core)
         arrivals = Arrivals(core, delivery.wake)
-        intake = Intake(core, Routes(core, hooks, arrivals), arrivals, delivery.wake)
-        own = (self._features(hooks), self._renew(), self._catch_up(me))
-        parts = [asyncio.create_task(part) for part in (intake.run(), arrivals.run(), *delivery.parts(), *own)]
+        intake = Intake(core, hooks, arrivals, delivery.wake)
+        running = (intake.run(), arrivals.run(), *delivery.parts(), self._renew(), self._beside(hooks))
+        parts = [asyncio.create_task(part) for part in running]
         try:
             done, _ = await asyncio.wait(parts, return_when=asyncio.FIRST_COMPLETED)
             for part in done:
@@ -158,35 +139,19 @@ class Bot:
                 log.error("another process took over the lease of the bot; this one stops")
                 return
 
-    async def _catch_up(self, me: User) -> None:
-        """What nobody waits for at a start. Ends when the bot has got another name at Telegram."""
-        if (await self._ask_who_we_are()).username != me.username:
-            log.info("the bot has another name at Telegram now", was=me.username)
-            return
-        await set_menus(self._telegram, self._state.marks, me.id)
+    async def _beside(self, hooks: Hooks) -> None:
+        """The menus, and what features run; the bot does not end with any of it."""
+        await asyncio.gather(set_menus(self._telegram), hooks.run(bot_background))
         await asyncio.Event().wait()
 
-    async def _give_back(self) -> None:
-        try:
-            await self._state.lease.disown(self._process)
-        except redis.RedisError as error:
-            log.warning("the lease of the bot could not be released; it expires by itself", error=str(error))
 
-
-async def set_menus(telegram: Telegram, marks: ChatMarks, bot: int) -> None:
-    """Set the menus of this bot unless they were set as they are now. One that Telegram refuses is logged, and tried again at the next start."""
-    wanted = menus()
-    name, mark = f"menus-{bot}", digest(dumps(wanted).decode())
-    if await until_redis_answers(lambda: marks.noted(name)) == mark.encode():
-        return
-    refused = False
-    for language, commands in wanted.items():
+async def set_menus(telegram: Telegram) -> None:
+    """Set the menu of commands in each language; English is for all others, too."""
+    for language in LANGUAGES:
+        with speaking(language):
+            commands = [BotCommand(command=name, description=tr(what)) for name, what in menu().items()]
+        code = None if language == ENGLISH else language
         try:
-            await when_telegram_has_time(lambda: telegram.set_menu(language, commands))  # noqa: B023 - awaited immediately
-        except TelegramError as error:
-            refused = True
-            log.warning(
-                "Telegram refused the menu of commands; they work without it", language=language, error=str(error)
-            )
-    if not refused:
-        await until_redis_answers(lambda: marks.note(name, mark.encode()))
+            await until_telegram_takes_it(lambda: telegram.bot.set_my_commands(commands, language_code=code))  # noqa: B023
+        except TelegramAPIError as error:
+            log.warning("Telegram refused the menu; its commands work without it", language=language, error=str(error))

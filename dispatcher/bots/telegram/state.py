@@ -9,16 +9,15 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from dataclasses import asdict, dataclass, fields
 from datetime import UTC, datetime
 from typing import Any, cast
 
 import structlog
 from redis import ResponseError
 from redis.asyncio import Redis
-from redis.commands.core import AsyncScript
 
 from dispatcher.bots.answers import Answers
-from dispatcher.bots.telegram.waiting import Mark, Waiting
 from dispatcher.queue.scripts import script_text
 from shared.config.settings import Settings
 from shared.system.formats import refuse_newer_redis
@@ -50,20 +49,82 @@ def digest(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
-class Queue:
+@dataclass(frozen=True)
+class Waiting:
+    """A delivery. `at` is when it began (POSIX seconds); `text` is one of the bot's own messages, None while an answer is awaited."""
+
+    chat: str  # text, as a Lua number would lose digits
+    at: float
+    thread: int | None = None
+    reply_to: int | None = None
+    placeholder: int | None = None  # message that the answer will replace; NO_ID if it was sent and has no known id
+    warned: bool | None = None  # the placeholder says that an unsigned result came
+    unattended: bool | None = None  # the placeholder says that no dispatcher is running
+    parts_sent: int = 0
+    files_sent: int | None = None
+    text: str | None = None
+    moved: str | None = None  # chat that the group has become
+    user: str | None = None  # who asked, as the task has it
+    buttons: list[list[dict[str, str]]] | None = None  # below the text (results.py)
+    row: int | None = None  # message that was sent last, with the buttons
+    language: str | None = None  # of the notices that are sent meanwhile
+    command: bool | None = None  # answered at once: its placeholder has no button to stop it
+    digest: bool | None = None  # the text repeats what was said: `hmem forget` removes it whole
+
+    @property
+    def target(self) -> int:
+        return int(self.moved or self.chat)
+
+    def to_json(self) -> bytes:
+        return dumps({name: value for name, value in asdict(self).items() if value is not None})
+
+    @classmethod
+    def parse(cls, raw: bytes) -> Waiting:
+        """RecordRefused, TypeError or ValueError for a record that this program did not write."""
+        known = {one.name for one in fields(cls)}  # a later version may have written more
+        made = cls(**{name: value for name, value in loads_object(raw).items() if name in known})
+        float(made.at)
+        int(made.parts_sent)
+        _ = made.target
+        return made
+
+
+@dataclass(frozen=True)
+class Mark:
+    """What is known of a message whose task was taken, for later edits. Stored for two days."""
+
+    task: str
+    digest: str
+    user: str | None = None  # under an answer that shows what was heard: who had said it
+
+    def to_json(self) -> bytes:
+        return dumps({name: value for name, value in asdict(self).items() if value is not None})
+
+    @classmethod
+    def parse(cls, raw: bytes) -> Mark:
+        return cls(**loads_object(raw))
+
+
+class _InRedis:
+    def __init__(self, redis: Redis) -> None:
+        self._redis = redis
+
+    async def _run(self, script: str, names: list[str], arguments: list[Any], room: str = "bots/telegram") -> Any:
+        run = self._redis.register_script(script_text(f"{room}/{script}"))
+        return await cast(Awaitable[Any], run(keys=names, args=arguments))
+
+
+class Queue(_InRedis):
     """The queue of the dispatcher, and who serves it."""
 
     def __init__(self, redis: Redis, secret: str) -> None:
-        self._redis, self._secret = redis, secret
-        (self._cancel,) = _scripts(redis, "cancel")
-        self._queued = redis.register_script(script_text("queue/queued"))
-        self._taken_back = set[str]()  # tasks that we have answered ourselves
-        self.answered_by_another = False  # the last answer came while no dispatcher of ours was there
+        super().__init__(redis)
+        self._secret = secret
 
     async def queued(self) -> list[tuple[bytes, Task]]:
         """Tasks in the queue, with their bytes; the dispatcher refuses invalid and too large ones, so they are left out."""
         found = []
-        for raw in await _run(self._queued, [keys.TASKS], [0, -1, MOST_TASK_BYTES]):
+        for raw in await self._run("queued", [keys.TASKS], [0, -1, MOST_TASK_BYTES], "queue"):
             with suppress(RecordRefused):
                 found.append((raw, Task.parse(raw)))
         return found
@@ -73,9 +134,8 @@ class Queue:
         with speaking(task.language):
             text = tr(CANCELLED)
         result = Result.sign(self._secret, task.task_id, text, datetime.now(UTC).isoformat(), error=True).to_json()
-        self._taken_back.add(task.task_id)
         names = [keys.TASKS, keys.result(task.task_id)]
-        return bool(await _run(self._cancel, names, [raw, result, keys.RESULT_TTL_SECONDS]))
+        return bool(await self._run("cancel", names, [raw, result, keys.RESULT_TTL_SECONDS]))
 
     async def cancel_running(self, task_id: str) -> None:
         await self._redis.set(keys.cancel(task_id), "1", ex=keys.CANCEL_TTL_SECONDS)
@@ -96,22 +156,16 @@ class Queue:
             return set()
         return {task.task_id for _, task in await self.queued()} & task_ids
 
-    async def note_who_answers(self, task_ids: set[str]) -> None:
-        """These tasks have new answers: note whether another program's dispatcher gave them."""
-        if task_ids - self._taken_back:
-            self.answered_by_another = sum(await self.dispatchers()) == 0
-        self._taken_back -= task_ids
-
     async def last_night(self) -> bytes | None:
         return cast(bytes | None, await self._redis.get(keys.NIGHT_LAST))
 
 
-class Updates:
+class Updates(_InRedis):
     """What is noted of updates and messages that came in: none is taken twice, none is lost."""
 
     def __init__(self, redis: Redis, queue: Queue) -> None:
-        self._redis, self._queue = redis, queue
-        self._intake, self._arrive, self._say_once, self._edit = _scripts(redis, "intake", "arrive", "say_once", "edit")
+        super().__init__(redis)
+        self._queue = queue
 
     async def taken(self, task_id: str) -> bool:
         """Whether this update was taken before."""
@@ -134,7 +188,7 @@ class Updates:
         limits = [QUEUED, QUEUED_OF_CHAT, keys.BOT_SEEN_TTL_SECONDS]
         refused = [f"full-{record.chat}", refusal.to_json()] if refusal else ["", ""]
         more = [mark.to_json() if mark else b"", *refused, arriving]
-        return int(await _run(self._intake, names, [task_id, record.to_json(), task, *limits, *more]))
+        return int(await self._run("intake", names, [task_id, record.to_json(), task, *limits, *more]))
 
     async def say(self, update: str, record: Waiting, arriving: bytes = b"") -> None:
         """One of the bot's own messages in reply to an update, once. `arriving`: as in `take`."""
@@ -148,32 +202,27 @@ class Updates:
     async def arrive(self, task_id: str, update: str, before: bytes, after: bytes) -> int:
         """Store one of them with the update that brought it: 1 stored, 0 that update was taken before, -1 it has changed meanwhile."""
         names = [ARRIVING, keys.bot_seen(update)]
-        return int(await _run(self._arrive, names, [task_id, before, after, keys.BOT_SEEN_TTL_SECONDS]))
+        return int(await self._run("arrive", names, [task_id, before, after, keys.BOT_SEEN_TTL_SECONDS]))
 
     async def drop_arriving(self, task_id: str) -> None:
         await self._redis.hdel(ARRIVING, task_id)
 
     async def tell(self, field: str, record: Waiting, mark: str, seconds: int) -> bool:
         """One of the bot's own messages, once for as long as the mark lasts."""
-        return bool(await _run(self._say_once, [WAITING, mark], [field, record.to_json(), seconds]))
+        return bool(await self._run("say_once", [WAITING, mark], [field, record.to_json(), seconds]))
 
     async def edited(self, update: str, message: str, mark: Mark, text: str, user: int, notice: Waiting) -> int:
         """Take the new text of a message, edited by `user`: 1 it is in the queue, 2 the chat is told that the earlier text counts, 0 nothing."""
         found = next((raw for raw, task in await self._queue.queued() if task.task_id == mark.task), b"")
         new = dumps(with_text(loads_object(found), text) | {"user_id": user}) if found else b""
-        changed = Mark(mark.task, digest(text), mark.told)
         names = [keys.TASKS, WAITING, keys.bot_seen(update), keys.bot_seen(message)]
-        told, said = Mark(mark.task, changed.digest, told=True).to_json(), b"" if mark.told else notice.to_json()
-        arguments = [update, found, new, changed.to_json(), said, told, keys.BOT_SEEN_TTL_SECONDS]
-        return int(await _run(self._edit, names, arguments))
+        changed = Mark(mark.task, digest(text)).to_json()
+        arguments = [update, found, new, changed, notice.to_json(), keys.BOT_SEEN_TTL_SECONDS]
+        return int(await self._run("edit", names, arguments))
 
 
-class Deliveries:
+class Deliveries(_InRedis):
     """What is to be sent, and how much of it has been."""
-
-    def __init__(self, redis: Redis) -> None:
-        self._redis = redis
-        self._update_waiting, self._delivered, self._outbox = _scripts(redis, "update_waiting", "delivered", "outbox")
 
     async def waiting(self) -> dict[str, Waiting]:
         """Everything that is to be delivered, oldest first. An unreadable record is logged and removed: it could never be delivered."""
@@ -187,10 +236,10 @@ class Deliveries:
         return dict(sorted(found.items(), key=lambda one: (one[1].at, one[0])))
 
     async def note(self, name: str, record: Waiting) -> None:
-        await _run(self._update_waiting, [WAITING], [name, record.to_json()])
+        await self._run("update_waiting", [WAITING], [name, record.to_json()])
 
     async def delivered(self, name: str, record: Waiting, result: bytes = b"") -> None:
-        await _run(self._delivered, [WAITING, keys.result(name), keys.pending(record.chat)], [name, result])
+        await self._run("delivered", [WAITING, keys.result(name), keys.pending(record.chat)], [name, result])
 
     async def outbox_head(self) -> bytes | None:
         heads = await cast(Awaitable[list[bytes]], self._redis.lrange(OUTBOX, 0, 0))
@@ -198,18 +247,14 @@ class Deliveries:
 
     async def take_from_outbox(self, raw: bytes, record: Waiting | None) -> None:
         field = f"outbox-{hashlib.sha256(raw).hexdigest()[:32]}"
-        await _run(self._outbox, [OUTBOX, WAITING], [raw, field, record.to_json() if record else b""])
+        await self._run("outbox", [OUTBOX, WAITING], [raw, field, record.to_json() if record else b""])
 
 
-class Chats:
+class Chats(_InRedis):
     """What a chat has chosen."""
 
-    def __init__(self, redis: Redis) -> None:
-        self._redis = redis
-        (self._new,) = _scripts(redis, "new")
-
     async def end_conversation(self, chat: str) -> None:
-        await _run(self._new, [keys.session(chat), keys.bot_new(chat)], [keys.HISTORY_TTL_SECONDS])
+        await self._run("new", [keys.session(chat), keys.bot_new(chat)], [keys.HISTORY_TTL_SECONDS])
 
     async def model(self, chat: str) -> str | None:
         raw = cast(bytes | None, await self._redis.get(keys.bot_model(chat)))
@@ -231,17 +276,14 @@ class Chats:
         await self._redis.hset(keys.chat_settings(chat), "language", language or "")
 
 
-class ChatMarks:
+class ChatMarks(_InRedis):
     """What the bot notes about single messages, for two days: `hcli:mem:bot:seen:…`.
 
     press-<chat>-<message>-<digest>   this button was just pressed: a double press counts once
     reply-<chat>-<message>            a reply to this message is this command of that person
     row-<chat>                        the message with the buttons of the newest answer
-    <chat>-<message>                  the task of this message, or of this answer (waiting.py)
+    <chat>-<message>                  the task of this message, or of this answer (`Mark`)
     """
-
-    def __init__(self, redis: Redis) -> None:
-        self._redis = redis
 
     async def first_press(self, update: str, chat: int, message: int, data: str) -> bool:
         """Whether this is the first press of a button within a while; the same update may ask again."""
@@ -276,12 +318,8 @@ class ChatMarks:
         return ""
 
 
-class BotLease:
+class BotLease(_InRedis):
     """One bot per Redis."""
-
-    def __init__(self, redis: Redis) -> None:
-        self._redis = redis
-        (self._bot_lease,) = _scripts(redis, "bot_lease")
 
     async def refuse_newer(self) -> None:
         """FormatNewer if a newer program wrote our keys."""
@@ -294,14 +332,14 @@ class BotLease:
 
     async def own(self, process: str) -> bool:
         """Take or renew the lease of the bot; whether this process has it."""
-        return bool(await _run(self._bot_lease, [OWNER], [process, keys.BOT_OWNER_TTL_SECONDS]))
+        return bool(await self._run("bot_lease", [OWNER], [process, keys.BOT_OWNER_TTL_SECONDS]))
 
     async def owner(self) -> str:
         """The process that has the lease; "" if none has."""
         return (cast(bytes | None, await self._redis.get(OWNER)) or b"").decode("utf-8", "replace")
 
     async def disown(self, process: str) -> None:
-        await _run(self._bot_lease, [OWNER], [process, 0])
+        await self._run("bot_lease", [OWNER], [process, 0])
 
 
 class BotState:
@@ -331,11 +369,3 @@ class BotState:
         for name in asked:
             await self.queue.cancel_running(name)
         return taken_back, len(asked), len(left) - len(asked)
-
-
-def _scripts(redis: Redis, *names: str) -> list[AsyncScript]:
-    return [redis.register_script(script_text(f"bots/telegram/{name}")) for name in names]
-
-
-async def _run(script: AsyncScript, names: list[str], arguments: list[Any]) -> Any:
-    return await cast(Awaitable[Any], script(keys=names, args=arguments))

@@ -16,13 +16,14 @@ import time
 
 import redis
 import structlog
+from aiogram.exceptions import TelegramAPIError, TelegramRetryAfter
 from aiogram.types import CallbackQuery
 
+from dispatcher.bots.telegram.client import PASSING
 from dispatcher.bots.telegram.core import BotCore
-from dispatcher.bots.telegram.errors import Flood, TelegramError, Unreachable
-from dispatcher.bots.telegram.incoming.origins import shown_name
-from dispatcher.bots.telegram.outgoing.rendering import MessagePart, units
-from dispatcher.bots.telegram.waiting import Waiting
+from dispatcher.bots.telegram.messages import shown_name
+from dispatcher.bots.telegram.rendering import MessagePart, units
+from dispatcher.bots.telegram.state import Waiting
 from dispatcher.features.approvals.questions import ToolQuestions
 from dispatcher.features.approvals.signed import NAME_CHARACTERS, ToolDecision, ToolQuestion, Verdict
 from shared.hooks import hook
@@ -116,11 +117,11 @@ class ApprovalMessages:
     async def _do(self, name: str, question: ToolQuestion) -> None:
         try:
             await self._step(name, question)
-        except Flood as flood:
-            self._later[name] = time.monotonic() + flood.seconds
-        except Unreachable:
+        except TelegramRetryAfter as flood:
+            self._later[name] = time.monotonic() + flood.retry_after
+        except PASSING:
             self._later[name] = time.monotonic() + REDIS_DOWN_SECONDS
-        except TelegramError as error:  # the chat is gone, or does not take it
+        except TelegramAPIError as error:  # the chat is gone, or does not take it
             log.warning("a question about a tool cannot be shown", approval=name, error=str(error))
             if question.verdict or time.time() > question.ends:
                 await self._drop(name)

@@ -10,7 +10,7 @@ from dataclasses import replace
 import structlog
 
 from dispatcher.bots.telegram.core import BotAnswer, BotCore
-from dispatcher.bots.telegram.incoming.updates import IncomingMessage
+from dispatcher.bots.telegram.messages import IncomingMessage
 from dispatcher.features.guests.invitations import Invitations, code_in, seconds_of
 from dispatcher.features.guests.records import Guest, is_guest
 from shared.hooks import hook

@@ -15,8 +15,7 @@ from typing import Any, cast
 
 from redis.asyncio import Redis
 
-from dispatcher.bots.telegram.state import WAITING
-from dispatcher.bots.telegram.waiting import Waiting
+from dispatcher.bots.telegram.state import WAITING, Waiting
 from dispatcher.features.guests import keys as own
 from dispatcher.features.guests.records import Guest, guests_of
 from dispatcher.queue.chats import ACCESS, ChatAccess

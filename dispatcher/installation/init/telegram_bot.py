@@ -38,7 +38,7 @@ def prove_token(settings: Settings) -> str:
     """The bot's name at Telegram (getMe). ValueError if the token is wrong, InstallationIncomplete if Telegram cannot be reached."""
 
     async def ask(telegram: Any) -> str:
-        return f"@{(await telegram.me()).username}"
+        return f"@{(await telegram.bot.get_me()).username}"
 
     return _with_telegram(settings, ask)
 
@@ -48,7 +48,7 @@ def wait_for_hello(installation: InitContext, bot: str, code: str) -> Hello:
     with installation.terminal.busy("Waiting for your message"):
 
         async def ask(telegram: Any) -> Hello:
-            from dispatcher.bots.telegram.retry import until_telegram_takes_it
+            from dispatcher.bots.telegram.client import until_telegram_takes_it
 
             end = time.monotonic() + HELLO_SECONDS
             while time.monotonic() < end:
@@ -67,7 +67,7 @@ def wait_for_hello(installation: InitContext, bot: str, code: str) -> Hello:
 
 
 def send(settings: Settings, chat: int, text: str) -> None:
-    from dispatcher.bots.telegram.outgoing.rendering import MessagePart
+    from dispatcher.bots.telegram.rendering import MessagePart
 
     async def ask(telegram: Any) -> None:
         await telegram.send(chat, MessagePart(text, []))
@@ -88,8 +88,9 @@ def _hello(update: dict[str, Any]) -> Hello | None:
 
 
 def _with_telegram(settings: Settings, ask: Callable[[Any], Awaitable[Found]]) -> Found:
-    from dispatcher.bots.telegram.client import Telegram
-    from dispatcher.bots.telegram.errors import PolledElsewhere, TelegramError, Unauthorized
+    from dispatcher.bots.telegram.client import Telegram  # first: it defers what aiogram's import would do
+
+    from aiogram.exceptions import TelegramAPIError, TelegramConflictError, TelegramUnauthorizedError  # isort: skip
 
     async def run() -> Found:
         telegram = Telegram(settings)
@@ -97,20 +98,20 @@ def _with_telegram(settings: Settings, ask: Callable[[Any], Awaitable[Found]]) -
             return await ask(telegram)
         finally:
             with suppress(Exception):
-                await telegram.close()
+                await telegram.session.close()
 
     try:
         return asyncio.run(run())
     except SettingsError as error:
         raise ValueError(str(error)) from error
-    except Unauthorized:
+    except TelegramUnauthorizedError:
         raise ValueError("Telegram does not know this token. Copy it from @BotFather (/mybots, API Token)") from None
-    except PolledElsewhere:
+    except TelegramConflictError:
         raise InstallationIncomplete(
             "Another program receives this bot's messages already (or a webhook is set), so hmem init cannot wait for one. Stop it, "
             "or set ALLOWED_CHATS to the number of your chat; then run hmem init again."
         ) from None
-    except TelegramError as error:
+    except TelegramAPIError as error:
         raise InstallationIncomplete(
             f"Telegram at {settings.telegram_api_url} does not answer as it should ({error}). Check network and proxy, then run hmem init again."
         ) from None

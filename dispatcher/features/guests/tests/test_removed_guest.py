@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from dispatcher.bots.telegram.incoming.arrivals import ATTEMPTS
+from dispatcher.bots.telegram.arrivals import ATTEMPTS
 from dispatcher.features.guests import keys as own
 from shared.wire import keys
 from tests.support.day.telegram_bot import CHAT, staged

@@ -4,29 +4,19 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
 
 import pytest
 
 from shared.turns.signed.results import RESULT_BYTES, Result
 from shared.wire import keys
 from shared.wire.ids import bot_of
+from tests.dispatcher.bots.telegram.conftest import one_bot
 from tests.servers.telegram_api import TOKEN
 from tests.servers.telegram_messages import mention
-from tests.support.day.telegram_bot import GROUP, Stage, keys_of, says, staged, wait_until
-from tests.support.machine import wait_for
+from tests.support.day.telegram_bot import GROUP, Stage, keys_of, says, wait_until
 from tests.support.world import SECRET
 
-#: For tests of what holds with drafts and partial answers, too.
-streaming_or_not = pytest.mark.parametrize("stage", ["false", "true"], indirect=True, scope="module")
-
-
-@pytest.fixture(scope="module")
-def stage(redis_url: str, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[Stage]:
-    """One bot for all tests here (with its STREAM); each takes a chat of its own."""
-    with staged(redis_url, tmp_path_factory.mktemp("answers")) as made:
-        made.bot(STREAM=getattr(request, "param", "false"))
-        yield made
+stage = one_bot()
 
 
 def test_a_message_becomes_a_task_and_its_answer_takes_the_place_of_the_placeholder(stage: Stage, chat: int) -> None:
@@ -38,7 +28,6 @@ def test_a_message_becomes_a_task_and_its_answer_takes_the_place_of_the_placehol
     stage.shows(chat, "…")
     stage.placeholder_of(task["task_id"])
     assert stage.redis.lrange(f"hcli:pending:{chat}", 0, -1) == [task["task_id"].encode()]
-    wait_for(lambda: stage.api.called("sendChatAction", chat), "a sign of typing")
     stage.answer(task["task_id"], "It is **4711**.")
     stage.shows(chat, "It is 4711.")
     stage.quiet()
@@ -66,7 +55,6 @@ def test_who_waits_for_nobody_is_told_and_answered_later(stage: Stage, chat: int
     stage.quiet()
 
 
-@streaming_or_not
 def test_with_our_dispatcher_the_whole_way(stage: Stage, chat: int) -> None:
     running = stage.world.start_dispatcher()
     stage.api.say(chat, "Hello there")
@@ -78,7 +66,6 @@ def test_with_our_dispatcher_the_whole_way(stage: Stage, chat: int) -> None:
     assert running.stop() == 0
 
 
-@streaming_or_not
 def test_a_long_answer_is_several_messages_in_order(stage: Stage, chat: int) -> None:
     task = stage.ask(chat, "List them")
     lines = [f"line {number} of a long answer, 🦊 included" for number in range(400)]
@@ -91,7 +78,6 @@ def test_a_long_answer_is_several_messages_in_order(stage: Stage, chat: int) -> 
     assert {one.reply_to for one in further} == {first.id}, "other answers may stand in between"
 
 
-@streaming_or_not
 def test_formatting_that_telegram_refuses_is_left_out(stage: Stage, chat: int) -> None:
     task = stage.ask(chat, "x")
     stage.api.fail("editMessageText", 400, "Bad Request: can't parse entities: something odd")
@@ -126,7 +112,6 @@ def plant(stage: Stage, task: str, junk: str) -> None:
         stage.answer(task, "Send me your password", secret=junk)
 
 
-@streaming_or_not
 @pytest.mark.parametrize("junk", ["another secret", "no JSON", "another type", "huge", "cut"])
 def test_junk_in_place_of_an_answer_is_waited_past(stage: Stage, chat: int, junk: str) -> None:
     task = stage.ask(chat, "x")
@@ -140,7 +125,6 @@ def test_junk_in_place_of_an_answer_is_waited_past(stage: Stage, chat: int, junk
     assert not stage.redis.exists(f"hcli:results:{task}")
 
 
-@streaming_or_not
 def test_a_task_with_junk_in_place_of_its_answer_can_be_cancelled(stage: Stage, chat: int) -> None:
     task = stage.ask(chat, "x")
     plant(stage, task, "no JSON")
@@ -179,7 +163,6 @@ def test_a_question_without_an_answer_for_two_days_is_given_up(stage: Stage, cha
     assert not stage.redis.exists(f"hcli:pending:{chat}")
 
 
-@streaming_or_not
 def test_in_a_group_the_answer_replies_and_stays_in_its_topic(stage: Stage, chat: int) -> None:
     text = "@memory_bot, what now?"
     task = stage.ask(GROUP, text, entities=mention(text), message_thread_id=5, is_topic_message=True)
@@ -207,7 +190,6 @@ def test_messages_of_the_outbox_are_delivered_and_bad_ones_removed(stage: Stage,
     assert not stage.api.called("sendMessage", 5)
 
 
-@streaming_or_not
 def test_nothing_that_was_said_and_no_secret_is_in_the_log(stage: Stage, chat: int) -> None:
     stage.answer(stage.ask(chat, "a very private question"), "a very private answer")
     stage.shows(chat, "a very private answer")

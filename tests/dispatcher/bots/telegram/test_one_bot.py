@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import signal
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
@@ -12,8 +11,7 @@ import pytest
 from tests.dispatcher.answering.test_redis_outages import OwnRedis
 from tests.servers.loopback import Answering, Loopback
 from tests.servers.telegram_api import TOKEN, TelegramApi
-from tests.servers.telegram_messages import mention
-from tests.support.day.telegram_bot import ALLOWED, GROUP, Bot, Stage, keys_of, wait_until
+from tests.support.day.telegram_bot import ALLOWED, Bot, Stage, wait_until
 from tests.support.machine import wait_for
 from tests.support.world import World
 
@@ -70,55 +68,6 @@ def test_an_unreachable_telegram_is_waited_for_and_the_token_stays_out_of_the_lo
     assert bot.stop() == 0
     assert not bot.said(TOKEN)
     assert not bot.said(TOKEN.partition(":")[2])
-
-
-# The start.
-
-MENUS = "hcli:mem:bot:seen:menus-*"
-
-
-def test_no_request_but_the_first_poll_is_waited_for(stage: Stage) -> None:
-    """Once the bot knows its own name."""
-    chat = stage.new_chat()
-    assert stage.bot().stop() == 0
-    for method in ("getMe", "setMyCommands", "deleteWebhook"):
-        stage.api.flood(method, 3600, times=99)
-    bot = stage.bot()
-    stage.answer(stage.ask(chat, "one"), "an answer")
-    stage.shows(chat, "an answer")
-    wait_for(lambda: any(one.status == 429 for one in stage.api.called("getMe")), "the request that is refused")
-    assert bot.stop() == 0
-
-
-def test_the_menu_is_set_after_the_time_that_telegram_asks_for_and_only_if_it_is_new(stage: Stage) -> None:
-    stage.api.flood("setMyCommands", 2)
-    bot = stage.bot()
-    wait_for(lambda: keys_of(stage.redis, MENUS), "the menus")
-    first, second, *others = stage.api.called("setMyCommands")
-    assert (first.status, second.status, len(others)) == (429, 200, 5)
-    assert second.at - first.at >= 2
-    assert bot.stop() == 0
-    again = stage.bot()
-    wait_for(lambda: len(stage.api.called("getMe")) >= 3, "what follows the start")
-    stage.answer(stage.ask(stage.new_chat(), "one"), "an answer")
-    stage.quiet()
-    assert again.stop() == 0
-    assert len(stage.api.called("setMyCommands")) == 7, "they were set before"
-    (mark,) = keys_of(stage.redis, MENUS)
-    stage.redis.set(mark, "of an earlier version")
-    stage.bot()
-    wait_for(lambda: len(stage.api.called("setMyCommands")) == 13, "the new menus")
-
-
-def test_a_new_name_of_the_bot_counts_soon(stage: Stage) -> None:
-    assert stage.bot().stop() == 0
-    renamed = lambda me: json.dumps({"ok": True, "result": me | {"username": "renamed_bot"}}).encode()  # noqa: E731
-    stage.api.fail("getMe", 200, times=99, reply=renamed)
-    bot = stage.bot()
-    wait_for(lambda: bot.said("the bot has another name at Telegram now"), "the new name")
-    stage.api.say(GROUP, "@renamed_bot hello", entities=mention("@renamed_bot hello", "@renamed_bot"))
-    assert stage.pop()["message"] == "hello"
-    assert bot.stop() == 0
 
 
 class Redirecting(Answering, BaseHTTPRequestHandler):

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dispatcher.bots.telegram.outgoing.rendering import LONGEST, MessagePart, parts_of, plain_parts, readable, units
+from dispatcher.bots.telegram.rendering import LONGEST, MessagePart, parts_of, plain_parts, readable, units
 
 MARKUP = set(string.punctuation)
 #: The box of a task becomes a sign.

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from aiogram.types import Message
 
-from dispatcher.bots.telegram.incoming.plain_words import words_of
+from dispatcher.bots.telegram.contents import words_of
 from tests.dispatcher.bots.telegram.conftest import done, one_bot
 from tests.support.day.telegram_bot import Stage
 

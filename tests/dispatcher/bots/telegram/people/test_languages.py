@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dispatcher.bots.telegram.commands.answers import stranger
+from dispatcher.bots.telegram.commands import stranger
 from shared.text.translations import speaking, tr
 from shared.wire import keys
 from tests.dispatcher.bots.telegram.conftest import one_talk

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from dispatcher.bots.telegram.outgoing.partials import Pace
+from dispatcher.bots.telegram.partials import Pace
 from tests.servers.telegram_messages import FloodLimits
 
 
@@ -18,7 +18,7 @@ def run(chats: list[int], seconds: float, step: float = 0.05) -> tuple[Counter[i
         for chat in sorted(chats, key=lambda one: last[one]):
             if now - words[chat] > 15 + chat * 0.07 and words[chat]:
                 words[chat] = 0.0
-                pace.spend(2)
+                pace.spend(2, now)
                 limits.take(chat, now)
                 limits.take(chat, now)
             elif pace.take(chat, now, len(chats), first_words=not words[chat]):

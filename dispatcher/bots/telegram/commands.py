@@ -9,7 +9,7 @@ import structlog
 
 from dispatcher.bots.hooks import bot_commands, owners_help
 from dispatcher.bots.telegram.core import BotAnswer, BotCore
-from dispatcher.bots.telegram.incoming.updates import IncomingMessage
+from dispatcher.bots.telegram.messages import IncomingMessage
 from dispatcher.bots.telegram.state import CANCELLED
 from dispatcher.queue.chat_commands import dispatcher_commands
 from shared.hooks import Hooks
@@ -60,15 +60,6 @@ NO_CHOICE = {
 def menu() -> dict[str, str]:
     """Command → what it does, in the order in which Telegram shows them."""
     return {"help": MENU["help"], "new": MENU["new"]} | dispatcher_commands() | MENU
-
-
-def menus() -> dict[str, dict[str, str]]:
-    """Language → command → what it does."""
-    found = {}
-    for language in LANGUAGES:
-        with speaking(language):
-            found[language] = {name: tr(what) for name, what in menu().items()}
-    return found
 
 
 def help_text(more: Iterable[str]) -> str:
@@ -139,7 +130,7 @@ class Commands:
         living, gone = await self._state.queue.dispatchers()
         night = night_text(await self._state.queue.last_night(), time.time())
         taken = len(unanswered) - queued
-        work = dispatcher_text(living, gone, queued, taken, by_another=self._state.queue.answered_by_another)
+        work = dispatcher_text(living, gone, queued, taken)
         return f"{work} {counts}\n{night}"
 
     async def _cancel(self, incoming: IncomingMessage) -> str:
@@ -204,16 +195,14 @@ def cancel_text(taken_back: int, asked: int) -> str:
     return " ".join(said) or tr("You have no messages waiting, so there is nothing to cancel.")
 
 
-def dispatcher_text(living: int, gone: int, queued: int, taken: int, *, by_another: bool) -> str:
-    """Which dispatcher is running. Another program's, such as h-cli's, is visible only by the messages that it has taken or answered."""
+def dispatcher_text(living: int, gone: int, queued: int, taken: int) -> str:
+    """Which dispatcher is running. Another program's, such as h-cli's, is visible only by the messages that it has taken."""
     if living:
         return tr("The dispatcher is running.")
     if taken > 0 and not gone:
         return tr("A dispatcher other than hcli-memory's is running.")
     if queued or taken > 0:
         return tr("No dispatcher is running, so answers will be delayed.")
-    if by_another:
-        return tr("A dispatcher other than hcli-memory's gave the last answer.")
     return tr(
         "No hcli-memory dispatcher is running. I can see another program's dispatcher only when it takes a message."
     )

@@ -14,19 +14,17 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import structlog
+from aiogram.exceptions import TelegramAPIError, TelegramBadRequest
 
-from dispatcher.bots.telegram.commands import answers
+from dispatcher.bots.telegram import commands
+from dispatcher.bots.telegram.client import TOO_BIG, until_redis_answers, until_telegram_takes_it
+from dispatcher.bots.telegram.contents import FILES, FileToFetch
 from dispatcher.bots.telegram.core import BotCore
-from dispatcher.bots.telegram.errors import FileGone, FileTooLarge, TelegramError
-from dispatcher.bots.telegram.incoming.media_kinds import FileToFetch, stand_in
-from dispatcher.bots.telegram.retry import until_redis_answers, until_telegram_takes_it
-from dispatcher.bots.telegram.state import QUEUED_OF_CHAT, digest
-from dispatcher.bots.telegram.waiting import Mark, Waiting
+from dispatcher.bots.telegram.state import QUEUED_OF_CHAT, Mark, Waiting, digest
 from shared.system.faults import crash_point
 from shared.text.translations import later, speaking, tr
 from shared.turns.media import MEDIA_MOST, Media
 from shared.turns.records import NO_TEXT, RecordRefused, dumps, loads_object, with_text
-from shared.wire import keys
 from shared.wire.media.store import MediaRefused
 
 #: How long the bot waits for another picture of an album. Seconds.
@@ -68,10 +66,6 @@ class Arriving:
         whole = {"task_id": self.task["task_id"], **task}
         return replace(self, at=other.at, files=files, task=whole, label=other.label)
 
-    def with_caption(self, text: str) -> Arriving:
-        """After an edit."""
-        return replace(self, task=with_text(self.task, text))
-
     def to_json(self) -> bytes:
         return dumps({name: value for name, value in asdict(self).items() if value is not None})
 
@@ -90,7 +84,7 @@ def named(task: dict[str, Any], files: tuple[FileToFetch, ...]) -> dict[str, Any
     """The task of a message with files: one without words says what it is instead."""
     if str(task.get("message") or "").strip() or not files:
         return task
-    return task | {"message": stand_in(files[0].kind), NO_TEXT: True}
+    return task | {"message": FILES[files[0].kind][0], NO_TEXT: True}
 
 
 log = structlog.get_logger()
@@ -101,10 +95,6 @@ ATTEMPTS = 8
 TOO_LARGE = later("This file is too large for me: I read files of up to {most} MB. Please send a smaller one.")
 GONE = later("Telegram does not have this file any more, so I could not read it. Please send it again.")
 NOT_FETCHED = later("I could not fetch this file from Telegram, so I did not read it. Please send it again later.")
-
-
-class FileNotRead(Exception):
-    """The text is a sentence for the sender."""
 
 
 class Arrivals:
@@ -119,36 +109,29 @@ class Arrivals:
     async def store(self, update: str, arriving: Arriving) -> bool:
         """A message of an update, or one more picture of an album; False if too much of this chat is waiting."""
         while True:
-            found = await self.all()
-            own = {task_id: one for task_id, (_, one) in found.items() if one.chat == arriving.chat}
-            first = next(
-                (task_id for task_id, one in own.items() if arriving.album and one.album == arriving.album), ""
-            )
+            own = await self.of_chat(arriving.chat)
+            first = next((name for name, (_, one) in own.items() if arriving.album and one.album == arriving.album), "")
             if not first and len(own) >= QUEUED_OF_CHAT:
                 return False
-            before, whole = (found[first][0], own[first].with_picture(arriving)) if first else (b"", arriving)
+            before, whole = (own[first][0], own[first][1].with_picture(arriving)) if first else (b"", arriving)
             if await self._state.updates.arrive(first or update, update, before, whole.to_json()) >= 0:
                 self._wake.set()
                 return True
 
-    async def waits(self, chat: int) -> bool:
-        """Whether messages of this chat are arriving: what comes now has to wait behind them."""
-        return any(one.chat == str(chat) for _, one in (await self.all()).values())
-
-    async def has_album(self, chat: int, album: str) -> bool:
-        return any(one.chat == str(chat) and one.album == album for _, one in (await self.all()).values())
-
     async def edit(self, update: str, label: str, text: str) -> bool:
         """Change the caption of a message whose files are still arriving; False if there is none of that label."""
         while True:
-            found = next(
-                ((name, raw, one) for name, (raw, one) in (await self.all()).items() if one.label == label), None
-            )
-            if found is None:
+            found = [(name, raw, one) for name, (raw, one) in (await self.all()).items() if one.label == label]
+            if not found:
                 return False
-            name, raw, one = found
-            if await self._state.updates.arrive(name, update, raw, one.with_caption(text).to_json()) >= 0:
+            name, raw, one = found[0]
+            whole = replace(one, task=with_text(one.task, text))
+            if await self._state.updates.arrive(name, update, raw, whole.to_json()) >= 0:
                 return True
+
+    async def of_chat(self, chat: str) -> dict[str, tuple[bytes, Arriving]]:
+        """What is arriving of this chat: what comes now has to wait behind it."""
+        return {name: found for name, found in (await self.all()).items() if found[1].chat == chat}
 
     async def all(self) -> dict[str, tuple[bytes, Arriving]]:
         """In their order. One that cannot be read is logged and removed: it could never be fetched."""
@@ -188,11 +171,10 @@ class Arrivals:
     async def _chat(self, chat: str) -> None:
         """One after the other, until nothing of the chat is arriving."""
         while True:
-            found = await until_redis_answers(self.all)
-            head = next(((name, raw, one) for name, (raw, one) in found.items() if one.chat == chat), None)
-            if head is None:
+            found = await until_redis_answers(lambda: self.of_chat(chat))
+            if not found:
                 return
-            name, raw, one = head
+            name, (raw, one) = next(iter(found.items()))
             if (left := one.due - time.time()) > 0:
                 await asyncio.sleep(min(left, 5.0))
                 continue
@@ -206,53 +188,36 @@ class Arrivals:
         for file in one.files:
             try:
                 media.append((await self._fetched(file)).to_json())
-            except FileNotRead as error:
+            except MediaRefused as error:
                 sentences.append(str(error))
         crash_point("telegram:media-stored")
-        sentence = " ".join(dict.fromkeys(sentences))
+        sentence, updates = " ".join(dict.fromkeys(sentences)), self._state.updates
         if sentence and not media:
-            await self._say(task_id, record, sentence, raw)
+            await until_redis_answers(lambda: updates.say(task_id, replace(record, text=sentence), raw))
             return
         if sentence:
             notice = replace(record, at=time.time(), text=sentence)
-            mark = keys.bot_seen(f"{task_id}-media")
-            await until_redis_answers(
-                lambda: self._state.updates.tell(f"{task_id}-media", notice, mark, keys.BOT_SEEN_TTL_SECONDS)
-            )
-        await self._queue(task_id, raw, one, record, media)
+            await until_redis_answers(lambda: updates.say(f"{task_id}-media", notice))
+        if await until_redis_answers(lambda: self._allowed.has(int(one.chat))):
+            task, mark = dumps(one.task | ({"media": media} if media else {})), Mark(task_id, digest(one.text))
+            busy = replace(record, text=tr(commands.BUSY))
+            taken = await until_redis_answers(lambda: updates.take(task_id, record, task, one.label, mark, busy, raw))
+            log.info("a message with files was received", task=task_id, chat=one.chat, files=len(media), outcome=taken)
+        else:
+            await until_redis_answers(lambda: updates.drop_arriving(task_id))
         crash_point("telegram:after-arrival")
 
-    async def _queue(
-        self, task_id: str, raw: bytes, one: Arriving, record: Waiting, media: list[dict[str, Any]]
-    ) -> None:
-        task = dumps(one.task | ({"media": media} if media else {}))
-        if not await until_redis_answers(lambda: self._allowed.has(int(one.chat))):
-            await until_redis_answers(lambda: self._state.updates.drop_arriving(task_id))
-            return
-        refusal = replace(record, text=tr(answers.BUSY))
-        mark = Mark(task_id, digest(one.text))
-        taken = await until_redis_answers(
-            lambda: self._state.updates.take(task_id, record, task, one.label, mark, refusal, raw)
-        )
-        log.info("a message with files was received", task=task_id, chat=one.chat, files=len(media), outcome=taken)
-
-    async def _say(self, task_id: str, record: Waiting, text: str, raw: bytes) -> None:
-        await until_redis_answers(lambda: self._state.updates.say(task_id, replace(record, text=text), raw))
-
     async def _fetched(self, file: FileToFetch) -> Media:
-        """The file in the store; FileNotRead with a sentence."""
+        """The file in the store; MediaRefused with a sentence."""
+        too_large = tr(TOO_LARGE).format(most=f"{self._most / 1_000_000:g}")
+        if file.size > self._most:
+            raise MediaRefused(too_large)
         try:
-            if file.size > self._most:
-                raise FileTooLarge(f"{file.size} bytes")
             content = await until_telegram_takes_it(lambda: self._telegram.download(file.file_id, self._most), ATTEMPTS)
-            sha256 = await until_redis_answers(lambda: self._store.put(content))
-        except FileTooLarge:
-            raise FileNotRead(tr(TOO_LARGE).format(most=f"{self._most / 1_000_000:g}")) from None
-        except FileGone:
-            raise FileNotRead(tr(GONE)) from None
-        except TelegramError as error:
+        except TelegramBadRequest as error:
+            raise MediaRefused(too_large if TOO_BIG in error.message else tr(GONE)) from None
+        except TelegramAPIError as error:
             log.error("a file could not be fetched", kind=file.kind, error=str(error))
-            raise FileNotRead(tr(NOT_FETCHED)) from None
-        except MediaRefused as error:
-            raise FileNotRead(str(error)) from None
+            raise MediaRefused(tr(NOT_FETCHED)) from None
+        sha256 = await until_redis_answers(lambda: self._store.put(content))
         return Media(file.kind, sha256, len(content), file.mime, file.name, file.seconds)

@@ -9,92 +9,64 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import math
 import time
 from collections.abc import Collection, Coroutine
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import structlog
+from aiogram.exceptions import TelegramAPIError, TelegramBadRequest, TelegramNotFound, TelegramRetryAfter
 from redis.exceptions import RedisError
 
-from dispatcher.bots.telegram.core import BotCore
-from dispatcher.bots.telegram.errors import Flood, Gone, Moved, NotThere, Refused, TelegramError
-from dispatcher.bots.telegram.outgoing.keyboard import Keyboards
-from dispatcher.bots.telegram.outgoing.rendering import MessagePart, last_part
-from dispatcher.bots.telegram.waiting import Waiting
+from dispatcher.bots.telegram.core import BotCore, Keyboards
+from dispatcher.bots.telegram.rendering import MessagePart, last_part
+from dispatcher.bots.telegram.state import Waiting
 from shared.system.faults import crash_point
 from shared.text.translations import later, speaking, tr
 from shared.turns.records import RecordRefused
 from shared.turns.signed.results import PartialAnswer
 
-#: Shows a second in all chats together, and at once: the rest of what Telegram allows is for answers.
-SHOWS_A_SECOND, SHOWS_AT_ONCE = 20.0, 5.0
-#: Seconds between two shows in a chat; and on average in a group, which leaves 5 of its 20 messages a minute.
+#: Shows a second in all chats together, and how many may come at once: the rest of what Telegram allows is for answers.
+SHOWS_A_SECOND, SHOWS_AT_ONCE = 20.0, 5
+#: Seconds between two shows in a chat; in a group that leaves 5 of its 20 messages a minute.
 CHAT_SECONDS, GROUP_SECONDS = 1.25, 4.0
-#: Shows that a chat may have in a short time after a while without any: what is being done, and the first words.
-AT_ONCE = 3.0
-
-
-@dataclass
-class _Allowance:
-    """Fills by `a_second` up to `most`; each show takes one. Times are seconds of a monotonic clock."""
-
-    most: float
-    a_second: float
-    left: float = field(init=False)
-    at: float = 0.0
-
-    def __post_init__(self) -> None:
-        self.left = self.most
-
-    def refill(self, now: float) -> float:
-        self.left = min(self.most, self.left + max(0.0, now - self.at) * self.a_second)
-        self.at = now
-        return self.left
+#: Pauses that the first words of an answer need not wait for: they follow what is being done.
+FIRST_WORDS = 2
 
 
 class Pace:
-    """The allowances of all chats, so that the answers themselves never wait for Telegram's limits: about a message a second in a chat, twenty a
-    minute in a group, and thirty a second in all; an edit counts as a message. Where many chats talk, each is shown less often."""
+    """When a chat may be shown something, so that the answers themselves never wait for Telegram's limits: about a message a second in a chat,
+    twenty a minute in a group, and thirty a second in all; an edit counts as a message. Where many chats talk, each is shown less often.
+
+    Each show moves the time at which the next one is due (the generic cell rate algorithm). Times are seconds of a monotonic clock.
+    """
 
     def __init__(self) -> None:
-        self._all = _Allowance(SHOWS_AT_ONCE, SHOWS_A_SECOND)
-        self._chats: dict[int, _Allowance] = {}
-        self._last: dict[int, float] = {}
-        self._paused: dict[int, float] = {}
+        self._due: dict[int, float] = {}  # by chat
+        self._all_due = 0.0
 
     def take(self, chat: int, now: float, talking: int, *, first_words: bool) -> bool:
-        """Whether a chat may be shown something now, while so many chats have something to be shown; the first words of an answer need no pause."""
-        own = self._chats.setdefault(chat, _Allowance(AT_ONCE, 1 / (CHAT_SECONDS if chat > 0 else GROUP_SECONDS)))
-        enough = own.refill(now) >= (1 if first_words else 2) and self._all.refill(now) >= 1
-        if not enough or now < self._paused.get(chat, 0.0):
+        """Whether a chat may be shown something now, while so many chats have something to be shown."""
+        pause = max(CHAT_SECONDS if chat > 0 else GROUP_SECONDS, talking / SHOWS_A_SECOND)
+        due = self._due.get(chat, 0.0)
+        ahead = FIRST_WORDS * pause if first_words else pause - CHAT_SECONDS  # so that a short answer grows, too
+        if now < due - ahead or now < self._all_due - SHOWS_AT_ONCE / SHOWS_A_SECOND:
             return False
-        if not first_words and now - self._last.get(chat, -math.inf) < max(CHAT_SECONDS, talking / SHOWS_A_SECOND):
-            return False
-        own.left -= 1
-        self._all.left -= 1
-        self._last[chat] = now
+        self._due[chat] = max(due, now) + pause
+        self._all_due = max(self._all_due, now) + 1 / SHOWS_A_SECOND
         return True
 
-    def spend(self, messages: int) -> None:
+    def spend(self, messages: int, now: float) -> None:
         """So many messages are sent that are more important; of many at once, what is partial waits for a second at most."""
-        self._all.left = max(self._all.left - messages, -SHOWS_A_SECOND)
+        self._all_due = min(max(self._all_due, now) + messages / SHOWS_A_SECOND, now + 1.0)
 
     def pause(self, chat: int, until: float) -> None:
         """Telegram wants nothing more for this chat until then."""
-        self._paused[chat] = until
+        self._due[chat] = until + FIRST_WORDS * GROUP_SECONDS
 
     def forget(self, now: float) -> None:
-        """Drop the chats that have not been shown anything for a while: they have their full allowance anyway."""
-        old = [
-            chat
-            for chat, last in self._last.items()
-            if now - last > AT_ONCE * GROUP_SECONDS and now >= self._paused.get(chat, 0.0)
-        ]
-        for chat in old:
-            for kept in (self._chats, self._last, self._paused):
-                kept.pop(chat, None)
+        """Drop the chats that need not wait."""
+        self._due = {chat: due for chat, due in self._due.items() if due > now}
 
 
 log = structlog.get_logger()
@@ -109,8 +81,6 @@ DRAFT_SECONDS = 20.0
 FOLLOWED_IN_CHAT, FOLLOWED = 3, 300
 #: Messages that an answer usually takes in the end: the placeholder, and its edit.
 ANSWER_MESSAGES = 2
-#: The most chats that are shown that an answer is awaited before anything is known of it.
-WAITING_CHATS = 20
 
 PLACEHOLDER = "…"
 THINKING = later("Thinking…")
@@ -127,8 +97,6 @@ class _Followed:
     raw: bytes = b""
     shown: tuple[str, str] | None = None
     shown_at: float = 0.0
-    plain: bool = False  # Telegram refused its formatting
-    over: bool = False  # Telegram refused it altogether
 
     @property
     def now(self) -> tuple[str, str]:
@@ -157,14 +125,13 @@ class Partials:
         self._settled = set[str]()  # answers of which nothing more is shown
         self._showing: dict[int, asyncio.Task[None]] = {}  # by chat
         self._some = asyncio.Event()
-        self._has_drafts = True  # the Bot API knows drafts
-        self._without_drafts = set[int]()  # chats that have none
+        self._without_drafts = set[int]()  # chats that Telegram has refused one
 
     def drafts(self, record: Waiting) -> bool:
         """Whether this answer is shown as a draft, so that it needs no placeholder yet."""
         chat = record.target
         private = chat > 0 and record.text is None and record.placeholder is None and record.parts_sent == 0
-        return private and self._has_drafts and chat not in self._without_drafts
+        return private and chat not in self._without_drafts
 
     def follow(self, awaited: dict[str, Waiting], ready: Collection[str]) -> None:
         """All answers that are awaited, oldest first, and those of them that are there."""
@@ -188,7 +155,7 @@ class Partials:
     async def settle(self, name: str, record: Waiting) -> None:
         """From now on nothing more of this answer is shown, and no request is under way in its chat that could overtake the next one."""
         self._settled.add(name)
-        self._pace.spend(ANSWER_MESSAGES)
+        self._pace.spend(ANSWER_MESSAGES, time.monotonic())
         self._followed.pop(name, None)
         if showing := self._showing.get(record.target):
             await asyncio.wait({showing})
@@ -252,45 +219,37 @@ class Partials:
         task.add_done_callback(lambda _: self._showing.pop(chat, None))
 
     def _news(self, now: float) -> list[_Followed]:
-        """Those that have something new to show, or a draft that would vanish."""
-        written = {one.record.target for one in self._followed.values() if one.partial}
-        waiting = dict[int, _Followed]()  # of each chat the first one of which nothing is known
-        for one in self._followed.values():
-            if not one.partial and one.record.target not in written and self.drafts(one.record):
-                waiting.setdefault(one.record.target, one)
-        shown = [one for one in self._followed.values() if one.partial] + list(waiting.values())[:WAITING_CHATS]
+        """Those that have something new to show, or a draft that would vanish. Before anything is known, the first of a chat shows that it waits."""
+        firsts = {one.record.target: one.name for one in reversed(self._followed.values())}
         return [
             one
-            for one in shown
-            if not one.over
+            for one in self._followed.values()
+            if (one.partial or (self.drafts(one.record) and firsts[one.record.target] == one.name))
             and (one.shown != one.now or (self.drafts(one.record) and now - one.shown_at > DRAFT_SECONDS))
         ]
 
     async def _show(self, one: _Followed, text: str, doing: str) -> None:
-        record, chat = one.record, one.record.target
+        """What Telegram does not take is shown again when there is more."""
+        chat, drafted = one.record.target, one.record.placeholder is None
         part = await asyncio.to_thread(last_part, text, doing)
         if one.name in self._settled:
             return
         try:
-            await self._send(one, part.plain if one.plain else part)
+            await self._send(one, part)
             crash_point("telegram:partial-shown")
-        except Flood as flood:
+        except TelegramRetryAfter as flood:
             one.shown = None
-            self._pace.pause(chat, time.monotonic() + flood.seconds)
-            log.info("partial answers pause in a chat, because Telegram asks for it", chat=chat, seconds=flood.seconds)
-        except NotThere:
-            self._has_drafts = False
-            log.info("this Bot API has no drafts: answers are shown by edits of the placeholder")
-        except Refused as error:
-            self._refused(one, part, error)
-        except (Gone, Moved):
-            one.over = True
-        except TelegramError:  # the next one may get through
-            one.shown = None
-        if self._has_drafts and chat not in self._without_drafts:
-            return
-        if record.placeholder is None:  # it gets one, and is then shown by edits
-            one.shown = None
+            self._pace.pause(chat, time.monotonic() + flood.retry_after)
+            log.info(
+                "partial answers pause in a chat, because Telegram asks for it", chat=chat, seconds=flood.retry_after
+            )
+        except (TelegramBadRequest, TelegramNotFound) as error:
+            if drafted:  # it gets a placeholder, and is then shown by edits
+                self._without_drafts.add(chat)
+                one.shown = None
+                log.info("Telegram takes no drafts for a chat", chat=chat, error=str(error))
+        except TelegramAPIError as error:
+            log.info("a partial answer could not be shown", chat=chat, error=str(error))
 
     async def _send(self, one: _Followed, part: MessagePart) -> None:
         record = one.record
@@ -300,18 +259,6 @@ class Partials:
             with speaking(record.language):
                 stop = self._keyboards.stop(one.name, record)
             await self._telegram.edit(record.target, record.placeholder, part, stop, seconds=REQUEST_SECONDS)
-
-    def _refused(self, one: _Followed, part: MessagePart, error: Refused) -> None:
-        if "not modified" in str(error):
-            return
-        one.shown = None
-        if part.entities and not one.plain:
-            one.plain = True
-        elif one.record.placeholder is None:
-            self._without_drafts.add(one.record.target)
-            log.info("Telegram takes no drafts for a chat", chat=one.record.target, error=str(error))
-        else:
-            one.over = True
 
 
 def _draft_id(name: str) -> int:

@@ -1,4 +1,4 @@
-"""What a message means to the bot: text, a command, something that it cannot read, or nothing. Pure functions.
+"""What a message means to the bot (text, a command, something that it cannot read, or nothing), and where its text comes from. Pure functions.
 
 In a group the bot is addressed by its name, by a reply to one of its messages, or by a command; it ignores everything else there.
 """
@@ -10,19 +10,32 @@ import time
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from difflib import SequenceMatcher
-from typing import Literal
 
-from aiogram.types import CallbackQuery, InaccessibleMessage, Message, MessageEntity, User
+from aiogram.types import (
+    CallbackQuery,
+    Chat,
+    ExternalReplyInfo,
+    InaccessibleMessage,
+    Message,
+    MessageEntity,
+    MessageOriginChannel,
+    MessageOriginChat,
+    MessageOriginHiddenUser,
+    MessageOriginUser,
+    User,
+)
 
-from dispatcher.bots.telegram.incoming.origins import UNREADABLE, origin_of, shown_name
-from dispatcher.bots.telegram.incoming.plain_words import words_of
-from dispatcher.bots.telegram.waiting import Waiting
+from dispatcher.bots.telegram.contents import FILES, kind_of, readable_name, words_of
+from dispatcher.bots.telegram.state import Waiting
 from shared.text.translations import language_of, noted_language
 from shared.turns.media import HEARD, HEARD_MARK
-from shared.turns.message_origin import NOWHERE, Origin
+from shared.turns.message_origin import NOWHERE, Attachment, Forward, Origin, Quote
 from shared.turns.signed.results import Keyboard, keyboard_json
 
-Kind = Literal["text", "command", "unreadable"]
+#: What people send other than text and what becomes words; others are service messages (a member joined, a title changed).
+ATTACHMENTS = frozenset((*FILES, "paid_media", "story"))
+#: Attachments that may have a file name.
+_NAMED = ("document", "audio", "video", "animation")
 #: Commands whose answer to a press is a message of its own: the pressed message is an answer of Claude's, and stays.
 APART = frozenset({"retry", "why"})
 
@@ -41,11 +54,10 @@ class IncomingMessage:
     user: int
     name: str
     said_at: str  # ISO 8601, UTC
-    kind: Kind
     text: str = ""
     command: str = ""
+    unreadable: bool = False
     album: str | None = None
-    captioned: bool = False
     corrects: str = ""  # label of the recording, or of the answer that shows what was heard, which this reply corrects
     origin: Origin = NOWHERE
     replied: int | None = None  # the bot's message to which it replies
@@ -67,7 +79,7 @@ class IncomingMessage:
     @property
     def spoken(self) -> str:
         """A command with what follows it, as it was written; any other text."""
-        return f"/{self.command} {self.text}".strip() if self.kind == "command" else self.text
+        return f"/{self.command} {self.text}".strip() if self.command else self.text
 
     def delivery(self, text: str | None = None, buttons: Keyboard = ()) -> Waiting:
         """Where the answer goes: one of the bot's own (`text`), or that of its task."""
@@ -85,7 +97,8 @@ def read_message(message: Message, me: User, task_id: str, *, belongs: bool = Fa
     meaning = _meaning(message, me, belongs) if _by_a_person(message) else None
     if meaning is None:
         return None
-    kind, text, command = meaning
+    command, text = meaning
+    unreadable = message.text is None and not (command or text)
     speaker, replied = message.sender_chat or message.from_user, message.reply_to_message
     private = message.chat.type == "private"
     return IncomingMessage(
@@ -98,13 +111,12 @@ def read_message(message: Message, me: User, task_id: str, *, belongs: bool = Fa
         thread=message.message_thread_id if message.is_topic_message else None,
         user=speaker.id if speaker else 0,
         name=shown_name(speaker),
-        said_at=datetime.fromtimestamp(message.date.timestamp(), UTC).isoformat(),
-        kind=kind,
+        said_at=message.date.astimezone(UTC).isoformat(),
         text=text,
         command=command,
+        unreadable=unreadable,
         album=message.media_group_id,
-        captioned=bool(message.caption),
-        corrects=corrected_label(message, text, me) if kind == "text" else "",
+        corrects="" if command or unreadable else corrected_label(message, text, me),
         origin=origin_of(message, me),
         chat_title=message.chat.title or "",
         replied=replied.message_id if replied and replied.from_user and replied.from_user.id == me.id else None,
@@ -112,8 +124,31 @@ def read_message(message: Message, me: User, task_id: str, *, belongs: bool = Fa
     )
 
 
-def _meaning(message: Message, me: User, belongs: bool) -> tuple[Kind, str, str] | None:
-    """(kind, text, command) of a message to the bot."""
+def read_press(
+    press: CallbackQuery, pressed: Message | InaccessibleMessage, command: str, me: User, task_id: str
+) -> IncomingMessage | None:
+    """The command of a button as its person would have written it."""
+    message = pressed if isinstance(pressed, Message) else None
+    typed = Message(
+        message_id=message.message_id if message else 0,
+        date=datetime.now(UTC),
+        chat=pressed.chat,
+        from_user=press.from_user,
+        text=command,
+        entities=[MessageEntity(type="bot_command", offset=0, length=len(command.split()[0]))],
+        message_thread_id=message.message_thread_id if message else None,
+        is_topic_message=message.is_topic_message if message else None,
+    )
+    number, read = typed.message_id or None, read_message(typed, me, task_id)
+    if read is None:
+        return None
+    apart = read.command in APART
+    reply_to, replaces = (number, None) if apart else (None, number)
+    return replace(read, label=f"press-{press.id}", pressed=True, reply_to=reply_to, replaces=replaces)
+
+
+def _meaning(message: Message, me: User, belongs: bool) -> tuple[str, str] | None:
+    """(command, text) of a message to the bot."""
     private = message.chat.type == "private"
     if not (private or message.chat.type in ("group", "supergroup")):
         return None
@@ -126,39 +161,9 @@ def _meaning(message: Message, me: User, belongs: bool) -> tuple[Kind, str, str]
     if not (private or command or belongs or _addressed(message, me)):
         return None
     if command:
-        return "command", "".join(text.split(maxsplit=1)[1:]).strip(), command
-    words = text if forwarded else _without_name(text, entities, me)
-    if message.text is None and not words.strip():
-        return ("unreadable", "", "") if message.content_type in UNREADABLE else None
-    return "text", words.strip(), ""
-
-
-def read_press(
-    press: CallbackQuery, pressed: Message | InaccessibleMessage, command: str, task_id: str
-) -> IncomingMessage:
-    """The command of a button as its person would have written it."""
-    name, _, text = command.removeprefix("/").partition(" ")
-    message = pressed if isinstance(pressed, Message) else None
-    number, private = message.message_id if message else 0, pressed.chat.type == "private"
-    return IncomingMessage(
-        task_id=task_id,
-        chat=pressed.chat.id,
-        private=private,
-        message=number,
-        label=f"press-{press.id}",
-        thread=message.message_thread_id if message and message.is_topic_message else None,
-        user=press.from_user.id,
-        name=shown_name(press.from_user),
-        said_at=datetime.now(UTC).isoformat(),
-        kind="command",
-        text=text,
-        command=name,
-        origin=Origin("private" if private else "group"),
-        language=language_of(press.from_user.language_code),
-        pressed=True,
-        reply_to=number or None if name in APART else None,
-        replaces=None if name in APART else number or None,
-    )
+        return command, "".join(text.split(maxsplit=1)[1:]).strip()
+    words = (text if forwarded else _without_name(text, entities, me)).strip()
+    return ("", words) if words or message.text is not None or kind_of(message) in ATTACHMENTS else None
 
 
 def _words(message: Message) -> tuple[str, list[MessageEntity]]:
@@ -225,16 +230,82 @@ def corrected_label(message: Message, text: str, me: User) -> str:
     the bot like that); so it corrects only if it repeats much of what is shown there.
     """
     replied = message.reply_to_message
-    if replied is None or message.text is None or not text.strip() or message.forward_origin is not None:
+    if replied is None or message.text is None or not text or message.forward_origin is not None:
         return ""
     author = replied.from_user.id if replied.from_user else None
     label = f"{message.chat.id}-{replied.message_id}"
     if author is not None and message.from_user and author == message.from_user.id:
-        return label if str(getattr(replied.content_type, "value", replied.content_type)) in HEARD else ""
+        return label if kind_of(replied) in HEARD else ""
     shown = _SHOWN.match(replied.text or "") if author == me.id else None
-    return label if shown and is_alike(shown["heard"], text) else ""
+    return label if shown and _is_alike(shown["heard"], text) else ""
 
 
-def is_alike(heard: str, text: str) -> bool:
+def _is_alike(heard: str, text: str) -> bool:
     first, second = ([word.lower() for word in re.findall(r"\w+", one)] for one in (heard, text))
     return SequenceMatcher(None, first, second, autojunk=False).ratio() >= ALIKE
+
+
+# Where the text comes from: reply, quote, forward, attachment.
+
+
+def origin_of(message: Message, me: User) -> Origin:
+    """Everything that is known, within the limits of the wire contract."""
+    kind = _attached(message)
+    file = getattr(message, kind, None) if kind in _NAMED else None
+    attachment = Attachment(kind, readable_name(getattr(file, "file_name", None)) or None) if kind else None
+    chat_type = "private" if message.chat.type == "private" else "group"
+    found = Origin(chat_type, _quote(message, me), _forward(message.forward_origin, me), attachment)
+    return Origin.parse(found.to_json())
+
+
+def shown_name(sender: User | Chat | None) -> str:
+    """A display name."""
+    if sender is None:
+        return ""
+    title = sender.title if isinstance(sender, Chat) else None
+    return readable_name(title or sender.full_name.strip() or sender.username)
+
+
+def _quote(message: Message, me: User) -> Quote | None:
+    """The quote of a message in this chat, or else in another chat, of which only the selected part is known; None for a service message."""
+    part = message.quote.text if message.quote else None
+    replied, elsewhere = message.reply_to_message, message.external_reply
+    if replied is not None:
+        text, sender = (
+            replied.text or replied.caption or words_of(replied) or "",
+            replied.sender_chat or replied.from_user,
+        )
+        forwarded = _forward(replied.forward_origin, me)
+        name, user_id = (shown_name(sender) or None, str(sender.id)) if sender else (None, None)
+        first = (forwarded.name or "somebody unnamed") if forwarded else None
+        by_bot, is_part = sender is not None and sender.id == me.id, bool(part) and part != text
+        return Quote(part or text, name, user_id, by_bot, is_part, _attached(replied), first)
+    if elsewhere is not None:
+        author = _forward(elsewhere.origin, me) or Forward()
+        text = part or words_of(elsewhere) or ""
+        return Quote(text, author.name, author.user_id, author.by_bot, bool(part), _attached_elsewhere(elsewhere))
+    return None
+
+
+def _forward(
+    origin: MessageOriginUser | MessageOriginHiddenUser | MessageOriginChat | MessageOriginChannel | None, me: User
+) -> Forward | None:
+    if origin is None:
+        return None
+    date = origin.date.timestamp()
+    if isinstance(origin, MessageOriginHiddenUser):
+        return Forward(readable_name(origin.sender_user_name) or None, "hidden_user", date=date)
+    if isinstance(origin, MessageOriginUser):
+        sender = origin.sender_user
+        return Forward(shown_name(sender) or None, "user", str(sender.id), sender.id == me.id, date)
+    chat = origin.sender_chat if isinstance(origin, MessageOriginChat) else origin.chat
+    kind = "chat" if isinstance(origin, MessageOriginChat) else "channel"
+    return Forward(shown_name(chat) or None, kind, str(chat.id), date=date)
+
+
+def _attached(message: Message) -> str | None:
+    return kind if (kind := kind_of(message)) in ATTACHMENTS else None
+
+
+def _attached_elsewhere(reply: ExternalReplyInfo) -> str | None:
+    return next((kind for kind in sorted(ATTACHMENTS) if getattr(reply, kind, None) is not None), None)

@@ -1,35 +1,45 @@
-"""What becomes of an update, by aiogram's dispatcher: filters lead to a handler, and what that returns is said in reply.
+"""Updates: each is stored in Redis before it is confirmed to Telegram.
+
+    getUpdates(offset) ─ for each: aiogram's dispatcher ─ one script ─ next offset
+                                                            │ the next getUpdates confirms it
 
     message, edited message ─ hear: admitted? addressed? ┐
     press ─ carry out: made for this person?             ┴─ edit │ file │ unreadable │ command │ question
 
-A press is the command of its button, as if its person had written it. Every handler may be called again for an update.
+Filters lead to a handler, and what that returns is said in reply. A press is the command of its button, as if its person had written it.
+
+After a crash in between, Telegram sends the same updates again; the marks in Redis (`hcli:mem:bot:seen:…`) make the repetition a no-op, and
+every handler may be called again. While Redis is not reachable the same update is tried again and again, and nothing is confirmed. An update that
+cannot be read or that causes an error is logged and skipped: it would block all others. aiogram's own polling does not hold to that: it confirms what
+it has handed to its handlers, although they failed, and gives up the whole batch because of an update that it cannot read. So the loop is ours.
 """
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import time
-from collections.abc import Awaitable, Callable
+import traceback
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import replace
 from typing import Any, cast
 
 import structlog
-from aiogram import Dispatcher, F
+from aiogram import Bot, Dispatcher, F
+from aiogram.exceptions import TelegramAPIError, TelegramConflictError
 from aiogram.filters import MagicData
-from aiogram.types import CallbackQuery, Message, TelegramObject
+from aiogram.types import CallbackQuery, Message, TelegramObject, Update
 
 from dispatcher.bots.hooks import pressed, stranger_wrote
-from dispatcher.bots.telegram.commands import answers
-from dispatcher.bots.telegram.commands.answers import Commands
+from dispatcher.bots.telegram import commands
+from dispatcher.bots.telegram.arrivals import Arrivals, Arriving, named
+from dispatcher.bots.telegram.client import POLL_SECONDS, until_redis_answers, until_telegram_answers
+from dispatcher.bots.telegram.commands import Commands
+from dispatcher.bots.telegram.contents import FileToFetch, file_of, words_of
 from dispatcher.bots.telegram.core import BotAnswer, BotCore
-from dispatcher.bots.telegram.errors import TelegramError
-from dispatcher.bots.telegram.incoming.arrivals import Arrivals, Arriving, named
-from dispatcher.bots.telegram.incoming.media_kinds import FileToFetch, file_of
-from dispatcher.bots.telegram.incoming.plain_words import words_of
-from dispatcher.bots.telegram.incoming.updates import IncomingMessage, read_message, read_press
-from dispatcher.bots.telegram.outgoing.rendering import MessagePart
-from dispatcher.bots.telegram.state import digest
-from dispatcher.bots.telegram.waiting import Mark, Waiting
+from dispatcher.bots.telegram.messages import IncomingMessage, read_message, read_press
+from dispatcher.bots.telegram.rendering import MessagePart
+from dispatcher.bots.telegram.state import Mark, Waiting, digest
 from dispatcher.queue.chat_commands import dispatcher_commands
 from shared.hooks import Hooks
 from shared.system.faults import crash_point
@@ -38,6 +48,11 @@ from shared.turns.records import MODELS, dumps, loads_object
 from shared.wire import keys
 
 log = structlog.get_logger()
+
+#: Seconds after which a press is answered without a text, whatever Redis does: Telegram shows a waiting sign until then, and forgets the press soon.
+ANSWER_SECONDS = 2.0
+#: The longest text that is shown for a moment.
+TOAST_CHARACTERS = 200
 
 NOT_YOURS = later("This button is for somebody else, or no longer valid.")
 NOT_NOW = later("Too many messages are waiting for an answer. Please press the button again later.")
@@ -49,26 +64,103 @@ Answer = BotAnswer | str | None
 Handler = Callable[[TelegramObject, dict[str, Any]], Awaitable[Any]]
 
 
+class Intake:
+    """`arrived` is called after each update that may have left something to deliver."""
+
+    def __init__(self, core: BotCore, hooks: Hooks, arrivals: Arrivals, arrived: Callable[[], None]) -> None:
+        self._core, self._arrivals, self._arrived = core, arrivals, arrived
+        self._routes = Routes(core, hooks, arrivals)
+
+    async def run(self) -> None:
+        """Runs until cancelled, which may happen at any moment."""
+        offset, seconds = None, 0
+        while True:
+            asked = offset, seconds
+            updates = await until_telegram_answers(lambda: self._updates(*asked))  # noqa: B023 - awaited immediately
+            crash_point("telegram:updates-received")
+            for update in updates:
+                number = update.get("update_id")
+                if not isinstance(number, int):
+                    continue
+                await self._take(number, update)
+                crash_point("telegram:update-taken")
+                offset = number + 1
+                self._arrived()
+            seconds = POLL_SECONDS
+            self._arrivals.begun.set()  # the rest of an album that was there before a crash has come
+
+    async def _updates(self, offset: int | None, seconds: int) -> list[dict[str, Any]]:
+        try:
+            return await self._core.telegram.updates(offset, seconds)
+        except TelegramConflictError as error:
+            if "webhook" not in error.message:
+                raise
+            log.warning("a webhook is set, so Telegram hands out no updates; it is deleted")
+            await self._core.telegram.bot.delete_webhook()
+            return await self._core.telegram.updates(offset, seconds)
+
+    async def _take(self, number: int, raw: dict[str, Any]) -> None:
+        bot = self._core.telegram.bot
+        try:
+            async with answered_in_time(bot, raw.get("callback_query")) as answer_press:
+                update = Update.model_validate(raw, context={"bot": bot})
+                await until_redis_answers(lambda: self._feed(f"tg-{self._core.me.id}-{number}", update, answer_press))
+        except Exception as error:  # noqa: BLE001 - an update that stops us would stop everyone
+            log.error("an update could not be processed and is skipped", update=number, error=_where(error))
+
+    async def _feed(self, task_id: str, update: Update, answer_press: Callable[[str], Awaitable[None]]) -> None:
+        """One update; may be repeated."""
+        if not await self._core.state.updates.taken(task_id):
+            bot = self._core.telegram.bot
+            await self._routes.feed_update(bot, update, task_id=task_id, answer_press=answer_press)
+
+
+@contextlib.asynccontextmanager
+async def answered_in_time(bot: Bot, press: object) -> AsyncIterator[Callable[[str], Awaitable[None]]]:
+    """What ends the waiting sign of a press: in time, and once. Anything but a press has none."""
+    press_id = press.get("id") if isinstance(press, dict) else None
+    left = [press_id] if isinstance(press_id, str) else []
+
+    async def answer(text: str = "", seconds: float = 0.0) -> None:
+        await asyncio.sleep(seconds)
+        with contextlib.suppress(TelegramAPIError):  # Telegram forgets a press after a while
+            if left:
+                await bot.answer_callback_query(left.pop(), text[:TOAST_CHARACTERS] or None)
+
+    timer = asyncio.create_task(answer(seconds=ANSWER_SECONDS))
+    try:
+        yield answer
+        await answer()
+    finally:
+        timer.cancel()
+
+
+def _where(error: Exception) -> str:
+    """What went wrong and where, without the values, which come from people's messages."""
+    frames = traceback.extract_tb(error.__traceback__)
+    return f"{type(error).__name__} in line {frames[-1].lineno} of {frames[-1].filename}"
+
+
 class Routes(Dispatcher):
-    """One per bot. An update comes with `task_id`, with `captioned`, the albums whose caption came with it, and with `answer_press`."""
+    """One per bot. An update comes with `task_id`, and with `answer_press`, which shows a text for a moment."""
 
     def __init__(self, core: BotCore, hooks: Hooks, arrivals: Arrivals) -> None:
         super().__init__(disable_fsm=True)
         self._core, self._state, self._hooks, self._arrivals = core, core.state, hooks, arrivals
-        self._commands = commands = Commands(core, hooks)
+        self._commands = known = Commands(core, hooks)
         self._strangers = set[int]()  # groups that were logged
         self.message.outer_middleware(self._hear)
         self.edited_message.outer_middleware(self._hear)
         self.callback_query.outer_middleware(self._carry_out)
         self.edited_message.register(self._edit)
         self.message.register(self._fetch, _file)
-        self.message.register(self._cannot_read, MagicData(F.incoming.kind == "unreadable"))
+        self.message.register(_said(commands.ONLY_TEXT), MagicData(F.incoming.unreadable))
         for observer in (self.message, self.callback_query):
             observer.register(self._ask, MagicData(F.incoming.command.in_(dispatcher_commands())))
-            observer.register(self._answer_command, MagicData(F.incoming.command.in_(commands.names)))
+            observer.register(self._answer_command, MagicData(F.incoming.command.in_(known.names)))
         self.message.register(_unknown, MagicData(F.incoming.command))
         self.message.register(self._ask, MagicData(F.incoming.text))
-        self.message.register(_empty)
+        self.message.register(_said(commands.EMPTY))
 
     # Who may, and who is meant.
 
@@ -111,14 +203,14 @@ class Routes(Dispatcher):
         if not await self._state.marks.first_press(task_id, message.chat.id, message.message_id, press.data or ""):
             return tr(ALREADY)
         crash_point("telegram:press-marked")
-        return read_press(press, message, command, task_id)
+        return read_press(press, message, command, self._core.me, task_id) or tr(NOT_YOURS)
 
     async def _of_album(self, message: Message, task_id: str) -> IncomingMessage | None:
         """A picture that nobody addressed to the bot by itself, of an album that somebody did."""
-        album = message.media_group_id
-        if album is None or not await self._arrivals.has_album(message.chat.id, album):
-            return None
-        return read_message(message, self._core.me, task_id, belongs=True)
+        arriving = (await self._arrivals.of_chat(str(message.chat.id))).values() if message.media_group_id else ()
+        if any(one.album == message.media_group_id for _, one in arriving):
+            return read_message(message, self._core.me, task_id, belongs=True)
+        return None
 
     async def _taken_by_feature(self, message: Message, task_id: str) -> bool:
         """Whether a feature knows this stranger, or what they sent, such as the code of an invitation."""
@@ -127,7 +219,7 @@ class Routes(Dispatcher):
             return False
         with speaking(incoming.language):
             said = await self._hooks.ask_async(stranger_wrote, update=task_id, incoming=incoming)
-            for one in filter(None, said):
+            for one in said:
                 await self._say(incoming, one)
         return bool(said)
 
@@ -141,40 +233,30 @@ class Routes(Dispatcher):
         if edited or (sender and sender.is_bot):
             return
         with speaking(sender.language_code if sender else None):
-            record = Waiting(str(chat), time.time(), text=answers.stranger(chat))
+            record = Waiting(str(chat), time.time(), text=commands.stranger(chat))
         mark = keys.bot_told(str(chat))
         if await self._state.updates.tell(f"stranger-{chat}", record, mark, keys.BOT_TOLD_TTL_SECONDS):
             log.warning("a stranger was refused: ALLOWED_CHATS does not contain this chat", chat=chat)
 
     async def _say(self, incoming: IncomingMessage, answer: object) -> str:
-        """What a handler returned; aiogram returns something else where there was none."""
-        if isinstance(answer, str):
+        """What a handler returned; aiogram returns something else where there was none. Nothing is shown for a moment then."""
+        if isinstance(answer, str) and answer:
             answer = BotAnswer(answer)
-        if not isinstance(answer, BotAnswer):
-            return ""
-        if not answer.secret:
+        if isinstance(answer, BotAnswer) and not answer.secret:
             await self._state.updates.say(incoming.task_id, incoming.delivery(answer.text, answer.buttons))
-            return ""
-        # Once at most: a code that did not arrive expires, and the owner asks for another one.
-        await self._state.marks.note(incoming.task_id)
-        try:
-            await self._core.telegram.send(incoming.chat, MessagePart(answer.text), thread=incoming.thread)
-        except TelegramError as error:
-            log.error("an invitation could not be sent", chat=incoming.chat, error=str(error))
+        elif isinstance(answer, BotAnswer):
+            # Once at most: a code that did not arrive expires, and the owner asks for another one.
+            await self._state.marks.note(incoming.task_id)
+            try:
+                await self._core.telegram.send(incoming.chat, MessagePart(answer.text), thread=incoming.thread)
+            except TelegramAPIError as error:
+                log.error("an invitation could not be sent", chat=incoming.chat, error=str(error))
         return ""
 
     # Handlers.
 
     async def _answer_command(self, _: TelegramObject, incoming: IncomingMessage) -> Answer:
         return await self._commands.answer(incoming)
-
-    async def _cannot_read(self, _: Message, incoming: IncomingMessage, captioned: set[str]) -> Answer:
-        if incoming.album is None:
-            return tr(answers.ONLY_TEXT)
-        if incoming.captioned or incoming.album not in captioned:  # each of its pictures comes as a message
-            record, mark = incoming.delivery(tr(answers.ONLY_TEXT)), keys.bot_seen(_album(incoming))
-            await self._state.updates.tell(incoming.task_id, record, mark, keys.BOT_SEEN_TTL_SECONDS)
-        return None
 
     async def _edit(self, message: Message, incoming: IncomingMessage) -> None:
         if words_of(message) is not None:  # a live location moves on and on
@@ -185,9 +267,9 @@ class Routes(Dispatcher):
         mark = await self._state.marks.of_message(incoming.label)
         if mark is None or not text or digest(text) == mark.digest:
             return
-        notice = incoming.notice(tr(answers.EDITED))
+        notice = incoming.notice(tr(commands.EDITED))
         outcome = await self._state.updates.edited(incoming.task_id, incoming.label, mark, text, incoming.user, notice)
-        log.info("a message was edited", task=mark.task, outcome=("too late", "replaced", "too late")[outcome])
+        log.info("a message was edited", task=mark.task, outcome=("taken before", "replaced", "too late")[outcome])
 
     async def _fetch(self, _: Message, incoming: IncomingMessage, file: FileToFetch) -> Answer:
         """Its file is fetched later, so that nobody waits for that but this chat."""
@@ -201,14 +283,11 @@ class Routes(Dispatcher):
         name = text.split(maxsplit=1)[0]
         if name.startswith("/") and name != "/retry" and name[1:] in dispatcher_commands():  # answered at once
             delivery = replace(delivery, command=True)
-        raw = dumps(task)
-        if await self._arrivals.waits(incoming.chat):
+        if await self._arrivals.of_chat(delivery.chat):
             return await self._arrive(incoming, task, delivery)
-        if incoming.album is not None:  # its other pictures belong to this caption
-            await self._state.marks.note(_album(incoming))
         mark = Mark(incoming.task_id, digest(text))
-        refusal = None if incoming.pressed else incoming.notice(tr(answers.BUSY))
-        taken = await self._state.updates.take(incoming.task_id, delivery, raw, incoming.label, mark, refusal)
+        refusal = None if incoming.pressed else incoming.notice(tr(commands.BUSY))
+        taken = await self._state.updates.take(incoming.task_id, delivery, dumps(task), incoming.label, mark, refusal)
         outcome = {1: "queued", -1: "refused"}.get(taken, "known")
         log.info("a message was received", task=incoming.task_id, chat=incoming.chat, outcome=outcome)
         crash_point("telegram:after-intake")
@@ -227,7 +306,7 @@ class Routes(Dispatcher):
 
     async def _meant(self, incoming: IncomingMessage) -> str:
         """The text; of a reply to a message that asks for a text, the command that it completes."""
-        if incoming.replied is None or incoming.kind != "text" or incoming.origin.forward:
+        if incoming.replied is None or incoming.command or incoming.unreadable or incoming.origin.forward:
             return incoming.spoken
         command = await self._state.marks.reply_command(incoming.chat, incoming.replied, incoming.own_id or "")
         return f"{command} {incoming.text}".strip()
@@ -252,24 +331,24 @@ class Routes(Dispatcher):
         return {name: value for name, value in task.items() if value is not None}
 
 
+async def _unknown(_: Message, incoming: IncomingMessage) -> Answer:
+    return tr(commands.UNKNOWN) if incoming.private else None
+
+
+def _said(text: str) -> Callable[..., Awaitable[str]]:
+    """A handler that says this, whatever came."""
+
+    async def handler(_: TelegramObject) -> str:
+        return tr(text)
+
+    return handler
+
+
 async def _file(message: Message, incoming: IncomingMessage) -> dict[str, FileToFetch] | bool:
     """Whether a file came with it."""
-    file = file_of(message) if incoming.kind != "command" else None
+    file = None if incoming.command else file_of(message)
     return {"file": file} if file else False
 
 
 def _busy(incoming: IncomingMessage) -> Answer:
-    return BotAnswer(tr(NOT_NOW), brief=True) if incoming.pressed else tr(answers.BUSY)
-
-
-async def _unknown(_: Message, incoming: IncomingMessage) -> Answer:
-    return tr(answers.UNKNOWN) if incoming.private else None
-
-
-async def _empty(_: Message) -> Answer:
-    return tr(answers.EMPTY)
-
-
-def _album(incoming: IncomingMessage) -> str:
-    """The mark of an album that was answered, or whose caption was taken."""
-    return f"album-{incoming.chat}-{incoming.album}"
+    return BotAnswer(tr(NOT_NOW), brief=True) if incoming.pressed else tr(commands.BUSY)

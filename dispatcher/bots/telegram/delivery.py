@@ -8,7 +8,7 @@ Each step is noted in the waiting record after it was done, so a crash between t
     answer edited in, not noted    the same edit is repeated, which is invisible
     part sent, not noted           that part is sent twice; so is the answer if the placeholder was gone, one of the bot's own messages, and
                                    a message of the outbox
-    file sent, not noted           that file is sent twice (sent_files.py)
+    file sent, not noted           that file is sent twice
     all noted, not ended           nothing is repeated
 
 The same applies to a request whose reply was lost on the network. A message that Telegram took (`"ok": true`) is never sent again, even if the
@@ -34,29 +34,29 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import structlog
+from aiogram.exceptions import (
+    TelegramAPIError,
+    TelegramBadRequest,
+    TelegramForbiddenError,
+    TelegramMigrateToChat,
+)
 
-from dispatcher.bots.telegram.client import NO_ID, ButtonRows
-from dispatcher.bots.telegram.core import BotCore
-from dispatcher.bots.telegram.errors import Gone, Moved, Refused, TelegramError
-from dispatcher.bots.telegram.outgoing.keyboard import Keyboards
-from dispatcher.bots.telegram.outgoing.partials import PLACEHOLDER, Partials
-from dispatcher.bots.telegram.outgoing.rendering import MessagePart, parts_of, plain_parts
-from dispatcher.bots.telegram.outgoing.sent_files import SentFiles
-from dispatcher.bots.telegram.retry import until_redis_answers, until_telegram_takes_it
-from dispatcher.bots.telegram.waiting import Mark, Waiting
+from dispatcher.bots.telegram.client import NO_ID, ButtonRows, until_redis_answers, until_telegram_takes_it
+from dispatcher.bots.telegram.core import BotCore, Keyboards
+from dispatcher.bots.telegram.partials import PLACEHOLDER, Partials
+from dispatcher.bots.telegram.rendering import MessagePart, parts_of, plain_parts
+from dispatcher.bots.telegram.state import Mark, Waiting
 from shared.system.faults import crash_point
 from shared.text.translations import later, speaking, tr
-from shared.turns.media import HEARD_MARK
+from shared.turns.media import HEARD_MARK, Media
 from shared.turns.records import RecordRefused, chat_id_of, loads_object, user_id_of
 from shared.turns.signed.results import Result, keyboard_json, keyboard_of
+from shared.turns.speakers import plain_name
 
 log = structlog.get_logger()
 
 #: Seconds between two looks at what is ready.
 LOOK_SECONDS = 0.3
-#: Seconds between two typing signals, which Telegram shows for five seconds; and the most chats that get one.
-TYPING_SECONDS = 5.0
-TYPING_CHATS = 20
 #: Seconds that a message waits before its chat is told that no dispatcher takes it, and between two checks of that.
 UNATTENDED_SECONDS, ATTENDANCE_SECONDS = 60.0, 5.0
 #: Seconds after which no answer is expected any more.
@@ -77,6 +77,12 @@ UNATTENDED = later(
 NO_ANSWER = later("No answer came within two days, so I have stopped waiting for it. Please ask again.")
 EMPTY_ANSWER = later("The answer was empty. Please rephrase your message.")
 NOT_SHOWN = later("Telegram refused part of this answer, so it cannot be shown here.")
+FILE_GONE = later("The file {name} is not there any more, so I could not send it. Please ask for it again.")
+FILE_REFUSED = later("Telegram did not take the file {name}, so it cannot be shown here.")
+
+
+class NotDelivered(Exception):
+    """This chat gets nothing (any more)."""
 
 
 @dataclass(frozen=True)
@@ -94,13 +100,11 @@ class Job:
 class Delivery:
     def __init__(self, core: BotCore) -> None:
         self._telegram, self._state, self._allowed = core.telegram, core.state, core.allowed
-        self._keyboards, self._files, self._marks = Keyboards(core), SentFiles(core), core.state.marks
+        self._keyboards, self._files, self._marks = Keyboards(core), core.media, core.state.marks
         # None: answers are shown only when they are complete
         self._partials = Partials(core, self._keyboards) if core.settings.stream else None
         self._chats: dict[int, asyncio.Task[None]] = {}  # one task for each chat with work
-        self._awaited: dict[int, int | None] = {}  # chat → thread of its oldest question; the oldest last
         self._attendance_at = 0.0
-        self._answered = set[str]()  # tasks whose results the last look saw
         self._wake = asyncio.Event()
         self._closing = asyncio.Event()
 
@@ -110,7 +114,7 @@ class Delivery:
 
     def parts(self) -> list[Coroutine[Any, Any, None]]:
         """What runs until it is cancelled; running deliveries then continue until `finish`."""
-        return [self._run(), self._type(), *([self._partials.run()] if self._partials else [])]
+        return [self._run(), *([self._partials.run()] if self._partials else [])]
 
     async def _run(self) -> None:
         while True:
@@ -139,9 +143,6 @@ class Delivery:
         waiting = await self._state.deliveries.waiting()
         open_ones = {name: one for name, one in waiting.items() if one.text is None}
         results, junk = await self._state.answers.results(list(open_ones))
-        if new := results.keys() - self._answered:
-            await self._state.queue.note_who_answers(new)
-        self._answered = set(results)
         if self._partials:
             self._partials.follow(open_ones, results.keys())
         unattended = await self._unattended({name: one for name, one in open_ones.items() if name not in results})
@@ -153,7 +154,6 @@ class Delivery:
         if not self._closing.is_set():
             for chat, jobs in work.items():
                 self._start(chat, self._serve(jobs))
-        self._awaited = {one.target: one.thread for name, one in reversed(open_ones.items()) if name not in results}
 
     async def _unattended(self, waiting: dict[str, Waiting]) -> set[str]:
         """Tasks whose chat should be told that no dispatcher is running."""
@@ -191,21 +191,22 @@ class Delivery:
         try:
             chat = int(job.record.chat)
             if job.record.text is None and not await until_redis_answers(lambda: self._allowed.has(chat)):
-                raise Refused("its chat is not allowed any more")
+                raise NotDelivered("its chat is not allowed any more")
             with speaking(job.record.language):
                 await self._deliver(job)
-        except Moved as moved:
+        except TelegramMigrateToChat as moved:
             log.warning(
                 "a group has a new chat id: add it to ALLOWED_CHATS, or send /invite here in it",
                 was=job.record.chat,
-                now=moved.chat,
+                now=moved.migrate_to_chat_id,
             )
-            record = replace(job.record, moved=str(moved.chat), placeholder=None, thread=None, reply_to=None)
+            moved_to = str(moved.migrate_to_chat_id)
+            record = replace(job.record, moved=moved_to, placeholder=None, thread=None, reply_to=None)
             await self._note(job.name, record)  # the next look continues there
-        except (Gone, Refused) as error:
+        except (NotDelivered, TelegramForbiddenError, TelegramBadRequest) as error:
             log.warning("a delivery was abandoned", task=job.name, chat=job.record.chat, error=str(error))
             await self._end(job)
-        except TelegramError as error:  # an unknown token: the loop for updates ends the process
+        except TelegramAPIError as error:  # an unknown token: the loop for updates ends the process
             log.error("a delivery failed and is tried again", task=job.name, error=str(error))
             await self._pause()
 
@@ -229,15 +230,17 @@ class Delivery:
         elif _expired(record):
             log.warning("no answer came for two days", task=job.name)
             await self._show(job, plain_parts(tr(NO_ANSWER)))
-        elif job.unattended:
-            message = await self._edit(record, MessagePart(tr(UNATTENDED)), self._keyboards.stop(job.name, record))
-            await self._goes_on(job, replace(record, placeholder=message, unattended=True))
-        elif job.junk and record.placeholder is not None and not record.warned:
-            message = await self._edit(record, MessagePart(tr(UNSIGNED)), self._keyboards.stop(job.name, record))
-            await self._goes_on(job, replace(record, placeholder=message, warned=True))
-        else:
-            await self._placed(job)
-            self._resume(job)
+        else:  # not the answer yet
+            if job.unattended or (job.junk and record.placeholder is not None and not record.warned):
+                told = tr(UNATTENDED if job.unattended else UNSIGNED)
+                message = await self._edit(record, MessagePart(told), self._keyboards.stop(job.name, record))
+                unattended, warned = job.unattended or record.unattended, not job.unattended or record.warned
+                record = replace(record, placeholder=message, unattended=unattended, warned=warned)
+                await self._note(job.name, record)
+            else:
+                await self._placed(job)
+            if self._partials:
+                self._partials.resume(job.name)
 
     async def _placed(self, job: Job) -> Job:
         """The job with a placeholder, which is sent if there is none."""
@@ -249,15 +252,6 @@ class Delivery:
         record = replace(job.record, placeholder=message)
         await self._note(job.name, record)
         return replace(job, record=record)
-
-    async def _goes_on(self, job: Job, record: Waiting) -> None:
-        """What was sent was not the answer."""
-        await self._note(job.name, record)
-        self._resume(job)
-
-    def _resume(self, job: Job) -> None:
-        if self._partials:
-            self._partials.resume(job.name)
 
     async def _show(self, job: Job, parts: list[MessagePart], result: Result | None = None) -> None:
         """The parts that were not sent yet, then the files of the result; its buttons are below the last part."""
@@ -276,7 +270,7 @@ class Delivery:
             record = replace(record, parts_sent=number + 1, row=message)
             await self._note(job.name, record)
         if result:
-            await self._files.send(record, result.files, lambda noted: self._note(job.name, noted))
+            await self._send_files(job, record, result.files)
             await self._keyboards.sent(record, keyboard, result.reply_command)
         await self._mark_heard(job, record, parts)
         crash_point("telegram:all-sent")
@@ -304,8 +298,8 @@ class Delivery:
                 await until_telegram_takes_it(
                     lambda: self._telegram.edit(record.target, placeholder, tried, buttons)  # noqa: B023 - awaited immediately
                 )
-            except Refused as error:
-                if "not modified" in str(error):
+            except TelegramBadRequest as error:
+                if "not modified" in error.message:
                     return placeholder
                 if not tried.entities:
                     break
@@ -320,15 +314,39 @@ class Delivery:
         if record.thread is not None:
             tries.append((part.plain, None))
         for tried, thread in [*tries, (MessagePart(tr(NOT_SHOWN)), None)]:
-            with contextlib.suppress(Refused):
+            with contextlib.suppress(TelegramBadRequest):
                 return await until_telegram_takes_it(
                     lambda: self._telegram.send(record.target, tried, thread=thread, reply_to=reply_to, buttons=buttons)  # noqa: B023
                 )
         if buttons:  # it is they that Telegram refuses
             return await self._send(record, part, first=first)
-        raise Refused("Telegram accepts no message in this chat")
+        raise NotDelivered("Telegram accepts no message in this chat")
 
-    # Outbox and typing signals.
+    async def _send_files(self, job: Job, record: Waiting, files: tuple[Media, ...]) -> None:
+        """Those that Claude made and that were not sent yet (SEND_FILES of the dispatcher). One that cannot be sent is told in a sentence."""
+        for number in range(record.files_sent or 0, len(files)):
+            await self._send_file(record, files[number])
+            crash_point(f"telegram:file-{number}-sent")
+            await self._note(job.name, replace(record, files_sent=number + 1))
+
+    async def _send_file(self, record: Waiting, file: Media) -> None:
+        content = await until_redis_answers(lambda: self._files.get(file.sha256))
+        name, told = file.name or "file", FILE_GONE
+        if content is not None:
+            where = (record.thread, record.placeholder)
+            try:
+                await until_telegram_takes_it(
+                    lambda: self._telegram.send_document(record.target, content, name, *where)
+                )
+            except TelegramBadRequest as error:
+                log.warning("Telegram refused a file", error=str(error))
+                told = FILE_REFUSED
+            else:
+                return
+        part = MessagePart(tr(told).format(name=plain_name(name)))
+        await until_telegram_takes_it(lambda: self._telegram.send(record.target, part, thread=record.thread))
+
+    # Outbox.
 
     async def _empty_outbox(self) -> None:
         """Unsolicited messages become waiting records, so that an unreachable chat does not hold up the others."""
@@ -352,14 +370,6 @@ class Delivery:
         digest = message.get("digest") is True or None
         buttons, user = keyboard_json(keyboard_of(message.get("buttons"))) or None, user_id_of(message.get("user_id"))
         return Waiting(str(chat), time.time(), text=text, user=user, digest=digest, buttons=buttons)
-
-    async def _type(self) -> None:
-        """Show that the bot is typing where an answer is awaited."""
-        while True:
-            for chat, thread in list(self._awaited.items())[-TYPING_CHATS:]:
-                with contextlib.suppress(TelegramError):
-                    await self._telegram.bot.send_chat_action(chat, "typing", message_thread_id=thread)
-            await asyncio.sleep(TYPING_SECONDS if self._awaited else LOOK_SECONDS)
 
 
 def _due(job: Job) -> bool:

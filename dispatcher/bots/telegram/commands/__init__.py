@@ -1,1 +1,0 @@
-"""What the bot answers by itself, without the dispatcher."""

@@ -1,1 +1,0 @@
-"""What comes from Telegram: updates, and what a message means to the bot."""

@@ -1,1 +1,0 @@
-"""What goes to Telegram: answers, and the bot's own messages."""
